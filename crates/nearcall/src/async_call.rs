@@ -14,6 +14,7 @@ use crate::client::{AsyncRoute, Client, ObjectName, ReconnectPolicy};
 use crate::codec::Message;
 use crate::connection::Outgoing;
 use crate::deadline::Deadline;
+use crate::interceptor::Chain;
 use crate::interface::{Interface, Method, object_id};
 use crate::nesting::inherited_deadline;
 use crate::options::CallOptions;
@@ -23,9 +24,15 @@ mod call;
 mod connecting;
 mod hunting;
 mod lending;
+mod opening;
+mod reply_stream;
+mod request_stream;
 mod sending;
+mod streaming;
 
 pub use self::call::{AsyncCall, AsyncSend};
+pub use self::reply_stream::AsyncReplyStream;
+pub use self::request_stream::AsyncRequestStream;
 
 /// An object at an address, whose calls are futures: `Send`, for any executor and any thread.
 ///
@@ -37,8 +44,8 @@ pub use self::call::{AsyncCall, AsyncSend};
 ///
 /// When as many calls are in flight as [`Limits::calls_max`](crate::Limits::calls_max) allows, or
 /// the channel is full, a call waits until it is its turn, in the order of their first polls.
-/// Dropping a call cancels it. A server of the same thread is not called directly: the short circuit
-/// is for [`ObjectRef`](crate::ObjectRef).
+/// Dropping a call cancels it. A server of the same thread is not called directly: the short
+/// circuit is for [`ObjectRef`](crate::ObjectRef).
 #[derive(Clone)]
 pub struct AsyncObjectRef {
     object: Arc<Object>,
@@ -48,6 +55,7 @@ struct Object {
     /// The number of the object on the wire.
     number: u64,
     name: ObjectName,
+    interceptors: Chain,
     route: Arc<AsyncRoute>,
     client: Client,
 }
@@ -67,8 +75,9 @@ impl AsyncObjectRef {
         let address: Address = address.parse()?;
         let route = client.async_route(&address);
         let name = ObjectName { interface, address };
-        let object =
-            Object { number: object_id(&name.object()), name, route, client: client.clone() };
+        let number = object_id(&name.object());
+        let interceptors = client.shared().settings.interceptors.clone();
+        let object = Object { number, name, interceptors, route, client: client.clone() };
         Ok(Self { object: Arc::new(object) })
     }
 
@@ -81,8 +90,8 @@ impl AsyncObjectRef {
     ///
     /// # Errors
     ///
-    /// Of the future, as [`ObjectRef::call`](crate::ObjectRef::call), and `FAILED_PRECONDITION`: the
-    /// mechanism has no descriptor to wait for.
+    /// Of the future, as [`ObjectRef::call`](crate::ObjectRef::call), and `FAILED_PRECONDITION`:
+    /// the mechanism has no descriptor to wait for.
     #[inline]
     pub fn call<'a, Q: Message, R: Message + Default>(
         &'a self,
@@ -126,6 +135,12 @@ impl AsyncObjectRef {
         let policy = self.reconnect_policy(options);
         let connection = connecting::connection(self.route(), policy, deadline).await?;
         lending::loan(&connection, bytes, deadline).await
+    }
+
+    /// Returns whether the client has interceptors.
+    #[inline]
+    fn is_intercepted(&self) -> bool {
+        !self.object.interceptors.is_empty()
     }
 
     #[inline]

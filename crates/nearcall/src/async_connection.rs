@@ -14,9 +14,10 @@ use std::task::{Poll, Waker};
 
 use bytes::Bytes;
 use nearcall_channel::SpinPlan;
-use nearcall_wire::OutgoingCall;
+use nearcall_wire::{OutgoingCall, Shape};
 
 use crate::borrowed::BorrowedSegments;
+use crate::call_stream::CallStream;
 use crate::codec::{self, Body, Message};
 use crate::connection::{Connection, INLINE_BUF, InlineBuf, Outcome, Outgoing, Reply, SendMode};
 use crate::connection_info::ConnectionInfo;
@@ -33,6 +34,7 @@ pub(crate) use self::driver::{DriverHandle, Timer, no_driver};
 pub(crate) use self::host::AsyncHost;
 pub(crate) use self::shared::Places;
 use self::shared::{Look, Shared};
+use self::waiters::WakeList;
 
 /// A connection that tasks of any thread share.
 pub(crate) struct AsyncConnection {
@@ -44,7 +46,7 @@ pub(crate) struct AsyncConnection {
 }
 
 /// A call that was started.
-pub(crate) enum Started<R> {
+pub(crate) enum StartedCall<R> {
     /// Its reply was found at once.
     Ended(Result<R, Status>),
     /// Its task is woken when it ends.
@@ -79,10 +81,11 @@ impl AsyncConnection {
     /// Does one step with the connection, and afterwards what must not be done under its lock.
     #[inline]
     fn locked<T>(&self, step: impl FnOnce(&mut Shared) -> T) -> T {
-        let mut locked = Locked { of: self, shared: Some(self.lock()) };
-        // A request that panics while it is marshalled ends here, and others go on.
-        let shared = locked.shared.as_mut().map(|shared| &mut **shared);
-        step(shared.expect("it is locked until it is dropped"))
+        // Dropped in this order also if a request panics while it is marshalled, so that its call
+        // alone ends: what is left to do is collected, the lock released, and the rest done.
+        let mut rest = AfterStep::new(self);
+        let mut locked = Locked { shared: self.lock(), rest: &mut rest };
+        step(&mut locked.shared)
     }
 
     /// As [`locked`](Self::locked), and leaves the connection at rest.
@@ -125,7 +128,7 @@ impl AsyncConnection {
         waker: &Waker,
         outgoing: &Outgoing<'_>,
         request: &impl Message,
-    ) -> Poll<Result<Started<R>, Status>> {
+    ) -> Poll<Result<StartedCall<R>, Status>> {
         let mut buf = INLINE_BUF;
         let mut plan = None;
         let (begun, mut look) = self.locked(|shared| {
@@ -154,12 +157,53 @@ impl AsyncConnection {
             look = self.look_on(call, plan, &mut buf);
         }
         Poll::Ready(Ok(match look {
-            Look::Reply(body) => Started::Ended(codec::decode(Body::copied(&buf[body]))),
+            Look::Reply(body) => StartedCall::Ended(codec::decode(Body::copied(&buf[body]))),
             Look::Nothing | Look::Over => match self.poll_call(call, waker) {
-                Poll::Ready(outcome) => Started::Ended(outcome),
-                Poll::Pending => Started::Waits(call),
+                Poll::Ready(outcome) => StartedCall::Ended(outcome),
+                Poll::Pending => StartedCall::Waits(call),
             },
         }))
+    }
+
+    /// Starts a call that streams when it is its turn. Pending: `waker` is woken for another try.
+    pub(crate) fn start_stream(
+        &self,
+        places: &mut Places,
+        waker: &Waker,
+        outgoing: &Outgoing<'_>,
+        request: &impl Message,
+        shape: Shape,
+    ) -> Poll<Result<(OutgoingCall, Arc<CallStream>), Status>> {
+        self.use_and_rest(|shared| {
+            shared.begin(places, waker, true, |connection| {
+                connection.start_stream(outgoing, request, shape, SendMode::Try)
+            })
+        })
+    }
+
+    /// Sends an item when it is its turn and credit is left. Pending: `waker` is woken for another
+    /// try.
+    pub(crate) fn poll_send_item(
+        &self,
+        places: &mut Places,
+        waker: &Waker,
+        call: OutgoingCall,
+        item: &impl Message,
+        stream: &CallStream,
+    ) -> Poll<Result<(), Status>> {
+        self.use_and_rest(|shared| {
+            if stream.received.has_ended() {
+                shared.leave(places);
+                return Poll::Ready(Err(Status::cancelled("the call has ended")));
+            }
+            let sent = shared.begin(places, waker, false, |connection| {
+                connection.send_item_or_wait(call, item, stream, waker)
+            });
+            match sent {
+                Poll::Ready(Ok(false)) | Poll::Pending => Poll::Pending,
+                Poll::Ready(sent) => Poll::Ready(sent.map(drop)),
+            }
+        })
     }
 
     /// Looks a few more times, and has the driver wait once it is over.
@@ -195,7 +239,7 @@ impl AsyncConnection {
         }
     }
 
-    /// Gives a call up: the server hears of it at once, if there is room in the channel.
+    /// Gives a call up: the server is informed at once, if there is room in the channel.
     pub(crate) fn cancel(&self, call: OutgoingCall) {
         self.use_and_rest(|shared| shared.connection.cancel(call));
     }
@@ -253,22 +297,42 @@ impl AsyncConnection {
 }
 
 /// A step with a connection.
-struct Locked<'a> {
-    of: &'a AsyncConnection,
-    shared: Option<MutexGuard<'a, Shared>>,
+struct Locked<'a, 'b> {
+    shared: MutexGuard<'a, Shared>,
+    rest: &'b mut AfterStep<'a>,
 }
 
-impl Drop for Locked<'_> {
+impl Drop for Locked<'_, '_> {
     #[inline]
     fn drop(&mut self) {
-        let Some(mut shared) = self.shared.take() else { return };
-        let wakes = shared.connection.host().take_wakes();
-        let due = std::mem::replace(&mut shared.due, Deadline::NEVER);
-        let is_restless = std::mem::take(&mut shared.is_restless) || std::thread::panicking();
-        drop(shared);
-        wakes.run();
-        self.of.driver.note_due(due);
-        if is_restless {
+        let Self { shared, rest } = self;
+        rest.wakes = shared.connection.host().take_wakes();
+        rest.due = std::mem::replace(&mut shared.due, Deadline::NEVER);
+        rest.is_restless = std::mem::take(&mut shared.is_restless) || std::thread::panicking();
+    }
+}
+
+/// What is done after a step, without the lock.
+struct AfterStep<'a> {
+    of: &'a AsyncConnection,
+    wakes: WakeList,
+    due: Deadline,
+    is_restless: bool,
+}
+
+impl<'a> AfterStep<'a> {
+    #[inline]
+    fn new(of: &'a AsyncConnection) -> Self {
+        Self { of, wakes: WakeList::default(), due: Deadline::NEVER, is_restless: false }
+    }
+}
+
+impl Drop for AfterStep<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.wakes.take().run();
+        self.of.driver.note_due(self.due);
+        if self.is_restless {
             self.of.driver.look_again(self.of.id);
         }
     }

@@ -1,7 +1,7 @@
 //! A call as a future.
 //!
 //! **Invariants:** nothing is sent before it is polled; a call that was sent ends once, by its end
-//! or by the drop of its future, of which the server hears.
+//! or by the drop of its future, which cancels it at the server.
 //! **Not here:** sending (`async_call/sending.rs`), the shared connection (`async_connection.rs`).
 
 use std::fmt;
@@ -13,8 +13,8 @@ use nearcall_wire::OutgoingCall;
 
 use super::AsyncObjectRef;
 use super::sending::Sending;
-use crate::async_connection::Started;
-use crate::codec::Message;
+use crate::async_connection::StartedCall;
+use crate::codec::{self, Message};
 use crate::interface::Method;
 use crate::options::CallOptions;
 use crate::status::Status;
@@ -23,6 +23,31 @@ use crate::status::Status;
 ///
 /// The request is sent when it is polled first. The task may run in any executor, and in any
 /// thread; see [`AsyncObjectRef`].
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("../../doc/room.txt")]
+/// # let address = serve_elsewhere("async");
+/// # let client = nearcall::Client::new();
+/// # let runtime = tokio::runtime::Builder::new_multi_thread().build()?;
+/// # runtime.block_on(async {
+/// let thermostat = ThermostatAsyncCaller::new(&client, &address)?;
+/// thermostat.set_target(&SetTargetRequest { celsius: 20.0 }).await?;
+///
+/// // A task has a clone of the caller.
+/// let in_task = thermostat.clone();
+/// let task = tokio::spawn(async move {
+///     in_task.set_target(&SetTargetRequest { celsius: 21.0 }).await
+/// });
+/// assert_eq!(task.await?.unwrap().celsius_before, 20.0);
+///
+/// // Dropped, as by a timeout of the runtime, a call is cancelled.
+/// drop(thermostat.watch(&WatchRequest {}));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a call that is not awaited is not made"]
 pub struct AsyncCall<'a, Q, R> {
     request: &'a Q,
@@ -59,16 +84,20 @@ impl<Q: Message, R: Message + Default> Future for AsyncCall<'_, Q, R> {
         let outcome = match &this.state {
             State::Sending => {
                 let request = this.request;
+                if let Err(status) = this.sending.observe(|| codec::encoded_bytes(request)) {
+                    this.state = State::Ended;
+                    return Poll::Ready(Err(status));
+                }
                 let sent =
                     ready!(this.sending.poll(waker, |connection, places, waker, outgoing| {
                         connection.start_call(places, waker, outgoing, request)
                     }));
                 match sent {
-                    Ok(Started::Waits(call)) => {
+                    Ok(StartedCall::Waits(call)) => {
                         this.state = State::Waiting(call);
                         return Poll::Pending;
                     }
-                    Ok(Started::Ended(outcome)) => outcome,
+                    Ok(StartedCall::Ended(outcome)) => outcome,
                     Err(status) => Err(status),
                 }
             }
@@ -79,7 +108,9 @@ impl<Q: Message, R: Message + Default> Future for AsyncCall<'_, Q, R> {
             State::Ended => return Poll::Ready(Err(polled_after_end())),
         };
         this.state = State::Ended;
-        Poll::Ready(outcome.map_err(|status| this.sending.object().explain(status)))
+        let result = outcome.map_err(|status| this.sending.object().explain(status));
+        this.sending.end(&result, |reply| codec::encoded_bytes(reply));
+        Poll::Ready(result)
     }
 }
 
@@ -128,11 +159,16 @@ impl<Q: Message> Future for AsyncSend<'_, Q> {
             return Poll::Ready(Err(polled_after_end()));
         }
         let request = this.request;
+        if let Err(status) = this.sending.observe(|| codec::encoded_bytes(request)) {
+            this.has_ended = true;
+            return Poll::Ready(Err(status));
+        }
         let sent =
             ready!(this.sending.poll(context.waker(), |connection, places, waker, outgoing| {
                 connection.send_oneway(places, waker, outgoing, request)
             }));
         this.has_ended = true;
+        this.sending.end(&sent, |()| 0);
         Poll::Ready(sent)
     }
 }

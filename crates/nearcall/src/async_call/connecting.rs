@@ -10,7 +10,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use crate::async_connection::{AsyncConnection, Timer};
-use crate::client::{AsyncRoute, Connected, Opening, ReconnectPolicy, may_change};
+use crate::client::{AsyncRoute, Connected, PendingConnection, ReconnectPolicy, may_change};
 use crate::deadline::Deadline;
 use crate::limits::{HUNT_PAUSE_MAX, HUNT_PAUSE_MIN};
 use crate::status::Status;
@@ -26,7 +26,7 @@ pub(super) struct Connecting {
 
 enum Stage {
     Start,
-    Opening(Opening),
+    Pending(PendingConnection),
     /// Until this moment, after an attempt that failed.
     Pause(Deadline, Status),
 }
@@ -50,10 +50,10 @@ impl Connecting {
             match &mut self.stage {
                 Stage::Start => match route.connect(policy) {
                     Ok(Connected::Open(connection)) => return Poll::Ready(Ok(connection)),
-                    Ok(Connected::Opening(opening)) => self.stage = Stage::Opening(opening),
+                    Ok(Connected::Pending(pending)) => self.stage = Stage::Pending(pending),
                     Err(status) => return Poll::Ready(Err(status)),
                 },
-                Stage::Opening(opening) => match opening.poll(waker) {
+                Stage::Pending(pending) => match pending.poll(waker) {
                     Poll::Ready(Ok(connection)) => return Poll::Ready(Ok(connection)),
                     Poll::Ready(Err(status)) => match self.next_try(policy, &status) {
                         Some(next) => self.stage = Stage::Pause(next, status),

@@ -6,7 +6,7 @@
 //! this thread: wakes up by the descriptor, receives, arms again, wakes the tasks
 //! ```
 //!
-//! A task tells this thread nothing, unless its deadline is earlier than all it knows of.
+//! A task does not wake this thread, unless its deadline is earlier than all others.
 //! **Invariants:** there is one such thread in a process, while something uses it; it runs no code
 //! of users but their wakers, with no lock held; it sleeps while nothing happens.
 //! **Not here:** what it does with a connection (`async_connection.rs`).

@@ -1,8 +1,8 @@
 //! What a shared connection is while it is locked: the connection, and the tasks that wait for it.
 //!
-//! **Invariants:** whoever has used the connection leaves it [at rest](Shared::rest): armed, if
-//! anything is waited for, so that the driver hears of it. A task that looks for its reply may leave
-//! it unarmed between two looks, for it comes back.
+//! **Invariants:** every step that uses the connection leaves it [at rest](Shared::rest): armed, if
+//! anything is waited for, so that the driver is woken for it. A task that looks for its reply may
+//! leave it unarmed between two looks, since it comes back.
 //! **Not here:** the lock (`async_connection.rs`), what a task does (`async_call`).
 
 use std::ops::Range;
@@ -15,7 +15,7 @@ use nearcall_wire::{IncomingCall, OutgoingCall};
 
 use super::driver::{DriverHandle, Watched};
 use super::host::AsyncHost;
-use super::waiters::{Ticket, Waiters, WakeList};
+use super::waiters::{QueuePosition, Waiters, WakeList};
 use crate::connection::{Connection, Event, INLINE_BUF, InlineBuf, Need, NotSent};
 use crate::deadline::Deadline;
 use crate::limits::{ASYNC_LOOKS_PER_LOCK, ASYNC_MESSAGES_PER_TURN_MAX};
@@ -31,7 +31,7 @@ pub(crate) struct Shared {
     /// A task looks for its reply itself before it waits.
     looks: bool,
     spinner: Spinner,
-    /// The wait of the call that was looked for in vain.
+    /// The wait of the call that was looked for without success.
     slept: Option<(OutgoingCall, SpinPlan)>,
     watches: Watches,
     /// The driver has to look at the clock then.
@@ -54,8 +54,8 @@ struct Watches {
 /// Where a task stands that waits to send a request.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
-    slot: Option<Ticket>,
-    room: Option<Ticket>,
+    slot: Option<QueuePosition>,
+    room: Option<QueuePosition>,
 }
 
 impl Places {
@@ -100,8 +100,8 @@ impl Shared {
         }
     }
 
-    /// Sends a request by `attempt`, which never waits, once it is its turn. What it has to wait for
-    /// is noted in `places`, and `waker` is woken for another try.
+    /// Sends a request by `attempt`, which never waits, once it is its turn. What it has to wait
+    /// for is noted in `places`, and `waker` is woken for another try.
     pub(super) fn begin<T>(
         &mut self,
         places: &mut Places,
@@ -160,9 +160,9 @@ impl Shared {
 
     /// A task does not wait any more; another one may have what it was granted.
     pub(super) fn leave(&mut self, places: &mut Places) {
-        if let Some(ticket) = places.slot.take() {
+        if let Some(position) = places.slot.take() {
             // Granted anew when the connection is at rest.
-            self.connection.host().with_wakes(|wakes| self.slots.leave(ticket, wakes));
+            self.connection.host().with_wakes(|wakes| self.slots.leave(position, wakes));
         }
         self.leave_room(places);
     }
@@ -178,8 +178,8 @@ impl Shared {
     }
 
     fn leave_room(&mut self, places: &mut Places) {
-        if let Some(ticket) = places.room.take()
-            && self.connection.host().with_wakes(|wakes| self.room.leave(ticket, wakes))
+        if let Some(position) = places.room.take()
+            && self.connection.host().with_wakes(|wakes| self.room.leave(position, wakes))
         {
             self.grant_room();
         }
@@ -284,8 +284,8 @@ impl Shared {
         }
     }
 
-    /// Leaves the connection so that the driver hears of whatever is waited for. `is_idle_armed`:
-    /// also of what nobody waits for, such as the end of the server.
+    /// Leaves the connection so that the driver is woken for whatever is waited for.
+    /// `is_idle_armed`: also for what no task waits for, such as the end of the server.
     pub(super) fn rest(&mut self, driver: &DriverHandle, id: u64, is_idle_armed: bool) {
         let mut buf = INLINE_BUF;
         self.is_restless = true;
@@ -296,15 +296,15 @@ impl Shared {
                 return self.end(driver);
             }
             let has_pending_writes = self.connection.has_pending_writes();
-            let wants_room =
+            let needs_room =
                 has_pending_writes || (self.room.has_waiting() && self.room.granted() == 0);
-            self.watch_for_room(driver, id, wants_room);
+            self.watch_for_room(driver, id, needs_room);
             let (open, _) = self.connection.outgoing_calls();
-            if !wants_room && open == 0 && !is_idle_armed {
+            if !needs_room && open == 0 && !is_idle_armed {
                 self.is_restless = false;
                 break;
             }
-            if wants_room && !self.arm(Interest::Send) {
+            if needs_room && !self.arm(Interest::Send) {
                 match has_pending_writes {
                     true => drop(self.connection.flush(Deadline::NOW)),
                     false => self.grant_room(),
@@ -327,7 +327,7 @@ impl Shared {
         self.connection.with_endpoint(|endpoint| endpoint.arm(interest))
     }
 
-    /// The connection has ended: no task waits for it in vain, and nothing is watched.
+    /// The connection has ended: no task waits for it without success, and nothing is watched.
     #[cold]
     fn end(&mut self, driver: &DriverHandle) {
         self.connection.host().with_wakes(|wakes| {
@@ -376,7 +376,7 @@ impl Shared {
 #[inline]
 fn may_try(
     waiters: &mut Waiters,
-    place: &mut Option<Ticket>,
+    place: &mut Option<QueuePosition>,
     waker: &Waker,
     wakes: &mut WakeList,
 ) -> bool {
@@ -386,15 +386,15 @@ fn may_try(
             *place = Some(waiters.join(waker));
             false
         }
-        Some(ticket) => waiters.poll(ticket, waker, wakes),
+        Some(position) => waiters.poll(position, waker, wakes),
     }
 }
 
-/// Has a task wait that has tried in vain.
+/// Has a task wait that has tried without success.
 #[cold]
-fn wait(waiters: &mut Waiters, place: &mut Option<Ticket>, waker: &Waker) {
+fn wait(waiters: &mut Waiters, place: &mut Option<QueuePosition>, waker: &Waker) {
     match *place {
-        Some(ticket) => waiters.give_back(ticket, waker),
+        Some(position) => waiters.give_back(position, waker),
         None => *place = Some(waiters.join(waker)),
     }
 }

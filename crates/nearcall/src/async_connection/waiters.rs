@@ -11,14 +11,14 @@ use std::task::Waker;
 
 /// The place of a task in a queue of waiters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Ticket(u64);
+pub(crate) struct QueuePosition(u64);
 
 /// Tasks that wait, the first one first.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     last: u64,
-    /// By their tickets, which grow.
-    waiting: VecDeque<(Ticket, Waker)>,
+    /// By their positions, which grow.
+    waiting: VecDeque<(QueuePosition, Waker)>,
     /// Tasks that were granted and have not said yet what they made of it.
     granted: usize,
 }
@@ -43,16 +43,21 @@ impl Waiters {
     }
 
     /// Adds a task to the end of the queue.
-    pub(crate) fn join(&mut self, waker: &Waker) -> Ticket {
+    pub(crate) fn join(&mut self, waker: &Waker) -> QueuePosition {
         self.last += 1;
-        let ticket = Ticket(self.last);
-        self.waiting.push_back((ticket, waker.clone()));
-        ticket
+        let position = QueuePosition(self.last);
+        self.waiting.push_back((position, waker.clone()));
+        position
     }
 
     /// Returns whether a task was granted; if it waits on, `waker` is the one to wake.
-    pub(crate) fn poll(&mut self, ticket: Ticket, waker: &Waker, wakes: &mut WakeList) -> bool {
-        let Ok(index) = self.index_of(ticket) else { return true };
+    pub(crate) fn poll(
+        &mut self,
+        position: QueuePosition,
+        waker: &Waker,
+        wakes: &mut WakeList,
+    ) -> bool {
+        let Ok(index) = self.index_of(position) else { return true };
         let known = &mut self.waiting[index].1;
         if !known.will_wake(waker) {
             wakes.retire(std::mem::replace(known, waker.clone()));
@@ -78,17 +83,17 @@ impl Waiters {
         self.granted -= 1;
     }
 
-    /// Puts a task that was granted in vain back to the front.
-    pub(crate) fn give_back(&mut self, ticket: Ticket, waker: &Waker) {
+    /// Puts a task that was granted without success back to the front.
+    pub(crate) fn give_back(&mut self, position: QueuePosition, waker: &Waker) {
         self.granted -= 1;
-        // Others may have been granted in vain as well, in any order.
-        let index = self.waiting.partition_point(|(other, _)| *other < ticket);
-        self.waiting.insert(index, (ticket, waker.clone()));
+        // Others may have been granted without success as well, in any order.
+        let index = self.waiting.partition_point(|(other, _)| *other < position);
+        self.waiting.insert(index, (position, waker.clone()));
     }
 
     /// Removes a task. Returns whether it had a grant, which another one may have now.
-    pub(crate) fn leave(&mut self, ticket: Ticket, wakes: &mut WakeList) -> bool {
-        match self.index_of(ticket) {
+    pub(crate) fn leave(&mut self, position: QueuePosition, wakes: &mut WakeList) -> bool {
+        match self.index_of(position) {
             Ok(index) => {
                 if let Some((_, waker)) = self.waiting.remove(index) {
                     wakes.retire(waker);
@@ -102,8 +107,8 @@ impl Waiters {
         }
     }
 
-    fn index_of(&self, ticket: Ticket) -> Result<usize, usize> {
-        self.waiting.binary_search_by_key(&ticket, |(ticket, _)| *ticket)
+    fn index_of(&self, position: QueuePosition) -> Result<usize, usize> {
+        self.waiting.binary_search_by_key(&position, |(position, _)| *position)
     }
 }
 
@@ -192,12 +197,12 @@ mod tests {
         let mut waiters = Waiters::default();
         let mut wakes = WakeList::default();
         let tasks: Vec<_> = (0..3).map(|_| counted()).collect();
-        let tickets: Vec<_> = tasks.iter().map(|(_, waker)| waiters.join(waker)).collect();
-        for (index, ticket) in tickets.iter().enumerate() {
+        let positions: Vec<_> = tasks.iter().map(|(_, waker)| waiters.join(waker)).collect();
+        for (index, position) in positions.iter().enumerate() {
             assert!(!waiters.is_idle());
-            assert!(!waiters.poll(*ticket, &tasks[index].1, &mut wakes));
+            assert!(!waiters.poll(*position, &tasks[index].1, &mut wakes));
             assert!(waiters.grant(&mut wakes));
-            assert!(waiters.poll(*ticket, &tasks[index].1, &mut wakes));
+            assert!(waiters.poll(*position, &tasks[index].1, &mut wakes));
             wakes.take().run();
             let woken: Vec<_> =
                 tasks.iter().map(|(count, _)| count.0.load(Ordering::Relaxed)).collect();
@@ -233,9 +238,9 @@ mod tests {
         let mut waiters = Waiters::default();
         let mut wakes = WakeList::default();
         let ((before, old), (after, new)) = (counted(), counted());
-        let ticket = waiters.join(&old);
+        let position = waiters.join(&old);
         drop(old);
-        assert!(!waiters.poll(ticket, &new, &mut wakes));
+        assert!(!waiters.poll(position, &new, &mut wakes));
         assert_eq!(Arc::strong_count(&before), 2, "it is dropped where no lock is held");
         wakes.take().run();
         assert_eq!(Arc::strong_count(&before), 1);
@@ -279,7 +284,7 @@ mod tests {
             let mut waiters = Waiters::default();
             let mut wakes = WakeList::default();
             let (mut free, mut holding) = (3_usize, 0_usize);
-            let mut tasks: BTreeSet<Ticket> = BTreeSet::new();
+            let mut tasks: BTreeSet<QueuePosition> = BTreeSet::new();
             let mut last_started = None;
             for _ in 0..500 {
                 let known: Vec<_> = tasks.iter().copied().collect();
@@ -288,9 +293,9 @@ mod tests {
                         tasks.insert(waiters.join(Waker::noop()));
                     }
                     2 if !known.is_empty() => {
-                        let ticket = known[random.usize(..known.len())];
-                        tasks.remove(&ticket);
-                        waiters.leave(ticket, &mut wakes);
+                        let position = known[random.usize(..known.len())];
+                        tasks.remove(&position);
+                        waiters.leave(position, &mut wakes);
                     }
                     3 if holding > 0 => {
                         holding -= 1;
@@ -299,18 +304,18 @@ mod tests {
                     4 => {
                         let granted =
                             known.iter().find(|it| waiters.poll(**it, Waker::noop(), &mut wakes));
-                        if let Some(ticket) = granted {
-                            waiters.give_back(*ticket, Waker::noop());
+                        if let Some(position) = granted {
+                            waiters.give_back(*position, Waker::noop());
                         }
                     }
                     _ => {
                         let granted =
                             known.iter().find(|it| waiters.poll(**it, Waker::noop(), &mut wakes));
-                        if let Some(ticket) = granted {
+                        if let Some(position) = granted {
                             waiters.use_grant();
-                            tasks.remove(ticket);
-                            assert!(last_started < Some(*ticket), "seed {seed}");
-                            last_started = Some(*ticket);
+                            tasks.remove(position);
+                            assert!(last_started < Some(*position), "seed {seed}");
+                            last_started = Some(*position);
                             free -= 1;
                             holding += 1;
                         }
@@ -320,10 +325,10 @@ mod tests {
                 assert!(waiters.granted() <= free, "seed {seed}");
                 assert!(waiters.granted() == free || !waiters.has_waiting(), "seed {seed}");
             }
-            while let Some(ticket) = tasks.first().copied() {
-                assert!(waiters.poll(ticket, Waker::noop(), &mut wakes) || holding > 0);
-                waiters.leave(ticket, &mut wakes);
-                tasks.remove(&ticket);
+            while let Some(position) = tasks.first().copied() {
+                assert!(waiters.poll(position, Waker::noop(), &mut wakes) || holding > 0);
+                waiters.leave(position, &mut wakes);
+                tasks.remove(&position);
                 while waiters.granted() < free && waiters.grant(&mut wakes) {}
             }
             assert!(waiters.is_idle(), "seed {seed}");

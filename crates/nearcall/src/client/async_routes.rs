@@ -2,7 +2,7 @@
 //! to it.
 //!
 //! **Invariants:** a connection is opened by a thread of its own, so that no executor waits for a
-//! handshake; all tasks that want it meanwhile share the one attempt, and each hears how it ended.
+//! handshake; all tasks that want it meanwhile share the one attempt, and each learns how it ended.
 //! **Not here:** the connection (`async_connection.rs`), opening it (`client/async_opening.rs`),
 //! when to try again (`async_call/connecting.rs`).
 
@@ -33,7 +33,7 @@ pub(crate) struct AsyncRoute {
 
 enum State {
     Unconnected,
-    Opening(Arc<Attempt>),
+    Connecting(Arc<Attempt>),
     Open(Arc<AsyncConnection>),
     /// It has ended, and no other has replaced it.
     Ended(Status),
@@ -44,7 +44,7 @@ enum State {
 /// A connection, or what a task waits for until there is one.
 pub(crate) enum Connected {
     Open(Arc<AsyncConnection>),
-    Opening(Opening),
+    Pending(PendingConnection),
 }
 
 type Outcome = Result<Arc<AsyncConnection>, Status>;
@@ -63,7 +63,7 @@ struct Progress {
 }
 
 /// A task that waits for a connection.
-pub(crate) struct Opening {
+pub(crate) struct PendingConnection {
     attempt: Arc<Attempt>,
     number: Option<u64>,
 }
@@ -122,15 +122,15 @@ impl AsyncRoute {
     ///
     /// # Errors
     ///
-    /// `UNAVAILABLE`: it has ended, and `policy` is to leave it at that. `RESOURCE_EXHAUSTED`: there
-    /// is no room for a thread.
+    /// `UNAVAILABLE`: it has ended, and `policy` is to leave it at that. `RESOURCE_EXHAUSTED`:
+    /// there is no room for a thread.
     #[inline]
     pub(crate) fn connect(self: &Arc<Self>, policy: ReconnectPolicy) -> Result<Connected, Status> {
         let mut state = lock(&self.state);
         if let State::Open(connection) = &*state {
             return Ok(Connected::Open(Arc::clone(connection)));
         }
-        self.open(&mut state, policy).map(Connected::Opening)
+        self.open(&mut state, policy).map(Connected::Pending)
     }
 
     #[cold]
@@ -138,10 +138,10 @@ impl AsyncRoute {
         self: &Arc<Self>,
         state: &mut State,
         policy: ReconnectPolicy,
-    ) -> Result<Opening, Status> {
+    ) -> Result<PendingConnection, Status> {
         match state {
-            State::Opening(attempt) => {
-                return Ok(Opening { attempt: Arc::clone(attempt), number: None });
+            State::Connecting(attempt) => {
+                return Ok(PendingConnection { attempt: Arc::clone(attempt), number: None });
             }
             State::Closed => return Err(client_closed()),
             State::Ended(reason) if policy == ReconnectPolicy::Never => {
@@ -159,8 +159,8 @@ impl AsyncRoute {
                 self.route.at
             ))
         })?;
-        *state = State::Opening(Arc::clone(&attempt));
-        Ok(Opening { attempt, number: None })
+        *state = State::Connecting(Arc::clone(&attempt));
+        Ok(PendingConnection { attempt, number: None })
     }
 
     /// Opens the connection, in a thread of its own.
@@ -220,7 +220,7 @@ impl Attempt {
     }
 }
 
-impl Opening {
+impl PendingConnection {
     /// Returns the outcome, if it is there; `waker` is woken when it is.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Outcome> {
         let mut progress = lock(&self.attempt.progress);
@@ -245,7 +245,7 @@ impl Opening {
     }
 }
 
-impl Drop for Opening {
+impl Drop for PendingConnection {
     fn drop(&mut self) {
         let Some(number) = self.number else { return };
         let mut progress = lock(&self.attempt.progress);

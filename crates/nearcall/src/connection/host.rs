@@ -3,7 +3,7 @@
 //! **Invariants:** a connection in a loop is listed where the loop finds it before a call returns;
 //! nothing of a loop is on the way of a call of a client that has none.
 //! **Not here:** what a loop does with a connection (`reactor.rs`), connections that tasks share
-//! (`async_client`).
+//! (`async_connection.rs`).
 
 use std::ops::Deref;
 use std::rc::{Rc, Weak};

@@ -53,7 +53,7 @@ fn a_call_that_is_not_polled_is_not_made() {
 }
 
 #[test]
-fn the_server_hears_of_a_drop_at_once() {
+fn a_drop_cancels_the_call_at_once() {
     for via in ["", "?wait=poll", "?via=unix-stream"] {
         let served = Served::start();
         let client = Client::new();
@@ -64,7 +64,7 @@ fn the_server_hears_of_a_drop_at_once() {
         let mut work = Box::pin(echo.work(&span));
         assert!(poll_once(work.as_mut()).is_pending());
         drop(work);
-        // The server has one thread, which works until it hears of it.
+        // The server has one thread, which works until it is cancelled.
         block_on(echo.nothing(&())).unwrap();
         assert_eq!(Books::get(&served.books.cancelled), 1);
     }
@@ -82,9 +82,9 @@ fn a_future_is_dropped_after_each_number_of_polls() {
             let echo = EchoAsyncCaller::new(&client, &at).unwrap();
             for _ in 0..5 {
                 let small = words(1);
-                assert!(!poll_times(&mut echo.later(&small), polls), "nobody answers it");
+                assert!(!poll_times(&mut echo.later(&small), polls), "it is not answered");
                 poll_times(&mut echo.say(&small), polls);
-                assert!(!poll_times(&mut echo.later(&long), polls), "nobody answers it");
+                assert!(!poll_times(&mut echo.later(&long), polls), "it is not answered");
                 poll_times(&mut echo.say(&long), polls);
                 poll_times(&mut echo.note(&long), polls);
             }

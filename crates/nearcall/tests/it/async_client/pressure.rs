@@ -75,7 +75,7 @@ fn calls_wait_for_a_place_in_their_order() {
     for call in &mut waiting {
         assert!(poll_once(call.as_mut()).is_pending());
     }
-    // Those that give up keep nobody waiting.
+    // Those that give up keep no other one waiting.
     drop(waiting.remove(3));
     drop(waiting.remove(0));
     let late = CallOptions::new().deadline(Duration::from_millis(10));
@@ -152,7 +152,7 @@ fn a_message_that_finds_no_room_in_time_was_not_sent() {
         let mut dropped = Box::pin(echo.note(&note));
         assert!(poll_once(dropped.as_mut()).is_pending());
         drop(dropped);
-        // The server hears of it although there was no room for the news.
+        // The server learns of it although there was no room for the news.
         drop(call);
         served.books.open_gate();
         block_on(echo.nothing(&())).unwrap();

@@ -1,0 +1,147 @@
+//! A call of tasks that streams, as both of its handles share it.
+//!
+//! **Invariants:** a call whose last handle is dropped is cancelled, unless it has ended; its end
+//! is taken once, and every handle learns of it.
+//! **Not here:** opening it (`opening.rs`), the handles (`reply_stream.rs`, `request_stream.rs`),
+//! the shared connection (`async_connection.rs`).
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker, ready};
+
+use nearcall_wire::OutgoingCall;
+
+use super::AsyncObjectRef;
+use crate::async_connection::{AsyncConnection, Places};
+use crate::call_stream::CallStream;
+use crate::codec::Message;
+use crate::interceptor::ObservedCall;
+use crate::status::Status;
+
+/// A call of tasks that streams.
+pub(super) struct AsyncStreamedCall {
+    object: AsyncObjectRef,
+    connection: Arc<AsyncConnection>,
+    call: OutgoingCall,
+    pub(super) stream: Arc<CallStream>,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// How it has ended, once that was taken from the connection.
+    end: Option<Result<(), Status>>,
+    /// If the client has interceptors.
+    observed: Option<Box<ObservedCall>>,
+}
+
+impl AsyncStreamedCall {
+    pub(super) fn new(
+        object: AsyncObjectRef,
+        connection: Arc<AsyncConnection>,
+        started: (OutgoingCall, Arc<CallStream>),
+        observed: Option<Box<ObservedCall>>,
+    ) -> Self {
+        let (state, (call, stream)) = (Mutex::new(State { end: None, observed }), started);
+        Self { object, connection, call, stream, state }
+    }
+
+    pub(super) fn object(&self) -> &AsyncObjectRef {
+        &self.object
+    }
+
+    /// Sends an item when credit is left and there is room.
+    pub(super) fn poll_send(
+        &self,
+        places: &mut Places,
+        item: &impl Message,
+        waker: &Waker,
+    ) -> Poll<Result<(), Status>> {
+        self.connection.poll_send_item(places, waker, self.call, item, &self.stream)
+    }
+
+    /// A task does not wait any more to send an item.
+    pub(super) fn leave(&self, places: &mut Places) {
+        self.connection.leave(places);
+    }
+
+    /// Returns whether the call has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.stream.received.has_ended()
+    }
+
+    /// Ends the items of this end.
+    pub(super) fn half_close(&self) {
+        self.connection.with(|connection| connection.half_close(self.call));
+    }
+
+    /// Returns the reply of a call that has one, once it is there. Taken once.
+    pub(super) fn poll_reply<R: Message + Default>(
+        &self,
+        waker: &Waker,
+    ) -> Poll<Result<R, Status>> {
+        if let Some(end) = self.known_end() {
+            let taken = || Status::failed_precondition("the result of the call was taken before");
+            return Poll::Ready(end.and_then(|()| Err(taken())));
+        }
+        let reply = ready!(self.connection.poll_call::<R>(self.call, waker));
+        let reply = reply.map_err(|status| self.object.explain(status));
+        self.set_end(reply.as_ref().map(drop).map_err(Status::clone));
+        Poll::Ready(reply)
+    }
+
+    /// Returns how a call has ended whose replies are a stream, and which has ended.
+    pub(super) fn end(&self) -> Result<(), Status> {
+        if let Some(end) = self.known_end() {
+            return end;
+        }
+        match self.connection.poll_call::<()>(self.call, Waker::noop()) {
+            Poll::Ready(end) => {
+                let end = end.map_err(|status| self.object.explain(status));
+                self.set_end(end.clone());
+                end
+            }
+            Poll::Pending => Err(Status::internal("a stream has ended before its call")),
+        }
+    }
+
+    /// Notes that items were read which cost so many bytes of the credit.
+    pub(super) fn consume(&self, bytes: u64) {
+        self.connection.with(|connection| connection.consume_items(self.call.into(), bytes));
+    }
+
+    /// Gives the call up, unless it has ended.
+    pub(super) fn cancel(&self, status: Status) {
+        if self.known_end().is_some() {
+            return;
+        }
+        self.connection.cancel(self.call);
+        self.set_end(Err(status.clone()));
+        if let Some(waker) = self.stream.cancel(&status).0 {
+            waker.wake();
+        }
+        if let Some(waker) = self.stream.take_sender() {
+            waker.wake();
+        }
+    }
+
+    fn known_end(&self) -> Option<Result<(), Status>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).end.clone()
+    }
+
+    fn set_end(&self, end: Result<(), Status>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let observed = state.observed.take();
+        let status = end.as_ref().err().cloned();
+        state.end.get_or_insert(end);
+        drop(state);
+        if let Some(observed) = observed {
+            observed.end(status.as_ref(), 0);
+        }
+    }
+}
+
+impl Drop for AsyncStreamedCall {
+    fn drop(&mut self) {
+        self.cancel(Status::cancelled("the stream was dropped"));
+        self.connection.with(|connection| connection.close_stream(self.call.into()));
+    }
+}

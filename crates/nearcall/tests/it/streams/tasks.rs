@@ -1,0 +1,179 @@
+//! Streams of async callers, in executors that know nothing of each other.
+
+use std::time::Duration;
+
+use futures_util::{StreamExt, future::join_all};
+use nearcall::{AsyncReplyStream, AsyncRequestStream, CallOptions, Client, Code, Limits};
+
+use super::served::{Item, Kind, Plan, Served, StreamsAsyncCaller, item};
+use super::{length, settled};
+use crate::async_client::block_on;
+use crate::stage::in_time;
+
+const KINDS: [Kind; 4] = [Kind::Loop, Kind::Thread, Kind::Pool, Kind::Async];
+
+fn caller(served: &Served) -> StreamsAsyncCaller {
+    StreamsAsyncCaller::new(&Client::new(), &served.address).unwrap()
+}
+
+/// All shapes with items of these lengths, checked item by item.
+async fn exchange(streams: &StreamsAsyncCaller, items: u64, bytes: u32) {
+    let plan = Plan { items, bytes, code: 0 };
+    let mut replies = streams.count(&plan).await.unwrap();
+    let mut next = 0;
+    while let Some(reply) = replies.next().await {
+        assert_eq!(reply.unwrap(), item(next, bytes));
+        next += 1;
+    }
+    assert_eq!(next, items);
+    assert!(replies.next().await.is_none(), "the end stays");
+
+    let mut upload = streams.sum().await.unwrap();
+    for number in 0..items {
+        upload.send(&item(number, bytes)).await.unwrap();
+    }
+    assert_eq!(upload.finish().await.unwrap().number, (0..items).sum());
+
+    let (mut requests, mut replies) = streams.exchange().await.unwrap();
+    for number in 0..items {
+        requests.send(&item(number, bytes)).await.unwrap();
+        assert_eq!(replies.next().await.unwrap().unwrap(), item(number, bytes));
+    }
+    requests.finish().await.unwrap();
+    assert!(replies.next().await.is_none());
+}
+
+#[test]
+fn every_kind_of_service_streams_to_tasks() {
+    in_time(|| {
+        for kind in KINDS {
+            let served = Served::start(kind);
+            let streams = caller(&served);
+            block_on(async {
+                for (items, bytes) in [(0, 0), (1, 0), (300, 8), (20, 20_000), (5, 1 << 20)] {
+                    exchange(&streams, items, bytes).await;
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn many_streams_of_one_connection_go_on_beside_each_other() {
+    in_time(|| {
+        let served = Served::start(Kind::Async);
+        let streams = caller(&served);
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build();
+        runtime.unwrap().block_on(async {
+            let tasks = (0..20).map(|task| {
+                let streams = streams.clone();
+                tokio::spawn(async move {
+                    for round in 0..10 {
+                        exchange(&streams, 20, length(task + round)).await;
+                    }
+                })
+            });
+            for ended in join_all(tasks).await {
+                ended.unwrap();
+            }
+        });
+    });
+}
+
+#[test]
+fn a_stream_is_one_of_futures_too() {
+    in_time(|| {
+        let served = Served::start(Kind::Thread);
+        let streams = caller(&served);
+        smol::block_on(async {
+            let plan = Plan { items: 100, bytes: 10, code: 10 };
+            let replies = streams.count(&plan).await.unwrap();
+            let (items, errors): (Vec<_>, Vec<_>) =
+                replies.collect::<Vec<_>>().await.into_iter().partition(Result::is_ok);
+            assert_eq!((items.len(), errors.len()), (100, 1));
+            assert_eq!(errors[0].as_ref().unwrap_err().code(), Code::Aborted);
+        });
+    });
+}
+
+#[test]
+fn a_task_that_does_not_read_stops_its_sender_only() {
+    in_time(|| {
+        for kind in KINDS {
+            let served = Served::start(kind);
+            let streams = caller(&served);
+            block_on(async {
+                let plan = Plan { items: 1000, bytes: 10_000, code: 0 };
+                let mut replies = streams.count(&plan).await.unwrap();
+                assert_eq!(replies.next().await.unwrap().unwrap().number, 0);
+                for _ in 0..100 {
+                    assert_eq!(streams.say(&item(1, 10)).await.unwrap(), item(1, 10));
+                }
+                let sent = settled(&served.counts);
+                assert!(sent < 310, "{kind:?}: {sent} items are under way");
+                assert_eq!(replies.collect::<Vec<_>>().await.len(), 999, "{kind:?}");
+            });
+        }
+    });
+}
+
+#[test]
+fn a_task_waits_for_credit_and_for_its_deadline() {
+    in_time(|| {
+        let limits = Limits { stream_window_bytes: 1000, ..Limits::default() };
+        let served = Served::with(Kind::Async, limits);
+        let client = Client::with_limits(None, limits);
+        let streams = StreamsAsyncCaller::new(&client, &served.address).unwrap();
+        block_on(async {
+            let options = CallOptions::new().deadline(Duration::from_millis(100));
+            let (mut requests, mut replies) = streams.exchange_with(&options).await.unwrap();
+            // The echoes are not read, so the service stops reading.
+            let late = loop {
+                if let Err(status) = requests.send(&item(1, 500)).await {
+                    break status;
+                }
+            };
+            assert_eq!(late.code(), Code::DeadlineExceeded);
+            let mut last = None;
+            while let Some(reply) = replies.next().await {
+                last = Some(reply);
+            }
+            assert_eq!(last.unwrap().unwrap_err().code(), Code::DeadlineExceeded);
+            exchange(&streams, 50, 700).await;
+        });
+    });
+}
+
+#[test]
+fn a_service_that_ends_early_ends_the_requests() {
+    in_time(|| {
+        let served = Served::start(Kind::Async);
+        let streams = caller(&served);
+        block_on(async {
+            let mut requests = streams.drain().await.unwrap();
+            drop(served);
+            let ended = loop {
+                if let Err(status) = requests.send(&item(1, 10_000)).await {
+                    break status;
+                }
+            };
+            assert_eq!(ended.code(), Code::Unavailable);
+            assert_eq!(requests.finish().await.unwrap_err().code(), Code::Unavailable);
+        });
+    });
+}
+
+#[test]
+fn handles_of_tasks_may_go_to_other_threads() {
+    fn is_send<T: Send>(_: &T) {}
+    fn is_send_type<T: Send>() {}
+    is_send_type::<AsyncReplyStream<Item>>();
+    is_send_type::<AsyncRequestStream<Item, Item>>();
+    in_time(|| {
+        let served = Served::start(Kind::Async);
+        let streams = caller(&served);
+        let future = exchange(&streams, 3, 10);
+        is_send(&future);
+        block_on(future);
+    });
+}
