@@ -62,6 +62,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("heated to {} °C in {:?}", heating.wait()?.celsius, start.elapsed());
     println!("the meter was read meanwhile: {}", if readings > 1 { "yes" } else { "no" });
-    server.stop();
+    server.stop()?;
     Ok(())
 }

@@ -79,7 +79,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let client = Client::builder().interceptor(AddToken).build();
     ThermostatCaller::new(&client, &address)?.set_target(&wanted)?;
 
-    server.stop();
+    server.stop()?;
     let (served, refused) =
         (check.served.load(Ordering::Relaxed), check.refused.load(Ordering::Relaxed));
     println!("served {served}, refused {refused}");

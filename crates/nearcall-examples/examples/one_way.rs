@@ -53,6 +53,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     // A call on the same connection is served after all of them.
     let total = meter.total(&())?;
     println!("sent {DROPS}, counted {}", total.litres);
-    server.stop();
+    server.stop()?;
     Ok(())
 }

@@ -90,6 +90,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let stored = upload.finish()?;
     println!("stored {} parts of {} bytes together", stored.parts, stored.bytes);
-    server.stop();
+    server.stop()?;
     Ok(())
 }

@@ -56,7 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         thread.join().map_err(|_| "a thread panicked")??;
     }
     println!("{THREADS} threads counted {} litres", meter.total(&())?.litres);
-    server.stop();
+    server.stop()?;
     Ok(())
 }
 

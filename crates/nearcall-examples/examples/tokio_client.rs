@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Server::builder().register(ThermostatDispatcher::new(Room)).listen(&address).start()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
     runtime.block_on(call(&address))?;
-    server.stop();
+    server.stop()?;
     Ok(())
 }
 

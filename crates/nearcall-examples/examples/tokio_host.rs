@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // The loop belongs to one thread, so the runtime has one thread, and tasks are local.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     LocalSet::new().block_on(&runtime, call(&address))?;
-    server.stop();
+    server.stop()?;
     Ok(())
 }
 

@@ -53,6 +53,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         sum += call.wait()?.celsius;
     }
     println!("{CALLS} calls that wait in tokio are done, the sum is {sum}");
-    server.stop();
+    server.stop()?;
     Ok(())
 }
