@@ -24,6 +24,7 @@ mod call;
 mod connecting;
 mod hunting;
 mod lending;
+mod opening;
 mod reply_stream;
 mod request_stream;
 mod sending;

@@ -30,6 +30,7 @@ use crate::status::Status;
 mod backpressure;
 mod local;
 mod observed;
+mod opening;
 mod pending;
 mod reply_stream;
 mod request_stream;

@@ -1,7 +1,7 @@
 //! The items that a method is called with, sent by a task.
 //!
-//! **Invariants:** they arrive in the order in which they were sent; an item whose future is dropped
-//! before it has ended was not sent.
+//! **Invariants:** they arrive in the order in which they were sent; an item whose future is
+//! dropped before it has ended was not sent.
 //! **Not here:** the call (`streaming.rs`).
 
 use std::fmt;

@@ -1,101 +1,21 @@
-//! Calls of tasks that stream: opening them, and what both of their handles share.
+//! A call of tasks that streams, as both of its handles share it.
 //!
-//! **Invariants:** a call whose last handle is dropped is cancelled, unless it has ended; its end is
-//! taken once, and every handle learns of it.
-//! **Not here:** the handles (`reply_stream.rs`, `request_stream.rs`), the shared connection
-//! (`async_connection.rs`).
+//! **Invariants:** a call whose last handle is dropped is cancelled, unless it has ended; its end
+//! is taken once, and every handle learns of it.
+//! **Not here:** opening it (`opening.rs`), the handles (`reply_stream.rs`, `request_stream.rs`),
+//! the shared connection (`async_connection.rs`).
 
-use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker, ready};
 
-use nearcall_wire::{OutgoingCall, Shape};
+use nearcall_wire::OutgoingCall;
 
-use super::sending::Sending;
-use super::{AsyncObjectRef, AsyncReplyStream, AsyncRequestStream};
+use super::AsyncObjectRef;
 use crate::async_connection::{AsyncConnection, Places};
 use crate::call_stream::CallStream;
-use crate::codec::{self, Message};
+use crate::codec::Message;
 use crate::interceptor::ObservedCall;
-use crate::interface::Method;
-use crate::options::CallOptions;
 use crate::status::Status;
-
-impl AsyncObjectRef {
-    /// Starts a call whose reply is a stream of items. `None` for `options`: the default ones.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started, as [`call`](Self::call) has it.
-    pub async fn open_reply_stream<Q: Message, R: Message + Default>(
-        &self,
-        method: &'static Method,
-        request: &Q,
-        options: Option<&CallOptions>,
-    ) -> Result<AsyncReplyStream<R>, Status> {
-        let call = self.open_stream(method, request, Shape::CalleeStreams, options).await?;
-        Ok(AsyncReplyStream::new(Arc::new(call)))
-    }
-
-    /// Starts a call whose request is a stream of items. `None` for `options`: the default ones.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started, as [`call`](Self::call) has it.
-    pub async fn open_request_stream<Q: Message, R: Message + Default>(
-        &self,
-        method: &'static Method,
-        options: Option<&CallOptions>,
-    ) -> Result<AsyncRequestStream<Q, R>, Status> {
-        let call = self.open_stream(method, &(), Shape::CallerStreams, options).await?;
-        Ok(AsyncRequestStream::with_reply(Arc::new(call)))
-    }
-
-    /// Starts a call whose request and reply are streams of items, independent of each other.
-    /// `None` for `options`: the default ones.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started, as [`call`](Self::call) has it.
-    pub async fn open_both_streams<Q: Message, R: Message + Default>(
-        &self,
-        method: &'static Method,
-        options: Option<&CallOptions>,
-    ) -> Result<(AsyncRequestStream<Q, ()>, AsyncReplyStream<R>), Status> {
-        let call = self.open_stream(method, &(), Shape::BothStream, options).await?;
-        let call = Arc::new(call);
-        Ok((AsyncRequestStream::without_reply(Arc::clone(&call)), AsyncReplyStream::new(call)))
-    }
-
-    async fn open_stream<Q: Message>(
-        &self,
-        method: &'static Method,
-        request: &Q,
-        shape: Shape,
-        options: Option<&CallOptions>,
-    ) -> Result<AsyncStreamedCall, Status> {
-        let mut sending = Sending::new(self, method, options);
-        sending.observe(|| codec::encoded_bytes(request))?;
-        let started = poll_fn(|context| {
-            sending.poll(context.waker(), |connection, places, waker, outgoing| {
-                connection.start_stream(places, waker, outgoing, request, shape)
-            })
-        });
-        let started = started.await;
-        let ((call, stream), Some(connection)) = (match started {
-            Ok(started) => (started, sending.connection().map(Arc::clone)),
-            Err(status) => {
-                sending.end(&Err::<(), _>(status.clone()), |()| 0);
-                return Err(status);
-            }
-        }) else {
-            return Err(Status::internal("a call was started without a connection"));
-        };
-        let state = State { end: None, observed: sending.take_observed() };
-        let (object, state) = (self.clone(), Mutex::new(state));
-        Ok(AsyncStreamedCall { object, connection, call, stream, state })
-    }
-}
 
 /// A call of tasks that streams.
 pub(super) struct AsyncStreamedCall {
@@ -114,6 +34,16 @@ struct State {
 }
 
 impl AsyncStreamedCall {
+    pub(super) fn new(
+        object: AsyncObjectRef,
+        connection: Arc<AsyncConnection>,
+        started: (OutgoingCall, Arc<CallStream>),
+        observed: Option<Box<ObservedCall>>,
+    ) -> Self {
+        let (state, (call, stream)) = (Mutex::new(State { end: None, observed }), started);
+        Self { object, connection, call, stream, state }
+    }
+
     pub(super) fn object(&self) -> &AsyncObjectRef {
         &self.object
     }

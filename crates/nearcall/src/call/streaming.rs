@@ -1,111 +1,24 @@
-//! Calls of this thread that stream: opening them, and what both of their handles share.
+//! A call of this thread that streams, as both of its handles share it.
 //!
-//! **Invariants:** a call whose last handle is dropped is cancelled, unless it has ended; its end is
-//! taken once, and every handle learns of it.
-//! **Not here:** the handles (`reply_stream.rs`, `request_stream.rs`), the queue of items
+//! **Invariants:** a call whose last handle is dropped is cancelled, unless it has ended; its end
+//! is taken once, and every handle learns of it.
+//! **Not here:** opening it (`opening.rs`), the handles (`reply_stream.rs`, `request_stream.rs`), the queue of items
 //! (`item_queue.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use nearcall_wire::{HEADER_BYTES, OutgoingCall, Shape};
+use nearcall_wire::{HEADER_BYTES, OutgoingCall};
 
-use super::{ObjectRef, ReplyStream, RequestStream};
 use crate::call_stream::CallStream;
-use crate::client::{ClientCore, InUse, Target};
+use crate::client::{ClientCore, InUse};
 use crate::codec::{self, Body, Message};
 use crate::connection::{Connection, ItemUnsent, Outcome, SendMode};
 use crate::deadline::Deadline;
 use crate::interceptor::ObservedCall;
-use crate::interface::Method;
 use crate::item_queue::{ItemBatch, Taken};
-use crate::options::CallOptions;
 use crate::status::Status;
-
-impl ObjectRef {
-    /// Starts a call whose reply is a stream of items.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started, as [`call`](Self::call) has it.
-    pub fn open_reply_stream<Q: Message, R: Message + Default>(
-        &self,
-        method: &'static Method,
-        request: &Q,
-        options: &CallOptions,
-    ) -> Result<ReplyStream<R>, Status> {
-        let call = self.open_stream(method, request, Shape::CalleeStreams, options)?;
-        Ok(ReplyStream::new(Rc::new(call)))
-    }
-
-    /// Starts a call whose request is a stream of items.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started, as [`call`](Self::call) has it.
-    pub fn open_request_stream<Q: Message, R: Message + Default>(
-        &self,
-        method: &'static Method,
-        options: &CallOptions,
-    ) -> Result<RequestStream<Q, R>, Status> {
-        let call = self.open_stream(method, &(), Shape::CallerStreams, options)?;
-        Ok(RequestStream::with_reply(Rc::new(call)))
-    }
-
-    /// Starts a call whose request and reply are streams of items, independent of each other.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started, as [`call`](Self::call) has it.
-    pub fn open_both_streams<Q: Message, R: Message + Default>(
-        &self,
-        method: &'static Method,
-        options: &CallOptions,
-    ) -> Result<(RequestStream<Q, ()>, ReplyStream<R>), Status> {
-        let call = Rc::new(self.open_stream(method, &(), Shape::BothStream, options)?);
-        Ok((RequestStream::without_reply(Rc::clone(&call)), ReplyStream::new(call)))
-    }
-
-    fn open_stream<Q: Message>(
-        &self,
-        method: &'static Method,
-        request: &Q,
-        shape: Shape,
-        options: &CallOptions,
-    ) -> Result<StreamedCall, Status> {
-        if self.is_intercepted() {
-            let open = |options: &CallOptions| self.open_plain(method, request, shape, options);
-            return self.observe_start(method, request, options, open, StreamedCall::observed_by);
-        }
-        self.open_plain(method, request, shape, options)
-    }
-
-    fn open_plain<Q: Message>(
-        &self,
-        method: &'static Method,
-        request: &Q,
-        shape: Shape,
-        options: &CallOptions,
-    ) -> Result<StreamedCall, Status> {
-        let deadline = self.deadline(method, options);
-        let binding = self.binding(options, deadline)?;
-        let Target::Remote(connection) = &binding.target else {
-            return Err(Status::failed_precondition("a stream to a service of the same loop"));
-        };
-        let outgoing = self.outgoing(method, options, deadline);
-        let mode = binding.core.send_mode(deadline);
-        let start =
-            |connection: &Rc<Connection>| connection.start_stream(&outgoing, request, shape, mode);
-        let (binding, connection, (call, stream)) = match start(connection) {
-            Ok(started) => (Rc::clone(&binding), Rc::clone(connection), started),
-            Err(why) => self.send_until(&binding, why, deadline, options, mode, start)?,
-        };
-        let (in_use, state) = (InUse::new(binding), RefCell::new(State::Open));
-        let observed = Cell::new(None);
-        Ok(StreamedCall { in_use, connection, call, deadline, stream, state, observed })
-    }
-}
 
 /// A call that streams.
 pub(super) struct StreamedCall {
@@ -129,8 +42,19 @@ enum State {
 }
 
 impl StreamedCall {
+    pub(super) fn new(
+        in_use: InUse,
+        connection: Rc<Connection>,
+        started: (OutgoingCall, Arc<CallStream>),
+        deadline: Deadline,
+    ) -> Self {
+        let (state, observed, (call, stream)) =
+            (RefCell::new(State::Open), Cell::new(None), started);
+        Self { in_use, connection, call, deadline, stream, state, observed }
+    }
+
     /// Has the interceptors see the end of the call.
-    fn observed_by(self, observed: Box<ObservedCall>) -> Self {
+    pub(super) fn observed_by(self, observed: Box<ObservedCall>) -> Self {
         self.observed.set(Some(observed));
         self
     }

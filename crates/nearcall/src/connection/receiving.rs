@@ -127,8 +127,8 @@ impl<H: Host> Connection<H> {
         }
     }
 
-    /// As [`receive`](Self::receive), for the reader of the items of `wanted` that has read all that
-    /// were received: an item that is small is left where it was received.
+    /// As [`receive`](Self::receive), for the reader of the items of `wanted` that has read all
+    /// that were received: an item that is small is left where it was received.
     #[inline]
     pub(crate) fn receive_item(
         &self,

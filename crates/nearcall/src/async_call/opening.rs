@@ -1,0 +1,93 @@
+//! Opening calls of tasks that stream.
+//!
+//! **Invariants:** a call that could not be started was not sent, nor one whose future is dropped
+//! before it has ended.
+//! **Not here:** the call (`streaming.rs`), its handles (`reply_stream.rs`, `request_stream.rs`).
+
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use nearcall_wire::Shape;
+
+use super::sending::Sending;
+use super::streaming::AsyncStreamedCall;
+use super::{AsyncObjectRef, AsyncReplyStream, AsyncRequestStream};
+use crate::codec::{self, Message};
+use crate::interface::Method;
+use crate::options::CallOptions;
+use crate::status::Status;
+
+impl AsyncObjectRef {
+    /// Starts a call whose reply is a stream of items. `None` for `options`: the default ones.
+    ///
+    /// # Errors
+    ///
+    /// The call was not started, as [`call`](Self::call) has it.
+    pub async fn open_reply_stream<Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: Option<&CallOptions>,
+    ) -> Result<AsyncReplyStream<R>, Status> {
+        let call = self.open_stream(method, request, Shape::CalleeStreams, options).await?;
+        Ok(AsyncReplyStream::new(Arc::new(call)))
+    }
+
+    /// Starts a call whose request is a stream of items. `None` for `options`: the default ones.
+    ///
+    /// # Errors
+    ///
+    /// The call was not started, as [`call`](Self::call) has it.
+    pub async fn open_request_stream<Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        options: Option<&CallOptions>,
+    ) -> Result<AsyncRequestStream<Q, R>, Status> {
+        let call = self.open_stream(method, &(), Shape::CallerStreams, options).await?;
+        Ok(AsyncRequestStream::with_reply(Arc::new(call)))
+    }
+
+    /// Starts a call whose request and reply are streams of items, independent of each other.
+    /// `None` for `options`: the default ones.
+    ///
+    /// # Errors
+    ///
+    /// The call was not started, as [`call`](Self::call) has it.
+    pub async fn open_both_streams<Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        options: Option<&CallOptions>,
+    ) -> Result<(AsyncRequestStream<Q, ()>, AsyncReplyStream<R>), Status> {
+        let call = self.open_stream(method, &(), Shape::BothStream, options).await?;
+        let call = Arc::new(call);
+        Ok((AsyncRequestStream::without_reply(Arc::clone(&call)), AsyncReplyStream::new(call)))
+    }
+
+    async fn open_stream<Q: Message>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        shape: Shape,
+        options: Option<&CallOptions>,
+    ) -> Result<AsyncStreamedCall, Status> {
+        let mut sending = Sending::new(self, method, options);
+        sending.observe(|| codec::encoded_bytes(request))?;
+        let started = poll_fn(|context| {
+            sending.poll(context.waker(), |connection, places, waker, outgoing| {
+                connection.start_stream(places, waker, outgoing, request, shape)
+            })
+        });
+        let started = started.await;
+        let ((call, stream), Some(connection)) = (match started {
+            Ok(started) => (started, sending.connection().map(Arc::clone)),
+            Err(status) => {
+                sending.end(&Err::<(), _>(status.clone()), |()| 0);
+                return Err(status);
+            }
+        }) else {
+            return Err(Status::internal("a call was started without a connection"));
+        };
+        let observed = sending.take_observed();
+        Ok(AsyncStreamedCall::new(self.clone(), connection, (call, stream), observed))
+    }
+}

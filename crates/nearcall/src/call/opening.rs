@@ -1,0 +1,99 @@
+//! Opening calls of this thread that stream.
+//!
+//! **Invariants:** a call that could not be started was not sent.
+//! **Not here:** the call (`streaming.rs`), its handles (`reply_stream.rs`, `request_stream.rs`).
+
+use std::rc::Rc;
+
+use nearcall_wire::Shape;
+
+use super::streaming::StreamedCall;
+use super::{ObjectRef, ReplyStream, RequestStream};
+use crate::client::{InUse, Target};
+use crate::codec::Message;
+use crate::connection::Connection;
+use crate::interface::Method;
+use crate::options::CallOptions;
+use crate::status::Status;
+
+impl ObjectRef {
+    /// Starts a call whose reply is a stream of items.
+    ///
+    /// # Errors
+    ///
+    /// The call was not started, as [`call`](Self::call) has it.
+    pub fn open_reply_stream<Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+    ) -> Result<ReplyStream<R>, Status> {
+        let call = self.open_stream(method, request, Shape::CalleeStreams, options)?;
+        Ok(ReplyStream::new(Rc::new(call)))
+    }
+
+    /// Starts a call whose request is a stream of items.
+    ///
+    /// # Errors
+    ///
+    /// The call was not started, as [`call`](Self::call) has it.
+    pub fn open_request_stream<Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        options: &CallOptions,
+    ) -> Result<RequestStream<Q, R>, Status> {
+        let call = self.open_stream(method, &(), Shape::CallerStreams, options)?;
+        Ok(RequestStream::with_reply(Rc::new(call)))
+    }
+
+    /// Starts a call whose request and reply are streams of items, independent of each other.
+    ///
+    /// # Errors
+    ///
+    /// The call was not started, as [`call`](Self::call) has it.
+    pub fn open_both_streams<Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        options: &CallOptions,
+    ) -> Result<(RequestStream<Q, ()>, ReplyStream<R>), Status> {
+        let call = Rc::new(self.open_stream(method, &(), Shape::BothStream, options)?);
+        Ok((RequestStream::without_reply(Rc::clone(&call)), ReplyStream::new(call)))
+    }
+
+    fn open_stream<Q: Message>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        shape: Shape,
+        options: &CallOptions,
+    ) -> Result<StreamedCall, Status> {
+        if self.is_intercepted() {
+            let open = |options: &CallOptions| self.open_plain(method, request, shape, options);
+            return self.observe_start(method, request, options, open, StreamedCall::observed_by);
+        }
+        self.open_plain(method, request, shape, options)
+    }
+
+    fn open_plain<Q: Message>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        shape: Shape,
+        options: &CallOptions,
+    ) -> Result<StreamedCall, Status> {
+        let deadline = self.deadline(method, options);
+        let binding = self.binding(options, deadline)?;
+        let Target::Remote(connection) = &binding.target else {
+            return Err(Status::failed_precondition("a stream to a service of the same loop"));
+        };
+        let outgoing = self.outgoing(method, options, deadline);
+        let mode = binding.core.send_mode(deadline);
+        let start =
+            |connection: &Rc<Connection>| connection.start_stream(&outgoing, request, shape, mode);
+        let (binding, connection, (call, stream)) = match start(connection) {
+            Ok(started) => (Rc::clone(&binding), Rc::clone(connection), started),
+            Err(why) => self.send_until(&binding, why, deadline, options, mode, start)?,
+        };
+        Ok(StreamedCall::new(InUse::new(binding), connection, (call, stream), deadline))
+    }
+}
