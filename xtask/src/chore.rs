@@ -14,6 +14,8 @@ usage: cargo xtask CHORE
   fuzz [TARGET] [--seconds N]  one or every target, needs nightly and cargo-fuzz
   release-check              licences, miri, every fuzz target, kill-storm; installs what is missing
   kill-storm [--kills N]     kills either end in the middle of traffic, over every mechanism
+  stress [--minutes N] [--seed N]  calls, streams, cancellations, ends of threads and kills of
+                             clients by chance, against a server of two loops
   advise-check [--sets N] [--seed N]  measures whether the advice is right, half a minute
                              for each of N random sets of requirements";
 
@@ -23,8 +25,10 @@ const FUZZ_SECONDS: u32 = 60;
 pub(crate) const KILLS: u32 = 1000;
 /// Sets of requirements by default: what the project promises the advice for.
 const SETS: u32 = 40;
-/// The seed of those sets by default.
+/// The seed of those sets, and of the stress, by default.
 const SEED: u32 = 1;
+/// Minutes of stress by default: what the project promises.
+pub(crate) const STRESS_MINUTES: u32 = 10;
 
 /// One chore with its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +62,13 @@ pub enum Chore {
         /// How often each case kills.
         kills: u32,
     },
+    /// The long form of the test that mixes everything.
+    Stress {
+        /// How long it takes.
+        minutes: u32,
+        /// What the mix is drawn from.
+        seed: u32,
+    },
     /// The blind test of the advice, by measurements.
     AdviseCheck {
         /// How many sets of requirements.
@@ -69,7 +80,7 @@ pub enum Chore {
 
 impl Chore {
     /// The names of all chores.
-    pub const NAMES: [&str; 10] = [
+    pub const NAMES: [&str; 11] = [
         "ci",
         "tidy",
         "circles",
@@ -79,6 +90,7 @@ impl Chore {
         "miri",
         "fuzz",
         "kill-storm",
+        "stress",
         "advise-check",
     ];
 
@@ -100,7 +112,16 @@ impl Chore {
             ["kill-storm"] => Self::KillStorm { kills: KILLS },
             ["kill-storm", "--kills", kills] => Self::KillStorm { kills: number(kills)? },
             ["fuzz", rest @ ..] => fuzz(rest)?,
-            ["advise-check", rest @ ..] => advise_check(rest)?,
+            ["stress", rest @ ..] => {
+                let [minutes, seed] =
+                    options("stress", ["--minutes", "--seed"], [STRESS_MINUTES, SEED], rest)?;
+                Self::Stress { minutes, seed }
+            }
+            ["advise-check", rest @ ..] => {
+                let [sets, seed] =
+                    options("advise-check", ["--sets", "--seed"], [SETS, SEED], rest)?;
+                Self::AdviseCheck { sets, seed }
+            }
             [] => return Err("which chore?".to_owned()),
             [name, rest @ ..] if Self::NAMES.contains(name) => {
                 return Err(format!("`{name}` does not take `{}`", rest.join(" ")));
@@ -130,19 +151,23 @@ fn fuzz(arguments: &[&str]) -> Result<Chore, String> {
     Ok(Chore::Fuzz { target, seconds })
 }
 
-fn advise_check(arguments: &[&str]) -> Result<Chore, String> {
-    let (mut sets, mut seed, mut rest) = (SETS, SEED, arguments);
-    while let [option, value, more @ ..] = rest {
-        match *option {
-            "--sets" => sets = number(value)?,
-            "--seed" => seed = number(value)?,
-            _ => break,
-        }
+/// Parses two options with numbers, in any order.
+fn options(
+    chore: &str,
+    names: [&str; 2],
+    mut values: [u32; 2],
+    arguments: &[&str],
+) -> Result<[u32; 2], String> {
+    let mut rest = arguments;
+    while let [option, value, more @ ..] = rest
+        && let Some(index) = names.iter().position(|name| name == option)
+    {
+        values[index] = number(value)?;
         rest = more;
     }
     match rest {
-        [] => Ok(Chore::AdviseCheck { sets, seed }),
-        _ => Err(format!("`advise-check` does not take `{}`", rest.join(" "))),
+        [] => Ok(values),
+        _ => Err(format!("`{chore}` does not take `{}`", rest.join(" "))),
     }
 }
 
@@ -170,6 +195,8 @@ mod tests {
         let frame = Some("frame".to_owned());
         check("fuzz frame --seconds 5", Ok(Chore::Fuzz { target: frame, seconds: 5 }));
         check("kill-storm --kills 7", Ok(Chore::KillStorm { kills: 7 }));
+        check("stress", Ok(Chore::Stress { minutes: 10, seed: 1 }));
+        check("stress --minutes 1", Ok(Chore::Stress { minutes: 1, seed: 1 }));
         check("advise-check", Ok(Chore::AdviseCheck { sets: 40, seed: 1 }));
         check("advise-check --seed 9 --sets 3", Ok(Chore::AdviseCheck { sets: 3, seed: 9 }));
     }
@@ -182,6 +209,7 @@ mod tests {
         check("fuzz --kills 3", Err("`fuzz` does not take `--kills 3`"));
         check("advise-check --sets", Err("`advise-check` does not take `--sets`"));
         check("advise-check --kills 3", Err("`advise-check` does not take `--kills 3`"));
+        check("stress --kills 3", Err("`stress` does not take `--kills 3`"));
         check("kill-storm --kills 0", Err("`0` is not a number above zero"));
         check("fuzz frame --seconds soon", Err("`soon` is not a number above zero"));
     }

@@ -2,7 +2,7 @@
 //!
 //! Not here: how a step is run and judged (`step.rs`), what the machine has (`facts.rs`).
 
-use crate::chore::{Chore, KILLS};
+use crate::chore::{Chore, KILLS, STRESS_MINUTES};
 use crate::facts::{Facts, Presence};
 use crate::step::{Command, Expect, Step};
 
@@ -41,6 +41,7 @@ pub fn steps(chore: &Chore, facts: &Facts) -> Vec<Step> {
         Chore::ReleaseCheck => release_check(facts),
         Chore::Fuzz { target, seconds } => fuzz(target.as_deref(), *seconds, facts),
         Chore::KillStorm { kills } => vec![Step::Run(kill_storm(*kills))],
+        Chore::Stress { minutes, seed } => vec![Step::Run(stress(*minutes, *seed))],
         Chore::AdviseCheck { sets, seed } => vec![Step::Run(advise_check(*sets, *seed))],
     }
 }
@@ -100,6 +101,7 @@ fn release_check(facts: &Facts) -> Vec<Step> {
     let there = Facts { nightly: Ok(()), cargo_fuzz: Ok(()), ..facts.clone() };
     steps.extend(fuzz(None, RELEASE_FUZZ_SECONDS, &there));
     steps.push(Step::Run(kill_storm(KILLS)));
+    steps.push(Step::Run(stress(STRESS_MINUTES, 1)));
     steps
 }
 
@@ -133,6 +135,13 @@ fn kill_storm(kills: u32) -> Command {
     let arguments = "test -p nearcall-channel --release --test it killed_peer -- --nocapture";
     cargo("kill-storm", arguments)
         .environment("NEARCALL_KILLS", &kills.to_string())
+        .expect(Expect::TestsRan)
+}
+
+fn stress(minutes: u32, seed: u32) -> Command {
+    cargo("stress", "test -p nearcall --release --test stress -- --nocapture")
+        .environment("NEARCALL_STRESS_S", &(u64::from(minutes) * 60).to_string())
+        .environment("NEARCALL_STRESS_SEED", &seed.to_string())
         .expect(Expect::TestsRan)
 }
 
@@ -322,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_release_check_installs_what_is_missing() {
-        let checks = ["deny", "miri", "fuzz frame", "fuzz region", "kill-storm"];
+        let checks = ["deny", "miri", "fuzz frame", "fuzz region", "kill-storm", "stress"];
         assert_eq!(names(&steps(&Chore::ReleaseCheck, &everything())), checks);
         let targets = everything().fuzz_targets;
         let bare = Facts { fuzz_targets: targets, ..nothing() };

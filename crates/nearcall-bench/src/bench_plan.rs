@@ -69,6 +69,8 @@ pub enum Shape {
     Call,
     /// Nothing: a call that nobody answers.
     Oneway,
+    /// An item of one long stream of a call that returns when all of them have been read.
+    Stream,
     /// As for a call, but only the sending is timed.
     Send,
 }
@@ -78,7 +80,7 @@ impl Shape {
     pub const ALL: [Self; 2] = [Self::Echo, Self::Sink];
 
     /// Those of calls.
-    pub const CALLS: [Self; 3] = [Self::Call, Self::Oneway, Self::Send];
+    pub const CALLS: [Self; 4] = [Self::Call, Self::Oneway, Self::Stream, Self::Send];
 
     /// The word for it on the command line and in stored runs.
     #[must_use]
@@ -88,6 +90,7 @@ impl Shape {
             Self::Sink => "sink",
             Self::Call => "call",
             Self::Oneway => "one-way",
+            Self::Stream => "stream",
             Self::Send => "send",
         }
     }

@@ -7,9 +7,11 @@
 //! Not here: where one call's time goes (`calls/breakdown.rs`), the table
 //! (`report/table/calls.rs`).
 
+mod awaiting;
 pub(crate) mod breakdown;
 mod end;
 mod local;
+mod loops;
 mod many;
 pub(crate) mod ours;
 pub mod part;
@@ -53,6 +55,8 @@ pub struct CallsPlan {
     pub waits: Option<Vec<WaitPolicy>>,
     /// Tell where the time of one empty call goes, instead of measuring calls with arguments.
     pub breakdown: bool,
+    /// Measure streams beside one-way calls, instead of calls.
+    pub streams: bool,
     /// Where and how.
     pub how: How,
 }

@@ -97,7 +97,7 @@ impl CellSpec {
         match self.shape {
             Shape::Echo => self.bytes(),
             Shape::Call | Shape::Send => usize::try_from(frame_bytes(0)).unwrap_or(usize::MAX),
-            Shape::Sink | Shape::Oneway => 0,
+            Shape::Sink | Shape::Oneway | Shape::Stream => 0,
         }
     }
 }

@@ -87,6 +87,9 @@ pub enum Traffic {
     Clients {
         /// How many, at least 1.
         clients: u32,
+        /// `Some`: they are threads that share one caller, and the server has so many loops.
+        /// `None`: each has a client of its own, and the server has one loop.
+        loops: Option<u32>,
     },
     /// Connections that are made and closed, one after the other, with one exchange each.
     Starts {
@@ -191,7 +194,7 @@ impl Scene {
     #[must_use]
     pub(crate) fn connections(&self) -> u32 {
         match self.traffic {
-            Traffic::Clients { clients } => self.idle_connections.saturating_add(clients),
+            Traffic::Clients { clients, .. } => self.idle_connections.saturating_add(clients),
             _ => self.idle_connections,
         }
     }
@@ -210,7 +213,7 @@ impl Scene {
     /// wait for each other.
     #[must_use]
     pub(crate) fn crowds(&self) -> bool {
-        !self.load.is_idle() || matches!(self.traffic, Traffic::Clients { clients: 2.. })
+        !self.load.is_idle() || matches!(self.traffic, Traffic::Clients { clients: 2.., .. })
     }
 
     /// The same for all cells that can be measured by the same two processes, one after the other.
@@ -268,7 +271,10 @@ impl fmt::Display for Scene {
             Traffic::Steady => Ok(()),
             Traffic::Gap { ns } => write!(f, ", gaps of {} µs", ns as f64 / 1e3),
             Traffic::Burst { messages } => write!(f, ", bursts of {messages}"),
-            Traffic::Clients { clients } => write!(f, ", {clients} clients"),
+            Traffic::Clients { clients, loops: None } => write!(f, ", {clients} clients"),
+            Traffic::Clients { clients, loops: Some(loops) } => {
+                write!(f, ", {clients} threads of one caller, {loops} loops")
+            }
             Traffic::Starts { connects } => write!(f, ", {connects} connections"),
         }
     }
@@ -280,7 +286,10 @@ mod tests {
 
     #[test]
     fn several_clients_and_loads_crowd() {
-        let clients = |clients| Scene { traffic: Traffic::Clients { clients }, ..Scene::default() };
+        let clients = |clients| {
+            let traffic = Traffic::Clients { clients, loops: None };
+            Scene { traffic, ..Scene::default() }
+        };
         assert!(clients(2).crowds() && !clients(1).crowds() && !Scene::default().crowds());
         assert!(Scene { load: Load::STRESS, ..Scene::default() }.crowds());
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use nearcall_channel::{Mechanism, WaitPolicy};
 
-use crate::bench_plan::{BenchPlan, How, Shape, Usual};
-use crate::calls::ours;
+use crate::bench_plan::{BenchPlan, How, Place, Shape, Usual};
+use crate::calls::ours::{self, Way};
 use crate::calls::route::Route;
 use crate::cell::{CellSpec, Scene, Subject};
 use crate::launch::Fault;
@@ -56,6 +56,13 @@ pub enum What {
         /// How many at once, at least 1.
         clients: Option<Vec<u32>>,
     },
+    /// Threads of one process that share one caller, each calling without a pause.
+    Threads {
+        /// How many at once, at least 1.
+        threads: Option<Vec<u32>>,
+        /// Event loops of the server, at least 1.
+        loops: Option<Vec<u32>>,
+    },
     /// Set-up, first message and tear-down of connections.
     Start,
 }
@@ -91,7 +98,7 @@ pub fn bench(plan: &TrafficPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
         mechanisms: plan.mechanisms.clone(),
         sizes_bytes: Some(vec![plan.message_bytes]),
         waits: plan.waits.clone(),
-        how: plan.how.clone(),
+        how: How { placement: placement(plan), ..plan.how.clone() },
         ..BenchPlan::default()
     };
     let find = |no_spinning: Option<&str>| cells(plan, &Mechanism::supported, no_spinning);
@@ -107,6 +114,15 @@ pub fn bench(plan: &TrafficPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
     };
     let task = Task { find: &find, extent: Some(extent), conclude: &conclude };
     runner::bench_cells(&common, &task, hooks)
+}
+
+/// Returns where both ends run. Threads need CPUs to run at the same time, so nothing pins them
+/// unless the plan does.
+fn placement(plan: &TrafficPlan) -> Place {
+    match (&plan.what, plan.how.placement) {
+        (What::Threads { .. }, Place::Auto) => Place::None,
+        (_, placement) => placement,
+    }
 }
 
 /// Every way to wait of every mechanism, each with all scenes of the traffic.
@@ -147,6 +163,7 @@ fn mechanisms(plan: &TrafficPlan) -> Vec<Mechanism> {
     plan.mechanisms.clone().unwrap_or_else(|| match plan.what {
         What::Pace { .. } | What::Gap { .. } | What::Burst { .. } => USUAL.to_vec(),
         What::Clients { .. } => USUAL_OF_CALLS.to_vec(),
+        What::Threads { .. } => vec![ours::OURS],
         // Each has its own price, and all together take little time.
         What::Start => Mechanism::all().collect(),
     })
@@ -165,7 +182,7 @@ fn cell(plan: &TrafficPlan, mechanism: Mechanism, wait: WaitPolicy, scene: Scene
     match plan.what {
         What::Pace { .. } | What::Gap { .. } | What::Start => plain,
         What::Burst { .. } => CellSpec { shape: Shape::Sink, ..plain },
-        What::Clients { .. } => CellSpec {
+        What::Clients { .. } | What::Threads { .. } => CellSpec {
             subject: Subject::Call(Route::Blocking(mechanism)),
             shape: Shape::Call,
             message_bytes: 0,
@@ -180,8 +197,11 @@ fn waits(plan: &TrafficPlan, mechanism: Mechanism) -> Vec<WaitPolicy> {
     plan.waits.clone().unwrap_or_else(|| {
         match plan.what {
             What::Start => return has.iter().take(1).copied().collect(),
-            What::Clients { .. } if mechanism != ours::OURS => {
+            What::Clients { .. } | What::Threads { .. } if mechanism != ours::OURS => {
                 return vec![Route::Blocking(mechanism).usual_wait()];
+            }
+            What::Threads { .. } => {
+                return [Way::Spin, Way::Usual].map(|way| way.ours().1).to_vec();
             }
             _ => {}
         }
@@ -215,7 +235,16 @@ fn scenes(plan: &TrafficPlan) -> Vec<Scene> {
         What::Clients { clients } => {
             let usual = if plan.how.quick { &CLIENTS[..CLIENTS.len() - 1] } else { &CLIENTS[..] };
             let clients = clients.as_deref().unwrap_or(usual);
-            clients.iter().map(|&clients| of(Traffic::Clients { clients })).collect()
+            clients.iter().map(|&clients| of(Traffic::Clients { clients, loops: None })).collect()
+        }
+        What::Threads { threads, loops } => {
+            let (all, most) = (&THREADS[..], &THREADS[1..THREADS.len() - 1]);
+            let threads = threads.as_deref().unwrap_or(if plan.how.quick { most } else { all });
+            let loops = loops.as_deref().unwrap_or(&LOOPS);
+            let with = |&loops| {
+                threads.iter().map(move |&clients| Traffic::Clients { clients, loops: Some(loops) })
+            };
+            loops.iter().flat_map(with).map(of).collect()
         }
         What::Start => vec![of(Traffic::Starts { connects: CONNECTS })],
     }
@@ -253,6 +282,12 @@ const BURSTS: [u32; 4] = [1, 8, 64, 512];
 
 /// Alone, a few programs of one user, a busy machine.
 const CLIENTS: [u32; 5] = [1, 4, 16, 64, 256];
+
+/// Alone, one for each CPU of small machines, and more than those have.
+const THREADS: [u32; 4] = [1, 2, 4, 8];
+
+/// The usual server, and one that uses a second CPU.
+const LOOPS: [u32; 2] = [1, 2];
 
 /// Connections of one launch: the first, and enough for a median of the others.
 const CONNECTS: u32 = 50;
@@ -328,6 +363,16 @@ mod tests {
         assert_eq!(tour.cells.len(), 2);
         assert_ne!(tour.cells[0].unit(), tour.cells[1].unit());
         assert!(tour.cells.iter().all(|cell| cell.wait == WaitPolicy::Block));
+    }
+
+    #[test]
+    fn threads_spin_and_adapt_against_one_loop_and_two() {
+        let plan = TrafficPlan::new(What::Threads { threads: None, loops: None });
+        assert_eq!(placement(&plan), Place::None);
+        let tour = cells(&plan, &|_| Ok(()), None);
+        assert_eq!(tour.cells.len(), 2 * THREADS.len() * LOOPS.len());
+        let one_cpu = cells(&plan, &|_| Ok(()), Some("one CPU"));
+        assert!(one_cpu.cells.iter().all(|cell| cell.wait == WaitPolicy::Adaptive));
     }
 
     #[test]

@@ -86,52 +86,76 @@ mod tests {
 mod loom_tests {
     use super::*;
     use loom::sync::{Arc, Mutex};
-    use loom::thread;
+    use loom::thread::{self, JoinHandle};
 
-    /// A loop that sleeps by waiting until its counter is not zero, and two posters.
+    /// What a loop and its posters share: the queue, and what the descriptor counts.
+    #[derive(Clone)]
+    struct Shared {
+        flags: Arc<WakeFlags>,
+        queue: Arc<Mutex<u32>>,
+        rung: Arc<Mutex<u32>>,
+    }
+
+    impl Shared {
+        fn new() -> Self {
+            let (queue, rung) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(0)));
+            Self { flags: Arc::new(WakeFlags::new()), queue, rung }
+        }
+
+        fn start_poster(&self) -> JoinHandle<()> {
+            let shared = self.clone();
+            thread::spawn(move || {
+                *shared.queue.lock().unwrap() += 1;
+                if shared.flags.note_post() {
+                    *shared.rung.lock().unwrap() += 1;
+                }
+            })
+        }
+
+        fn look(&self) -> u32 {
+            if !self.flags.has_posts() {
+                return 0;
+            }
+            self.flags.begin_take();
+            std::mem::take(&mut *self.queue.lock().unwrap())
+        }
+
+        /// Looks once more, then sleeps until the descriptor is readable, unless something was
+        /// posted. Returns what the loop has taken by then.
+        fn sleep(&self, posters: Vec<JoinHandle<()>>) -> u32 {
+            let taken = self.look();
+            let sleeps = self.flags.begin_sleep();
+            posters.into_iter().for_each(|poster| poster.join().unwrap());
+            let left = *self.queue.lock().unwrap();
+            if sleeps {
+                assert!(left == 0 || *self.rung.lock().unwrap() > 0, "a post without a wake-up");
+            }
+            taken + left
+        }
+    }
+
     #[test]
     fn loom_every_post_is_taken_or_ends_the_sleep() {
         loom::model(|| {
-            let flags = Arc::new(WakeFlags::new());
-            // The queue, and what the descriptor counts.
-            let (queue, rung) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(0)));
-            let posters: Vec<_> = (0..2)
-                .map(|_| {
-                    let (flags, queue) = (Arc::clone(&flags), Arc::clone(&queue));
-                    let rung = Arc::clone(&rung);
-                    thread::spawn(move || {
-                        *queue.lock().unwrap() += 1;
-                        if flags.note_post() {
-                            *rung.lock().unwrap() += 1;
-                        }
-                    })
-                })
-                .collect();
-            let mut taken = 0;
-            // Two rounds: look, then sleep unless something was posted.
-            for _ in 0..2 {
-                if flags.has_posts() {
-                    flags.begin_take();
-                    taken += std::mem::take(&mut *queue.lock().unwrap());
-                }
-                let sleeps = flags.begin_sleep();
-                if sleeps && *rung.lock().unwrap() > 0 {
-                    *rung.lock().unwrap() = 0;
-                }
-                flags.end_sleep();
+            let shared = Shared::new();
+            let posters = vec![shared.start_poster(), shared.start_poster()];
+            assert_eq!(shared.sleep(posters), 2);
+            assert!(*shared.rung.lock().unwrap() <= 1, "one wake-up for one sleep");
+        });
+    }
+
+    /// A sleep that something else has ended, and another one.
+    #[test]
+    fn loom_a_sleep_that_ends_for_another_reason_loses_no_post() {
+        loom::model(|| {
+            let shared = Shared::new();
+            let posters = vec![shared.start_poster()];
+            if shared.flags.begin_sleep() {
+                // The descriptor may have been written, and is read.
+                *shared.rung.lock().unwrap() = 0;
             }
-            // The last sleep: it ends when the descriptor is readable.
-            if flags.begin_sleep() {
-                posters.into_iter().for_each(|poster| poster.join().unwrap());
-                let left = *queue.lock().unwrap();
-                assert!(left == 0 || *rung.lock().unwrap() > 0, "a post without a wake-up");
-                assert!(*rung.lock().unwrap() <= 1, "one wake-up for a sleep");
-                taken += left;
-            } else {
-                posters.into_iter().for_each(|poster| poster.join().unwrap());
-                taken += *queue.lock().unwrap();
-            }
-            assert_eq!(taken, 2);
+            shared.flags.end_sleep();
+            assert_eq!(shared.sleep(posters), 1);
         });
     }
 }

@@ -14,6 +14,7 @@ use crate::client::{AsyncRoute, Client, ObjectName, ReconnectPolicy};
 use crate::codec::Message;
 use crate::connection::Outgoing;
 use crate::deadline::Deadline;
+use crate::interceptor::Chain;
 use crate::interface::{Interface, Method, object_id};
 use crate::nesting::inherited_deadline;
 use crate::options::CallOptions;
@@ -48,6 +49,7 @@ struct Object {
     /// The number of the object on the wire.
     number: u64,
     name: ObjectName,
+    interceptors: Chain,
     route: Arc<AsyncRoute>,
     client: Client,
 }
@@ -67,8 +69,9 @@ impl AsyncObjectRef {
         let address: Address = address.parse()?;
         let route = client.async_route(&address);
         let name = ObjectName { interface, address };
-        let object =
-            Object { number: object_id(&name.object()), name, route, client: client.clone() };
+        let number = object_id(&name.object());
+        let interceptors = client.shared().settings.interceptors.clone();
+        let object = Object { number, name, interceptors, route, client: client.clone() };
         Ok(Self { object: Arc::new(object) })
     }
 
@@ -126,6 +129,12 @@ impl AsyncObjectRef {
         let policy = self.reconnect_policy(options);
         let connection = connecting::connection(self.route(), policy, deadline).await?;
         lending::loan(&connection, bytes, deadline).await
+    }
+
+    /// Returns whether the client has interceptors.
+    #[inline]
+    fn is_intercepted(&self) -> bool {
+        !self.object.interceptors.is_empty()
     }
 
     #[inline]

@@ -31,8 +31,13 @@ mod backpressure;
 mod local;
 mod observed;
 mod pending;
+mod reply_stream;
+mod request_stream;
+mod streaming;
 
 pub use self::pending::{BelongsToItsThread, PendingCall};
+pub use self::reply_stream::ReplyStream;
+pub use self::request_stream::RequestStream;
 
 /// An object at an address, for all threads. Each connects with its first call.
 #[derive(Clone)]
@@ -106,7 +111,7 @@ impl ObjectRef {
         options: &CallOptions,
         serve: impl FnOnce(&S, &Context<'_>) -> Result<R, Status>,
     ) -> Result<R, Status> {
-        if !self.object.interceptors.is_empty() {
+        if self.is_intercepted() {
             let call = |options: &CallOptions| self.call_by(method, request, options, serve);
             return self
                 .observe(method, request, options, call, |reply| codec::encoded_bytes(reply));
@@ -206,9 +211,9 @@ impl ObjectRef {
         options: &CallOptions,
         mode: impl FnOnce(&ClientCore, Deadline) -> SendMode,
     ) -> Result<PendingCall<R>, Status> {
-        if !self.object.interceptors.is_empty() {
+        if self.is_intercepted() {
             let start = |options: &CallOptions| self.start_plain(method, request, options, mode);
-            return self.observe_start(method, request, options, start);
+            return self.observe_start(method, request, options, start, PendingCall::observed_by);
         }
         self.start_plain(method, request, options, mode)
     }
@@ -256,7 +261,7 @@ impl ObjectRef {
         request: &Q,
         options: &CallOptions,
     ) -> Result<(), Status> {
-        if !self.object.interceptors.is_empty() {
+        if self.is_intercepted() {
             let send = |options: &CallOptions| self.send_plain(method, request, options);
             return self.observe(method, request, options, send, |()| 0);
         }
@@ -308,7 +313,7 @@ impl ObjectRef {
         request: &Q,
         options: &CallOptions,
     ) -> Result<(), Status> {
-        if !self.object.interceptors.is_empty() {
+        if self.is_intercepted() {
             let send = |options: &CallOptions| self.try_send_plain(method, request, options);
             return self.observe(method, request, options, send, |()| 0);
         }
@@ -393,6 +398,12 @@ impl ObjectRef {
     #[inline]
     fn deadline(&self, method: &Method, options: &CallOptions) -> Deadline {
         options.deadline_for(method, self.object.default_deadline, inherited_deadline())
+    }
+
+    /// Returns whether the client has interceptors.
+    #[inline]
+    fn is_intercepted(&self) -> bool {
+        !self.object.interceptors.is_empty()
     }
 
     fn reconnect_policy(&self, options: &CallOptions) -> ReconnectPolicy {

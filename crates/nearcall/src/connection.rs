@@ -33,13 +33,15 @@ mod host;
 mod lending;
 mod outbound;
 mod outbox;
+mod pumping;
 mod readiness;
 mod receiving;
 mod send_mode;
 mod sending;
+mod streaming;
 mod watched_calls;
 
-pub(crate) use self::activity::Activity;
+pub(crate) use self::activity::{Activity, Rounds};
 use self::borrowing::Borrowing;
 use self::calls::CallState;
 pub(crate) use self::calls::{Outcome, Reply};
@@ -54,6 +56,8 @@ pub(crate) use self::receiving::{
 pub(crate) use self::send_mode::{Need, NotSent, SendMode};
 pub(crate) use self::sending::Outgoing;
 use self::sending::SMALL_BYTES;
+use self::streaming::CallStreams;
+pub(crate) use self::streaming::ItemUnsent;
 use self::watched_calls::WatchedCalls;
 
 /// Names the objects that a peer may call: those of one server.
@@ -103,6 +107,11 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     /// The longest metadata that both ends agreed on, once the peer has greeted.
     metadata_bytes_max: Cell<u16>,
     lending: Lending,
+    streams: RefCell<CallStreams>,
+    /// There was a call that streams.
+    has_streams: Cell<bool>,
+    /// Bytes of items that the peer may have sent on each stream beyond what was read.
+    stream_window_bytes: u32,
     watched_calls: WatchedCalls,
     /// Loans of the peer are read where they lie.
     pub(crate) is_trusted: bool,
@@ -126,6 +135,8 @@ struct Inner {
     unflushed: bool,
     /// The mechanism takes a small message whole, or not at all.
     takes_whole: bool,
+    /// Items of services wait until everything else is in the channel.
+    has_blocked_streams: bool,
 }
 
 impl Connection {
@@ -182,6 +193,7 @@ impl<H: Host> Connection<H> {
                 results: HashMap::new(),
                 unflushed: false,
                 takes_whole,
+                has_blocked_streams: false,
             }),
             buffers,
             host,
@@ -199,6 +211,9 @@ impl<H: Host> Connection<H> {
             message_bytes_max: Cell::new(wire_limits.message_bytes_max),
             metadata_bytes_max: Cell::new(wire_limits.metadata_bytes_max),
             lending: Lending::new(lender),
+            streams: RefCell::default(),
+            has_streams: Cell::new(false),
+            stream_window_bytes: limits.stream_window_bytes,
             watched_calls: WatchedCalls::default(),
             is_trusted,
             readiness: Readiness::default(),
@@ -358,9 +373,10 @@ impl<H: Host> Connection<H> {
                     reason: CancelReason::Closed(CloseReason::ProtocolViolation(error)),
                 } => {
                     self.notify_violation(call.id(), &error);
-                    self.note_cancelled(call);
+                    let reason = CancelReason::Closed(CloseReason::ProtocolViolation(error));
+                    self.end_incoming(call, reason);
                 }
-                ProtocolEvent::Cancelled { call, .. } => self.note_cancelled(call),
+                ProtocolEvent::Cancelled { call, reason } => self.end_incoming(call, reason),
                 ProtocolEvent::Drained => return self.close(self.close_reason()),
                 _ => {}
             }
@@ -386,6 +402,14 @@ impl<H: Host> Connection<H> {
             "no answer from {} in time; the method may have run",
             self.name
         ))
+    }
+
+    /// Notes that the peer does not wait for the end of a call any more.
+    fn end_incoming(&self, call: IncomingCall, reason: CancelReason) {
+        if self.has_streams.get() {
+            self.cancel_incoming_stream(call, reason);
+        }
+        self.note_cancelled(call);
     }
 
     /// Returns what drives the connection.

@@ -12,12 +12,13 @@ use nearcall_channel::Loan;
 use crate::codec::{self, Message};
 use crate::deadline::Deadline;
 use crate::detached_sink::DetachedCall;
-use crate::interface::Interface;
+use crate::interface::{Interface, MethodKind};
 use crate::metadata::{BadMetadata, Metadata};
 use crate::peer::Peer;
 use crate::reply_extras::ReplyExtras;
 use crate::reply_sink::ReplySink;
 use crate::responder::Responder;
+use crate::service_stream::ServiceStream;
 use crate::status::Status;
 
 /// The call that is being served: its deadline, its caller, what came beside the request.
@@ -184,6 +185,12 @@ impl<'a> Context<'a> {
         self.interface.method(self.method).map_or("", |method| method.name)
     }
 
+    /// Returns the status of a call in another shape than its method has: says how to call it.
+    #[cold]
+    pub(crate) fn wrong_shape(&self) -> Status {
+        wrong_shape(self.interface, self.method)
+    }
+
     pub(crate) fn method_id(&self) -> u32 {
         self.method
     }
@@ -244,6 +251,27 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Returns the stream of the call, if it streams.
+    pub(crate) fn stream(&self) -> Option<ServiceStream> {
+        self.sink.stream()
+    }
+
+    /// Ends a call that streams, after the items that its service has sent.
+    pub(crate) fn finish_stream(&self, result: Result<&impl Message, &Status>) {
+        let mut extras = self.extras.take().unwrap_or_default();
+        let metadata = std::mem::take(&mut extras.metadata);
+        match result {
+            Ok(result) => {
+                self.sink.finish_stream(metadata.as_bytes(), result);
+                extras.end(None, codec::encoded_bytes(result));
+            }
+            Err(status) => {
+                self.sink.fail_stream(&status.clone().with_entries(metadata));
+                extras.end(Some(status), 0);
+            }
+        }
+    }
+
     /// Returns the same call for a reply that comes after the method has returned, or from another
     /// thread.
     pub(crate) fn detach(&self) -> DetachedCall {
@@ -263,4 +291,26 @@ impl fmt::Debug for Context<'_> {
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
     }
+}
+
+/// Returns the status of a call in another shape than its method has.
+#[cold]
+pub(crate) fn wrong_shape(interface: &Interface, method: u32) -> Status {
+    let Some(method) = interface.method(method) else {
+        return Status::unimplemented(format!("{} has no such method", interface.name));
+    };
+    let how = match method.kind {
+        MethodKind::Unary => "takes one request and gives one reply; call it without a stream",
+        MethodKind::Oneway => "is one-way; send it one message",
+        MethodKind::ReplyStream => {
+            "replies with a stream; call it with one request as a stream of \
+                                    replies"
+        }
+        MethodKind::RequestStream => {
+            "takes a stream and gives one reply; call it as a stream of \
+                                      requests"
+        }
+        MethodKind::BothStreams => "takes a stream and replies with one; call it as both streams",
+    };
+    Status::unimplemented(format!("{}/{} {how}", interface.name, method.name))
 }

@@ -19,6 +19,7 @@ use crate::mailbox::{ConnectionKey, Mailbox, OnewayPermit, Post, PostedReply};
 use crate::metadata::BadMetadata;
 use crate::peer::Peer;
 use crate::reply_extras::ReplyExtras;
+use crate::service_stream::ServiceStream;
 use crate::service_task::ServiceTask;
 use crate::status::Status;
 
@@ -36,6 +37,8 @@ pub(crate) struct DetachedSink {
     /// The loop that serves the call.
     mailbox: Option<Arc<Mailbox>>,
     cancellation: Arc<Cancellation>,
+    /// Of a call that streams.
+    stream: Option<ServiceStream>,
 }
 
 #[derive(Clone)]
@@ -60,13 +63,15 @@ impl DetachedSink {
         let cancellation = Arc::default();
         connection.watch_call(call, &cancellation);
         let to = To::Connection(activity.key(connection), call);
-        Self { to, mailbox: mailbox.cloned(), cancellation }
+        let stream = ServiceStream::of_call(connection, call);
+        Self { to, mailbox: mailbox.cloned(), cancellation, stream }
     }
 
     /// Returns the sink of a call from the loop's own thread.
     pub(crate) fn local(reply: &Arc<LocalAnswer>, mailbox: &Arc<Mailbox>) -> Self {
         let cancellation = reply.cancellation();
-        Self { to: To::Local(Arc::clone(reply)), mailbox: Some(Arc::clone(mailbox)), cancellation }
+        let (to, mailbox) = (To::Local(Arc::clone(reply)), Some(Arc::clone(mailbox)));
+        Self { to, mailbox, cancellation, stream: None }
     }
 
     /// Returns the sink of a one-way message. If the loop has too many of them it has ended.
@@ -77,7 +82,7 @@ impl DetachedSink {
             cancellation.end();
         }
         let to = To::Nowhere { _permit: permit };
-        Self { to, mailbox: mailbox.cloned(), cancellation }
+        Self { to, mailbox: mailbox.cloned(), cancellation, stream: None }
     }
 
     /// Adds what goes with the answer.
@@ -170,6 +175,11 @@ impl DetachedSink {
     /// Returns whether the caller does not wait any more.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancellation.has_ended()
+    }
+
+    /// Returns the stream of the call, if it streams.
+    pub(crate) fn stream(&self) -> Option<ServiceStream> {
+        self.stream.clone()
     }
 
     /// Returns what is notified of the end of the call.

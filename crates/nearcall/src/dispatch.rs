@@ -10,16 +10,17 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use nearcall_wire::{HEADER_BYTES, OutgoingCall};
+use nearcall_wire::{HEADER_BYTES, OutgoingCall, Shape};
 
 use crate::buffer_pool::BufferPool;
 use crate::codec::Body;
 use crate::connection::{
     Connection, Event, INLINE_BUF, InboundCall, InlineBuf, RequestHead, split_payload,
 };
-use crate::context::Context;
+use crate::context::{Context, wrong_shape};
 use crate::deadline::Deadline;
 use crate::dispatcher::{Dispatcher, Incoming};
+use crate::interface::{Interface, MethodKind};
 use crate::limits::SHARED_BYTES_MIN;
 use crate::metadata::Metadata;
 use crate::nesting::NestingGuard;
@@ -67,7 +68,31 @@ impl Services {
         buf: &mut InlineBuf,
         wanted: Option<OutgoingCall>,
     ) -> Result<Range<usize>, Received> {
-        match connection.receive(deadline, buf, wanted) {
+        let event = connection.receive(deadline, buf, wanted);
+        self.handle_event(connection, event, buf)
+    }
+
+    /// As [`receive_reply`](Self::receive_reply), for the next item of `wanted`, whose reader has
+    /// read all that were received.
+    pub(crate) fn receive_item(
+        &self,
+        connection: &Rc<Connection>,
+        deadline: Deadline,
+        buf: &mut InlineBuf,
+        wanted: OutgoingCall,
+    ) -> Result<Range<usize>, Received> {
+        let event = connection.receive_item(deadline, buf, wanted);
+        self.handle_event(connection, event, buf)
+    }
+
+    #[inline(always)]
+    fn handle_event(
+        &self,
+        connection: &Rc<Connection>,
+        event: Event,
+        buf: &InlineBuf,
+    ) -> Result<Range<usize>, Received> {
+        match event {
             Event::Reply(start, end) => return Ok(start..end),
             Event::Call(head, payload) => {
                 let (metadata, body) = split_payload(&buf[..payload.message_bytes()], payload);
@@ -131,7 +156,7 @@ impl Services {
         metadata: &[u8],
         body: Body<'_>,
     ) {
-        let &RequestHead { call, object, method, deadline } = head;
+        let &RequestHead { call, object, method, deadline, shape } = head;
         let sink = ReplySink::connection(connection, call);
         let server = connection.serves.and_then(|id| self.registry.server(id));
         let Some(dispatcher) = server.as_ref().and_then(|server| server.object(object)) else {
@@ -140,6 +165,9 @@ impl Services {
                 None => Status::unimplemented("the peer is a client and serves no objects"),
             });
         };
+        if shape != Shape::Unary && !has_shape(dispatcher.interface(), method, shape) {
+            return sink.fail(&wrong_shape(dispatcher.interface(), method));
+        }
         run(&**dispatcher, sink, deadline, || {
             let (metadata, interface) = (Metadata::new(metadata), dispatcher.interface());
             let context = Context::new(deadline, metadata, interface, method, sink);
@@ -152,6 +180,17 @@ impl Services {
             connection.note_deadline(deadline);
         }
     }
+}
+
+/// Returns whether a method may be called in this shape, or does not exist.
+#[cold]
+fn has_shape(interface: &Interface, method: u32, shape: Shape) -> bool {
+    interface.method(method).is_none_or(|method| match method.kind {
+        MethodKind::Unary | MethodKind::Oneway => shape == Shape::Unary,
+        MethodKind::ReplyStream => shape == Shape::CalleeStreams,
+        MethodKind::RequestStream => shape == Shape::CallerStreams,
+        MethodKind::BothStreams => shape == Shape::BothStream,
+    })
 }
 
 /// Runs a service: bounded in depth, its panics contained, its deadline handed on.

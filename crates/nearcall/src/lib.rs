@@ -84,6 +84,7 @@ mod borrowed;
 mod buffer_pool;
 mod call;
 mod call_context;
+mod call_stream;
 mod cancellation;
 mod census;
 mod client;
@@ -100,6 +101,8 @@ mod executor;
 mod intercepted;
 mod interceptor;
 mod interface;
+mod item_outlet;
+mod item_queue;
 pub mod limits;
 mod local_reply;
 mod mailbox;
@@ -115,8 +118,10 @@ mod reply_extras;
 mod reply_sink;
 mod responder;
 mod server;
+mod service_stream;
 mod service_task;
 mod status;
+mod streams;
 mod trust;
 
 pub use address::{Address, BadAddress};
@@ -125,7 +130,7 @@ pub use blocking::{Blocking, BlockingPool, BlockingPoolBuilder, WhenFull};
 pub use borrowed::detach;
 pub use bytes;
 pub use bytes::Bytes;
-pub use call::{BelongsToItsThread, ObjectRef, PendingCall};
+pub use call::{BelongsToItsThread, ObjectRef, PendingCall, ReplyStream, RequestStream};
 pub use call_context::CallContext;
 pub use cancellation::Cancelled;
 pub use client::{Client, ClientBuilder, ReconnectPolicy};
@@ -151,6 +156,7 @@ pub use server::{
 };
 pub use service_task::{ServiceTask, TaskRunner};
 pub use status::{Code, Status};
+pub use streams::{AsyncItemReceiver, AsyncItemSender, ItemReceiver, ItemSender};
 pub use trust::Trust;
 
 /// Includes the file that `nearcall-build` has generated for a package, or the one that includes

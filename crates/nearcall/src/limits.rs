@@ -44,6 +44,11 @@ pub(crate) const NESTING_MAX: u32 = 32;
 /// Two messages of the largest default size: one under way, one ready.
 pub(crate) const OUTBOX_BYTES_MAX: usize = 8 << 20;
 
+/// Items of one stream that a service in another thread, or a future, has handed to its loop and
+/// that wait for credit or room, in bytes; then its send waits. A quarter of what the receiver
+/// takes by default, so that the loop is woken for many items at once.
+pub(crate) const OUTLET_BYTES_MAX: usize = 512 << 10;
+
 /// Messages kept for a connection whatever their size: above the first half only refusals. Above
 /// all of it the peer is cut off: it does not even read those. Each half is above the 10,000 calls
 /// that a connection may be configured for.

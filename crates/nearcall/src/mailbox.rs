@@ -26,6 +26,8 @@ pub(crate) enum Post {
     Handshaked(Box<Handshaked>),
     /// A call that came over a connection of the loop was answered.
     Reply(PostedReply),
+    /// A call that streams over a connection of the loop is used in another thread.
+    Stream(ConnectionKey, IncomingCall, StreamPost),
     /// A task of the loop's executor is to be polled.
     Poll(TaskKey),
     /// A task for the loop's executor.
@@ -50,6 +52,14 @@ pub(crate) struct PostedReply {
     /// Those of a result, as they travel; an error has its own.
     pub(crate) metadata: Vec<u8>,
     pub(crate) answer: Result<Encoded, Status>,
+}
+
+/// What another thread has done with a stream.
+pub(crate) enum StreamPost {
+    /// Items wait to be sent.
+    Items,
+    /// Items were read that cost so many bytes of the credit.
+    Consumed(u64),
 }
 
 /// Names a connection of a loop. No later connection of the loop has the same.

@@ -23,7 +23,7 @@ use nearcall_os::signal::SignalInfo;
 
 use crate::acceptor::Acceptor;
 use crate::codec::Body;
-use crate::connection::{Activity, Connection, ServerId};
+use crate::connection::{Activity, Connection, Rounds, ServerId};
 use crate::context::Context;
 use crate::deadline::{self, Deadline};
 use crate::dispatch::{self, Services};
@@ -149,6 +149,8 @@ impl Reactor {
         let token = reactor.sources.borrow_mut().add(Source::Mailbox);
         reactor.epoll.add(&*reactor.mailbox, poll::Interest::Readable, token)?;
         let reactor = Rc::new(reactor);
+        let rounds: Weak<dyn Rounds> = Rc::downgrade(&(Rc::clone(&reactor) as Rc<dyn Rounds>));
+        reactor.activity.set_rounds(rounds);
         LOOPS.with_borrow_mut(|loops| {
             loops.retain(|other| other.strong_count() > 0);
             loops.push(Rc::downgrade(&reactor));
@@ -405,6 +407,12 @@ impl Reactor {
         self.mailbox.close();
         // A dispatcher may hold a client of this loop.
         drop((self.local_oneways.take(), self.posted.take()));
+    }
+}
+
+impl Rounds for Reactor {
+    fn run_until(&self, deadline: Deadline, done: &mut dyn FnMut() -> bool) -> io::Result<bool> {
+        Self::run_until(self, deadline, done)
     }
 }
 

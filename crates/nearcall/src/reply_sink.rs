@@ -19,6 +19,7 @@ use crate::deadline::Deadline;
 use crate::detached_sink::{DetachedCall, DetachedSink};
 use crate::local_reply::{LocalAnswer, LocalReply, LocalResult};
 use crate::peer::Peer;
+use crate::service_stream::ServiceStream;
 use crate::status::Status;
 
 /// The sink of a call that is being served.
@@ -91,6 +92,36 @@ impl<'a> ReplySink<'a> {
             Sink::LocalBytes(reply, _) => reply.end(Err(status.clone())),
             Sink::Detached(call) => call.sink.fail(status),
             Sink::Connection(_, None) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => {}
+        }
+    }
+
+    /// Ends a call that streams, after the items that its service has sent, with metadata as they
+    /// travel.
+    pub(crate) fn finish_stream(self, metadata: &[u8], result: &impl Message) {
+        match self.0 {
+            Sink::Connection(connection, Some(call)) => {
+                connection.reply_detached(call, metadata, Ok(result));
+            }
+            _ => self.reply(metadata, result),
+        }
+    }
+
+    /// Ends a call that streams with an error, after the items that its service has sent.
+    pub(crate) fn fail_stream(self, status: &Status) {
+        match self.0 {
+            Sink::Connection(connection, Some(call)) => {
+                connection.reply_detached(call, &[], Err::<&(), _>(status));
+            }
+            _ => self.fail(status),
+        }
+    }
+
+    /// Returns the stream of the call, if it streams.
+    pub(crate) fn stream(self) -> Option<ServiceStream> {
+        match self.0 {
+            Sink::Connection(connection, call) => ServiceStream::of_call(connection, call?),
+            Sink::Detached(call) => call.sink.stream(),
+            Sink::LocalBytes(..) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => None,
         }
     }
 

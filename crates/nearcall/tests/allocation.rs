@@ -13,7 +13,10 @@ use std::task::{self, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use nearcall::{Client, Context, EventLoop, Mechanism, Server, Status, WaitPolicy};
+use nearcall::{
+    Client, Context, Dispatcher, EventLoop, Incoming, Interface, Mechanism, Server, Status,
+    TaskRunner, WaitPolicy,
+};
 use nearcall_os::alloc_count::{self, CountingAllocator};
 use nearcall_os::{clock, process};
 
@@ -161,6 +164,51 @@ fn async_allocations(at: &str) -> u64 {
     let before = alloc_count::this_thread();
     calls();
     alloc_count::this_thread() - before
+}
+
+/// An [`Adder`] whose methods are futures that are ready at once.
+struct ReadyFutures(TaskRunner);
+
+impl Dispatcher for ReadyFutures {
+    fn interface(&self) -> &'static Interface {
+        AdderCaller::INTERFACE
+    }
+
+    fn dispatch(&self, incoming: Incoming<'_>) {
+        incoming.reply_async(&self.0, |_, request: Total| async move { Ok(request) });
+    }
+}
+
+/// Allocations of the loop for a call of an async service: the future, the waker of its task, and
+/// what notifies it of the end of the call.
+const ALLOCATIONS_OF_A_FUTURE: u64 = 3;
+
+#[test]
+fn a_call_of_an_async_service_allocates_as_stated() {
+    let (give, take) = mpsc::channel();
+    let name = format!("unix:@nearcall-alloc-{}-{}", process::pid(), clock::monotonic_ns());
+    let at = name.clone();
+    let thread = thread::spawn(move || {
+        let event_loop = EventLoop::new().unwrap();
+        let server = Server::new(&event_loop);
+        server.register(AdderDispatcher::new(Service::default())).unwrap();
+        server.register_as("futures", ReadyFutures(TaskRunner::default())).unwrap();
+        server.listen(&name).unwrap();
+        give.send(event_loop.stopper()).unwrap();
+        event_loop.run().unwrap();
+    });
+    let stopper = take.recv().unwrap();
+    let client = Client::new();
+    let plain = AdderCaller::new(&client, &at).unwrap();
+    let futures = AdderCaller::new(&client, &format!("{at}#futures")).unwrap();
+    let calls = || (0..CALLS).for_each(|_| futures.empty(&()).unwrap());
+    calls();
+    let before = plain.allocations(&()).unwrap().sum;
+    calls();
+    let allocations = plain.allocations(&()).unwrap().sum - before;
+    assert_eq!(allocations, u64::from(CALLS) * ALLOCATIONS_OF_A_FUTURE);
+    stopper.stop();
+    thread.join().unwrap();
 }
 
 #[test]

@@ -105,8 +105,8 @@ pub fn rules_without_a_row(name: &str, text: &str) -> Vec<String> {
 }
 
 /// Names in the table of `text` that no source of `files` (path, text) defines: constants such as
-/// `NESTING_MAX`, and functions and fields of types such as `Limits::calls_max`. A function or a
-/// field has to be in a file that defines or implements its type.
+/// `NESTING_MAX`, and functions, fields and variants of types such as `Limits::calls_max`. Each has
+/// to be in a file that defines or implements its type.
 #[must_use]
 pub fn unknown_names(name: &str, text: &str, files: &BTreeMap<String, String>) -> Vec<String> {
     let sources = || {
@@ -115,12 +115,14 @@ pub fn unknown_names(name: &str, text: &str, files: &BTreeMap<String, String>) -
     };
     let is_defined = |word: &str| match word.split_once("::") {
         Some((of, part)) => sources().any(|text| {
-            let has_type = [format!("struct {of} "), format!("struct {of}<")]
+            let is_type = [format!("struct {of} "), format!("struct {of}<"), format!("impl {of} ")]
                 .into_iter()
-                .chain([format!("impl {of} "), format!("> {of}<"), format!("impl {of}<")])
+                .chain([format!("> {of}<"), format!("impl {of}<")])
                 .any(|words| text.contains(&words));
             let parts = [format!("fn {part}("), format!("fn {part}<"), format!("pub {part}: ")];
-            has_type && parts.iter().any(|part| text.contains(part))
+            let is_enum = text.contains(&format!("enum {of} "));
+            is_type && parts.iter().any(|part| text.contains(part))
+                || is_enum && text.lines().any(|line| line.trim() == format!("{part},"))
         }),
         None => sources().any(|text| text.contains(&format!("const {word}: "))),
     };
@@ -245,12 +247,15 @@ mod tests {
     fn names_of_a_table_exist() {
         let text = "pub struct Limits {\n    pub calls_max: u16,\n}\n\
                     pub const NESTING_MAX: u32 = 32;\n\
-                    impl Caller {\n    pub fn send<Q>(&self) {}\n}\n";
+                    impl Caller {\n    pub fn send<Q>(&self) {}\n}\n\
+                    pub enum WhenFull {\n    Refuse,\n}\n";
         let files = BTreeMap::from([("crates/a/src/lib.rs".to_owned(), text.to_owned())]);
         let good = "`lost::words`\n| `Limits::calls_max` | `NESTING_MAX`: `RESOURCE_EXHAUSTED` | \
-                    `Caller::send` as `note` |";
+                    `Caller::send` as `note`, `WhenFull::Refuse` |";
         assert_eq!(unknown_names("a.md", good, &files), [""; 0]);
-        for wrong in ["Limits::calls", "NESTING", "Caller::sent", "Limit::calls_max"] {
+        for wrong in
+            ["Limits::calls", "NESTING", "Caller::sent", "Limit::calls_max", "WhenFull::Wait"]
+        {
             let found = unknown_names("a.md", &format!("| by `{wrong}` |"), &files);
             assert_eq!(found, [format!("a.md: nothing is named {wrong}; correct the table")]);
         }

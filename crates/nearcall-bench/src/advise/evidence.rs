@@ -463,7 +463,7 @@ fn of_form(exchange: Exchange, form: Form) -> Step {
     match (exchange.shape, form) {
         (Shape::Call | Shape::Oneway, Form::Calls)
         | (Shape::Echo | Shape::Sink, Form::Messages) => Step::default(),
-        (Shape::Call | Shape::Oneway | Shape::Send, Form::Messages) => Step::new(
+        (Shape::Call | Shape::Oneway | Shape::Stream | Shape::Send, Form::Messages) => Step::new(
             0.4,
             0.1,
             "Measured with plain messages of the channel; a call adds its header and dispatch."

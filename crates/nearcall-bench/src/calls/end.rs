@@ -4,7 +4,7 @@
 //! calls without knowing it. Not here: who serves (`peer.rs`, `local.rs`).
 
 use nearcall::bytes::BytesMut;
-use nearcall::{Bytes, Status};
+use nearcall::{Bytes, RequestStream, Status};
 
 use crate::bench_plan::Shape;
 use crate::calls::generated::{Argument, BenchCaller};
@@ -18,26 +18,38 @@ pub(super) struct CallEnd<'a> {
     caller: &'a BenchCaller,
     argument: Argument,
     what: What,
+    /// The stream of the phase that goes on.
+    stream: Option<RequestStream<Argument, ()>>,
 }
 
+/// What a message is sent as.
 #[derive(Clone, Copy)]
-enum What {
+pub(super) enum What {
     Empty,
     Argument,
     /// So many bytes by reference.
     Reference(usize),
     Oneway,
+    /// An item of a stream.
+    Item,
+}
+
+impl What {
+    pub(super) fn of(cell: &CellSpec) -> Self {
+        match (cell.shape, cell.message_bytes) {
+            (Shape::Oneway, _) => Self::Oneway,
+            (Shape::Stream, _) => Self::Item,
+            (_, 0) => Self::Empty,
+            _ if cell.scene.by_reference => Self::Reference(cell.bytes()),
+            _ => Self::Argument,
+        }
+    }
 }
 
 impl<'a> CallEnd<'a> {
     pub(super) fn new(caller: &'a BenchCaller, cell: &CellSpec) -> Self {
-        let what = match (cell.shape, cell.message_bytes) {
-            (Shape::Oneway, _) => What::Oneway,
-            (_, 0) => What::Empty,
-            _ if cell.scene.by_reference => What::Reference(cell.bytes()),
-            _ => What::Argument,
-        };
-        Self { caller, argument: Argument { data: vec![0; cell.bytes()].into() }, what }
+        let argument = Argument { data: vec![0; cell.bytes()].into() };
+        Self { caller, argument, what: What::of(cell), stream: None }
     }
 }
 
@@ -58,11 +70,18 @@ impl End for CallEnd<'_> {
                 let data = self.caller.loan(bytes)?.freeze();
                 return Ok(self.caller.pass(&Argument { data })?);
             }
-            What::Argument | What::Oneway => {}
+            What::Argument | What::Oneway | What::Item => {}
         }
         rewrite(&mut self.argument.data, |bytes| payload.fill(number, 0, bytes));
         match self.what {
             What::Oneway => Ok(self.caller.note(&self.argument)?),
+            What::Item => {
+                let stream = match &mut self.stream {
+                    Some(stream) => stream,
+                    None => self.stream.insert(self.caller.upload()?),
+                };
+                Ok(stream.send(&self.argument)?)
+            }
             _ => Ok(self.caller.take(&self.argument)?),
         }
     }
@@ -79,8 +98,12 @@ impl End for CallEnd<'_> {
         Ok(())
     }
 
-    /// A call itself, so that all one-way calls before it were served when it returns.
+    /// A call itself, so that all one-way calls before it were served when it returns. A stream
+    /// ends with its phase, so that all of its items were read.
     fn send_mark(&mut self, _payload: &Payload, _number: u64) -> Result<bool, Failure> {
+        if let Some(stream) = self.stream.take() {
+            stream.finish()?;
+        }
         self.caller.mark(&())?;
         Ok(false)
     }

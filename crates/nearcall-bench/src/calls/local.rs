@@ -3,7 +3,7 @@
 //! The other process of the launch only waits. Not here: calls to another process (`peer.rs`).
 
 use std::hint::black_box;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use nearcall::{Client, EventLoop, Server};
 use nearcall_channel::{Address, Deadline, Listener, Mechanism, Options, connect};
@@ -25,7 +25,7 @@ use crate::peer;
 
 /// A server and a client in one loop.
 struct OneLoop {
-    service: Rc<FakeService>,
+    service: Arc<FakeService>,
     client: Client,
     address: String,
     // The rest only has to live.
@@ -37,8 +37,8 @@ impl OneLoop {
     fn new(listen_at: &str, address: String, short: bool) -> Result<Self, Failure> {
         let event_loop = EventLoop::new()?;
         let server = Server::new(&event_loop);
-        let service = FakeService::new();
-        let dispatcher = BenchDispatcher::shared(Rc::clone(&service));
+        let dispatcher = BenchDispatcher::new(FakeService::new());
+        let service = Arc::clone(dispatcher.service());
         server.register(dispatcher).map_err(Failure::other)?;
         server.listen(listen_at).map_err(Failure::other)?;
         let client = Client::in_loop(&event_loop);

@@ -1,10 +1,11 @@
 //! Many clients that call one server at once, each without a pause.
 //!
 //! Each client is a thread of the client's process with a connection of its own and calls as one
-//! without a loop does: one empty call at a time, from its own start to its own end. The server is
-//! one event loop. One more connection says when the measured region begins and ends. Always true:
-//! all clients are connected before the first of them is measured, and none goes before the last
-//! has ended.
+//! without a loop does: one empty call at a time, from its own start to its own end. Either each
+//! has a client of its own and the server is one event loop, or all have a clone of one caller and
+//! the server has some (`loops.rs`). One more connection says when the measured region begins and
+//! ends. Always true: all clients are connected before the first of them is measured, and none goes
+//! before the last has ended.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -32,6 +33,7 @@ use crate::peer::READY;
 pub(super) fn client(
     mechanism: Mechanism,
     clients: u32,
+    shares_caller: bool,
     orders: &Orders,
     meeting: &Meeting,
 ) -> Result<(), Failure> {
@@ -44,16 +46,17 @@ pub(super) fn client(
     let descriptors_max = allow_descriptors(clients);
     let address = calls_address(orders, Route::Blocking(mechanism));
     let begin_ns = clock::monotonic_ns();
-    let marker = Client::new();
-    marker.hunt(&address, MEET_TIMEOUT)?;
+    let client = Client::new();
+    client.hunt(&address, MEET_TIMEOUT)?;
     let set_up_ns = clock::monotonic_ns().saturating_sub(begin_ns);
-    let marker = BenchCaller::new(&marker, &address).map_err(Failure::other)?;
+    let marker = BenchCaller::new(&client, &address).map_err(Failure::other)?;
+    let shared = shares_caller.then_some((&client, &marker));
     measure_all(orders, (Some(set_up_ns), Vec::new()), |job| {
         meeting.say(&serde_json::to_string(&job.cell)?)?;
         if meeting.hear()? != READY {
             return Err(Failure::other("the server is not ready"));
         }
-        let mut measured = measure(&address, clients, &marker, job).map_err(|failure| {
+        let mut measured = measure(&address, clients, shared, &marker, job).map_err(|failure| {
             let limit = descriptors_max.map_or_else(String::new, |limit| {
                 format!("with {limit} descriptors allowed to each process ")
             });
@@ -73,6 +76,7 @@ pub(super) fn client(
 fn measure(
     address: &str,
     clients: u32,
+    shared: Option<Shared<'_>>,
     marker: &BenchCaller,
     job: &Job,
 ) -> Result<Measured, Failure> {
@@ -80,7 +84,7 @@ fn measure(
     thread::scope(|scope| {
         let (mut threads, mut spawned) = (Vec::new(), Ok(()));
         for _ in 0..clients {
-            let one = || Caller { address, job, gate: &gate }.run();
+            let one = || Caller { address, shared, job, gate: &gate }.run();
             match thread::Builder::new().spawn_scoped(scope, one) {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
@@ -143,9 +147,13 @@ fn measured_region(
     Ok((report, elapsed_ns))
 }
 
+/// The one client and its caller, where all threads share them.
+type Shared<'a> = (&'a Client, &'a BenchCaller);
+
 /// One client.
 struct Caller<'a> {
     address: &'a str,
+    shared: Option<Shared<'a>>,
     job: &'a Job,
     gate: &'a Gate,
 }
@@ -173,7 +181,7 @@ impl Caller<'_> {
     }
 
     fn connect(&self) -> Result<(Client, BenchCaller, u64), Failure> {
-        let client = Client::new();
+        let client = self.shared.map_or_else(Client::new, |(client, _)| client.clone());
         {
             // One by one: the server's queue of those that want to connect is short.
             let _turn = self.gate.turn.lock().unwrap_or_else(PoisonError::into_inner);
@@ -182,7 +190,10 @@ impl Caller<'_> {
             }
             client.hunt(self.address, CONNECT_TIMEOUT)?;
         }
-        let caller = BenchCaller::new(&client, self.address).map_err(Failure::other)?;
+        let caller = match self.shared {
+            Some((_, caller)) => caller.clone(),
+            None => BenchCaller::new(&client, self.address).map_err(Failure::other)?,
+        };
         let begin = self.job.stamps.start();
         caller.nothing(&())?;
         let first_ns = self.job.stamps.since_ns(begin);

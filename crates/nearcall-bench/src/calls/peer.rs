@@ -15,7 +15,7 @@
 //! watches it as a descriptor of its user. Not here: routes within one process (`local.rs`).
 
 use std::os::fd::AsFd;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use nearcall::event_loop::Interest;
 use nearcall::{Client, Event, EventLoop, Server, Trust};
@@ -25,9 +25,11 @@ use nearcall_channel::{
 use nearcall_os::clock;
 
 use crate::bench_plan::Shape;
+use crate::calls::awaiting::Awaiting;
 use crate::calls::end::CallEnd;
 use crate::calls::generated::{BenchCaller, BenchDispatcher};
 use crate::calls::local::{SameLoop, ShortCircuit, expect_all};
+use crate::calls::loops;
 use crate::calls::many;
 use crate::calls::part;
 use crate::calls::rest::{COUNT, IdleClients, allow_descriptors, expect_connections};
@@ -58,10 +60,12 @@ pub(crate) fn client(route: Route, orders: &Orders) -> Result<(), Failure> {
             let mut same_loop = SameLoop::new(orders, mechanism)?;
             measure_all(orders, (None, Vec::new()), |job| same_loop.measure(job))?;
         }
-        Route::Blocking(mechanism) if let Traffic::Clients { clients } = orders.scene.traffic => {
-            many::client(mechanism, clients, orders, &meeting)?;
+        Route::Blocking(mechanism)
+            if let Traffic::Clients { clients, loops } = orders.scene.traffic =>
+        {
+            many::client(mechanism, clients, loops.is_some(), orders, &meeting)?;
         }
-        Route::Blocking(mechanism) | Route::Looped(mechanism) => {
+        Route::Blocking(mechanism) | Route::Looped(mechanism) | Route::Async(mechanism) => {
             remote(route, mechanism, orders, &meeting)?;
         }
     }
@@ -97,10 +101,14 @@ pub(crate) fn server(route: Route, orders: &Orders) -> Result<(), Failure> {
     let meeting = Meeting::accept(&orders.meet_at, || peer::write(&Line::Listening))?;
     let options = Options { wait: Some(wait), ..Options::default() };
     let bare = ChannelEnd::new(listener.accept(Deadline::after(MEET_TIMEOUT), &options)?)?;
+    if let Traffic::Clients { loops: Some(loops), .. } = orders.scene.traffic {
+        return loops::server(loops, orders, &meeting);
+    }
     let event_loop = EventLoop::new()?;
     let server = Server::new(&event_loop);
-    let service = FakeService::new();
-    server.register(BenchDispatcher::shared(Rc::clone(&service))).map_err(Failure::other)?;
+    let dispatcher = BenchDispatcher::new(FakeService::new());
+    let service = Arc::clone(dispatcher.service());
+    server.register(dispatcher).map_err(Failure::other)?;
     allow_descriptors(orders.scene.connections());
     server.listen(&server_address(orders)).map_err(Failure::other)?;
     event_loop.add_descriptor(meeting.as_fd(), Interest::Readable)?;
@@ -172,9 +180,10 @@ fn remote(
     }
     let event_loop = EventLoop::new()?;
     let client = match route {
-        Route::Blocking(_) => Client::new(),
-        _ => Client::in_loop(&event_loop),
+        Route::Looped(_) => Client::in_loop(&event_loop),
+        _ => Client::new(),
     };
+    let awaiting = matches!(route, Route::Async(_)).then(Awaiting::new).transpose()?;
     let address = calls_address(orders, route);
     let begin_ns = clock::monotonic_ns();
     client.hunt(&address, MEET_TIMEOUT)?;
@@ -195,8 +204,13 @@ fn remote(
             Subject::Bare(_) if job.cell.shape == Shape::Send => send_ns(&mut bare, job)?,
             Subject::Bare(_) => peer::ask(&mut bare, job, buffer_bytes)?,
             _ => {
-                let mut end = CallEnd::new(&caller, &job.cell);
-                let measured = peer::ask(&mut end, job, buffer_bytes)?;
+                let measured = match &awaiting {
+                    Some(awaiting) => {
+                        let mut end = awaiting.end(&client, &address, &job.cell)?;
+                        peer::ask(&mut end, job, buffer_bytes)?
+                    }
+                    None => peer::ask(&mut CallEnd::new(&caller, &job.cell), job, buffer_bytes)?,
+                };
                 meeting.say(REPORT)?;
                 measured
             }
@@ -283,7 +297,10 @@ pub(super) fn calls_address(orders: &Orders, route: Route) -> String {
 /// The way to wait as an address must say it; `None` where it goes without saying.
 fn said(route: Route, wait: WaitPolicy) -> Option<WaitPolicy> {
     let adapts = |mechanism: Mechanism| mechanism.waits().contains(&WaitPolicy::Adaptive);
-    (wait == WaitPolicy::Spin || route.mechanism().is_some_and(adapts)).then_some(wait)
+    // A client that blocks polls only if it is told to.
+    let is_asked =
+        wait == WaitPolicy::Spin || matches!((route, wait), (Route::Blocking(_), WaitPolicy::Poll));
+    (is_asked || route.mechanism().is_some_and(adapts)).then_some(wait)
 }
 
 /// The client wants to know what the server has counted.

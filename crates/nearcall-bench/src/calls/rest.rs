@@ -46,7 +46,7 @@ pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
     allow_descriptors(orders.scene.idle_connections);
     let event_loop = EventLoop::new()?;
     let server = Server::new(&event_loop);
-    let dispatcher = BenchDispatcher::shared(FakeService::new());
+    let dispatcher = BenchDispatcher::new(FakeService::new());
     server.register(dispatcher).map_err(Failure::other)?;
     server.listen(&server_address(orders)).map_err(Failure::other)?;
     event_loop.add_descriptor(meeting.as_fd(), Interest::Readable)?;

@@ -16,6 +16,8 @@ pub enum Route {
     Blocking(Mechanism),
     /// To another process, from a client in an event loop.
     Looped(Mechanism),
+    /// To another process, from futures in a tokio runtime of one thread.
+    Async(Mechanism),
     /// To a server of the same loop, over the mechanism all the same.
     SameLoop(Mechanism),
     /// To a server of the same loop, directly.
@@ -31,6 +33,8 @@ pub enum Caller {
     Blocking,
     /// As [`Route::Looped`].
     Loop,
+    /// As [`Route::Async`].
+    Async,
     /// As [`Route::SameLoop`].
     SameLoop,
     /// As [`Route::Typed`].
@@ -41,8 +45,8 @@ pub enum Caller {
 
 impl Caller {
     /// All of them, in the order in which they are listed.
-    pub const ALL: [Self; 5] =
-        [Self::Blocking, Self::Loop, Self::SameLoop, Self::Typed, Self::Bytes];
+    pub const ALL: [Self; 6] =
+        [Self::Blocking, Self::Loop, Self::Async, Self::SameLoop, Self::Typed, Self::Bytes];
 
     /// The word for it on the command line and in stored runs.
     #[must_use]
@@ -50,6 +54,7 @@ impl Caller {
         match self {
             Self::Blocking => "blocking",
             Self::Loop => "loop",
+            Self::Async => "async",
             Self::SameLoop => "same-loop",
             Self::Typed => "typed",
             Self::Bytes => "bytes",
@@ -62,6 +67,7 @@ impl Caller {
         match self {
             Self::Blocking => Route::Blocking(mechanism),
             Self::Loop => Route::Looped(mechanism),
+            Self::Async => Route::Async(mechanism),
             Self::SameLoop => Route::SameLoop(mechanism),
             Self::Typed => Route::Typed,
             Self::Bytes => Route::Bytes,
@@ -100,6 +106,7 @@ impl Route {
         match self {
             Self::Blocking(_) => Caller::Blocking,
             Self::Looped(_) => Caller::Loop,
+            Self::Async(_) => Caller::Async,
             Self::SameLoop(_) => Caller::SameLoop,
             Self::Typed => Caller::Typed,
             Self::Bytes => Caller::Bytes,
@@ -110,9 +117,10 @@ impl Route {
     #[must_use]
     pub const fn mechanism(self) -> Option<Mechanism> {
         match self {
-            Self::Blocking(mechanism) | Self::Looped(mechanism) | Self::SameLoop(mechanism) => {
-                Some(mechanism)
-            }
+            Self::Blocking(mechanism)
+            | Self::Looped(mechanism)
+            | Self::Async(mechanism)
+            | Self::SameLoop(mechanism) => Some(mechanism),
             Self::Typed | Self::Bytes => None,
         }
     }
@@ -149,7 +157,9 @@ impl Route {
         let waits = self.mechanism().map(Mechanism::waits).unwrap_or_default();
         let liked: &[WaitPolicy] = match self {
             Self::Blocking(_) => &[WaitPolicy::Adaptive, WaitPolicy::Block],
-            Self::Looped(_) => &[WaitPolicy::Adaptive, WaitPolicy::Poll, WaitPolicy::Block],
+            Self::Looped(_) | Self::Async(_) => {
+                &[WaitPolicy::Adaptive, WaitPolicy::Poll, WaitPolicy::Block]
+            }
             _ => &[WaitPolicy::Poll, WaitPolicy::Block],
         };
         let found = liked.iter().copied().find(|wait| waits.contains(wait));

@@ -1,9 +1,8 @@
 //! The fake server: reads what it gets, counts, and does no work.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
 
-use nearcall::{Context, Status};
+use nearcall::{Context, ItemReceiver, Status};
 
 use crate::calls::generated::{Argument, Bench};
 use crate::exchange::Failure;
@@ -23,8 +22,8 @@ pub(crate) struct FakeService {
 }
 
 impl FakeService {
-    pub(crate) fn new() -> Rc<Self> {
-        Rc::new(Self {
+    pub(crate) fn new() -> Self {
+        Self {
             payload: RefCell::new(Payload::new(0, 0)),
             next: Cell::new(0),
             received: Cell::new(0),
@@ -32,7 +31,7 @@ impl FakeService {
             damage: RefCell::default(),
             before: RefCell::default(),
             report: RefCell::default(),
-        })
+        }
     }
 
     /// Begins a cell whose arguments have `bytes` bytes.
@@ -112,6 +111,17 @@ impl Bench for FakeService {
         if let Err(damage) = self.read(&request.data) {
             self.damage.borrow_mut().get_or_insert(damage);
         }
+    }
+
+    fn upload(
+        &self,
+        _context: &Context<'_>,
+        mut items: ItemReceiver<Argument>,
+    ) -> Result<(), Status> {
+        while let Some(item) = items.recv()? {
+            self.read(&item.data).map_err(Status::data_loss)?;
+        }
+        Ok(())
     }
 
     fn mark(&self, _context: &Context<'_>, _request: &()) -> Result<(), Status> {

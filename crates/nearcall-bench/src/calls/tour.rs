@@ -44,7 +44,12 @@ pub(crate) fn cells(
             None => tour.cells.push(cell),
         }
     }
-    let bare: Vec<CellSpec> = calls.iter().filter_map(bare_of).collect();
+    let mut bare: Vec<CellSpec> = Vec::new();
+    for cell in calls.iter().filter_map(bare_of) {
+        if !bare.contains(&cell) {
+            bare.push(cell);
+        }
+    }
     if plan.breakdown {
         let part = |part| CellSpec {
             kind: Kind::Latency,
@@ -62,10 +67,12 @@ pub(crate) fn cells(
     tour
 }
 
-/// What a call moves, on the bare channel. `None` for what goes over no channel.
+/// What a call moves, on the bare channel: an item moves as much as a one-way call. `None` for
+/// what goes over no channel.
 pub(crate) fn bare_of(call: &CellSpec) -> Option<CellSpec> {
     let Subject::Call(route) = call.subject else { return None };
-    route.mechanism().map(|_| CellSpec { subject: Subject::Bare(route), ..*call })
+    let shape = if call.shape == Shape::Stream { Shape::Oneway } else { call.shape };
+    route.mechanism().map(|_| CellSpec { subject: Subject::Bare(route), shape, ..*call })
 }
 
 /// What a call or its bare exchange is compared with beside each other.
@@ -97,6 +104,7 @@ fn routes(
 ) -> Vec<(Route, WaitPolicy)> {
     let usual: &[Caller] = match plan.breakdown {
         true => &[Caller::Blocking, Caller::Loop, Caller::Bytes],
+        false if plan.streams => &[Caller::Blocking, Caller::Async],
         false if plan.how.quick => &[Caller::Blocking, Caller::Loop, Caller::Typed, Caller::Bytes],
         false => &Caller::ALL,
     };
@@ -109,8 +117,8 @@ fn routes(
     for &caller in callers.iter().filter(|caller| caller.is_short_circuit()) {
         routes.push((caller.route(Mechanism::UnixStream), WaitPolicy::Spin));
     }
-    let all: Vec<Mechanism> = match plan.breakdown {
-        true => BREAKDOWN_MECHANISMS.to_vec(),
+    let all: Vec<Mechanism> = match plan.breakdown || plan.streams {
+        true => FEW_MECHANISMS.to_vec(),
         false => Mechanism::all().collect(),
     };
     for &mechanism in plan.mechanisms.as_ref().unwrap_or(&all) {
@@ -148,8 +156,9 @@ fn why_not(route: Route, wait: WaitPolicy) -> Option<String> {
         return Some(format!("cannot wait by {wait}"));
     }
     match (route, wait) {
-        (Route::Blocking(_), WaitPolicy::Poll) => {
-            Some("a client without a loop does not poll".into())
+        (Route::Async(_), WaitPolicy::Block) => Some("a future blocks no thread".into()),
+        (Route::Async(_), _) if !has(WaitPolicy::Poll) => {
+            Some("futures need a channel with a descriptor".into())
         }
         (Route::Looped(_), WaitPolicy::Block) if has(WaitPolicy::Poll) => {
             Some("in a loop it is polled".into())
@@ -163,6 +172,12 @@ fn why_not(route: Route, wait: WaitPolicy) -> Option<String> {
 
 /// Kind, shape and argument size of each call of a route.
 fn exchanges(plan: &CallsPlan, route: Route) -> Vec<(Kind, Shape, u64)> {
+    if plan.streams {
+        let sizes = plan.sizes_bytes.as_deref().unwrap_or(&STREAM_SIZES);
+        let both =
+            |&size| [Shape::Oneway, Shape::Stream].map(|shape| (Kind::Throughput, shape, size));
+        return sizes.iter().flat_map(both).collect();
+    }
     let usual: &[u64] = if plan.how.quick { &QUICK_SIZES } else { &SIZES };
     let sizes = plan.sizes_bytes.as_deref().unwrap_or(usual);
     let fits = |size: &&u64| !matches!(route, Route::SameLoop(_)) || **size <= SAME_LOOP_BYTES_MAX;
@@ -178,14 +193,18 @@ fn exchanges(plan: &CallsPlan, route: Route) -> Vec<(Kind, Shape, u64)> {
     exchanges
 }
 
-/// With `--breakdown`: what an address without `via` gets, and what any library could use.
-const BREAKDOWN_MECHANISMS: [Mechanism; 2] = [OURS, Mechanism::UnixStream];
+/// With `--breakdown` or `--streams`: what an address without `via` gets, and what any library
+/// could use.
+const FEW_MECHANISMS: [Mechanism; 2] = [OURS, Mechanism::UnixStream];
 
 /// A small record, a page of text, the largest that the thesis sent.
 const SIZES: [u64; 3] = [1 << 10, 64 << 10, 1 << 20];
 
 /// With `--quick`.
 const QUICK_SIZES: [u64; 1] = [64 << 10];
+
+/// With `--streams`: a number, and the largest item that `SIZES` has.
+const STREAM_SIZES: [u64; 2] = [8, 1 << 20];
 
 /// A number.
 const ONEWAY_BYTES: u64 = 8;
@@ -222,6 +241,20 @@ mod tests {
                 assert_eq!(of_route.count(), 5, "{route}");
             }
         }
+    }
+
+    #[test]
+    fn an_item_and_a_one_way_call_share_their_bare_exchange() {
+        let mechanisms = Some(vec![Mechanism::Shm]);
+        let plan = CallsPlan { streams: true, mechanisms, ..CallsPlan::default() };
+        let tour = cells(&plan, &|_| Ok(()), None);
+        let count =
+            |is: fn(Subject) -> bool| tour.cells.iter().filter(|cell| is(cell.subject)).count();
+        // Two sizes from each of two clients, either way.
+        assert_eq!(count(|subject| matches!(subject, Subject::Call(_))), 8);
+        assert_eq!(count(|subject| matches!(subject, Subject::Bare(_))), 4);
+        let calls = tour.cells.iter().filter(|cell| matches!(cell.subject, Subject::Call(_)));
+        assert!(calls.filter_map(bare_of).all(|bare| tour.cells.contains(&bare)));
     }
 
     #[test]

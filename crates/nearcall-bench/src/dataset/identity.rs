@@ -79,7 +79,7 @@ fn path_start(argument: &str) -> Option<usize> {
 }
 
 /// What the run is a run of, in one word: "tour", "calls", "budgets", "waits", "matrix", "pace",
-/// "gap", "burst", "clients", "start", "studies", "import"; "empty" without a cell.
+/// "gap", "burst", "clients", "threads", "start", "studies", "import"; "empty" without a cell.
 #[must_use]
 pub fn kind_of_run(run: &Run) -> &'static str {
     let Some(cell) = run.cells.first().or(run.study_cells.first()).or(run.floors.first()) else {
@@ -93,6 +93,7 @@ pub fn kind_of_run(run: &Run) -> &'static str {
         _ if run.matrix.is_some() => "matrix",
         _ if cell.gap.is_some() => "gap",
         _ if cell.burst.is_some() => "burst",
+        _ if cell.clients.as_ref().is_some_and(|facts| facts.loops.is_some()) => "threads",
         _ if cell.clients.is_some() => "clients",
         _ if cell.start.is_some() => "start",
         _ if cell.pace.is_some() => "pace",

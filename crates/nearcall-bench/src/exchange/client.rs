@@ -192,7 +192,7 @@ impl<'a, E: End> Exchange<'a, E> {
             }
             Shape::Sink => self.end.receive_empty()?,
             // The reply of a timed send is taken by who sends (`calls/peer.rs`).
-            Shape::Oneway | Shape::Send => {}
+            Shape::Oneway | Shape::Stream | Shape::Send => {}
         }
         self.number += 1;
         Ok(())

@@ -69,7 +69,7 @@ impl Serving<'_> {
                     let is_last = *received % u64::from(messages.max(1)) == 0;
                     if is_last { end.send_empty() } else { Ok(()) }
                 }),
-            (Kind::Latency, Shape::Sink | Shape::Oneway) => {
+            (Kind::Latency, Shape::Sink | Shape::Oneway | Shape::Stream) => {
                 self.answer(end, |_, end, _| end.send_empty())
             }
             (Kind::Latency, Shape::Echo | Shape::Call | Shape::Send) => {

@@ -107,7 +107,7 @@ fn serve(addresses: &[String], connections_max: u32) -> Result<(), String> {
     let mut servers = Vec::new();
     for address in addresses {
         let server = Server::with_limits(&event_loop, limits);
-        server.register(BenchDispatcher::shared(FakeService::new())).map_err(text)?;
+        server.register(BenchDispatcher::new(FakeService::new())).map_err(text)?;
         server.listen(address).map_err(text)?;
         servers.push(server);
     }

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallFacts {
-    /// Who calls: "blocking" (no loop), "loop", "same-loop" (the server too), "typed" or "bytes"
-    /// (the short circuits).
+    /// Who calls: "blocking" (no loop), "loop", "async" (futures in tokio), "same-loop" (the server
+    /// too), "typed" or "bytes" (the short circuits).
     pub caller: String,
     /// How the client waits; empty where nobody waits.
     pub client_wait: String,

@@ -41,6 +41,8 @@ pub enum Rhythm {
     Burst(u32),
     /// One of each of so many clients.
     Clients(u32),
+    /// One of each of so many threads of one caller, to a server with so many loops.
+    Threads(u32, u32),
     /// So many connections, one after the other.
     Start(u32),
 }
@@ -146,7 +148,8 @@ fn rhythm(cell: &Cell) -> Rhythm {
         return Rhythm::Burst(burst.messages);
     }
     if let Some(clients) = &cell.clients {
-        return Rhythm::Clients(clients.clients);
+        let threads = |loops| Rhythm::Threads(clients.clients, loops);
+        return clients.loops.map_or(Rhythm::Clients(clients.clients), threads);
     }
     if let Some(start) = &cell.start {
         return Rhythm::Start(start.connects);
@@ -183,6 +186,7 @@ impl fmt::Display for CellKey {
             Rhythm::Gap(ns) => write!(f, ", gaps of {} µs", ns as f64 / 1e3),
             Rhythm::Burst(messages) => write!(f, ", bursts of {messages}"),
             Rhythm::Clients(clients) => write!(f, ", {clients} clients"),
+            Rhythm::Threads(threads, loops) => write!(f, ", {threads} threads, {loops} loops"),
             Rhythm::Start(connects) => write!(f, ", {connects} connections"),
         }
     }

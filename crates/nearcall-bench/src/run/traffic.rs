@@ -29,12 +29,18 @@ pub struct BurstFacts {
     pub per_message_ns_ci95: Option<[f64; 2]>,
 }
 
-/// What only cells of many clients have. Their `rtt_ns` is that of the calls of all clients.
+/// What only cells of many clients, or of threads of one caller, have. Their `rtt_ns` is that of
+/// the calls of all.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClientsFacts {
     /// Clients that were connected to the server, each calling without a pause.
     pub clients: u32,
+    /// Event loops of the server, where the clients are threads that share one caller; `null` where
+    /// each has a client of its own and the server has one loop.
+    pub loops: Option<u32>,
+    /// Calls that the server counted, over all launches; as many as were made and replied to.
+    pub served: Option<u64>,
     /// Calls per second of all clients, the harmonic mean over launches.
     pub calls_per_s: Option<f64>,
     /// The 95 % confidence interval beside it.

@@ -102,6 +102,30 @@ fn clients() -> Run {
     run_of([of(1, 91_000.0, 10_800.0, 1.0), of(256, 143_000.0, 1_790_000.0, 0.94)])
 }
 
+fn threads() -> Run {
+    let of = |clients: u32, loops: u32, rate: f64, ns: f64| {
+        let mut cell = cell("shm", "adaptive", ns);
+        cell.shape = "call".to_owned();
+        cell.message_bytes = 0;
+        cell.clients = Some(ClientsFacts {
+            clients,
+            loops: Some(loops),
+            served: Some(123_456),
+            calls_per_s: Some(rate),
+            calls_per_s_ci95: Some([rate * 0.9, rate * 1.1]),
+            slowest_share: Some(0.97),
+            ..ClientsFacts::default()
+        });
+        cell
+    };
+    run_of([
+        of(1, 1, 510_000.0, 1_900.0),
+        of(8, 1, 830_000.0, 9_600.0),
+        of(1, 2, 500_000.0, 1_950.0),
+        of(8, 2, 1_310_000.0, 6_000.0),
+    ])
+}
+
 fn start() -> Run {
     let of = |name: &str, wait: &str, ns: f64| {
         let mut cell = cell(name, wait, ns);
@@ -126,6 +150,7 @@ fn each_kind_of_traffic_has_its_table() {
     check(&table(&gap(), PAGE), "table_gap.txt");
     check(&table(&burst(), PAGE), "table_burst.txt");
     check(&table(&clients(), PAGE), "table_clients.txt");
+    check(&table(&threads(), PAGE), "table_threads.txt");
     check(&table(&start(), PAGE), "table_start.txt");
 }
 
@@ -136,7 +161,7 @@ fn every_cell_of_a_pace() {
 
 #[test]
 fn all_times_say_whether_their_loop_was_open_or_closed() {
-    for run in [pace(), gap(), burst(), clients()] {
+    for run in [pace(), gap(), burst(), clients(), threads()] {
         assert!(
             table(&run, PAGE).contains("closed loop")
                 && details(&run, PAGE).contains("closed loop")
@@ -156,7 +181,7 @@ fn a_failed_cell_shows_no_time() {
 
 #[test]
 fn traffic_of_a_stored_run_is_the_same_again() {
-    for run in [pace(), gap(), burst(), clients(), start()] {
+    for run in [pace(), gap(), burst(), clients(), threads(), start()] {
         let again = Run::parse(&run.to_json()).unwrap();
         assert_eq!(
             (table(&again, PAGE), details(&again, PAGE)),
@@ -167,7 +192,7 @@ fn traffic_of_a_stored_run_is_the_same_again() {
 
 #[test]
 fn traffic_from_a_file_cannot_harm_the_terminal() {
-    for mut run in [pace(), gap(), burst(), clients(), start()] {
+    for mut run in [pace(), gap(), burst(), clients(), threads(), start()] {
         run.cells[0].mechanism = "\u{1b}[2J".repeat(1_000);
         run.cells[1].wait = "\u{202e}".repeat(100);
         run.cells[0].placement.class = "\r\n".to_owned();

@@ -163,6 +163,24 @@ fn many_clients_are_counted_together_and_each_by_itself() {
 }
 
 #[test]
+fn threads_of_one_caller_lose_no_call_to_any_loop() {
+    let _alone = alone();
+    let what = What::Threads { threads: Some(vec![1, 8]), loops: Some(vec![1, 2]) };
+    let mut plan = plan(what, Mechanism::Shm, Duration::from_secs(2));
+    plan.waits = Some(vec![WaitPolicy::Adaptive]);
+    let run = bench(&plan, &hooks()).unwrap();
+    no_children_are_left();
+    assert_eq!(run.cells.len(), 4, "{:?}", run.skipped);
+    for (cell, expected) in run.cells.iter().zip([(1, 1), (8, 1), (1, 2), (8, 2)]) {
+        let facts = cell.clients.as_ref().unwrap();
+        assert_eq!((facts.clients, facts.loops.unwrap()), expected);
+        assert_eq!(facts.served, Some(cell.count), "every call was served once");
+        assert_eq!(cell.placement.class, "unpinned");
+        assert!(facts.calls_per_s.unwrap() > 0.0);
+    }
+}
+
+#[test]
 fn a_start_tells_new_processes_from_old_ones_and_when_the_server_noticed() {
     let _alone = alone();
     let names = [Mechanism::Shm, Mechanism::UnixStream, Mechanism::SysvMq];

@@ -69,6 +69,12 @@ fn what_the_tests_of_the_runtime_call() {
     check("echo", "echo.v1.rs");
 }
 
+/// The stress test of the runtime uses this one.
+#[test]
+fn what_the_stress_test_calls() {
+    check("stress", "stress.v1.rs");
+}
+
 /// The tests of the runtime's streams use this one.
 #[test]
 fn the_streams_that_the_tests_of_the_runtime_open() {

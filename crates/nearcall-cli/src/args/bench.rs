@@ -16,7 +16,8 @@ use super::options::{
 };
 use super::traffic::{
     BURST_EXAMPLES, BurstArgs, CLIENTS_EXAMPLES, CONNECT_EXAMPLES, ClientsArgs, ConnectArgs,
-    IDLE_GAP_EXAMPLES, IdleGapArgs, OPEN_LOOP_EXAMPLES, OpenLoopArgs,
+    IDLE_GAP_EXAMPLES, IdleGapArgs, OPEN_LOOP_EXAMPLES, OpenLoopArgs, THREADS_EXAMPLES,
+    ThreadsArgs,
 };
 use super::value::{self, Sizes};
 
@@ -56,7 +57,8 @@ pub(crate) enum Experiment {
     ///
     /// A server in an event loop does no work. Empty calls, one-way calls and calls with an
     /// argument go to it over every mechanism: from a client that blocks without a loop, from one
-    /// in a loop, and from within the server's own loop; the short circuits are measured too. The
+    /// in a loop, from futures in a tokio runtime of one thread, and from within the server's own
+    /// loop; the short circuits are measured too. The
     /// ratio is the cost of marshalling, dispatch and event loop: the bare exchange beside it has
     /// the same bytes and the same wait policy at each end, in the same two processes.
     ///
@@ -71,6 +73,16 @@ pub(crate) enum Experiment {
     /// fairness. By default over shm and unix-stream.
     #[command(before_help = CLIENTS_EXAMPLES)]
     Clients(ClientsArgs),
+
+    /// Measure threads that share one caller, against one or more loops
+    ///
+    /// Every thread calls without a pause through a clone of one caller, over a connection of its
+    /// own; the server is one service behind one or more event loops, and does no work. Reports
+    /// calls per second, their latency and fairness, and fails if a call that was made was not
+    /// served exactly once. Nothing is pinned unless --pin or --placement is given. By default over
+    /// shm, spinning and adaptive.
+    #[command(before_help = THREADS_EXAMPLES)]
+    Threads(ThreadsArgs),
 
     /// Measure set-up, first message and tear-down of connections
     ///
@@ -213,7 +225,7 @@ pub(crate) struct CallsArgs {
     #[command(flatten)]
     pub(crate) mechanism: MechanismArgs,
 
-    /// Clients: blocking (no loop), loop, same-loop, typed, bytes (direct)
+    /// Clients: blocking (no loop), loop, async (tokio), same-loop, typed, bytes (direct)
     #[arg(
         long,
         value_name = "LIST",
@@ -233,6 +245,10 @@ pub(crate) struct CallsArgs {
     /// Show where the time of one empty call goes, part by part
     #[arg(long, help_heading = WORKLOAD)]
     pub(crate) breakdown: bool,
+
+    /// Measure items of streams beside one-way calls, of 8 bytes and 1 MiB or --size
+    #[arg(long, conflicts_with = "breakdown", help_heading = WORKLOAD)]
+    pub(crate) streams: bool,
 
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
@@ -310,6 +326,8 @@ Examples:
   nearcall bench calls --quick                   a first look
   nearcall bench calls --mechanism shm-futex,unix-stream --size 1KiB,1MiB
   nearcall bench calls --client typed,bytes      the short circuits
+  nearcall bench calls --client blocking,async --mechanism shm --wait adaptive,poll
+  nearcall bench calls --streams                 streams beside one-way calls
   nearcall bench calls --breakdown --mechanism unix-stream
   nearcall bench calls --json | jq '.cells[] | [.mechanism, .call.bare_ns]'";
 

@@ -89,6 +89,7 @@ const BENCH: [Group; 2] = [
             "all",
             "calls",
             "clients",
+            "threads",
             "connect",
             "open-loop",
             "memory",

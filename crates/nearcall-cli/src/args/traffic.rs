@@ -103,6 +103,35 @@ pub(crate) struct ClientsArgs {
     pub(crate) traffic: TrafficArgs,
 }
 
+/// Options of `bench threads`.
+#[derive(Debug, Args)]
+pub(crate) struct ThreadsArgs {
+    /// Threads at once [default: 1,2,4,8]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1..=CLIENTS_MAX),
+        help_heading = WORKLOAD
+    )]
+    pub(crate) threads: Option<Vec<u32>>,
+
+    /// Event loops of the server [default: 1,2]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1..=LOOPS_MAX),
+        help_heading = WORKLOAD
+    )]
+    pub(crate) loops: Option<Vec<u32>>,
+
+    #[command(flatten)]
+    pub(crate) traffic: TrafficArgs,
+}
+
 /// Options of `bench connect`.
 #[derive(Debug, Args)]
 pub(crate) struct ConnectArgs {
@@ -162,6 +191,13 @@ Examples:
   nearcall bench clients --clients 1,100 --mechanism shm-eventfd,unix-stream
   nearcall bench clients --json | jq '.cells[] | .clients.calls_per_s'";
 
+pub(super) const THREADS_EXAMPLES: &str = "\
+Examples:
+  nearcall bench threads                         1 to 8, within two minutes
+  nearcall bench threads --quick                 a first look: 2 and 4
+  nearcall bench threads --threads 1,16 --loops 4 --wait adaptive
+  nearcall bench threads --json | jq '.cells[] | [.clients, .rtt_ns.p99]'";
+
 pub(super) const CONNECT_EXAMPLES: &str = "\
 Examples:
   nearcall bench connect                         every mechanism, in two minutes
@@ -172,6 +208,9 @@ Examples:
 /// A server takes 2048 connections of one user, and one of them is that of the runner; some are
 /// left for others.
 const CLIENTS_MAX: i64 = 2_000;
+
+/// More loops than CPUs take them from each other, and no machine has more.
+const LOOPS_MAX: i64 = 1_024;
 
 /// A longer burst is a throughput, which `bench throughput` measures.
 const BURST_MAX: i64 = 100_000;

@@ -41,6 +41,7 @@ pub(super) fn run(args: &BenchArgs, arguments: &[OsString]) -> anyhow::Result<En
         Some(Experiment::Throughput(args)) => cells(vec![Kind::Throughput], args, arguments),
         Some(Experiment::Calls(args)) => calls::run(args, arguments),
         Some(Experiment::Clients(args)) => traffic::clients(args, arguments),
+        Some(Experiment::Threads(args)) => traffic::threads(args, arguments),
         Some(Experiment::Connect(args)) => traffic::connect(args, arguments),
         Some(Experiment::OpenLoop(args)) => traffic::open_loop(args, arguments),
         Some(Experiment::Memory(args)) => memory::run(args),

@@ -55,7 +55,7 @@ fn usage_errors_end_with_2_and_name_what_is_accepted() {
             2,
             &["unknown mechanism `pip`", "did you mean `pipe`"],
         ),
-        (&["bench", "calls", "--client", "other"], 2, &["blocking, loop, same-loop"]),
+        (&["bench", "calls", "--client", "other"], 2, &["blocking, loop, async, same-loop"]),
         (&["bench", "calls", "--wait", "nap"], 2, &["adaptive, spin, block, poll"]),
         (&["bench", "calls", "--size", "0"], 2, &["size \"0\" is zero"]),
         (&["bench", "calls", "--size", "2MiB"], 2, &["above the limit of 1 MiB"]),
@@ -180,6 +180,8 @@ fn usage_errors_of_traffic_end_with_2_and_name_what_is_accepted() {
         (&["bench", "burst", "--messages", "0"], 2, &["1..=100000"]),
         (&["bench", "clients", "--clients", "0"], 2, &["1..=2000"]),
         (&["bench", "clients", "--size", "8"], 2, &["'--size'"]),
+        (&["bench", "threads", "--threads", "0"], 2, &["1..=2000"]),
+        (&["bench", "threads", "--loops", "0"], 2, &["1..=1024"]),
         (&["bench", "connect", "--mechanism", "pip"], 2, &["did you mean `pipe`"]),
     ];
     cases.iter().for_each(|&case| check(&folder, case));

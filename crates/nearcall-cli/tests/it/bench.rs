@@ -75,7 +75,7 @@ fn calls_as_json_stand_beside_the_bare_channel() {
     let document: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(document["schema"], "nearcall.run/1");
     let cells = document["cells"].as_array().unwrap();
-    let callers = ["blocking", "loop", "same-loop", "typed", "bytes"];
+    let callers = ["blocking", "loop", "async", "same-loop", "typed", "bytes"];
     for caller in callers {
         assert!(cells.iter().any(|cell| cell["call"]["caller"] == caller), "{caller}");
     }
@@ -247,7 +247,8 @@ fn a_pace_is_stored_and_can_be_shown() {
 #[test]
 fn traffic_is_stored_and_can_be_shown() {
     let folder = Folder::new();
-    let cases: [(&[&str], &str); 4] = [
+    let cases: [(&[&str], &str); 5] = [
+        (&["threads", "--threads", "1,3", "--loops", "2"], "server of 2 loops"),
         (&["idle-gap", "--gap", "0,50us", "--mechanism", "pipe"], "after a gap of"),
         (&["burst", "--messages", "1,20", "--mechanism", "pipe"], "20 msgs"),
         (&["clients", "--clients", "1,3", "--mechanism", "unix-stream"], "slowest"),

@@ -1,7 +1,10 @@
 //! nearcall itself, through its generated code: a server in its event loop, a blocking client.
+//!
+//! Not here: the client of tasks (`nearcall/tasks.rs`).
+
+mod tasks;
 
 use std::cell::RefCell;
-use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::anyhow;
@@ -24,7 +27,7 @@ mod generated {
 
 /// The rows: nobody is trusted, which is the default, then both ends trust each other.
 pub(crate) fn rows() -> Vec<Rival> {
-    let row = |name, waiting| Rival {
+    let row = |name: &'static str, waiting| Rival {
         name,
         version: concat!("nearcall ", env!("CARGO_PKG_VERSION")),
         waiting,
@@ -32,7 +35,7 @@ pub(crate) fn rows() -> Vec<Rival> {
         about: include_str!("../../about/nearcall.txt"),
         missing: None,
         serve,
-        ask,
+        ask: if name.contains("-async") { tasks::ask } else { ask },
         clean: || (),
     };
     vec![
@@ -40,7 +43,9 @@ pub(crate) fn rows() -> Vec<Rival> {
         row("nearcall-spin-trusted", Waiting::Polling),
         row("nearcall-block", Waiting::Sleeping),
         row("nearcall-block-trusted", Waiting::Sleeping),
+        row("nearcall-async-block", Waiting::Sleeping),
         row("nearcall-adaptive", Waiting::Adaptive),
+        row("nearcall-async", Waiting::Adaptive),
     ]
 }
 
@@ -52,6 +57,8 @@ fn is_trusted(orders: &Orders) -> bool {
 fn waits(orders: &Orders) -> [WaitPolicy; 2] {
     match orders.rival.as_str() {
         rival if rival.contains("-spin") => [WaitPolicy::Spin; 2],
+        // A future blocks no thread.
+        "nearcall-async-block" => [WaitPolicy::Poll; 2],
         rival if rival.contains("-block") => [WaitPolicy::Block, WaitPolicy::Poll],
         _ => [WaitPolicy::Adaptive; 2],
     }
@@ -65,9 +72,7 @@ fn serve(orders: &Orders) -> anyhow::Result<()> {
     let event_loop = EventLoop::new()?;
     let server = Server::new(&event_loop);
     let service = RefCell::new(Service::new(orders.seed));
-    server
-        .register(PeerDispatcher::shared(Rc::new(Reader { service })))
-        .map_err(|error| anyhow!("{error}"))?;
+    server.register(PeerDispatcher::new(Reader { service })).map_err(|error| anyhow!("{error}"))?;
     let trust = if is_trusted(orders) { "same-user" } else { "no" };
     let address = format!("{}?wait={}&trust={trust}", place(orders), waits(orders)[1]);
     server.listen(&address).map_err(|error| anyhow!("{error}"))?;
@@ -108,10 +113,14 @@ impl Peer for Reader {
     }
 }
 
+/// Where and how a client calls.
+fn address(orders: &Orders) -> String {
+    let trust = if is_trusted(orders) { "yes" } else { "no" };
+    format!("{}?via=shm&wait={}&trust={trust}", place(orders), waits(orders)[0])
+}
+
 fn ask(orders: &Orders) -> anyhow::Result<()> {
-    let is_trusted = is_trusted(orders);
-    let trust = if is_trusted { "yes" } else { "no" };
-    let address = format!("{}?via=shm&wait={}&trust={trust}", place(orders), waits(orders)[0]);
+    let (is_trusted, address) = (is_trusted(orders), address(orders));
     let client = nearcall::Client::new();
     client.hunt(&address, CONNECT_TIMEOUT).map_err(|error| anyhow!("{error}"))?;
     let caller = PeerCaller::new(&client, &address).map_err(|error| anyhow!("{error}"))?;

@@ -14,7 +14,7 @@ use nearcall_wire::OutgoingCall;
 use super::AsyncObjectRef;
 use super::sending::Sending;
 use crate::async_connection::StartedCall;
-use crate::codec::Message;
+use crate::codec::{self, Message};
 use crate::interface::Method;
 use crate::options::CallOptions;
 use crate::status::Status;
@@ -84,6 +84,10 @@ impl<Q: Message, R: Message + Default> Future for AsyncCall<'_, Q, R> {
         let outcome = match &this.state {
             State::Sending => {
                 let request = this.request;
+                if let Err(status) = this.sending.observe(|| codec::encoded_bytes(request)) {
+                    this.state = State::Ended;
+                    return Poll::Ready(Err(status));
+                }
                 let sent =
                     ready!(this.sending.poll(waker, |connection, places, waker, outgoing| {
                         connection.start_call(places, waker, outgoing, request)
@@ -104,7 +108,9 @@ impl<Q: Message, R: Message + Default> Future for AsyncCall<'_, Q, R> {
             State::Ended => return Poll::Ready(Err(polled_after_end())),
         };
         this.state = State::Ended;
-        Poll::Ready(outcome.map_err(|status| this.sending.object().explain(status)))
+        let result = outcome.map_err(|status| this.sending.object().explain(status));
+        this.sending.end(&result, |reply| codec::encoded_bytes(reply));
+        Poll::Ready(result)
     }
 }
 
@@ -153,11 +159,16 @@ impl<Q: Message> Future for AsyncSend<'_, Q> {
             return Poll::Ready(Err(polled_after_end()));
         }
         let request = this.request;
+        if let Err(status) = this.sending.observe(|| codec::encoded_bytes(request)) {
+            this.has_ended = true;
+            return Poll::Ready(Err(status));
+        }
         let sent =
             ready!(this.sending.poll(context.waker(), |connection, places, waker, outgoing| {
                 connection.send_oneway(places, waker, outgoing, request)
             }));
         this.has_ended = true;
+        this.sending.end(&sent, |()| 0);
         Poll::Ready(sent)
     }
 }

@@ -12,9 +12,10 @@ use std::task::{Poll, Waker, ready};
 use super::AsyncObjectRef;
 use super::connecting::{Connecting, timer};
 use crate::async_connection::{AsyncConnection, Places, Timer};
-use crate::client::ReconnectPolicy;
+use crate::client::{ReconnectPolicy, show_start};
 use crate::connection::Outgoing;
 use crate::deadline::Deadline;
+use crate::interceptor::ObservedCall;
 use crate::interface::Method;
 use crate::options::CallOptions;
 use crate::status::Status;
@@ -28,6 +29,10 @@ pub(crate) struct Sending<'a> {
     deadline: Option<Deadline>,
     connection: Option<Arc<AsyncConnection>>,
     places: Places,
+    /// If the client has interceptors: what shows them the end.
+    observed: Option<Box<ObservedCall>>,
+    /// The options that they have added to.
+    observed_options: Option<Arc<CallOptions>>,
     /// For what does not happen at once.
     waits: Option<Box<Waits>>,
 }
@@ -54,7 +59,44 @@ impl<'a> Sending<'a> {
             deadline: None,
             connection: None,
             places: Places::default(),
+            observed: None,
+            observed_options: None,
             waits: None,
+        }
+    }
+
+    /// Shows the request to the interceptors of the client, if there are any, before it is polled
+    /// first.
+    ///
+    /// # Errors
+    ///
+    /// One of them refuses it.
+    #[inline]
+    pub(crate) fn observe(&mut self, request_bytes: impl FnOnce() -> usize) -> Result<(), Status> {
+        match self.object.is_intercepted() && self.deadline.is_none() {
+            true => self.show_start(request_bytes()),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn show_start(&mut self, request_bytes: usize) -> Result<(), Status> {
+        let deadline = *self.deadline.insert(self.object.deadline(self.method, self.options));
+        let (default, object) = (CallOptions::new(), &self.object.object);
+        let options = self.options.unwrap_or(&default);
+        let (chain, name) = (&object.interceptors, &object.name);
+        let shown = show_start(chain, name, self.method, deadline, request_bytes, options)?;
+        self.observed = Some(Box::new(shown.0));
+        self.observed_options = Some(Arc::new(shown.1));
+        Ok(())
+    }
+
+    /// Shows the interceptors of the client the end of the call, if there are any. They see one
+    /// that is dropped before as given up.
+    #[inline]
+    pub(crate) fn end<T>(&mut self, outcome: &Result<T, Status>, reply_bytes: fn(&T) -> usize) {
+        if let Some(observed) = self.observed.take() {
+            observed.end(outcome.as_ref().err(), outcome.as_ref().map_or(0, reply_bytes));
         }
     }
 
@@ -86,7 +128,9 @@ impl<'a> Sending<'a> {
             Some(deadline) => deadline,
             None => *self.deadline.insert(self.object.deadline(self.method, self.options)),
         };
-        let outgoing = self.object.outgoing(self.method, self.options, deadline);
+        let observed_options = self.observed_options.clone();
+        let options = observed_options.as_deref().or(self.options);
+        let outgoing = self.object.outgoing(self.method, options, deadline);
         loop {
             let connection = match &self.connection {
                 Some(connection) => connection,

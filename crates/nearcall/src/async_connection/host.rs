@@ -1,7 +1,7 @@
 //! What a connection that tasks share reports, gathered until its lock is free.
 //!
-//! **Invariants:** no waker is woken or dropped while the connection is locked: both may run code of
-//! users, which may call over this connection.
+//! **Invariants:** no waker is woken or dropped while the connection is locked: both may run code
+//! of users, which may call over this connection.
 //! **Not here:** the lock (`async_connection.rs`).
 
 use std::cell::{Cell, RefCell};

@@ -57,7 +57,7 @@ impl ObjectRef {
     /// Sends again and again: when what it needs may be there, and on a new connection in the place
     /// of one that has ended or drains, as often as the policy has it. Nothing was sent before, so
     /// nothing runs twice.
-    fn send_until<T>(
+    pub(super) fn send_until<T>(
         &self,
         binding: &Rc<Binding>,
         mut why: NotSent,

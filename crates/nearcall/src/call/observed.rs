@@ -4,9 +4,10 @@
 //! of each call that they have seen start.
 //! **Not here:** the interceptors and their order (`interceptor.rs`), making the call (`call.rs`).
 
-use super::{ObjectRef, PendingCall};
+use super::ObjectRef;
+use crate::client::show_start;
 use crate::codec::{self, Message};
-use crate::interceptor::{CallHead, ObservedCall, OtherEnd};
+use crate::interceptor::ObservedCall;
 use crate::interface::Method;
 use crate::options::CallOptions;
 use crate::status::Status;
@@ -30,19 +31,21 @@ impl ObjectRef {
         result
     }
 
-    /// Works like [`observe`](Self::observe), for a call whose end is taken later.
+    /// Works like [`observe`](Self::observe), for a call whose end comes later: `keep` gives the
+    /// call what shows its end.
     #[cold]
     #[inline(never)]
-    pub(super) fn observe_start<Q: Message, R: Message + Default>(
+    pub(super) fn observe_start<Q: Message, T>(
         &self,
         method: &'static Method,
         request: &Q,
         options: &CallOptions,
-        start: impl FnOnce(&CallOptions) -> Result<PendingCall<R>, Status>,
-    ) -> Result<PendingCall<R>, Status> {
+        start: impl FnOnce(&CallOptions) -> Result<T, Status>,
+        keep: impl FnOnce(T, Box<ObservedCall>) -> T,
+    ) -> Result<T, Status> {
         let (observed, options) = self.show_start(method, request, options)?;
         match start(&options) {
-            Ok(call) => Ok(call.observed_by(observed)),
+            Ok(call) => Ok(keep(call, Box::new(observed))),
             Err(status) => {
                 observed.end(Some(&status), 0);
                 Err(status)
@@ -57,14 +60,9 @@ impl ObjectRef {
         request: &Q,
         options: &CallOptions,
     ) -> Result<(ObservedCall, CallOptions), Status> {
-        let name = &self.object.name;
-        let (interface, deadline) = (name.interface, self.deadline(method, options));
+        let (object, deadline) = (&self.object, self.deadline(method, options));
         let request_bytes = codec::encoded_bytes(request);
-        let head = CallHead { interface, method, deadline, request_bytes };
-        let mut metadata = options.entries().clone();
-        let server = OtherEnd::Server(&name.address);
-        let observed = self.object.interceptors.start(head, &server, &[], &mut metadata)?;
-        // The deadline that they have seen is that of the call.
-        Ok((observed, options.with(deadline, metadata)))
+        let (chain, name) = (&object.interceptors, &object.name);
+        show_start(chain, name, method, deadline, request_bytes, options)
     }
 }

@@ -101,8 +101,8 @@ impl<R: Message + Default> PendingCall<R> {
     }
 
     /// Has the interceptors see the end of the call.
-    pub(super) fn observed_by(mut self, observed: ObservedCall) -> Self {
-        self.observed = Some(Box::new(observed));
+    pub(super) fn observed_by(mut self, observed: Box<ObservedCall>) -> Self {
+        self.observed = Some(observed);
         self
     }
 

@@ -7,6 +7,7 @@
 //! **Not here:** the loop (`reactor.rs`); a client without a loop has no such list.
 
 use std::cell::{Cell, RefCell};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub(crate) struct Activity {
     pub(crate) mailbox: Arc<Mailbox>,
     /// The tasks of the loop's async services.
     pub(crate) executor: Executor,
+    /// The loop itself, for services that wait inside of it.
+    rounds: RefCell<Option<Weak<dyn Rounds>>>,
     /// Connections by their keys, in ascending order.
     keyed: RefCell<Vec<(ConnectionKey, Weak<Connection>)>>,
     last_key: Cell<u64>,
@@ -48,6 +51,12 @@ pub(crate) struct Activity {
     owes_host: Cell<bool>,
 }
 
+/// A loop, of which code inside one of its rounds runs more.
+pub(crate) trait Rounds {
+    /// Runs rounds until `done`, or until `deadline` has passed. Returns whether it is done.
+    fn run_until(&self, deadline: Deadline, done: &mut dyn FnMut() -> bool) -> io::Result<bool>;
+}
+
 thread_local! {
     /// The loops of this thread.
     static LOOPS: RefCell<Vec<Weak<Activity>>> = const { RefCell::new(Vec::new()) };
@@ -59,6 +68,7 @@ impl Activity {
         let activity = Rc::new(Self {
             mailbox: Arc::clone(mailbox),
             executor: Executor::new(mailbox),
+            rounds: RefCell::default(),
             keyed: RefCell::default(),
             last_key: Cell::new(0),
             used: RefCell::default(),
@@ -75,6 +85,23 @@ impl Activity {
             loops.push(Rc::downgrade(&activity));
         });
         activity
+    }
+
+    /// Sets the loop that runs more rounds for those who wait inside of one.
+    pub(crate) fn set_rounds(&self, rounds: Weak<dyn Rounds>) {
+        *self.rounds.borrow_mut() = Some(rounds);
+    }
+
+    /// Runs rounds of the loop until `done`, or until `deadline` has passed. Returns whether it is
+    /// done.
+    pub(crate) fn run_until(
+        &self,
+        deadline: Deadline,
+        mut done: impl FnMut() -> bool,
+    ) -> io::Result<bool> {
+        let rounds = self.rounds.borrow().as_ref().and_then(Weak::upgrade);
+        let Some(rounds) = rounds else { return Err(io::Error::other("the loop was closed")) };
+        rounds.run_until(deadline, &mut done)
     }
 
     /// Returns the loop that has this mailbox, if it is one of this thread.
@@ -295,7 +322,7 @@ impl Activity {
     /// Silences the timer for a wait of the loop's own, which must sleep though the timer has rung
     /// for the host; it rings again afterwards.
     #[cold]
-    pub(crate) fn silence_timer(&self) -> std::io::Result<()> {
+    pub(crate) fn silence_timer(&self) -> io::Result<()> {
         self.owes_host.set(true);
         match &*self.host_timer.borrow() {
             Some(timer) => timerfd::disarm(timer),

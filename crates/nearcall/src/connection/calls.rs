@@ -64,6 +64,9 @@ impl<H: Host> Connection<H> {
             CallState::Waiting(None) => {}
             CallState::Done(outcome) => self.discard(outcome),
         }
+        if self.has_streams.get() {
+            self.end_outgoing_stream(call);
+        }
     }
 
     /// Takes back the buffer of a reply that is not read.

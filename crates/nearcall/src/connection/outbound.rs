@@ -1,12 +1,13 @@
-//! The three kinds of message that carry something of the user: a call, a one-way message, a
-//! reply.
+//! The kinds of message that carry something of the user: a call, a one-way message, a reply, an
+//! item of a stream.
 //!
 //! Each is prepared in the protocol, which may refuse it, and then has a header.
 //! **Invariants:** what was prepared is sent or undone.
 //! **Not here:** sending (`sending.rs`), errors and the protocol's own messages.
 
 use nearcall_wire::{
-    HEADER_BYTES, Head, IncomingCall, OutgoingCall, Payload, ReplyError, Request, StartError, Time,
+    HEADER_BYTES, Head, IncomingCall, ItemError, OutgoingCall, Payload, ReplyError, Request,
+    StartError, StreamCall, Time,
 };
 
 use super::Protocol;
@@ -119,6 +120,36 @@ impl OutboundMessage for NewReply {
     }
 
     fn undo(&self, _protocol: &mut Protocol, (): ()) {}
+
+    #[inline(always)]
+    fn payload(&self) -> &Payload {
+        &self.payload
+    }
+}
+
+/// An item of a stream.
+pub(super) struct NewItem {
+    pub(super) call: StreamCall,
+    pub(super) payload: Payload,
+}
+
+impl OutboundMessage for NewItem {
+    type Prepared = ();
+    type Refused = ItemError;
+
+    #[inline]
+    fn prepare(&self, protocol: &mut Protocol) -> Result<(), ItemError> {
+        protocol.charge_item(self.call, self.payload)
+    }
+
+    #[inline(always)]
+    fn head(&self, (): ()) -> Head {
+        self.call.item_head(self.payload)
+    }
+
+    fn undo(&self, protocol: &mut Protocol, (): ()) {
+        protocol.refund_item(self.call, self.payload);
+    }
 
     #[inline(always)]
     fn payload(&self) -> &Payload {

@@ -11,7 +11,7 @@ use nearcall_channel::{Endpoint, Interest, ReceiveError};
 use nearcall_os::poll;
 use nearcall_wire::{
     CallId, End, Event as ProtocolEvent, Frame, HEADER_BYTES, IncomingCall, Kind, OutgoingCall,
-    Payload, ProtocolError, Time, has_references, needs_time,
+    Payload, ProtocolError, Shape, Time, has_references, needs_time,
 };
 
 use super::calls::Reply;
@@ -36,7 +36,8 @@ pub(crate) enum Event {
     Call(RequestHead, Payload),
     /// Calls wait in the queue: [`Connection::take_inbound`].
     Queued,
-    /// The reply that was waited for; its result is in this part of the inline buffer.
+    /// The reply or the item that was waited for; what it carries is in this part of the inline
+    /// buffer.
     Reply(usize, usize),
 }
 
@@ -48,6 +49,7 @@ pub(crate) struct RequestHead {
     pub(crate) object: u64,
     pub(crate) method: u32,
     pub(crate) deadline: Deadline,
+    pub(crate) shape: Shape,
 }
 
 /// A call or one-way message with the buffer that holds it.
@@ -105,7 +107,8 @@ impl<H: Host> Connection<H> {
             if plain.kind == Kind::Call {
                 let (object, method) = (plain.object, plain.method);
                 let (call, deadline) = (Some(plain.incoming_call()), Deadline::NEVER);
-                return Event::Call(RequestHead { call, object, method, deadline }, payload);
+                let shape = Shape::Unary;
+                return Event::Call(RequestHead { call, object, method, deadline, shape }, payload);
             }
             let call = plain.outgoing_call();
             if Some(call) == wanted {
@@ -124,6 +127,40 @@ impl<H: Host> Connection<H> {
         }
     }
 
+    /// As [`receive`](Self::receive), for the reader of the items of `wanted` that has read all that
+    /// were received: an item that is small is left where it was received.
+    #[inline]
+    pub(crate) fn receive_item(
+        &self,
+        deadline: Deadline,
+        buf: &mut InlineBuf,
+        wanted: OutgoingCall,
+    ) -> Event {
+        if self.has_inbound.get() {
+            return Event::Queued;
+        }
+        let received = self.inner.borrow_mut().endpoint.receive_small(buf, deadline);
+        let message = match received {
+            Ok(message_bytes) => &buf[..message_bytes],
+            Err(ReceiveError::Empty) => return Event::Empty,
+            Err(error) => return event_of(self.receive_large(&error, deadline)),
+        };
+        if message.get(1) != Some(&(Kind::Item as u8)) {
+            return event_of(self.handle_small(message));
+        }
+        match self.judge(message) {
+            Ok(Some(ProtocolEvent::Item { call, .. })) if call == wanted.into() => {
+                Event::Reply(HEADER_BYTES, message.len())
+            }
+            Ok(Some(ProtocolEvent::Item { call, .. })) => {
+                self.keep_item(call, message);
+                Event::Handled
+            }
+            Ok(_) => Event::Handled,
+            Err(error) => event_of(self.protocol_violation(error, message)),
+        }
+    }
+
     /// Handles a small message that is neither a plain call nor a plain reply.
     #[inline(never)]
     fn handle_small(&self, message: &[u8]) -> Slow {
@@ -131,8 +168,15 @@ impl<H: Host> Connection<H> {
             return self.handle_message(self.copy_of(message), message.len());
         }
         match self.judge(message) {
+            Ok(Some(ProtocolEvent::Item { call, .. })) => {
+                self.keep_item(call, message);
+                Slow::Handled
+            }
             Ok(Some(event)) => match request_of(&event) {
-                Some((head, payload)) => Slow::Call(head, payload),
+                Some((head, payload)) => {
+                    self.note_request(&head);
+                    Slow::Call(head, payload)
+                }
                 None => {
                     self.handle_event(&event, message);
                     Slow::Handled
@@ -225,8 +269,13 @@ impl<H: Host> Connection<H> {
                 self.keep_reply(call, payload, buffer, borrowed);
                 return Slow::Handled;
             }
+            Some(ProtocolEvent::Item { call, .. }) => {
+                self.keep_large_item(call, buffer, message_bytes);
+                return Slow::Handled;
+            }
             Some(event) => {
                 if let Some((head, payload)) = request_of(&event) {
+                    self.note_request(&head);
                     let inbound = InboundCall { head, payload, buffer, borrowed };
                     self.inbound.borrow_mut().push_back(inbound);
                     self.has_inbound.set(true);
@@ -238,6 +287,14 @@ impl<H: Host> Connection<H> {
         }
         self.buffers.give(buffer);
         Slow::Handled
+    }
+
+    /// Prepares for the items of a call that streams: they may come before it has its turn.
+    #[inline]
+    fn note_request(&self, head: &RequestHead) {
+        if let (Some(call), true) = (head.call, head.shape != Shape::Unary) {
+            self.open_incoming_stream(call, head.shape);
+        }
     }
 
     /// Judges a message by the protocol, which may have something to reply by itself.
@@ -284,7 +341,9 @@ impl<H: Host> Connection<H> {
             }
             ProtocolEvent::Drained => self.close(self.close_reason()),
             ProtocolEvent::PeerDrains => self.handle_events(),
-            ProtocolEvent::Cancelled { call, .. } => self.note_cancelled(call),
+            ProtocolEvent::Cancelled { call, reason } => self.end_incoming(call, reason),
+            ProtocolEvent::HalfClosed { call } => self.note_half_close(call),
+            ProtocolEvent::Credit { call } => self.note_credit(call),
             // This end sends no pings.
             _ => {}
         }
@@ -403,7 +462,7 @@ impl<H: Host> Connection<H> {
             return false;
         }
         let mut inner = self.inner.borrow_mut();
-        let writes = inner.unflushed || !inner.outbox.is_empty();
+        let writes = inner.has_pending_writes();
         (!writes || inner.endpoint.arm(Interest::Send)) && inner.endpoint.arm(Interest::Receive)
     }
 
@@ -494,13 +553,14 @@ fn event_of(slow: Slow) -> Event {
 #[inline]
 fn request_of(event: &ProtocolEvent) -> Option<(RequestHead, Payload)> {
     match *event {
-        ProtocolEvent::Call { call, object, method, deadline, payload, .. } => {
-            let deadline = deadline::from_wire(deadline);
-            Some((RequestHead { call: Some(call), object, method, deadline }, payload))
+        ProtocolEvent::Call { call, object, method, deadline, payload, shape } => {
+            let (call, deadline) = (Some(call), deadline::from_wire(deadline));
+            Some((RequestHead { call, object, method, deadline, shape }, payload))
         }
         ProtocolEvent::Oneway { object, method, deadline, payload } => {
             let deadline = deadline::from_wire(deadline);
-            Some((RequestHead { call: None, object, method, deadline }, payload))
+            let (call, shape) = (None, Shape::Unary);
+            Some((RequestHead { call, object, method, deadline, shape }, payload))
         }
         _ => None,
     }

@@ -33,7 +33,7 @@ pub(crate) struct Outgoing<'a> {
 }
 
 /// Why a message did not leave.
-enum Unsent<E> {
+pub(super) enum Unsent<E> {
     /// The protocol refused it.
     Protocol(E),
     /// No room by the deadline, or too much is waiting already.
@@ -79,7 +79,7 @@ impl<H: Host> Connection<H> {
     /// Sends what `kind` makes of a request, by reference where parts of it were lent. `kind` also
     /// returns when the protocol has something to end.
     #[inline(always)]
-    fn send_new<O: OutboundMessage<Refused = StartError>>(
+    pub(super) fn send_new<O: OutboundMessage<Refused = StartError>>(
         &self,
         outgoing: &Outgoing<'_>,
         body: &impl Message,
@@ -274,7 +274,12 @@ impl<H: Host> Connection<H> {
     pub(crate) fn fail(&self, call: IncomingCall, status: &Status) {
         let sent = self.inner.borrow_mut().send_error(call, status);
         match sent {
-            Ok(()) => self.touch(Deadline::NEVER),
+            Ok(()) => {
+                self.touch(Deadline::NEVER);
+                if self.has_streams.get() {
+                    self.forget_stream(call);
+                }
+            }
             // Something of the protocol's own may have left before.
             Err(Unsent::Protocol(_) | Unsent::Message(_) | Unsent::TooLarge(_)) => {
                 self.touch(Deadline::NEVER)
@@ -331,7 +336,13 @@ impl<H: Host> Connection<H> {
     pub(crate) fn flush(&self, deadline: Deadline) -> bool {
         let flushed = self.inner.borrow_mut().flush(deadline);
         match flushed {
-            Ok(done) => done,
+            Ok(true) => {
+                if self.inner.borrow().has_blocked_streams {
+                    self.pump_blocked();
+                }
+                true
+            }
+            Ok(false) => false,
             Err(error) => {
                 self.channel_failed(&error);
                 true
@@ -342,8 +353,7 @@ impl<H: Host> Connection<H> {
     /// Returns whether something waits for room in the channel.
     #[inline]
     pub(crate) fn has_pending_writes(&self) -> bool {
-        let inner = self.inner.borrow();
-        inner.unflushed || !inner.outbox.is_empty()
+        self.inner.borrow().has_pending_writes()
     }
 
     #[cold]
@@ -353,9 +363,15 @@ impl<H: Host> Connection<H> {
 }
 
 impl Inner {
+    /// Returns whether something waits for room in the channel.
+    #[inline]
+    pub(super) fn has_pending_writes(&self) -> bool {
+        self.unflushed || !self.outbox.is_empty() || self.has_blocked_streams
+    }
+
     /// Sends a message, or does with it what `mode` says.
     #[inline]
-    fn send<O: OutboundMessage>(
+    pub(super) fn send<O: OutboundMessage>(
         &mut self,
         message: &O,
         metadata: &[u8],
@@ -502,7 +518,7 @@ impl Inner {
     }
 
     /// Sends a whole message, or keeps it.
-    fn send_bytes<E>(&mut self, message: &[u8]) -> Result<(), Unsent<E>> {
+    pub(super) fn send_bytes<E>(&mut self, message: &[u8]) -> Result<(), Unsent<E>> {
         if self.outbox.is_empty() {
             match self.endpoint.send(message, Deadline::NOW) {
                 Ok(()) => {

@@ -60,6 +60,9 @@ impl<H: Host> Connection<H> {
         metadata: &[u8],
         answer: Result<&impl Message, &Status>,
     ) {
+        if self.has_streams.get() && self.end_stream_call(call, metadata, answer) {
+            return self.note_cancelled(call);
+        }
         match answer {
             Ok(result) => self.reply(call, metadata, result),
             Err(status) => self.fail(call, status),

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::{Event, Reactor};
 use crate::limits::POSTS_PER_ROUND_MAX;
-use crate::mailbox::{Post, PostedReply};
+use crate::mailbox::{Post, PostedReply, StreamPost};
 
 impl Reactor {
     /// Returns whether other threads have posted something that was not served yet.
@@ -49,6 +49,13 @@ impl Reactor {
                 // None: it has ended, and its calls with it.
                 if let Some(connection) = self.activity.connection(connection) {
                     connection.reply_detached(call, &metadata, answer.as_ref());
+                }
+            }
+            Post::Stream(connection, call, post) => {
+                let Some(connection) = self.activity.connection(connection) else { return };
+                match post {
+                    StreamPost::Items => connection.pump(call),
+                    StreamPost::Consumed(bytes) => connection.consume_items(call.into(), bytes),
                 }
             }
             Post::Poll(task) => self.activity.executor.poll(task),

@@ -203,7 +203,7 @@ impl Wake for Unpark {
 }
 
 /// The executor with nothing in it. Fails instead of waiting without end.
-fn block_on<F: Future>(future: F) -> F::Output {
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let unpark = Arc::new(Unpark { thread: thread::current(), wakes: AtomicU64::new(0) });
     let waker = Waker::from(Arc::clone(&unpark));

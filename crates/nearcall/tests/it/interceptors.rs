@@ -17,6 +17,9 @@ use crate::services::{Futures, Threaded};
 use crate::stage::{in_time, words};
 use crate::support::{Served, Service, method, object, unique_address};
 
+mod futures;
+mod streaming;
+
 /// What interceptors and services note, in order.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
@@ -33,6 +36,17 @@ impl Log {
         let found = std::mem::take(&mut *self.0.lock().unwrap());
         assert_eq!(found, expected);
     }
+
+    /// As [`expect`](Self::expect), where two processes or threads note.
+    #[track_caller]
+    fn expect_unordered(&self, expected: &[&str]) {
+        wait_until("the log", || self.0.lock().unwrap().len() >= expected.len());
+        let mut found = std::mem::take(&mut *self.0.lock().unwrap());
+        let mut expected = expected.to_vec();
+        found.sort();
+        expected.sort();
+        assert_eq!(found, expected);
+    }
 }
 
 /// Notes the start and the end of each call.
@@ -42,7 +56,7 @@ impl Interceptor for Notes {
     fn start(&self, call: &mut InterceptedCall<'_>) -> Result<(), Status> {
         let Self(name, log) = self;
         log.note(format!("{name}: {}", call.method().name));
-        assert_eq!(call.interface().name, "echo.v1.Echo");
+        assert_eq!(call.interface().method(call.method().id), Some(call.method()));
         assert_eq!(call.peer().is_some(), call.side() == CallSide::Server);
         assert_eq!(call.address().is_some(), call.side() == CallSide::Client);
         call.keep(format!("{name} ended"));

@@ -6,6 +6,7 @@ mod backpressure;
 mod bad_input;
 mod busy;
 mod calls;
+mod fdless;
 mod figures;
 mod interceptors;
 mod loop_events;

@@ -60,7 +60,8 @@ fn wait_for_connections(count: &EchoCaller, expected: u64) {
 
 fn payload(thread: u64, number: u64) -> Words {
     let length = usize::try_from(number % 300).unwrap();
-    Words { number: thread << 32 | number, data: Bytes::from(vec![thread as u8; length]) }
+    let byte = u8::try_from(thread).unwrap();
+    Words { number: thread << 32 | number, data: Bytes::from(vec![byte; length]) }
 }
 
 #[test]

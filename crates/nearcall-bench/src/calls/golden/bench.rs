@@ -52,6 +52,19 @@ pub trait Bench: 'static {
     ///
     /// One-way: there is no reply, and the caller does not wait.
     fn note(&self, context: &::nearcall::Context<'_>, request: &Argument);
+    /// Reads the items.
+    ///
+    /// Takes a stream: `items` gives the requests of the caller in their order, and ends when the
+    /// caller has sent the last one.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn upload(
+        &self,
+        context: &::nearcall::Context<'_>,
+        items: ::nearcall::ItemReceiver<Argument>,
+    ) -> ::core::result::Result<(), ::nearcall::Status>;
     /// Marks the begin or the end of the measured region.
     ///
     /// # Errors
@@ -117,6 +130,21 @@ pub trait BenchAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Argument,
     ) -> impl ::core::future::Future<Output = ()> + ::core::marker::Send;
+    /// Reads the items.
+    ///
+    /// Takes a stream: `items` gives the requests of the caller in their order, and ends when the
+    /// caller has sent the last one.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn upload(
+        &self,
+        context: ::nearcall::CallContext,
+        items: ::nearcall::AsyncItemReceiver<Argument>,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<(), ::nearcall::Status>,
+    > + ::core::marker::Send;
     /// Marks the begin or the end of the measured region.
     ///
     /// # Errors
@@ -159,6 +187,12 @@ mod bench_methods {
         kind: ::nearcall::MethodKind::Oneway,
         deadline: ::core::option::Option::None,
     };
+    pub(super) static UPLOAD: ::nearcall::Method = ::nearcall::Method {
+        id: 0xa62c_c54c,
+        name: "Upload",
+        kind: ::nearcall::MethodKind::RequestStream,
+        deadline: ::core::option::Option::None,
+    };
     pub(super) static MARK: ::nearcall::Method = ::nearcall::Method {
         id: 0xec55_52f0,
         name: "Mark",
@@ -174,6 +208,7 @@ static BENCH_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
         &bench_methods::TAKE,
         &bench_methods::PASS,
         &bench_methods::NOTE,
+        &bench_methods::UPLOAD,
         &bench_methods::MARK,
     ],
     descriptor_set: FILE_DESCRIPTOR_SET,
@@ -523,6 +558,38 @@ impl BenchCaller {
     ) -> ::core::result::Result<(), ::nearcall::Status> {
         self.object.try_send(&bench_methods::NOTE, request, options)
     }
+    /// Reads the items.
+    ///
+    /// Starts a call of `Upload` and returns the stream of its requests. `finish` ends it and waits
+    /// for the reply. Dropping the stream before cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
+    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
+    /// calls are open. Every later error is the end of the stream.
+    pub fn upload(
+        &self,
+    ) -> ::core::result::Result<
+        ::nearcall::RequestStream<Argument, ()>,
+        ::nearcall::Status,
+    > {
+        self.upload_with(&::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Upload` with options such as a deadline for the stream.
+    ///
+    /// # Errors
+    ///
+    /// As `upload`.
+    pub fn upload_with(
+        &self,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<
+        ::nearcall::RequestStream<Argument, ()>,
+        ::nearcall::Status,
+    > {
+        self.object.open_request_stream(&bench_methods::UPLOAD, options)
+    }
     /// Marks the begin or the end of the measured region.
     ///
     /// Calls `Mark` and waits for the reply.
@@ -771,6 +838,47 @@ impl BenchAsyncCaller {
         self.object
             .send(&bench_methods::NOTE, request, ::core::option::Option::Some(options))
     }
+    /// Reads the items.
+    ///
+    /// Starts a call of `Upload` and returns the stream of its requests. `finish` ends it and waits
+    /// for the reply. Dropping the future or the stream before cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
+    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
+    /// calls are open. Every later error is the end of the stream.
+    pub fn upload<'a>(
+        &'a self,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<
+            ::nearcall::AsyncRequestStream<Argument, ()>,
+            ::nearcall::Status,
+        >,
+    > + ::core::marker::Send + 'a {
+        self.object
+            .open_request_stream(&bench_methods::UPLOAD, ::core::option::Option::None)
+    }
+    /// As `upload`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `upload`.
+    pub fn upload_with<'a>(
+        &'a self,
+        options: &'a ::nearcall::CallOptions,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<
+            ::nearcall::AsyncRequestStream<Argument, ()>,
+            ::nearcall::Status,
+        >,
+    > + ::core::marker::Send + 'a {
+        self.object
+            .open_request_stream(
+                &bench_methods::UPLOAD,
+                ::core::option::Option::Some(options),
+            )
+    }
     /// Marks the begin or the end of the measured region.
     ///
     /// Calls `Mark`. The future ends with the reply. Dropping it cancels the call.
@@ -874,6 +982,14 @@ impl<T: Bench> ::nearcall::Dispatcher for BenchDispatcher<T> {
                         &*self.service,
                         context,
                         request,
+                    ))
+            }
+            0xa62c_c54c => {
+                incoming
+                    .receive_stream(|context, items| Bench::upload(
+                        &*self.service,
+                        context,
+                        items,
                     ))
             }
             0xec55_52f0 => {
@@ -988,6 +1104,15 @@ impl<T: BenchAsync> ::nearcall::Dispatcher for BenchAsyncDispatcher<T> {
                         },
                     )
             }
+            0xa62c_c54c => {
+                incoming
+                    .receive_stream_async(
+                        runner,
+                        move |context, items| async move {
+                            BenchAsync::upload(&*service, context, items).await
+                        },
+                    )
+            }
             0xec55_52f0 => {
                 incoming
                     .reply_async(
@@ -1011,10 +1136,11 @@ om.google.protobufB\nEmptyProtoP\x01Z.google.golang.org/protobuf/types/known/emp
 call/options.proto\x12\x08nearcall\x1a google/protobuf/descriptor.proto:;\n\x06oneway\x12\x1e\
 .google.protobuf.MethodOptions\x18\xb9\x8e\x03 \x01(\x08R\x06oneway\x88\x01\x01:D\n\x0bdeadl\
 ine_ms\x12\x1e.google.protobuf.MethodOptions\x18\xba\x8e\x03 \x01(\rR\ndeadlineMs\x88\x01\x01\
-b\x06proto3\n\x93\x03\n\x0bbench.proto\x12\x08bench.v1\x1a\x1bgoogle/protobuf/empty.proto\x1a\
+b\x06proto3\n\xcb\x03\n\x0bbench.proto\x12\x08bench.v1\x1a\x1bgoogle/protobuf/empty.proto\x1a\
 \x16nearcall/options.proto\"\x1e\n\x08Argument\x12\x12\n\x04data\x18\x01 \x01(\x0cR\x04data2\
-\x9c\x02\n\x05Bench\x129\n\x07Nothing\x12\x16.google.protobuf.Empty\x1a\x16.google.protobuf.\
+\xd4\x02\n\x05Bench\x129\n\x07Nothing\x12\x16.google.protobuf.Empty\x1a\x16.google.protobuf.\
 Empty\x122\n\x04Take\x12\x12.bench.v1.Argument\x1a\x16.google.protobuf.Empty\x122\n\x04Pass\x12\
 \x12.bench.v1.Argument\x1a\x16.google.protobuf.Empty\x128\n\x04Note\x12\x12.bench.v1.Argumen\
-t\x1a\x16.google.protobuf.Empty\"\x04\xc8\xf3\x18\x01\x126\n\x04Mark\x12\x16.google.protobuf\
-.Empty\x1a\x16.google.protobuf.Emptyb\x06proto3";
+t\x1a\x16.google.protobuf.Empty\"\x04\xc8\xf3\x18\x01\x126\n\x06Upload\x12\x12.bench.v1.Argu\
+ment\x1a\x16.google.protobuf.Empty(\x01\x126\n\x04Mark\x12\x16.google.protobuf.Empty\x1a\x16\
+.google.protobuf.Emptyb\x06proto3";

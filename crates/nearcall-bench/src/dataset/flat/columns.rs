@@ -61,7 +61,9 @@ pub const COLUMNS: &[Column] = &[
         l.cell.placement.server_cpu.into()
     }),
     text("load", "What else ran on purpose; idle if nothing", |l| (&l.key.load).into()),
-    text("rhythm", "steady, pace, gap, burst, clients or start", |l| rhythm(l.key.rhythm).into()),
+    text("rhythm", "steady, pace, gap, burst, clients, threads or start", |l| {
+        rhythm(l.key.rhythm).into()
+    }),
     whole("pace_per_s", "Exchanges per second that should begin", |l| match l.key.rhythm {
         Rhythm::Pace(rate) => rate.into(),
         _ => Value::Missing,
@@ -74,8 +76,14 @@ pub const COLUMNS: &[Column] = &[
         Rhythm::Burst(messages) => messages.into(),
         _ => Value::Missing,
     }),
-    whole("clients", "Clients that call at once", |l| match l.key.rhythm {
-        Rhythm::Clients(clients) => clients.into(),
+    whole("clients", "Clients, or threads of one caller, that call at once", |l| {
+        match l.key.rhythm {
+            Rhythm::Clients(clients) | Rhythm::Threads(clients, _) => clients.into(),
+            _ => Value::Missing,
+        }
+    }),
+    whole("loops", "Event loops of the server that threads call", |l| match l.key.rhythm {
+        Rhythm::Threads(_, loops) => loops.into(),
         _ => Value::Missing,
     }),
     whole("connects", "Connections, one after the other", |l| match l.key.rhythm {
@@ -234,6 +242,7 @@ fn rhythm(rhythm: Rhythm) -> &'static str {
         Rhythm::Gap(_) => "gap",
         Rhythm::Burst(_) => "burst",
         Rhythm::Clients(_) => "clients",
+        Rhythm::Threads(..) => "threads",
         Rhythm::Start(_) => "start",
     }
 }

@@ -134,6 +134,9 @@ pub(crate) fn conditions(key: &CellKey) -> String {
         Rhythm::Gap(ns) => parts.push(format!("gaps of {}", number::time(ns as f64))),
         Rhythm::Burst(messages) => parts.push(format!("bursts of {messages}")),
         Rhythm::Clients(clients) => parts.push(format!("{clients} clients")),
+        Rhythm::Threads(threads, loops) => {
+            parts.push(format!("{threads} threads of one caller, {loops} loops of the server"));
+        }
         Rhythm::Start(connects) => parts.push(format!("{connects} connections")),
     }
     parts.join(", ")

@@ -10,6 +10,7 @@ use super::cells::{OURS, WAIT_COLUMNS_MAX, figure, place};
 use super::details::spread;
 use super::grid::{Align, Grid, clean, clip};
 use super::notes::DISTURBED;
+use crate::bench_plan::Shape;
 use crate::noise::{self, Grade};
 use crate::report::lines::Writer;
 use crate::report::number::{self, MISSING};
@@ -125,19 +126,26 @@ fn print_place(out: &mut Writer, run: &Run) {
     }
 }
 
-/// What is called: the kind as a number, then the argument's size.
+/// What is called: a call, a one-way call or an item as a number, then the argument's size.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key(u8, u64);
 
 impl Key {
     fn of(cell: &Cell) -> Self {
-        Self(u8::from(cell.kind == Kind::Throughput), cell.message_bytes)
+        let what = match cell.kind {
+            Kind::Latency => 0,
+            Kind::Throughput if cell.shape == Shape::Stream.name() => 2,
+            Kind::Throughput => 1,
+        };
+        Self(what, cell.message_bytes)
     }
 
     fn name(self) -> String {
         match self {
             Self(0, bytes) => number::size(bytes),
-            _ => "1-way".to_owned(),
+            Self(1, ONEWAY_BYTES) => "1-way".to_owned(),
+            Self(1, bytes) => format!("1-way {}", number::size(bytes)),
+            Self(_, bytes) => format!("item {}", number::size(bytes)),
         }
     }
 
@@ -146,6 +154,10 @@ impl Key {
             Self(0, 0) => "Empty call: round trip, not halved, closed loop".to_owned(),
             Self(0, bytes) => format!(
                 "Call with {} there, nothing back: round trip, not halved, closed loop",
+                number::size(bytes)
+            ),
+            Self(2, bytes) => format!(
+                "Item with {}: time per item of a stream that the server has read and replied to",
                 number::size(bytes)
             ),
             Self(_, bytes) => format!(
@@ -302,13 +314,14 @@ fn print_legend(out: &mut Writer, run: &Run) {
 const CALLERS: &[(&str, &str)] = &[
     ("blocking", "client without a loop; server in its event loop"),
     ("loop", "client in an event loop; server in its event loop"),
+    ("async", "client of futures in a tokio runtime of one thread; server in its event loop"),
     ("same-loop", "client and server in one event loop, over the mechanism"),
     ("typed", "short circuit, typed"),
     ("bytes", "short circuit, through bytes: client of another build"),
 ];
 
 /// Callers whose server is another process.
-const REMOTE: [&str; 2] = ["blocking", "loop"];
+const REMOTE: [&str; 3] = ["blocking", "loop", "async"];
 
 const FULL_HEAD: [(&str, Align, usize); 10] = [
     ("", Align::Left, 14),
@@ -326,8 +339,11 @@ const FULL_HEAD: [(&str, Align, usize); 10] = [
 const LEGEND: &str = "call: median, closed loop, the server does no work; bare: the same bytes \
                       (header and argument there, header back) by the same mechanism, each end waiting the same \
                       way, in the same processes; ratio: call to bare, of the same launch; wait: \
-                      client/server where they differ; 1-way and sizes: the ratio for one-way calls \
-                      and for arguments of that size.";
+                      client/server where they differ; 1-way, item and sizes: the ratio for one-way calls, \
+                      items of a stream, and arguments of that size.";
+
+/// The one-way call that is measured beside calls.
+const ONEWAY_BYTES: u64 = 8;
 
 /// Holds the names of parts with room.
 const PART_COLUMNS_MAX: usize = 40;

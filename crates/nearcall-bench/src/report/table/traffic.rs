@@ -40,7 +40,7 @@ pub(super) fn print(out: &mut Writer, run: &Run) {
         BURST_LEGEND
     } else if has(|cell| cell.clients.is_some()) {
         print_clients(out, run);
-        CLIENTS_LEGEND
+        if has(|cell| loops(cell).is_some()) { THREADS_LEGEND } else { CLIENTS_LEGEND }
     } else if has(|cell| cell.start.is_some()) {
         print_starts(out, run);
         START_LEGEND
@@ -63,11 +63,11 @@ pub(super) fn answer(run: &Run) -> String {
         let calls = |cell: &Cell| {
             let facts = cell.clients.as_ref()?;
             let one = Candidate::new(cell, facts.calls_per_s?, facts.calls_per_s_ci95)?;
-            let clients = match facts.clients {
-                1 => "1 client".to_owned(),
-                clients => format!("{clients} clients"),
-            };
-            Some(Candidate { name: format!("{} with {clients}", one.name), ..one })
+            let what = if facts.loops.is_some() { "thread" } else { "client" };
+            let clients = counted(facts.clients, what);
+            let to = facts.loops.map(|loops| format!(" and {}", counted(loops, "loop")));
+            let name = format!("{} with {clients}{}", one.name, to.unwrap_or_default());
+            Some(Candidate { name, ..one })
         };
         let all = alike(run, cell).filter_map(calls).collect();
         return answer::sentence("Most calls", all, Better::More, number::message_rate);
@@ -85,6 +85,14 @@ pub(super) fn answer(run: &Run) -> String {
         return last.map(|last| best_of_column(run, last)).unwrap_or_default();
     }
     best_at_rate(run)
+}
+
+fn counted(count: u32, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+fn loops(cell: &Cell) -> Option<u32> {
+    cell.clients.as_ref()?.loops
 }
 
 /// The cells that may be compared with `one`.
@@ -216,7 +224,11 @@ fn print_bursts(out: &mut Writer, run: &Run) {
 
 fn print_clients(out: &mut Writer, run: &Run) {
     let mut grid = Grid::new(&CLIENTS_HEAD);
-    let heading = |cell: &Cell| clip(&clean(&format!("{}, {}", cell.mechanism, cell.wait)), 40);
+    let heading = |cell: &Cell| {
+        let names = clip(&clean(&format!("{}, {}", cell.mechanism, cell.wait)), 40);
+        let loops = loops(cell).map(|loops| format!(", server of {}", counted(loops, "loop")));
+        format!("{names}{}", loops.unwrap_or_default())
+    };
     for (heading, cells) in grouped(run, heading) {
         grid.heading(heading);
         for cell in cells.into_iter().take(ROWS_MAX) {
@@ -344,6 +356,15 @@ const CLIENTS_LEGEND: &str = "closed loop: each client makes an empty call as so
                               median, p99: of the calls of all; slowest: the calls of the slowest \
                               client, to those of the mean one, 1 is fair; client, server: CPU \
                               time per call. A heading names how client and server wait.";
+
+const THREADS_LEGEND: &str = "closed loop: each thread makes an empty call as soon as its last one \
+                              has returned. All threads share one cloned caller of one client and \
+                              each has a connection of its own; one service, which does no work, \
+                              is behind all loops of the server. calls: of all threads together, \
+                              of which none was lost: as many were replied to as the server has \
+                              counted; median, p99: of the calls of all; slowest: the calls of the \
+                              slowest thread, to those of the mean one, 1 is fair; client, server: \
+                              CPU time per call.";
 
 const START_HEAD: [(&str, Align, usize); 10] = [
     ("", Align::Left, 14),

@@ -53,14 +53,16 @@ pub(super) fn add(
                 per_message_ns_ci95: rtt.p50_ci95.map(|ci95| ci95.map(|ns| ns / each)),
             });
         }
-        Traffic::Clients { clients } => add_clients(cell, clients, launches, seed),
+        Traffic::Clients { clients, loops } => {
+            let facts = ClientsFacts { clients, loops, ..ClientsFacts::default() };
+            cell.clients = Some(clients_facts(facts, launches, seed));
+        }
         Traffic::Starts { .. } => add_starts(cell, launches, seed)?,
     }
     Ok(())
 }
 
-fn add_clients(cell: &mut Cell, clients: u32, launches: &[CellLaunch], seed: u64) {
-    let mut facts = ClientsFacts { clients, ..ClientsFacts::default() };
+fn clients_facts(mut facts: ClientsFacts, launches: &[CellLaunch], seed: u64) -> ClientsFacts {
     for launch in launches {
         let measured = &launch.measured;
         if measured.elapsed_ns > 0 {
@@ -78,7 +80,9 @@ fn add_clients(cell: &mut Cell, clients: u32, launches: &[CellLaunch], seed: u64
     // Its middle is the geometric mean, and the harmonic one may lie outside.
     facts.calls_per_s_ci95 = ci95.map(|([low, high], rate)| [low.min(rate), high.max(rate)]);
     facts.slowest_share = stats::median(&facts.launch_slowest_shares);
-    cell.clients = Some(facts);
+    let served = launches.iter().filter_map(|launch| launch.measured.server.as_ref());
+    facts.served = Some(served.map(|server| server.received).sum());
+    facts
 }
 
 fn add_starts(cell: &mut Cell, launches: &[CellLaunch], seed: u64) -> Result<(), String> {

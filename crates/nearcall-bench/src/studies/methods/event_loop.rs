@@ -7,7 +7,7 @@
 
 use std::cell::RefCell;
 use std::os::fd::AsFd;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use nearcall::event_loop::Interest;
 use nearcall::{Client, Context, Event, EventLoop, Server, Status};
@@ -62,8 +62,10 @@ pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
     let meeting = Meeting::accept(&orders.meet_at, || peer::write(&Line::Listening))?;
     let event_loop = EventLoop::new()?;
     let server = Server::new(&event_loop);
-    let service = Rc::new(Service { reader: FakeService::new(), lent: RefCell::default() });
-    server.register(HandoverDispatcher::shared(Rc::clone(&service))).map_err(Failure::other)?;
+    let service = Service { reader: FakeService::new(), lent: RefCell::default() };
+    let dispatcher = HandoverDispatcher::new(service);
+    let service = Arc::clone(dispatcher.service());
+    server.register(dispatcher).map_err(Failure::other)?;
     server.listen(&format!("unix:@{}-calls", orders.meet_at)).map_err(Failure::other)?;
     event_loop.add_descriptor(meeting.as_fd(), Interest::Readable)?;
     meeting.say(READY)?;
@@ -135,7 +137,7 @@ impl End for CallerEnd<'_> {
 /// What all calls go to.
 struct Service {
     /// Judges arguments and counts them.
-    reader: Rc<FakeService>,
+    reader: FakeService,
     lent: RefCell<Option<Lent>>,
 }
 

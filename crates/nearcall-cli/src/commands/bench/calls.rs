@@ -23,6 +23,7 @@ fn plan(args: &CallsArgs, arguments: &[OsString], cpus: &Cpus) -> Result<CallsPl
         mechanisms: args.mechanism.mechanism.clone().map(distinct),
         sizes_bytes,
         breakdown: args.breakdown,
+        streams: args.streams,
         waits: args.wait.wait.clone().map(distinct),
         how: run_options(&args.run, args.placement.placement, arguments, cpus)?,
     })

@@ -1,5 +1,5 @@
-//! `nearcall bench open-loop`, `idle-gap`, `burst`, `clients` and `connect`: plans and runs the
-//! experiment.
+//! `nearcall bench open-loop`, `idle-gap`, `burst`, `clients`, `threads` and `connect`: plans and
+//! runs the experiment.
 
 use std::ffi::OsString;
 
@@ -9,7 +9,7 @@ use nearcall_bench::traffic::{TrafficPlan, What};
 
 use super::{Cpus, distinct, measure, measure_and_deliver, run_options};
 use crate::args::traffic::{
-    BurstArgs, ClientsArgs, ConnectArgs, IdleGapArgs, OpenLoopArgs, TrafficArgs,
+    BurstArgs, ClientsArgs, ConnectArgs, IdleGapArgs, OpenLoopArgs, ThreadsArgs, TrafficArgs,
 };
 use crate::commands::{End, Usage};
 
@@ -36,6 +36,12 @@ pub(super) fn burst(args: &BurstArgs, arguments: &[OsString]) -> anyhow::Result<
 pub(super) fn clients(args: &ClientsArgs, arguments: &[OsString]) -> anyhow::Result<End> {
     let what = What::Clients { clients: args.clients.clone().map(distinct) };
     run(TrafficPlan::new(what), &args.traffic, Fault::None, arguments)
+}
+
+/// Measures threads of one caller.
+pub(super) fn threads(args: &ThreadsArgs, arguments: &[OsString]) -> anyhow::Result<End> {
+    let (threads, loops) = (args.threads.clone().map(distinct), args.loops.clone().map(distinct));
+    run(TrafficPlan::new(What::Threads { threads, loops }), &args.traffic, Fault::None, arguments)
 }
 
 /// Measures set-up, first message and tear-down of connections.

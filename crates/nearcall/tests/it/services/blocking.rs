@@ -45,6 +45,9 @@ impl Gate {
     }
 }
 
+/// Long enough that a call gets to its service on a busy machine.
+const SOON: Duration = Duration::from_millis(500);
+
 fn options() -> CallOptions {
     CallOptions::new()
 }
@@ -108,16 +111,19 @@ fn a_full_pool_can_let_calls_wait() {
         let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
         let first = start(&echo, &words(1), &options());
         gate.wait_for(1);
-        let late = start(&echo, &words(2), &options().deadline(Duration::from_millis(20)));
+        let late = start(&echo, &words(2), &options().deadline(SOON));
         let patient = start(&echo, &words(3), &options());
         wait_until("both calls", || pool.waiting() == 2);
         assert_eq!(code(late.wait()), Code::DeadlineExceeded);
+        // It comes after the news of that.
+        EchoCaller::new(&client, &served.via("")).unwrap().nothing(&()).unwrap();
         gate.open();
         gate.open();
         assert_eq!(first.wait().unwrap().number, 1);
         assert_eq!(patient.wait().unwrap().number, 3);
         // The one whose time was up did not run.
-        gate.wait_for(2);
+        assert_eq!(echo.say(&words(0)).unwrap().number, 0);
+        assert_eq!(gate.entered.load(Ordering::SeqCst), 2);
     });
 }
 
@@ -164,9 +170,10 @@ fn a_panic_in_a_pool_ends_its_call_only() {
 #[test]
 fn a_method_in_a_pool_learns_of_the_end_of_its_call() {
     in_time(|| {
-        let ended = Arc::new(AtomicUsize::new(0));
-        let seen = Arc::clone(&ended);
+        let (entered, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (inside, seen) = (Arc::clone(&entered), Arc::clone(&ended));
         let service = Threaded::new(move |context, _| {
+            inside.fetch_add(1, Ordering::SeqCst);
             while !context.is_cancelled() {
                 std::thread::yield_now();
             }
@@ -178,9 +185,10 @@ fn a_method_in_a_pool_learns_of_the_end_of_its_call() {
         let client = Client::new();
         let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
         let cancelled = start(&echo, &words(1), &options());
-        let late = start(&echo, &words(2), &options().deadline(Duration::from_millis(20)));
+        let late = start(&echo, &words(2), &options().deadline(SOON));
         let left = start(&echo, &words(3), &options());
-        wait_until("the threads", || pool.threads() == 3);
+        // One that has ended before is not run.
+        wait_until("the methods", || entered.load(Ordering::SeqCst) == 3);
         drop(cancelled);
         assert_eq!(code(late.wait()), Code::DeadlineExceeded);
         wait_until("two of them", || {

@@ -68,6 +68,9 @@ fn with_runners(test: impl Fn(&TaskRunner)) {
     }));
 }
 
+/// Long enough that a call gets to its service on a busy machine.
+const SOON: Duration = Duration::from_millis(250);
+
 fn options() -> CallOptions {
     CallOptions::new()
 }
@@ -214,7 +217,7 @@ fn end_at(point: usize, end: End, runner: &TaskRunner, way: &str) {
     let echo = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
     let other = EchoCaller::new(&client, &served.via(way)).unwrap();
     let until = match end {
-        End::Late => options().deadline(Duration::from_millis(20)),
+        End::Late => options().deadline(SOON),
         _ => options(),
     };
     let call = start(&echo, &words(0), &until);
@@ -435,7 +438,7 @@ fn futures_answer_callers_of_their_own_loop() {
                 for number in 1..50 {
                     assert_eq!(echo.say(&words(number)).unwrap().number, number);
                 }
-                let soon = || options().deadline(Duration::from_millis(20));
+                let soon = || options().deadline(SOON);
                 let cancelled = start(&echo, &words(0), &options());
                 drop(cancelled);
                 assert_eq!(code(echo.say_with(&words(0), &soon())), Code::DeadlineExceeded);

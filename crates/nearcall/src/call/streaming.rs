@@ -1,0 +1,360 @@
+//! Calls of this thread that stream: opening them, and what both of their handles share.
+//!
+//! **Invariants:** a call whose last handle is dropped is cancelled, unless it has ended; its end is
+//! taken once, and every handle learns of it.
+//! **Not here:** the handles (`reply_stream.rs`, `request_stream.rs`), the queue of items
+//! (`item_queue.rs`).
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use nearcall_wire::{HEADER_BYTES, OutgoingCall, Shape};
+
+use super::{ObjectRef, ReplyStream, RequestStream};
+use crate::call_stream::CallStream;
+use crate::client::{ClientCore, InUse, Target};
+use crate::codec::{self, Body, Message};
+use crate::connection::{Connection, ItemUnsent, Outcome, SendMode};
+use crate::deadline::Deadline;
+use crate::interceptor::ObservedCall;
+use crate::interface::Method;
+use crate::item_queue::{ItemBatch, Taken};
+use crate::options::CallOptions;
+use crate::status::Status;
+
+impl ObjectRef {
+    /// Starts a call whose reply is a stream of items.
+    ///
+    /// # Errors
+    ///
+    /// The call was not started, as [`call`](Self::call) has it.
+    pub fn open_reply_stream<Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+    ) -> Result<ReplyStream<R>, Status> {
+        let call = self.open_stream(method, request, Shape::CalleeStreams, options)?;
+        Ok(ReplyStream::new(Rc::new(call)))
+    }
+
+    /// Starts a call whose request is a stream of items.
+    ///
+    /// # Errors
+    ///
+    /// The call was not started, as [`call`](Self::call) has it.
+    pub fn open_request_stream<Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        options: &CallOptions,
+    ) -> Result<RequestStream<Q, R>, Status> {
+        let call = self.open_stream(method, &(), Shape::CallerStreams, options)?;
+        Ok(RequestStream::with_reply(Rc::new(call)))
+    }
+
+    /// Starts a call whose request and reply are streams of items, independent of each other.
+    ///
+    /// # Errors
+    ///
+    /// The call was not started, as [`call`](Self::call) has it.
+    pub fn open_both_streams<Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        options: &CallOptions,
+    ) -> Result<(RequestStream<Q, ()>, ReplyStream<R>), Status> {
+        let call = Rc::new(self.open_stream(method, &(), Shape::BothStream, options)?);
+        Ok((RequestStream::without_reply(Rc::clone(&call)), ReplyStream::new(call)))
+    }
+
+    fn open_stream<Q: Message>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        shape: Shape,
+        options: &CallOptions,
+    ) -> Result<StreamedCall, Status> {
+        if self.is_intercepted() {
+            let open = |options: &CallOptions| self.open_plain(method, request, shape, options);
+            return self.observe_start(method, request, options, open, StreamedCall::observed_by);
+        }
+        self.open_plain(method, request, shape, options)
+    }
+
+    fn open_plain<Q: Message>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        shape: Shape,
+        options: &CallOptions,
+    ) -> Result<StreamedCall, Status> {
+        let deadline = self.deadline(method, options);
+        let binding = self.binding(options, deadline)?;
+        let Target::Remote(connection) = &binding.target else {
+            return Err(Status::failed_precondition("a stream to a service of the same loop"));
+        };
+        let outgoing = self.outgoing(method, options, deadline);
+        let mode = binding.core.send_mode(deadline);
+        let start =
+            |connection: &Rc<Connection>| connection.start_stream(&outgoing, request, shape, mode);
+        let (binding, connection, (call, stream)) = match start(connection) {
+            Ok(started) => (Rc::clone(&binding), Rc::clone(connection), started),
+            Err(why) => self.send_until(&binding, why, deadline, options, mode, start)?,
+        };
+        let (in_use, state) = (InUse::new(binding), RefCell::new(State::Open));
+        let observed = Cell::new(None);
+        Ok(StreamedCall { in_use, connection, call, deadline, stream, state, observed })
+    }
+}
+
+/// A call that streams.
+pub(super) struct StreamedCall {
+    in_use: InUse,
+    connection: Rc<Connection>,
+    call: OutgoingCall,
+    deadline: Deadline,
+    stream: Arc<CallStream>,
+    state: RefCell<State>,
+    /// If the client has interceptors.
+    observed: Cell<Option<Box<ObservedCall>>>,
+}
+
+enum State {
+    /// The connection has the call.
+    Open,
+    /// It has ended and was released; the result was not read.
+    Replied(Box<Outcome>),
+    /// It has ended, and the result was read or there is none.
+    Ended(Result<(), Status>),
+}
+
+impl StreamedCall {
+    /// Has the interceptors see the end of the call.
+    fn observed_by(self, observed: Box<ObservedCall>) -> Self {
+        self.observed.set(Some(observed));
+        self
+    }
+
+    /// Shows the interceptors the end of the call, once.
+    fn show_end<T>(&self, result: Result<&T, &Status>, reply_bytes: impl FnOnce(&T) -> usize) {
+        if let Some(observed) = self.observed.take() {
+            observed.end(result.err(), result.map_or(0, reply_bytes));
+        }
+    }
+
+    /// Returns the name of the server, for messages to people.
+    pub(super) fn server(&self) -> &str {
+        &self.connection.name
+    }
+
+    fn core(&self) -> &ClientCore {
+        &self.in_use.binding().core
+    }
+
+    /// Waits for the next item. `None`: the call has ended with `OK`.
+    #[inline]
+    pub(super) fn next<R: Message + Default>(
+        &self,
+        items: &mut Unread,
+    ) -> Result<Option<R>, Status> {
+        loop {
+            if let Some(item) = items.batch.next() {
+                let (bytes, item) = (item.message_bytes(), item.decode());
+                self.report(items, bytes);
+                return self.read(item);
+            }
+            match self.stream.received.take(&mut items.batch) {
+                Taken::Items => continue,
+                Taken::End(_) => return self.end().map(|()| None),
+                Taken::Nothing => {}
+            }
+            let core = self.core();
+            let read = |item: &[u8]| (item.len(), codec::decode(Body::copied(item)));
+            let (connection, call, deadline) = (&self.connection, self.call, self.deadline);
+            match core.wait_for_item_inline(connection, call, deadline, read) {
+                Some((bytes, item)) => {
+                    self.report(items, (HEADER_BYTES + bytes) as u64);
+                    return self.read(item);
+                }
+                None => self.wait_until(|| self.stream.received.is_ready())?,
+            }
+        }
+    }
+
+    /// An item that cannot be read ends the call.
+    #[inline]
+    fn read<R>(&self, item: Result<R, Status>) -> Result<Option<R>, Status> {
+        match item {
+            Ok(item) => Ok(Some(item)),
+            Err(status) => {
+                self.cancel(status.clone());
+                Err(status)
+            }
+        }
+    }
+
+    /// Notes that an item was read, of a message with so many bytes.
+    #[inline]
+    fn report(&self, items: &mut Unread, bytes: u64) {
+        items.unreported_bytes += bytes;
+        if items.unreported_bytes >= self.stream.report_bytes {
+            let bytes = std::mem::take(&mut items.unreported_bytes);
+            self.connection.consume_items(self.call.into(), bytes);
+        }
+    }
+
+    /// Sends an item, and waits until it may be sent.
+    pub(super) fn send(&self, item: &impl Message) -> Result<(), Status> {
+        let mode = self.core().send_mode(self.deadline);
+        while let Sent::MustWait = self.send_once(item, mode)? {
+            self.wait_until(|| self.connection.may_send_item(self.call.into()))?;
+        }
+        Ok(())
+    }
+
+    /// Waits until `done`, or until the call has ended.
+    fn wait_until(&self, done: impl Fn() -> bool) -> Result<(), Status> {
+        let connection = &self.connection;
+        let is_done = || done() || connection.has_ended(self.call);
+        if !self.core().wait_until(connection, self.deadline, is_done)? {
+            connection.handle_timeout();
+        }
+        Ok(())
+    }
+
+    /// Sends an item if that needs no wait.
+    pub(super) fn try_send(&self, item: &impl Message) -> Result<(), Status> {
+        let core = self.core();
+        for _ in 0..2 {
+            if let Sent::Done = self.send_once(item, core.try_mode())? {
+                return Ok(());
+            }
+            // Credit may have come.
+            core.poll(&self.connection);
+        }
+        Err(Status::resource_exhausted(format!(
+            "{} has to read earlier items of this stream first; `send` waits for that",
+            self.connection.name
+        )))
+    }
+
+    fn send_once(&self, item: &impl Message, mode: SendMode) -> Result<Sent, Status> {
+        if !matches!(*self.state.borrow(), State::Open) {
+            return Err(self.no_more_items());
+        }
+        match self.connection.send_item(self.call.into(), item, mode) {
+            Ok(()) => Ok(Sent::Done),
+            Err(ItemUnsent::NoCredit | ItemUnsent::NoRoom) => Ok(Sent::MustWait),
+            Err(ItemUnsent::Ended) => Err(self.no_more_items()),
+            Err(ItemUnsent::Failed(status)) => Err(status),
+        }
+    }
+
+    /// Returns why no item can be sent any more.
+    #[cold]
+    fn no_more_items(&self) -> Status {
+        self.take_outcome();
+        match &*self.state.borrow() {
+            State::Replied(outcome) => match &**outcome {
+                Err(status) => status.clone(),
+                Ok(_) => self.replied_early(),
+            },
+            State::Ended(Err(status)) => status.clone(),
+            State::Ended(Ok(())) | State::Open => self.replied_early(),
+        }
+    }
+
+    fn replied_early(&self) -> Status {
+        Status::failed_precondition(format!(
+            "{} has replied and reads no more items; finish the stream to get its reply",
+            self.connection.name
+        ))
+    }
+
+    /// Ends the items of this end.
+    pub(super) fn half_close(&self) {
+        if matches!(*self.state.borrow(), State::Open) {
+            self.connection.half_close(self.call);
+        }
+    }
+
+    /// Waits for the end of the call and reads its result.
+    pub(super) fn finish<R: Message + Default>(&self) -> Result<R, Status> {
+        if matches!(*self.state.borrow(), State::Open) {
+            let outcome = self.core().wait(&self.connection, self.call, self.deadline);
+            *self.state.borrow_mut() = State::Replied(Box::new(outcome));
+        }
+        match self.state.replace(State::Ended(Ok(()))) {
+            State::Replied(outcome) => {
+                let result = self.in_use.binding().read_outcome(*outcome);
+                self.show_end(result.as_ref(), Message::encoded_len);
+                result
+            }
+            State::Ended(Err(status)) => Err(status),
+            State::Ended(Ok(())) | State::Open => {
+                Err(Status::failed_precondition("the result was taken before"))
+            }
+        }
+    }
+
+    /// Returns how the call has ended.
+    fn end(&self) -> Result<(), Status> {
+        self.take_outcome();
+        let state = self.state.replace(State::Ended(Ok(())));
+        let end = match state {
+            State::Replied(outcome) => self.in_use.binding().read_outcome::<()>(*outcome),
+            State::Ended(end) => end,
+            State::Open => Err(Status::internal("a stream has ended before its call")),
+        };
+        *self.state.borrow_mut() = State::Ended(end.clone());
+        self.show_end(end.as_ref(), |()| 0);
+        end
+    }
+
+    /// Releases the call if it has ended.
+    fn take_outcome(&self) {
+        let mut state = self.state.borrow_mut();
+        if matches!(*state, State::Open)
+            && let Some(outcome) = self.connection.take_outcome(self.call)
+        {
+            *state = State::Replied(Box::new(outcome));
+        }
+    }
+
+    /// Gives the call up, unless it has ended.
+    pub(super) fn cancel(&self, status: Status) {
+        if matches!(*self.state.borrow(), State::Open) {
+            self.connection.cancel(self.call);
+            self.stream.cancel(&status);
+            self.show_end(Err::<&(), _>(&status), |()| 0);
+            *self.state.borrow_mut() = State::Ended(Err(status));
+        }
+    }
+}
+
+impl Drop for StreamedCall {
+    fn drop(&mut self) {
+        self.connection.close_stream(self.call.into());
+        match self.state.get_mut() {
+            // The interceptors see that it was given up.
+            State::Open => self.connection.cancel(self.call),
+            State::Replied(outcome) => {
+                let status = outcome.as_ref().as_ref().err().cloned();
+                self.show_end(status.as_ref().map_or(Ok(&()), Err), |()| 0);
+            }
+            State::Ended(_) => {}
+        }
+    }
+}
+
+enum Sent {
+    Done,
+    MustWait,
+}
+
+/// What a reader has taken and not read, and has read and not reported.
+#[derive(Default)]
+pub(super) struct Unread {
+    batch: ItemBatch,
+    unreported_bytes: u64,
+}

@@ -1,0 +1,105 @@
+//! Sending the items that services have handed over, as credit and room permit.
+//!
+//! **Invariants:** while items of a call wait here, they are sent when credit comes, when there is
+//! room, and before the end of their call.
+//! **Not here:** where they wait (`item_outlet.rs`), sending one (`streaming.rs`).
+
+use std::sync::Arc;
+
+use nearcall_wire::IncomingCall;
+
+use super::{Connection, Host, ItemUnsent, SendMode};
+use crate::call_stream::CallStream;
+use crate::codec::Message;
+use crate::deadline::Deadline;
+use crate::status::Status;
+
+impl<H: Host> Connection<H> {
+    /// Sends items that the service of this call has handed over.
+    pub(crate) fn pump(&self, call: IncomingCall) {
+        if let Some(stream) = self.stream(call) {
+            self.pump_stream(call, &stream);
+        }
+    }
+
+    fn pump_stream(&self, call: IncomingCall, stream: &Arc<CallStream>) {
+        loop {
+            // Before an item is taken, since this may send others of the same stream.
+            if self.has_pending_writes() && !self.flush(Deadline::NOW) {
+                return self.note_blocked();
+            }
+            let Some(item) = stream.outlet.take() else { break };
+            match self.send_item(call.into(), &item, SendMode::Keep) {
+                Ok(()) => {}
+                // The credit resumes it.
+                Err(ItemUnsent::NoCredit) => return stream.outlet.put_back(item),
+                Err(ItemUnsent::NoRoom) => {
+                    self.note_blocked();
+                    return stream.outlet.put_back(item);
+                }
+                Err(ItemUnsent::Ended) => return,
+                Err(ItemUnsent::Failed(status)) => {
+                    return self.end_streamed(call, &[], Err::<&(), _>(&status));
+                }
+            }
+        }
+        match stream.outlet.take_answer() {
+            Some((metadata, answer)) => self.end_streamed(call, &metadata, answer.as_ref()),
+            None => {}
+        }
+    }
+
+    /// Has the flush that makes room resume what waits for it.
+    fn note_blocked(&self) {
+        self.inner.borrow_mut().has_blocked_streams = true;
+        self.touch(Deadline::NEVER);
+    }
+
+    /// Sends what had waited for room in the channel.
+    #[cold]
+    pub(super) fn pump_blocked(&self) {
+        self.inner.borrow_mut().has_blocked_streams = false;
+        let streams = self.streams.borrow().incoming();
+        for (call, stream) in streams {
+            if stream.outlet.is_posted() {
+                self.pump_stream(call, &stream);
+            }
+        }
+    }
+
+    /// Ends a call of the peer that streams, after the items that wait. False: it does not stream.
+    #[cold]
+    pub(super) fn end_stream_call(
+        &self,
+        call: IncomingCall,
+        metadata: &[u8],
+        answer: Result<&impl Message, &Status>,
+    ) -> bool {
+        let Some(stream) = self.stream(call) else { return false };
+        if !stream.outlet.defer(metadata, answer) {
+            self.end_streamed(call, metadata, answer);
+        }
+        true
+    }
+
+    fn end_streamed(
+        &self,
+        call: IncomingCall,
+        metadata: &[u8],
+        answer: Result<&impl Message, &Status>,
+    ) {
+        match answer {
+            Ok(result) => self.reply(call, metadata, result),
+            Err(status) => self.fail(call, status),
+        }
+        self.forget_stream(call);
+    }
+
+    /// Forgets the stream of a call that was answered.
+    pub(super) fn forget_stream(&self, call: IncomingCall) {
+        let stream = self.streams.borrow_mut().remove(call.into());
+        if let Some(stream) = stream {
+            stream.cancel(&Status::failed_precondition("the call was answered"));
+        }
+    }
+}

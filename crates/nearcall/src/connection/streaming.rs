@@ -1,0 +1,294 @@
+//! The calls that stream over a connection: their items in both directions.
+//!
+//! **Invariants:** an item that came in is in the queue of its call until it is read, or is dropped
+//! with the call; what is read is reported, so that the peer may send more. At most one item waits
+//! for room in the channel, so that other calls do not wait behind many.
+//! **Not here:** credit (`nearcall-wire`), what users hold (`streams.rs`).
+
+use std::sync::Arc;
+
+use nearcall_wire::{
+    CancelReason, HEADER_BYTES, IncomingCall, ItemError, OutgoingCall, Payload, Shape, StreamCall,
+};
+
+use super::outbound::{NewCall, NewItem};
+use super::sending::Unsent;
+use super::{Connection, Host, NotSent, Outgoing, SendMode};
+use crate::call_stream::CallStream;
+use crate::codec::{self, Message};
+use crate::deadline::Deadline;
+use crate::item_queue::ItemsEnd;
+use crate::limits::SHARED_BYTES_MIN;
+use crate::status::Status;
+
+/// The streams by the slots of their calls.
+#[derive(Default)]
+pub(super) struct CallStreams {
+    outgoing: Vec<Option<Entry>>,
+    incoming: Vec<Option<Entry>>,
+}
+
+struct Entry {
+    call: StreamCall,
+    stream: Arc<CallStream>,
+}
+
+impl CallStreams {
+    fn table(&mut self, call: StreamCall) -> (&mut Vec<Option<Entry>>, usize) {
+        match call {
+            StreamCall::Outgoing(call) => (&mut self.outgoing, call.slot().into()),
+            StreamCall::Incoming(call) => (&mut self.incoming, call.slot().into()),
+        }
+    }
+
+    /// The calls of the peer that stream.
+    pub(super) fn incoming(&self) -> Vec<(IncomingCall, Arc<CallStream>)> {
+        let entries = self.incoming.iter().flatten();
+        let calls = entries.filter_map(|entry| match entry.call {
+            StreamCall::Incoming(call) => Some((call, Arc::clone(&entry.stream))),
+            StreamCall::Outgoing(_) => None,
+        });
+        calls.collect()
+    }
+
+    fn insert(&mut self, call: StreamCall, report_bytes: u64) -> Arc<CallStream> {
+        let (table, index) = self.table(call);
+        if index >= table.len() {
+            table.resize_with(index + 1, || None);
+        }
+        let stream = Arc::new(CallStream { report_bytes, ..CallStream::default() });
+        table[index] = Some(Entry { call, stream: Arc::clone(&stream) });
+        stream
+    }
+
+    #[inline]
+    fn get(&mut self, call: StreamCall) -> Option<&Arc<CallStream>> {
+        let (table, index) = self.table(call);
+        let entry = table.get(index)?.as_ref()?;
+        (entry.call == call).then_some(&entry.stream)
+    }
+
+    pub(super) fn remove(&mut self, call: StreamCall) -> Option<Arc<CallStream>> {
+        let (table, index) = self.table(call);
+        let entry = table.get_mut(index)?;
+        entry.take_if(|entry| entry.call == call).map(|entry| entry.stream)
+    }
+}
+
+/// Why an item was not sent.
+pub(crate) enum ItemUnsent {
+    /// The peer has to read earlier items first.
+    NoCredit,
+    /// The channel has no room, by the deadline.
+    NoRoom,
+    /// The call has ended, or this end has half-closed it.
+    Ended,
+    /// The item cannot be sent, however long one waits.
+    Failed(Status),
+}
+
+impl<H: Host> Connection<H> {
+    /// Starts a call that streams.
+    pub(crate) fn start_stream(
+        &self,
+        outgoing: &Outgoing<'_>,
+        body: &impl Message,
+        shape: Shape,
+        mode: SendMode,
+    ) -> Result<(OutgoingCall, Arc<CallStream>), NotSent> {
+        let call = self.send_new(outgoing, body, mode, |mut call: NewCall| {
+            call.request.shape = shape;
+            (call, outgoing.deadline)
+        })?;
+        self.has_streams.set(true);
+        let stream = self.streams.borrow_mut().insert(call.into(), self.report_bytes());
+        // It may have ended with its connection while it was sent.
+        if self.has_ended(call) {
+            stream.received.end(ItemsEnd::Finished);
+        }
+        Ok((call, stream))
+    }
+
+    /// Returns the stream of a call of the peer, if it streams.
+    pub(crate) fn stream(&self, call: IncomingCall) -> Option<Arc<CallStream>> {
+        self.streams.borrow_mut().get(call.into()).map(Arc::clone)
+    }
+
+    /// Forgets the stream of a call that is not used any more.
+    pub(crate) fn close_stream(&self, call: StreamCall) {
+        let stream = self.streams.borrow_mut().remove(call);
+        drop(stream);
+    }
+
+    /// Sends an item, unless another message waits for room in the channel.
+    #[inline]
+    pub(crate) fn send_item(
+        &self,
+        call: StreamCall,
+        item: &impl Message,
+        mode: SendMode,
+    ) -> Result<(), ItemUnsent> {
+        let payload = Payload::new(0, codec::encoded_bytes(item));
+        let Some(payload) = payload.filter(|_| !self.is_closed()) else {
+            return Err(self.item_not_sent(Unsent::TooLarge(usize::MAX)));
+        };
+        let may_block = matches!(mode, SendMode::WaitUntil(_));
+        if !may_block && self.has_pending_writes() && !self.flush(Deadline::NOW) {
+            return Err(ItemUnsent::NoRoom);
+        }
+        let mut inner = self.inner.borrow_mut();
+        if inner.protocol.credit_left(call) == Some(0) {
+            return Err(ItemUnsent::NoCredit);
+        }
+        let sent = inner.send(&NewItem { call, payload }, &[], item, mode);
+        drop(inner);
+        match sent {
+            Ok(()) => {
+                self.touch(Deadline::NEVER);
+                Ok(())
+            }
+            Err(unsent) => Err(self.item_not_sent(unsent)),
+        }
+    }
+
+    #[cold]
+    fn item_not_sent(&self, unsent: Unsent<ItemError>) -> ItemUnsent {
+        self.touch(Deadline::NEVER);
+        match unsent {
+            _ if self.is_closed() => ItemUnsent::Ended,
+            Unsent::Protocol(ItemError::NoCredit) => ItemUnsent::NoCredit,
+            Unsent::Protocol(ItemError::Ended) => ItemUnsent::Ended,
+            Unsent::Protocol(ItemError::NotAStream) => {
+                ItemUnsent::Failed(Status::internal("this end of the call sends no items"))
+            }
+            Unsent::Protocol(ItemError::TooLarge { message_bytes, .. })
+            | Unsent::TooLarge(message_bytes) => {
+                ItemUnsent::Failed(self.too_large("item", message_bytes))
+            }
+            Unsent::Full => ItemUnsent::NoRoom,
+            Unsent::Message(status) => ItemUnsent::Failed(status),
+            Unsent::Channel(error) => {
+                self.channel_failed(&error);
+                ItemUnsent::Ended
+            }
+        }
+    }
+
+    /// Ends the items of a call of this end. If the call has ended, nothing happens.
+    pub(crate) fn half_close(&self, call: OutgoingCall) {
+        let mut inner = self.inner.borrow_mut();
+        let sent = match inner.protocol.half_close(call) {
+            Ok(head) => inner.send_bytes::<ItemError>(&head),
+            Err(_) => Ok(()),
+        };
+        drop(inner);
+        self.touch(Deadline::NEVER);
+        match sent {
+            Err(Unsent::Channel(error)) => self.channel_failed(&error),
+            // Others have filled the outbox of a peer that does not read.
+            Err(_) => self.disconnect_slow_reader(),
+            Ok(()) => {}
+        }
+    }
+
+    /// Returns whether an item may be sent now, or never again.
+    pub(crate) fn may_send_item(&self, call: StreamCall) -> bool {
+        if self.is_closed() {
+            return true;
+        }
+        let mut inner = self.inner.borrow_mut();
+        let has_credit = inner.protocol.credit_left(call) != Some(0);
+        has_credit && !inner.unflushed && inner.outbox.is_empty()
+    }
+
+    /// Returns the bytes of items that a reader reports together: an eighth of the window, of which
+    /// the protocol grants quarters.
+    fn report_bytes(&self) -> u64 {
+        u64::from(self.stream_window_bytes / 8).max(1)
+    }
+
+    /// Notes that so many bytes of items were read, headers included, and lets the peer send more.
+    pub(crate) fn consume_items(&self, call: StreamCall, bytes: u64) {
+        let mut inner = self.inner.borrow_mut();
+        inner.protocol.consume(call, bytes);
+        let has_transmit = inner.protocol.has_transmit();
+        drop(inner);
+        if has_transmit {
+            self.send_control(Deadline::NOW);
+        }
+    }
+
+    /// Begins the stream of a call of the peer.
+    #[cold]
+    pub(super) fn open_incoming_stream(&self, call: IncomingCall, shape: Shape) {
+        self.has_streams.set(true);
+        let stream = self.streams.borrow_mut().insert(call.into(), self.report_bytes());
+        if !shape.caller_streams() {
+            stream.received.end(ItemsEnd::Finished);
+        }
+    }
+
+    /// Keeps an item of a small message for its reader.
+    #[inline]
+    pub(super) fn keep_item(&self, call: StreamCall, message: &[u8]) {
+        let stream = self.streams.borrow_mut().get(call).map(Arc::clone);
+        let is_kept = stream.is_some_and(|stream| stream.received.push(&message[HEADER_BYTES..]));
+        if !is_kept {
+            // The reader has gone before its call.
+            self.consume_items(call, message.len() as u64);
+        }
+    }
+
+    /// Keeps an item for its reader, with its buffer if it is long.
+    pub(super) fn keep_large_item(&self, call: StreamCall, buffer: Vec<u8>, message_bytes: usize) {
+        if message_bytes < SHARED_BYTES_MIN {
+            self.keep_item(call, &buffer[..message_bytes]);
+            return self.buffers.give(buffer);
+        }
+        let stream = self.streams.borrow_mut().get(call).map(Arc::clone);
+        let whole = self.buffers.share(buffer, message_bytes);
+        if !stream.is_some_and(|stream| stream.received.push_whole(whole, HEADER_BYTES)) {
+            self.consume_items(call, message_bytes as u64);
+        }
+    }
+
+    /// Notes that the caller sends no more items.
+    #[cold]
+    pub(super) fn note_half_close(&self, call: IncomingCall) {
+        if let Some(stream) = self.stream(call) {
+            stream.received.end(ItemsEnd::Finished);
+        }
+    }
+
+    /// Notes that items can be sent again in a call that had no credit left.
+    #[cold]
+    pub(super) fn note_credit(&self, call: StreamCall) {
+        if let StreamCall::Incoming(call) = call {
+            self.pump(call);
+        }
+    }
+
+    /// Notes that a call of this end has ended.
+    #[cold]
+    pub(super) fn end_outgoing_stream(&self, call: OutgoingCall) {
+        let stream = self.streams.borrow_mut().get(call.into()).map(Arc::clone);
+        if let Some(stream) = stream {
+            stream.received.end(ItemsEnd::Finished);
+        }
+    }
+
+    /// Notes that the peer does not wait for the end of a call any more.
+    #[cold]
+    pub(super) fn cancel_incoming_stream(&self, call: IncomingCall, reason: CancelReason) {
+        let stream = self.streams.borrow_mut().remove(call.into());
+        if let Some(stream) = stream {
+            stream.cancel(&match reason {
+                CancelReason::Cancelled => Status::cancelled("the caller gave the call up"),
+                CancelReason::DeadlineExceeded => {
+                    Status::deadline_exceeded("the deadline of the call has passed")
+                }
+                CancelReason::Closed(_) => self.close_reason(),
+            });
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The items of a service that wait until the connection can send them.
+//!
+//! A service in another thread than its loop's puts them in, or one whose send must not block; the
+//! loop sends them as credit and room permit.
+//! **Invariants:** items leave in the order in which they came, and the end of the call after all
+//! of them; they are bounded; whoever waits is woken when there is room and at the end.
+//! **Not here:** sending (`connection/pumping.rs`).
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use crate::codec::{Encoded, Message};
+use crate::deadline::Deadline;
+use crate::limits::OUTLET_BYTES_MAX;
+use crate::status::Status;
+
+/// Shared by a service and the connection of its call.
+#[derive(Default)]
+pub(crate) struct ItemOutlet {
+    state: Mutex<State>,
+    /// Threads that wait for room.
+    has_room: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    items: VecDeque<Encoded>,
+    bytes: usize,
+    /// The end of the call, once the service has given it.
+    answer: Option<Answer>,
+    /// No item is sent any more.
+    ended: Option<Status>,
+    /// The loop knows that there is something.
+    is_posted: bool,
+    waker: Option<Waker>,
+}
+
+/// The end of a call: its metadata as they travel, and its result.
+pub(crate) type Answer = (Vec<u8>, Result<Encoded, Status>);
+
+/// What became of an item.
+pub(crate) enum Put {
+    /// It waits to be sent. True: inform the loop.
+    Done(bool),
+    /// There is no room.
+    Full,
+    /// The call has ended.
+    Ended(Status),
+}
+
+impl ItemOutlet {
+    /// Adds an item, if there is room for it. One of any length finds room when nothing waits.
+    pub(crate) fn put(&self, item: &impl Message) -> Put {
+        let mut state = self.lock();
+        if let Some(status) = &state.ended {
+            return Put::Ended(status.clone());
+        }
+        if state.bytes >= OUTLET_BYTES_MAX {
+            return Put::Full;
+        }
+        let item = Encoded::new(item);
+        // Tiny items cost more than their bytes.
+        state.bytes += item.encoded_len() + ITEM_BYTES;
+        state.items.push_back(item);
+        Put::Done(!std::mem::replace(&mut state.is_posted, true))
+    }
+
+    /// Returns whether no item waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().items.is_empty()
+    }
+
+    /// Returns whether the loop has something to do here: it has not found it empty since the last
+    /// item came.
+    pub(crate) fn is_posted(&self) -> bool {
+        self.lock().is_posted
+    }
+
+    /// Has the call end with this when all items were sent. False: none wait, so end it now.
+    pub(crate) fn defer(&self, metadata: &[u8], answer: Result<&impl Message, &Status>) -> bool {
+        let mut state = self.lock();
+        if state.items.is_empty() {
+            return false;
+        }
+        let answer = answer.map(Encoded::new).map_err(Status::clone);
+        state.answer.get_or_insert((metadata.to_vec(), answer));
+        true
+    }
+
+    /// Takes the first item, and makes room for others.
+    pub(crate) fn take(&self) -> Option<Encoded> {
+        let mut state = self.lock();
+        let Some(item) = state.items.pop_front() else {
+            state.is_posted = false;
+            return None;
+        };
+        state.bytes -= item.encoded_len() + ITEM_BYTES;
+        // Half, so that a thread is not woken for each item.
+        if state.bytes <= OUTLET_BYTES_MAX / 2 {
+            self.notify(state);
+        }
+        Some(item)
+    }
+
+    /// Puts back what was taken and could not be sent.
+    pub(crate) fn put_back(&self, item: Encoded) {
+        let mut state = self.lock();
+        state.bytes += item.encoded_len() + ITEM_BYTES;
+        state.items.push_front(item);
+    }
+
+    /// Takes the end of the call, if the service has given it.
+    pub(crate) fn take_answer(&self) -> Option<Answer> {
+        self.lock().answer.take()
+    }
+
+    /// Notes that no item is sent any more, and why.
+    pub(crate) fn end(&self, status: Status) {
+        let mut state = self.lock();
+        state.ended.get_or_insert(status);
+        let items = std::mem::take(&mut state.items);
+        state.bytes = 0;
+        self.notify(state);
+        drop(items);
+    }
+
+    /// Returns why no item is sent any more, if that is so.
+    pub(crate) fn ended(&self) -> Option<Status> {
+        self.lock().ended.clone()
+    }
+
+    /// Has `waker` woken when there is room or at the end, unless that is so: false.
+    pub(crate) fn set_waker(&self, waker: &Waker) -> bool {
+        let mut state = self.lock();
+        if state.ended.is_some() || state.bytes < OUTLET_BYTES_MAX {
+            return false;
+        }
+        let before = state.waker.replace(waker.clone());
+        drop(state);
+        drop(before);
+        true
+    }
+
+    /// Blocks this thread until there is room, the end, or until `deadline`.
+    pub(crate) fn wait(&self, deadline: Deadline) {
+        let mut state = self.lock();
+        while state.ended.is_none() && state.bytes >= OUTLET_BYTES_MAX && !deadline.has_passed() {
+            state = match deadline.remaining() {
+                None => self.has_room.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(left) => {
+                    let waited = self.has_room.wait_timeout(state, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    fn notify(&self, mut state: MutexGuard<'_, State>) {
+        let waker = state.waker.take();
+        drop(state);
+        self.has_room.notify_all();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What an item costs beside its bytes, in bytes: its place in the queue and its allocation.
+const ITEM_BYTES: usize = 48;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prost::bytes::Bytes;
+
+    #[test]
+    fn the_end_of_the_call_waits_for_the_items() {
+        let outlet = ItemOutlet::default();
+        let item = Bytes::from_static(b"item");
+        assert!(!outlet.defer(&[], Ok::<&(), _>(&())), "nothing waits");
+        assert!(matches!(outlet.put(&item), Put::Done(true)));
+        assert!(matches!(outlet.put(&item), Put::Done(false)));
+        assert!(outlet.defer(&[], Ok::<&(), _>(&())));
+        assert!(outlet.take().is_some() && outlet.take().is_some() && outlet.take().is_none());
+        assert!(outlet.take_answer().is_some());
+        assert!(matches!(outlet.put(&item), Put::Done(true)), "the loop is informed again");
+    }
+
+    #[test]
+    fn it_is_bounded_and_takes_one_long_item() {
+        let outlet = ItemOutlet::default();
+        let long = Bytes::from(vec![0; 2 * OUTLET_BYTES_MAX]);
+        assert!(matches!(outlet.put(&long), Put::Done(true)));
+        assert!(matches!(outlet.put(&Bytes::new()), Put::Full));
+        outlet.end(Status::cancelled("by the caller"));
+        assert!(matches!(outlet.put(&Bytes::new()), Put::Ended(_)));
+        assert!(outlet.take().is_none());
+    }
+}

@@ -1,0 +1,142 @@
+//! Items of a stream, one behind the other.
+//!
+//! Short ones are copied into one buffer, so that an item costs no allocation; long ones keep the
+//! buffer that they were received into, so that long `bytes` fields are slices of it.
+//! **Invariants:** they come out in the order in which they went in.
+//! **Not here:** who waits for them (`item_queue.rs`).
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use nearcall_wire::HEADER_BYTES;
+
+use crate::codec::{self, Body, Message};
+use crate::status::Status;
+
+/// Items, of which some may have been read.
+#[derive(Debug, Default)]
+pub(crate) struct ItemBatch {
+    /// Each item: its length in 4 bytes, then the item; or [`WHOLE`] for the next of `whole`.
+    copied: Vec<u8>,
+    /// Bytes of `copied` that were read.
+    read: usize,
+    whole: VecDeque<(Bytes, usize)>,
+}
+
+/// One item.
+#[derive(Debug)]
+pub(crate) enum Item<'a> {
+    Copied(&'a [u8]),
+    /// All of the buffer behind its first bytes, which are that many.
+    Whole(Bytes, usize),
+}
+
+impl Item<'_> {
+    /// Returns the length of the message that it came in, in bytes: what it costs of the credit.
+    #[inline]
+    pub(crate) fn message_bytes(&self) -> u64 {
+        match self {
+            Self::Copied(item) => (HEADER_BYTES + item.len()) as u64,
+            Self::Whole(whole, start) => (HEADER_BYTES + whole.len().saturating_sub(*start)) as u64,
+        }
+    }
+
+    /// Reads the item.
+    #[inline]
+    pub(crate) fn decode<M: Message + Default>(&self) -> Result<M, Status> {
+        match self {
+            Self::Copied(item) => codec::decode(Body::copied(item)),
+            Self::Whole(whole, start) => codec::decode(Body::sliced(whole, *start)),
+        }
+    }
+}
+
+impl ItemBatch {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.read == self.copied.len()
+    }
+
+    /// Adds an item by copying it.
+    #[inline]
+    pub(crate) fn push(&mut self, item: &[u8]) {
+        // Items are shorter than messages, whose length has 32 bits.
+        let bytes = u32::try_from(item.len()).unwrap_or(WHOLE);
+        self.copied.reserve(PREFIX_BYTES + item.len());
+        self.copied.extend_from_slice(&bytes.to_ne_bytes());
+        self.copied.extend_from_slice(item);
+    }
+
+    /// Adds an item that is all of `whole` behind its first `start` bytes.
+    pub(crate) fn push_whole(&mut self, whole: Bytes, start: usize) {
+        self.copied.extend_from_slice(&WHOLE.to_ne_bytes());
+        self.whole.push_back((whole, start));
+    }
+
+    /// Takes the next item.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<Item<'_>> {
+        let prefix = *self.copied.get(self.read..)?.first_chunk::<PREFIX_BYTES>()?;
+        self.read += PREFIX_BYTES;
+        match u32::from_ne_bytes(prefix) {
+            WHOLE => self.whole.pop_front().map(|(whole, start)| Item::Whole(whole, start)),
+            bytes => {
+                let start = self.read;
+                self.read += bytes as usize;
+                self.copied.get(start..self.read).map(Item::Copied)
+            }
+        }
+    }
+
+    /// Takes all items that are left. Returns what they cost of the credit, in bytes.
+    pub(crate) fn discard(&mut self) -> u64 {
+        let mut bytes = 0;
+        while let Some(item) = self.next() {
+            bytes += item.message_bytes();
+        }
+        bytes
+    }
+
+    /// Forgets all items, and keeps room for as many, unless it is much.
+    pub(crate) fn clear(&mut self) {
+        self.copied.clear();
+        self.copied.shrink_to(KEPT_BYTES_MAX);
+        self.whole.clear();
+        self.read = 0;
+    }
+}
+
+const PREFIX_BYTES: usize = 4;
+
+/// Stands for a length: the item is a buffer of its own.
+const WHOLE: u32 = u32::MAX;
+
+/// Room for items that is kept for the next ones, in bytes: two of these for each stream that is
+/// read, and thousands of tiny items in each.
+const KEPT_BYTES_MAX: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_of_all_lengths_keep_their_order() {
+        let mut batch = ItemBatch::default();
+        for round in 0..3 {
+            for length in [0_usize, 1, 7, 5000] {
+                batch.push(&vec![round; length]);
+                batch.push_whole(Bytes::from(vec![round; length + 2]), 2);
+            }
+            for length in [0_usize, 1, 7, 5000] {
+                assert!(!batch.is_empty());
+                let Some(Item::Copied(item)) = batch.next() else { panic!() };
+                assert_eq!(item, vec![round; length]);
+                let Some(Item::Whole(item, start)) = batch.next() else { panic!() };
+                assert_eq!(item[start..], vec![round; length]);
+            }
+            assert!(batch.is_empty() && batch.next().is_none());
+            if round == 1 {
+                batch.clear();
+            }
+        }
+    }
+}

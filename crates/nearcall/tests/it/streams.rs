@@ -1,0 +1,194 @@
+//! Streams between callers and services: all shapes, over all mechanisms, by services in the loop,
+//! in other threads, in a pool and as futures.
+//!
+//! **Not here:** frames that break the rules (`nearcall-wire`), streams of async callers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use nearcall::{CallOptions, Client, Code, EventLoop, Mechanism, Status};
+
+use crate::stage::{alone, in_time};
+
+mod ends;
+mod served;
+mod slow;
+
+use self::served::{Counts, Item, Kind, Plan, Served, StreamsCaller, item};
+
+/// All four shapes with items of these lengths, checked item by item.
+fn exchange(streams: &StreamsCaller, options: &CallOptions, items: u64, bytes: u32) {
+    let plan = Plan { items, bytes, code: 0 };
+    let mut next = 0;
+    for reply in streams.count_with(&plan, options).unwrap() {
+        assert_eq!(reply.unwrap(), item(next, bytes));
+        next += 1;
+    }
+    assert_eq!(next, items);
+    let mut upload = streams.sum_with(options).unwrap();
+    for number in 0..items {
+        upload.send(&item(number, bytes)).unwrap();
+    }
+    assert_eq!(upload.finish().unwrap().number, (0..items).sum());
+    let (mut requests, mut replies) = streams.exchange_with(options).unwrap();
+    for number in 0..items {
+        requests.send(&item(number, bytes)).unwrap();
+        assert_eq!(replies.recv().unwrap(), Some(item(number, bytes)));
+    }
+    requests.finish().unwrap();
+    assert_eq!(replies.recv().unwrap(), None);
+    assert_eq!(replies.recv().unwrap(), None, "the end stays");
+
+    assert_eq!(streams.say_with(&item(7, bytes), options).unwrap(), item(7, bytes));
+}
+
+fn exchange_all(streams: &StreamsCaller) {
+    let options = CallOptions::new().deadline(Duration::from_secs(30));
+    for (items, bytes) in [(0, 0), (1, 0), (300, 8), (20, 20_000), (5, 1 << 20)] {
+        exchange(streams, &options, items, bytes);
+    }
+}
+
+#[test]
+fn every_mechanism_carries_streams() {
+    in_time(|| {
+        let event_loop = EventLoop::new().unwrap();
+        for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
+            for wait in mechanism.waits() {
+                let parameters = format!("?via={mechanism}&wait={wait}");
+                let _alone = alone(&parameters);
+                for client in [Client::new(), Client::in_loop(&event_loop)] {
+                    let served = Served::start(Kind::Loop);
+                    exchange_all(&served.caller(&client, &parameters));
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn every_kind_of_service_streams() {
+    in_time(|| {
+        let event_loop = EventLoop::new().unwrap();
+        for kind in [Kind::Loop, Kind::Thread, Kind::Pool, Kind::Async] {
+            for client in [Client::new(), Client::in_loop(&event_loop)] {
+                let served = Served::start(kind);
+                exchange_all(&served.caller(&client, ""));
+            }
+        }
+    });
+}
+
+/// Many streams of one connection at once, with everything from a seed.
+#[test]
+fn the_books_of_many_streams_agree() {
+    in_time(|| {
+        for seed in 0..12 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let served = Served::start([Kind::Thread, Kind::Async][rng.usize(0..2)]);
+            let streams = served.caller(&Client::new(), "");
+            let mut open: Vec<_> = (0..rng.usize(1..6))
+                .map(|_| {
+                    let (requests, replies) = streams.exchange().unwrap();
+                    (requests, replies, 0_u64, 0_u64)
+                })
+                .collect();
+            for _ in 0..rng.usize(10..300) {
+                let index = rng.usize(0..open.len());
+                let (requests, replies, sent, received) = &mut open[index];
+                // Never more under way than both windows hold.
+                if rng.bool() && *sent - *received < 20 {
+                    requests.send(&item(*sent, length(*sent))).unwrap();
+                    *sent += 1;
+                } else if received < sent {
+                    let reply = replies.recv().unwrap().unwrap();
+                    assert_eq!(reply, item(*received, length(*received)), "seed {seed}");
+                    *received += 1;
+                }
+                if rng.u8(0..20) == 0 {
+                    assert_eq!(streams.say(&item(1, 1)).unwrap(), item(1, 1));
+                }
+            }
+            for (requests, mut replies, sent, mut received) in open {
+                requests.finish().unwrap();
+                while let Some(reply) = replies.recv().unwrap() {
+                    assert_eq!(reply, item(received, length(received)), "seed {seed}");
+                    received += 1;
+                }
+                assert_eq!(sent, received, "seed {seed}");
+            }
+        }
+    });
+}
+
+/// Lengths of items around what is copied and what keeps its buffer.
+fn length(number: u64) -> u32 {
+    [0, 8, 100, 5_000, 16_300, 16_400, 70_000][usize::try_from(number % 7).unwrap()]
+}
+
+/// Long `bytes` fields are slices of the buffer that their item came in.
+#[test]
+fn long_items_are_not_copied_again() {
+    in_time(|| {
+        let served = Served::start(Kind::Loop);
+        let streams = served.caller(&Client::new(), "");
+        let plan = Plan { items: 3, bytes: 1 << 20, code: 0 };
+        let kept: Vec<_> = streams.count(&plan).unwrap().map(Result::unwrap).collect();
+        assert!((0..3).all(|number| kept[number] == item(number as u64, 1 << 20)));
+    });
+}
+
+#[test]
+fn wrong_shapes_say_how_to_call() {
+    in_time(|| {
+        use nearcall::{Message, ObjectRef};
+
+        let served = Served::start(Kind::Loop);
+        let client = Client::new();
+        let interface = StreamsCaller::INTERFACE;
+        let object = ObjectRef::new(&client, interface, &served.address).unwrap();
+        let method =
+            |name: &str| *interface.methods.iter().find(|method| method.name == name).unwrap();
+        let check = |status: Status, name: &str, how: &str| {
+            assert_eq!(status.code(), Code::Unimplemented);
+            let text = status.message();
+            assert!(text.contains(name) && text.contains(how), "{text}");
+        };
+        let options = CallOptions::new();
+        let unary = |name: &str| {
+            let call = object.start::<Item, Item>(method(name), &Item::default(), &options);
+            call.wait().unwrap_err()
+        };
+        check(unary("Count"), "streams.v1.Streams/Count", "stream of replies");
+        check(unary("Sum"), "streams.v1.Streams/Sum", "stream of requests");
+        check(unary("Exchange"), "streams.v1.Streams/Exchange", "both streams");
+        let replies = object.open_reply_stream::<_, Item>(method("Say"), &item(1, 1), &options);
+        check(replies.unwrap().recv().unwrap_err(), "streams.v1.Streams/Say", "without a stream");
+        let requests = object.open_request_stream::<Item, Item>(method("Count"), &options);
+        check(requests.unwrap().finish().unwrap_err(), "Count", "stream of replies");
+        assert!(Item::default().encoded_len() == 0, "the connection lives");
+        assert_eq!(served.caller(&client, "").say(&item(1, 1)).unwrap(), item(1, 1));
+    });
+}
+
+#[test]
+fn handles_of_services_may_go_to_other_threads() {
+    fn is_send<T: Send>() {}
+    is_send::<nearcall::ItemSender<Item>>();
+    is_send::<nearcall::ItemReceiver<Item>>();
+    is_send::<nearcall::AsyncItemSender<Item>>();
+    is_send::<nearcall::AsyncItemReceiver<Item>>();
+}
+
+/// Waits until a count of the service does not change any more, and returns it.
+fn settled(counts: &Counts) -> u64 {
+    let read = |count: &Arc<AtomicU64>| count.load(Ordering::Relaxed);
+    loop {
+        let before = read(&counts.sent);
+        nearcall_os::clock::pause(Duration::from_millis(100));
+        if read(&counts.sent) == before && before > 0 {
+            return before;
+        }
+    }
+}

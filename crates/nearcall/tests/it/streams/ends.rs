@@ -1,0 +1,138 @@
+//! The ends of streams: in the middle, by either side, by time and by death.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use nearcall::{CallOptions, Client, Code, EventLoop};
+
+use super::served::{Kind, Plan, Served, StreamsCaller, item};
+use super::{Counts, settled};
+use crate::stage::in_time;
+
+const KINDS: [Kind; 4] = [Kind::Loop, Kind::Thread, Kind::Pool, Kind::Async];
+
+/// With a client that blocks and with one in a loop, and each kind of service.
+fn everywhere(case: impl Fn(Kind, &Served, &StreamsCaller) + Send + 'static) {
+    in_time(move || {
+        let event_loop = EventLoop::new().unwrap();
+        for kind in KINDS {
+            for client in [Client::new(), Client::in_loop(&event_loop)] {
+                let served = Served::start(kind);
+                let streams = served.caller(&client, "");
+                case(kind, &served, &streams);
+                assert_eq!(streams.say(&item(3, 3)).unwrap(), item(3, 3), "{kind:?}");
+            }
+        }
+    });
+}
+
+/// Waits until a send or a receive of the service has failed, and returns the code.
+fn failure(counts: &Counts) -> Code {
+    loop {
+        let code = counts.failed.load(Ordering::Acquire);
+        if code != 0 {
+            return Code::from_number(u16::try_from(code).unwrap()).unwrap();
+        }
+        nearcall_os::clock::pause(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn an_error_comes_after_the_items_before_it() {
+    everywhere(|kind, _, streams| {
+        let plan = Plan { items: 1000, bytes: 500, code: 10 };
+        let mut replies = streams.count(&plan).unwrap();
+        for number in 0..1000 {
+            assert_eq!(replies.recv().unwrap().unwrap().number, number, "{kind:?}");
+        }
+        let status = replies.recv().unwrap_err();
+        assert_eq!((status.code(), status.message()), (Code::Aborted, "as planned"), "{kind:?}");
+        assert_eq!(replies.recv().unwrap(), None, "the error comes once");
+    });
+}
+
+#[test]
+fn a_caller_that_drops_the_replies_ends_the_call() {
+    everywhere(|kind, served, streams| {
+        let plan = Plan { items: 1 << 40, bytes: 100, code: 0 };
+        let mut replies = streams.count(&plan).unwrap();
+        for number in 0..10 {
+            assert_eq!(replies.recv().unwrap().unwrap().number, number);
+        }
+        drop(replies);
+        assert_eq!(failure(&served.counts), Code::Cancelled, "{kind:?}");
+    });
+}
+
+#[test]
+fn a_caller_that_drops_the_requests_ends_the_call() {
+    everywhere(|kind, served, streams| {
+        let (mut requests, mut replies) = streams.exchange().unwrap();
+        requests.send(&item(1, 10)).unwrap();
+        assert_eq!(replies.recv().unwrap(), Some(item(1, 10)), "the method runs");
+        drop(requests);
+        assert_eq!(failure(&served.counts), Code::Cancelled, "{kind:?}");
+        assert_eq!(replies.recv().unwrap_err().code(), Code::Cancelled);
+    });
+}
+
+#[test]
+fn a_deadline_ends_the_whole_stream() {
+    everywhere(|kind, served, streams| {
+        let options = CallOptions::new().deadline(Duration::from_millis(50));
+        let (mut requests, mut replies) = streams.exchange_with(&options).unwrap();
+        requests.send(&item(0, 10)).unwrap();
+        assert_eq!(replies.recv().unwrap().unwrap().number, 0);
+        assert_eq!(replies.recv().unwrap_err().code(), Code::DeadlineExceeded, "{kind:?}");
+        let late = requests.send(&item(1, 10)).unwrap_err();
+        assert_eq!(late.code(), Code::DeadlineExceeded, "{kind:?}");
+        // Whichever end notices first.
+        let code = failure(&served.counts);
+        assert!(matches!(code, Code::DeadlineExceeded | Code::Cancelled), "{kind:?}: {code}");
+    });
+}
+
+#[test]
+fn a_deadline_ends_a_sender_that_waits() {
+    everywhere(|kind, _, streams| {
+        let plan = Plan { items: 1 << 40, bytes: 10_000, code: 0 };
+        let mut replies = streams.count_quickly(&plan).unwrap();
+        let status = loop {
+            match replies.recv() {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("{kind:?}"),
+                Err(status) => break status,
+            }
+        };
+        assert_eq!(status.code(), Code::DeadlineExceeded, "{kind:?}");
+    });
+}
+
+#[test]
+fn both_ends_learn_that_a_server_has_gone() {
+    in_time(|| {
+        for kind in KINDS {
+            let served = Served::start(kind);
+            let counts = served.counts.clone();
+            let streams = served.caller(&Client::new(), "");
+            let plan = Plan { items: 1 << 40, bytes: 1000, code: 0 };
+            let mut replies = streams.count(&plan).unwrap();
+            assert!(replies.recv().unwrap().is_some());
+            settled(&counts);
+            if kind == Kind::Loop {
+                // Its method runs inside the loop, which ends with the client only.
+                drop(replies);
+                continue;
+            }
+            drop(served);
+            let mut errors = 0;
+            for reply in replies.by_ref() {
+                if let Err(status) = reply {
+                    assert_eq!(status.code(), Code::Unavailable, "{kind:?}");
+                    errors += 1;
+                }
+            }
+            assert_eq!(errors, 1, "{kind:?}");
+        }
+    });
+}

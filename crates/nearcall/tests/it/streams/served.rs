@@ -1,0 +1,288 @@
+//! The service of the streams, in each way in which a service can stream.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+
+use nearcall::{
+    AsyncItemReceiver, AsyncItemSender, Blocking, BlockingPool, CallContext, Client, Code, Context,
+    EventLoop, ItemReceiver, ItemSender, Limits, Server, Status, Stopper,
+};
+
+use crate::support::unique_address;
+
+mod golden {
+    include!("../../../../nearcall-build/tests/golden/streams.rs");
+}
+
+pub(crate) use self::golden::{
+    Item, Plan, Streams, StreamsAsync, StreamsAsyncDispatcher, StreamsCaller, StreamsDispatcher,
+};
+
+/// What is sent as number `number`.
+pub(crate) fn item(number: u64, bytes: u32) -> Item {
+    let first = number.to_le_bytes()[0];
+    Item { number, data: vec![first; bytes as usize].into() }
+}
+
+/// Where the methods run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Loop,
+    /// In a thread of their own, by `answer_later`.
+    Thread,
+    Pool,
+    Async,
+}
+
+/// What the service has done, over all calls.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counts {
+    pub(crate) sent: Arc<AtomicU64>,
+    /// The code of the last status that a send or a receive of the service failed with.
+    pub(crate) failed: Arc<AtomicU64>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Service {
+    pub(crate) counts: Counts,
+    kind: Kind,
+}
+
+impl Service {
+    pub(crate) fn new(kind: Kind) -> Self {
+        Self { counts: Counts::default(), kind }
+    }
+
+    fn note<T>(&self, result: Result<T, Status>) -> Result<T, Status> {
+        if let Err(status) = &result {
+            self.counts.failed.store(status.code().number().into(), Ordering::Release);
+        }
+        result
+    }
+
+    fn send_all(&self, plan: &Plan, items: &ItemSender<Item>) -> Result<(), Status> {
+        for number in 0..plan.items {
+            self.note(items.send(&item(number, plan.bytes)))?;
+            self.counts.sent.fetch_add(1, Ordering::Relaxed);
+        }
+        end_of(plan)
+    }
+
+    fn add_all(&self, items: &ItemReceiver<Item>) -> Result<Item, Status> {
+        let mut sum = Item::default();
+        while let Some(item) = self.note(items.recv())? {
+            sum.number += item.number;
+        }
+        Ok(sum)
+    }
+
+    fn echo_all(
+        &self,
+        items: &ItemReceiver<Item>,
+        replies: &ItemSender<Item>,
+    ) -> Result<(), Status> {
+        while let Some(item) = self.note(items.recv())? {
+            self.note(replies.send(&item))?;
+        }
+        Ok(())
+    }
+}
+
+fn end_of(plan: &Plan) -> Result<(), Status> {
+    match u16::try_from(plan.code).ok().and_then(Code::from_number) {
+        None | Some(Code::Ok) => Ok(()),
+        Some(code) => Err(Status::new(code, "as planned")),
+    }
+}
+
+impl Streams for Service {
+    fn count(
+        &self,
+        context: &Context<'_>,
+        plan: &Plan,
+        items: ItemSender<Item>,
+    ) -> Result<(), Status> {
+        if self.kind != Kind::Thread {
+            return self.send_all(plan, &items);
+        }
+        let (service, plan) = (self.clone(), plan.clone());
+        context.answer_later(|responder| {
+            thread::spawn(move || responder.finish(service.send_all(&plan, &items)));
+        })
+    }
+
+    fn count_quickly(
+        &self,
+        context: &Context<'_>,
+        plan: &Plan,
+        items: ItemSender<Item>,
+    ) -> Result<(), Status> {
+        Streams::count(self, context, plan, items)
+    }
+
+    fn sum(&self, context: &Context<'_>, items: ItemReceiver<Item>) -> Result<Item, Status> {
+        if self.kind != Kind::Thread {
+            return self.add_all(&items);
+        }
+        let service = self.clone();
+        context.answer_later(|responder| {
+            thread::spawn(move || responder.finish(service.add_all(&items)));
+        })
+    }
+
+    fn drain(&self, context: &Context<'_>, items: ItemReceiver<Item>) -> Result<(), Status> {
+        Streams::sum(self, context, items).map(drop)
+    }
+
+    fn exchange(
+        &self,
+        context: &Context<'_>,
+        items: ItemReceiver<Item>,
+        replies: ItemSender<Item>,
+    ) -> Result<(), Status> {
+        if self.kind != Kind::Thread {
+            return self.echo_all(&items, &replies);
+        }
+        let service = self.clone();
+        context.answer_later(|responder| {
+            thread::spawn(move || responder.finish(service.echo_all(&items, &replies)));
+        })
+    }
+
+    fn say(&self, _context: &Context<'_>, request: &Item) -> Result<Item, Status> {
+        Ok(request.clone())
+    }
+}
+
+impl StreamsAsync for Service {
+    async fn count(
+        &self,
+        _context: CallContext,
+        plan: Plan,
+        mut items: AsyncItemSender<Item>,
+    ) -> Result<(), Status> {
+        let unfinished = Unfinished(&self.counts);
+        for number in 0..plan.items {
+            self.note(items.send(&item(number, plan.bytes)).await)?;
+            self.counts.sent.fetch_add(1, Ordering::Relaxed);
+        }
+        std::mem::forget(unfinished);
+        end_of(&plan)
+    }
+
+    async fn count_quickly(
+        &self,
+        context: CallContext,
+        plan: Plan,
+        items: AsyncItemSender<Item>,
+    ) -> Result<(), Status> {
+        StreamsAsync::count(self, context, plan, items).await
+    }
+
+    async fn sum(
+        &self,
+        _context: CallContext,
+        mut items: AsyncItemReceiver<Item>,
+    ) -> Result<Item, Status> {
+        let mut sum = Item::default();
+        while let Some(item) = items.next().await {
+            sum.number += self.note(item)?.number;
+        }
+        Ok(sum)
+    }
+
+    async fn drain(
+        &self,
+        context: CallContext,
+        items: AsyncItemReceiver<Item>,
+    ) -> Result<(), Status> {
+        StreamsAsync::sum(self, context, items).await.map(drop)
+    }
+
+    async fn exchange(
+        &self,
+        _context: CallContext,
+        mut items: AsyncItemReceiver<Item>,
+        mut replies: AsyncItemSender<Item>,
+    ) -> Result<(), Status> {
+        let unfinished = Unfinished(&self.counts);
+        while let Some(item) = items.next().await {
+            self.note(replies.send(&item?).await)?;
+        }
+        std::mem::forget(unfinished);
+        Ok(())
+    }
+
+    async fn say(&self, _context: CallContext, request: Item) -> Result<Item, Status> {
+        Ok(request)
+    }
+}
+
+/// Notes that the future of a call was dropped, as it is when the call ends before it.
+struct Unfinished<'a>(&'a Counts);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        let code = u64::from(Code::Cancelled.number());
+        let _ = self.0.failed.compare_exchange(0, code, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}
+
+/// A server of the streams in a thread of its own.
+pub(crate) struct Served {
+    pub(crate) address: String,
+    pub(crate) counts: Counts,
+    stopper: Stopper,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Served {
+    pub(crate) fn start(kind: Kind) -> Self {
+        Self::with(kind, Limits::default())
+    }
+
+    pub(crate) fn with(kind: Kind, limits: Limits) -> Self {
+        let address = unique_address();
+        let at = address.clone();
+        let service = Service::new(kind);
+        let counts = service.counts.clone();
+        let (give, take) = std::sync::mpsc::channel();
+        let thread = thread::spawn(move || {
+            let event_loop = EventLoop::new().unwrap();
+            let server = Server::with_limits(&event_loop, limits);
+            register(&server, service);
+            server.listen(&at).unwrap();
+            give.send(event_loop.stopper()).unwrap();
+            event_loop.run().unwrap();
+        });
+        let stopper = take.recv().unwrap();
+        Self { address, counts, stopper, thread: Some(thread) }
+    }
+
+    pub(crate) fn caller(&self, client: &Client, parameters: &str) -> StreamsCaller {
+        StreamsCaller::new(client, &format!("{}{parameters}", self.address)).unwrap()
+    }
+}
+
+pub(crate) fn register(server: &Server, service: Service) {
+    match service.kind {
+        Kind::Loop | Kind::Thread => server.register(StreamsDispatcher::new(service)),
+        Kind::Pool => {
+            let pool = BlockingPool::builder().threads(8).build();
+            server.register(Blocking::new(StreamsDispatcher::new(service), &pool))
+        }
+        Kind::Async => server.register(StreamsAsyncDispatcher::new(service)),
+    }
+    .unwrap();
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        if let Some(thread) = self.thread.take() {
+            let outcome = thread.join();
+            assert!(outcome.is_ok() || thread::panicking(), "the server panicked");
+        }
+    }
+}

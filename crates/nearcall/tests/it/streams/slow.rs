@@ -1,0 +1,95 @@
+//! Readers that stop reading: their senders stop, and nobody else.
+
+use std::time::Duration;
+
+use nearcall::{CallOptions, Client, Code, EventLoop, Limits};
+
+use super::served::{Kind, Plan, Served, item};
+use super::settled;
+use crate::stage::in_time;
+
+const ITEM_BYTES: u32 = 10_000;
+
+#[test]
+fn a_reader_that_stops_stops_its_sender_only() {
+    in_time(|| {
+        let event_loop = EventLoop::new().unwrap();
+        for kind in [Kind::Loop, Kind::Thread, Kind::Pool, Kind::Async] {
+            for client in [Client::new(), Client::in_loop(&event_loop)] {
+                let served = Served::start(kind);
+                let streams = served.caller(&client, "");
+                let plan = Plan { items: 1000, bytes: ITEM_BYTES, code: 0 };
+                let mut replies = streams.count(&plan).unwrap();
+                assert_eq!(replies.recv().unwrap().unwrap().number, 0);
+                let options = CallOptions::new().deadline(Duration::from_secs(20));
+                let most = (3 << 20) / u64::from(ITEM_BYTES);
+                // What the client receives beside the reply is bounded by the credit.
+                for _ in 0..100 {
+                    assert_eq!(streams.say_with(&item(1, 10), &options).unwrap(), item(1, 10));
+                }
+                let sent = settled(&served.counts);
+                assert!(sent <= most, "{kind:?}: {sent} items of {ITEM_BYTES} bytes are under way");
+                let rest = replies.map(Result::unwrap).count();
+                assert_eq!(rest, 999, "{kind:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_service_that_does_not_read_stops_its_caller() {
+    in_time(|| {
+        let limits = Limits { stream_window_bytes: 50_000, ..Limits::default() };
+        let served = Served::with(Kind::Thread, limits);
+        let streams = served.caller(&Client::new(), "");
+        // The echoes are not read, so the service stops reading when their window is full.
+        let client_limits = Limits { stream_window_bytes: 1000, ..Limits::default() };
+        let narrow = served.caller(&Client::with_limits(None, client_limits), "");
+        let (mut requests, mut replies) = narrow.exchange().unwrap();
+        let mut sent = 0;
+        let refused = loop {
+            match requests.try_send(&item(sent, 1000)) {
+                Ok(()) => sent += 1,
+                Err(status) => break status,
+            }
+        };
+        assert_eq!(refused.code(), Code::ResourceExhausted);
+        // What the window of the service holds, and the two items that it echoes.
+        assert!((2..100).contains(&sent), "{sent}");
+        assert_eq!(streams.say(&item(1, 1)).unwrap(), item(1, 1));
+        for number in 0..sent {
+            assert_eq!(replies.recv().unwrap().unwrap(), item(number, 1000));
+        }
+        requests.finish().unwrap();
+        assert_eq!(replies.recv().unwrap(), None);
+    });
+}
+
+/// An item may be longer than the window; the next one waits until it was read.
+#[test]
+fn a_window_smaller_than_an_item_carries_items_one_by_one() {
+    in_time(|| {
+        let limits = Limits { stream_window_bytes: 1, ..Limits::default() };
+        for kind in [Kind::Loop, Kind::Thread, Kind::Async] {
+            let served = Served::with(kind, limits);
+            let streams = served.caller(&Client::with_limits(None, limits), "");
+            let plan = Plan { items: 50, bytes: 20_000, code: 0 };
+            assert_eq!(streams.count(&plan).unwrap().map(Result::unwrap).count(), 50);
+            let mut requests = streams.sum().unwrap();
+            (0..50).for_each(|number| requests.send(&item(number, 100)).unwrap());
+            assert_eq!(requests.finish().unwrap().number, (0..50).sum());
+        }
+    });
+}
+
+#[test]
+fn an_end_without_streams_refuses_them() {
+    in_time(|| {
+        let served =
+            Served::with(Kind::Loop, Limits { stream_window_bytes: 0, ..Limits::default() });
+        let streams = served.caller(&Client::new(), "");
+        let status = streams.count(&Plan::default()).unwrap_err();
+        assert_eq!(status.code(), Code::Unimplemented);
+        assert_eq!(streams.say(&item(1, 1)).unwrap(), item(1, 1));
+    });
+}

@@ -1,0 +1,281 @@
+//! A client process: threads that share one caller, each with a random mix of what callers do.
+//!
+//! **Invariants:** every reply is the one to its request; an operation without a deadline or a
+//! cancellation succeeds; a thread that ends has an account of all that it sent.
+
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use nearcall::{CallOptions, Client, Code, Deadline, PendingCall, Status};
+
+use crate::books::{Account, Books};
+use crate::stress::{Job, StressCaller};
+
+/// The instance of the asynchronous service.
+pub(crate) const ASYNC: &str = "async";
+
+const ADDRESS: &str = "NEARCALL_STRESS_ADDRESS";
+const TIME_MS: &str = "NEARCALL_STRESS_TIME_MS";
+const CLIENT_SEED: &str = "NEARCALL_STRESS_CLIENT_SEED";
+const FIRST_WORKER: &str = "NEARCALL_STRESS_WORKER";
+
+/// Threads that call at the same time.
+const THREADS: usize = 4;
+/// Operations of one thread, at most; another one takes its place.
+const OPERATIONS_MAX: u32 = 200;
+/// Calls that are started before one is waited for, at most.
+const STARTED_MAX: usize = 32;
+/// One-way messages in a row, at most.
+const MESSAGES_MAX: u64 = 64;
+/// Items of one stream, at most.
+const ITEMS_MAX: u64 = 100;
+/// What a method works for, at most.
+const WORK_US_MAX: u32 = 100;
+/// Deadlines that are often too short.
+const DEADLINE_US_MAX: u64 = 300;
+/// Padding of most messages, and of one in a hundred, at most.
+const PADDING_BYTES_MAX: usize = 300;
+const LARGE_BYTES_MAX: usize = 200_000;
+
+/// Gives a process its part by its environment.
+pub(crate) fn describe(
+    command: &mut Command,
+    address: &str,
+    time: Duration,
+    seed: u64,
+    first_worker: u64,
+) {
+    command
+        .env(ADDRESS, address)
+        .env(TIME_MS, time.as_millis().to_string())
+        .env(CLIENT_SEED, seed.to_string())
+        .env(FIRST_WORKER, first_worker.to_string());
+}
+
+/// Runs the client if this process was told to be one.
+pub(crate) fn enter() {
+    let Ok(address) = std::env::var(ADDRESS) else { return };
+    let number = |name| std::env::var(name).unwrap().parse::<u64>().unwrap();
+    let until = Deadline::after(Duration::from_millis(number(TIME_MS)));
+    let (mut random, mut worker) =
+        (fastrand::Rng::with_seed(number(CLIENT_SEED)), number(FIRST_WORKER));
+    let client = Client::new();
+    let callers = Callers {
+        sync_service: StressCaller::new(&client, &address).unwrap(),
+        async_service: StressCaller::new(&client, &format!("{address}#{ASYNC}")).unwrap(),
+    };
+    // The harness has begun a line.
+    println!();
+    let (ended, ends) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let start = |random: &mut fastrand::Rng, worker: &mut u64| {
+            *worker += 1;
+            let worker = Worker::new(callers.clone(), random.u64(..), *worker);
+            let ended = ended.clone();
+            scope.spawn(move || {
+                // Also if it panics.
+                let _ended = Ended(ended);
+                println!("{}", worker.run(until).line());
+            });
+        };
+        (0..THREADS).for_each(|_| start(&mut random, &mut worker));
+        while !until.has_passed() {
+            ends.recv().unwrap();
+            start(&mut random, &mut worker);
+        }
+    });
+}
+
+/// Reports the end of a thread when it is dropped.
+struct Ended(mpsc::Sender<()>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.send(());
+    }
+}
+
+/// Callers of both forms of the service; each thread has clones.
+#[derive(Clone)]
+struct Callers {
+    sync_service: StressCaller,
+    async_service: StressCaller,
+}
+
+/// A thread.
+struct Worker {
+    callers: Callers,
+    random: fastrand::Rng,
+    account: Account,
+    /// What no later call has confirmed.
+    unconfirmed: Books,
+    number: u64,
+}
+
+impl Worker {
+    fn new(callers: Callers, seed: u64, worker: u64) -> Self {
+        Self {
+            callers,
+            random: fastrand::Rng::with_seed(seed),
+            account: Account { worker, ..Account::default() },
+            unconfirmed: Books::default(),
+            number: 0,
+        }
+    }
+
+    fn run(mut self, until: Deadline) -> Account {
+        for _ in 0..self.random.u32(1..=OPERATIONS_MAX) {
+            if until.has_passed() {
+                break;
+            }
+            match self.random.u8(0..10) {
+                0..4 => self.ask(),
+                4 => self.ask_in_time(),
+                5 => self.start_some(),
+                6 => self.tell_some(),
+                7 => self.upload(),
+                8 => self.download(),
+                _ => self.chat(),
+            }
+        }
+        match self.random.u8(0..4) {
+            // The connection closes with the thread, whatever is under way.
+            0 => {
+                self.account.unknown.calls += 1;
+                let job = self.job();
+                drop(self.caller().start_ask(&job));
+            }
+            _ => self.ask(),
+        }
+        self.account.unknown += self.unconfirmed;
+        self.account
+    }
+
+    /// A caller of either form of the service. Both go over the same connection.
+    fn caller(&mut self) -> StressCaller {
+        let Callers { sync_service, async_service } = &self.callers;
+        if self.random.bool() { sync_service.clone() } else { async_service.clone() }
+    }
+
+    fn job(&mut self) -> Job {
+        self.number += 1;
+        let max = if self.random.u8(0..100) == 0 { LARGE_BYTES_MAX } else { PADDING_BYTES_MAX };
+        Job {
+            worker: self.account.worker,
+            number: self.number,
+            work_us: self.random.u32(0..WORK_US_MAX),
+            padding: vec![7; self.random.usize(0..max)].into(),
+        }
+    }
+
+    fn item(&mut self, number: u64) -> Job {
+        let padding = vec![7; self.random.usize(0..PADDING_BYTES_MAX)].into();
+        Job { worker: self.account.worker, number, work_us: 0, padding }
+    }
+
+    /// A call to the form of the service that keeps the order of all that came before.
+    fn ask(&mut self) {
+        let job = self.job();
+        assert_eq!(self.callers.sync_service.ask(&job).unwrap(), job);
+        self.account.served.calls += 1;
+        self.account.served += std::mem::take(&mut self.unconfirmed);
+    }
+
+    fn ask_in_time(&mut self) {
+        let (caller, job) = (self.caller(), self.job());
+        let timeout = Duration::from_micros(self.random.u64(0..DEADLINE_US_MAX));
+        match caller.ask_with(&job, &CallOptions::new().deadline(timeout)) {
+            Ok(reply) => {
+                assert_eq!(reply, job);
+                self.account.served.calls += 1;
+            }
+            Err(status) => {
+                expect(&status, Code::DeadlineExceeded);
+                self.account.unknown.calls += 1;
+            }
+        }
+    }
+
+    /// Starts calls, cancels some of them, and waits for the others in any order.
+    fn start_some(&mut self) {
+        let mut pending: Vec<(Job, PendingCall<Job>)> = Vec::new();
+        for _ in 0..self.random.usize(1..=STARTED_MAX) {
+            let (caller, job) = (self.caller(), self.job());
+            let call = caller.start_ask(&job);
+            pending.push((job, call));
+        }
+        self.random.shuffle(&mut pending);
+        for (job, call) in pending {
+            if self.random.u8(0..4) == 0 {
+                drop(call);
+                self.account.unknown.calls += 1;
+            } else {
+                assert_eq!(call.wait().unwrap(), job);
+                self.account.served.calls += 1;
+            }
+        }
+    }
+
+    fn tell_some(&mut self) {
+        for _ in 0..self.random.u64(1..=MESSAGES_MAX) {
+            let job = self.job();
+            if self.random.bool() {
+                self.callers.sync_service.tell(&job).unwrap();
+            } else if let Err(status) = self.callers.sync_service.try_tell(&job) {
+                expect(&status, Code::ResourceExhausted);
+                continue;
+            }
+            self.unconfirmed.messages += 1;
+        }
+    }
+
+    /// Sends a stream, and drops one in four before its end.
+    fn upload(&mut self) {
+        let count = self.random.u64(0..=ITEMS_MAX);
+        let mut stream = self.callers.async_service.upload().unwrap();
+        for number in 0..count {
+            stream.send(&self.item(number)).unwrap();
+        }
+        if self.random.u8(0..4) == 0 {
+            self.account.unknown.items += count;
+            return;
+        }
+        assert_eq!(stream.finish().unwrap().number, count);
+        self.account.served.items += count;
+    }
+
+    /// Receives a stream, and drops one in four before its end.
+    fn download(&mut self) {
+        let count = self.random.u64(0..=ITEMS_MAX);
+        let take = if self.random.u8(0..4) == 0 { count / 2 } else { u64::MAX };
+        let request = self.item(count);
+        let stream = self.callers.async_service.download(&request).unwrap();
+        let mut received = 0;
+        for item in stream.take(usize::try_from(take).unwrap()) {
+            assert_eq!(item.unwrap().number, received);
+            received += 1;
+        }
+        assert_eq!(received, count.min(take));
+    }
+
+    /// Sends and receives in turn.
+    fn chat(&mut self) {
+        let count = self.random.u64(0..=ITEMS_MAX);
+        let (mut requests, mut replies) = self.callers.async_service.chat().unwrap();
+        for number in 0..count {
+            let item = self.item(number);
+            requests.send(&item).unwrap();
+            assert_eq!(replies.recv().unwrap(), Some(item));
+        }
+        requests.finish().unwrap();
+        assert_eq!(replies.recv().unwrap(), None);
+        self.account.served.items += count;
+    }
+}
+
+#[track_caller]
+fn expect(status: &Status, code: Code) {
+    assert_eq!(status.code(), code, "{status}");
+}
