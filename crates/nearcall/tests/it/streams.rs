@@ -12,6 +12,7 @@ use nearcall::{CallOptions, Client, Code, EventLoop, Mechanism, Status};
 use crate::stage::{alone, in_time};
 
 mod ends;
+pub(crate) mod killed;
 mod served;
 mod slow;
 mod tasks;
