@@ -13,6 +13,7 @@ use crate::stage::{alone, in_time};
 
 mod ends;
 pub(crate) mod killed;
+mod own_thread;
 mod served;
 mod slow;
 mod tasks;
