@@ -67,7 +67,7 @@ pub trait Interceptor: Send + Sync + 'static {
 }
 
 /// A program keeps its handle to an interceptor that counts.
-impl<T: Interceptor> Interceptor for std::sync::Arc<T> {
+impl<T: Interceptor> Interceptor for Arc<T> {
     fn start(&self, call: &mut InterceptedCall<'_>) -> Result<(), Status> {
         T::start(self, call)
     }

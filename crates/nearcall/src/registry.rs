@@ -168,3 +168,11 @@ pub(crate) fn new_instance() -> InstanceId {
     fastrand::fill(&mut instance);
     instance
 }
+thread_local! {
+    static OWN_THREAD: InstanceId = new_instance();
+}
+
+/// Returns what callers of this thread greet with whose server is in this thread, too.
+pub(crate) fn own_thread() -> InstanceId {
+    OWN_THREAD.with(|instance| *instance)
+}

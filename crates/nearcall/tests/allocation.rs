@@ -124,6 +124,48 @@ fn allocations(client: &Client, at: &str) -> (u64, u64) {
     (here, adder.allocations(&()).unwrap().sum - there)
 }
 
+/// Runs a future in this thread, without an allocation.
+fn block_on<F: Future>(waker: &Waker, future: F) -> F::Output {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut task::Context::from_waker(waker)) {
+            return output;
+        }
+        thread::park();
+    }
+}
+
+struct Unpark(thread::Thread);
+
+impl task::Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Allocations of the thread that polls calls as futures, after a warm-up.
+fn async_allocations(at: &str) -> u64 {
+    let client = Client::new();
+    let adder = AdderAsyncCaller::new(&client, at).unwrap();
+    let (request, waker) = (numbers(), Waker::from(Arc::new(Unpark(thread::current()))));
+    let calls = || {
+        for number in 0..CALLS {
+            if number < SLEEPS {
+                clock::pause(LONGER_THAN_A_SPIN);
+            }
+            block_on(&waker, adder.empty(&())).unwrap();
+            let pauses = (SLEEPS..2 * SLEEPS).contains(&number);
+            let total = Total { sum: if pauses { PAUSE } else { 1 } };
+            block_on(&waker, adder.tick(&total)).unwrap();
+            assert_eq!(block_on(&waker, adder.add(&request)).unwrap().sum, 14 * 36);
+        }
+    };
+    calls();
+    let before = alloc_count::this_thread();
+    calls();
+    alloc_count::this_thread() - before
+}
+
 /// An [`Adder`] whose methods are futures that are ready at once.
 struct ReadyFutures(TaskRunner);
 
@@ -167,48 +209,6 @@ fn a_call_of_an_async_service_allocates_as_stated() {
     assert_eq!(allocations, u64::from(CALLS) * ALLOCATIONS_OF_A_FUTURE);
     stopper.stop();
     thread.join().unwrap();
-}
-
-/// Runs a future in this thread, without an allocation.
-fn block_on<F: Future>(waker: &Waker, future: F) -> F::Output {
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut task::Context::from_waker(waker)) {
-            return output;
-        }
-        thread::park();
-    }
-}
-
-struct Unpark(thread::Thread);
-
-impl task::Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Allocations of the thread that polls calls as futures, after a warm-up.
-fn async_allocations(at: &str) -> u64 {
-    let client = Client::new();
-    let adder = AdderAsyncCaller::new(&client, at).unwrap();
-    let (request, waker) = (numbers(), Waker::from(Arc::new(Unpark(thread::current()))));
-    let calls = || {
-        for number in 0..CALLS {
-            if number < SLEEPS {
-                clock::pause(LONGER_THAN_A_SPIN);
-            }
-            block_on(&waker, adder.empty(&())).unwrap();
-            let pauses = (SLEEPS..2 * SLEEPS).contains(&number);
-            let total = Total { sum: if pauses { PAUSE } else { 1 } };
-            block_on(&waker, adder.tick(&total)).unwrap();
-            assert_eq!(block_on(&waker, adder.add(&request)).unwrap().sum, 14 * 36);
-        }
-    };
-    calls();
-    let before = alloc_count::this_thread();
-    calls();
-    alloc_count::this_thread() - before
 }
 
 #[test]

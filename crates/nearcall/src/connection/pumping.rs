@@ -46,9 +46,8 @@ impl<H: Host> Connection<H> {
                 }
             }
         }
-        match stream.outlet.take_answer() {
-            Some((metadata, answer)) => self.end_streamed(call, &metadata, answer.as_ref()),
-            None => {}
+        if let Some((metadata, answer)) = stream.outlet.take_answer() {
+            self.end_streamed(call, &metadata, answer.as_ref());
         }
     }
 
