@@ -11,6 +11,7 @@ pub(crate) fn new_instance() -> InstanceId {
     fastrand::fill(&mut instance);
     instance
 }
+
 thread_local! {
     static OWN_THREAD: InstanceId = new_instance();
 }
