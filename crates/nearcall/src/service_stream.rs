@@ -15,10 +15,10 @@ use crate::call_stream::CallStream;
 use crate::codec::Message;
 use crate::connection::{Activity, Connection, ItemUnsent, SendMode};
 use crate::deadline::Deadline;
+use crate::instance::own_thread;
 use crate::item_outlet::Put;
 use crate::limits::{OWN_CALLER_ROUNDS_MIN, OWN_CALLER_WAIT};
 use crate::mailbox::{ConnectionKey, Mailbox, Post, StreamPost};
-use crate::registry::own_thread;
 use crate::status::Status;
 
 /// A call that streams, for its service.
