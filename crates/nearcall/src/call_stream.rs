@@ -1,7 +1,7 @@
 //! What a connection shares with the users of one streaming call.
 //!
 //! **Invariants:** the connection forgets it when its call has ended, and ends both directions
-//! then, so that no user waits for ever.
+//! then, so that every wait of a user ends.
 //! **Not here:** the table of them (`connection/streaming.rs`), what users hold (`streams.rs`,
 //! `call/streaming.rs`).
 
@@ -30,7 +30,7 @@ impl CallStream {
         Self { report_bytes, ..Self::default() }
     }
 
-    /// Ends both directions: nothing is read or sent any more. Returns whom to wake.
+    /// Ends both directions: nothing is read or sent any more. Returns the task to wake.
     pub(crate) fn cancel(&self, status: &Status) -> Woken {
         self.outlet.end(status.clone());
         self.received.cancel(status.clone())

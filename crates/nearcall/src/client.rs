@@ -14,8 +14,8 @@ use crate::address::{Address, BadAddress};
 use crate::connection_info::ConnectionInfo;
 use crate::deadline::Deadline;
 use crate::event_loop::EventLoop;
+use crate::instance::new_instance;
 use crate::limits::Limits;
-use crate::registry::new_instance;
 use crate::status::Status;
 
 mod async_opening;

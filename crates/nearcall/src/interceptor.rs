@@ -66,6 +66,17 @@ pub trait Interceptor: Send + Sync + 'static {
     }
 }
 
+/// A program keeps its handle to an interceptor that counts.
+impl<T: Interceptor> Interceptor for Arc<T> {
+    fn start(&self, call: &mut InterceptedCall<'_>) -> Result<(), Status> {
+        T::start(self, call)
+    }
+
+    fn end(&self, call: &CallEnd<'_>) {
+        T::end(self, call);
+    }
+}
+
 /// The side of a call that an interceptor is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CallSide {

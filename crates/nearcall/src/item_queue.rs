@@ -63,14 +63,14 @@ pub(crate) enum Taken {
 }
 
 impl ItemQueue {
-    /// Adds an item by copying it. Returns whom to wake. `None`: no reader is left.
+    /// Adds an item by copying it. Returns the task to wake. `None`: no reader is left.
     #[inline]
     pub(crate) fn push(&self, item: &[u8]) -> Option<Woken> {
         self.add(|items| items.push(item))
     }
 
-    /// Adds an item that is all of `whole` behind its first `start` bytes. Returns whom to wake.
-    /// `None`: no reader is left.
+    /// Adds an item that is all of `whole` behind its first `start` bytes. Returns the task to
+    /// wake. `None`: no reader is left.
     pub(crate) fn push_whole(&self, whole: Bytes, start: usize) -> Option<Woken> {
         self.add(|items| items.push_whole(whole, start))
     }
@@ -95,14 +95,14 @@ impl ItemQueue {
         left
     }
 
-    /// Ends the stream. Items that have come can still be read. Returns whom to wake.
+    /// Ends the stream. Items that have come can still be read. Returns the task to wake.
     pub(crate) fn end(&self, end: ItemsEnd) -> Woken {
         let mut state = self.lock();
         state.end.get_or_insert(end);
         self.notify(state)
     }
 
-    /// Ends the stream and forgets what was not read. Returns whom to wake.
+    /// Ends the stream and forgets what was not read. Returns the task to wake.
     pub(crate) fn cancel(&self, status: Status) -> Woken {
         let mut state = self.lock();
         if !matches!(state.end, Some(ItemsEnd::Failed(_))) {

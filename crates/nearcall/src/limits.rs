@@ -49,6 +49,15 @@ pub(crate) const OUTBOX_BYTES_MAX: usize = 8 << 20;
 /// takes by default, so that the loop is woken for many items at once.
 pub(crate) const OUTLET_BYTES_MAX: usize = 512 << 10;
 
+/// Time after which a method that streams with a caller of its own thread has received what was
+/// under way: it lies in memory of this process, so that a round or two find it. Then the wait
+/// fails, for the caller goes on only when the method has returned.
+pub(crate) const OWN_CALLER_WAIT: Duration = Duration::from_millis(20);
+
+/// Rounds of the loop that such a wait makes at least, however long they take: each gives every
+/// connection a turn.
+pub(crate) const OWN_CALLER_ROUNDS_MIN: u32 = 8;
+
 /// Messages kept for a connection whatever their size: above the first half only refusals. Above
 /// all of it the peer is cut off: it does not even read those. Each half is above the 10,000 calls
 /// that a connection may be configured for.

@@ -161,10 +161,3 @@ impl ObjectTable {
         self.places.borrow_mut().clear();
     }
 }
-
-/// Returns random bytes that distinguish this client or server from all others. They are no secret.
-pub(crate) fn new_instance() -> InstanceId {
-    let mut instance = [0; 16];
-    fastrand::fill(&mut instance);
-    instance
-}

@@ -20,12 +20,13 @@ use crate::client::forget_stale;
 use crate::connection_info::ConnectionInfo;
 use crate::dispatcher::{Dispatcher, Registered};
 use crate::event_loop::EventLoop;
+use crate::instance::new_instance;
 use crate::intercepted::{Intercepted, SharedChain};
 use crate::interceptor::{Chain, Interceptor};
 use crate::limits::Limits;
 use crate::mailbox::Mailbox;
 use crate::reactor::{ListenerEntry, ListenerId, Reactor};
-use crate::registry::{ObjectTable, Taken, new_instance};
+use crate::registry::{ObjectTable, Taken};
 
 mod builder;
 mod ending;
@@ -159,7 +160,7 @@ impl Server {
 
     /// Listens at an address, and returns where exactly. `?wait=spin` has the loop spin for clients
     /// that come here; `?trust=same-user` has it read what clients of the same user id lend where
-    /// it lies ([`Trust`]).
+    /// it lies ([`Trust`](crate::Trust)).
     ///
     /// # Errors
     ///

@@ -15,7 +15,9 @@ use crate::call_stream::CallStream;
 use crate::codec::Message;
 use crate::connection::{Activity, Connection, ItemUnsent, SendMode};
 use crate::deadline::Deadline;
+use crate::instance::own_thread;
 use crate::item_outlet::Put;
+use crate::limits::{OWN_CALLER_ROUNDS_MIN, OWN_CALLER_WAIT};
 use crate::mailbox::{ConnectionKey, Mailbox, Post, StreamPost};
 use crate::status::Status;
 
@@ -66,7 +68,7 @@ impl ServiceStream {
                 let may_send = connection.may_send_item(self.call.into());
                 self.stream.outlet.ended().is_some() || may_send && self.stream.outlet.is_empty()
             };
-            self.run_rounds(&activity, deadline, is_done)?;
+            self.run_rounds(&activity, Some(connection), deadline, is_done)?;
         }
     }
 
@@ -157,23 +159,40 @@ impl ServiceStream {
     /// Waits until an item has come or the end, `deadline` at most.
     pub(crate) fn wait_for_items(&self, deadline: Deadline) -> Result<(), Status> {
         let received = &self.stream.received;
-        if let Some((activity, _)) = self.here() {
-            return self.run_rounds(&activity, deadline, || received.is_ready());
+        if let Some((activity, connection)) = self.here() {
+            let is_done = || received.is_ready();
+            return self.run_rounds(&activity, connection.as_ref(), deadline, is_done);
         }
         received.wait(deadline);
         if received.is_ready() { Ok(()) } else { Err(late()) }
     }
 
+    /// Runs rounds of the loop until `done`. If the caller is in this thread, it cannot do anything
+    /// meanwhile: then what is under way is waited for, and no more.
     fn run_rounds(
         &self,
         activity: &Rc<Activity>,
+        connection: Option<&Rc<Connection>>,
         deadline: Deadline,
-        done: impl FnMut() -> bool,
+        mut done: impl FnMut() -> bool,
     ) -> Result<(), Status> {
-        match activity.run_until(deadline, done) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(late()),
-            Err(error) => Err(Status::internal(format!("the event loop failed: {error}"))),
+        let instance = connection.and_then(|connection| connection.peer_instance());
+        let is_own = instance == Some(own_thread());
+        let mut rounds = 0;
+        loop {
+            let end =
+                if is_own { Deadline::after(OWN_CALLER_WAIT).min(deadline) } else { deadline };
+            let counted = || {
+                rounds += 1;
+                done()
+            };
+            return match activity.run_until(end, counted) {
+                Ok(true) => Ok(()),
+                Ok(false) if deadline.has_passed() => Err(late()),
+                Ok(false) if rounds < OWN_CALLER_ROUNDS_MIN => continue,
+                Ok(false) => Err(caller_below()),
+                Err(error) => Err(Status::internal(format!("the event loop failed: {error}"))),
+            };
         }
     }
 
@@ -189,6 +208,15 @@ impl ServiceStream {
 
 fn gone() -> Status {
     Status::cancelled("the call has ended")
+}
+
+#[cold]
+fn caller_below() -> Status {
+    Status::failed_precondition(
+        "the caller of this stream is in the thread of its service, and goes on only when the \
+         method has returned: let the method be async or run in a `BlockingPool`, or call from \
+         another thread",
+    )
 }
 
 fn late() -> Status {

@@ -1,24 +1,26 @@
 //! Nothing is allocated on the path of a call once all buffers are there: neither by the client,
-//! with or without a loop, nor by the server; whether an end finds what it waits for awake or is
-//! woken for it.
+//! with or without a loop or as futures, nor by the server; whether an end finds what it waits for
+//! awake or is woken for it.
 //! The warm-up has both ends sleep as often as it takes for all that sleeps bring about: lists grow
 //! with the first of them, and the sixteenth has the cost of a wake-up measured, once in a process,
 //! by a thread. Which of the counted waits are sleeps, the machine's load decides.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::cell::Cell;
-use std::sync::mpsc;
+use std::pin::pin;
+use std::sync::{Arc, mpsc};
+use std::task::{self, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
 use nearcall::{
     Client, Context, Dispatcher, EventLoop, Incoming, Interface, Mechanism, Server, Status,
-    TaskRunner,
+    TaskRunner, WaitPolicy,
 };
 use nearcall_os::alloc_count::{self, CountingAllocator};
 use nearcall_os::{clock, process};
 
-use self::echo::{Adder, AdderCaller, AdderDispatcher, Numbers, Row, Total};
+use self::echo::{Adder, AdderAsyncCaller, AdderCaller, AdderDispatcher, Numbers, Row, Total};
 
 /// Generated from `nearcall-build/tests/golden/echo.proto`.
 mod echo {
@@ -122,6 +124,48 @@ fn allocations(client: &Client, at: &str) -> (u64, u64) {
     (here, adder.allocations(&()).unwrap().sum - there)
 }
 
+/// Runs a future in this thread, without an allocation.
+fn block_on<F: Future>(waker: &Waker, future: F) -> F::Output {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut task::Context::from_waker(waker)) {
+            return output;
+        }
+        thread::park();
+    }
+}
+
+struct Unpark(thread::Thread);
+
+impl task::Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Allocations of the thread that polls calls as futures, after a warm-up.
+fn async_allocations(at: &str) -> u64 {
+    let client = Client::new();
+    let adder = AdderAsyncCaller::new(&client, at).unwrap();
+    let (request, waker) = (numbers(), Waker::from(Arc::new(Unpark(thread::current()))));
+    let calls = || {
+        for number in 0..CALLS {
+            if number < SLEEPS {
+                clock::pause(LONGER_THAN_A_SPIN);
+            }
+            block_on(&waker, adder.empty(&())).unwrap();
+            let pauses = (SLEEPS..2 * SLEEPS).contains(&number);
+            let total = Total { sum: if pauses { PAUSE } else { 1 } };
+            block_on(&waker, adder.tick(&total)).unwrap();
+            assert_eq!(block_on(&waker, adder.add(&request)).unwrap().sum, 14 * 36);
+        }
+    };
+    calls();
+    let before = alloc_count::this_thread();
+    calls();
+    alloc_count::this_thread() - before
+}
+
 /// An [`Adder`] whose methods are futures that are ready at once.
 struct ReadyFutures(TaskRunner);
 
@@ -191,10 +235,18 @@ fn calls_allocate_nothing() {
         drop(client);
         let event_loop = EventLoop::new().unwrap();
         let in_loop = allocations(&Client::in_loop(&event_loop), &at);
+        // A signal is for one thread, and tasks belong to none.
+        let for_tasks = mechanism != Mechanism::ShmSignal;
+        let as_futures = match for_tasks && mechanism.waits().contains(&WaitPolicy::Poll) {
+            true => async_allocations(&at),
+            false => 0,
+        };
         stopper.stop();
         thread.join().unwrap();
-        if (blocking, in_loop) != ((0, 0), (0, 0)) {
-            guilty.push(format!("{mechanism}: blocking {blocking:?}, in a loop {in_loop:?}"));
+        if (blocking, in_loop, as_futures) != ((0, 0), (0, 0), 0) {
+            guilty.push(format!(
+                "{mechanism}: blocking {blocking:?}, in a loop {in_loop:?}, as futures {as_futures}"
+            ));
         }
     }
     assert!(guilty.is_empty(), "(client, server) in {} calls: {guilty:#?}", 3 * CALLS);

@@ -6,7 +6,9 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::mpsc;
+use std::task::{self, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -15,7 +17,7 @@ use nearcall::{
 };
 use nearcall_os::{clock, process};
 
-use self::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
+use self::echo::{Echo, EchoAsyncCaller, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
 
 /// Generated from `nearcall-build/tests/golden/echo.proto`.
 mod echo {
@@ -65,11 +67,39 @@ impl Echo for Keeper {
 /// One spins; the others wait in slices, because a condition variable reports no death.
 const NEVER_IDLE: [Mechanism; 3] = [Mechanism::ShmSpin, Mechanism::ShmCondvar, Mechanism::ShmMq];
 
-/// A server, a client in a loop and a client that waits for an answer, all idle.
+/// A server, a client in a loop, a client and a task that wait for an answer, all idle.
 struct Idle {
     server: (Stopper, JoinHandle<()>),
     in_loop: (Stopper, JoinHandle<()>),
     waiting: JoinHandle<()>,
+    /// A call that is waited for as a future, if the mechanism can.
+    task: Option<Task>,
+}
+
+type Task = Pin<Box<dyn Future<Output = Result<Words, Status>>>>;
+
+/// A call of which the answer does not come, polled once: the driver waits for it.
+fn waiting_task(via: &str) -> Task {
+    let client = Client::new();
+    let echo = EchoCaller::new(&client, via).unwrap();
+    let tasks = EchoAsyncCaller::new(&client, via).unwrap();
+    echo.nothing(&()).unwrap();
+    let mut task: Task = Box::pin(async move {
+        tasks.nothing(&()).await?;
+        tasks.later(&Words::default()).await
+    });
+    let until = clock::now() + Duration::from_secs(20);
+    // Until it is connected, and the call is on its way.
+    while client.connections().len() < 2 {
+        assert!(task.as_mut().poll(&mut task::Context::from_waker(Waker::noop())).is_pending());
+        assert!(clock::now() < until, "not connected");
+        thread::yield_now();
+    }
+    for _ in 0..100 {
+        assert!(task.as_mut().poll(&mut task::Context::from_waker(Waker::noop())).is_pending());
+        thread::yield_now();
+    }
+    task
 }
 
 impl Idle {
@@ -94,6 +124,9 @@ impl Idle {
             }
             Box::new(echo)
         });
+        // A signal is for one thread, and tasks belong to none.
+        let for_tasks = many && mechanism != Mechanism::ShmSignal;
+        let task = for_tasks.then(|| waiting_task(&via));
         let (give, take) = mpsc::channel();
         let waiting = named(format!("w {mechanism}"), move || {
             let client = Client::new();
@@ -104,7 +137,7 @@ impl Idle {
             started.wait().unwrap_err();
         });
         take.recv().unwrap();
-        Self { server, in_loop, waiting }
+        Self { server, in_loop, waiting, task }
     }
 
     fn stop(self) {
@@ -113,6 +146,7 @@ impl Idle {
             thread.join().unwrap();
         }
         self.waiting.join().unwrap();
+        drop(self.task);
     }
 }
 

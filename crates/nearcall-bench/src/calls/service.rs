@@ -113,11 +113,7 @@ impl Bench for FakeService {
         }
     }
 
-    fn upload(
-        &self,
-        _context: &Context<'_>,
-        mut items: ItemReceiver<Argument>,
-    ) -> Result<(), Status> {
+    fn upload(&self, _context: &Context<'_>, items: ItemReceiver<Argument>) -> Result<(), Status> {
         while let Some(item) = items.recv()? {
             self.read(&item.data).map_err(Status::data_loss)?;
         }

@@ -23,6 +23,31 @@ use crate::status::Status;
 ///
 /// The request is sent when it is polled first. The task may run in any executor, and in any
 /// thread; see [`AsyncObjectRef`].
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("../../doc/room.txt")]
+/// # let address = serve_elsewhere("async");
+/// # let client = nearcall::Client::new();
+/// # let runtime = tokio::runtime::Builder::new_multi_thread().build()?;
+/// # runtime.block_on(async {
+/// let thermostat = ThermostatAsyncCaller::new(&client, &address)?;
+/// thermostat.set_target(&SetTargetRequest { celsius: 20.0 }).await?;
+///
+/// // A task has a clone of the caller.
+/// let in_task = thermostat.clone();
+/// let task = tokio::spawn(async move {
+///     in_task.set_target(&SetTargetRequest { celsius: 21.0 }).await
+/// });
+/// assert_eq!(task.await?.unwrap().celsius_before, 20.0);
+///
+/// // Dropped, as by a timeout of the runtime, a call is cancelled.
+/// drop(thermostat.watch(&WatchRequest {}));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a call that is not awaited is not made"]
 pub struct AsyncCall<'a, Q, R> {
     request: &'a Q,

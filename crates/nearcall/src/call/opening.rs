@@ -83,8 +83,15 @@ impl ObjectRef {
     ) -> Result<StreamedCall, Status> {
         let deadline = self.deadline(method, options);
         let binding = self.binding(options, deadline)?;
-        let Target::Remote(connection) = &binding.target else {
-            return Err(Status::failed_precondition("a stream to a service of the same loop"));
+        let own;
+        let connection = match &binding.target {
+            Target::Remote(connection) => connection,
+            // Streams have their bounds from a connection, also to a server of this thread.
+            Target::Local(..) => {
+                let policy = self.reconnect_policy(options);
+                own = binding.core.connect_by(policy, &binding.name.address, deadline)?;
+                &own
+            }
         };
         let outgoing = self.outgoing(method, options, deadline);
         let mode = binding.core.send_mode(deadline);

@@ -2,8 +2,8 @@
 //!
 //! **Invariants:** a call whose last handle is dropped is cancelled, unless it has ended; its end
 //! is taken once, and every handle learns of it.
-//! **Not here:** opening it (`opening.rs`), the handles (`reply_stream.rs`, `request_stream.rs`), the queue of items
-//! (`item_queue.rs`).
+//! **Not here:** opening it (`opening.rs`), the handles (`reply_stream.rs`, `request_stream.rs`),
+//! the queue of items (`item_queue.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

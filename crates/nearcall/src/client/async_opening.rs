@@ -64,6 +64,14 @@ fn wait_policy(route: &Route) -> Result<WaitPolicy, Status> {
             Mechanism::UnixStream
         )));
     }
+    if mechanism == Mechanism::ShmSignal {
+        return Err(Status::failed_precondition(format!(
+            "{mechanism} signals one thread, and async callers belong to none; use a mechanism \
+             without that, such as {} or {}",
+            Mechanism::Shm,
+            Mechanism::UnixStream
+        )));
+    }
     match route.wait {
         Some(WaitPolicy::Spin) => Err(Status::failed_precondition(format!(
             "an async caller of {} cannot spin, which would hold its executor; leave `wait` away, \

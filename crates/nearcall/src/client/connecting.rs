@@ -13,6 +13,7 @@ use nearcall_channel::{
     runtime_dir,
 };
 use nearcall_os::clock;
+use nearcall_wire::InstanceId;
 
 use super::core::{ClientCore, Known, Route};
 use super::reconnect::ReconnectPolicy;
@@ -21,6 +22,7 @@ use crate::acceptor::loop_preference;
 use crate::address::{Address, At};
 use crate::connection::{Connection, Setup};
 use crate::deadline::Deadline;
+use crate::instance::own_thread;
 use crate::limits::{HUNT_PAUSE_MAX, HUNT_PAUSE_MIN};
 use crate::reactor::Reactor;
 use crate::status::{Code, Status};
@@ -157,10 +159,17 @@ impl ClientCore {
         Ok(connection)
     }
 
+    /// Returns what a connection greets with: a server of this thread has to know that its caller
+    /// cannot go on while a method runs.
+    fn instance_for(&self, route: &Route) -> InstanceId {
+        let is_own = self.services().registry.server_at(&route.at).is_some();
+        if is_own { own_thread() } else { self.shared.instance }
+    }
+
     fn new_connection(&self, endpoint: Endpoint, route: &Route) -> Result<Rc<Connection>, Status> {
         let setup = Setup {
             name: format!("the server at {}", route.at),
-            instance: self.shared.instance,
+            instance: self.instance_for(route),
             limits: self.limits(),
             trust: route.trust,
             serves: None,

@@ -24,8 +24,12 @@ impl<H: Host> Connection<H> {
 
     fn pump_stream(&self, call: IncomingCall, stream: &Arc<CallStream>) {
         loop {
-            // Before an item is taken, since this may send others of the same stream.
-            if self.has_pending_writes() && !self.flush(Deadline::NOW) {
+            // Before an item is taken, since this may send others of the same stream. Those may
+            // have filled the channel again: then sending this one would flush, and let others
+            // pass it.
+            if self.has_pending_writes()
+                && (!self.flush(Deadline::NOW) || self.has_pending_writes())
+            {
                 return self.note_blocked();
             }
             let Some(item) = stream.outlet.take() else { break };
@@ -43,9 +47,8 @@ impl<H: Host> Connection<H> {
                 }
             }
         }
-        match stream.outlet.take_answer() {
-            Some((metadata, answer)) => self.end_streamed(call, &metadata, answer.as_ref()),
-            None => {}
+        if let Some((metadata, answer)) = stream.outlet.take_answer() {
+            self.end_streamed(call, &metadata, answer.as_ref());
         }
     }
 

@@ -12,6 +12,8 @@ use nearcall::{CallOptions, Client, Code, EventLoop, Mechanism, Status};
 use crate::stage::{alone, in_time};
 
 mod ends;
+pub(crate) mod killed;
+mod own_thread;
 mod served;
 mod slow;
 mod tasks;

@@ -200,9 +200,12 @@ thread_local! {
     static KEPT: RefCell<Option<PendingCall<Words>>> = const { RefCell::new(None) };
 }
 
+/// Starts a call that is never answered.
+type Start = fn(&EchoCaller) -> PendingCall<Words>;
+
 /// Has a thread start a call that is never answered, do `keep` with it and end. The server has to
 /// see the end.
-fn ends_with_a_call(vias: &[&str], keep: fn(&EchoCaller, fn(&EchoCaller) -> PendingCall<Words>)) {
+fn ends_with_a_call(vias: &[&str], keep: fn(&EchoCaller, Start)) {
     let served = counting();
     for via in vias {
         let client = Client::new();

@@ -38,6 +38,8 @@ fn entry() {
         "one loop" | "two loops" | "threads before" | "all blocked" => {
             crate::server_signals::serve(&part, &address);
         }
+        "streams" => crate::streams::killed::serve(&address),
+        "streams-client" => crate::streams::killed::call(&address),
         "rude" => crate::bad_input::be_rude(&address),
         "hurt" => crate::bad_input::leaves_nothing(),
         "lends" => crate::zero_copy::kept::lend_to_the_dying(&address),

@@ -94,7 +94,7 @@ impl Stress for Service {
         self.count(request, true, |books| books.messages += 1);
     }
 
-    fn upload(&self, _context: &Context<'_>, mut items: ItemReceiver<Job>) -> Result<Job, Status> {
+    fn upload(&self, _context: &Context<'_>, items: ItemReceiver<Job>) -> Result<Job, Status> {
         let mut count = 0;
         while let Some(item) = items.recv()? {
             self.count_item(&item, count);
@@ -107,7 +107,7 @@ impl Stress for Service {
         &self,
         _context: &Context<'_>,
         request: &Job,
-        mut items: ItemSender<Job>,
+        items: ItemSender<Job>,
     ) -> Result<(), Status> {
         (0..request.number).try_for_each(|number| items.send(&Job { number, ..request.clone() }))
     }
@@ -115,8 +115,8 @@ impl Stress for Service {
     fn chat(
         &self,
         _context: &Context<'_>,
-        mut items: ItemReceiver<Job>,
-        mut replies: ItemSender<Job>,
+        items: ItemReceiver<Job>,
+        replies: ItemSender<Job>,
     ) -> Result<(), Status> {
         let mut count = 0;
         while let Some(item) = items.recv()? {

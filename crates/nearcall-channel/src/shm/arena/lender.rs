@@ -177,6 +177,11 @@ impl Lender {
     #[must_use]
     pub fn slots_out(&mut self) -> (usize, usize) {
         self.look_at_counts();
+        self.known_slots_out()
+    }
+
+    /// Returns the same as we saw it when we looked last.
+    fn known_slots_out(&self) -> (usize, usize) {
         let (mut here, mut there) = (0, 0);
         for (number, tally) in self.tallies.iter().enumerate() {
             let slot = self.slots.get(number).and_then(Option::as_ref);
@@ -252,9 +257,11 @@ impl Lender {
         }
     }
 
+    /// Returns why there was no slot. Without another look: what has come back since would make it
+    /// say that nothing is out.
     #[cold]
-    fn all_out(&mut self) -> LoanError {
-        let (here, there) = self.slots_out();
+    fn all_out(&self) -> LoanError {
+        let (here, there) = self.known_slots_out();
         LoanError::AllOut { here, there }
     }
 

@@ -190,3 +190,29 @@ fn small_slots_make_room_for_a_large_one() {
         assert_eq!(borrower.borrow(place).unwrap().len(), 1 << 20, "{round}");
     }
 }
+
+#[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
+fn a_refusal_says_what_was_out_when_it_was_decided() {
+    let (mut lender, mut borrower) = ends();
+    for _ in 0..200 {
+        let passed: Vec<_> = (0..SLOTS_PER_END_MAX)
+            .map(|_| {
+                let bytes = lender.loan(4096).unwrap().freeze();
+                let place = lender.find(&bytes).unwrap();
+                lender.pass(place);
+                borrower.borrow(place).unwrap()
+            })
+            .collect();
+        thread::scope(|scope| {
+            scope.spawn(move || drop(passed));
+            loop {
+                match lender.loan(4096) {
+                    Ok(_) => break,
+                    Err(LoanError::AllOut { here, there }) => assert!(here == 0 && there > 0),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        });
+    }
+}

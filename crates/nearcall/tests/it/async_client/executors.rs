@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join3;
-use nearcall::{AsyncCall, AsyncObjectRef, AsyncSend, CallOptions, Client, Code};
+use nearcall::{AsyncCall, AsyncObjectRef, AsyncSend, CallOptions, Client, Code, Mechanism};
 
 use super::{Books, PATIENCE, Served, block_on, words};
 use crate::echo::{EchoAsyncCaller, Failure, Words};
@@ -64,9 +64,17 @@ fn smol_and_its_threads() {
 
 #[test]
 fn no_executor_at_all() {
-    for via in ["", "?wait=poll", "?via=unix-stream", "?via=unix-seqpacket", "?via=pipe"] {
+    let served = Served::start();
+    block_on(exercise(Client::new(), served.via("?wait=poll")));
+    check(&served.books);
+}
+
+#[test]
+fn every_mechanism_that_can_be_waited_for() {
+    let can = |it: &Mechanism| it.capabilities().pollable && *it != Mechanism::ShmSignal;
+    for mechanism in Mechanism::all().filter(|it| it.supported().is_ok()).filter(can) {
         let served = Served::start();
-        block_on(exercise(Client::new(), served.via(via)));
+        block_on(exercise(Client::new(), served.via(&format!("?via={mechanism}"))));
         check(&served.books);
     }
 }

@@ -3,11 +3,13 @@
 //! The interface is written by hand, so that the test needs no generated callers.
 
 use nearcall::{
-    CallOptions, Client, Code, Context, Dispatcher, Incoming, Interface, ItemReceiver, ItemSender,
-    Limits, Method, MethodKind, ObjectRef, ReplyStream, RequestStream, Status,
+    AsyncObjectRef, AsyncReplyStream, AsyncRequestStream, CallOptions, Client, Code, Context,
+    Dispatcher, Incoming, Interface, ItemReceiver, ItemSender, Limits, Method, MethodKind,
+    ObjectRef, ReplyStream, RequestStream, Status,
 };
 
 use super::{Log, Notes, Refuses};
+use crate::async_client::block_on;
 use crate::echo::Words;
 use crate::stage::{in_time, words};
 use crate::support::{Served, object};
@@ -147,5 +149,42 @@ fn a_stream_that_is_refused_is_not_opened() {
         let refused = numbers.open_request_stream::<Words, Words>(&SUM, &options());
         assert_eq!(refused.map(drop).unwrap_err().code(), Code::Unauthenticated);
         log.expect(&["refused", "refused"]);
+    });
+}
+
+#[test]
+fn streams_of_async_callers_are_seen_as_well() {
+    in_time(|| {
+        let log = Log::default();
+        let (served, client, _) = start(&log);
+        let numbers = AsyncObjectRef::new(&client, &NUMBERS, &served.address).unwrap();
+        let request = Words { data: vec![1].into(), ..words(1) };
+        block_on(async {
+            let opened = numbers.open_reply_stream(&COUNT, &words(2), None).await;
+            let mut items: AsyncReplyStream<Words> = opened.unwrap();
+            while let Some(item) = items.next().await {
+                item.unwrap();
+            }
+            drop(items);
+            let ends = ["s ended: Count OK", "c ended: Count OK"];
+            log.expect_unordered(&[&["c: Count", "s: Count"], &ends[..]].concat());
+            let opened = numbers.open_reply_stream(&COUNT, &request, None).await;
+            let mut items: AsyncReplyStream<Words> = opened.unwrap();
+            items.next().await.unwrap().unwrap();
+            assert_eq!(items.next().await.unwrap().unwrap_err().code(), Code::Aborted);
+            drop(items);
+            let ends = ["s ended: Count ABORTED", "c ended: Count ABORTED"];
+            log.expect_unordered(&[&["c: Count", "s: Count"], &ends[..]].concat());
+            let opened = numbers.open_request_stream(&SUM, None).await;
+            let mut items: AsyncRequestStream<Words, Words> = opened.unwrap();
+            items.send(&words(3)).await.unwrap();
+            assert_eq!(items.finish().await.unwrap().number, 3);
+            log.expect_unordered(&["c: Sum", "s: Sum", "s ended: Sum OK", "c ended: Sum OK"]);
+            let opened = numbers.open_request_stream(&SUM, None).await;
+            let items: AsyncRequestStream<Words, Words> = opened.unwrap();
+            drop(items);
+            let ends = ["s ended: Sum CANCELLED", "c ended: Sum CANCELLED"];
+            log.expect_unordered(&[&["c: Sum", "s: Sum"], &ends[..]].concat());
+        });
     });
 }

@@ -27,7 +27,7 @@ fn everywhere(case: impl Fn(Kind, &Served, &StreamsCaller) + Send + 'static) {
 }
 
 /// Waits until a send or a receive of the service has failed, and returns the code.
-fn failure(counts: &Counts) -> Code {
+pub(super) fn failure(counts: &Counts) -> Code {
     loop {
         let code = counts.failed.load(Ordering::Acquire);
         if code != 0 {

@@ -85,6 +85,7 @@ impl Service {
     ) -> Result<(), Status> {
         while let Some(item) = self.note(items.recv())? {
             self.note(replies.send(&item))?;
+            self.counts.sent.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -107,7 +108,7 @@ impl Streams for Service {
         if self.kind != Kind::Thread {
             return self.send_all(plan, &items);
         }
-        let (service, plan) = (self.clone(), plan.clone());
+        let (service, plan) = (self.clone(), *plan);
         context.answer_later(|responder| {
             thread::spawn(move || responder.finish(service.send_all(&plan, &items)));
         })
@@ -210,6 +211,7 @@ impl StreamsAsync for Service {
         let unfinished = Unfinished(&self.counts);
         while let Some(item) = items.next().await {
             self.note(replies.send(&item?).await)?;
+            self.counts.sent.fetch_add(1, Ordering::Relaxed);
         }
         std::mem::forget(unfinished);
         Ok(())

@@ -1,4 +1,4 @@
-//! Readers that stop reading: their senders stop, and nobody else.
+//! Readers that stop reading: their senders stop, and no other call does.
 
 use std::time::Duration;
 

@@ -1,0 +1,144 @@
+//! Streams of which one end is killed in the middle: the other learns of it once, and others go on.
+//!
+//! **Invariants:** the other process dies with the thread that started it (`two_processes.rs`).
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use nearcall::{Client, Code, EventLoop, Mechanism, Server};
+
+use super::ends::failure;
+use super::served::{
+    Kind, Plan, Served, Service, StreamsAsyncCaller, StreamsCaller, item, register,
+};
+use crate::async_client::block_on;
+use crate::observed::PATIENCE;
+use crate::stage::{alone, in_time};
+use crate::support::unique_address;
+use crate::two_processes::start;
+
+const ENDLESS: Plan = Plan { items: 1 << 40, bytes: 1000, code: 0 };
+
+/// The other process as a server.
+pub(crate) fn serve(address: &str) {
+    let event_loop = EventLoop::new().unwrap();
+    let server = Server::new(&event_loop);
+    register(&server, Service::new(Kind::Thread));
+    server.listen(address).unwrap();
+    event_loop.run().unwrap();
+}
+
+/// The other process as a client, which reads and sends until it is killed.
+pub(crate) fn call(address: &str) {
+    let client = Client::new();
+    client.hunt(address, PATIENCE).unwrap();
+    let streams = StreamsCaller::new(&client, address).unwrap();
+    let (mut requests, mut replies) = streams.exchange().unwrap();
+    for number in 0.. {
+        requests.send(&item(number, 1000)).unwrap();
+        assert!(replies.recv().unwrap().is_some());
+    }
+}
+
+#[test]
+fn a_killed_server_ends_each_stream_once() {
+    in_time(|| {
+        let event_loop = EventLoop::new().unwrap();
+        for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
+            let _alone = alone(mechanism.name());
+            for client in [Client::new(), Client::in_loop(&event_loop)] {
+                let address = unique_address();
+                let mut server = start("streams", &address);
+                Client::new().hunt(&address, PATIENCE).unwrap();
+                let at = format!("{address}?via={mechanism}");
+                let streams = StreamsCaller::new(&client, &at).unwrap();
+                let mut replies = streams.count(&ENDLESS).unwrap();
+                let (mut requests, mut echoes) = streams.exchange().unwrap();
+                requests.send(&item(1, 10)).unwrap();
+                assert_eq!(echoes.recv().unwrap(), Some(item(1, 10)), "{mechanism}");
+                let mut upload = streams.sum().unwrap();
+                upload.send(&item(1, 10)).unwrap();
+                for number in 0..100 {
+                    assert_eq!(replies.recv().unwrap().unwrap().number, number, "{mechanism}");
+                }
+                server.kill().unwrap();
+                let errors: Vec<_> = replies.by_ref().filter_map(Result::err).collect();
+                assert_eq!(errors.len(), 1, "{mechanism}");
+                assert_eq!(errors[0].code(), Code::Unavailable, "{mechanism}");
+                assert_eq!(replies.recv().unwrap(), None, "{mechanism}");
+                assert_eq!(echoes.recv().unwrap_err().code(), Code::Unavailable, "{mechanism}");
+                let status = requests.send(&item(2, 10)).unwrap_err();
+                assert_eq!(status.code(), Code::Unavailable, "{mechanism}");
+                assert_eq!(upload.finish().unwrap_err().code(), Code::Unavailable, "{mechanism}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_killed_server_ends_the_streams_of_tasks_once() {
+    in_time(|| {
+        let address = unique_address();
+        let mut server = start("streams", &address);
+        let client = Client::new();
+        client.hunt(&address, PATIENCE).unwrap();
+        let streams = StreamsAsyncCaller::new(&client, &address).unwrap();
+        block_on(async {
+            let mut replies = streams.count(&ENDLESS).await.unwrap();
+            for _ in 0..100 {
+                assert!(replies.next().await.unwrap().is_ok());
+            }
+            server.kill().unwrap();
+            let mut errors = Vec::new();
+            while let Some(reply) = replies.next().await {
+                errors.extend(reply.err().map(|status| status.code()));
+            }
+            assert_eq!(errors, [Code::Unavailable]);
+        });
+    });
+}
+
+#[test]
+fn a_killed_client_ends_its_stream_and_no_other() {
+    in_time(|| {
+        for kind in [Kind::Loop, Kind::Thread, Kind::Pool, Kind::Async] {
+            let served = Served::start(kind);
+            let mut client = start("streams-client", &served.address);
+            settled_echoes(&served);
+            client.kill().unwrap();
+            let code = failure(&served.counts);
+            // A future learns nothing: it is dropped.
+            let expected = if kind == Kind::Async { Code::Cancelled } else { Code::Unavailable };
+            assert_eq!(code, expected, "{kind:?}");
+            let streams = served.caller(&Client::new(), "");
+            let plan = Plan { items: 100, bytes: 100, code: 0 };
+            assert_eq!(streams.count(&plan).unwrap().map(Result::unwrap).count(), 100, "{kind:?}");
+        }
+    });
+}
+
+/// Waits until the service has returned some items of the other process.
+fn settled_echoes(served: &Served) {
+    while served.counts.sent.load(Ordering::Relaxed) < 100 {
+        nearcall_os::clock::pause(Duration::from_millis(1));
+    }
+}
+
+/// A server that is killed while its sender waits for credit.
+#[test]
+fn a_killed_server_ends_a_stream_that_was_not_read() {
+    in_time(|| {
+        let address = unique_address();
+        let mut server = start("streams", &address);
+        let client = Client::new();
+        client.hunt(&address, PATIENCE).unwrap();
+        let streams = StreamsCaller::new(&client, &address).unwrap();
+        let replies = streams.count(&ENDLESS).unwrap();
+        for _ in 0..100 {
+            assert_eq!(streams.say(&item(1, 1)).unwrap(), item(1, 1));
+        }
+        server.kill().unwrap();
+        let ends: Vec<_> = replies.filter_map(Result::err).map(|status| status.code()).collect();
+        assert_eq!(ends, [Code::Unavailable]);
+    });
+}
