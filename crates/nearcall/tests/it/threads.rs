@@ -524,7 +524,11 @@ fn a_call_that_waits_is_served_by_a_server_that_starts_later() {
         caller.nothing(&()).unwrap();
         drop(served);
         let _served = Served::at(&address);
-        caller.nothing(&()).unwrap();
+        // A call that went to the server that has ended may have run, and is not repeated.
+        if let Err(gone) = caller.nothing(&()) {
+            assert_eq!(gone.code(), Code::Unavailable, "{gone}");
+            caller.nothing(&()).unwrap();
+        }
     });
 }
 
