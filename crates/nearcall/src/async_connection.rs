@@ -43,7 +43,12 @@ pub(crate) struct AsyncConnection {
     id: u64,
     /// Counts the connection while it lives.
     _account: Box<dyn Send + Sync>,
+    /// Lets go of the connection once it has ended, and may be called again.
+    on_end: Box<OnEnd>,
 }
+
+/// What the end of a connection is reported to, with no lock held.
+type OnEnd = dyn Fn(&AsyncConnection) + Send + Sync;
 
 /// A call that was started.
 pub(crate) enum StartedCall<R> {
@@ -54,7 +59,8 @@ pub(crate) enum StartedCall<R> {
 }
 
 impl AsyncConnection {
-    /// Shares a connection that has greeted.
+    /// Shares a connection that has greeted. `on_end` is called once it has ended, and may be called
+    /// again; what it lets go of then is closed without another call.
     ///
     /// # Errors
     ///
@@ -63,10 +69,12 @@ impl AsyncConnection {
         connection: Connection<AsyncHost>,
         driver: DriverHandle,
         account: impl Send + Sync + 'static,
+        on_end: impl Fn(&Self) + Send + Sync + 'static,
     ) -> std::io::Result<Arc<Self>> {
         let id = driver.next_id();
         let shared = Mutex::new(Shared::new(connection));
-        let this = Arc::new(Self { shared, driver, id, _account: Box::new(account) });
+        let (_account, on_end) = (Box::new(account), Box::new(on_end));
+        let this = Arc::new(Self { shared, driver, id, _account, on_end });
         this.driver.add(id, &this);
         this.locked(|shared| shared.watch(&this.driver, id))?;
         // What came with the greeting is not waited for by anything else.
@@ -102,6 +110,11 @@ impl AsyncConnection {
     pub(crate) fn is_open(&self) -> bool {
         let shared = self.lock();
         shared.connection.is_open() && !shared.connection.is_closed()
+    }
+
+    /// Returns whether it has ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().connection.is_closed()
     }
 
     /// Returns why it takes no more calls.
@@ -309,6 +322,7 @@ impl Drop for Locked<'_, '_> {
         rest.wakes = shared.connection.host().take_wakes();
         rest.due = std::mem::replace(&mut shared.due, Deadline::NEVER);
         rest.is_restless = std::mem::take(&mut shared.is_restless) || std::thread::panicking();
+        rest.has_ended = shared.connection.is_closed();
     }
 }
 
@@ -318,12 +332,14 @@ struct AfterStep<'a> {
     wakes: WakeList,
     due: Deadline,
     is_restless: bool,
+    has_ended: bool,
 }
 
 impl<'a> AfterStep<'a> {
     #[inline]
     fn new(of: &'a AsyncConnection) -> Self {
-        Self { of, wakes: WakeList::default(), due: Deadline::NEVER, is_restless: false }
+        let (wakes, due) = (WakeList::default(), Deadline::NEVER);
+        Self { of, wakes, due, is_restless: false, has_ended: false }
     }
 }
 
@@ -334,6 +350,9 @@ impl Drop for AfterStep<'_> {
         self.of.driver.note_due(self.due);
         if self.is_restless {
             self.of.driver.look_again(self.of.id);
+        }
+        if self.has_ended {
+            (self.of.on_end)(self.of);
         }
     }
 }

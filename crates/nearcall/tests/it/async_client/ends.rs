@@ -111,6 +111,24 @@ fn wait_for_the_end(client: &Client) {
     }
 }
 
+/// The places of connections that have ended are free without another call to the same address.
+#[test]
+fn servers_come_and_go() {
+    const SERVERS: usize = 12;
+    let limits = Limits { client_connections_max: 3, ..Limits::default() };
+    let client = Client::builder().limits(limits).build();
+    for via in ["", "?via=unix-stream"] {
+        for number in 0..SERVERS {
+            let served = Served::start();
+            let echo = EchoAsyncCaller::new(&client, &served.via(via)).unwrap();
+            let said = block_on(echo.nothing(&()));
+            said.unwrap_or_else(|status| panic!("{via} server {number}: {status}"));
+            drop((echo, served));
+            wait_for_the_end(&client);
+        }
+    }
+}
+
 #[test]
 fn a_call_connects_again_as_its_policy_has_it() {
     let address = unique_address();
