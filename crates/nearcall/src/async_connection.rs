@@ -257,7 +257,8 @@ impl AsyncConnection {
         self.use_and_rest(|shared| shared.connection.cancel(call));
     }
 
-    /// Sends a message that is never answered when it is its turn. Pending: `waker` is woken for
+    /// Sends a message that is never answered when it is its turn. False: a part of it is not in
+    /// the channel yet, see [`poll_flushed`](Self::poll_flushed). Pending: `waker` is woken for
     /// another try.
     pub(crate) fn send_oneway(
         &self,
@@ -265,12 +266,27 @@ impl AsyncConnection {
         waker: &Waker,
         outgoing: &Outgoing<'_>,
         request: &impl Message,
-    ) -> Poll<Result<(), Status>> {
+    ) -> Poll<Result<bool, Status>> {
         self.use_and_rest(|shared| {
-            shared.begin(places, waker, false, |connection| {
+            let sent = shared.begin(places, waker, false, |connection| {
                 connection.send_oneway(outgoing, request, SendMode::Try)
-            })
+            });
+            let Poll::Ready(Ok(())) = sent else { return sent.map_ok(|()| false) };
+            match shared.poll_flushed(places, waker) {
+                Poll::Pending => Poll::Ready(Ok(false)),
+                Poll::Ready(flushed) => Poll::Ready(flushed.map(|()| true)),
+            }
         })
+    }
+
+    /// Returns once a message that was sent is in the channel as a whole. Pending: `waker` is woken
+    /// for another try.
+    pub(crate) fn poll_flushed(
+        &self,
+        places: &mut Places,
+        waker: &Waker,
+    ) -> Poll<Result<(), Status>> {
+        self.use_and_rest(|shared| shared.poll_flushed(places, waker))
     }
 
     /// Returns the status of a request that could not be sent in time, which waits no more.
