@@ -362,7 +362,6 @@ impl<'a> AfterStep<'a> {
 impl Drop for AfterStep<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.wakes.take().run();
         self.of.driver.note_due(self.due);
         if self.is_restless {
             self.of.driver.look_again(self.of.id);
@@ -370,6 +369,8 @@ impl Drop for AfterStep<'_> {
         if self.has_ended {
             (self.of.on_end)(self.of);
         }
+        // Last, and one by one: they run code of users.
+        self.wakes.take().run();
     }
 }
 

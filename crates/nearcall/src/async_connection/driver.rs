@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
@@ -25,6 +26,7 @@ use super::AsyncConnection;
 use crate::deadline::{self, Deadline};
 use crate::limits::EVENTS_PER_ROUND_MAX;
 use crate::status::Status;
+use crate::waking;
 
 /// The driver, while it is used.
 static CURRENT: Mutex<Option<Arc<Driver>>> = Mutex::new(None);
@@ -171,7 +173,7 @@ impl DriverHandle {
         };
         let before = state.timers.insert(key, waker.clone());
         drop(state);
-        drop(before);
+        before.map(waking::retire);
         self.note_due(due);
         false
     }
@@ -179,7 +181,7 @@ impl DriverHandle {
     fn clear_timer(&self, timer: &mut Option<(Deadline, u64)>) {
         if let Some(key) = timer.take() {
             let waker = self.driver.state().timers.remove(&key);
-            drop(waker);
+            waker.map(waking::retire);
         }
     }
 }
@@ -244,7 +246,7 @@ impl Driver {
         driver.epoll.add(&driver.bell, poll::Interest::Readable, BELL)?;
         let thread = std::thread::Builder::new().name(THREAD_NAME.into());
         let this = Arc::clone(&driver);
-        thread.spawn(move || this.run())?;
+        thread.spawn(move || this.run_or_fail())?;
         Ok(driver)
     }
 
@@ -268,7 +270,18 @@ impl Driver {
         }
     }
 
-    fn run(&self) {
+    /// Runs until nothing uses it any more. What it cannot go on after ends all connections, which
+    /// nothing would end otherwise.
+    fn run_or_fail(&self) {
+        let why = match catch_unwind(AssertUnwindSafe(|| self.run())) {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the thread that waits has panicked".to_owned(),
+        };
+        self.fail(&why);
+    }
+
+    fn run(&self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_PER_ROUND_MAX);
         let mut turns: Vec<(u64, bool)> = Vec::new();
         loop {
@@ -276,23 +289,19 @@ impl Driver {
                 true => Deadline::from_ns(self.due_ns.load(Ordering::Acquire)),
                 false => Deadline::NOW,
             };
-            match self.epoll.wait(&mut events, due) {
-                Ok(ready) => {
-                    for event in ready.iter().filter(|event| event.token != BELL) {
-                        let has_room = event.ready.writable || event.token % 2 == 1;
-                        turns.push((event.token / 2, has_room));
-                    }
-                    if ready.iter().any(|event| event.token == BELL) {
-                        let _ = eventfd::try_read(&self.bell);
-                    }
-                }
-                Err(error) => return self.fail(&error),
+            let ready = self.epoll.wait(&mut events, due)?;
+            for event in ready.iter().filter(|event| event.token != BELL) {
+                let has_room = event.ready.writable || event.token % 2 == 1;
+                turns.push((event.token / 2, has_room));
+            }
+            if ready.iter().any(|event| event.token == BELL) {
+                let _ = eventfd::try_read(&self.bell);
             }
             turns.extend(self.state().again.drain(..).map(|id| (id, true)));
             self.give_turns(&mut turns);
             self.run_due();
             if self.users.load(Ordering::Relaxed) == 0 && self.end() {
-                return;
+                return Ok(());
             }
         }
     }
@@ -328,7 +337,7 @@ impl Driver {
             self.note_due(*next, false);
         }
         drop(state);
-        passed.into_values().for_each(Waker::wake);
+        passed.into_values().for_each(waking::wake);
     }
 
     /// Ends the thread, unless something uses it again.
@@ -343,16 +352,16 @@ impl Driver {
         true
     }
 
-    /// The kernel does not report anything any more: nothing would end the calls.
+    /// Ends all connections, and wakes all tasks; others start another driver.
     #[cold]
-    fn fail(&self, error: &io::Error) {
+    fn fail(&self, why: &str) {
         let this = current().take_if(|driver| std::ptr::eq(&**driver, self));
         drop(this);
         let state = std::mem::take(&mut *self.state());
         for connection in state.connections.into_values().filter_map(|it| it.upgrade()) {
-            connection.close(Status::internal(format!("waiting for connections failed: {error}")));
+            connection.close(Status::internal(format!("waiting for connections failed: {why}")));
         }
-        state.timers.into_values().for_each(Waker::wake);
+        state.timers.into_values().for_each(waking::wake);
     }
 }
 

@@ -18,6 +18,7 @@ use crate::address::{Address, At};
 use crate::async_connection::AsyncConnection;
 use crate::connection_info::ConnectionInfo;
 use crate::status::Status;
+use crate::waking;
 
 /// The connections of one client that tasks share.
 #[derive(Default)]
@@ -244,7 +245,7 @@ impl Attempt {
         progress.outcome = Some(outcome);
         let waiting = std::mem::take(&mut progress.waiting);
         drop(progress);
-        waiting.into_iter().for_each(|(_, waker)| waker.wake());
+        waiting.into_iter().for_each(|(_, waker)| waking::wake(waker));
     }
 }
 
