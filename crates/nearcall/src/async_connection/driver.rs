@@ -56,6 +56,20 @@ struct State {
     timers: BTreeMap<(Deadline, u64), Waker>,
 }
 
+/// Connections to look at in one round, each once, and whether there may be room.
+#[derive(Debug, Default)]
+struct Turns(Vec<(u64, bool)>);
+
+impl Turns {
+    /// Adds a connection, unless it is there: one that is always ready has one turn in each round.
+    fn note(&mut self, id: u64, may_have_room: bool) {
+        match self.0.iter_mut().find(|(other, _)| *other == id) {
+            Some((_, known)) => *known |= may_have_room,
+            None => self.0.push((id, may_have_room)),
+        }
+    }
+}
+
 /// Keeps the driver running.
 pub(crate) struct DriverHandle {
     driver: Arc<Driver>,
@@ -144,7 +158,11 @@ impl DriverHandle {
     /// Has the thread look at a connection, which could not be armed.
     #[cold]
     pub(super) fn look_again(&self, id: u64) {
-        self.driver.state().again.push(id);
+        let mut state = self.driver.state();
+        if !state.again.contains(&id) {
+            state.again.push(id);
+        }
+        drop(state);
         self.driver.ring();
     }
 
@@ -283,21 +301,21 @@ impl Driver {
 
     fn run(&self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_PER_ROUND_MAX);
-        let mut turns: Vec<(u64, bool)> = Vec::new();
+        let mut turns = Turns::default();
         loop {
-            let due = match turns.is_empty() {
+            let due = match turns.0.is_empty() {
                 true => Deadline::from_ns(self.due_ns.load(Ordering::Acquire)),
                 false => Deadline::NOW,
             };
             let ready = self.epoll.wait(&mut events, due)?;
             for event in ready.iter().filter(|event| event.token != BELL) {
                 let has_room = event.ready.writable || event.token % 2 == 1;
-                turns.push((event.token / 2, has_room));
+                turns.note(event.token / 2, has_room);
             }
             if ready.iter().any(|event| event.token == BELL) {
                 let _ = eventfd::try_read(&self.bell);
             }
-            turns.extend(self.state().again.drain(..).map(|id| (id, true)));
+            self.state().again.drain(..).for_each(|id| turns.note(id, true));
             self.give_turns(&mut turns);
             self.run_due();
             if self.users.load(Ordering::Relaxed) == 0 && self.end() {
@@ -307,8 +325,8 @@ impl Driver {
     }
 
     /// Gives connections their turns. Those that may have more are left in the list.
-    fn give_turns(&self, turns: &mut Vec<(u64, bool)>) {
-        turns.retain(|(id, has_room)| {
+    fn give_turns(&self, turns: &mut Turns) {
+        turns.0.retain(|(id, has_room)| {
             let connection = self.state().connections.get(id).and_then(Weak::upgrade);
             connection.is_some_and(|connection| !connection.turn(*has_room))
         });
@@ -367,3 +385,19 @@ impl Driver {
 
 /// What tools show of the thread.
 const THREAD_NAME: &str = "nearcall-driver";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As epoll reports it in every round in which it was not read to its end.
+    #[test]
+    fn a_connection_that_is_always_ready_has_one_turn_in_each_round() {
+        let mut turns = Turns::default();
+        for round in 0..100 {
+            turns.note(1, round == 50);
+        }
+        turns.note(2, false);
+        assert_eq!(turns.0, [(1, true), (2, false)]);
+    }
+}
