@@ -148,7 +148,7 @@ impl AsyncConnection {
             let attempt = |connection: &Connection<AsyncHost>| {
                 connection.start_call(outgoing, request, SendMode::Try)
             };
-            let begun = shared.begin(places, waker, true, attempt);
+            let begun = shared.begin_request(places, waker, true, attempt);
             let mut look = Look::Over;
             if let Poll::Ready(Ok(call)) = begun {
                 plan = shared.begin_look();
@@ -188,7 +188,7 @@ impl AsyncConnection {
         shape: Shape,
     ) -> Poll<Result<(OutgoingCall, Arc<CallStream>), Status>> {
         self.use_and_rest(|shared| {
-            shared.begin(places, waker, true, |connection| {
+            shared.begin_request(places, waker, true, |connection| {
                 connection.start_stream(outgoing, request, shape, SendMode::Try)
             })
         })
@@ -268,7 +268,7 @@ impl AsyncConnection {
         request: &impl Message,
     ) -> Poll<Result<bool, Status>> {
         self.use_and_rest(|shared| {
-            let sent = shared.begin(places, waker, false, |connection| {
+            let sent = shared.begin_request(places, waker, false, |connection| {
                 connection.send_oneway(outgoing, request, SendMode::Try)
             });
             let Poll::Ready(Ok(())) = sent else { return sent.map_ok(|()| false) };

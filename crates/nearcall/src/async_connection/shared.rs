@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     /// The wait of the call that was looked for without success.
     slept: Option<(OutgoingCall, SpinPlan)>,
     watches: Watches,
+    /// It takes no more requests, and those that waited know it.
+    has_drained: bool,
     /// The driver has to look at the clock then.
     pub(super) due: Deadline,
     /// The connection could not be armed: the driver has to look at it.
@@ -99,13 +101,41 @@ impl Shared {
             spinner: Spinner::new(SpinOptions::default()),
             slept: None,
             watches: Watches::default(),
+            has_drained: false,
             due: Deadline::NEVER,
             is_restless: false,
         }
     }
 
-    /// Sends a request by `attempt`, which never waits, once it is its turn. What it has to wait
-    /// for is noted in `places`, and `waker` is woken for another try.
+    /// Sends a request as [`begin`](Self::begin) does. A connection that takes no more of them is
+    /// waited for by none: another one may be opened.
+    pub(super) fn begin_request<T>(
+        &mut self,
+        places: &mut Places,
+        waker: &Waker,
+        is_call: bool,
+        attempt: impl FnMut(&Connection<AsyncHost>) -> Result<T, NotSent>,
+    ) -> Poll<Result<T, Status>> {
+        if !self.connection.is_open() {
+            self.leave(places);
+            return Poll::Ready(Err(self.connection.close_reason()));
+        }
+        self.begin(places, waker, is_call, attempt)
+    }
+
+    /// Has the requests that wait try another connection: this one drains. Items of streams wait on
+    /// for room.
+    #[cold]
+    fn drain_waiters(&mut self) {
+        self.has_drained = true;
+        self.connection.host().with_wakes(|wakes| {
+            self.slots.grant_all(wakes);
+            self.room.grant_all(wakes);
+        });
+    }
+
+    /// Sends by `attempt`, which never waits, once it is its turn. What it has to wait for is noted
+    /// in `places`, and `waker` is woken for another try.
     pub(super) fn begin<T>(
         &mut self,
         places: &mut Places,
@@ -345,6 +375,9 @@ impl Shared {
         self.is_restless = true;
         for _ in 0..ASYNC_MESSAGES_PER_TURN_MAX {
             self.grant_slots();
+            if !self.has_drained && !self.connection.is_open() {
+                self.drain_waiters();
+            }
             if self.connection.is_closed() {
                 self.is_restless = false;
                 return self.end(driver);
