@@ -28,7 +28,7 @@ use crate::status::Status;
 pub struct AsyncReplyStream<R> {
     call: Arc<AsyncStreamedCall>,
     batch: ItemBatch,
-    unreported_bytes: u64,
+    unreported_cost: u64,
     has_ended: bool,
     item: PhantomData<fn() -> R>,
 }
@@ -38,7 +38,7 @@ impl<R> Unpin for AsyncReplyStream<R> {}
 impl<R: Message + Default> AsyncReplyStream<R> {
     pub(super) fn new(call: Arc<AsyncStreamedCall>) -> Self {
         let batch = ItemBatch::default();
-        Self { call, batch, unreported_bytes: 0, has_ended: false, item: PhantomData }
+        Self { call, batch, unreported_cost: 0, has_ended: false, item: PhantomData }
     }
 
     /// Waits for the next item. `None`: the method has ended with `OK`, or an error was returned
@@ -56,9 +56,9 @@ impl<R: Message + Default> AsyncReplyStream<R> {
         while !self.has_ended {
             if let Some(item) = self.batch.next() {
                 let (bytes, item) = (item.message_bytes(), item.decode());
-                self.unreported_bytes += bytes;
-                if self.unreported_bytes >= self.call.stream.report_bytes {
-                    self.call.consume(std::mem::take(&mut self.unreported_bytes));
+                self.unreported_cost += self.call.stream.cost(bytes);
+                if self.unreported_cost >= self.call.stream.report_cost() {
+                    self.call.consume(std::mem::take(&mut self.unreported_cost));
                 }
                 if let Err(status) = &item {
                     // An item that cannot be read ends the call.

@@ -48,7 +48,7 @@ impl AsyncStreamedCall {
         &self.object
     }
 
-    /// Sends an item when credit is left and there is room.
+    /// Sends an item when there is credit and room for it.
     pub(super) fn poll_send(
         &self,
         places: &mut Places,
@@ -103,9 +103,9 @@ impl AsyncStreamedCall {
         }
     }
 
-    /// Notes that items were read which cost so many bytes of the credit.
-    pub(super) fn consume(&self, bytes: u64) {
-        self.connection.with(|connection| connection.consume_items(self.call.into(), bytes));
+    /// Notes that items were read which cost so much together.
+    pub(super) fn consume(&self, cost: u64) {
+        self.connection.with(|connection| connection.consume_items(self.call.into(), cost));
     }
 
     /// Gives the call up, unless it has ended.

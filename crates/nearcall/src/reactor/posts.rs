@@ -88,7 +88,7 @@ impl Reactor {
                 let Some(connection) = self.activity.connection(connection) else { return };
                 match post {
                     StreamPost::Items => connection.pump(call),
-                    StreamPost::Consumed(bytes) => connection.consume_items(call.into(), bytes),
+                    StreamPost::Consumed(cost) => connection.consume_items(call.into(), cost),
                 }
             }
             Post::Poll(task) => self.activity.executor.poll(task),

@@ -110,7 +110,7 @@ fn a_task_that_does_not_read_stops_its_sender_only() {
                     assert_eq!(streams.say(&item(1, 10)).await.unwrap(), item(1, 10));
                 }
                 let sent = settled(&served.counts);
-                assert!(sent < 310, "{kind:?}: {sent} items are under way");
+                assert!(sent < 520, "{kind:?}: {sent} items are under way");
                 assert_eq!(replies.collect::<Vec<_>>().await.len(), 999, "{kind:?}");
             });
         }
