@@ -351,10 +351,14 @@ impl Shared {
         if self.connection.has_pending_writes() {
             self.connection.flush(Deadline::NOW);
         }
+        self.connection.host().begin_turn();
         for _ in 0..ASYNC_MESSAGES_PER_TURN_MAX {
             match self.receive(None, &mut buf) {
                 Received::Empty | Received::Closed => break,
                 Received::Reply(_) | Received::Message => {}
+            }
+            if !self.connection.host().may_receive_more() {
+                break;
             }
         }
         if let Some((call, plan)) = self.slept
@@ -373,6 +377,9 @@ impl Shared {
     pub(super) fn rest(&mut self, driver: &DriverHandle, id: u64, is_idle_armed: bool) {
         let mut buf = INLINE_BUF;
         self.is_restless = true;
+        if !is_idle_armed {
+            self.connection.host().begin_turn();
+        }
         for _ in 0..ASYNC_MESSAGES_PER_TURN_MAX {
             self.grant_slots();
             if !self.has_drained && !self.connection.is_open() {
@@ -403,6 +410,9 @@ impl Shared {
             }
             if self.arm(Interest::Receive) {
                 self.is_restless = false;
+                break;
+            }
+            if !self.connection.host().may_receive_more() {
                 break;
             }
             self.receive(None, &mut buf);
