@@ -21,6 +21,10 @@ pub(super) struct Connecting {
     /// Until when to try again; set by the first failure.
     end: Option<Deadline>,
     pause: Duration,
+    /// One that was opened had ended before it was used.
+    has_reopened: bool,
+    /// Why the last attempt failed.
+    failed: Option<Status>,
     timer: Option<Timer>,
 }
 
@@ -33,7 +37,14 @@ enum Stage {
 
 impl Default for Connecting {
     fn default() -> Self {
-        Self { stage: Stage::Start, end: None, pause: HUNT_PAUSE_MIN, timer: None }
+        Self {
+            stage: Stage::Start,
+            end: None,
+            pause: HUNT_PAUSE_MIN,
+            has_reopened: false,
+            failed: None,
+            timer: None,
+        }
     }
 }
 
@@ -86,6 +97,23 @@ impl Connecting {
         self.stage = Stage::Start;
     }
 
+    /// Begins anew after a connection that has ended or drains: at once if that is the first one,
+    /// and as after an attempt that failed if it has done so as soon as it was open.
+    ///
+    /// # Errors
+    ///
+    /// `ended`: the policy leaves it at that, or its time is up.
+    #[cold]
+    pub(super) fn reopen(&mut self, policy: ReconnectPolicy, ended: Status) -> Result<(), Status> {
+        if !std::mem::replace(&mut self.has_reopened, true) {
+            self.stage = Stage::Start;
+            return Ok(());
+        }
+        let Some(next) = self.next_try(policy, &ended) else { return Err(ended) };
+        self.stage = Stage::Pause(next, ended);
+        Ok(())
+    }
+
     /// Returns when to try again, if that is to be done at all.
     #[cold]
     fn next_try(&mut self, policy: ReconnectPolicy, failed: &Status) -> Option<Deadline> {
@@ -134,7 +162,7 @@ async fn connect(
         }
         // It has ended since it was used last.
         route.forget(&connection);
-        connecting.restart();
+        connecting.reopen(policy, connection.close_reason())?;
     }
 }
 
