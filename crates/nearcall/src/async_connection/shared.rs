@@ -147,9 +147,13 @@ impl Shared {
         // Those that have ended have granted everything.
         if !connection.is_closed() {
             let mut wakes = WakeList::default();
-            let is_turn = (!is_call || may_try(slots, &mut places.slot, waker, &mut wakes))
-                && may_try(room, &mut places.room, waker, &mut wakes);
+            let has_slot = !is_call || may_try(slots, &mut places.slot, waker, &mut wakes);
+            let is_turn = has_slot && may_try(room, &mut places.room, waker, &mut wakes);
             connection.host().with_wakes(|kept| kept.append(wakes));
+            if !has_slot {
+                // Those that have a place among the calls may be waiting for this room.
+                self.leave_room(places);
+            }
             if !is_turn {
                 return Poll::Pending;
             }
