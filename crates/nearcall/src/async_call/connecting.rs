@@ -23,7 +23,7 @@ pub(super) struct Connecting {
     pause: Duration,
     /// One that was opened had ended before it was used.
     has_reopened: bool,
-    /// Why the last attempt failed.
+    /// Why the last attempt failed, which is what a hunt ends with.
     failed: Option<Status>,
     timer: Option<Timer>,
 }
@@ -71,7 +71,9 @@ impl Connecting {
                         None => return Poll::Ready(Err(status)),
                     },
                     Poll::Pending if timer(&mut self.timer)?.poll(deadline, waker) => {
-                        return Poll::Ready(Err(late(route, "it is being opened")));
+                        let failed = self.failed.take_if(|_| self.end == Some(deadline));
+                        let late = || late(route, "it is being opened");
+                        return Poll::Ready(Err(failed.unwrap_or_else(late)));
                     }
                     Poll::Pending => return Poll::Pending,
                 },
@@ -86,6 +88,7 @@ impl Connecting {
                     if deadline <= next {
                         return Poll::Ready(Err(late(route, status.message())));
                     }
+                    self.failed = Some(status.clone());
                     self.stage = Stage::Start;
                 }
             }
