@@ -70,7 +70,7 @@ impl Connecting {
                         Some(next) => self.stage = Stage::Pause(next, status),
                         None => return Poll::Ready(Err(status)),
                     },
-                    Poll::Pending if timer(&mut self.timer)?.poll(deadline, waker) => {
+                    Poll::Pending if poll_timer(&mut self.timer, deadline, waker)? => {
                         let failed = self.failed.take_if(|_| self.end == Some(deadline));
                         let late = || late(route, "it is being opened");
                         return Poll::Ready(Err(failed.unwrap_or_else(late)));
@@ -79,7 +79,7 @@ impl Connecting {
                 },
                 Stage::Pause(next, status) => {
                     let next = *next;
-                    if !timer(&mut self.timer)?.poll(next.min(deadline), waker) {
+                    if !poll_timer(&mut self.timer, next.min(deadline), waker)? {
                         return Poll::Pending;
                     }
                     if self.end == Some(deadline) && deadline <= next {
@@ -180,12 +180,19 @@ pub(super) async fn sleep_until(moment: Deadline) -> Result<(), Status> {
     Ok(())
 }
 
-/// Returns the timer of a task, made when it is first needed.
-pub(super) fn timer(timer: &mut Option<Timer>) -> Result<&mut Timer, Status> {
-    match timer {
-        Some(timer) => Ok(timer),
-        empty => Ok(empty.insert(Timer::new()?)),
-    }
+/// Returns whether a moment has passed; if not, `waker` is woken then. The timer of the task is made
+/// when it is first needed.
+pub(super) fn poll_timer(
+    timer: &mut Option<Timer>,
+    moment: Deadline,
+    waker: &Waker,
+) -> Result<bool, Status> {
+    let timer = match timer {
+        _ if moment == Deadline::NEVER => return Ok(false),
+        Some(timer) => timer,
+        empty => empty.insert(Timer::new()?),
+    };
+    Ok(timer.poll(moment, waker))
 }
 
 #[cold]

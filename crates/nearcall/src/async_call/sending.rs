@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker, ready};
 
 use super::AsyncObjectRef;
-use super::connecting::{Connecting, timer};
+use super::connecting::{Connecting, poll_timer};
 use crate::async_connection::{AsyncConnection, Places, Timer};
 use crate::client::show_start;
 use crate::connection::Outgoing;
@@ -145,9 +145,11 @@ impl<'a> Sending<'a> {
             match send(connection, &mut self.places, waker, &outgoing) {
                 Poll::Ready(Ok(sent)) => return Poll::Ready(Ok(sent)),
                 Poll::Ready(Err(status)) => self.may_try_another(status)?,
+                // Without a deadline a task that waits takes no memory for that.
+                Poll::Pending if deadline == Deadline::NEVER => return Poll::Pending,
                 Poll::Pending => {
                     let waits = self.waits.get_or_insert_default();
-                    if !timer(&mut waits.timer)?.poll(deadline, waker) {
+                    if !poll_timer(&mut waits.timer, deadline, waker)? {
                         return Poll::Pending;
                     }
                     return Poll::Ready(Err(connection.late(&mut self.places)));
@@ -163,8 +165,9 @@ impl<'a> Sending<'a> {
         if let Poll::Ready(flushed) = connection.poll_flushed(&mut self.places, waker) {
             return Poll::Ready(flushed);
         }
+        let deadline = self.deadline.unwrap_or(Deadline::NEVER);
         let waits = self.waits.get_or_insert_default();
-        if !timer(&mut waits.timer)?.poll(self.deadline.unwrap_or(Deadline::NEVER), waker) {
+        if !poll_timer(&mut waits.timer, deadline, waker)? {
             return Poll::Pending;
         }
         Poll::Ready(Err(connection.late(&mut self.places)))
