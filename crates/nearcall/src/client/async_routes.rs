@@ -103,7 +103,9 @@ impl AsyncRoutes {
 
     /// Ends all connections: the client has no handle any more.
     pub(crate) fn close(&self) {
-        for route in std::mem::take(&mut *lock(&self.routes)) {
+        // Not in the loop's head, where it would stay locked while wakers run.
+        let routes = std::mem::take(&mut *lock(&self.routes));
+        for route in routes {
             let before = std::mem::replace(&mut *lock(&route.state), State::Closed);
             if let State::Open(connection) = before {
                 connection.close(client_closed());
