@@ -399,7 +399,7 @@ impl Shared {
             }
             let needs_room =
                 has_pending_writes || (self.room.has_waiting() && self.room.granted() == 0);
-            self.watch_for_room(driver, id, needs_room);
+            let reports_room = self.watch_for_room(driver, id, needs_room);
             let (open, _) = self.connection.outgoing_calls();
             if !needs_room && open == 0 && !is_idle_armed {
                 self.is_restless = false;
@@ -413,7 +413,8 @@ impl Shared {
                 continue;
             }
             if self.arm(Interest::Receive) {
-                self.is_restless = false;
+                // What the kernel does not report, the driver looks for.
+                self.is_restless = !reports_room;
                 break;
             }
             if !self.connection.host().may_receive_more() {
@@ -455,13 +456,14 @@ impl Shared {
         watched
     }
 
-    /// Watches for room as well, or no longer.
-    fn watch_for_room(&mut self, driver: &DriverHandle, id: u64, wanted: bool) {
-        if wanted != (self.watches.both || self.watches.send) {
-            let watches = &mut self.watches;
-            self.connection
-                .with_endpoint(|endpoint| watch_for_room(driver, id, wanted, watches, endpoint));
+    /// Watches for room as well, or no longer. False: the kernel refuses to watch it.
+    fn watch_for_room(&mut self, driver: &DriverHandle, id: u64, wanted: bool) -> bool {
+        if wanted == (self.watches.both || self.watches.send) {
+            return true;
         }
+        let watches = &mut self.watches;
+        self.connection
+            .with_endpoint(|endpoint| watch_for_room(driver, id, wanted, watches, endpoint))
     }
 
     /// Ends the watch of all descriptors, before they are closed.
@@ -520,11 +522,11 @@ fn watch_for_room(
     wanted: bool,
     watches: &mut Watches,
     endpoint: &mut Endpoint,
-) {
+) -> bool {
     let (Some(messages), Some(room)) =
         (endpoint.readiness(Interest::Receive), endpoint.readiness(Interest::Send))
     else {
-        return;
+        return true;
     };
     if messages.fd.as_raw_fd() == room.fd.as_raw_fd() {
         // A doorbell is watched in the same way, whatever it rings for.
@@ -533,13 +535,16 @@ fn watch_for_room(
             driver.watch_for(id, messages.fd, interest);
         }
         watches.both = wanted;
-    } else if wanted {
-        let interest = kernel_interest(room.writable);
-        watches.send = driver.watch(id, room.fd, interest, Watched::Send).is_ok();
-    } else {
+        return true;
+    }
+    if !wanted {
         driver.unwatch(room.fd);
         watches.send = false;
+        return true;
     }
+    let interest = kernel_interest(room.writable);
+    watches.send = driver.watch(id, room.fd, interest, Watched::Send).is_ok();
+    watches.send
 }
 
 fn kernel_interest(writable: bool) -> poll::Interest {
