@@ -1,7 +1,8 @@
 //! Calls as futures: what generated async callers are made of.
 //!
 //! **Invariants:** they run in any executor, and need no other one than the one that polls them; no
-//! executor's thread waits for anything but a lock that is held for microseconds.
+//! executor's thread waits for anything but a lock that is held for microseconds, and while a
+//! message is copied under it: a long one as long as that takes, some 100 us for each MiB.
 //! **Not here:** the connections that tasks share (`async_connection.rs`).
 
 use std::fmt;

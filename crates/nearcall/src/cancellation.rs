@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use crate::reply_extras::SharedExtras;
+use crate::waking;
 
 /// Shared by the loop that learns of the end of a call and by the code that answers it.
 #[derive(Debug, Default)]
@@ -43,7 +44,7 @@ impl Cancellation {
         let (task, wakers) = (waiting.task.take(), std::mem::take(&mut waiting.wakers));
         drop(waiting);
         for waker in task.into_iter().chain(wakers.into_iter().map(|(_, waker)| waker)) {
-            waker.wake();
+            waking::wake(waker);
         }
     }
 
@@ -54,18 +55,20 @@ impl Cancellation {
         if self.has_ended() {
             return true;
         }
-        match &mut waiting.task {
-            Some(task) => task.clone_from(waker),
-            empty => *empty = Some(waker.clone()),
-        }
+        let before = match &waiting.task {
+            Some(task) if task.will_wake(waker) => None,
+            _ => waiting.task.replace(waker.clone()),
+        };
+        drop(waiting);
+        // Outside the lock: the end of a waker may run a task's.
+        waking::retire(before);
         false
     }
 
     /// Wakes the task that answers the call for its end no more: it has the answer.
     pub(crate) fn forget_task(&self) {
         let task = self.lock().task.take();
-        // Outside the lock: the end of a waker may run a task's.
-        drop(task);
+        waking::retire(task);
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -96,15 +99,19 @@ impl Cancelled {
             return true;
         }
         let registered = waiting.wakers.iter_mut().find(|(other, _)| Some(*other) == self.number);
-        match registered {
-            Some((_, registered)) => registered.clone_from(waker),
+        let before = match registered {
+            Some((_, known)) if known.will_wake(waker) => None,
+            Some((_, known)) => Some(std::mem::replace(known, waker.clone())),
             None => {
                 waiting.last += 1;
                 self.number = Some(waiting.last);
                 let number = waiting.last;
                 waiting.wakers.push((number, waker.clone()));
+                None
             }
-        }
+        };
+        drop(waiting);
+        waking::retire(before);
         false
     }
 }
@@ -116,7 +123,7 @@ impl Drop for Cancelled {
         let index = waiting.wakers.iter().position(|(other, _)| *other == number);
         let waker = index.map(|index| waiting.wakers.swap_remove(index));
         drop(waiting);
-        drop(waker);
+        waking::retire(waker.map(|(_, waker)| waker));
     }
 }
 
@@ -144,6 +151,27 @@ mod tests {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// The last waker of a task whose future waits for the end of the same call.
+    struct Holds(Mutex<Option<Cancelled>>);
+
+    impl Wake for Holds {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn a_waker_that_is_replaced_may_drop_its_task() {
+        let call = Arc::<Cancellation>::default();
+        let holds = || {
+            let mut held = Cancelled::new(&call);
+            assert!(!held.poll_ended(Waker::noop()));
+            Waker::from(Arc::new(Holds(Mutex::new(Some(held)))))
+        };
+        let mut waits = Cancelled::new(&call);
+        assert!(!waits.poll_ended(&holds()) && !call.poll_ended_by_task(&holds()));
+        assert!(!waits.poll_ended(Waker::noop()) && !call.poll_ended_by_task(Waker::noop()));
+        assert_eq!(call.lock().wakers.len(), 1);
     }
 
     #[test]

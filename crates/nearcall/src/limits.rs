@@ -228,6 +228,10 @@ pub(crate) const ASYNC_LOOKS_PER_LOCK: u32 = 16;
 /// that call have their turn.
 pub(crate) const ASYNC_MESSAGES_PER_TURN_MAX: usize = 64;
 
+/// Bytes of long messages that are received while a shared connection is locked: some 30 us, as for
+/// its messages. One that is longer is received whole.
+pub(crate) const ASYNC_BYTES_PER_TURN_MAX: usize = 256 * 1024;
+
 /// First pause between two attempts of [`Client::hunt`](crate::Client::hunt): a server that starts
 /// takes milliseconds.
 pub(crate) const HUNT_PAUSE_MIN: Duration = Duration::from_millis(1);

@@ -13,8 +13,8 @@ pub(crate) fn wake(waker: Waker) {
     let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
 }
 
-/// Drops the waker of a task that is not woken any more, which may drop the task.
-pub(crate) fn retire(waker: Waker) {
+/// Drops the waker, if there is one, of a task that is not woken any more, which may drop the task.
+pub(crate) fn retire(waker: Option<Waker>) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(waker)));
 }
 
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn a_waker_that_panics_ends_nothing_else() {
-        retire(Waker::from(Arc::new(Panics)));
+        retire(Some(Waker::from(Arc::new(Panics))));
         let kept = std::mem::ManuallyDrop::new(Arc::new(Panics));
         wake(Waker::from(Arc::clone(&kept)));
     }

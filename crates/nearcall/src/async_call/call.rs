@@ -24,6 +24,10 @@ use crate::status::Status;
 /// The request is sent when it is polled first. The task may run in any executor, and in any
 /// thread; see [`AsyncObjectRef`].
 ///
+/// Poll it or drop it: while it waits for its turn it holds up the calls and messages of all tasks
+/// behind it to the same address, also if it is kept and not polled any more, such as beside a loop
+/// around `select!`.
+///
 /// # Examples
 ///
 /// ```
@@ -133,6 +137,9 @@ impl<Q, R> fmt::Debug for AsyncCall<'_, Q, R> {
 /// It waits for room until its deadline. Dropped while it waits, it was not sent, unless it is
 /// longer than the room of the channel ([`Limits::room_bytes`](crate::Limits)): what was begun goes
 /// on by itself, as long as the client has a handle.
+///
+/// Poll it or drop it: kept without being polled it holds up what is behind it, as an [`AsyncCall`]
+/// does.
 #[must_use = "a message that is not awaited is not sent"]
 pub struct AsyncSend<'a, Q> {
     request: &'a Q,

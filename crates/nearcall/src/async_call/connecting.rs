@@ -21,6 +21,10 @@ pub(super) struct Connecting {
     /// Until when to try again; set by the first failure.
     end: Option<Deadline>,
     pause: Duration,
+    /// One that was opened had ended before it was used.
+    has_reopened: bool,
+    /// Why the last attempt failed, which is what a hunt ends with.
+    failed: Option<Status>,
     timer: Option<Timer>,
 }
 
@@ -33,7 +37,14 @@ enum Stage {
 
 impl Default for Connecting {
     fn default() -> Self {
-        Self { stage: Stage::Start, end: None, pause: HUNT_PAUSE_MIN, timer: None }
+        Self {
+            stage: Stage::Start,
+            end: None,
+            pause: HUNT_PAUSE_MIN,
+            has_reopened: false,
+            failed: None,
+            timer: None,
+        }
     }
 }
 
@@ -59,14 +70,16 @@ impl Connecting {
                         Some(next) => self.stage = Stage::Pause(next, status),
                         None => return Poll::Ready(Err(status)),
                     },
-                    Poll::Pending if timer(&mut self.timer)?.poll(deadline, waker) => {
-                        return Poll::Ready(Err(late(route, "it is being opened")));
+                    Poll::Pending if poll_timer(&mut self.timer, deadline, waker)? => {
+                        let failed = self.failed.take_if(|_| self.end == Some(deadline));
+                        let late = || late(route, "it is being opened");
+                        return Poll::Ready(Err(failed.unwrap_or_else(late)));
                     }
                     Poll::Pending => return Poll::Pending,
                 },
                 Stage::Pause(next, status) => {
                     let next = *next;
-                    if !timer(&mut self.timer)?.poll(next.min(deadline), waker) {
+                    if !poll_timer(&mut self.timer, next.min(deadline), waker)? {
                         return Poll::Pending;
                     }
                     if self.end == Some(deadline) && deadline <= next {
@@ -75,6 +88,7 @@ impl Connecting {
                     if deadline <= next {
                         return Poll::Ready(Err(late(route, status.message())));
                     }
+                    self.failed = Some(status.clone());
                     self.stage = Stage::Start;
                 }
             }
@@ -84,6 +98,23 @@ impl Connecting {
     /// Begins anew, with what time there is left.
     pub(super) fn restart(&mut self) {
         self.stage = Stage::Start;
+    }
+
+    /// Begins anew after a connection that has ended or drains: at once if that is the first one,
+    /// and as after an attempt that failed if it has done so as soon as it was open.
+    ///
+    /// # Errors
+    ///
+    /// `ended`: the policy leaves it at that, or its time is up.
+    #[cold]
+    pub(super) fn reopen(&mut self, policy: ReconnectPolicy, ended: Status) -> Result<(), Status> {
+        if !std::mem::replace(&mut self.has_reopened, true) {
+            self.stage = Stage::Start;
+            return Ok(());
+        }
+        let Some(next) = self.next_try(policy, &ended) else { return Err(ended) };
+        self.stage = Stage::Pause(next, ended);
+        Ok(())
     }
 
     /// Returns when to try again, if that is to be done at all.
@@ -134,7 +165,7 @@ async fn connect(
         }
         // It has ended since it was used last.
         route.forget(&connection);
-        connecting.restart();
+        connecting.reopen(policy, connection.close_reason())?;
     }
 }
 
@@ -149,12 +180,19 @@ pub(super) async fn sleep_until(moment: Deadline) -> Result<(), Status> {
     Ok(())
 }
 
-/// Returns the timer of a task, made when it is first needed.
-pub(super) fn timer(timer: &mut Option<Timer>) -> Result<&mut Timer, Status> {
-    match timer {
-        Some(timer) => Ok(timer),
-        empty => Ok(empty.insert(Timer::new()?)),
-    }
+/// Returns whether a moment has passed; if not, `waker` is woken then. The timer of the task is made
+/// when it is first needed.
+pub(super) fn poll_timer(
+    timer: &mut Option<Timer>,
+    moment: Deadline,
+    waker: &Waker,
+) -> Result<bool, Status> {
+    let timer = match timer {
+        _ if moment == Deadline::NEVER => return Ok(false),
+        Some(timer) => timer,
+        empty => empty.insert(Timer::new()?),
+    };
+    Ok(timer.poll(moment, waker))
 }
 
 #[cold]

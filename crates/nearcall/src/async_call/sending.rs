@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::task::{Poll, Waker, ready};
 
 use super::AsyncObjectRef;
-use super::connecting::{Connecting, timer};
+use super::connecting::{Connecting, poll_timer};
 use crate::async_connection::{AsyncConnection, Places, Timer};
-use crate::client::{ReconnectPolicy, show_start};
+use crate::client::show_start;
 use crate::connection::Outgoing;
 use crate::deadline::Deadline;
 use crate::interceptor::ObservedCall;
@@ -41,8 +41,6 @@ pub(crate) struct Sending<'a> {
 struct Waits {
     connecting: Connecting,
     timer: Option<Timer>,
-    /// Until when to try other connections in the place of one that has ended.
-    end: Option<Deadline>,
 }
 
 impl<'a> Sending<'a> {
@@ -146,10 +144,12 @@ impl<'a> Sending<'a> {
             };
             match send(connection, &mut self.places, waker, &outgoing) {
                 Poll::Ready(Ok(sent)) => return Poll::Ready(Ok(sent)),
-                Poll::Ready(Err(status)) => self.may_try_another(status, deadline)?,
+                Poll::Ready(Err(status)) => self.may_try_another(status)?,
+                // Without a deadline a task that waits takes no memory for that.
+                Poll::Pending if deadline == Deadline::NEVER => return Poll::Pending,
                 Poll::Pending => {
                     let waits = self.waits.get_or_insert_default();
-                    if !timer(&mut waits.timer)?.poll(deadline, waker) {
+                    if !poll_timer(&mut waits.timer, deadline, waker)? {
                         return Poll::Pending;
                     }
                     return Poll::Ready(Err(connection.late(&mut self.places)));
@@ -165,8 +165,9 @@ impl<'a> Sending<'a> {
         if let Poll::Ready(flushed) = connection.poll_flushed(&mut self.places, waker) {
             return Poll::Ready(flushed);
         }
+        let deadline = self.deadline.unwrap_or(Deadline::NEVER);
         let waits = self.waits.get_or_insert_default();
-        if !timer(&mut waits.timer)?.poll(self.deadline.unwrap_or(Deadline::NEVER), waker) {
+        if !poll_timer(&mut waits.timer, deadline, waker)? {
             return Poll::Pending;
         }
         Poll::Ready(Err(connection.late(&mut self.places)))
@@ -193,26 +194,13 @@ impl<'a> Sending<'a> {
     /// Returns whether to try another connection in the place of one that has ended or drains: the
     /// request was not sent over it. Otherwise `status` stands.
     #[cold]
-    fn may_try_another(&mut self, status: Status, deadline: Deadline) -> Result<(), Status> {
+    fn may_try_another(&mut self, status: Status) -> Result<(), Status> {
         let Some(connection) = self.connection.take_if(|connection| !connection.is_open()) else {
             return Err(status);
         };
         self.object.route().forget(&connection);
-        let waits = self.waits.get_or_insert_default();
         let policy = self.object.reconnect_policy(self.options);
-        match (waits.end, policy) {
-            (None, ReconnectPolicy::Wait(span)) => {
-                waits.end = Some(Deadline::after(span).min(deadline));
-                Ok(())
-            }
-            // Once.
-            (None, _) => {
-                waits.end = Some(Deadline::NOW);
-                Ok(())
-            }
-            (Some(end), _) if end.has_passed() => Err(status),
-            (Some(_), _) => Ok(()),
-        }
+        self.waits.get_or_insert_default().connecting.reopen(policy, status)
     }
 }
 

@@ -191,7 +191,7 @@ impl DriverHandle {
         };
         let before = state.timers.insert(key, waker.clone());
         drop(state);
-        before.map(waking::retire);
+        waking::retire(before);
         self.note_due(due);
         false
     }
@@ -199,7 +199,7 @@ impl DriverHandle {
     fn clear_timer(&self, timer: &mut Option<(Deadline, u64)>) {
         if let Some(key) = timer.take() {
             let waker = self.driver.state().timers.remove(&key);
-            waker.map(waking::retire);
+            waking::retire(waker);
         }
     }
 }

@@ -11,17 +11,21 @@ use super::waiters::WakeList;
 use crate::buffer_pool::BufferPool;
 use crate::connection::{Connection, Host};
 use crate::deadline::Deadline;
+use crate::limits::ASYNC_BYTES_PER_TURN_MAX;
 
 /// The host of a connection that tasks of any thread share.
 pub(crate) struct AsyncHost {
     wakes: RefCell<WakeList>,
     /// No call's deadline passes before this, as far as the driver was not told.
     deadline: Cell<Deadline>,
+    /// Bytes of long messages that were received in this step.
+    received_bytes: Cell<usize>,
 }
 
 impl Default for AsyncHost {
     fn default() -> Self {
-        Self { wakes: RefCell::default(), deadline: Cell::new(Deadline::NEVER) }
+        let deadline = Cell::new(Deadline::NEVER);
+        Self { wakes: RefCell::default(), deadline, received_bytes: Cell::default() }
     }
 }
 
@@ -36,6 +40,18 @@ impl AsyncHost {
     #[inline]
     pub(super) fn take_wakes(&self) -> WakeList {
         self.wakes.borrow_mut().take()
+    }
+
+    /// Begins to count what is received.
+    #[inline]
+    pub(super) fn begin_turn(&self) {
+        self.received_bytes.set(0);
+    }
+
+    /// Returns whether more may be received while the connection is locked.
+    #[inline]
+    pub(super) fn may_receive_more(&self) -> bool {
+        self.received_bytes.get() < ASYNC_BYTES_PER_TURN_MAX
     }
 
     /// Takes the earliest deadline that was noted since the last time.
@@ -58,6 +74,10 @@ impl Host for AsyncHost {
         if deadline < self.deadline.get() {
             self.deadline.set(deadline);
         }
+    }
+
+    fn note_received(&self, message_bytes: usize) {
+        self.received_bytes.update(|bytes| bytes.saturating_add(message_bytes));
     }
 
     // Whoever holds the lock finds it closed.

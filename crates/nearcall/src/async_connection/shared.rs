@@ -147,9 +147,13 @@ impl Shared {
         // Those that have ended have granted everything.
         if !connection.is_closed() {
             let mut wakes = WakeList::default();
-            let is_turn = (!is_call || may_try(slots, &mut places.slot, waker, &mut wakes))
-                && may_try(room, &mut places.room, waker, &mut wakes);
+            let has_slot = !is_call || may_try(slots, &mut places.slot, waker, &mut wakes);
+            let is_turn = has_slot && may_try(room, &mut places.room, waker, &mut wakes);
             connection.host().with_wakes(|kept| kept.append(wakes));
+            if !has_slot {
+                // Those that have a place among the calls may be waiting for this room.
+                self.leave_room(places);
+            }
             if !is_turn {
                 return Poll::Pending;
             }
@@ -351,10 +355,14 @@ impl Shared {
         if self.connection.has_pending_writes() {
             self.connection.flush(Deadline::NOW);
         }
+        self.connection.host().begin_turn();
         for _ in 0..ASYNC_MESSAGES_PER_TURN_MAX {
             match self.receive(None, &mut buf) {
                 Received::Empty | Received::Closed => break,
                 Received::Reply(_) | Received::Message => {}
+            }
+            if !self.connection.host().may_receive_more() {
+                break;
             }
         }
         if let Some((call, plan)) = self.slept
@@ -373,6 +381,9 @@ impl Shared {
     pub(super) fn rest(&mut self, driver: &DriverHandle, id: u64, is_idle_armed: bool) {
         let mut buf = INLINE_BUF;
         self.is_restless = true;
+        if !is_idle_armed {
+            self.connection.host().begin_turn();
+        }
         for _ in 0..ASYNC_MESSAGES_PER_TURN_MAX {
             self.grant_slots();
             if !self.has_drained && !self.connection.is_open() {
@@ -388,7 +399,7 @@ impl Shared {
             }
             let needs_room =
                 has_pending_writes || (self.room.has_waiting() && self.room.granted() == 0);
-            self.watch_for_room(driver, id, needs_room);
+            let reports_room = self.watch_for_room(driver, id, needs_room);
             let (open, _) = self.connection.outgoing_calls();
             if !needs_room && open == 0 && !is_idle_armed {
                 self.is_restless = false;
@@ -402,7 +413,11 @@ impl Shared {
                 continue;
             }
             if self.arm(Interest::Receive) {
-                self.is_restless = false;
+                // What the kernel does not report, the driver looks for.
+                self.is_restless = !reports_room;
+                break;
+            }
+            if !self.connection.host().may_receive_more() {
                 break;
             }
             self.receive(None, &mut buf);
@@ -441,13 +456,14 @@ impl Shared {
         watched
     }
 
-    /// Watches for room as well, or no longer.
-    fn watch_for_room(&mut self, driver: &DriverHandle, id: u64, wanted: bool) {
-        if wanted != (self.watches.both || self.watches.send) {
-            let watches = &mut self.watches;
-            self.connection
-                .with_endpoint(|endpoint| watch_for_room(driver, id, wanted, watches, endpoint));
+    /// Watches for room as well, or no longer. False: the kernel refuses to watch it.
+    fn watch_for_room(&mut self, driver: &DriverHandle, id: u64, wanted: bool) -> bool {
+        if wanted == (self.watches.both || self.watches.send) {
+            return true;
         }
+        let watches = &mut self.watches;
+        self.connection
+            .with_endpoint(|endpoint| watch_for_room(driver, id, wanted, watches, endpoint))
     }
 
     /// Ends the watch of all descriptors, before they are closed.
@@ -506,11 +522,11 @@ fn watch_for_room(
     wanted: bool,
     watches: &mut Watches,
     endpoint: &mut Endpoint,
-) {
+) -> bool {
     let (Some(messages), Some(room)) =
         (endpoint.readiness(Interest::Receive), endpoint.readiness(Interest::Send))
     else {
-        return;
+        return true;
     };
     if messages.fd.as_raw_fd() == room.fd.as_raw_fd() {
         // A doorbell is watched in the same way, whatever it rings for.
@@ -519,13 +535,16 @@ fn watch_for_room(
             driver.watch_for(id, messages.fd, interest);
         }
         watches.both = wanted;
-    } else if wanted {
-        let interest = kernel_interest(room.writable);
-        watches.send = driver.watch(id, room.fd, interest, Watched::Send).is_ok();
-    } else {
+        return true;
+    }
+    if !wanted {
         driver.unwatch(room.fd);
         watches.send = false;
+        return true;
     }
+    let interest = kernel_interest(room.writable);
+    watches.send = driver.watch(id, room.fd, interest, Watched::Send).is_ok();
+    watches.send
 }
 
 fn kernel_interest(writable: bool) -> poll::Interest {

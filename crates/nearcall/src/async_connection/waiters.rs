@@ -167,7 +167,7 @@ impl WakeList {
             waking::wake(waker);
             more.into_iter().for_each(waking::wake);
         }
-        retired.into_iter().for_each(waking::retire);
+        retired.into_iter().map(Some).for_each(waking::retire);
     }
 }
 

@@ -7,6 +7,7 @@
 //! **Not here:** the connection (`async_connection.rs`), opening it (`client/async_opening.rs`),
 //! when to try again (`async_call/connecting.rs`).
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
@@ -60,7 +61,8 @@ struct Attempt {
 #[derive(Default)]
 struct Progress {
     last: u64,
-    waiting: Vec<(u64, Waker)>,
+    /// By their numbers: there may be thousands.
+    waiting: BTreeMap<u64, Waker>,
     outcome: Option<Outcome>,
 }
 
@@ -101,7 +103,9 @@ impl AsyncRoutes {
 
     /// Ends all connections: the client has no handle any more.
     pub(crate) fn close(&self) {
-        for route in std::mem::take(&mut *lock(&self.routes)) {
+        // Not in the loop's head, where it would stay locked while wakers run.
+        let routes = std::mem::take(&mut *lock(&self.routes));
+        for route in routes {
             let before = std::mem::replace(&mut *lock(&route.state), State::Closed);
             if let State::Open(connection) = before {
                 connection.close(client_closed());
@@ -245,7 +249,7 @@ impl Attempt {
         progress.outcome = Some(outcome);
         let waiting = std::mem::take(&mut progress.waiting);
         drop(progress);
-        waiting.into_iter().for_each(|(_, waker)| waking::wake(waker));
+        waiting.into_values().for_each(waking::wake);
     }
 }
 
@@ -260,16 +264,9 @@ impl PendingConnection {
             progress.last += 1;
             progress.last
         });
-        let known = progress.waiting.iter_mut().find(|(other, _)| *other == number);
-        let before = match known {
-            Some((_, known)) => Some(std::mem::replace(known, waker.clone())),
-            None => {
-                progress.waiting.push((number, waker.clone()));
-                None
-            }
-        };
+        let before = progress.waiting.insert(number, waker.clone());
         drop(progress);
-        drop(before);
+        waking::retire(before);
         Poll::Pending
     }
 }
@@ -278,10 +275,9 @@ impl Drop for PendingConnection {
     fn drop(&mut self) {
         let Some(number) = self.number else { return };
         let mut progress = lock(&self.attempt.progress);
-        let index = progress.waiting.iter().position(|(other, _)| *other == number);
-        let waker = index.map(|index| progress.waiting.swap_remove(index));
+        let waker = progress.waiting.remove(&number);
         drop(progress);
-        drop(waker);
+        waking::retire(waker);
     }
 }
 

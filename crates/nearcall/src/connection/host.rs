@@ -24,6 +24,9 @@ pub(crate) trait Host: Sized {
     /// Notes when a deadline of the connection passes.
     fn note_deadline(&self, deadline: Deadline);
 
+    /// Notes that a message was received that is not small.
+    fn note_received(&self, _message_bytes: usize) {}
+
     /// Notes that the connection has ended.
     fn note_closed(&self);
 

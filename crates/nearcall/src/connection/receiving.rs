@@ -195,7 +195,10 @@ impl<H: Host> Connection<H> {
         }
         let mut buffer = self.buffers.take();
         match self.receive_bytes(&mut buffer, deadline) {
-            Ok(message_bytes) => self.handle_message(buffer, message_bytes),
+            Ok(message_bytes) => {
+                self.host.note_received(message_bytes);
+                self.handle_message(buffer, message_bytes)
+            }
             Err(error) => {
                 self.buffers.give(buffer);
                 self.not_received(&error)

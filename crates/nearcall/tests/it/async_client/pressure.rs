@@ -113,6 +113,44 @@ fn messages_without_an_answer_wait_for_room() {
     }
 }
 
+/// One has a place among the calls and waits for room, the other one the other way around.
+#[test]
+fn calls_that_wait_for_a_place_and_for_room_do_not_wait_for_each_other() {
+    let limits = Limits { calls_max: 1, ..Limits::default() };
+    for via in ["", "?via=unix-stream"] {
+        let served = Served::with(limits);
+        let client = Client::builder().limits(limits).build();
+        let echo = EchoAsyncCaller::new(&client, &served.via(via)).unwrap();
+        let answering = EchoCaller::new(&Client::new(), &served.address).unwrap();
+        block_on(echo.nothing(&())).unwrap();
+        let request = words(1);
+        let mut open = Box::pin(echo.later(&request));
+        assert!(poll_once(open.as_mut()).is_pending());
+        let blocked = block(&served);
+        let note = Words { number: 1, data: vec![1; 20_000].into() };
+        let mut notes: Vec<_> = (0..200).map(|_| Box::pin(echo.note(&note))).collect();
+        notes.retain_mut(|note| poll_once(note.as_mut()).is_pending());
+        let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(echo.say(&request))).collect();
+        for call in &mut waiting {
+            assert!(poll_once(call.as_mut()).is_pending());
+        }
+        let answer = async {
+            served.books.open_gate();
+            join_all(notes).await.into_iter().for_each(Result::unwrap);
+            // All of them know that there is no place.
+            for _ in 0..100 {
+                answering.nothing(&()).unwrap();
+                tokio::task::yield_now().await;
+            }
+            answering.fail(&Failure::default()).unwrap();
+            open.await.unwrap();
+        };
+        let (said, ()) = block_on(join(join_all(waiting), answer));
+        said.into_iter().for_each(|said| assert_eq!(said.unwrap().number, 1));
+        blocked.join().unwrap();
+    }
+}
+
 /// Has the server do nothing until its gate opens.
 fn block(served: &Served) -> JoinHandle<()> {
     let address = served.address.clone();
