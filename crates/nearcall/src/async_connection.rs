@@ -43,7 +43,12 @@ pub(crate) struct AsyncConnection {
     id: u64,
     /// Counts the connection while it lives.
     _account: Box<dyn Send + Sync>,
+    /// Lets go of the connection once it has ended, and may be called again.
+    on_end: Box<OnEnd>,
 }
+
+/// What the end of a connection is reported to, with no lock held.
+type OnEnd = dyn Fn(&AsyncConnection) + Send + Sync;
 
 /// A call that was started.
 pub(crate) enum StartedCall<R> {
@@ -54,7 +59,8 @@ pub(crate) enum StartedCall<R> {
 }
 
 impl AsyncConnection {
-    /// Shares a connection that has greeted.
+    /// Shares a connection that has greeted. `on_end` is called once it has ended, and may be called
+    /// again; what it lets go of then is closed without another call.
     ///
     /// # Errors
     ///
@@ -63,10 +69,12 @@ impl AsyncConnection {
         connection: Connection<AsyncHost>,
         driver: DriverHandle,
         account: impl Send + Sync + 'static,
+        on_end: impl Fn(&Self) + Send + Sync + 'static,
     ) -> std::io::Result<Arc<Self>> {
         let id = driver.next_id();
         let shared = Mutex::new(Shared::new(connection));
-        let this = Arc::new(Self { shared, driver, id, _account: Box::new(account) });
+        let (_account, on_end) = (Box::new(account), Box::new(on_end));
+        let this = Arc::new(Self { shared, driver, id, _account, on_end });
         this.driver.add(id, &this);
         this.locked(|shared| shared.watch(&this.driver, id))?;
         // What came with the greeting is not waited for by anything else.
@@ -104,6 +112,11 @@ impl AsyncConnection {
         shared.connection.is_open() && !shared.connection.is_closed()
     }
 
+    /// Returns whether it has ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().connection.is_closed()
+    }
+
     /// Returns why it takes no more calls.
     pub(crate) fn close_reason(&self) -> Status {
         self.lock().connection.close_reason()
@@ -135,7 +148,7 @@ impl AsyncConnection {
             let attempt = |connection: &Connection<AsyncHost>| {
                 connection.start_call(outgoing, request, SendMode::Try)
             };
-            let begun = shared.begin(places, waker, true, attempt);
+            let begun = shared.begin_request(places, waker, true, attempt);
             let mut look = Look::Over;
             if let Poll::Ready(Ok(call)) = begun {
                 plan = shared.begin_look();
@@ -175,7 +188,7 @@ impl AsyncConnection {
         shape: Shape,
     ) -> Poll<Result<(OutgoingCall, Arc<CallStream>), Status>> {
         self.use_and_rest(|shared| {
-            shared.begin(places, waker, true, |connection| {
+            shared.begin_request(places, waker, true, |connection| {
                 connection.start_stream(outgoing, request, shape, SendMode::Try)
             })
         })
@@ -248,7 +261,8 @@ impl AsyncConnection {
         self.use_and_rest(|shared| shared.connection.cancel(call));
     }
 
-    /// Sends a message that is never answered when it is its turn. Pending: `waker` is woken for
+    /// Sends a message that is never answered when it is its turn. False: a part of it is not in
+    /// the channel yet, see [`poll_flushed`](Self::poll_flushed). Pending: `waker` is woken for
     /// another try.
     pub(crate) fn send_oneway(
         &self,
@@ -256,12 +270,27 @@ impl AsyncConnection {
         waker: &Waker,
         outgoing: &Outgoing<'_>,
         request: &impl Message,
-    ) -> Poll<Result<(), Status>> {
+    ) -> Poll<Result<bool, Status>> {
         self.use_and_rest(|shared| {
-            shared.begin(places, waker, false, |connection| {
+            let sent = shared.begin_request(places, waker, false, |connection| {
                 connection.send_oneway(outgoing, request, SendMode::Try)
-            })
+            });
+            let Poll::Ready(Ok(())) = sent else { return sent.map_ok(|()| false) };
+            match shared.poll_flushed(places, waker) {
+                Poll::Pending => Poll::Ready(Ok(false)),
+                Poll::Ready(flushed) => Poll::Ready(flushed.map(|()| true)),
+            }
         })
+    }
+
+    /// Returns once a message that was sent is in the channel as a whole. Pending: `waker` is woken
+    /// for another try.
+    pub(crate) fn poll_flushed(
+        &self,
+        places: &mut Places,
+        waker: &Waker,
+    ) -> Poll<Result<(), Status>> {
+        self.use_and_rest(|shared| shared.poll_flushed(places, waker))
     }
 
     /// Returns the status of a request that could not be sent in time, which waits no more.
@@ -313,6 +342,7 @@ impl Drop for Locked<'_, '_> {
         rest.wakes = shared.connection.host().take_wakes();
         rest.due = std::mem::replace(&mut shared.due, Deadline::NEVER);
         rest.is_restless = std::mem::take(&mut shared.is_restless) || std::thread::panicking();
+        rest.has_ended = shared.connection.is_closed();
     }
 }
 
@@ -322,23 +352,29 @@ struct AfterStep<'a> {
     wakes: WakeList,
     due: Deadline,
     is_restless: bool,
+    has_ended: bool,
 }
 
 impl<'a> AfterStep<'a> {
     #[inline]
     fn new(of: &'a AsyncConnection) -> Self {
-        Self { of, wakes: WakeList::default(), due: Deadline::NEVER, is_restless: false }
+        let (wakes, due) = (WakeList::default(), Deadline::NEVER);
+        Self { of, wakes, due, is_restless: false, has_ended: false }
     }
 }
 
 impl Drop for AfterStep<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.wakes.take().run();
         self.of.driver.note_due(self.due);
         if self.is_restless {
             self.of.driver.look_again(self.of.id);
         }
+        if self.has_ended {
+            (self.of.on_end)(self.of);
+        }
+        // Last, and one by one: they run code of users.
+        self.wakes.take().run();
     }
 }
 

@@ -124,6 +124,7 @@ mod service_task;
 mod status;
 mod streams;
 mod trust;
+mod waking;
 
 pub use address::{Address, BadAddress};
 pub use async_call::{AsyncCall, AsyncObjectRef, AsyncReplyStream, AsyncRequestStream, AsyncSend};

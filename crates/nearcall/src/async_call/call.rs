@@ -130,12 +130,21 @@ impl<Q, R> fmt::Debug for AsyncCall<'_, Q, R> {
 
 /// A message that is never answered, from an async caller: await it until it is in the channel.
 ///
-/// It waits for room until its deadline. Dropped before that, nothing was sent.
+/// It waits for room until its deadline. Dropped while it waits, it was not sent, unless it is
+/// longer than the room of the channel ([`Limits::room_bytes`](crate::Limits)): what was begun goes
+/// on by itself, as long as the client has a handle.
 #[must_use = "a message that is not awaited is not sent"]
 pub struct AsyncSend<'a, Q> {
     request: &'a Q,
     sending: Sending<'a>,
-    has_ended: bool,
+    state: SendState,
+}
+
+enum SendState {
+    Sending,
+    /// A part of it found no room yet.
+    Unflushed,
+    Ended,
 }
 
 impl<'a, Q> AsyncSend<'a, Q> {
@@ -145,7 +154,7 @@ impl<'a, Q> AsyncSend<'a, Q> {
         request: &'a Q,
         options: Option<&'a CallOptions>,
     ) -> Self {
-        Self { request, sending: Sending::new(object, method, options), has_ended: false }
+        Self { request, sending: Sending::new(object, method, options), state: SendState::Sending }
     }
 }
 
@@ -155,19 +164,31 @@ impl<Q: Message> Future for AsyncSend<'_, Q> {
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        if this.has_ended {
-            return Poll::Ready(Err(polled_after_end()));
-        }
-        let request = this.request;
-        if let Err(status) = this.sending.observe(|| codec::encoded_bytes(request)) {
-            this.has_ended = true;
-            return Poll::Ready(Err(status));
-        }
-        let sent =
-            ready!(this.sending.poll(context.waker(), |connection, places, waker, outgoing| {
-                connection.send_oneway(places, waker, outgoing, request)
-            }));
-        this.has_ended = true;
+        let waker = context.waker();
+        let sent = match &this.state {
+            SendState::Sending => {
+                let request = this.request;
+                if let Err(status) = this.sending.observe(|| codec::encoded_bytes(request)) {
+                    this.state = SendState::Ended;
+                    return Poll::Ready(Err(status));
+                }
+                let sent =
+                    ready!(this.sending.poll(waker, |connection, places, waker, outgoing| {
+                        connection.send_oneway(places, waker, outgoing, request)
+                    }));
+                match sent {
+                    Ok(true) => Ok(()),
+                    Ok(false) => {
+                        this.state = SendState::Unflushed;
+                        ready!(this.sending.poll_flushed(waker))
+                    }
+                    Err(status) => Err(status),
+                }
+            }
+            SendState::Unflushed => ready!(this.sending.poll_flushed(waker)),
+            SendState::Ended => return Poll::Ready(Err(polled_after_end())),
+        };
+        this.state = SendState::Ended;
         this.sending.end(&sent, |()| 0);
         Poll::Ready(sent)
     }

@@ -158,6 +158,20 @@ impl<'a> Sending<'a> {
         }
     }
 
+    /// Returns once a request that was sent is in the channel as a whole, or its deadline passes.
+    #[cold]
+    pub(crate) fn poll_flushed(&mut self, waker: &Waker) -> Poll<Result<(), Status>> {
+        let Some(connection) = &self.connection else { return Poll::Ready(Ok(())) };
+        if let Poll::Ready(flushed) = connection.poll_flushed(&mut self.places, waker) {
+            return Poll::Ready(flushed);
+        }
+        let waits = self.waits.get_or_insert_default();
+        if !timer(&mut waits.timer)?.poll(self.deadline.unwrap_or(Deadline::NEVER), waker) {
+            return Poll::Pending;
+        }
+        Poll::Ready(Err(connection.late(&mut self.places)))
+    }
+
     fn poll_connection(
         &mut self,
         deadline: Deadline,

@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
@@ -25,6 +26,7 @@ use super::AsyncConnection;
 use crate::deadline::{self, Deadline};
 use crate::limits::EVENTS_PER_ROUND_MAX;
 use crate::status::Status;
+use crate::waking;
 
 /// The driver, while it is used.
 static CURRENT: Mutex<Option<Arc<Driver>>> = Mutex::new(None);
@@ -52,6 +54,20 @@ struct State {
     /// Connections to look at, whatever their descriptors report.
     again: Vec<u64>,
     timers: BTreeMap<(Deadline, u64), Waker>,
+}
+
+/// Connections to look at in one round, each once, and whether there may be room.
+#[derive(Debug, Default)]
+struct Turns(Vec<(u64, bool)>);
+
+impl Turns {
+    /// Adds a connection, unless it is there: one that is always ready has one turn in each round.
+    fn note(&mut self, id: u64, may_have_room: bool) {
+        match self.0.iter_mut().find(|(other, _)| *other == id) {
+            Some((_, known)) => *known |= may_have_room,
+            None => self.0.push((id, may_have_room)),
+        }
+    }
 }
 
 /// Keeps the driver running.
@@ -142,7 +158,11 @@ impl DriverHandle {
     /// Has the thread look at a connection, which could not be armed.
     #[cold]
     pub(super) fn look_again(&self, id: u64) {
-        self.driver.state().again.push(id);
+        let mut state = self.driver.state();
+        if !state.again.contains(&id) {
+            state.again.push(id);
+        }
+        drop(state);
         self.driver.ring();
     }
 
@@ -171,7 +191,7 @@ impl DriverHandle {
         };
         let before = state.timers.insert(key, waker.clone());
         drop(state);
-        drop(before);
+        before.map(waking::retire);
         self.note_due(due);
         false
     }
@@ -179,7 +199,7 @@ impl DriverHandle {
     fn clear_timer(&self, timer: &mut Option<(Deadline, u64)>) {
         if let Some(key) = timer.take() {
             let waker = self.driver.state().timers.remove(&key);
-            drop(waker);
+            waker.map(waking::retire);
         }
     }
 }
@@ -244,7 +264,7 @@ impl Driver {
         driver.epoll.add(&driver.bell, poll::Interest::Readable, BELL)?;
         let thread = std::thread::Builder::new().name(THREAD_NAME.into());
         let this = Arc::clone(&driver);
-        thread.spawn(move || this.run())?;
+        thread.spawn(move || this.run_or_fail())?;
         Ok(driver)
     }
 
@@ -268,38 +288,45 @@ impl Driver {
         }
     }
 
-    fn run(&self) {
+    /// Runs until nothing uses it any more. What it cannot go on after ends all connections, which
+    /// nothing would end otherwise.
+    fn run_or_fail(&self) {
+        let why = match catch_unwind(AssertUnwindSafe(|| self.run())) {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the thread that waits has panicked".to_owned(),
+        };
+        self.fail(&why);
+    }
+
+    fn run(&self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_PER_ROUND_MAX);
-        let mut turns: Vec<(u64, bool)> = Vec::new();
+        let mut turns = Turns::default();
         loop {
-            let due = match turns.is_empty() {
+            let due = match turns.0.is_empty() {
                 true => Deadline::from_ns(self.due_ns.load(Ordering::Acquire)),
                 false => Deadline::NOW,
             };
-            match self.epoll.wait(&mut events, due) {
-                Ok(ready) => {
-                    for event in ready.iter().filter(|event| event.token != BELL) {
-                        let has_room = event.ready.writable || event.token % 2 == 1;
-                        turns.push((event.token / 2, has_room));
-                    }
-                    if ready.iter().any(|event| event.token == BELL) {
-                        let _ = eventfd::try_read(&self.bell);
-                    }
-                }
-                Err(error) => return self.fail(&error),
+            let ready = self.epoll.wait(&mut events, due)?;
+            for event in ready.iter().filter(|event| event.token != BELL) {
+                let has_room = event.ready.writable || event.token % 2 == 1;
+                turns.note(event.token / 2, has_room);
             }
-            turns.extend(self.state().again.drain(..).map(|id| (id, true)));
+            if ready.iter().any(|event| event.token == BELL) {
+                let _ = eventfd::try_read(&self.bell);
+            }
+            self.state().again.drain(..).for_each(|id| turns.note(id, true));
             self.give_turns(&mut turns);
             self.run_due();
             if self.users.load(Ordering::Relaxed) == 0 && self.end() {
-                return;
+                return Ok(());
             }
         }
     }
 
     /// Gives connections their turns. Those that may have more are left in the list.
-    fn give_turns(&self, turns: &mut Vec<(u64, bool)>) {
-        turns.retain(|(id, has_room)| {
+    fn give_turns(&self, turns: &mut Turns) {
+        turns.0.retain(|(id, has_room)| {
             let connection = self.state().connections.get(id).and_then(Weak::upgrade);
             connection.is_some_and(|connection| !connection.turn(*has_room))
         });
@@ -328,7 +355,7 @@ impl Driver {
             self.note_due(*next, false);
         }
         drop(state);
-        passed.into_values().for_each(Waker::wake);
+        passed.into_values().for_each(waking::wake);
     }
 
     /// Ends the thread, unless something uses it again.
@@ -343,18 +370,34 @@ impl Driver {
         true
     }
 
-    /// The kernel does not report anything any more: nothing would end the calls.
+    /// Ends all connections, and wakes all tasks; others start another driver.
     #[cold]
-    fn fail(&self, error: &io::Error) {
+    fn fail(&self, why: &str) {
         let this = current().take_if(|driver| std::ptr::eq(&**driver, self));
         drop(this);
         let state = std::mem::take(&mut *self.state());
         for connection in state.connections.into_values().filter_map(|it| it.upgrade()) {
-            connection.close(Status::internal(format!("waiting for connections failed: {error}")));
+            connection.close(Status::internal(format!("waiting for connections failed: {why}")));
         }
-        state.timers.into_values().for_each(Waker::wake);
+        state.timers.into_values().for_each(waking::wake);
     }
 }
 
 /// What tools show of the thread.
 const THREAD_NAME: &str = "nearcall-driver";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As epoll reports it in every round in which it was not read to its end.
+    #[test]
+    fn a_connection_that_is_always_ready_has_one_turn_in_each_round() {
+        let mut turns = Turns::default();
+        for round in 0..100 {
+            turns.note(1, round == 50);
+        }
+        turns.note(2, false);
+        assert_eq!(turns.0, [(1, true), (2, false)]);
+    }
+}

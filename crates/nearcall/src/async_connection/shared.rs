@@ -28,12 +28,16 @@ pub(crate) struct Shared {
     slots: Waiters,
     /// Messages that wait for room in the channel.
     room: Waiters,
+    /// Messages of which a part is still here: before everything that waits for room.
+    unflushed: Waiters,
     /// A task looks for its reply itself before it waits.
     looks: bool,
     spinner: Spinner,
     /// The wait of the call that was looked for without success.
     slept: Option<(OutgoingCall, SpinPlan)>,
     watches: Watches,
+    /// It takes no more requests, and those that waited know it.
+    has_drained: bool,
     /// The driver has to look at the clock then.
     pub(super) due: Deadline,
     /// The connection could not be armed: the driver has to look at it.
@@ -56,12 +60,13 @@ struct Watches {
 pub(crate) struct Places {
     slot: Option<QueuePosition>,
     room: Option<QueuePosition>,
+    unflushed: Option<QueuePosition>,
 }
 
 impl Places {
     /// Returns whether it waits nowhere.
     pub(crate) fn is_empty(&self) -> bool {
-        self.slot.is_none() && self.room.is_none()
+        self.slot.is_none() && self.room.is_none() && self.unflushed.is_none()
     }
 }
 
@@ -91,17 +96,46 @@ impl Shared {
             connection,
             slots: Waiters::default(),
             room: Waiters::default(),
+            unflushed: Waiters::default(),
             looks,
             spinner: Spinner::new(SpinOptions::default()),
             slept: None,
             watches: Watches::default(),
+            has_drained: false,
             due: Deadline::NEVER,
             is_restless: false,
         }
     }
 
-    /// Sends a request by `attempt`, which never waits, once it is its turn. What it has to wait
-    /// for is noted in `places`, and `waker` is woken for another try.
+    /// Sends a request as [`begin`](Self::begin) does. A connection that takes no more of them is
+    /// waited for by none: another one may be opened.
+    pub(super) fn begin_request<T>(
+        &mut self,
+        places: &mut Places,
+        waker: &Waker,
+        is_call: bool,
+        attempt: impl FnMut(&Connection<AsyncHost>) -> Result<T, NotSent>,
+    ) -> Poll<Result<T, Status>> {
+        if !self.connection.is_open() {
+            self.leave(places);
+            return Poll::Ready(Err(self.connection.close_reason()));
+        }
+        self.begin(places, waker, is_call, attempt)
+    }
+
+    /// Has the requests that wait try another connection: this one drains. Items of streams wait on
+    /// for room.
+    #[cold]
+    fn drain_waiters(&mut self) {
+        self.has_drained = true;
+        self.connection.host().with_wakes(|wakes| {
+            self.slots.grant_all(wakes);
+            self.room.grant_all(wakes);
+        });
+    }
+
+    /// Sends by `attempt`, which never waits, once it is its turn. What it has to wait for is noted
+    /// in `places`, and `waker` is woken for another try.
     pub(super) fn begin<T>(
         &mut self,
         places: &mut Places,
@@ -119,7 +153,12 @@ impl Shared {
             if !is_turn {
                 return Poll::Pending;
             }
+            if self.unflushed.has_waiting() && !self.finish_unflushed() {
+                wait(&mut self.room, &mut places.room, waker);
+                return Poll::Pending;
+            }
         }
+        let Self { connection, slots, room, .. } = self;
         let mut sent = attempt(connection);
         if let Err(NotSent { need: Some(Need::CallSlot), .. }) = sent
             && connection.make_call_slot()
@@ -153,6 +192,47 @@ impl Shared {
         }
     }
 
+    /// Returns once all that was sent so far is in the channel. Pending: `waker` is woken for
+    /// another try.
+    pub(super) fn poll_flushed(
+        &mut self,
+        places: &mut Places,
+        waker: &Waker,
+    ) -> Poll<Result<(), Status>> {
+        let is_flushed = match places.unflushed {
+            None => !self.connection.has_pending_writes(),
+            Some(position) => {
+                let host = self.connection.host();
+                host.with_wakes(|wakes| self.unflushed.poll(position, waker, wakes))
+            }
+        };
+        if !is_flushed && !self.connection.is_closed() {
+            places.unflushed.get_or_insert_with(|| self.unflushed.join(waker));
+            return Poll::Pending;
+        }
+        self.leave(places);
+        Poll::Ready(match self.connection.is_closed() {
+            true => Err(self.connection.close_reason()),
+            false => Ok(()),
+        })
+    }
+
+    /// Returns whether all that was sent so far is in the channel; those that wait for that are
+    /// woken then.
+    #[cold]
+    fn finish_unflushed(&mut self) -> bool {
+        let is_flushed =
+            !self.connection.has_pending_writes() || self.connection.flush(Deadline::NOW);
+        if is_flushed {
+            self.grant_unflushed();
+        }
+        is_flushed
+    }
+
+    fn grant_unflushed(&mut self) {
+        self.connection.host().with_wakes(|wakes| self.unflushed.grant_all(wakes));
+    }
+
     /// Returns whether a call is open whose end makes a place for another one.
     fn may_wait_for_slot(&self) -> bool {
         self.connection.outgoing_calls().0 > 0
@@ -164,13 +244,17 @@ impl Shared {
             // Granted anew when the connection is at rest.
             self.connection.host().with_wakes(|wakes| self.slots.leave(position, wakes));
         }
+        if let Some(position) = places.unflushed.take() {
+            self.connection.host().with_wakes(|wakes| self.unflushed.leave(position, wakes));
+        }
         self.leave_room(places);
     }
 
     /// Returns the status of a request that could not be sent in time, which waits no more.
     pub(super) fn late(&mut self, places: &mut Places) -> Status {
         let status = match places {
-            Places { slot: Some(_), room: None } => self.connection.no_call_slot_in_time(),
+            Places { unflushed: Some(_), .. } => self.connection.not_flushed_in_time(),
+            Places { slot: Some(_), room: None, .. } => self.connection.no_call_slot_in_time(),
             _ => self.connection.no_room_in_time(),
         };
         self.leave(places);
@@ -291,11 +375,17 @@ impl Shared {
         self.is_restless = true;
         for _ in 0..ASYNC_MESSAGES_PER_TURN_MAX {
             self.grant_slots();
+            if !self.has_drained && !self.connection.is_open() {
+                self.drain_waiters();
+            }
             if self.connection.is_closed() {
                 self.is_restless = false;
                 return self.end(driver);
             }
             let has_pending_writes = self.connection.has_pending_writes();
+            if !has_pending_writes && self.unflushed.has_waiting() {
+                self.grant_unflushed();
+            }
             let needs_room =
                 has_pending_writes || (self.room.has_waiting() && self.room.granted() == 0);
             self.watch_for_room(driver, id, needs_room);
@@ -333,6 +423,7 @@ impl Shared {
         self.connection.host().with_wakes(|wakes| {
             self.slots.grant_all(wakes);
             self.room.grant_all(wakes);
+            self.unflushed.grant_all(wakes);
         });
         self.unwatch(driver);
     }

@@ -9,6 +9,8 @@
 use std::collections::VecDeque;
 use std::task::Waker;
 
+use crate::waking;
+
 /// The place of a task in a queue of waiters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct QueuePosition(u64);
@@ -157,15 +159,15 @@ impl WakeList {
         }
     }
 
-    /// Wakes and drops them all.
+    /// Wakes and drops them all, also if one of them panics.
     #[inline]
     pub(crate) fn run(self) {
         let Self { first, more, retired } = self;
         if let Some(waker) = first {
-            waker.wake();
-            more.into_iter().for_each(Waker::wake);
+            waking::wake(waker);
+            more.into_iter().for_each(waking::wake);
         }
-        drop(retired);
+        retired.into_iter().for_each(waking::retire);
     }
 }
 

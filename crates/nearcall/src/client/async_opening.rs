@@ -18,10 +18,11 @@ use crate::connection::{Connection, INLINE_BUF, Setup};
 use crate::deadline::Deadline;
 use crate::status::Status;
 
-/// Opens a connection by this route.
+/// Opens a connection by this route. `on_end` lets go of it once it has ended.
 pub(super) fn open(
     client: &Arc<ClientShared>,
     route: &Route,
+    on_end: impl Fn(&AsyncConnection) + Send + Sync + 'static,
 ) -> Result<Arc<AsyncConnection>, Status> {
     let At::Socket(place) = &route.at else {
         return Err(Status::failed_precondition(format!(
@@ -47,7 +48,7 @@ pub(super) fn open(
     let connection = Connection::with_host(endpoint, setup, Box::default(), AsyncHost::default());
     greet(&connection, deadline)?;
     let driver = DriverHandle::new().map_err(|error| no_driver(&error))?;
-    AsyncConnection::new(connection, driver, account).map_err(|error| {
+    AsyncConnection::new(connection, driver, account, on_end).map_err(|error| {
         Status::failed_precondition(format!("cannot wait for {}: {error}", route.at))
     })
 }

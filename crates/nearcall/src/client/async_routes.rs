@@ -3,6 +3,7 @@
 //!
 //! **Invariants:** a connection is opened by a thread of its own, so that no executor waits for a
 //! handshake; all tasks that want it meanwhile share the one attempt, and each learns how it ended.
+//! One that has ended gives back its place and its descriptors without another call.
 //! **Not here:** the connection (`async_connection.rs`), opening it (`client/async_opening.rs`),
 //! when to try again (`async_call/connecting.rs`).
 
@@ -17,6 +18,7 @@ use crate::address::{Address, At};
 use crate::async_connection::AsyncConnection;
 use crate::connection_info::ConnectionInfo;
 use crate::status::Status;
+use crate::waking;
 
 /// The connections of one client that tasks share.
 #[derive(Default)]
@@ -80,9 +82,14 @@ impl AsyncRoutes {
         if let Some(known) = routes.iter().find(|it| it.route == route) {
             return Arc::clone(known);
         }
+        // Those that no caller has any more.
+        let unused = |it: &Arc<AsyncRoute>| Arc::strong_count(it) == 1 && it.may_be_forgotten();
+        let unused: Vec<_> = routes.extract_if(.., |it| unused(it)).collect();
         let state = Mutex::new(State::Unconnected);
         let added = Arc::new(AsyncRoute { client: Arc::clone(client), route, state });
         routes.push(Arc::clone(&added));
+        drop(routes);
+        drop(unused);
         added
     }
 
@@ -166,7 +173,12 @@ impl AsyncRoute {
     /// Opens the connection, in a thread of its own.
     fn run(self: Arc<Self>, attempt: &Attempt) {
         let opened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            async_opening::open(&self.client, &self.route)
+            let route = Arc::downgrade(&self);
+            async_opening::open(&self.client, &self.route, move |ended| {
+                if let Some(route) = route.upgrade() {
+                    route.forget(ended);
+                }
+            })
         }));
         let mut outcome = opened.unwrap_or_else(|_| {
             Err(Status::internal(format!("connecting to {} panicked", self.route.at)))
@@ -183,22 +195,39 @@ impl AsyncRoute {
                 Ok(connection) => State::Open(Arc::clone(connection)),
                 Err(_) => State::Unconnected,
             };
+            drop(state);
+            // It may have ended before it was known here.
+            if let Ok(connection) = &outcome
+                && connection.is_closed()
+            {
+                self.forget(connection);
+            }
         }
         attempt.finish(outcome);
     }
 
     /// Notes that a connection takes no more calls; the next call opens another one.
     #[cold]
-    pub(crate) fn forget(&self, ended: &Arc<AsyncConnection>) {
+    pub(crate) fn forget(&self, ended: &AsyncConnection) {
         let mut state = lock(&self.state);
         let before = match &*state {
-            State::Open(connection) if Arc::ptr_eq(connection, ended) => {
+            State::Open(connection) if std::ptr::eq(&**connection, ended) => {
                 std::mem::replace(&mut *state, State::Ended(ended.close_reason()))
             }
             _ => return,
         };
         drop(state);
         drop(before);
+    }
+
+    /// Returns whether it is as if it had never been used.
+    fn may_be_forgotten(&self) -> bool {
+        match &*lock(&self.state) {
+            State::Unconnected => true,
+            // A client that connects once to each address remembers which.
+            State::Ended(_) => self.client.settings.reconnect != ReconnectPolicy::Never,
+            State::Connecting(_) | State::Open(_) | State::Closed => false,
+        }
     }
 
     fn info(&self) -> Option<ConnectionInfo> {
@@ -216,7 +245,7 @@ impl Attempt {
         progress.outcome = Some(outcome);
         let waiting = std::mem::take(&mut progress.waiting);
         drop(progress);
-        waiting.into_iter().for_each(|(_, waker)| waker.wake());
+        waiting.into_iter().for_each(|(_, waker)| waking::wake(waker));
     }
 }
 

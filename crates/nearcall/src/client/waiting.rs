@@ -135,12 +135,7 @@ impl ClientCore {
         if connection.is_closed() {
             return Err(connection.close_reason());
         }
-        had_room.then_some(()).ok_or_else(|| {
-            let name = &connection.name;
-            Status::deadline_exceeded(format!(
-                "{name} did not read what was sent before in time; the message may still arrive"
-            ))
-        })
+        had_room.then_some(()).ok_or_else(|| connection.not_flushed_in_time())
     }
 
     /// Waits until `done`, which is asked after everything that happens, or until the connection

@@ -13,8 +13,10 @@ pub(crate) enum SendMode {
     /// It is kept here, up to the bounds of the outbox, and moved on when there is room: for
     /// replies, and for a loop, which never waits in one connection.
     Keep,
-    /// It is refused at once. Of a message longer than the room of the channel, whose first part
-    /// found room, the rest is kept here: for whatever moves it on by itself, such as a loop.
+    /// It is refused at once, unless all before it is in the channel. Of a message longer than the
+    /// room of the channel, and of one that a socket took in part, the rest is kept here, which may
+    /// be all of it: for whatever moves it on by itself, such as a loop, and waits until
+    /// [`Connection::has_pending_writes`](super::Connection::has_pending_writes) is false.
     Try,
     /// The caller waits in the channel until this moment at most.
     WaitUntil(Deadline),

@@ -208,6 +208,15 @@ impl<H: Host> Connection<H> {
         ))
     }
 
+    /// Returns the status of a message of which a part found no room by its deadline.
+    #[cold]
+    pub(crate) fn not_flushed_in_time(&self) -> Status {
+        Status::deadline_exceeded(format!(
+            "{} did not read what was sent before in time; the message may still arrive",
+            self.name
+        ))
+    }
+
     /// Replies to a call of the peer, with metadata as they travel. Never waits: what finds no room
     /// is kept and sent later.
     #[inline]

@@ -2,7 +2,6 @@
 //!
 //! **Not here:** async services and streams; the thread that waits (`tests/driver.rs`).
 
-use std::cell::RefCell;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -10,7 +9,7 @@ use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
-use nearcall::{Context, EventLoop, Limits, Responder, Server, Status, Stopper};
+use nearcall::{Context, EventLoop, Limits, Responder, RunningServer, Server, Status, Stopper};
 
 use crate::echo::{Echo, EchoDispatcher, Failure, Seen, Span, Words};
 use crate::support::unique_address;
@@ -57,12 +56,12 @@ impl Books {
 /// Keeps books. `later` is answered by `fail`, and `nothing` finds out who does not wait any more.
 struct Service {
     books: Arc<Books>,
-    held: RefCell<Vec<(u64, Responder<Words>)>>,
+    held: Mutex<Vec<(u64, Responder<Words>)>>,
 }
 
 impl Service {
     fn count_held(&self) {
-        self.books.held.store(self.held.borrow().len() as u64, Ordering::SeqCst);
+        self.books.held.store(self.held.lock().unwrap().len() as u64, Ordering::SeqCst);
     }
 }
 
@@ -73,9 +72,11 @@ impl Echo for Service {
     }
 
     fn nothing(&self, _context: &Context<'_>, _request: &()) -> Result<(), Status> {
-        let before = self.held.borrow().len();
-        self.held.borrow_mut().retain(|(_, responder)| !responder.is_cancelled());
-        let cancelled = before - self.held.borrow().len();
+        let mut held = self.held.lock().unwrap();
+        let before = held.len();
+        held.retain(|(_, responder)| !responder.is_cancelled());
+        let cancelled = before - held.len();
+        drop(held);
         self.books.cancelled.fetch_add(cancelled as u64, Ordering::SeqCst);
         self.count_held();
         Ok(())
@@ -88,7 +89,7 @@ impl Echo for Service {
 
     /// Answers those that wait, the first one first.
     fn fail(&self, _context: &Context<'_>, _request: &Failure) -> Result<(), Status> {
-        for (number, responder) in self.held.take() {
+        for (number, responder) in std::mem::take(&mut *self.held.lock().unwrap()) {
             responder.finish(Ok(Words { number, ..Words::default() }));
         }
         self.count_held();
@@ -102,7 +103,7 @@ impl Echo for Service {
     fn later(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
         self.books.begun.fetch_add(1, Ordering::SeqCst);
         context.answer_later(|responder| {
-            self.held.borrow_mut().push((request.number, responder));
+            self.held.lock().unwrap().push((request.number, responder));
             self.count_held();
         })
     }
@@ -164,7 +165,7 @@ impl Served {
         let thread = thread::spawn(move || {
             let event_loop = EventLoop::new().unwrap();
             let server = Server::with_limits(&event_loop, limits);
-            let service = Service { books: kept, held: RefCell::default() };
+            let service = Service { books: kept, held: Mutex::default() };
             server.register(EchoDispatcher::new(service)).unwrap();
             server.listen(&at).unwrap();
             give.send(event_loop.stopper()).unwrap();
@@ -187,6 +188,13 @@ impl Drop for Served {
             assert!(outcome.is_ok() || thread::panicking(), "the server panicked");
         }
     }
+}
+
+/// Starts a server that can be drained.
+fn start_to_drain(address: &str, limits: Limits) -> RunningServer {
+    let service = Service { books: Arc::default(), held: Mutex::default() };
+    let server = Server::builder().threads(1).limits(limits);
+    server.register(EchoDispatcher::new(service)).listen(address).start().unwrap()
 }
 
 /// Wakes a thread that is parked, and counts.

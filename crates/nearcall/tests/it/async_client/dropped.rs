@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use nearcall::{Client, Limits, Status};
+use nearcall::{CallOptions, Client, Code, Limits, Status};
 
 use super::{Books, PATIENCE, Served, block_on, poll_once, words};
-use crate::echo::{EchoAsyncCaller, Span, Words};
+use crate::echo::{EchoAsyncCaller, EchoCaller, Failure, Span, Words};
 
 #[derive(Default)]
 struct Woken(AtomicU64);
@@ -130,6 +130,44 @@ fn a_future_is_dropped_while_it_waits_for_a_place() {
         assert_eq!(Books::get(&served.books.held), 0);
     }
     assert_eq!(served.books.said.lock().unwrap().len(), 2);
+}
+
+/// A waker that panics when it is woken.
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("asked for it");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_ends_nothing_else() {
+    let served = Served::start();
+    let client = Client::new();
+    let echo = EchoAsyncCaller::new(&client, &served.address).unwrap();
+    block_on(echo.nothing(&())).unwrap();
+    let answering = EchoCaller::new(&Client::new(), &served.address).unwrap();
+    let request = words(1);
+    let panics = Waker::from(Arc::new(Panics));
+    let mut first = Box::pin(echo.later(&request));
+    let polled = first.as_mut().poll(&mut Context::from_waker(&panics));
+    assert!(polled.is_pending());
+    // Both are answered at once.
+    std::thread::scope(|scope| {
+        let second = scope.spawn(|| block_on(echo.later(&words(2))).unwrap().number);
+        while Books::get(&served.books.held) < 2 {
+            std::thread::yield_now();
+        }
+        answering.fail(&Failure::default()).unwrap();
+        assert_eq!(second.join().unwrap(), 2);
+    });
+    assert_eq!(block_on(first).unwrap().number, 1);
+    // The thread that waits goes on.
+    let options = CallOptions::new().deadline(Duration::from_millis(10));
+    let late = block_on(echo.later_with(&request, &options)).unwrap_err();
+    assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
+    block_on(EchoAsyncCaller::new(&Client::new(), &served.address).unwrap().nothing(&())).unwrap();
 }
 
 /// A waker that holds the future which it wakes, as tasks of executors do: dropping the last one

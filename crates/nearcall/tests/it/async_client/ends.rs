@@ -6,7 +6,7 @@ use futures_util::future::{join_all, join3};
 use nearcall::{CallOptions, Client, Code, Limits, Mechanism, ReconnectPolicy};
 use nearcall_os::clock;
 
-use super::{Books, PATIENCE, Served, block_on, poll_once, words};
+use super::{Books, PATIENCE, Served, block_on, poll_once, start_to_drain, words};
 use crate::echo::EchoAsyncCaller;
 use crate::support::unique_address;
 use crate::two_processes;
@@ -111,6 +111,24 @@ fn wait_for_the_end(client: &Client) {
     }
 }
 
+/// The places of connections that have ended are free without another call to the same address.
+#[test]
+fn servers_come_and_go() {
+    const SERVERS: usize = 12;
+    let limits = Limits { client_connections_max: 3, ..Limits::default() };
+    let client = Client::builder().limits(limits).build();
+    for via in ["", "?via=unix-stream"] {
+        for number in 0..SERVERS {
+            let served = Served::start();
+            let echo = EchoAsyncCaller::new(&client, &served.via(via)).unwrap();
+            let said = block_on(echo.nothing(&()));
+            said.unwrap_or_else(|status| panic!("{via} server {number}: {status}"));
+            drop((echo, served));
+            wait_for_the_end(&client);
+        }
+    }
+}
+
 #[test]
 fn a_call_connects_again_as_its_policy_has_it() {
     let address = unique_address();
@@ -134,6 +152,33 @@ fn a_call_connects_again_as_its_policy_has_it() {
     assert_eq!(failed.code(), Code::Unavailable, "{failed}");
     assert!(failed.message().contains("ReconnectPolicy::Never"), "{failed}");
     drop(served);
+}
+
+/// A call of it goes on for as long as it likes.
+#[test]
+fn calls_that_wait_go_to_another_server_when_theirs_drains() {
+    let name = format!("nearcall-test-{:016x}.sock", fastrand::u64(..));
+    let address = format!("unix:{}", std::env::temp_dir().join(name).display());
+    let limits = Limits { calls_max: 1, ..Limits::default() };
+    let draining = start_to_drain(&address, limits);
+    let policy = ReconnectPolicy::Wait(PATIENCE);
+    let client = Client::builder().limits(limits).reconnect(policy).build();
+    let echo = EchoAsyncCaller::new(&client, &address).unwrap();
+    block_on(echo.nothing(&())).unwrap();
+    let requests = [words(1), words(2), words(3)];
+    let mut stays = Box::pin(echo.later(&requests[0]));
+    let mut waits = Box::pin(echo.say(&requests[1]));
+    assert!(poll_once(stays.as_mut()).is_pending());
+    assert!(poll_once(waits.as_mut()).is_pending());
+    assert!(!draining.drain(Duration::from_millis(1)), "a call is under way");
+    let served = Served::at(address, Limits::default());
+    assert_eq!(block_on(waits).unwrap().number, 2);
+    assert_eq!(block_on(echo.say(&requests[2])).unwrap().number, 3);
+    assert_eq!(*served.books.said.lock().unwrap(), [2, 3]);
+    assert!(poll_once(stays.as_mut()).is_pending(), "it goes on");
+    draining.stop().unwrap();
+    let status = block_on(stays).unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable, "{status}");
 }
 
 #[test]
