@@ -88,7 +88,10 @@ impl AsyncStreamedCall {
         Poll::Ready(reply)
     }
 
-    /// Returns how a call has ended whose replies are a stream, and which has ended.
+    /// Returns how a call has ended whose replies are a stream, and whose stream has ended.
+    ///
+    /// No waker is needed: under one lock of the connection the call gets its outcome and then its
+    /// stream the end, so whoever sees the end of the stream finds the outcome.
     pub(super) fn end(&self) -> Result<(), Status> {
         if let Some(end) = self.known_end() {
             return end;

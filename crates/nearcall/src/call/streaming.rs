@@ -92,6 +92,10 @@ impl StreamedCall {
                 Taken::End(_) => return self.end().map(|()| None),
                 Taken::Nothing => {}
             }
+            // A server that sends without pause must not hold the call beyond its time.
+            if self.deadline.has_passed() {
+                self.connection.handle_timeout();
+            }
             let core = self.core();
             let read = |item: &[u8]| (item.len(), codec::decode(Body::copied(item)));
             let (connection, call, deadline) = (&self.connection, self.call, self.deadline);

@@ -193,22 +193,21 @@ impl<H: Host> Connection<H> {
         }
     }
 
-    /// Sends an item for a task, whose `waker` is woken by the credit or by the end of the call.
-    /// `Ok(false)`: there is no credit for it.
-    pub(crate) fn send_item_or_wait(
+    /// Has `waker` woken by credit for the item that its task waits to send, and by the end of the
+    /// call.
+    pub(crate) fn set_sender(&self, stream: &CallStream, waker: &Waker) {
+        if let Some(before) = stream.set_sender(waker) {
+            self.host.retire(before);
+        }
+    }
+
+    /// Sends an item for a task. `Ok(false)`: there is no credit for it.
+    pub(crate) fn try_send_item(
         &self,
         call: OutgoingCall,
         item: &impl Message,
-        stream: &CallStream,
-        waker: &Waker,
     ) -> Result<bool, NotSent> {
-        let sent = self.send_item(call.into(), item, SendMode::Try);
-        if let Err(ItemUnsent::NoCredit | ItemUnsent::NoRoom) = sent
-            && let Some(before) = stream.set_sender(waker)
-        {
-            self.host.retire(before);
-        }
-        match sent {
+        match self.send_item(call.into(), item, SendMode::Try) {
             Ok(()) => Ok(true),
             Err(ItemUnsent::NoCredit) => Ok(false),
             Err(ItemUnsent::NoRoom) => {
