@@ -154,7 +154,9 @@ mod tests {
     }
 
     /// The last waker of a task whose future waits for the end of the same call.
-    struct Holds(Mutex<Option<Cancelled>>);
+    struct Holds {
+        _held: Mutex<Option<Cancelled>>,
+    }
 
     impl Wake for Holds {
         fn wake(self: Arc<Self>) {}
@@ -166,7 +168,7 @@ mod tests {
         let holds = || {
             let mut held = Cancelled::new(&call);
             assert!(!held.poll_ended(Waker::noop()));
-            Waker::from(Arc::new(Holds(Mutex::new(Some(held)))))
+            Waker::from(Arc::new(Holds { _held: Mutex::new(Some(held)) }))
         };
         let mut waits = Cancelled::new(&call);
         assert!(!waits.poll_ended(&holds()) && !call.poll_ended_by_task(&holds()));

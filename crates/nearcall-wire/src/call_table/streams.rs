@@ -240,7 +240,7 @@ pub fn item_cost(message_bytes: usize, window: u32) -> u32 {
 
 /// Returns what a receiver with this window collects of consumed costs before it grants them, in
 /// bytes: a quarter of the window. Less would cost more messages; with more, a sender could wait
-/// for credit for ever that the receiver waits to collect.
+/// without end for credit that the receiver waits to collect.
 #[must_use]
 #[inline]
 pub fn grant_bytes(window: u32) -> u32 {
