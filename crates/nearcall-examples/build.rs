@@ -5,6 +5,5 @@ fn main() -> Result<(), nearcall_build::BuildError> {
     nearcall_build::Builder::new()
         .file("proto/thermostat.proto")
         .file("proto/house.proto")
-        .answer_later("home.v1.Kettle.Boil")
         .compile()
 }

@@ -1,23 +1,29 @@
 //! Calls in both directions: A calls B, and B calls A back before it replies, without a deadlock.
 //!
-//! Each process is client and server in one loop. While a call of a client in a loop waits, the
-//! loop goes on serving, so the call back is served. Services take `&self`, because they may be
-//! entered again while they wait.
+//! Each of the two threads, which could as well be processes, is client and server in one event
+//! loop. While a call of a client in a loop waits, the loop goes on serving, so the call back is
+//! served. Services take `&self`, because they may be entered again while they wait.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::cell::Cell;
-use std::process::ExitCode;
+use std::error::Error;
+use std::io;
+use std::process;
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Context, EventLoop, Server, Status};
-use nearcall_examples::home::v1::{
+use nearcall::{CallOptions, Client, Context, EventLoop, Server, Status, Stopper};
+
+use self::home::{
     Boiler, BoilerCaller, BoilerDispatcher, HeatReply, HeatRequest, Sensor, SensorCaller,
     SensorDispatcher, Temperature,
 };
-use nearcall_examples::{
-    BadUsage, Outcome, SecondProcess, main as run, own_address, serve_until_stdin_ends,
-};
+
+mod home {
+    nearcall::include_proto!("home.v1");
+}
 
 /// Served by A. Each reading is half a degree higher.
 struct Thermometer(Cell<f64>);
@@ -51,39 +57,40 @@ impl Boiler for Cellar {
     }
 }
 
-fn main() -> ExitCode {
-    run(|arguments| match arguments {
-        [] => caller(),
-        ["boiler", address] => boiler(address),
-        _ => Err(BadUsage("usage: both_ways".into()).into()),
-    })
-}
-
-/// Process A.
-fn caller() -> Outcome {
-    let (ours, theirs) = (own_address("sensor"), own_address("boiler"));
+/// A.
+fn main() -> Result<(), Box<dyn Error>> {
+    let sensor = format!("unix:@nearcall-sensor-{}", process::id());
+    let boiler = format!("unix:@nearcall-boiler-{}", process::id());
     let event_loop = EventLoop::new()?;
     let server = Server::new(&event_loop);
     server.register(SensorDispatcher::new(Thermometer(Cell::new(18.0))))?;
-    server.listen(&ours)?;
+    server.listen(&sensor)?;
 
-    let second = SecondProcess::start(&["boiler", &theirs])?;
+    let (send_stopper, stopper) = mpsc::channel();
+    let b = thread::spawn({
+        let boiler = boiler.clone();
+        move || serve_boiler(&boiler, &send_stopper)
+    });
     let client = Client::in_loop(&event_loop);
-    client.hunt(&theirs, Duration::from_secs(10))?;
-    let boiler = BoilerCaller::new(&client, &theirs)?;
-    let request = HeatRequest { celsius: 20.0, sensor: ours };
+    client.hunt(&boiler, Duration::from_secs(10))?;
+    let boiler = BoilerCaller::new(&client, &boiler)?;
     let options = CallOptions::new().deadline(Duration::from_secs(5));
-    let reply = boiler.heat_with(&request, &options)?;
+    let reply = boiler.heat_with(&HeatRequest { celsius: 20.0, sensor }, &options)?;
     println!("A: warm after {} calls back", reply.readings);
-    second.end()
+    stopper.recv()?.stop();
+    b.join().map_err(|_| "B panicked")??;
+    Ok(())
 }
 
-/// Process B.
-fn boiler(address: &str) -> Outcome {
+/// B.
+fn serve_boiler(address: &str, stopper: &mpsc::Sender<Stopper>) -> io::Result<()> {
     let event_loop = EventLoop::new()?;
     let server = Server::new(&event_loop);
     let client = Client::in_loop(&event_loop);
-    server.register(BoilerDispatcher::new(Cellar { client }))?;
-    server.listen(address)?;
-    Ok(serve_until_stdin_ends(&event_loop)?)
+    let registered = server.register(BoilerDispatcher::new(Cellar { client }));
+    registered.map_err(io::Error::other)?;
+    server.listen(address).map_err(io::Error::other)?;
+    // Without a receiver A has failed, and this process ends.
+    let _ = stopper.send(event_loop.stopper());
+    event_loop.run()
 }

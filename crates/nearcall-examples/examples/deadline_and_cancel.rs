@@ -6,17 +6,25 @@
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::cell::{Cell, RefCell};
-use std::process::ExitCode;
+use std::error::Error;
+use std::io;
+use std::process;
 use std::rc::Rc;
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
-use nearcall::Status;
-use nearcall::event_loop::{Interest, TimerId};
-use nearcall::{CallOptions, Client, Code, Context, Deadline, Event, EventLoop, Responder, Server};
-use nearcall_examples::home::v1::{
-    BoilRequest, GivenUpReply, Kettle, KettleCaller, KettleDispatcher, Temperature,
+use nearcall::event_loop::TimerId;
+use nearcall::{
+    CallOptions, Client, Code, Context, Deadline, Event, EventLoop, Responder, Server, Status,
+    Stopper,
 };
-use nearcall_examples::{BadUsage, Outcome, SecondProcess, main as run, own_address};
+
+use self::home::{BoilRequest, GivenUpReply, Kettle, KettleCaller, KettleDispatcher, Temperature};
+
+mod home {
+    nearcall::include_proto!("home.v1");
+}
 
 struct Kitchen {
     event_loop: Rc<EventLoop>,
@@ -26,9 +34,9 @@ struct Kitchen {
 
 impl Kettle for Kitchen {
     /// Returns at once; `finish` replies when the timer has expired.
-    fn boil(&self, _: &Context<'_>, request: &BoilRequest, responder: Responder<Temperature>) {
+    fn boil(&self, context: &Context<'_>, request: &BoilRequest) -> Result<Temperature, Status> {
         let timer = self.event_loop.add_timer(Duration::from_millis(request.ms.into()), None);
-        self.boiling.borrow_mut().push((timer, responder));
+        context.answer_later(|responder| self.boiling.borrow_mut().push((timer, responder)))
     }
 
     /// Works until the call ends. `is_cancelled` is true after a cancel and after the deadline.
@@ -58,20 +66,22 @@ impl Kitchen {
     }
 }
 
-fn main() -> ExitCode {
-    run(|arguments| match arguments {
-        [] => call(),
-        ["kettle", address] => kettle(address),
-        _ => Err(BadUsage("usage: deadline_and_cancel".into()).into()),
-    })
+fn main() -> Result<(), Box<dyn Error>> {
+    let address = format!("unix:@nearcall-kettle-{}", process::id());
+    let (send_stopper, stopper) = mpsc::channel();
+    let kettle = thread::spawn({
+        let address = address.clone();
+        move || serve_kettle(&address, &send_stopper)
+    });
+    call(&address)?;
+    stopper.recv()?.stop();
+    Ok(kettle.join().map_err(|_| "the kettle panicked")??)
 }
 
-fn call() -> Outcome {
-    let address = own_address("kettle");
-    let second = SecondProcess::start(&["kettle", &address])?;
+fn call(address: &str) -> Result<(), Box<dyn Error>> {
     let client = Client::new();
-    client.hunt(&address, Duration::from_secs(10))?;
-    let kettle = KettleCaller::new(&client, &address)?;
+    client.hunt(address, Duration::from_secs(10))?;
+    let kettle = KettleCaller::new(&client, address)?;
 
     // The interface gives this method 5 seconds: `option (nearcall.deadline_ms) = 5000`.
     let tea = kettle.boil(&BoilRequest { ms: 10 })?;
@@ -84,32 +94,34 @@ fn call() -> Outcome {
     }
 
     // A pending call is waited for, or cancelled. Dropping it cancels it, too.
-    let boiling = kettle.start_boil(&BoilRequest { ms: 30 }, &CallOptions::new());
-    let grinding = kettle.start_grind(&(), &CallOptions::new());
+    let boiling = kettle.start_boil(&BoilRequest { ms: 30 });
+    let grinding = kettle.start_grind(&());
     grinding.cancel();
     println!("still boiling: {} °C", boiling.wait()?.celsius);
     // The second call to boil was late; after this call the kettle has counted it as cancelled.
     kettle.boil(&BoilRequest { ms: 60 })?;
     println!("the kettle knows of {} calls that were given up", kettle.given_up(&())?.calls);
-    second.end()
+    Ok(())
 }
 
-/// The second process. `next` returns expired timers, and every other event that is not a call.
-fn kettle(address: &str) -> Outcome {
+/// The service. `next` returns expired timers, and every other event that is not a call.
+fn serve_kettle(address: &str, stopper: &mpsc::Sender<Stopper>) -> io::Result<()> {
     let event_loop = Rc::new(EventLoop::new()?);
-    let kitchen = Rc::new(Kitchen {
+    let dispatcher = KettleDispatcher::new(Kitchen {
         event_loop: Rc::clone(&event_loop),
         boiling: RefCell::default(),
         given_up: Cell::new(0),
     });
+    let kitchen = Arc::clone(dispatcher.service());
     let server = Server::new(&event_loop);
-    server.register(KettleDispatcher::shared(Rc::clone(&kitchen)))?;
-    server.listen(address)?;
-    let stdin = event_loop.add_descriptor(std::io::stdin(), Interest::HangUp)?;
+    server.register(dispatcher).map_err(io::Error::other)?;
+    server.listen(address).map_err(io::Error::other)?;
+    // Without a receiver the caller has failed, and this process ends.
+    let _ = stopper.send(event_loop.stopper());
     loop {
         match event_loop.next(Deadline::NEVER)? {
             Some(Event::Timer(timer)) => kitchen.finish(timer),
-            Some(Event::Descriptor(id, _)) if id == stdin => return Ok(()),
+            Some(Event::Stopped) => return Ok(()),
             _ => {}
         }
     }

@@ -6,14 +6,16 @@
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::cell::Cell;
-use std::process::ExitCode;
-use std::rc::Rc;
+use std::error::Error;
+use std::sync::Arc;
 
 use nearcall::{Client, Code, Context, EventLoop, Peer, Server, Status};
-use nearcall_examples::home::v1::{
-    Temperature, Thermostat, ThermostatCaller, ThermostatDispatcher,
-};
-use nearcall_examples::{BadUsage, Outcome, main as run};
+
+use self::home::{Temperature, Thermostat, ThermostatCaller, ThermostatDispatcher};
+
+mod home {
+    nearcall::include_proto!("home.v1");
+}
 
 #[derive(Default)]
 struct Room {
@@ -37,19 +39,13 @@ impl Thermostat for Room {
     }
 }
 
-fn main() -> ExitCode {
-    run(|arguments| match arguments {
-        [] => in_one_thread(),
-        _ => Err(BadUsage("usage: in_process".into()).into()),
-    })
-}
-
-fn in_one_thread() -> Outcome {
+fn main() -> Result<(), Box<dyn Error>> {
     let event_loop = EventLoop::new()?;
     let server = Server::new(&event_loop);
-    // With `shared`, the program keeps a reference to the implementation.
-    let room = Rc::new(Room::default());
-    server.register(ThermostatDispatcher::shared(Rc::clone(&room)))?;
+    let dispatcher = ThermostatDispatcher::new(Room::default());
+    // The program may keep a reference to the implementation.
+    let room = Arc::clone(dispatcher.service());
+    server.register(dispatcher)?;
     // An address for callers in the same loop only, without a socket. Any other address works as
     // well, and is open to other processes at the same time.
     server.listen("inproc:room")?;

@@ -6,58 +6,53 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
-use std::cell::Cell;
-use std::process::ExitCode;
+use std::error::Error;
+use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use nearcall::{Client, Context, EventLoop, Server, Status};
-use nearcall_examples::home::v1::{Meter, MeterCaller, MeterDispatcher, Usage};
-use nearcall_examples::{BadUsage, Outcome, SecondProcess, main as run, own_address};
+use nearcall::{Client, Context, Server, Status};
+
+use self::home::{Meter, MeterCaller, MeterDispatcher, Usage};
+
+mod home {
+    nearcall::include_proto!("home.v1");
+}
 
 const DROPS: u64 = 10_000;
 
 #[derive(Default)]
 struct WaterMeter {
-    litres: Cell<u64>,
+    litres: AtomicU64,
 }
 
 impl Meter for WaterMeter {
     // `option (nearcall.oneway) = true`: there is no result to return, and no error either.
     fn count(&self, _context: &Context<'_>, request: &Usage) {
-        self.litres.set(self.litres.get() + request.litres);
+        self.litres.fetch_add(request.litres, Ordering::Relaxed);
     }
 
     fn total(&self, _context: &Context<'_>, _request: &()) -> Result<Usage, Status> {
-        Ok(Usage { litres: self.litres.get() })
+        Ok(Usage { litres: self.litres.load(Ordering::Relaxed) })
     }
 }
 
-fn main() -> ExitCode {
-    run(|arguments| match arguments {
-        [] => serve(),
-        ["count", address] => count(address),
-        _ => Err(BadUsage("usage: one_way".into()).into()),
-    })
-}
+fn main() -> Result<(), Box<dyn Error>> {
+    let address = format!("unix:@nearcall-one-way-{}", process::id());
+    // The server has a thread of its own, with an event loop.
+    let server = Server::builder()
+        .register(MeterDispatcher::new(WaterMeter::default()))
+        .listen(&address)
+        .start()?;
 
-fn serve() -> Outcome {
-    let address = own_address("meter");
-    let event_loop = EventLoop::new()?;
-    let server = Server::new(&event_loop);
-    server.register(MeterDispatcher::new(WaterMeter::default()))?;
-    server.listen(&address)?;
-    SecondProcess::start(&["count", &address])?.serve_until_it_ends(&event_loop)
-}
-
-/// The second process.
-fn count(address: &str) -> Outcome {
-    let client = Client::new();
-    let meter = MeterCaller::new(&client, address)?;
+    let meter = MeterCaller::new(&Client::new(), &address)?;
     for _ in 0..DROPS {
-        // An error means that the message was not sent; there is no sign that it arrived.
+        // Waits while the channel is full. An error means that the message was not sent; there is
+        // no sign that it arrived.
         meter.count(&Usage { litres: 1 })?;
     }
     // A call on the same connection is served after all of them.
     let total = meter.total(&())?;
     println!("sent {DROPS}, counted {}", total.litres);
+    server.stop()?;
     Ok(())
 }

@@ -6,15 +6,21 @@
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::cell::Cell;
+use std::error::Error;
 use std::io::{self, Read};
-use std::process::ExitCode;
-use std::rc::Rc;
+use std::process;
+use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use nearcall::event_loop::Interest;
 use nearcall::{Client, Context, Deadline, Event, EventLoop, Server, Status};
-use nearcall_examples::home::v1::{Sensor, SensorCaller, SensorDispatcher, Temperature};
-use nearcall_examples::{BadUsage, Outcome, SecondProcess, main as run, own_address};
+
+use self::home::{Sensor, SensorCaller, SensorDispatcher, Temperature};
+
+mod home {
+    nearcall::include_proto!("home.v1");
+}
 
 const BEAT: Duration = Duration::from_millis(20);
 
@@ -31,20 +37,13 @@ impl Sensor for Room {
     }
 }
 
-fn main() -> ExitCode {
-    run(|arguments| match arguments {
-        [] => serve(),
-        ["ask", address] => ask(address),
-        _ => Err(BadUsage("usage: own_descriptors".into()).into()),
-    })
-}
-
-fn serve() -> Outcome {
+fn main() -> Result<(), Box<dyn Error>> {
     let event_loop = EventLoop::new()?;
     let server = Server::new(&event_loop);
-    let room = Rc::new(Room::default());
-    server.register(SensorDispatcher::shared(Rc::clone(&room)))?;
-    let address = own_address("sensor");
+    let dispatcher = SensorDispatcher::new(Room::default());
+    let room = Arc::clone(dispatcher.service());
+    server.register(dispatcher)?;
+    let address = format!("unix:@nearcall-sensor-{}", process::id());
     server.listen(&address)?;
 
     let stdin = event_loop.add_descriptor(io::stdin(), Interest::Readable)?;
@@ -71,12 +70,13 @@ fn serve() -> Outcome {
         }
     }
     event_loop.remove_descriptor(stdin);
-    // Stdin has ended; another process calls while the timer goes on.
-    SecondProcess::start(&["ask", &address])?.serve_until_it_ends(&event_loop)?;
-    while beats == 0 {
-        // Stdin may have ended before the timer was due for the first time.
+    // Stdin has ended; another thread calls, as another process would, while the timer goes on.
+    let asking = thread::spawn(move || ask(&address));
+    // Stdin may have ended before the timer was due for the first time.
+    while beats == 0 || !asking.is_finished() {
         beats += u32::from(matches!(event_loop.next(Deadline::NEVER)?, Some(Event::Timer(_))));
     }
+    asking.join().map_err(|_| "the thread that asks has panicked")??;
     let readings = room.readings.get();
     println!("read {readings} times; stdin, timer and server had their turn");
     Ok(())
@@ -92,12 +92,10 @@ fn take_lines(typed: &mut Vec<u8>, room: &Room) {
     }
 }
 
-/// The second process.
-fn ask(address: &str) -> Outcome {
-    let client = Client::new();
-    let sensor = SensorCaller::new(&client, address)?;
+fn ask(address: &str) -> Result<(), Status> {
+    let sensor = SensorCaller::new(&Client::new(), address)?;
     for _ in 0..3 {
-        println!("another process reads {:.0} °C", sensor.read(&())?.celsius);
+        println!("another thread reads {:.0} °C", sensor.read(&())?.celsius);
     }
     Ok(())
 }

@@ -12,14 +12,20 @@
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::cell::Cell;
+use std::env;
 use std::error::Error;
-use std::process::ExitCode;
+use std::fmt;
+use std::io::Write;
+use std::process::{self, Command, ExitCode};
 
-use nearcall::{Client, Context, EventLoop, ListenError, Server, Status};
-use nearcall_examples::home::v1::{
-    Temperature, Thermostat, ThermostatCaller, ThermostatDispatcher,
-};
-use nearcall_examples::{BadUsage, Outcome, SecondProcess, main as run, own_address};
+use nearcall::event_loop::Interest;
+use nearcall::{Client, Context, Deadline, Event, EventLoop, ListenError, Server, Status};
+
+use self::home::{Temperature, Thermostat, ThermostatCaller, ThermostatDispatcher};
+
+mod home {
+    nearcall::include_proto!("home.v1");
+}
 
 const USAGE: &str = "usage: thermostat [serve [ADDRESS] | set CELSIUS [ADDRESS]]";
 /// A name in the runtime directory: any process of the same user can connect to it.
@@ -47,15 +53,35 @@ impl Thermostat for Room {
     }
 }
 
+/// A wrong use of the command line; exit code 2.
+#[derive(Debug)]
+struct BadUsage(String);
+
+impl fmt::Display for BadUsage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for BadUsage {}
+
+type Outcome = Result<(), Box<dyn Error>>;
+
 fn main() -> ExitCode {
-    run(|arguments| match arguments {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match arguments[..] {
         [] => in_two_processes(),
         ["serve"] => serve(ADDRESS),
         ["serve", address] => serve(address),
         ["set", celsius] => set(celsius, ADDRESS),
         ["set", celsius, address] => set(celsius, address),
         _ => Err(BadUsage(USAGE.into()).into()),
-    })
+    };
+    let Err(error) = outcome else { return ExitCode::SUCCESS };
+    // Without a reader of stderr, the exit code still reports the failure.
+    let _ = writeln!(std::io::stderr(), "error: {error}");
+    ExitCode::from(if error.is::<BadUsage>() { 2 } else { 1 })
 }
 
 /// Starts a server in `event_loop` that listens at `address`.
@@ -70,10 +96,11 @@ fn server(event_loop: &EventLoop, address: &str) -> Result<Server, Box<dyn Error
     Ok(server)
 }
 
+/// Serves until SIGTERM or SIGINT, then lets the calls under way end and removes the socket.
 fn serve(address: &str) -> Outcome {
     let event_loop = EventLoop::new()?;
-    let _server = server(&event_loop, address)?;
-    Ok(event_loop.run()?)
+    let server = server(&event_loop, address)?;
+    Ok(server.run_until_signal(&event_loop)?)
 }
 
 fn set(celsius: &str, address: &str) -> Outcome {
@@ -86,9 +113,21 @@ fn set(celsius: &str, address: &str) -> Outcome {
     Ok(())
 }
 
+/// Serves in this process, and calls in another one, until that has ended.
 fn in_two_processes() -> Outcome {
-    let address = own_address("thermostat");
+    let address = format!("unix:@nearcall-thermostat-{}", process::id());
     let event_loop = EventLoop::new()?;
     let _server = server(&event_loop, &address)?;
-    SecondProcess::start(&["set", "21.5", &address])?.serve_until_it_ends(&event_loop)
+    let mut caller = Command::new(env::current_exe()?)
+        .args(["set", "21.5", &address])
+        .stdin(process::Stdio::piped())
+        .spawn()?;
+    // The pipe to its stdin breaks when it ends.
+    let pipe = caller.stdin.as_ref().ok_or("the second process has no stdin")?;
+    event_loop.add_descriptor(pipe, Interest::HangUp)?;
+    while !matches!(event_loop.next(Deadline::NEVER)?, Some(Event::Descriptor(..))) {}
+    match caller.wait()? {
+        status if status.success() => Ok(()),
+        status => Err(format!("the second process: {status}").into()),
+    }
 }

@@ -1,41 +1,48 @@
 //! nearcall's event loop inside tokio's: the program runs on tokio and awaits calls of nearcall.
 //!
 //! The loop has a descriptor that is readable when there is work, and `turn` does the work. Any
-//! other loop can host it in the same way. A pending call is a future.
+//! other loop can host it in the same way. A pending call of a client in the loop is a future. A
+//! program that only calls has it simpler with an async caller: see `tokio_client`.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
-use std::cell::Cell;
+use std::error::Error;
 use std::os::fd::AsFd;
-use std::process::ExitCode;
+use std::process;
 use std::rc::Rc;
+use std::sync::Mutex;
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Context, EventLoop, Server, Status};
-use nearcall_examples::home::v1::{
-    Temperature, Thermostat, ThermostatCaller, ThermostatDispatcher,
-};
-use nearcall_examples::{
-    BadUsage, Outcome, SecondProcess, main as run, own_address, serve_until_stdin_ends,
-};
+use nearcall::{Client, Context, EventLoop, Server, Status};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::{LocalSet, spawn_local};
 
-struct Room(Cell<f64>);
+use self::home::{Temperature, Thermostat, ThermostatCaller, ThermostatDispatcher};
+
+mod home {
+    nearcall::include_proto!("home.v1");
+}
+
+struct Room(Mutex<f64>);
 
 impl Thermostat for Room {
     fn set_target(&self, _: &Context<'_>, request: &Temperature) -> Result<Temperature, Status> {
-        Ok(Temperature { celsius: self.0.replace(request.celsius) })
+        let mut wanted = self.0.lock().map_err(|_| Status::internal("a call has panicked"))?;
+        Ok(Temperature { celsius: std::mem::replace(&mut *wanted, request.celsius) })
     }
 }
 
-fn main() -> ExitCode {
-    run(|arguments| match arguments {
-        [] => in_tokio(),
-        ["serve", address] => serve(address),
-        _ => Err(BadUsage("usage: tokio_host".into()).into()),
-    })
+fn main() -> Result<(), Box<dyn Error>> {
+    let address = format!("unix:@nearcall-tokio-host-{}", process::id());
+    let room = Room(Mutex::new(0.0));
+    let server =
+        Server::builder().register(ThermostatDispatcher::new(room)).listen(&address).start()?;
+    // The loop belongs to one thread, so the runtime has one thread, and tasks are local.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    LocalSet::new().block_on(&runtime, call(&address))?;
+    server.stop()?;
+    Ok(())
 }
 
 /// Runs one turn of the loop whenever its descriptor is readable.
@@ -53,17 +60,7 @@ async fn host(event_loop: Rc<EventLoop>) -> std::io::Result<()> {
     }
 }
 
-fn in_tokio() -> Outcome {
-    let address = own_address("tokio");
-    let second = SecondProcess::start(&["serve", &address])?;
-    // All objects of nearcall belong to one thread, so the runtime has one thread, and tasks are
-    // local.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    LocalSet::new().block_on(&runtime, call(&address))?;
-    second.end()
-}
-
-async fn call(address: &str) -> Outcome {
+async fn call(address: &str) -> Result<(), Box<dyn Error>> {
     let event_loop = Rc::new(EventLoop::new()?);
     let client = Client::in_loop(&event_loop);
     // Waiting for the server and connecting to it block: do both before other tasks have work.
@@ -74,7 +71,7 @@ async fn call(address: &str) -> Outcome {
     let mut calls = Vec::new();
     for celsius in 0..100 {
         let request = Temperature { celsius: celsius.into() };
-        calls.push(thermostat.start_set_target(&request, &CallOptions::new()));
+        calls.push(thermostat.start_set_target(&request));
     }
     // Other work of tokio goes on meanwhile.
     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -85,13 +82,4 @@ async fn call(address: &str) -> Outcome {
     println!("awaited 100 calls, the last one found {last} °C");
     hosting.abort();
     Ok(())
-}
-
-/// The second process, which does not use tokio.
-fn serve(address: &str) -> Outcome {
-    let event_loop = EventLoop::new()?;
-    let server = Server::new(&event_loop);
-    server.register(ThermostatDispatcher::new(Room(Cell::new(0.0))))?;
-    server.listen(address)?;
-    Ok(serve_until_stdin_ends(&event_loop)?)
 }

@@ -16,6 +16,7 @@ mod streams;
 pub(crate) use incoming::Incoming;
 pub(crate) use outgoing::{Answer, Outgoing};
 pub(crate) use streams::{Stream, StreamSetup};
+pub use streams::{grant_bytes, item_cost};
 
 /// What the id of an item, a half-close or a credit is to the table of its call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

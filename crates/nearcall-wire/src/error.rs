@@ -109,7 +109,7 @@ pub enum ProtocolError {
     ItemOfUnknownCall,
     /// An item after the half-close, after a cancel, or after the reply or error of its call.
     ItemAfterEnd,
-    /// An item while no credit was left.
+    /// An item that costs more than the credit that was left.
     ItemWithoutCredit {
         /// Length of its message.
         message_bytes: usize,
@@ -222,7 +222,7 @@ impl fmt::Display for ProtocolError {
             Self::ItemOfUnknownCall => f.write_str("sent an item of a call that was never made"),
             Self::ItemAfterEnd => f.write_str("sent an item after the end of its stream"),
             Self::ItemWithoutCredit { message_bytes } => {
-                write!(f, "sent an item of {message_bytes} bytes without credit")
+                write!(f, "sent an item of {message_bytes} bytes without enough credit")
             }
             Self::EndOfUnknownCall => f.write_str("half-closed a call that it does not make"),
             Self::SecondEnd => f.write_str("half-closed one call twice"),
@@ -336,7 +336,7 @@ pub enum ItemError {
     Ended,
     /// This end does not send items in this call.
     NotAStream,
-    /// No credit is left. Try again after [`Event::Credit`](crate::Event::Credit).
+    /// Not enough credit is left for it. Try again after [`Event::Credit`](crate::Event::Credit).
     NoCredit,
     /// The message is above the limit. Send less.
     TooLarge {

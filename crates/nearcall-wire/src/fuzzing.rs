@@ -8,6 +8,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::call_id::{IncomingCall, OutgoingCall, StreamCall};
+use crate::call_table::item_cost;
 use crate::error::{ItemError, ReplyError};
 use crate::frame::{HEADER_BYTES, Head, Payload, Shape, needs_time};
 use crate::hello::Hello;
@@ -25,7 +26,7 @@ use crate::time::Time;
 /// of that length, with so many bytes of a head; `2` starts a call, `3 ns:u16` one with a deadline,
 /// `4` cancels one; `5` answers a call of the peer, `6` fails one; `7` sends what waits, `8 ns:u16`
 /// lets time pass, `9` pings, `10` drains; `11 shape:u8` starts a call that streams, `12 bytes:u16`
-/// sends an item in the calls that are open, `13` half-closes one, `14 bytes:u16` consumes items of
+/// sends an item in the calls that are open, `13` half-closes one, `14 cost:u16` consumes items of
 /// each. Numbers are little-endian. At the end the channel goes.
 ///
 /// # Panics
@@ -91,8 +92,8 @@ struct End {
     now: Time,
     open: BTreeSet<OutgoingCall>,
     serving: BTreeSet<IncomingCall>,
-    /// Open calls in which the peer sends items, with the bytes that were not consumed.
-    held_bytes: BTreeMap<StreamCall, u64>,
+    /// Open calls in which the peer sends items, with the cost of what was not consumed.
+    held: BTreeMap<StreamCall, u32>,
     is_drained: bool,
 }
 
@@ -104,7 +105,7 @@ impl End {
             now: Time::from_ns(0),
             open: BTreeSet::new(),
             serving: BTreeSet::new(),
-            held_bytes: BTreeMap::new(),
+            held: BTreeMap::new(),
             is_drained: false,
         };
         end.connection.poll_transmit();
@@ -144,7 +145,7 @@ impl End {
             3 => self.start(Some(steps.span_ns()?), Shape::Unary),
             4 => {
                 if let Some(call) = self.open.pop_first() {
-                    self.held_bytes.remove(&call.into());
+                    self.held.remove(&call.into());
                     assert!(self.connection.cancel(call).is_ok());
                 }
             }
@@ -173,10 +174,10 @@ impl End {
                 }
             }
             14 => {
-                let bytes = u64::from(u16::from_le_bytes(steps.take()?));
-                for (&call, held) in &mut self.held_bytes {
-                    self.connection.consume(call, bytes.min(*held));
-                    *held -= bytes.min(*held);
+                let cost = u32::from(u16::from_le_bytes(steps.take()?));
+                for (&call, held) in &mut self.held {
+                    self.connection.consume(call, cost.min(*held).into());
+                    *held -= cost.min(*held);
                 }
             }
             _ => {}
@@ -197,11 +198,18 @@ impl End {
         let ours = self.open.iter().map(|&call| StreamCall::from(call));
         let calls: Vec<_> = ours.chain(self.serving.iter().map(|&call| call.into())).collect();
         for call in calls {
+            let cost = item_cost(payload.message_bytes(), LIMITS.stream_window_bytes);
             let credit = self.connection.credit_left(call);
-            assert!(credit.is_none_or(|left| left <= LIMITS.stream_window_bytes.into()));
+            assert!(credit.is_none_or(|left| left <= LIMITS.stream_window_bytes));
+            let has_credit = self.connection.has_credit(call, payload);
+            assert_eq!(has_credit, credit.is_none_or(|left| left >= cost));
             match self.connection.send_item(call, payload) {
-                Ok(_) => assert!(credit.is_some_and(|left| left > 0)),
-                Err(ItemError::NoCredit) => assert_eq!(credit, Some(0)),
+                Ok(_) => {
+                    let left = credit.and_then(|left| left.checked_sub(cost));
+                    assert!(left.is_some(), "credit is never negative");
+                    assert_eq!(self.connection.credit_left(call), left);
+                }
+                Err(ItemError::NoCredit) => assert!(!has_credit),
                 Err(ItemError::TooLarge { .. }) => assert!(!payload_fits(payload)),
                 Err(ItemError::Ended | ItemError::NotAStream) => assert_eq!(credit, None),
             }
@@ -215,7 +223,7 @@ impl End {
             assert!(call.slot() < LIMITS.calls_out_max);
             assert!(self.open.insert(call), "{call:?} was given out twice");
             if shape.callee_streams() {
-                self.held_bytes.insert(call.into(), 0);
+                self.held.insert(call.into(), 0);
             }
         }
     }
@@ -230,7 +238,7 @@ impl End {
         match head {
             Ok(_) => {
                 assert!(self.serving.remove(&call));
-                self.held_bytes.remove(&call.into());
+                self.held.remove(&call.into());
             }
             Err(error) => assert_eq!(error, ReplyError::TransmitFirst),
         }
@@ -246,30 +254,29 @@ impl End {
         match event {
             Event::Call { call, payload, shape, .. } => {
                 if shape.caller_streams() {
-                    self.held_bytes.insert(call.into(), 0);
+                    self.held.insert(call.into(), 0);
                 }
                 assert!(call.slot() < LIMITS.calls_in_max && payload_fits(payload));
                 assert!(self.serving.insert(call), "{call:?} came twice");
             }
             Event::Cancelled { call, .. } => {
                 assert!(self.serving.remove(&call), "ended before");
-                self.held_bytes.remove(&call.into());
+                self.held.remove(&call.into());
             }
             Event::Ended { call, .. } => {
                 assert!(self.open.remove(&call), "ended before");
-                self.held_bytes.remove(&call.into());
+                self.held.remove(&call.into());
                 assert!(self.connection.release(call).is_some(), "released before");
             }
             Event::Drained => assert!(!core::mem::replace(&mut self.is_drained, true)),
             Event::Oneway { payload, .. } => assert!(payload_fits(payload)),
             Event::Item { call, payload } => {
-                let held = self.held_bytes.get_mut(&call);
+                let held = self.held.get_mut(&call);
                 let held = held.expect("an item of a call that is open and streams this way");
-                *held += payload.message_bytes() as u64;
-                let most = LIMITS.stream_window_bytes + LIMITS.message_bytes_max;
-                assert!(*held < most.into(), "{held} bytes without credit");
+                *held += item_cost(payload.message_bytes(), LIMITS.stream_window_bytes);
+                assert!(*held <= LIMITS.stream_window_bytes, "{held} bytes without credit");
             }
-            Event::HalfClosed { call } => assert!(self.held_bytes.contains_key(&call.into())),
+            Event::HalfClosed { call } => assert!(self.held.contains_key(&call.into())),
             Event::Credit { call } => {
                 assert!(self.connection.credit_left(call) > Some(0) || self.is_silent(call));
             }

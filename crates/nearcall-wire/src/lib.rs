@@ -26,9 +26,9 @@
 //! 5. **Send.** With nothing left to transmit, claim [`Payload::message_bytes`] first, then call
 //!    [`CallProtocol::start_call`] or [`CallProtocol::reply`], and write the header that it
 //!    returns, metadata and body. If the claim fails, nothing has happened here.
-//! 6. **Stream.** In a call whose [`Shape`] says so, send items by [`CallProtocol::send_item`]
-//!    while credit is left, and report what was consumed to [`CallProtocol::consume`]. The caller
-//!    ends its items by [`CallProtocol::half_close`], the callee by its reply.
+//! 6. **Stream.** In a call whose [`Shape`] says so, send an item by [`CallProtocol::send_item`]
+//!    if there is credit for it, and report what was consumed to [`CallProtocol::consume`]. The
+//!    caller ends its items by [`CallProtocol::half_close`], the callee by its reply.
 //! 7. **Release.** When a call of this end has ended and its value is not needed any more, call
 //!    [`CallProtocol::release`]: it keeps its place until then.
 //! 8. When the channel is gone, call [`CallProtocol::handle_closed`], then take the events.
@@ -78,6 +78,7 @@ mod status;
 mod time;
 
 pub use call_id::{CallId, IncomingCall, OutgoingCall, StreamCall};
+pub use call_table::{grant_bytes, item_cost};
 pub use error::{Ended, ItemError, PingError, ProtocolError, ReplyError, StartError};
 pub use frame::{
     Frame, HEADER_BYTES, Head, Kind, Payload, Shape, VERSION, has_references, needs_time,

@@ -23,10 +23,10 @@ pub const CALLS_MAX_DEFAULT: u16 = 256;
 
 /// Bytes of items that one direction of one stream may have sent and not consumed, with headers.
 ///
-/// 2 MiB: two items of 1 MiB, one being read while the other is under way. As an item may be sent
-/// while any credit is left, a receiver keeps up to one message more than this for each direction
-/// of each stream.
-pub const STREAM_WINDOW_BYTES_DEFAULT: u32 = 2 << 20;
+/// 4 MiB: the longest message by default, and three items of 1 MiB, one being read while the others
+/// are under way. An item costs three quarters of the window at most, so beside one that is longer
+/// than that a receiver keeps a quarter of the window.
+pub const STREAM_WINDOW_BYTES_DEFAULT: u32 = 4 << 20;
 
 /// Longest greeting that is read, in bytes. A later version may add fields.
 pub const GREETING_BYTES_MAX: usize = 1024;

@@ -202,8 +202,8 @@ impl AsyncConnection {
         })
     }
 
-    /// Sends an item when it is its turn and credit is left. Pending: `waker` is woken for another
-    /// try.
+    /// Sends an item when it is its turn and there is credit for it. Pending: `waker` is woken for
+    /// another try, by whatever the task waits for and by the end of the call.
     pub(crate) fn poll_send_item(
         &self,
         places: &mut Places,
@@ -217,11 +217,15 @@ impl AsyncConnection {
                 shared.leave(places);
                 return Poll::Ready(Err(Status::cancelled("the call has ended")));
             }
-            let sent = shared.begin(places, waker, false, |connection| {
-                connection.send_item_or_wait(call, item, stream, waker)
-            });
+            let sent = shared
+                .begin(places, waker, false, |connection| connection.try_send_item(call, item));
             match sent {
-                Poll::Ready(Ok(false)) | Poll::Pending => Poll::Pending,
+                Poll::Ready(Ok(false)) | Poll::Pending => {
+                    // Also in the queue for room: the end of the call may come first, and before
+                    // this task had an attempt.
+                    shared.connection.set_sender(stream, waker);
+                    Poll::Pending
+                }
                 Poll::Ready(sent) => Poll::Ready(sent.map(drop)),
             }
         })

@@ -6,6 +6,7 @@
 //! **Not here:** connections (`client.rs`), calls that are waited for later (`call/pending.rs`),
 //! waiting until a request may be sent (`call/backpressure.rs`), interceptors (`call/observed.rs`).
 
+use std::borrow::Cow;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -190,7 +191,8 @@ impl ObjectRef {
         started.unwrap_or_else(PendingCall::failed)
     }
 
-    /// Starts a call as [`start`](Self::start) does, but only if that needs no waiting.
+    /// Starts a call as [`start`](Self::start) does, but only if that needs no waiting. Connects if
+    /// there is no connection, and tries that once with [`ReconnectPolicy::Wait`] as well.
     ///
     /// # Errors
     ///
@@ -202,6 +204,7 @@ impl ObjectRef {
         request: &Q,
         options: &CallOptions,
     ) -> Result<PendingCall<R>, Status> {
+        let options = &*self.without_wait(options);
         self.start_by(method, request, options, |core, _| core.try_mode())
     }
 
@@ -299,7 +302,8 @@ impl ObjectRef {
         binding.core.wait_for_room(connection, deadline)
     }
 
-    /// Sends a message as [`send`](Self::send) does, but only if there is room for it now.
+    /// Sends a message as [`send`](Self::send) does, but only if there is room for it now. Connects
+    /// if there is no connection, and tries that once with [`ReconnectPolicy::Wait`] as well.
     ///
     /// Without a loop a message longer than the room of the channel
     /// ([`Limits::room_bytes`](crate::Limits)) finds none: [`send`](Self::send) it.
@@ -314,6 +318,7 @@ impl ObjectRef {
         request: &Q,
         options: &CallOptions,
     ) -> Result<(), Status> {
+        let options = &*self.without_wait(options);
         if self.is_intercepted() {
             let send = |options: &CallOptions| self.try_send_plain(method, request, options);
             return self.observe(method, request, options, send, |()| 0);
@@ -386,6 +391,7 @@ impl ObjectRef {
     /// of what it was lent before. `UNAVAILABLE`: there is no server.
     pub fn try_loan(&self, bytes: usize) -> Result<Loan, Status> {
         let options = CallOptions::new();
+        let options = self.without_wait(&options);
         match &self.binding(&options, inherited_deadline())?.target {
             Target::Remote(connection) => {
                 let loan = connection.loan(bytes);
@@ -409,6 +415,16 @@ impl ObjectRef {
 
     fn reconnect_policy(&self, options: &CallOptions) -> ReconnectPolicy {
         options.reconnect_policy(self.object.client.shared().settings.reconnect)
+    }
+
+    /// Returns the options for what must not wait until a server listens.
+    fn without_wait<'a>(&self, options: &'a CallOptions) -> Cow<'a, CallOptions> {
+        match self.reconnect_policy(options) {
+            ReconnectPolicy::Wait(_) => {
+                Cow::Owned(options.clone().reconnect(ReconnectPolicy::Once))
+            }
+            ReconnectPolicy::Never | ReconnectPolicy::Once => Cow::Borrowed(options),
+        }
     }
 
     /// Returns where the object is for this thread, and connects if there is no connection.

@@ -8,6 +8,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::task::Waker;
 
+use nearcall_wire::{grant_bytes, item_cost};
+
 use crate::item_outlet::ItemOutlet;
 use crate::item_queue::{ItemQueue, Woken};
 use crate::status::Status;
@@ -19,15 +21,27 @@ pub(crate) struct CallStream {
     pub(crate) received: ItemQueue,
     /// Items of a service.
     pub(crate) outlet: ItemOutlet,
-    /// Bytes of items that a reader reports together.
-    pub(crate) report_bytes: u64,
+    /// What this end lets the peer send and not consume, in bytes.
+    window: u32,
     /// The task of an async caller that waits until it may send.
     sender: Mutex<Option<Waker>>,
 }
 
 impl CallStream {
-    pub(crate) fn new(report_bytes: u64) -> Self {
-        Self { report_bytes, ..Self::default() }
+    pub(crate) fn new(window: u32) -> Self {
+        Self { window, ..Self::default() }
+    }
+
+    /// Returns what an item of the peer has cost, of a message with so many bytes.
+    #[inline]
+    pub(crate) fn cost(&self, message_bytes: usize) -> u64 {
+        item_cost(message_bytes, self.window).into()
+    }
+
+    /// Returns the cost of items that a reader reports together: what is granted together.
+    #[inline]
+    pub(crate) fn report_cost(&self) -> u64 {
+        grant_bytes(self.window).into()
     }
 
     /// Ends both directions: nothing is read or sent any more. Returns the task to wake.

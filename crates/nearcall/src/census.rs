@@ -70,11 +70,15 @@ impl Census {
     fn check_counts(&self, counts: &Counts, uid: Option<u32>) -> Result<(), String> {
         let (max, per_uid_max) = (self.connections_max, self.connections_per_uid_max);
         if counts.loops.iter().map(|one| one.connections).sum::<usize>() >= max {
-            return Err(format!("the server has {max} connections, its limit"));
+            return Err(format!(
+                "the server has {max} connections, its limit; close some, or raise its \
+                 `Limits::connections_max`"
+            ));
         }
         if counts.by_uid.get(&uid).copied().unwrap_or(0) >= per_uid_max {
             return Err(format!(
-                "this user has {per_uid_max} connections to the server, its limit"
+                "this user has {per_uid_max} connections to the server, its limit; close some, or \
+                 raise its `Limits::connections_per_uid_max`"
             ));
         }
         Ok(())

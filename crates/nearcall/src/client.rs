@@ -1,7 +1,8 @@
 //! A client: what callers of all threads are made from.
 //!
 //! **Invariants:** a handle may be used, cloned and dropped in any thread. The connections behind
-//! it belong to the threads that call: a call takes no lock and waits for no other thread.
+//! it belong to the threads that call: a call takes no lock and waits for no other thread. Only
+//! calls that are futures share one for each address.
 //! **Not here:** one call (`call.rs`), a thread's part of a client (`client/core.rs`).
 
 use std::fmt;
@@ -13,8 +14,8 @@ use crate::address::{Address, BadAddress};
 use crate::connection_info::ConnectionInfo;
 use crate::deadline::Deadline;
 use crate::event_loop::EventLoop;
+use crate::instance::new_instance;
 use crate::limits::Limits;
-use crate::registry::new_instance;
 use crate::status::Status;
 
 mod async_opening;
@@ -45,7 +46,8 @@ pub(crate) use self::thread::{InUse, bind, current_binding, forget_stale, unbind
 /// Any thread may use a client and the callers that were made with it. Each thread that calls has a
 /// connection of its own to each address, made at its first call there, so that no call waits for
 /// another thread's and none takes a lock. [`connections`](Self::connections) shows what that
-/// costs, and [`Limits::client_connections_max`] bounds it.
+/// costs, and [`Limits::client_connections_max`] bounds it. Async callers share one more connection
+/// to each address, whichever threads poll their futures.
 ///
 /// A connection is closed when its thread ends, or with the last handle of the client: callers are
 /// handles as well. Where other threads have connections then, their servers see the end at once
@@ -157,7 +159,8 @@ impl Client {
     }
 
     /// Waits until a server listens at `address`, for at most `timeout`, and connects to it, for
-    /// this thread.
+    /// this thread: other threads connect at their first calls, and async callers by
+    /// [`hunt_async`](Self::hunt_async).
     ///
     /// Tries again after 1 ms at first and after 50 ms at most.
     ///

@@ -372,10 +372,11 @@ impl ObservedCall {
         let duration = clock::now().saturating_duration_since(self.since);
         while let Some(kept) = self.kept.pop() {
             let Some(interceptor) = self.chain.0.get(self.kept.len()) else { return };
-            let kept = kept.as_deref();
-            let end = CallEnd { side, head, status, duration, reply_bytes, kept };
-            // A panic here would end something else than this call.
-            let _ = catch_unwind(AssertUnwindSafe(|| interceptor.end(&end)));
+            // A panic here would end something else than this call. So would one of what was kept.
+            let _ = catch_unwind(AssertUnwindSafe(move || {
+                let kept = kept.as_deref();
+                interceptor.end(&CallEnd { side, head, status, duration, reply_bytes, kept });
+            }));
         }
     }
 }

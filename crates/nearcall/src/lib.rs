@@ -98,6 +98,7 @@ mod dispatch;
 mod dispatcher;
 pub mod event_loop;
 mod executor;
+mod instance;
 mod intercepted;
 mod interceptor;
 mod interface;

@@ -45,7 +45,7 @@ pub(crate) const NESTING_MAX: u32 = 32;
 pub(crate) const OUTBOX_BYTES_MAX: usize = 8 << 20;
 
 /// Items of one stream that a service in another thread, or a future, has handed to its loop and
-/// that wait for credit or room, in bytes; then its send waits. A quarter of what the receiver
+/// that wait for credit or room, in bytes; then its send waits. An eighth of what the receiver
 /// takes by default, so that the loop is woken for many items at once.
 pub(crate) const OUTLET_BYTES_MAX: usize = 512 << 10;
 
@@ -254,8 +254,9 @@ pub struct Limits {
     /// count, though its result is not taken yet.
     pub calls_max: u16,
     /// Items that one direction of one stream may have sent and not consumed, in bytes with their
-    /// headers: 2 MiB, two items of 1 MiB, one being read while the other is under way. A receiver
-    /// keeps at most this and one message more; the sender waits. 0: no streams.
+    /// headers: 4 MiB, the longest message by default and three items of 1 MiB. A longer item costs
+    /// three quarters of this, so a receiver keeps at most this, or one message and a quarter of
+    /// this; the sender waits until there is credit for its item. 0: no streams.
     pub stream_window_bytes: u32,
     /// Room of a channel in each direction, in bytes: 256 KiB, half of a usual second-level cache.
     pub room_bytes: u32,

@@ -58,7 +58,7 @@ pub(crate) struct PostedReply {
 pub(crate) enum StreamPost {
     /// Items wait to be sent.
     Items,
-    /// Items were read that cost so many bytes of the credit.
+    /// Items were read that cost so much together.
     Consumed(u64),
 }
 

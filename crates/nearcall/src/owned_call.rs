@@ -1,7 +1,8 @@
 //! A call that is served in another thread than that of its loop.
 //!
 //! **Invariants:** it owns all that its method sees, and is `Send`; a long request is moved there,
-//! not copied; the call ends when it is dropped without having run.
+//! not copied; whoever drops one that has not run has refused it, or found that its caller waits no
+//! more.
 //! **Not here:** the threads (`blocking/pool.rs`), how the reply travels (`detached_sink.rs`).
 
 use std::fmt;

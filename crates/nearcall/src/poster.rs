@@ -61,7 +61,13 @@ impl EventLoop {
 
 impl Poster {
     /// Has the loop run `run` in one of its next rounds, in the order of the posts of this thread,
-    /// also inside a service that waits. Does not wait. A panic in it ends the closure only.
+    /// also inside a service that waits, whose deadline calls of the closure do not inherit. Does
+    /// not wait. A panic in it ends the closure only.
+    ///
+    /// What was posted and has not run yet is not bounded: a thread that posts faster than the loop
+    /// runs closures has to bound that itself, by a count that the closures lower. Closures that
+    /// wait for calls of their own run inside each other, at most 32 deep; the others run after
+    /// them.
     ///
     /// # Errors
     ///

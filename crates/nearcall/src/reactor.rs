@@ -30,7 +30,7 @@ use crate::dispatch::{self, Services};
 use crate::dispatcher::{Incoming, Registered};
 use crate::limits::{EVENTS_PER_ROUND_MAX, LOCAL_ONEWAYS_MAX};
 use crate::local_reply::LocalAnswer;
-use crate::mailbox::{Mailbox, Post};
+use crate::mailbox::Mailbox;
 use crate::metadata::Metadata;
 use crate::reply_sink::ReplySink;
 use crate::status::Status;
@@ -90,7 +90,7 @@ pub(crate) struct Reactor {
     /// Answers that services of this thread owe callers of this thread, and until when.
     awaited: RefCell<Vec<(Deadline, sync::Weak<LocalAnswer>)>>,
     /// What other threads have posted, until its turn.
-    posted: RefCell<VecDeque<Post>>,
+    posted: RefCell<posts::Posted>,
     /// Another loop waits for this one's descriptor, so that posts always write it.
     is_hosted: Cell<bool>,
     /// One-way messages to servers of this thread, for the next round.

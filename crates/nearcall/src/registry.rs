@@ -161,18 +161,3 @@ impl ObjectTable {
         self.places.borrow_mut().clear();
     }
 }
-
-/// Returns random bytes that distinguish this client or server from all others. They are no secret.
-pub(crate) fn new_instance() -> InstanceId {
-    let mut instance = [0; 16];
-    fastrand::fill(&mut instance);
-    instance
-}
-thread_local! {
-    static OWN_THREAD: InstanceId = new_instance();
-}
-
-/// Returns what callers of this thread greet with whose server is in this thread, too.
-pub(crate) fn own_thread() -> InstanceId {
-    OWN_THREAD.with(|instance| *instance)
-}

@@ -20,12 +20,13 @@ use crate::client::forget_stale;
 use crate::connection_info::ConnectionInfo;
 use crate::dispatcher::{Dispatcher, Registered};
 use crate::event_loop::EventLoop;
+use crate::instance::new_instance;
 use crate::intercepted::{Intercepted, SharedChain};
 use crate::interceptor::{Chain, Interceptor};
 use crate::limits::Limits;
 use crate::mailbox::Mailbox;
 use crate::reactor::{ListenerEntry, ListenerId, Reactor};
-use crate::registry::{ObjectTable, Taken, new_instance};
+use crate::registry::{ObjectTable, Taken};
 
 mod builder;
 mod ending;

@@ -12,13 +12,13 @@ use std::task::{Poll, Waker};
 use nearcall_wire::IncomingCall;
 
 use crate::call_stream::CallStream;
-use crate::codec::Message;
+use crate::codec::{self, Message};
 use crate::connection::{Activity, Connection, ItemUnsent, SendMode};
 use crate::deadline::Deadline;
+use crate::instance::own_thread;
 use crate::item_outlet::Put;
 use crate::limits::{OWN_CALLER_ROUNDS_MIN, OWN_CALLER_WAIT};
 use crate::mailbox::{ConnectionKey, Mailbox, Post, StreamPost};
-use crate::registry::own_thread;
 use crate::status::Status;
 
 /// A call that streams, for its service.
@@ -59,13 +59,14 @@ impl ServiceStream {
         let Some((activity, connection)) = self.here() else {
             return self.hand_over(item, deadline);
         };
+        let item_bytes = codec::encoded_bytes(item);
         loop {
             let (connection, sent) = self.send_here(connection.as_ref(), item)?;
             if sent {
                 return Ok(());
             }
             let is_done = || {
-                let may_send = connection.may_send_item(self.call.into());
+                let may_send = connection.may_send_item(self.call.into(), item_bytes);
                 self.stream.outlet.ended().is_some() || may_send && self.stream.outlet.is_empty()
             };
             self.run_rounds(&activity, Some(connection), deadline, is_done)?;
@@ -196,12 +197,12 @@ impl ServiceStream {
         }
     }
 
-    /// Notes that items were read which cost so many bytes of the credit.
-    pub(crate) fn consume(&self, bytes: u64) {
+    /// Notes that items were read which cost so much together.
+    pub(crate) fn consume(&self, cost: u64) {
         match self.here() {
-            Some((_, Some(connection))) => connection.consume_items(self.call.into(), bytes),
+            Some((_, Some(connection))) => connection.consume_items(self.call.into(), cost),
             Some((_, None)) => {}
-            None => self.post(StreamPost::Consumed(bytes)),
+            None => self.post(StreamPost::Consumed(cost)),
         }
     }
 }

@@ -157,6 +157,9 @@ fn why_not(route: Route, wait: WaitPolicy) -> Option<String> {
     }
     match (route, wait) {
         (Route::Async(_), WaitPolicy::Block) => Some("a future blocks no thread".into()),
+        (Route::Async(Mechanism::ShmSignal), _) => {
+            Some("its signals are for one thread, and a future may be in any".into())
+        }
         (Route::Async(_), _) if !has(WaitPolicy::Poll) => {
             Some("futures need a channel with a descriptor".into())
         }

@@ -3,15 +3,18 @@
 use std::cell::Cell;
 use std::os::fd::AsFd;
 use std::process;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use nearcall::{CallOptions, Client, Context, EventLoop, Server, Status};
-use nearcall_examples::home::v1::{
-    Temperature, Thermostat, ThermostatCaller, ThermostatDispatcher,
-};
 use tokio::io::unix::AsyncFd;
+
+use self::home::{Temperature, Thermostat, ThermostatCaller, ThermostatDispatcher};
+
+mod home {
+    nearcall::include_proto!("home.v1");
+}
 
 const CALLS: u32 = 200;
 const ROUNDS: u32 = 2;
@@ -30,7 +33,7 @@ fn flood(address: &str) {
     let thermostat = ThermostatCaller::new(&client, address).unwrap();
     let options = CallOptions::new().deadline(Duration::from_secs(20));
     for _ in 0..ROUNDS {
-        let start = |_| thermostat.start_set_target(&Temperature { celsius: 20.0 }, &options);
+        let start = |_| thermostat.start_set_target_with(&Temperature { celsius: 20.0 }, &options);
         let calls: Vec<_> = (0..CALLS).map(start).collect();
         calls.into_iter().for_each(|call| assert_eq!(call.wait().unwrap().celsius, 20.0));
     }
@@ -58,8 +61,9 @@ fn a_flooded_server_comes_back_to_what_a_turn_has_left() {
     for mechanism in ["unix-stream", "shm-eventfd", "shm-spin", "pipe", "shm-signal", "shm-futex"] {
         let event_loop = EventLoop::new().unwrap();
         let server = Server::new(&event_loop);
-        let room = Rc::new(Room(Cell::new(0)));
-        server.register(ThermostatDispatcher::shared(Rc::clone(&room))).unwrap();
+        let dispatcher = ThermostatDispatcher::new(Room(Cell::new(0)));
+        let room = Arc::clone(dispatcher.service());
+        server.register(dispatcher).unwrap();
         // An address for each: processes that other tests start hold these sockets until they exec.
         let address = format!("unix:@nearcall-it-hosted-{mechanism}-{}", process::id());
         server.listen(&address).unwrap();

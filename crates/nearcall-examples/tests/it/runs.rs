@@ -50,12 +50,31 @@ fn tokio_host_awaits_calls() {
 }
 
 #[test]
-fn unknown_arguments_are_answered_with_the_usage() {
-    let examples =
-        ["thermostat", "in_process", "both_ways", "own_descriptors", "one_way", "tokio_host"];
-    for example in examples.into_iter().chain(["deadline_and_cancel"]) {
-        let ended = run(example, &["sing"], "");
-        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{ended:?}");
-        assert!(ended.stderr.starts_with(&format!("error: usage: {example}")), "{ended:?}");
-    }
+fn threads_share_a_caller() {
+    check("threads", "", "8 threads counted 8000 litres");
+}
+
+#[test]
+fn tokio_client_awaits_calls() {
+    check("tokio_client", "", "the last call returned 20.5");
+}
+
+#[test]
+fn tokio_server_waits_in_tokio() {
+    check("tokio_server", "", "20 calls that wait in tokio are done, the sum is 190");
+}
+
+#[test]
+fn streams_arrive_whole() {
+    check("streams", "", "stored 64 parts of 4194304 bytes together");
+}
+
+#[test]
+fn blocking_handler_holds_nobody_up() {
+    check("blocking_handler", "", "the meter was read meanwhile: yes");
+}
+
+#[test]
+fn interceptor_refuses_and_counts() {
+    check("interceptor", "", "served 1, refused 1");
 }

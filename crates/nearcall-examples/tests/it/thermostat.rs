@@ -36,6 +36,7 @@ fn check_failure(arguments: &[&str], code: i32, error: &str) {
 #[test]
 fn mistakes_are_explained() {
     let nowhere = address("nowhere");
+    check_failure(&["sing"], 2, "usage: thermostat");
     check_failure(&["set", "warm"], 2, "no number: `warm`");
     check_failure(&["set", "20", "unix:@x?via=telepathy"], 2, "unknown mechanism `telepathy`");
     check_failure(&["serve", "unix:"], 2, "must follow `unix:`");

@@ -1,11 +1,12 @@
 //! The streams of one table of calls: credit in both directions, and which ends still send.
 //!
-//! Credit is what the receiver of items has announced and granted, less the length of each message
-//! that was sent for it. An item may be sent while any is left, so it may cost more than is left;
-//! what it costs more has to be granted before the next. Both ends count the same sums, so they
-//! agree whatever crosses on the way.
+//! Credit is what the receiver of items has announced and granted, less the cost of each item that
+//! was sent for it ([`item_cost`]). An item may be sent if its cost is left. Both ends count the
+//! same sums, so they agree whatever crosses on the way.
 //! **Invariants:** a stream belongs to one call, by its generation; a table of plain calls has none
-//! and allocates nothing here. Credit is never above its window.
+//! and allocates nothing here. Credit is never negative and never above its window. What was
+//! consumed and not granted is less than [`grant_bytes`], so that when all was consumed there is
+//! credit for an item of any length.
 //! **Not here:** whether the call is open (`incoming.rs`, `outgoing.rs`).
 
 use alloc::vec::Vec;
@@ -25,14 +26,20 @@ pub(crate) struct Streams {
 pub(crate) struct Stream {
     /// Of the call; zero before the first.
     generation: u64,
-    /// What may be sent, in bytes. Not above zero: nothing, until so much more is granted.
-    send_credit: i64,
+    /// The window of the peer, in bytes.
+    send_window: u32,
+    /// The window of this end, in bytes.
+    receive_window: u32,
+    /// What may be sent, in bytes.
+    send_credit: u32,
     /// What the peer may send, in bytes, as it will be when all that was granted has arrived.
-    receive_credit: i64,
+    receive_credit: u32,
+    /// Cost of the shortest item that was refused for lack of credit; 0: none waits.
+    wanted: u32,
     /// Consumed here and not queued for granting, in bytes.
-    consumed_bytes: u64,
+    consumed_bytes: u32,
     /// Queued for granting, in bytes.
-    granted_bytes: u64,
+    granted_bytes: u32,
     /// This end sends items, and has not half-closed.
     sends: bool,
     /// The peer sends items, and has not half-closed.
@@ -66,8 +73,10 @@ impl Streams {
         let is_queued = self.slots[index].is_queued;
         self.slots[index] = Stream {
             generation: id.generation(),
-            send_credit: send_window.into(),
-            receive_credit: receive_window.into(),
+            send_window,
+            receive_window,
+            send_credit: send_window,
+            receive_credit: receive_window,
             sends,
             receives,
             has_sent: sends,
@@ -103,8 +112,9 @@ impl Streams {
         let stream = &mut self.slots[usize::from(slot)];
         stream.is_queued = false;
         let bytes = core::mem::take(&mut stream.granted_bytes);
-        stream.receive_credit = stream.receive_credit.saturating_add_unsigned(bytes);
-        (bytes > 0).then_some((CallId::new(slot, stream.generation), bytes))
+        // `consume` has kept the sum below the window.
+        stream.receive_credit += bytes;
+        (bytes > 0).then_some((CallId::new(slot, stream.generation), bytes.into()))
     }
 }
 
@@ -115,10 +125,22 @@ impl Stream {
         self.sends
     }
 
-    /// Returns what may be sent, in bytes; an item may be sent while it is not zero.
+    /// Returns what may be sent, in bytes.
     #[inline]
-    pub(crate) fn credit_left(&self) -> u64 {
-        self.send_credit.max(0).unsigned_abs()
+    pub(crate) fn credit_left(&self) -> u32 {
+        self.send_credit
+    }
+
+    /// Whether an item may be sent as far as credit goes. If not, the credit that suffices for it
+    /// ends the wait.
+    #[inline]
+    pub(crate) fn has_credit(&mut self, message_bytes: usize) -> bool {
+        let cost = item_cost(message_bytes, self.send_window);
+        if cost <= self.send_credit {
+            return true;
+        }
+        self.wanted = if self.wanted == 0 { cost } else { self.wanted.min(cost) };
+        false
     }
 
     /// Takes the cost of an item that is to be sent.
@@ -127,16 +149,16 @@ impl Stream {
         if !self.sends {
             return Err(if self.has_sent { ItemError::Ended } else { ItemError::NotAStream });
         }
-        if self.send_credit <= 0 {
+        if !self.has_credit(message_bytes) {
             return Err(ItemError::NoCredit);
         }
-        self.send_credit = self.send_credit.saturating_sub_unsigned(message_bytes as u64);
+        self.send_credit -= item_cost(message_bytes, self.send_window);
         Ok(())
     }
 
     /// Gives the cost of an item back that was not sent.
     pub(crate) fn refund(&mut self, message_bytes: usize) {
-        self.send_credit = self.send_credit.saturating_add_unsigned(message_bytes as u64);
+        self.send_credit += item_cost(message_bytes, self.send_window);
     }
 
     /// Ends the items of this end.
@@ -157,10 +179,8 @@ impl Stream {
                 false => ProtocolError::NotAStream { kind: Kind::Item as u8 },
             });
         }
-        if self.receive_credit <= 0 {
-            return Err(ProtocolError::ItemWithoutCredit { message_bytes });
-        }
-        self.receive_credit = self.receive_credit.saturating_sub_unsigned(message_bytes as u64);
+        let left = self.receive_credit.checked_sub(item_cost(message_bytes, self.receive_window));
+        self.receive_credit = left.ok_or(ProtocolError::ItemWithoutCredit { message_bytes })?;
         Ok(())
     }
 
@@ -173,35 +193,33 @@ impl Stream {
         }
     }
 
-    /// Judges a credit of the peer, whose window is `window`. Whether it ends a wait: there was
-    /// none left before, and there is now.
-    pub(crate) fn receive_credit(
-        &mut self,
-        bytes: u64,
-        window: u32,
-    ) -> Result<bool, ProtocolError> {
+    /// Judges a credit of the peer. Whether it ends a wait: an item was refused for which it
+    /// suffices.
+    pub(crate) fn receive_credit(&mut self, bytes: u64) -> Result<bool, ProtocolError> {
         if !self.has_sent {
             return Err(ProtocolError::NotAStream { kind: Kind::Credit as u8 });
         }
-        let before = self.send_credit;
-        let after = before.saturating_add_unsigned(bytes);
-        if after > i64::from(window) {
-            return Err(ProtocolError::CreditOverflow { bytes });
+        let most = self.send_window - self.send_credit;
+        match u32::try_from(bytes) {
+            Ok(bytes) if bytes <= most => self.send_credit += bytes,
+            _ => return Err(ProtocolError::CreditOverflow { bytes }),
         }
-        self.send_credit = after;
-        Ok(before <= 0 && after > 0)
+        let ends_wait = (1..=self.send_credit).contains(&self.wanted);
+        if ends_wait {
+            self.wanted = 0;
+        }
+        Ok(ends_wait)
     }
 
-    /// Notes that so many bytes of items were consumed. True: queue this slot for a credit. Grants
-    /// a quarter of the window `window` or more at once, since each credit is a message.
-    pub(crate) fn consume(&mut self, bytes: u64, window: u32) -> bool {
-        let known = self
-            .receive_credit
-            .saturating_add_unsigned(self.granted_bytes.saturating_add(self.consumed_bytes));
-        let missing = i64::from(window).saturating_sub(known).max(0).unsigned_abs();
-        self.consumed_bytes += bytes.min(missing);
+    /// Notes that items were consumed that cost so much together. True: queue this slot for a
+    /// credit. Grants so much at once as [`grant_bytes`] says, since each credit is a message.
+    pub(crate) fn consume(&mut self, cost: u64) -> bool {
+        // What they cost was taken from the window, so the rest of it holds no more than that.
+        let known = self.receive_credit + self.granted_bytes + self.consumed_bytes;
+        let held = self.receive_window - known;
+        self.consumed_bytes += u32::try_from(cost).map_or(held, |cost| cost.min(held));
         // After its half-close the peer needs none.
-        if self.consumed_bytes < u64::from(window / 4).max(1) || !self.receives {
+        if self.consumed_bytes < grant_bytes(self.receive_window) || !self.receives {
             return false;
         }
         self.granted_bytes += core::mem::take(&mut self.consumed_bytes);
@@ -209,10 +227,33 @@ impl Stream {
     }
 }
 
+/// Returns what an item takes of the credit of a stream with this window, in bytes: the length of
+/// its message, and three quarters of the window at most. So one that is longer than the window can
+/// be sent, and one of any length without waiting for credit that the receiver still collects
+/// ([`grant_bytes`]).
+#[must_use]
+#[inline]
+pub fn item_cost(message_bytes: usize, window: u32) -> u32 {
+    let most = window - window / 4;
+    u32::try_from(message_bytes).map_or(most, |bytes| bytes.min(most))
+}
+
+/// Returns what a receiver with this window collects of consumed costs before it grants them, in
+/// bytes: a quarter of the window. Less would cost more messages; with more, a sender could wait
+/// for credit for ever that the receiver waits to collect.
+#[must_use]
+#[inline]
+pub fn grant_bytes(window: u32) -> u32 {
+    (window / 4).max(1)
+}
+
 const UNUSED: Stream = Stream {
     generation: 0,
+    send_window: 0,
+    receive_window: 0,
     send_credit: 0,
     receive_credit: 0,
+    wanted: 0,
     consumed_bytes: 0,
     granted_bytes: 0,
     sends: false,

@@ -124,7 +124,7 @@ pub enum Event {
         /// Which call.
         call: IncomingCall,
     },
-    /// Items can be sent again in a call that had no credit left.
+    /// There is credit for an item that was refused for lack of it.
     Credit {
         /// Which call.
         call: StreamCall,

@@ -59,20 +59,32 @@ impl<T: Default> CallProtocol<T> {
         Ok(call.end_head())
     }
 
-    /// Notes that the driver has consumed items of a call, whose messages had `bytes` together.
-    /// Grants credit for them in a later transmit, unless the call has ended.
+    /// Notes that the driver has consumed items of a call, which cost so much together: the sum of
+    /// their [`item_cost`](crate::item_cost)s by the window of this end. Report them when they come
+    /// to [`grant_bytes`](crate::grant_bytes), so that no sender starves. Grants them in a later
+    /// transmit, unless the call has ended.
     #[inline]
-    pub fn consume(&mut self, call: StreamCall, bytes: u64) {
+    pub fn consume(&mut self, call: StreamCall, cost: u64) {
         if let Some(session) = self.session() {
-            session.consume(call, bytes);
+            session.consume(call, cost);
         }
     }
 
-    /// Returns the credit that is left for items of this end, in bytes. An item of any length may
-    /// be sent while it is not zero. `None`: the call has ended, or this end sends no items in it.
+    /// Returns whether there is credit for this item. If not, [`Event::Credit`] comes once there
+    /// is. Also true if the call has ended or takes no items: sending one says so.
     #[must_use]
     #[inline]
-    pub fn credit_left(&mut self, call: StreamCall) -> Option<u64> {
+    pub fn has_credit(&mut self, call: StreamCall, payload: Payload) -> bool {
+        let stream = self.session().and_then(|session| session.open_stream_mut(call).ok());
+        stream.is_none_or(|stream| !stream.may_send() || stream.has_credit(payload.message_bytes()))
+    }
+
+    /// Returns the credit that is left for items of this end, in bytes. An item may be sent if its
+    /// [`item_cost`](crate::item_cost) by the window of the peer is not more. `None`: the call has
+    /// ended, or this end sends no items in it.
+    #[must_use]
+    #[inline]
+    pub fn credit_left(&mut self, call: StreamCall) -> Option<u32> {
         let stream = self.session()?.open_stream_mut(call).ok()?;
         stream.may_send().then(|| stream.credit_left())
     }
@@ -127,10 +139,9 @@ impl<T: Default> Session<T> {
     }
 
     #[inline]
-    fn consume(&mut self, call: StreamCall, bytes: u64) {
-        let window = self.stream_window_bytes;
+    fn consume(&mut self, call: StreamCall, cost: u64) {
         let Ok(stream) = self.open_stream_mut(call) else { return };
-        if stream.consume(bytes, window) {
+        if stream.consume(cost) {
             self.transmits.push(match call {
                 StreamCall::Outgoing(call) => Transmit::OutgoingCredit(call.slot()),
                 StreamCall::Incoming(call) => Transmit::IncomingCredit(call.slot()),
@@ -224,9 +235,9 @@ impl<T: Default> Session<T> {
         if matches!(standing, Standing::Ended | Standing::Unknown) {
             return Err(ProtocolError::CreditOfUnknownCall);
         }
-        let (window, is_replaced) = (self.peer.stream_window_bytes, self.is_replaced(call));
+        let is_replaced = self.is_replaced(call);
         let ends_wait = match self.stream_mut(call) {
-            Some(stream) => stream.receive_credit(bytes, window)?,
+            Some(stream) => stream.receive_credit(bytes)?,
             None if is_replaced => false,
             None => return Err(ProtocolError::NotAStream { kind: Kind::Credit as u8 }),
         };

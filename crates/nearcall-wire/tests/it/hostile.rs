@@ -494,8 +494,22 @@ fn an_item_without_credit() {
     let (up, last) = (item(id, false, 500), item(id, false, 40));
     check(&[stream(id, Shape::CallerStreams), up, up, last], error);
     let id = own_stream();
-    let (whole, last) = (item(id, true, 4096), item(id, true, 40));
-    check_as_callee(&[whole, last], error);
+    // The longest item costs three quarters of the window.
+    let (whole, rest, last) = (item(id, true, 4096), item(id, true, 250), item(id, true, 40));
+    check_as_callee(&[whole, rest, last], error);
+}
+
+#[test]
+fn an_item_that_costs_more_than_the_credit_that_is_left() {
+    let id = id(1, 0);
+    for message_bytes in [401, 750, 1000, 4096] {
+        let frames = [item(id, false, 600), item(id, false, message_bytes)];
+        let error = ProtocolError::ItemWithoutCredit { message_bytes };
+        check(&[stream(id, Shape::CallerStreams), frames[0], frames[1]], error);
+    }
+    let (id, message_bytes) = (own_stream(), 251);
+    let error = ProtocolError::ItemWithoutCredit { message_bytes };
+    check_as_callee(&[item(id, true, 4096), item(id, true, message_bytes)], error);
 }
 
 #[test]
@@ -504,7 +518,8 @@ fn an_item_for_credit_that_has_not_been_sent() {
     let id = id(1, 0);
     let event = send(&mut victim, stream(id, Shape::CallerStreams)).unwrap();
     let Some(Event::Call { call, .. }) = event else { panic!("{event:?}") };
-    send(&mut victim, item(id, false, 1000)).unwrap();
+    send(&mut victim, item(id, false, 500)).unwrap();
+    send(&mut victim, item(id, false, 500)).unwrap();
     victim.consume(call.into(), 1000);
     let error = ProtocolError::ItemWithoutCredit { message_bytes: 40 };
     let (mut early, last) = (victim.clone(), item(id, false, 40));
@@ -547,7 +562,8 @@ fn items_that_cross_the_reply_need_credit_too() {
     let event = send(&mut victim, stream(id(1, 0), Shape::CallerStreams)).unwrap();
     let Some(Event::Call { call, .. }) = event else { panic!("{event:?}") };
     victim.reply(call, Payload::EMPTY).unwrap();
-    assert_eq!(send(&mut victim, item(id(1, 0), false, 1000)), Ok(None));
+    assert_eq!(send(&mut victim, item(id(1, 0), false, 500)), Ok(None));
+    assert_eq!(send(&mut victim, item(id(1, 0), false, 500)), Ok(None));
     let error = ProtocolError::ItemWithoutCredit { message_bytes: 40 };
     assert_eq!(send(&mut victim, item(id(1, 0), false, 40)), Err(error));
 }

@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use nearcall_wire::{
     CallProtocol, Code, End, Event, HEADER_BYTES, Head, IncomingCall, ItemError, Limits,
-    OutgoingCall, Payload, ProtocolError, Request, Shape, StartError, StreamCall, Time, needs_time,
+    OutgoingCall, Payload, ProtocolError, Request, Shape, StartError, StreamCall, Time, item_cost,
+    needs_time,
 };
 
 /// Takes a message, and sees to it that the short way for plain messages comes to the same.
@@ -46,8 +47,8 @@ pub(crate) struct StreamBook {
     is_caller: bool,
     sent: u64,
     received: u64,
-    /// Lengths of the messages that were received and not consumed.
-    held: VecDeque<usize>,
+    /// Costs of the items that were received and not consumed.
+    held: VecDeque<u32>,
     sent_end: bool,
     received_end: bool,
 }
@@ -82,8 +83,8 @@ pub(crate) struct Side {
     /// Credits that ended a wait.
     pub(crate) credits: u64,
     pub(crate) half_closes: u64,
-    window: u64,
-    message_bytes_max: u64,
+    /// Of both ends.
+    window: u32,
     inbox: VecDeque<Message>,
 }
 
@@ -98,8 +99,7 @@ impl Side {
             streams: BTreeMap::new(),
             credits: 0,
             half_closes: 0,
-            window: limits.stream_window_bytes.into(),
-            message_bytes_max: limits.message_bytes_max.into(),
+            window: limits.stream_window_bytes,
             inbox: VecDeque::new(),
         }
     }
@@ -161,16 +161,16 @@ impl Side {
         assert!(!book.received_end, "{call:?}");
         assert_eq!(items, Some(book.received), "items of {call:?} are lost, doubled or reordered");
         book.received += 1;
-        book.held.push_back(payload.message_bytes());
-        let held: usize = book.held.iter().sum();
-        assert!((held as u64) < self.window + self.message_bytes_max, "{call:?} holds {held}");
+        book.held.push_back(item_cost(payload.message_bytes(), self.window));
+        let held: u32 = book.held.iter().sum();
+        assert!(held <= self.window, "{call:?} holds {held}: its credit is negative");
     }
 
     /// Consumes the first item of a call that is held, if there is one.
     pub(crate) fn consume(&mut self, call: StreamCall) -> bool {
         let book = self.streams.get_mut(&call).expect("an open stream");
-        let Some(bytes) = book.held.pop_front() else { return false };
-        self.connection.consume(call, bytes as u64);
+        let Some(cost) = book.held.pop_front() else { return false };
+        self.connection.consume(call, cost.into());
         true
     }
 }
@@ -269,9 +269,13 @@ impl Link {
         assert!(left.is_none_or(|left| left <= *window));
         let book = streams.get_mut(&call).expect("an open stream");
         assert_eq!(left.is_some(), book.sends(), "{call:?}");
+        let cost = item_cost(payload.message_bytes(), *window);
         let head = connection.send_item(call, payload);
-        assert_eq!(head.is_ok(), left > Some(0), "{head:?}");
+        assert_eq!(head.is_ok(), left >= Some(cost), "{head:?}");
         let head = head?;
+        let rest = left.and_then(|left| left.checked_sub(cost));
+        assert!(rest.is_some(), "credit is never negative");
+        assert_eq!(connection.credit_left(call), rest);
         // What could not be sent costs nothing.
         connection.refund_item(call, payload);
         assert_eq!(connection.credit_left(call), left);
@@ -280,6 +284,17 @@ impl Link {
         book.sent += 1;
         self.send(from, head, payload.message_bytes(), Some(items));
         Ok(())
+    }
+
+    /// Everything was delivered and consumed, so whoever sends has credit for any item.
+    pub(crate) fn check_credit(&mut self) {
+        for side in &mut self.sides {
+            let most = item_cost(usize::MAX, side.window);
+            for &call in side.streams.keys() {
+                let left = side.connection.credit_left(call);
+                assert!(left.is_none_or(|left| left >= most), "{call:?} starves: {left:?}");
+            }
+        }
     }
 
     /// Half-closes a call. The link must have room.

@@ -81,6 +81,7 @@ fn run(seed: u64, seen: &mut Seen) {
             consume_all(&mut link, side);
         }
         link.run_out();
+        link.check_credit();
         for side in [0, 1] {
             for call in link.sides[side].serving.clone() {
                 link.answer(side, call, Code::Ok);

@@ -53,20 +53,58 @@ fn the_credit_stops_the_sender_and_goes_on_when_items_are_consumed() {
 }
 
 #[test]
-fn an_item_longer_than_the_credit_goes_and_has_to_be_paid_back() {
+fn an_item_waits_for_its_whole_cost() {
     let (mut link, call, served) = open_with_stream(Shape::CalleeStreams, u64::MAX);
-    link.item(SERVER, served.into(), WINDOW - 41).unwrap();
+    link.item(SERVER, served.into(), 260).unwrap();
+    link.item(SERVER, served.into(), 260).unwrap();
+    assert_eq!(link.item(SERVER, served.into(), 661), Err(ItemError::NoCredit));
+    link.settle();
+    assert!(link.sides[CLIENT].consume(call.into()));
+    link.settle();
+    let server = &mut link.sides[SERVER];
+    assert_eq!(server.connection.credit_left(served.into()), Some(700));
+    assert_eq!(server.credits, 0, "one byte is missing");
+    assert!(link.sides[CLIENT].consume(call.into()));
+    link.settle();
+    assert_eq!(link.sides[SERVER].credits, 1);
+    link.item(SERVER, served.into(), 661).unwrap();
+}
+
+#[test]
+fn an_item_longer_than_the_window_costs_three_quarters_of_it() {
+    let (mut link, call, served) = open_with_stream(Shape::CalleeStreams, u64::MAX);
+    // So much may be consumed and not granted: less than a quarter of the window.
+    link.item(SERVER, served.into(), 209).unwrap();
+    link.settle();
+    assert!(link.sides[CLIENT].consume(call.into()));
+    link.settle();
+    let left = |link: &mut Link| link.sides[SERVER].connection.credit_left(served.into());
+    assert_eq!(left(&mut link), Some(751));
     link.item(SERVER, served.into(), 5000).unwrap();
+    assert_eq!(left(&mut link), Some(1));
     assert_eq!(link.item(SERVER, served.into(), 0), Err(ItemError::NoCredit));
     link.settle();
     assert!(link.sides[CLIENT].consume(call.into()));
     link.settle();
-    let left = link.sides[SERVER].connection.credit_left(served.into());
-    assert_eq!(left, Some(0), "the long item is not consumed yet");
-    assert!(link.sides[CLIENT].consume(call.into()));
-    link.settle();
-    let left = link.sides[SERVER].connection.credit_left(served.into());
-    assert_eq!(left, Some(u64::from(WINDOW)));
+    assert_eq!(left(&mut link), Some(WINDOW));
+}
+
+#[test]
+fn no_sender_starves_however_small_the_window_is() {
+    for window in 1..40 {
+        let mut link = Link::open(Limits { stream_window_bytes: window, ..Limits::default() });
+        let request = Request { shape: Shape::CallerStreams, ..Link::request(Time::NEVER) };
+        let call = link.call(CLIENT, &request).unwrap();
+        link.settle();
+        let served = *link.sides[SERVER].serving.first().unwrap();
+        for item in 0..100 {
+            link.item(CLIENT, call.into(), item * 13 % 50).unwrap();
+            link.settle();
+            assert!(link.sides[SERVER].consume(served.into()));
+            link.settle();
+            link.check_credit();
+        }
+    }
 }
 
 #[test]

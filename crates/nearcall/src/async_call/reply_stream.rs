@@ -21,6 +21,10 @@ use crate::status::Status;
 /// The items of a method that replies with a stream. Await them one by one or as a
 /// [`Stream`], or drop it, which cancels the call.
 ///
+/// What has come is returned without a wait, so a task that reads a fast stream gives the thread of
+/// its executor back only as often as it awaits something else: let it yield now and then if other
+/// tasks have to share the thread.
+///
 /// The service may send only as much as [`Limits::stream_window_bytes`] beyond what was read here.
 ///
 /// [`Limits::stream_window_bytes`]: crate::Limits::stream_window_bytes
@@ -28,7 +32,7 @@ use crate::status::Status;
 pub struct AsyncReplyStream<R> {
     call: Arc<AsyncStreamedCall>,
     batch: ItemBatch,
-    unreported_bytes: u64,
+    unreported_cost: u64,
     has_ended: bool,
     item: PhantomData<fn() -> R>,
 }
@@ -38,7 +42,7 @@ impl<R> Unpin for AsyncReplyStream<R> {}
 impl<R: Message + Default> AsyncReplyStream<R> {
     pub(super) fn new(call: Arc<AsyncStreamedCall>) -> Self {
         let batch = ItemBatch::default();
-        Self { call, batch, unreported_bytes: 0, has_ended: false, item: PhantomData }
+        Self { call, batch, unreported_cost: 0, has_ended: false, item: PhantomData }
     }
 
     /// Waits for the next item. `None`: the method has ended with `OK`, or an error was returned
@@ -56,9 +60,9 @@ impl<R: Message + Default> AsyncReplyStream<R> {
         while !self.has_ended {
             if let Some(item) = self.batch.next() {
                 let (bytes, item) = (item.message_bytes(), item.decode());
-                self.unreported_bytes += bytes;
-                if self.unreported_bytes >= self.call.stream.report_bytes {
-                    self.call.consume(std::mem::take(&mut self.unreported_bytes));
+                self.unreported_cost += self.call.stream.cost(bytes);
+                if self.unreported_cost >= self.call.stream.report_cost() {
+                    self.call.consume(std::mem::take(&mut self.unreported_cost));
                 }
                 if let Err(status) = &item {
                     // An item that cannot be read ends the call.

@@ -48,7 +48,7 @@ impl AsyncStreamedCall {
         &self.object
     }
 
-    /// Sends an item when credit is left and there is room.
+    /// Sends an item when there is credit and room for it.
     pub(super) fn poll_send(
         &self,
         places: &mut Places,
@@ -88,7 +88,10 @@ impl AsyncStreamedCall {
         Poll::Ready(reply)
     }
 
-    /// Returns how a call has ended whose replies are a stream, and which has ended.
+    /// Returns how a call has ended whose replies are a stream, and whose stream has ended.
+    ///
+    /// No waker is needed: under one lock of the connection the call gets its outcome and then its
+    /// stream the end, so whoever sees the end of the stream finds the outcome.
     pub(super) fn end(&self) -> Result<(), Status> {
         if let Some(end) = self.known_end() {
             return end;
@@ -103,9 +106,9 @@ impl AsyncStreamedCall {
         }
     }
 
-    /// Notes that items were read which cost so many bytes of the credit.
-    pub(super) fn consume(&self, bytes: u64) {
-        self.connection.with(|connection| connection.consume_items(self.call.into(), bytes));
+    /// Notes that items were read which cost so much together.
+    pub(super) fn consume(&self, cost: u64) {
+        self.connection.with(|connection| connection.consume_items(self.call.into(), cost));
     }
 
     /// Gives the call up, unless it has ended.

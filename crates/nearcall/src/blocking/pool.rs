@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -114,9 +115,14 @@ impl BlockingPool {
             state.threads += 1;
             drop(state);
             shared.start_thread(job);
-        } else if let Err(job) = shared.queue(&mut state, job) {
+        } else {
+            let (refused, given_up) = shared.queue(&mut state, job);
             drop(state);
-            job.call.refuse(&shared.full());
+            // Outside the lock: interceptors see the end of a call, and may look at the pool.
+            drop(given_up);
+            if let Some(job) = refused {
+                job.call.refuse(&shared.full());
+            }
         }
     }
 }
@@ -166,8 +172,10 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a call while all threads are busy, or returns it.
-    fn queue(&self, state: &mut State, job: Job) -> Result<(), Job> {
+    /// Queues a call while all threads are busy, or returns it. Also returns the calls that have
+    /// left the queue, since their callers wait no more.
+    fn queue(&self, state: &mut State, job: Job) -> (Option<Job>, VecDeque<Job>) {
+        let mut given_up = VecDeque::new();
         let max = self.waiting_max() + state.idle;
         let is_full = |state: &State| {
             state.queue.len() >= max
@@ -175,14 +183,15 @@ impl Shared {
         };
         if is_full(state) {
             // Those whose callers have gone take no place.
-            state.queue.retain(|job| !job.call.is_cancelled());
+            let queue = std::mem::take(&mut state.queue).into_iter();
+            (given_up, state.queue) = queue.partition(|job| job.call.is_cancelled());
             state.queue_bytes = state.queue.iter().map(|job| job.call.request_bytes()).sum();
         }
         if is_full(state) {
-            return Err(job);
+            return (Some(job), given_up);
         }
         state.push(job);
-        Ok(())
+        (None, given_up)
     }
 
     /// Returns how many calls may wait while all threads are busy.
@@ -211,17 +220,25 @@ impl Shared {
         let named = thread::Builder::new().name(self.options.name.clone());
         let started = named.spawn(move || shared.run_thread(take(&given)));
         let Err(error) = started else { return };
-        self.lock().threads -= 1;
-        if let Some(job) = take(&first) {
-            let text = format!("no thread for a method that blocks could be started: {error}");
-            job.call.refuse(&Status::resource_exhausted(text));
+        let mut state = self.lock();
+        state.threads -= 1;
+        // They came while this thread was counted, and no other one takes them.
+        let left = if state.threads == 0 { state.take_queue() } else { VecDeque::new() };
+        drop(state);
+        let status = Status::resource_exhausted(format!(
+            "no thread for a method that blocks could be started: {error}; raise the limit of \
+             threads of this user or lower `BlockingPoolBuilder::threads`"
+        ));
+        for job in take(&first).into_iter().chain(left) {
+            job.call.refuse(&status);
         }
     }
 
     fn run_thread(&self, first: Option<Job>) {
         let mut next = first;
         while let Some(Job { dispatcher, call }) = next.take().or_else(|| self.next_job()) {
-            call.run(&*dispatcher);
+            // A service whose end panics must not end a thread that the pool counts.
+            let _ = catch_unwind(AssertUnwindSafe(move || call.run(&*dispatcher)));
         }
     }
 
@@ -254,13 +271,18 @@ impl State {
         self.queue_bytes -= job.call.request_bytes();
         Some(job)
     }
+
+    fn take_queue(&mut self) -> VecDeque<Job> {
+        self.queue_bytes = 0;
+        std::mem::take(&mut self.queue)
+    }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.is_closed = true;
-        let left = std::mem::take(&mut state.queue);
+        let left = state.take_queue();
         drop(state);
         self.shared.changed.notify_all();
         let status = Status::unavailable("the pool of the methods that block was closed");

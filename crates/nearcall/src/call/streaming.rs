@@ -92,12 +92,16 @@ impl StreamedCall {
                 Taken::End(_) => return self.end().map(|()| None),
                 Taken::Nothing => {}
             }
+            // A server that sends without pause must not hold the call beyond its time.
+            if self.deadline.has_passed() {
+                self.connection.handle_timeout();
+            }
             let core = self.core();
             let read = |item: &[u8]| (item.len(), codec::decode(Body::copied(item)));
             let (connection, call, deadline) = (&self.connection, self.call, self.deadline);
             match core.wait_for_item_inline(connection, call, deadline, read) {
                 Some((bytes, item)) => {
-                    self.report(items, (HEADER_BYTES + bytes) as u64);
+                    self.report(items, HEADER_BYTES + bytes);
                     return self.read(item);
                 }
                 None => self.wait_until(|| self.stream.received.is_ready())?,
@@ -119,11 +123,11 @@ impl StreamedCall {
 
     /// Notes that an item was read, of a message with so many bytes.
     #[inline]
-    fn report(&self, items: &mut Unread, bytes: u64) {
-        items.unreported_bytes += bytes;
-        if items.unreported_bytes >= self.stream.report_bytes {
-            let bytes = std::mem::take(&mut items.unreported_bytes);
-            self.connection.consume_items(self.call.into(), bytes);
+    fn report(&self, items: &mut Unread, bytes: usize) {
+        items.unreported_cost += self.stream.cost(bytes);
+        if items.unreported_cost >= self.stream.report_cost() {
+            let cost = std::mem::take(&mut items.unreported_cost);
+            self.connection.consume_items(self.call.into(), cost);
         }
     }
 
@@ -131,7 +135,8 @@ impl StreamedCall {
     pub(super) fn send(&self, item: &impl Message) -> Result<(), Status> {
         let mode = self.core().send_mode(self.deadline);
         while let Sent::MustWait = self.send_once(item, mode)? {
-            self.wait_until(|| self.connection.may_send_item(self.call.into()))?;
+            let item_bytes = codec::encoded_bytes(item);
+            self.wait_until(|| self.connection.may_send_item(self.call.into(), item_bytes))?;
         }
         Ok(())
     }
@@ -281,5 +286,5 @@ enum Sent {
 #[derive(Default)]
 pub(super) struct Unread {
     batch: ItemBatch,
-    unreported_bytes: u64,
+    unreported_cost: u64,
 }

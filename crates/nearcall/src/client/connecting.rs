@@ -22,9 +22,9 @@ use crate::acceptor::loop_preference;
 use crate::address::{Address, At};
 use crate::connection::{Connection, Setup};
 use crate::deadline::Deadline;
+use crate::instance::own_thread;
 use crate::limits::{HUNT_PAUSE_MAX, HUNT_PAUSE_MIN};
 use crate::reactor::Reactor;
-use crate::registry::own_thread;
 use crate::status::{Code, Status};
 
 impl ClientCore {

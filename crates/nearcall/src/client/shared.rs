@@ -4,7 +4,7 @@
 //! from before its handshake until its thread has dropped it.
 //! **Not here:** the connections themselves, which belong to their threads (`client/core.rs`).
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,7 +23,8 @@ static CLOSED_CLIENTS: AtomicU64 = AtomicU64::new(0);
 
 /// Returns how many clients were closed in this process.
 pub(super) fn closed_clients() -> u64 {
-    CLOSED_CLIENTS.load(Ordering::Relaxed)
+    // A thread that sees the number sees as well which clients those are.
+    CLOSED_CLIENTS.load(Ordering::Acquire)
 }
 
 /// The settings of a client.
@@ -119,7 +120,10 @@ impl ClientShared {
     /// those on which a started call is still waited for.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
-        CLOSED_CLIENTS.fetch_add(1, Ordering::Relaxed);
+        CLOSED_CLIENTS.fetch_add(1, Ordering::Release);
+        // With that of `InUse::drop`: either the thread sees the store above, or its last call is
+        // seen to have ended below.
+        fence(Ordering::SeqCst);
         let tid = nearcall_os::process::tid();
         // A thread that starts a call has a handle, so nothing is started after this; and dropping
         // a handle makes visible what was done with it.

@@ -7,6 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 use super::binding::{Binding, Slot};
 use super::core::ClientCore;
@@ -169,6 +170,8 @@ impl Drop for InUse {
     fn drop(&mut self) {
         let core = &self.binding.core;
         core.usage.end();
+        // With that of `ClientShared::close`: either this thread hangs up, or the one that closes.
+        fence(Ordering::SeqCst);
         if core.shared.is_closed() {
             forget_closed_clients();
         }

@@ -24,8 +24,9 @@ impl<H: Host> Connection<H> {
 
     fn pump_stream(&self, call: IncomingCall, stream: &Arc<CallStream>) {
         loop {
-            // Before an item is taken, since this may send others of the same stream. Those may have
-            // filled the channel again: then sending this one would flush, and let others pass it.
+            // Before an item is taken, since this may send others of the same stream. Those may
+            // have filled the channel again: then sending this one would flush, and let others
+            // pass it.
             if self.has_pending_writes()
                 && (!self.flush(Deadline::NOW) || self.has_pending_writes())
             {

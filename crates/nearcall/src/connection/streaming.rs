@@ -10,6 +10,7 @@ use std::task::Waker;
 
 use nearcall_wire::{
     CancelReason, HEADER_BYTES, IncomingCall, ItemError, OutgoingCall, Payload, Shape, StreamCall,
+    item_cost,
 };
 
 use super::outbound::{NewCall, NewItem};
@@ -52,12 +53,12 @@ impl CallStreams {
         calls.collect()
     }
 
-    fn insert(&mut self, call: StreamCall, report_bytes: u64) -> Arc<CallStream> {
+    fn insert(&mut self, call: StreamCall, window: u32) -> Arc<CallStream> {
         let (table, index) = self.table(call);
         if index >= table.len() {
             table.resize_with(index + 1, || None);
         }
-        let stream = Arc::new(CallStream::new(report_bytes));
+        let stream = Arc::new(CallStream::new(window));
         table[index] = Some(Entry { call, stream: Arc::clone(&stream) });
         stream
     }
@@ -102,7 +103,7 @@ impl<H: Host> Connection<H> {
             (call, outgoing.deadline)
         })?;
         self.has_streams.set(true);
-        let stream = self.streams.borrow_mut().insert(call.into(), self.report_bytes());
+        let stream = self.streams.borrow_mut().insert(call.into(), self.stream_window_bytes);
         // It may have ended with its connection while it was sent.
         if self.has_ended(call) {
             self.wake(stream.received.end(ItemsEnd::Finished));
@@ -138,7 +139,7 @@ impl<H: Host> Connection<H> {
             return Err(ItemUnsent::NoRoom);
         }
         let mut inner = self.inner.borrow_mut();
-        if inner.protocol.credit_left(call) == Some(0) {
+        if !inner.protocol.has_credit(call, payload) {
             return Err(ItemUnsent::NoCredit);
         }
         let sent = inner.send(&NewItem { call, payload }, &[], item, mode);
@@ -192,22 +193,21 @@ impl<H: Host> Connection<H> {
         }
     }
 
-    /// Sends an item for a task, whose `waker` is woken by the credit or by the end of the call.
-    /// `Ok(false)`: no credit is left.
-    pub(crate) fn send_item_or_wait(
+    /// Has `waker` woken by credit for the item that its task waits to send, and by the end of the
+    /// call.
+    pub(crate) fn set_sender(&self, stream: &CallStream, waker: &Waker) {
+        if let Some(before) = stream.set_sender(waker) {
+            self.host.retire(before);
+        }
+    }
+
+    /// Sends an item for a task. `Ok(false)`: there is no credit for it.
+    pub(crate) fn try_send_item(
         &self,
         call: OutgoingCall,
         item: &impl Message,
-        stream: &CallStream,
-        waker: &Waker,
     ) -> Result<bool, NotSent> {
-        let sent = self.send_item(call.into(), item, SendMode::Try);
-        if let Err(ItemUnsent::NoCredit | ItemUnsent::NoRoom) = sent
-            && let Some(before) = stream.set_sender(waker)
-        {
-            self.host.retire(before);
-        }
-        match sent {
+        match self.send_item(call.into(), item, SendMode::Try) {
             Ok(()) => Ok(true),
             Err(ItemUnsent::NoCredit) => Ok(false),
             Err(ItemUnsent::NoRoom) => {
@@ -219,26 +219,20 @@ impl<H: Host> Connection<H> {
         }
     }
 
-    /// Returns whether an item may be sent now, or never again.
-    pub(crate) fn may_send_item(&self, call: StreamCall) -> bool {
-        if self.is_closed() {
+    /// Returns whether an item with a body of so many bytes may be sent now, or never again.
+    pub(crate) fn may_send_item(&self, call: StreamCall, item_bytes: usize) -> bool {
+        let Some(payload) = Payload::new(0, item_bytes).filter(|_| !self.is_closed()) else {
             return true;
-        }
+        };
         let mut inner = self.inner.borrow_mut();
-        let has_credit = inner.protocol.credit_left(call) != Some(0);
+        let has_credit = inner.protocol.has_credit(call, payload);
         has_credit && !inner.unflushed && inner.outbox.is_empty()
     }
 
-    /// Returns the bytes of items that a reader reports together: an eighth of the window, of which
-    /// the protocol grants quarters.
-    fn report_bytes(&self) -> u64 {
-        u64::from(self.stream_window_bytes / 8).max(1)
-    }
-
-    /// Notes that so many bytes of items were read, headers included, and lets the peer send more.
-    pub(crate) fn consume_items(&self, call: StreamCall, bytes: u64) {
+    /// Notes that items were read which cost so much together, and lets the peer send more.
+    pub(crate) fn consume_items(&self, call: StreamCall, cost: u64) {
         let mut inner = self.inner.borrow_mut();
-        inner.protocol.consume(call, bytes);
+        inner.protocol.consume(call, cost);
         let has_transmit = inner.protocol.has_transmit();
         drop(inner);
         if has_transmit {
@@ -250,7 +244,7 @@ impl<H: Host> Connection<H> {
     #[cold]
     pub(super) fn open_incoming_stream(&self, call: IncomingCall, shape: Shape) {
         self.has_streams.set(true);
-        let stream = self.streams.borrow_mut().insert(call.into(), self.report_bytes());
+        let stream = self.streams.borrow_mut().insert(call.into(), self.stream_window_bytes);
         if !shape.caller_streams() {
             self.wake(stream.received.end(ItemsEnd::Finished));
         }
@@ -262,8 +256,7 @@ impl<H: Host> Connection<H> {
         let stream = self.streams.borrow_mut().get(call).map(Arc::clone);
         match stream.and_then(|stream| stream.received.push(&message[HEADER_BYTES..])) {
             Some(woken) => self.wake(woken),
-            // The reader has gone before its call.
-            None => self.consume_items(call, message.len() as u64),
+            None => self.discard_item(call, message.len()),
         }
     }
 
@@ -277,8 +270,14 @@ impl<H: Host> Connection<H> {
         let whole = self.buffers.share(buffer, message_bytes);
         match stream.and_then(|stream| stream.received.push_whole(whole, HEADER_BYTES)) {
             Some(woken) => self.wake(woken),
-            None => self.consume_items(call, message_bytes as u64),
+            None => self.discard_item(call, message_bytes),
         }
+    }
+
+    /// Lets the peer send more for an item whose reader has gone before its call.
+    #[cold]
+    fn discard_item(&self, call: StreamCall, message_bytes: usize) {
+        self.consume_items(call, item_cost(message_bytes, self.stream_window_bytes).into());
     }
 
     /// Notes that the caller sends no more items.
@@ -297,7 +296,7 @@ impl<H: Host> Connection<H> {
         }
     }
 
-    /// Notes that items can be sent again in a call that had no credit left.
+    /// Notes that there is credit for an item that has waited for it.
     #[cold]
     pub(super) fn note_credit(&self, call: StreamCall) {
         match call {

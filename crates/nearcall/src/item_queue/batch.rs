@@ -32,12 +32,12 @@ pub(crate) enum Item<'a> {
 }
 
 impl Item<'_> {
-    /// Returns the length of the message that it came in, in bytes: what it costs of the credit.
+    /// Returns the length of the message that it came in, in bytes.
     #[inline]
-    pub(crate) fn message_bytes(&self) -> u64 {
+    pub(crate) fn message_bytes(&self) -> usize {
         match self {
-            Self::Copied(item) => (HEADER_BYTES + item.len()) as u64,
-            Self::Whole(whole, start) => (HEADER_BYTES + whole.len().saturating_sub(*start)) as u64,
+            Self::Copied(item) => HEADER_BYTES + item.len(),
+            Self::Whole(whole, start) => HEADER_BYTES + whole.len().saturating_sub(*start),
         }
     }
 
@@ -87,13 +87,13 @@ impl ItemBatch {
         }
     }
 
-    /// Takes all items that are left. Returns what they cost of the credit, in bytes.
-    pub(crate) fn discard(&mut self) -> u64 {
-        let mut bytes = 0;
+    /// Takes all items that are left. Returns what they cost together, each by its length.
+    pub(crate) fn discard(&mut self, cost: impl Fn(usize) -> u64) -> u64 {
+        let mut sum = 0;
         while let Some(item) = self.next() {
-            bytes += item.message_bytes();
+            sum += cost(item.message_bytes());
         }
-        bytes
+        sum
     }
 
     /// Forgets all items, and keeps room for as many, unless it is much.

@@ -1,20 +1,48 @@
 //! What other threads have posted to the loop: replies, tasks to poll, closures, handshakes.
 //!
 //! **Invariants:** posts are served in their order, a bounded number in each round; nothing of the
-//! loop is borrowed meanwhile, since a closure or a task may run rounds of its own.
+//! loop is borrowed meanwhile, since a closure or a task may run rounds of its own; what may do so
+//! waits while services, closures and tasks run inside each other to the largest depth.
 //! **Not here:** posting (`mailbox.rs`), tasks (`executor.rs`).
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::{Event, Reactor};
+use crate::deadline::Deadline;
 use crate::limits::POSTS_PER_ROUND_MAX;
 use crate::mailbox::{Post, PostedReply, StreamPost};
+use crate::nesting::{NestingGuard, may_nest};
+
+/// What other threads have posted, until its turn.
+#[derive(Default)]
+pub(super) struct Posted {
+    queue: VecDeque<Post>,
+    /// Came before the queue, and runs when fewer services run inside each other.
+    deferred: VecDeque<Post>,
+}
+
+impl Posted {
+    #[inline]
+    fn has_any(&self) -> bool {
+        !self.queue.is_empty() || !self.deferred.is_empty() && may_nest()
+    }
+
+    /// Returns how many are served in one round.
+    fn per_round(&mut self) -> usize {
+        if !self.deferred.is_empty() && may_nest() {
+            self.deferred.append(&mut self.queue);
+            std::mem::swap(&mut self.deferred, &mut self.queue);
+        }
+        self.queue.len().min(POSTS_PER_ROUND_MAX)
+    }
+}
 
 impl Reactor {
     /// Returns whether other threads have posted something that was not served yet.
     #[inline]
     pub(super) fn has_posts(&self) -> bool {
-        self.mailbox.has_posts() || !self.posted.borrow().is_empty()
+        self.mailbox.has_posts() || self.posted.borrow().has_any()
     }
 
     /// Serves what other threads have posted before this round.
@@ -29,16 +57,21 @@ impl Reactor {
     fn serve_some_posts(&self) {
         if self.mailbox.has_posts() {
             let posts = self.mailbox.take();
-            self.posted.borrow_mut().extend(posts);
+            self.posted.borrow_mut().queue.extend(posts);
             if self.mailbox.take_stop() {
                 self.user_events.borrow_mut().push_back(Event::Stopped);
             }
         }
-        let count = self.posted.borrow().len().min(POSTS_PER_ROUND_MAX);
+        let count = self.posted.borrow_mut().per_round();
         for _ in 0..count {
             // One at a time: a round inside may take the next.
-            let Some(post) = self.posted.borrow_mut().pop_front() else { return };
-            self.serve_post(post);
+            let Some(post) = self.posted.borrow_mut().queue.pop_front() else { return };
+            match post {
+                Post::Poll(_) | Post::Spawn(_) | Post::Run(_) if !may_nest() => {
+                    self.posted.borrow_mut().deferred.push_back(post);
+                }
+                post => self.serve_post(post),
+            }
         }
     }
 
@@ -55,15 +88,19 @@ impl Reactor {
                 let Some(connection) = self.activity.connection(connection) else { return };
                 match post {
                     StreamPost::Items => connection.pump(call),
-                    StreamPost::Consumed(bytes) => connection.consume_items(call.into(), bytes),
+                    StreamPost::Consumed(cost) => connection.consume_items(call.into(), cost),
                 }
             }
             Post::Poll(task) => self.activity.executor.poll(task),
             Post::Spawn(task) => self.activity.executor.spawn(task),
-            Post::Run(run) => {
-                // The panic was reported by its hook. It must not end the loop.
-                let _ = catch_unwind(AssertUnwindSafe(run));
-            }
+            Post::Run(run) => run_closure(run),
         }
     }
+}
+
+fn run_closure(run: Box<dyn FnOnce() + Send>) {
+    // It may run inside a service that waits, whose deadline is none of its own.
+    let _guard = NestingGuard::enter(Deadline::NEVER);
+    // The panic was reported by its hook. It must not end the loop.
+    let _ = catch_unwind(AssertUnwindSafe(run));
 }

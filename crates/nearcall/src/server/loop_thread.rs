@@ -64,11 +64,12 @@ fn serve(setup: LoopSetup) -> std::io::Result<()> {
     let _ = ready.send(Ok(()));
     drop(ready);
     let (reactor, core) = (event_loop.reactor(), &server.core);
-    // How long a drain goes on, and who asked for it.
-    let mut drain: Option<(Deadline, Sender<bool>)> = None;
+    // How long each drain goes on, and who asked for it.
+    let mut drains: Vec<(Deadline, Sender<bool>)> = Vec::new();
     while !group.is_stopped() {
-        let deadline = drain.as_ref().map_or(Deadline::NEVER, |(deadline, _)| *deadline);
-        let is_draining = drain.is_some();
+        let deadline = drains.iter().map(|(deadline, _)| *deadline).min();
+        let deadline = deadline.unwrap_or(Deadline::NEVER);
+        let is_draining = !drains.is_empty();
         reactor.run_until(deadline, || reactor.has_event() || is_draining && core.close_idle())?;
         // Being stopped means that there are orders, or that this is the end.
         while reactor.take_event().is_some() {}
@@ -85,17 +86,17 @@ fn serve(setup: LoopSetup) -> std::io::Result<()> {
                 }
                 Order::Drain(deadline, done) => {
                     core.drain();
-                    drain = Some((deadline, done));
+                    drains.push((deadline, done));
                 }
                 #[cfg(test)]
                 Order::Fail(fail) => fail()?,
             }
         }
-        if let Some((deadline, done)) = &drain {
+        if !drains.is_empty() {
             let is_empty = core.close_idle();
-            if is_empty || deadline.has_passed() {
+            let ended = |(deadline, _): &mut (Deadline, _)| is_empty || deadline.has_passed();
+            for (_, done) in drains.extract_if(.., ended) {
                 let _ = done.send(is_empty);
-                drain = None;
             }
         }
     }

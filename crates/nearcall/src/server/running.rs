@@ -99,11 +99,16 @@ impl RunningServer {
 
     /// Returns the clients that are connected now, over all loops. Waits for each loop to end the
     /// method that it runs, for 1 s at most: the connections of a loop that does not answer are
-    /// missing. [`connection_counts`](Self::connection_counts) never waits.
+    /// missing, and so are those of the loop that runs the method that calls this.
+    /// [`connection_counts`](Self::connection_counts) never waits.
     pub fn connections(&self) -> Vec<ConnectionInfo> {
         let (give, take) = mpsc::channel();
-        for loop_index in 0..self.orders.len() {
-            self.order(loop_index, Order::Connections(give.clone()));
+        let this_thread = thread::current().id();
+        for (loop_index, id) in self.ids.iter().enumerate() {
+            // A loop answers between two rounds only.
+            if *id != this_thread {
+                self.order(loop_index, Order::Connections(give.clone()));
+            }
         }
         drop(give);
         let deadline = Deadline::after(LOOP_ANSWER_MAX);

@@ -30,7 +30,7 @@ pub struct ItemReceiver<Q> {
 struct Reader {
     call: ServiceStream,
     batch: ItemBatch,
-    unreported_bytes: u64,
+    unreported_cost: u64,
 }
 
 /// What a reader finds without waiting.
@@ -45,9 +45,9 @@ impl Reader {
         loop {
             if let Some(item) = self.batch.next() {
                 let (bytes, item) = (item.message_bytes(), item.decode());
-                self.unreported_bytes += bytes;
-                if self.unreported_bytes >= self.call.stream.report_bytes {
-                    self.call.consume(std::mem::take(&mut self.unreported_bytes));
+                self.unreported_cost += self.call.stream.cost(bytes);
+                if self.unreported_cost >= self.call.stream.report_cost() {
+                    self.call.consume(std::mem::take(&mut self.unreported_cost));
                 }
                 return Found::Item(item);
             }
@@ -64,16 +64,17 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         let mut left = self.call.stream.received.abandon();
-        let bytes = self.unreported_bytes + self.batch.discard() + left.discard();
-        if bytes > 0 {
-            self.call.consume(bytes);
+        let of_item = |bytes| self.call.stream.cost(bytes);
+        let cost = self.unreported_cost + self.batch.discard(of_item) + left.discard(of_item);
+        if cost > 0 {
+            self.call.consume(cost);
         }
     }
 }
 
 impl<Q: Message + Default> ItemReceiver<Q> {
     pub(super) fn new(call: ServiceStream, deadline: Deadline) -> Self {
-        let reader = Reader { call, batch: ItemBatch::default(), unreported_bytes: 0 };
+        let reader = Reader { call, batch: ItemBatch::default(), unreported_cost: 0 };
         Self { reader: RefCell::new(reader), deadline, item: PhantomData }
     }
 
@@ -136,7 +137,7 @@ pub struct AsyncItemReceiver<Q> {
 
 impl<Q: Message + Default> AsyncItemReceiver<Q> {
     pub(super) fn new(call: ServiceStream) -> Self {
-        let reader = Reader { call, batch: ItemBatch::default(), unreported_bytes: 0 };
+        let reader = Reader { call, batch: ItemBatch::default(), unreported_cost: 0 };
         Self { reader, has_ended: false, item: PhantomData }
     }
 

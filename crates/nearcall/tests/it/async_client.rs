@@ -230,7 +230,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 /// Polls a future once.
-fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+pub(crate) fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut TaskContext::from_waker(Waker::noop()))
 }
 

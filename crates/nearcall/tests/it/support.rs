@@ -24,7 +24,7 @@ pub(crate) fn hello(version_min: u16, version_max: u16) -> Vec<u8> {
         message_bytes_max: 4 << 20,
         metadata_bytes_max: 8 << 10,
         calls_in_max: 256,
-        stream_window_bytes: 2 << 20,
+        stream_window_bytes: 4 << 20,
         instance: [9; 16],
     };
     hello.encode().to_vec()

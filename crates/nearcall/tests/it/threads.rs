@@ -200,9 +200,12 @@ thread_local! {
     static KEPT: RefCell<Option<PendingCall<Words>>> = const { RefCell::new(None) };
 }
 
+/// Starts a call that is never answered.
+type Start = fn(&EchoCaller) -> PendingCall<Words>;
+
 /// Has a thread start a call that is never answered, do `keep` with it and end. The server has to
 /// see the end.
-fn ends_with_a_call(vias: &[&str], keep: fn(&EchoCaller, fn(&EchoCaller) -> PendingCall<Words>)) {
+fn ends_with_a_call(vias: &[&str], keep: fn(&EchoCaller, Start)) {
     let served = counting();
     for via in vias {
         let client = Client::new();
@@ -521,7 +524,11 @@ fn a_call_that_waits_is_served_by_a_server_that_starts_later() {
         caller.nothing(&()).unwrap();
         drop(served);
         let _served = Served::at(&address);
-        caller.nothing(&()).unwrap();
+        // A call that went to the server that has ended may have run, and is not repeated.
+        if let Err(gone) = caller.nothing(&()) {
+            assert_eq!(gone.code(), Code::Unavailable, "{gone}");
+            caller.nothing(&()).unwrap();
+        }
     });
 }
 

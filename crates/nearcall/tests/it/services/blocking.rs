@@ -5,13 +5,15 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use nearcall::{
-    Blocking, BlockingPool, CallOptions, Client, Code, EventLoop, Limits, Server, Status, WhenFull,
+    Blocking, BlockingPool, CallEnd, CallOptions, Client, Code, EventLoop, Interceptor, Limits,
+    Server, Status, WhenFull,
 };
 
 use super::{Threaded, code, serve, start, thread_number};
 use crate::echo::{EchoCaller, EchoDispatcher, Words};
 use crate::observed::wait_until;
 use crate::stage::{in_time, turn_until, words};
+use crate::support::Served;
 
 const WAYS: [&str; 3] = ["", "?via=shm-futex", "?via=unix-stream"];
 
@@ -307,5 +309,44 @@ fn a_pool_that_closes_answers_what_waits_in_it() {
         assert_eq!(code(waits.wait()), Code::Unavailable);
         gate.open();
         assert_eq!(runs.wait().unwrap().number, 1, "what runs is not waited for, and counts");
+    });
+}
+
+/// An interceptor of a call that has left the queue may use the pool.
+#[test]
+fn interceptors_of_calls_that_were_given_up_may_look_at_the_pool() {
+    struct Looks(BlockingPool, mpsc::Sender<Code>);
+
+    impl Interceptor for Looks {
+        fn end(&self, call: &CallEnd<'_>) {
+            if self.0.waiting() <= 1 {
+                let _ = self.1.send(call.code());
+            }
+        }
+    }
+
+    in_time(|| {
+        let (gate, service) = Gate::new();
+        let pool = BlockingPool::builder().threads(1).queue(1).build();
+        let blocking = Blocking::new(service, &pool);
+        let (give, ends) = mpsc::channel();
+        let interceptor = Looks(pool.clone(), give);
+        let served = Served::with(Limits::default(), "", move |_, server, _| {
+            server.add_interceptor(interceptor);
+            server.register_as("s", blocking).unwrap();
+        });
+        let client = Client::new();
+        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+        let first = start(&echo, &words(1), &options());
+        gate.wait_for(1);
+        let given_up = start(&echo, &words(2), &options());
+        wait_until("the second call", || pool.waiting() == 1);
+        drop(given_up);
+        let third = start(&echo, &words(3), &options());
+        assert_eq!(ends.recv().unwrap(), Code::Cancelled);
+        gate.open();
+        gate.open();
+        assert_eq!(first.wait().unwrap().number, 1);
+        assert_eq!(third.wait().unwrap().number, 3);
     });
 }

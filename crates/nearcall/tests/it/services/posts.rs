@@ -161,3 +161,71 @@ fn closures_run_while_a_service_waits() {
         assert_eq!(call.wait().unwrap().number, 1);
     });
 }
+
+/// The deadline of a service that waits is none of a closure's that runs inside the wait.
+#[test]
+fn a_closure_inherits_no_deadline() {
+    in_time(|| {
+        // It answers with 1 if the call has a deadline.
+        let far = Threaded::new(|context, _| Ok(words(u64::from(context.deadline().is_some()))));
+        let far = serve(Limits::default(), far);
+        let (give, loops) = mpsc::channel();
+        let far_at = far.via("#s");
+        let served = Served::with(Limits::default(), "", move |event_loop, server, _| {
+            let client = Client::in_loop(event_loop);
+            let far = EchoCaller::new(&client, &far_at).unwrap();
+            give.send((event_loop.poster(), far.clone())).unwrap();
+            let service = crate::stage::Scripted::new(move |_, request| {
+                while RUN.with_borrow(Vec::is_empty) {
+                    assert_eq!(far.say(request)?.number, 1, "the service has a deadline");
+                }
+                Ok(words(RUN.take()[0].0))
+            });
+            server.register_as("s", crate::echo::EchoDispatcher::new(service)).unwrap();
+        });
+        let (poster, far) = loops.recv().unwrap();
+        let client = Client::new();
+        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+        let options = CallOptions::new().deadline(crate::stage::PATIENCE);
+        let call = start(&echo, &words(1), &options);
+        let post = move |_: &EventLoop| {
+            let seen = far.say(&words(1)).unwrap().number;
+            RUN.with_borrow_mut(|run| run.push((seen, 0)));
+        };
+        poster.post(post).unwrap();
+        assert_eq!(call.wait().unwrap().number, 0, "the closure has none");
+    });
+}
+
+/// Closures that wait run others inside their waits, to a bounded depth only.
+#[test]
+fn closures_that_wait_nest_to_a_bounded_depth() {
+    /// More than may run inside each other.
+    const CLOSURES: usize = 300;
+    thread_local! {
+        static DEPTH: Cell<usize> = const { Cell::new(0) };
+        static DEEPEST: Cell<usize> = const { Cell::new(0) };
+    }
+    in_time(|| {
+        let far = serve(Limits::default(), Threaded::new(|_, request| Ok(request.clone())));
+        let event_loop = EventLoop::new().unwrap();
+        let client = Client::in_loop(&event_loop);
+        let far = EchoCaller::new(&client, &far.via("#s")).unwrap();
+        let poster = event_loop.poster();
+        for number in 0..CLOSURES as u64 {
+            let far = far.clone();
+            let post = move |_: &EventLoop| {
+                DEPTH.set(DEPTH.get() + 1);
+                DEEPEST.set(DEEPEST.get().max(DEPTH.get()));
+                RUN.with_borrow_mut(|run| run.push((0, number)));
+                assert_eq!(far.say(&words(number)).unwrap().number, number);
+                DEPTH.set(DEPTH.get() - 1);
+            };
+            poster.post(post).unwrap();
+        }
+        turn_until(&event_loop, || RUN.with_borrow(Vec::len) == CLOSURES && DEPTH.get() == 0);
+        let numbers = RUN.take().into_iter().map(|(_, number)| number);
+        assert!(numbers.eq(0..CLOSURES as u64), "in their order");
+        assert!((2..=32).contains(&DEEPEST.get()), "{}", DEEPEST.get());
+    });
+}

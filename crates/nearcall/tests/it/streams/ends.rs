@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nearcall::{CallOptions, Client, Code, EventLoop};
+use nearcall_os::clock;
 
 use super::served::{Kind, Plan, Served, StreamsCaller, item};
 use super::{Counts, settled};
@@ -33,7 +34,7 @@ pub(super) fn failure(counts: &Counts) -> Code {
         if code != 0 {
             return Code::from_number(u16::try_from(code).unwrap()).unwrap();
         }
-        nearcall_os::clock::pause(Duration::from_millis(1));
+        clock::pause(Duration::from_millis(1));
     }
 }
 
@@ -89,6 +90,23 @@ fn a_deadline_ends_the_whole_stream() {
         // Whichever end notices first.
         let code = failure(&served.counts);
         assert!(matches!(code, Code::DeadlineExceeded | Code::Cancelled), "{kind:?}: {code}");
+    });
+}
+
+/// A service that sends without pause does not hold its caller beyond the deadline.
+#[test]
+fn what_has_come_is_not_read_after_the_deadline() {
+    everywhere(|kind, served, streams| {
+        let end = clock::now() + Duration::from_millis(100);
+        let options = CallOptions::new().deadline_at(end);
+        let plan = Plan { items: 1000, bytes: 100, code: 0 };
+        let mut replies = streams.count_with(&plan, &options).unwrap();
+        settled(&served.counts);
+        while clock::now() <= end {
+            clock::pause(Duration::from_millis(1));
+        }
+        let status = replies.recv().unwrap_err();
+        assert_eq!(status.code(), Code::DeadlineExceeded, "{kind:?}");
     });
 }
 

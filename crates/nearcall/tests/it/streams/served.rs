@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use nearcall::{
     AsyncItemReceiver, AsyncItemSender, Blocking, BlockingPool, CallContext, Client, Code, Context,
-    EventLoop, ItemReceiver, ItemSender, Limits, Server, Status, Stopper,
+    EventLoop, ItemReceiver, ItemSender, Limits, Poster, Server, Status, Stopper,
 };
 
 use crate::support::unique_address;
@@ -236,6 +236,7 @@ impl Drop for Unfinished<'_> {
 pub(crate) struct Served {
     pub(crate) address: String,
     pub(crate) counts: Counts,
+    pub(crate) poster: Poster,
     stopper: Stopper,
     thread: Option<JoinHandle<()>>,
 }
@@ -256,11 +257,11 @@ impl Served {
             let server = Server::with_limits(&event_loop, limits);
             register(&server, service);
             server.listen(&at).unwrap();
-            give.send(event_loop.stopper()).unwrap();
+            give.send((event_loop.stopper(), event_loop.poster())).unwrap();
             event_loop.run().unwrap();
         });
-        let stopper = take.recv().unwrap();
-        Self { address, counts, stopper, thread: Some(thread) }
+        let (stopper, poster) = take.recv().unwrap();
+        Self { address, counts, poster, stopper, thread: Some(thread) }
     }
 
     pub(crate) fn caller(&self, client: &Client, parameters: &str) -> StreamsCaller {

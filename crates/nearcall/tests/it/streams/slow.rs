@@ -22,7 +22,7 @@ fn a_reader_that_stops_stops_its_sender_only() {
                 let mut replies = streams.count(&plan).unwrap();
                 assert_eq!(replies.recv().unwrap().unwrap().number, 0);
                 let options = CallOptions::new().deadline(Duration::from_secs(20));
-                let most = (3 << 20) / u64::from(ITEM_BYTES);
+                let most = (5 << 20) / u64::from(ITEM_BYTES);
                 // What the client receives beside the reply is bounded by the credit.
                 for _ in 0..100 {
                     assert_eq!(streams.say_with(&item(1, 10), &options).unwrap(), item(1, 10));

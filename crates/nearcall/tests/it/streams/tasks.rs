@@ -1,5 +1,7 @@
 //! Streams of async callers, in executors that know nothing of each other.
 
+use std::pin::pin;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, future::join_all};
@@ -7,7 +9,7 @@ use nearcall::{AsyncReplyStream, AsyncRequestStream, CallOptions, Client, Code, 
 
 use super::served::{Item, Kind, Plan, Served, StreamsAsyncCaller, item};
 use super::{length, settled};
-use crate::async_client::block_on;
+use crate::async_client::{block_on, poll_once};
 use crate::stage::in_time;
 
 const KINDS: [Kind; 4] = [Kind::Loop, Kind::Thread, Kind::Pool, Kind::Async];
@@ -110,7 +112,7 @@ fn a_task_that_does_not_read_stops_its_sender_only() {
                     assert_eq!(streams.say(&item(1, 10)).await.unwrap(), item(1, 10));
                 }
                 let sent = settled(&served.counts);
-                assert!(sent < 310, "{kind:?}: {sent} items are under way");
+                assert!(sent < 520, "{kind:?}: {sent} items are under way");
                 assert_eq!(replies.collect::<Vec<_>>().await.len(), 999, "{kind:?}");
             });
         }
@@ -141,6 +143,39 @@ fn a_task_waits_for_credit_and_for_its_deadline() {
             assert_eq!(last.unwrap().unwrap_err().code(), Code::DeadlineExceeded);
             exchange(&streams, 50, 700).await;
         });
+    });
+}
+
+/// The end of its call wakes a task that waits behind others for room, and has tried nothing yet.
+#[test]
+fn a_deadline_ends_a_wait_for_room_behind_others() {
+    in_time(|| {
+        let served = Served::start(Kind::Async);
+        let streams = caller(&served);
+        let (give_stuck, stuck) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        block_on(async {
+            let options = CallOptions::new().deadline(Duration::from_millis(300));
+            let mut late = streams.drain_with(&options).await.unwrap();
+            let mut other = streams.drain().await.unwrap();
+            let posted = served.poster.post(move |_| {
+                give_stuck.send(()).unwrap();
+                // The server reads nothing until the test is over.
+                let _ = released.recv();
+            });
+            posted.unwrap();
+            stuck.recv().unwrap();
+            let mut full = pin!(async {
+                loop {
+                    other.send(&item(1, 10_000)).await.unwrap();
+                }
+            });
+            let filled: std::task::Poll<()> = poll_once(full.as_mut());
+            assert!(filled.is_pending(), "the channel is full");
+            let status = late.send(&item(1, 10)).await.unwrap_err();
+            assert_eq!(status.code(), Code::DeadlineExceeded);
+        });
+        drop(release);
     });
 }
 

@@ -1,0 +1,22 @@
+//! What clients and servers greet with, so that a peer knows them again.
+//!
+//! **Invariants:** two that live have different ids, but for random chance in 2^128.
+//! **Not here:** who is known by it (`registry.rs`, `service_stream.rs`).
+
+use nearcall_wire::InstanceId;
+
+/// Returns random bytes that distinguish this client or server from all others. They are no secret.
+pub(crate) fn new_instance() -> InstanceId {
+    let mut instance = [0; 16];
+    fastrand::fill(&mut instance);
+    instance
+}
+
+thread_local! {
+    static OWN_THREAD: InstanceId = new_instance();
+}
+
+/// Returns what callers of this thread greet with whose server is in this thread, too.
+pub(crate) fn own_thread() -> InstanceId {
+    OWN_THREAD.with(|instance| *instance)
+}
