@@ -60,8 +60,8 @@ pub(crate) enum StartedCall<R> {
 }
 
 impl AsyncConnection {
-    /// Shares a connection that has greeted. `on_end` is called once it has ended, and may be called
-    /// again; what it lets go of then is closed without another call.
+    /// Shares a connection that has greeted. `on_end` is called once it has ended, and may be
+    /// called again; what it lets go of then is closed without another call.
     ///
     /// # Errors
     ///

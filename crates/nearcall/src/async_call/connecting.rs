@@ -180,8 +180,8 @@ pub(super) async fn sleep_until(moment: Deadline) -> Result<(), Status> {
     Ok(())
 }
 
-/// Returns whether a moment has passed; if not, `waker` is woken then. The timer of the task is made
-/// when it is first needed.
+/// Returns whether a moment has passed; if not, `waker` is woken then. The timer of the task is
+/// made when it is first needed.
 pub(super) fn poll_timer(
     timer: &mut Option<Timer>,
     moment: Deadline,
