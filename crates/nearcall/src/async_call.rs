@@ -31,7 +31,7 @@ mod request_stream;
 mod sending;
 mod streaming;
 
-pub use self::call::{AsyncCall, AsyncSend};
+pub use self::call::{AsyncCall, AsyncCallWithMetadata, AsyncSend};
 pub use self::reply_stream::AsyncReplyStream;
 pub use self::request_stream::AsyncRequestStream;
 

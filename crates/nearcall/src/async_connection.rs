@@ -14,7 +14,7 @@ use std::task::{Poll, Waker};
 
 use bytes::Bytes;
 use nearcall_channel::SpinPlan;
-use nearcall_wire::{OutgoingCall, Shape};
+use nearcall_wire::{HEADER_BYTES, OutgoingCall, Shape};
 
 use crate::borrowed::BorrowedSegments;
 use crate::call_stream::CallStream;
@@ -23,6 +23,7 @@ use crate::connection::{Connection, INLINE_BUF, InlineBuf, Outcome, Outgoing, Re
 use crate::connection_info::ConnectionInfo;
 use crate::deadline::Deadline;
 use crate::limits::SHARED_BYTES_MIN;
+use crate::metadata::Entries;
 use crate::status::Status;
 
 mod driver;
@@ -134,13 +135,15 @@ impl AsyncConnection {
     }
 
     /// Starts a call when it is its turn, and looks for its reply for as long as that has paid
-    /// lately. Pending: `waker` is woken for another try.
+    /// lately. Pending: `waker` is woken for another try. `metadata`: where to put those of the
+    /// reply.
     pub(crate) fn start_call<R: Message + Default>(
         &self,
         places: &mut Places,
         waker: &Waker,
         outgoing: &Outgoing<'_>,
         request: &impl Message,
+        metadata: Option<&mut Entries>,
     ) -> Poll<Result<StartedCall<R>, Status>> {
         let mut buf = INLINE_BUF;
         let mut plan = None;
@@ -170,8 +173,13 @@ impl AsyncConnection {
             look = self.look_on(call, plan, &mut buf);
         }
         Poll::Ready(Ok(match look {
-            Look::Reply(body) => StartedCall::Ended(codec::decode(Body::copied(&buf[body]))),
-            Look::Nothing | Look::Over => match self.poll_call(call, waker) {
+            Look::Reply(body) => {
+                if let Some(metadata) = metadata {
+                    *metadata = Entries::from_peer(&buf[HEADER_BYTES..body.start]);
+                }
+                StartedCall::Ended(codec::decode(Body::copied(&buf[body])))
+            }
+            Look::Nothing | Look::Over => match self.poll_call(call, waker, metadata) {
                 Poll::Ready(outcome) => StartedCall::Ended(outcome),
                 Poll::Pending => StartedCall::Waits(call),
             },
@@ -234,16 +242,23 @@ impl AsyncConnection {
         })
     }
 
-    /// Returns the end of a call, if it has come; `waker` is woken when it does.
+    /// Returns the end of a call, if it has come; `waker` is woken when it does. `metadata`: where
+    /// to put those of the reply.
     pub(crate) fn poll_call<R: Message + Default>(
         &self,
         call: OutgoingCall,
         waker: &Waker,
+        metadata: Option<&mut Entries>,
     ) -> Poll<Result<R, Status>> {
         let ended = self.locked(|shared| {
             let connection = &shared.connection;
             match connection.take_outcome(call) {
-                Some(outcome) => Some(Ended::of(connection, outcome)),
+                Some(outcome) => {
+                    if let (Ok(reply), Some(metadata)) = (&outcome, metadata) {
+                        *metadata = Entries::from_peer(reply.metadata());
+                    }
+                    Some(Ended::of(connection, outcome))
+                }
                 None => {
                     connection.set_waker(call, waker);
                     None

@@ -127,7 +127,10 @@ mod trust;
 mod waking;
 
 pub use address::{Address, BadAddress};
-pub use async_call::{AsyncCall, AsyncObjectRef, AsyncReplyStream, AsyncRequestStream, AsyncSend};
+pub use async_call::{
+    AsyncCall, AsyncCallWithMetadata, AsyncObjectRef, AsyncReplyStream, AsyncRequestStream,
+    AsyncSend,
+};
 pub use blocking::{Blocking, BlockingPool, BlockingPoolBuilder, WhenFull};
 pub use borrowed::detach;
 pub use bytes;

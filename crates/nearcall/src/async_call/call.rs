@@ -7,7 +7,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use nearcall_wire::OutgoingCall;
 
@@ -16,6 +16,7 @@ use super::sending::Sending;
 use crate::async_connection::StartedCall;
 use crate::codec::{self, Message};
 use crate::interface::Method;
+use crate::metadata::{Entries, ReplyMetadata};
 use crate::options::CallOptions;
 use crate::status::Status;
 
@@ -76,15 +77,22 @@ impl<'a, Q, R> AsyncCall<'a, Q, R> {
         let sending = Sending::new(object, method, options);
         Self { request, sending, state: State::Sending, result: PhantomData }
     }
+
+    /// Returns a future that yields what the service sent beside the end of the call as well: with
+    /// a result or with an error ([`Status::metadata`]).
+    pub fn with_metadata(self) -> AsyncCallWithMetadata<'a, Q, R> {
+        AsyncCallWithMetadata { call: self, metadata: Entries::default() }
+    }
 }
 
-impl<Q: Message, R: Message + Default> Future for AsyncCall<'_, Q, R> {
-    type Output = Result<R, Status>;
-
+impl<Q: Message, R: Message + Default> AsyncCall<'_, Q, R> {
     #[inline]
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.get_mut();
-        let waker = context.waker();
+    fn poll_with(
+        &mut self,
+        waker: &Waker,
+        mut metadata: Option<&mut Entries>,
+    ) -> Poll<Result<R, Status>> {
+        let this = self;
         let outcome = match &this.state {
             State::Sending => {
                 let request = this.request;
@@ -94,7 +102,8 @@ impl<Q: Message, R: Message + Default> Future for AsyncCall<'_, Q, R> {
                 }
                 let sent =
                     ready!(this.sending.poll(waker, |connection, places, waker, outgoing| {
-                        connection.start_call(places, waker, outgoing, request)
+                        let metadata = metadata.as_deref_mut();
+                        connection.start_call(places, waker, outgoing, request, metadata)
                     }));
                 match sent {
                     Ok(StartedCall::Waits(call)) => {
@@ -106,7 +115,7 @@ impl<Q: Message, R: Message + Default> Future for AsyncCall<'_, Q, R> {
                 }
             }
             State::Waiting(call) => match this.sending.connection() {
-                Some(connection) => ready!(connection.poll_call(*call, waker)),
+                Some(connection) => ready!(connection.poll_call(*call, waker, metadata)),
                 None => Err(polled_after_end()),
             },
             State::Ended => return Poll::Ready(Err(polled_after_end())),
@@ -115,6 +124,36 @@ impl<Q: Message, R: Message + Default> Future for AsyncCall<'_, Q, R> {
         let result = outcome.map_err(|status| this.sending.object().explain(status));
         this.sending.end(&result, |reply| codec::encoded_bytes(reply));
         Poll::Ready(result)
+    }
+}
+
+impl<Q: Message, R: Message + Default> Future for AsyncCall<'_, Q, R> {
+    type Output = Result<R, Status>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.get_mut().poll_with(context.waker(), None)
+    }
+}
+
+/// An [`AsyncCall`] whose result comes with the metadata of the reply.
+#[must_use = "a call that is not awaited is not made"]
+#[derive(Debug)]
+pub struct AsyncCallWithMetadata<'a, Q, R> {
+    call: AsyncCall<'a, Q, R>,
+    metadata: Entries,
+}
+
+impl<Q: Message, R: Message + Default> Future for AsyncCallWithMetadata<'_, Q, R> {
+    type Output = (Result<R, Status>, ReplyMetadata);
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { call, metadata } = self.get_mut();
+        let result = ready!(call.poll_with(context.waker(), Some(metadata)));
+        if let Err(status) = &result {
+            *metadata = Entries::from_peer(status.metadata().as_bytes());
+        }
+        Poll::Ready((result, ReplyMetadata::new(std::mem::take(metadata))))
     }
 }
 

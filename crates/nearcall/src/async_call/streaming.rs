@@ -82,7 +82,7 @@ impl AsyncStreamedCall {
             let taken = || Status::failed_precondition("the result of the call was taken before");
             return Poll::Ready(end.and_then(|()| Err(taken())));
         }
-        let reply = ready!(self.connection.poll_call::<R>(self.call, waker));
+        let reply = ready!(self.connection.poll_call::<R>(self.call, waker, None));
         let reply = reply.map_err(|status| self.object.explain(status));
         self.set_end(reply.as_ref().map(drop).map_err(Status::clone));
         Poll::Ready(reply)
@@ -96,7 +96,7 @@ impl AsyncStreamedCall {
         if let Some(end) = self.known_end() {
             return end;
         }
-        match self.connection.poll_call::<()>(self.call, Waker::noop()) {
+        match self.connection.poll_call::<()>(self.call, Waker::noop(), None) {
             Poll::Ready(end) => {
                 let end = end.map_err(|status| self.object.explain(status));
                 self.set_end(end.clone());

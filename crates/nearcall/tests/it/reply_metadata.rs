@@ -7,7 +7,8 @@ use nearcall::{
     ReplyMetadata, Server, Status,
 };
 
-use crate::echo::{EchoCaller, Words};
+use crate::async_client::block_on;
+use crate::echo::{EchoAsyncCaller, EchoCaller, Words};
 use crate::services::{Futures, Threaded};
 use crate::stage::{in_time, words};
 use crate::support::{Served, method, object};
@@ -125,6 +126,31 @@ fn metadata_travel_with_a_reply_that_was_loaned() {
             assert_eq!(reply.unwrap().data, vec![7; 70_000], "{via}");
             assert_eq!(metadata.get("served-by"), Some("a method"), "{via}");
             assert_eq!(metadata.iter().count(), 1, "{via}");
+        }
+    });
+}
+
+#[test]
+fn metadata_travel_to_tasks() {
+    in_time(|| {
+        let served = Served::with(Limits::default(), "", |_, server, _| register(server));
+        let client = Client::new();
+        for via in ["", "?wait=poll", "?via=pipe"] {
+            for service in ["now", "later"] {
+                let at = format!("{}#{service}", served.via(via));
+                let echo = EchoAsyncCaller::new(&client, &at).unwrap();
+                for bytes in [0, 20_000, 300_000] {
+                    let request = Words { data: vec![1; bytes].into(), ..words(0) };
+                    let (reply, metadata) = block_on(echo.say(&request).with_metadata());
+                    assert_eq!(reply.unwrap(), request, "{at}");
+                    assert_eq!(metadata.get("served-by"), Some("a method"), "{at}");
+                    assert_eq!(metadata.get_bin("raw-bin"), Some(&[0, 1, 255][..]));
+                }
+                let request = Words { data: b"fail"[..].into(), ..words(0) };
+                let (failed, metadata) = block_on(echo.say(&request).with_metadata());
+                assert_eq!(failed.unwrap_err(), Status::aborted("as asked"));
+                assert_eq!(metadata.get("why"), Some("asked"), "{at}");
+            }
         }
     });
 }
