@@ -239,8 +239,8 @@ pub fn item_cost(message_bytes: usize, window: u32) -> u32 {
 }
 
 /// Returns what a receiver with this window collects of consumed costs before it grants them, in
-/// bytes: a quarter of the window. Less would cost more messages; with more, a sender could wait
-/// without end for credit that the receiver waits to collect.
+/// bytes: a quarter of the window. Less would cost more messages; with more, a sender and its
+/// receiver could wait for each other without end.
 #[must_use]
 #[inline]
 pub fn grant_bytes(window: u32) -> u32 {

@@ -80,7 +80,8 @@ fn a_caller_that_drops_the_requests_ends_the_call() {
 #[test]
 fn a_deadline_ends_the_whole_stream() {
     everywhere(|kind, served, streams| {
-        let options = CallOptions::new().deadline(Duration::from_millis(50));
+        streams.say(&item(1, 1)).unwrap();
+        let options = CallOptions::new().deadline(Duration::from_millis(200));
         let (mut requests, mut replies) = streams.exchange_with(&options).unwrap();
         requests.send(&item(0, 10)).unwrap();
         assert_eq!(replies.recv().unwrap().unwrap().number, 0);
@@ -97,7 +98,9 @@ fn a_deadline_ends_the_whole_stream() {
 #[test]
 fn what_has_come_is_not_read_after_the_deadline() {
     everywhere(|kind, served, streams| {
-        let end = clock::now() + Duration::from_millis(100);
+        // Connected, so that all of the time is the call's.
+        streams.say(&item(1, 1)).unwrap();
+        let end = clock::now() + Duration::from_millis(200);
         let options = CallOptions::new().deadline_at(end);
         let plan = Plan { items: 1000, bytes: 100, code: 0 };
         let mut replies = streams.count_with(&plan, &options).unwrap();
