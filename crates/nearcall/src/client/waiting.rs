@@ -109,7 +109,12 @@ impl ClientCore {
     ) {
         // Calls that were started on the same connection have deadlines, too.
         let mut deadline = asked.min(connection.next_deadline());
-        if connection.has_pending_writes() && !connection.flush(Deadline::NOW) {
+        if connection.has_pending_writes() {
+            connection.flush(Deadline::NOW);
+            if !connection.has_pending_writes() {
+                // That may be what is waited for, and no message has to come after it.
+                return;
+            }
             // A cancellation, say: only this wait moves it on.
             deadline = deadline.min(Deadline::after(CLIENT_ROOM_INTERVAL));
         }
