@@ -143,7 +143,7 @@ impl Server {
 
     /// Listens at an address, and returns where exactly. `?wait=spin` has the loop spin for clients
     /// that come here; `?trust=same-user` has it read what clients of the same user id lend where
-    /// it lies ([`Trust`]).
+    /// it lies ([`Trust`](crate::Trust)).
     ///
     /// # Errors
     ///
