@@ -200,6 +200,8 @@ impl EventLoop {
 
     /// Waits for signals, and blocks them in this thread. Call it once, before other threads start:
     /// they inherit it, and a thread that does not block a signal would take it.
+    /// [`Server::run_until_signal`](crate::Server::run_until_signal) waits for SIGTERM and SIGINT
+    /// without this condition.
     ///
     /// # Errors
     ///
