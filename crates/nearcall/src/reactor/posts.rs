@@ -29,12 +29,15 @@ impl Posted {
     }
 
     /// Returns how many are served in one round.
-    fn per_round(&mut self) -> usize {
-        if !self.deferred.is_empty() && may_nest() {
-            self.deferred.append(&mut self.queue);
-            std::mem::swap(&mut self.deferred, &mut self.queue);
-        }
-        self.queue.len().min(POSTS_PER_ROUND_MAX)
+    fn per_round(&self) -> usize {
+        let deferred = if may_nest() { self.deferred.len() } else { 0 };
+        (deferred + self.queue.len()).min(POSTS_PER_ROUND_MAX)
+    }
+
+    /// Takes the next one: what was deferred goes first as soon as it may run.
+    fn pop(&mut self) -> Option<Post> {
+        let deferred = if may_nest() { self.deferred.pop_front() } else { None };
+        deferred.or_else(|| self.queue.pop_front())
     }
 }
 
@@ -62,10 +65,10 @@ impl Reactor {
                 self.user_events.borrow_mut().push_back(Event::Stopped);
             }
         }
-        let count = self.posted.borrow_mut().per_round();
+        let count = self.posted.borrow().per_round();
         for _ in 0..count {
             // One at a time: a round inside may take the next.
-            let Some(post) = self.posted.borrow_mut().queue.pop_front() else { return };
+            let Some(post) = self.posted.borrow_mut().pop() else { return };
             match post {
                 Post::Poll(_) | Post::Spawn(_) | Post::Run(_) if !may_nest() => {
                     self.posted.borrow_mut().deferred.push_back(post);
