@@ -319,7 +319,7 @@ const GEN_EXAMPLES: &str = "\
 Examples:
   nearcall gen thermostat.proto --out-dir src/generated
   nearcall gen home/v1/thermostat.proto --include proto --out-dir src/generated
-  nearcall gen shop.proto --include proto --out-dir src/generated --include-file all.rs
+  nearcall gen shop.proto --out-dir src/generated --include-file all.rs
   nearcall gen thermostat.proto --out-dir src --rename home.v1.Thermostat.Scan=ScanRooms";
 
 /// Headings of options in the help.
