@@ -320,7 +320,7 @@ Examples:
   nearcall gen thermostat.proto --out-dir src/generated
   nearcall gen home/v1/thermostat.proto --include proto --out-dir src/generated
   nearcall gen shop.proto --out-dir src/generated --include-file all.rs
-  nearcall gen thermostat.proto --out-dir src --rename home.v1.Thermostat.Scan=ScanRooms";
+  nearcall gen home.proto --out-dir src --rename home.v1.House.Scan=ScanRooms";
 
 /// Headings of options in the help.
 const WORKLOAD: &str = "Workload";
