@@ -74,7 +74,7 @@ pub(crate) enum Experiment {
     #[command(before_help = CLIENTS_EXAMPLES)]
     Clients(ClientsArgs),
 
-    /// Measure threads that share one caller, against one or more loops
+    /// Measure threads that share one caller of one server
     ///
     /// Every thread calls without a pause through a clone of one caller, over a connection of its
     /// own; the server is one service behind one or more event loops, and does no work. Reports
@@ -326,7 +326,7 @@ Examples:
   nearcall bench calls --quick                   a first look
   nearcall bench calls --mechanism shm-futex,unix-stream --size 1KiB,1MiB
   nearcall bench calls --client typed,bytes      the short circuits
-  nearcall bench calls --client blocking,async --mechanism shm --wait adaptive,poll
+  nearcall bench calls --client blocking,async --mechanism shm --wait poll
   nearcall bench calls --streams                 streams beside one-way calls
   nearcall bench calls --breakdown --mechanism unix-stream
   nearcall bench calls --json | jq '.cells[] | [.mechanism, .call.bare_ns]'";
