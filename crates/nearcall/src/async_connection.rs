@@ -17,14 +17,14 @@ use nearcall_channel::SpinPlan;
 use nearcall_wire::{HEADER_BYTES, OutgoingCall, Shape};
 
 use crate::borrowed::BorrowedSegments;
-use crate::call_stream::CallStream;
 use crate::codec::{self, Body, Message};
+use crate::connection::connection_info::ConnectionInfo;
 use crate::connection::{Connection, INLINE_BUF, InlineBuf, Outcome, Outgoing, Reply, SendMode};
-use crate::connection_info::ConnectionInfo;
 use crate::deadline::Deadline;
 use crate::limits::SHARED_BYTES_MIN;
 use crate::metadata::Entries;
 use crate::status::Status;
+use crate::stream::call_stream::CallStream;
 
 mod driver;
 mod host;

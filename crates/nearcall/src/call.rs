@@ -19,13 +19,13 @@ use crate::client::{Binding, Client, ClientCore, ObjectName, ReconnectPolicy, Sl
 use crate::client::{current_binding, unbind};
 use crate::codec::{self, Body, Message};
 use crate::connection::{Connection, Outgoing, SendMode};
-use crate::context::Context;
 use crate::deadline::Deadline;
-use crate::dispatcher::Registered;
 use crate::interceptor::Chain;
 use crate::interface::{Interface, Method, object_id};
 use crate::nesting::inherited_deadline;
 use crate::options::CallOptions;
+use crate::service::context::Context;
+use crate::service::dispatcher::Registered;
 use crate::status::Status;
 
 mod backpressure;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::address::{Address, BadAddress};
-use crate::connection_info::ConnectionInfo;
+use crate::connection::connection_info::ConnectionInfo;
 use crate::deadline::Deadline;
 use crate::event_loop::EventLoop;
 use crate::instance::new_instance;

@@ -6,7 +6,7 @@
 //! wrong ends this connection and nothing else.
 //! **Not here:** sending (`connection/sending.rs`), receiving (`connection/receiving.rs`), what the
 //! loop knows of it (`connection/activity.rs`, `connection/readiness.rs`), services
-//! (`dispatch.rs`), waiting for several connections (`reactor.rs`).
+//! (`service/dispatch.rs`), waiting for several connections (`reactor.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -18,8 +18,8 @@ use nearcall_wire::{
     OutgoingCall,
 };
 
-use crate::buffer_pool::BufferPool;
-use crate::connection_info::ConnectionInfo;
+use crate::connection::buffer_pool::BufferPool;
+use crate::connection::connection_info::ConnectionInfo;
 use crate::deadline::{self, Deadline};
 use crate::limits::Limits;
 use crate::peer::Peer;
@@ -28,7 +28,9 @@ use crate::trust::Trust;
 
 mod activity;
 mod borrowing;
+pub(crate) mod buffer_pool;
 mod calls;
+pub(crate) mod connection_info;
 mod host;
 mod lending;
 mod outbound;

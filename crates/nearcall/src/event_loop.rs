@@ -3,7 +3,9 @@
 //! Calls are served inside; what concerns the user comes out of [`EventLoop::next`] as an
 //! [`Event`], so there are no callbacks.
 //! **Invariants:** a loop with nothing to do sleeps.
-//! **Not here:** how it waits (`reactor.rs`), closures from other threads (`poster.rs`).
+//! **Not here:** how it waits (`reactor.rs`), closures from other threads (`event_loop/poster.rs`).
+
+pub(crate) mod poster;
 
 use std::fmt;
 use std::io;
@@ -18,9 +20,9 @@ pub use nearcall_os::signal::{Signal, SignalInfo};
 
 use crate::deadline::Deadline;
 use crate::limits::ROUNDS_PER_TURN_MAX;
-use crate::mailbox::Mailbox;
 pub use crate::reactor::{DescriptorId, Event, TimerId};
 use crate::reactor::{Reactor, UserFd};
+use crate::tasks::mailbox::Mailbox;
 
 /// Waits for everything that concerns one thread. Belongs to the thread that made it.
 ///

@@ -1,7 +1,7 @@
 //! What clients and servers greet with, so that a peer knows them again.
 //!
 //! **Invariants:** two that live have different ids, but for random chance in 2^128.
-//! **Not here:** who is known by it (`registry.rs`, `service_stream.rs`).
+//! **Not here:** who is known by it (`service/registry.rs`, `service/service_stream.rs`).
 
 use nearcall_wire::InstanceId;
 

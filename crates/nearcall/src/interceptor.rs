@@ -4,7 +4,7 @@
 //! others none; ends come in the reverse order of starts. A panic of an interceptor stays in it.
 //! Without interceptors a client pays one branch for each call, a server nothing.
 //! **Not here:** where a client has them (`call/intercepted.rs`), where a server has them
-//! (`intercepted.rs`), spans (`nearcall-tracing`).
+//! (`service/intercepted.rs`), spans (`nearcall-tracing`).
 
 use std::any::Any;
 use std::fmt;

@@ -5,8 +5,10 @@
 //! them, over any mechanism that Linux has (`ADDRESS?via=MECHANISM`), or directly where caller and
 //! service share a thread.
 //!
-//! Everything here belongs to one thread: one loop per thread, no locks. Errors are [`Status`]es
-//! with the codes of gRPC.
+//! A [`Client`] and the callers made from it may be cloned and used by any thread: each thread has
+//! connections of its own, so calls take no lock. A loop and what it serves belong to one thread;
+//! [`Server::builder`] runs several of them over one service. Programs with an async runtime call
+//! with the generated `…AsyncCaller`. Errors are [`Status`]es with the codes of gRPC.
 //!
 //! # A tour
 //!
@@ -74,55 +76,30 @@
 //! (`nearcall-wire`).
 #![forbid(unsafe_code)]
 
-mod acceptor;
 mod address;
 mod async_call;
 mod async_connection;
-mod async_service;
-mod blocking;
 mod borrowed;
-mod buffer_pool;
 mod call;
-mod call_context;
-mod call_stream;
-mod cancellation;
-mod census;
 mod client;
 mod codec;
 mod connection;
-mod connection_info;
-mod context;
 mod deadline;
-mod detached_sink;
-mod dispatch;
-mod dispatcher;
 pub mod event_loop;
-mod executor;
 mod instance;
-mod intercepted;
 mod interceptor;
 mod interface;
-mod item_outlet;
-mod item_queue;
 pub mod limits;
-mod local_reply;
-mod mailbox;
 mod metadata;
 mod nesting;
 mod options;
-mod owned_call;
 mod peer;
-mod poster;
 mod reactor;
-mod registry;
-mod reply_extras;
-mod reply_sink;
-mod responder;
 mod server;
-mod service_stream;
-mod service_task;
+mod service;
 mod status;
-mod streams;
+mod stream;
+mod tasks;
 mod trust;
 mod waking;
 
@@ -131,19 +108,15 @@ pub use async_call::{
     AsyncCall, AsyncCallWithMetadata, AsyncObjectRef, AsyncReplyStream, AsyncRequestStream,
     AsyncSend,
 };
-pub use blocking::{Blocking, BlockingPool, BlockingPoolBuilder, WhenFull};
 pub use borrowed::detach;
 pub use bytes;
 pub use bytes::Bytes;
 pub use call::{BelongsToItsThread, ObjectRef, PendingCall, ReplyStream, RequestStream};
-pub use call_context::CallContext;
-pub use cancellation::Cancelled;
 pub use client::{Client, ClientBuilder, ReconnectPolicy};
 pub use codec::Message;
-pub use connection_info::{ConnectionInfo, ThreadInfo};
-pub use context::Context;
+pub use connection::connection_info::{ConnectionInfo, ThreadInfo};
 pub use deadline::Deadline;
-pub use dispatcher::{Dispatcher, Incoming};
+pub use event_loop::poster::{PostError, Poster};
 pub use event_loop::{Event, EventLoop, Stopper};
 pub use interceptor::{CallEnd, CallSide, InterceptedCall, Interceptor};
 pub use interface::{Interface, Method, MethodKind};
@@ -152,16 +125,20 @@ pub use metadata::{BadMetadata, Metadata, ReplyMetadata};
 pub use nearcall_channel::{HandshakeError, Loan, Mechanism, WaitPolicy};
 pub use options::CallOptions;
 pub use peer::{Peer, PeerIdentity};
-pub use poster::{PostError, Poster};
 pub use prost;
 pub use prost_types;
-pub use responder::Responder;
 pub use server::{
     ListenError, RegisterError, RunningServer, Server, ServerBuilder, ServerError, StartError,
 };
-pub use service_task::{ServiceTask, TaskRunner};
+pub use service::blocking::{Blocking, BlockingPool, BlockingPoolBuilder, WhenFull};
+pub use service::call_context::CallContext;
+pub use service::context::Context;
+pub use service::dispatcher::{Dispatcher, Incoming};
+pub use service::responder::Responder;
+pub use service::streams::{AsyncItemReceiver, AsyncItemSender, ItemReceiver, ItemSender};
 pub use status::{Code, Status};
-pub use streams::{AsyncItemReceiver, AsyncItemSender, ItemReceiver, ItemSender};
+pub use tasks::cancellation::Cancelled;
+pub use tasks::service_task::{ServiceTask, TaskRunner};
 pub use trust::Trust;
 
 /// Includes the file that `nearcall-build` has generated for a package, or the one that includes

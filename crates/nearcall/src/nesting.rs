@@ -2,7 +2,7 @@
 //!
 //! A service that waits for a call of its own may have others served inside that wait.
 //! **Invariants:** what a guard changed is as before when it is dropped.
-//! **Not here:** running a service (`dispatch.rs`).
+//! **Not here:** running a service (`service/dispatch.rs`).
 
 use std::cell::Cell;
 

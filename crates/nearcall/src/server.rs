@@ -4,7 +4,7 @@
 //! connections and its listeners.
 //! **Not here:** a server with several loops (`server/builder.rs`, `server/running.rs`), how a
 //! server ends (`server/ending.rs`), handshakes (`reactor/handshakes.rs`), admission
-//! (`acceptor.rs`), calls (`dispatch.rs`), waiting (`event_loop.rs`).
+//! (`reactor/acceptor.rs`), calls (`service/dispatch.rs`), waiting (`event_loop.rs`).
 
 use std::cell::RefCell;
 use std::fmt;
@@ -13,20 +13,20 @@ use std::sync::Arc;
 
 use nearcall_channel::Listener;
 
-use crate::acceptor::Acceptor;
 use crate::address::{Address, At};
-use crate::census::Census;
 use crate::client::forget_stale;
-use crate::connection_info::ConnectionInfo;
-use crate::dispatcher::{Dispatcher, Registered};
+use crate::connection::connection_info::ConnectionInfo;
 use crate::event_loop::EventLoop;
 use crate::instance::new_instance;
-use crate::intercepted::{Intercepted, SharedChain};
 use crate::interceptor::{Chain, Interceptor};
 use crate::limits::Limits;
-use crate::mailbox::Mailbox;
+use crate::reactor::acceptor::Acceptor;
+use crate::reactor::census::Census;
 use crate::reactor::{ListenerEntry, ListenerId, Reactor};
-use crate::registry::{ObjectTable, Taken};
+use crate::service::dispatcher::{Dispatcher, Registered};
+use crate::service::intercepted::{Intercepted, SharedChain};
+use crate::service::registry::{ObjectTable, Taken};
+use crate::tasks::mailbox::Mailbox;
 
 mod builder;
 mod ending;

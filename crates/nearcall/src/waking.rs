@@ -3,7 +3,7 @@
 //! **Invariants:** a waker that panics ends nothing but itself: the tasks behind it are woken, and
 //! the thread that wakes goes on. The panic was reported by the hook of the process.
 //! **Not here:** which tasks are woken, and that no lock is held (`async_connection/waiters.rs`,
-//! `cancellation.rs`).
+//! `tasks/cancellation.rs`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;

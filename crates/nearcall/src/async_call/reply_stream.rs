@@ -15,8 +15,8 @@ use futures_core::Stream;
 
 use super::streaming::AsyncStreamedCall;
 use crate::codec::Message;
-use crate::item_queue::{ItemBatch, Taken};
 use crate::status::Status;
+use crate::stream::item_queue::{ItemBatch, Taken};
 
 /// The items of a method that replies with a stream. Await them one by one or as a
 /// [`Stream`], or drop it, which cancels the call.

@@ -12,10 +12,10 @@ use nearcall_wire::OutgoingCall;
 
 use super::AsyncObjectRef;
 use crate::async_connection::{AsyncConnection, Places};
-use crate::call_stream::CallStream;
 use crate::codec::Message;
 use crate::interceptor::ObservedCall;
 use crate::status::Status;
+use crate::stream::call_stream::CallStream;
 
 /// A call of tasks that streams.
 pub(super) struct AsyncStreamedCall {

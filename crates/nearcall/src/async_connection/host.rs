@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::task::Waker;
 
 use super::waiters::WakeList;
-use crate::buffer_pool::BufferPool;
+use crate::connection::buffer_pool::BufferPool;
 use crate::connection::{Connection, Host};
 use crate::deadline::Deadline;
 use crate::limits::ASYNC_BYTES_PER_TURN_MAX;

@@ -10,17 +10,17 @@ use std::rc::Rc;
 use crate::client::Binding;
 use crate::codec::{self, Body, Message};
 use crate::connection::Activity;
-use crate::context::Context;
 use crate::deadline::Deadline;
-use crate::dispatch;
-use crate::dispatcher::{Dispatcher, Incoming, Registered};
 use crate::interface::Method;
-use crate::local_reply::{LocalReply, LocalResult};
 use crate::metadata::Metadata;
 use crate::nesting::{self, NestingGuard};
 use crate::options::CallOptions;
 use crate::reactor::LocalOneway;
-use crate::reply_sink::{LaterReply, ReplySink};
+use crate::service::context::Context;
+use crate::service::dispatch;
+use crate::service::dispatcher::{Dispatcher, Incoming, Registered};
+use crate::service::local_reply::{LocalReply, LocalResult};
+use crate::service::reply_sink::{LaterReply, ReplySink};
 use crate::status::Status;
 
 impl Binding {

@@ -16,8 +16,8 @@ use crate::codec::{self, Body, Message};
 use crate::connection::Connection;
 use crate::deadline::Deadline;
 use crate::interceptor::ObservedCall;
-use crate::local_reply::LocalReply;
 use crate::metadata::{Entries, ReplyMetadata};
+use crate::service::local_reply::LocalReply;
 use crate::status::Status;
 
 /// Marks what stays in the thread that made it, such as a [`PendingCall`].

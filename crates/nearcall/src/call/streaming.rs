@@ -3,7 +3,7 @@
 //! **Invariants:** a call whose last handle is dropped is cancelled, unless it has ended; its end
 //! is taken once, and every handle learns of it.
 //! **Not here:** opening it (`opening.rs`), the handles (`reply_stream.rs`, `request_stream.rs`),
-//! the queue of items (`item_queue.rs`).
+//! the queue of items (`stream/item_queue.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 use nearcall_wire::{HEADER_BYTES, OutgoingCall};
 
-use crate::call_stream::CallStream;
 use crate::client::{ClientCore, InUse};
 use crate::codec::{self, Body, Message};
 use crate::connection::{Connection, ItemUnsent, Outcome, SendMode};
 use crate::deadline::Deadline;
 use crate::interceptor::ObservedCall;
-use crate::item_queue::{ItemBatch, Taken};
 use crate::status::Status;
+use crate::stream::call_stream::CallStream;
+use crate::stream::item_queue::{ItemBatch, Taken};
 
 /// A call that streams.
 pub(super) struct StreamedCall {

@@ -17,7 +17,7 @@ use super::reconnect::ReconnectPolicy;
 use super::shared::ClientShared;
 use crate::address::{Address, At};
 use crate::async_connection::AsyncConnection;
-use crate::connection_info::ConnectionInfo;
+use crate::connection::connection_info::ConnectionInfo;
 use crate::status::Status;
 use crate::waking;
 

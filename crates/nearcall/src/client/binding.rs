@@ -11,10 +11,10 @@ use super::core::ClientCore;
 use crate::address::Address;
 use crate::codec::{self, Body, Message};
 use crate::connection::{Connection, Outcome, Reply};
-use crate::dispatcher::Registered;
 use crate::interface::Interface;
 use crate::limits::SHARED_BYTES_MIN;
 use crate::metadata::Entries;
+use crate::service::dispatcher::Registered;
 use crate::status::Status;
 
 /// The place of one object in the tables of all threads: dense, and given back when it is dropped.

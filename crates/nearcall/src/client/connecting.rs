@@ -18,13 +18,13 @@ use nearcall_wire::InstanceId;
 use super::core::{ClientCore, Known, Route};
 use super::reconnect::ReconnectPolicy;
 use super::waiting::waiting_failed;
-use crate::acceptor::loop_preference;
 use crate::address::{Address, At};
 use crate::connection::{Connection, Setup};
 use crate::deadline::Deadline;
 use crate::instance::own_thread;
 use crate::limits::{HUNT_PAUSE_MAX, HUNT_PAUSE_MIN};
 use crate::reactor::Reactor;
+use crate::reactor::acceptor::loop_preference;
 use crate::status::{Code, Status};
 
 impl ClientCore {

@@ -15,11 +15,11 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 use super::shared::{ClientShared, Reservation, Usage};
 use crate::address::At;
 use crate::connection::Connection;
-use crate::connection_info::ConnectionInfo;
-use crate::dispatch::Services;
+use crate::connection::connection_info::ConnectionInfo;
 use crate::limits::Limits;
 use crate::options::CallOptions;
 use crate::reactor::Reactor;
+use crate::service::dispatch::Services;
 use crate::status::Status;
 use crate::trust::Trust;
 

@@ -12,7 +12,7 @@ use nearcall_channel::HangUp;
 use nearcall_wire::InstanceId;
 
 use super::reconnect::ReconnectPolicy;
-use crate::connection_info::{ConnectionInfo, ThreadInfo};
+use crate::connection::connection_info::{ConnectionInfo, ThreadInfo};
 use crate::interceptor::Chain;
 use crate::limits::Limits;
 use crate::status::Status;

@@ -11,8 +11,8 @@ use nearcall_wire::OutgoingCall;
 use super::core::ClientCore;
 use crate::connection::{Connection, INLINE_BUF, Outcome, SendMode};
 use crate::deadline::Deadline;
-use crate::dispatch::Received;
 use crate::limits::{CLIENT_ROOM_INTERVAL, MESSAGES_PER_TURN_MAX};
+use crate::service::dispatch::Received;
 use crate::status::Status;
 
 impl ClientCore {

@@ -19,9 +19,9 @@ use nearcall_os::timerfd;
 use super::Connection;
 use super::readiness::ReadinessState;
 use crate::deadline::Deadline;
-use crate::executor::Executor;
 use crate::limits::BUSY_MAX;
-use crate::mailbox::{ConnectionKey, Mailbox};
+use crate::tasks::executor::Executor;
+use crate::tasks::mailbox::{ConnectionKey, Mailbox};
 
 /// Shared by a loop and its connections.
 pub(crate) struct Activity {

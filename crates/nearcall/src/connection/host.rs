@@ -10,7 +10,7 @@ use std::rc::{Rc, Weak};
 use std::task::Waker;
 
 use super::{Activity, Connection};
-use crate::buffer_pool::BufferPool;
+use crate::connection::buffer_pool::BufferPool;
 use crate::deadline::Deadline;
 
 /// What a connection reports to whatever drives it.

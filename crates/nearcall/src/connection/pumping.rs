@@ -2,17 +2,17 @@
 //!
 //! **Invariants:** while items of a call wait here, they are sent when credit comes, when there is
 //! room, and before the end of their call.
-//! **Not here:** where they wait (`item_outlet.rs`), sending one (`streaming.rs`).
+//! **Not here:** where they wait (`stream/item_outlet.rs`), sending one (`streaming.rs`).
 
 use std::sync::Arc;
 
 use nearcall_wire::IncomingCall;
 
 use super::{Connection, Host, ItemUnsent, SendMode};
-use crate::call_stream::CallStream;
 use crate::codec::Message;
 use crate::deadline::Deadline;
 use crate::status::Status;
+use crate::stream::call_stream::CallStream;
 
 impl<H: Host> Connection<H> {
     /// Sends items that the service of this call has handed over.

@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 
-use crate::mailbox::ConnectionKey;
+use crate::tasks::mailbox::ConnectionKey;
 
 /// The state of a connection in its loop.
 #[derive(Debug, Default)]

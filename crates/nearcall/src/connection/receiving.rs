@@ -4,8 +4,8 @@
 //! writes; a reply keeps that buffer until its caller takes it, and long `bytes` fields of a long
 //! message are slices of it.
 //! **Invariants:** the peer's bytes are looked at only in our copy; no service runs in here.
-//! **Not here:** what a service does with a call (`dispatch.rs`), waiting for several connections
-//! (`reactor.rs`).
+//! **Not here:** what a service does with a call (`service/dispatch.rs`), waiting for several
+//! connections (`reactor.rs`).
 
 use nearcall_channel::{Endpoint, Interest, ReceiveError};
 use nearcall_os::poll;
@@ -18,7 +18,7 @@ use super::calls::Reply;
 use super::sending::SMALL_BYTES;
 use super::{Connection, Host, Inner};
 use crate::borrowed::BorrowedSegments;
-use crate::buffer_pool::SMALL_BYTES_MAX;
+use crate::connection::buffer_pool::SMALL_BYTES_MAX;
 use crate::deadline::{self, Deadline};
 use crate::limits::{LOOK_AHEAD_BYTES_MAX, LOOK_AHEAD_MESSAGES_MAX};
 use crate::status::{Code, Status};

@@ -3,7 +3,7 @@
 //!
 //! **Invariants:** the end of a call is noted once; a connection without such calls pays a look at
 //! an empty list when one of its calls is cancelled.
-//! **Not here:** what is notified (`cancellation.rs`).
+//! **Not here:** what is notified (`tasks/cancellation.rs`).
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use std::sync::Arc;
 use nearcall_wire::IncomingCall;
 
 use super::{Connection, Host};
-use crate::cancellation::Cancellation;
 use crate::codec::Message;
 use crate::status::Status;
+use crate::tasks::cancellation::Cancellation;
 
 /// By the slot of the call.
 #[derive(Default)]

@@ -20,8 +20,6 @@ use nearcall_channel::{
 use nearcall_os::{poll, socket};
 
 use super::{ListenerEntry, ListenerId, Reactor, Source};
-use crate::acceptor::Acceptor;
-use crate::census::{Admission, OwnLoop};
 use crate::connection::Connection;
 use crate::deadline::{self, Deadline};
 use crate::limits::{
@@ -29,9 +27,11 @@ use crate::limits::{
     HANDSHAKES_MAX, HANDSHAKES_PER_UID_MAX, LISTENER_PAUSE, PENDING_CLIENTS_MAX,
     PENDING_CLIENTS_PER_UID_MAX,
 };
-use crate::mailbox::{Handshaked, Mailbox, Post};
 use crate::peer::Peer;
+use crate::reactor::acceptor::Acceptor;
+use crate::reactor::census::{Admission, OwnLoop};
 use crate::status::Status;
+use crate::tasks::mailbox::{Handshaked, Mailbox, Post};
 use crate::trust::Trust;
 
 /// Handshakes of one loop.

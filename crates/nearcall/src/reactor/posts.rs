@@ -3,7 +3,7 @@
 //! **Invariants:** posts are served in their order, a bounded number in each round; nothing of the
 //! loop is borrowed meanwhile, since a closure or a task may run rounds of its own; what may do so
 //! waits while services, closures and tasks run inside each other to the largest depth.
-//! **Not here:** posting (`mailbox.rs`), tasks (`executor.rs`).
+//! **Not here:** posting (`tasks/mailbox.rs`), tasks (`tasks/executor.rs`).
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,8 +11,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::{Event, Reactor};
 use crate::deadline::Deadline;
 use crate::limits::POSTS_PER_ROUND_MAX;
-use crate::mailbox::{Post, PostedReply, StreamPost};
 use crate::nesting::{NestingGuard, may_nest};
+use crate::tasks::mailbox::{Post, PostedReply, StreamPost};
 
 /// What other threads have posted, until its turn.
 #[derive(Default)]

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use nearcall_channel::{Listener, WaitPolicy};
 use nearcall_os::poll::Interest;
 
-use crate::acceptor::Acceptor;
 use crate::connection::Connection;
-use crate::mailbox::Mailbox;
+use crate::reactor::acceptor::Acceptor;
+use crate::tasks::mailbox::Mailbox;
 use crate::trust::Trust;
 
 /// A descriptor of the user in an event loop.

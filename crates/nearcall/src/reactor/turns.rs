@@ -3,7 +3,7 @@
 //! **Invariants:** there is one turn, however the loop learned that the connection may have
 //! something; a turn serves a bounded number of messages.
 //! **Not here:** which connection has its turn (`reactor.rs`, `busy.rs`), serving one message
-//! (`dispatch.rs`).
+//! (`service/dispatch.rs`).
 
 use std::io;
 use std::rc::Rc;
@@ -11,10 +11,10 @@ use std::rc::Rc;
 use super::Reactor;
 use crate::connection::Connection;
 use crate::deadline::Deadline;
-use crate::dispatch::Received;
 use crate::limits::{
     MESSAGES_PER_TURN_MAX, SPIN_LOOKS_PER_ROUND, SPIN_TURNS_PER_LOOK, TURNS_PER_FULL_TURN,
 };
+use crate::service::dispatch::Received;
 
 /// The way in which a turn looks for a message.
 #[derive(Clone, Copy)]

@@ -17,9 +17,9 @@ use super::group::{Group, Listening, thread_name};
 use super::loop_thread::{self, LoopSetup, Object};
 use super::running::RunningServer;
 use crate::address::{Address, At};
-use crate::dispatcher::{Dispatcher, Registered};
 use crate::interceptor::{Chain, Interceptor};
 use crate::limits::{Limits, SERVER_THREADS_MAX};
+use crate::service::dispatcher::{Dispatcher, Registered};
 
 /// A server that has event loops of its own, before it starts. From [`Server::builder`].
 ///

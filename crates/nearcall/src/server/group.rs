@@ -2,7 +2,7 @@
 //!
 //! **Invariants:** a server ends as a whole: when one of its loops fails, the others are stopped;
 //! the first failure is the one that is reported.
-//! **Not here:** the connections of the loops (`census.rs`), what a loop does
+//! **Not here:** the connections of the loops (`reactor/census.rs`), what a loop does
 //! (`loop_thread.rs`).
 
 use std::io;
@@ -15,11 +15,11 @@ use nearcall_os::eventfd;
 
 use super::errors::{ListenError, ServerError};
 use crate::address::Address;
-use crate::census::Census;
-use crate::connection_info::ConnectionInfo;
+use crate::connection::connection_info::ConnectionInfo;
 use crate::deadline::Deadline;
 use crate::limits::Limits;
-use crate::mailbox::Mailbox;
+use crate::reactor::census::Census;
+use crate::tasks::mailbox::Mailbox;
 
 /// Shared by the loops of one server and its handle.
 pub(super) struct Group {

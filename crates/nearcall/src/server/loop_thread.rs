@@ -15,9 +15,9 @@ use super::Server;
 use super::errors::{RegisterError, StartError};
 use super::group::{Group, Order, OrderBook};
 use crate::deadline::Deadline;
-use crate::dispatcher::Registered;
 use crate::event_loop::EventLoop;
 use crate::interceptor::Chain;
+use crate::service::dispatcher::Registered;
 
 /// An object that every loop of a server serves.
 pub(super) struct Object {

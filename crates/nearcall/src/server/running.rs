@@ -18,7 +18,7 @@ use nearcall_os::signal::Termination;
 use super::errors::{ServerError, StartError};
 use super::group::{Group, Listening, Order, Orders};
 use crate::address::Address;
-use crate::connection_info::ConnectionInfo;
+use crate::connection::connection_info::ConnectionInfo;
 use crate::deadline::Deadline;
 use crate::limits::{LOOP_ANSWER_MAX, STOP_WAIT_MAX};
 

@@ -1,0 +1,114 @@
+//! What a server accepts clients with in one event loop: its limits, and the connections that it
+//! has there.
+//!
+//! **Invariants:** connections are bounded, in all and for each user; a client that is refused gets
+//! the reason.
+//! **Not here:** sockets and handshakes (`handshakes.rs`), objects (`service/registry.rs`).
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use nearcall_channel::{Endpoint, Options, WaitPolicy};
+use nearcall_wire::InstanceId;
+
+use crate::connection::buffer_pool::BufferPool;
+use crate::connection::{Activity, Connection, ServerId, Setup};
+use crate::deadline::Deadline;
+use crate::limits::Limits;
+use crate::peer::{Peer, PeerIdentity};
+use crate::reactor::census::{Admission, Census};
+use crate::trust::Trust;
+
+/// The connections of one server in one loop.
+pub(crate) struct Acceptor {
+    pub(crate) id: ServerId,
+    instance: InstanceId,
+    limits: Limits,
+    /// Counts the connections of all loops of the server.
+    pub(crate) census: Arc<Census>,
+    /// Which of the server's loops this is.
+    pub(crate) loop_index: usize,
+    /// No more clients are accepted.
+    is_draining: Cell<bool>,
+    connections: RefCell<Vec<(Rc<Connection>, Admission)>>,
+}
+
+impl Acceptor {
+    pub(crate) fn new(
+        id: ServerId,
+        instance: InstanceId,
+        limits: Limits,
+        census: Arc<Census>,
+        loop_index: usize,
+    ) -> Rc<Self> {
+        let (is_draining, connections) = (Cell::new(false), RefCell::default());
+        Rc::new(Self { id, instance, limits, census, loop_index, is_draining, connections })
+    }
+
+    /// Creates the connection to a client whose handshake is done. Also returns by when the client
+    /// has to greet.
+    pub(crate) fn connection(
+        &self,
+        endpoint: Endpoint,
+        trust: Trust,
+        buffers: &Rc<BufferPool>,
+        activity: &Rc<Activity>,
+    ) -> (Rc<Connection>, Deadline) {
+        let name = match Peer::of(&endpoint) {
+            Peer::Process(PeerIdentity { pid: Some(pid), .. }) => {
+                format!("the client with process id {pid}")
+            }
+            Peer::Remote(address) => format!("the client at {address}"),
+            _ => "the client".to_owned(),
+        };
+        let (instance, limits) = (self.instance, &self.limits);
+        let by = Deadline::after(limits.channel().handshake_timeout);
+        let setup = Setup { name, instance, limits, trust, serves: Some(self.id) };
+        (Connection::new(endpoint, setup, buffers, Some(activity)), by)
+    }
+
+    /// Returns the options of a handshake with a client.
+    pub(crate) fn options(&self, wait: Option<WaitPolicy>, pollable_only: bool) -> Options {
+        Options { wait_preferred: loop_preference(wait), pollable_only, ..self.limits.channel() }
+    }
+
+    pub(crate) fn add(&self, connection: &Rc<Connection>, admission: Admission) {
+        self.connections.borrow_mut().push((Rc::clone(connection), admission));
+    }
+
+    /// Forgets a connection that has ended, and counts why if the client broke the protocol.
+    pub(crate) fn remove(&self, connection: &Rc<Connection>) {
+        self.connections.borrow_mut().retain(|(other, _)| !Rc::ptr_eq(other, connection));
+        if let Some(name) = connection.violation() {
+            self.census.note_violation(name);
+        }
+    }
+
+    /// Returns the connections that are open.
+    pub(crate) fn connections(&self) -> Vec<Rc<Connection>> {
+        let connections = self.connections.borrow();
+        let open = connections.iter().filter(|(connection, _)| !connection.is_closed());
+        open.map(|(connection, _)| Rc::clone(connection)).collect()
+    }
+
+    /// Refuses clients from now on, or accepts them again.
+    pub(crate) fn set_draining(&self, draining: bool) {
+        self.is_draining.set(draining);
+    }
+
+    /// Returns whether clients are refused.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_draining.get()
+    }
+}
+
+/// Returns the wait policies that a loop prefers, the best first.
+pub(crate) fn loop_preference(wanted: Option<WaitPolicy>) -> &'static [WaitPolicy] {
+    use WaitPolicy::{Adaptive, Block, Poll, Spin};
+    match wanted {
+        Some(Spin) => &[Spin, Adaptive, Poll, Block],
+        Some(Poll | Block) => &[Poll, Block, Adaptive, Spin],
+        Some(Adaptive) | None => &[Adaptive, Poll, Block, Spin],
+    }
+}

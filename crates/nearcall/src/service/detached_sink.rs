@@ -1,0 +1,199 @@
+//! Where the reply to a call goes whose method has returned, or runs in another thread than its
+//! loop's.
+//!
+//! **Invariants:** it is `Send`: it names the connection by a key of its loop. In the loop's thread
+//! the reply is marshalled into the channel at once; in another one it is marshalled there, and
+//! posted to the loop. After the loop or the connection has ended nothing happens.
+//! **Not here:** calls that are being served in the loop (`reply_sink.rs`).
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use nearcall_wire::IncomingCall;
+
+use crate::codec::{self, Encoded, Message};
+use crate::connection::{Activity, Connection};
+use crate::metadata::BadMetadata;
+use crate::peer::Peer;
+use crate::service::local_reply::{LocalAnswer, LocalResult};
+use crate::service::service_stream::ServiceStream;
+use crate::status::Status;
+use crate::tasks::cancellation::Cancellation;
+use crate::tasks::mailbox::{ConnectionKey, Mailbox, OnewayPermit, Post, PostedReply};
+use crate::tasks::reply_extras::ReplyExtras;
+use crate::tasks::service_task::ServiceTask;
+
+/// A call that has left its method, with what may be known of its caller.
+pub(crate) struct DetachedCall {
+    pub(crate) sink: DetachedSink,
+    pub(crate) peer: Peer,
+    pub(crate) is_trusted: bool,
+}
+
+/// The sink of such a call.
+#[derive(Clone)]
+pub(crate) struct DetachedSink {
+    to: To,
+    /// The loop that serves the call.
+    mailbox: Option<Arc<Mailbox>>,
+    cancellation: Arc<Cancellation>,
+    /// Of a call that streams.
+    stream: Option<ServiceStream>,
+}
+
+#[derive(Clone)]
+enum To {
+    Connection(ConnectionKey, IncomingCall),
+    /// A caller in the loop's thread.
+    Local(Arc<LocalAnswer>),
+    /// A one-way message, with its place among those of the loop.
+    Nowhere {
+        _permit: Option<Arc<OnewayPermit>>,
+    },
+}
+
+impl DetachedSink {
+    /// Returns the sink of a call that came over a connection; none of a one-way message.
+    pub(crate) fn connection(connection: &Rc<Connection>, call: Option<IncomingCall>) -> Self {
+        let activity = connection.activity();
+        let mailbox = activity.map(|activity| &activity.mailbox);
+        let (Some(activity), Some(call)) = (activity, call) else {
+            return Self::oneway(mailbox);
+        };
+        let cancellation = Arc::default();
+        connection.watch_call(call, &cancellation);
+        let to = To::Connection(activity.key(connection), call);
+        let stream = ServiceStream::of_call(connection, call);
+        Self { to, mailbox: mailbox.cloned(), cancellation, stream }
+    }
+
+    /// Returns the sink of a call from the loop's own thread.
+    pub(crate) fn local(reply: &Arc<LocalAnswer>, mailbox: &Arc<Mailbox>) -> Self {
+        let cancellation = reply.cancellation();
+        let (to, mailbox) = (To::Local(Arc::clone(reply)), Some(Arc::clone(mailbox)));
+        Self { to, mailbox, cancellation, stream: None }
+    }
+
+    /// Returns the sink of a one-way message. If the loop has too many of them it has ended.
+    pub(crate) fn oneway(mailbox: Option<&Arc<Mailbox>>) -> Self {
+        let permit = mailbox.and_then(Mailbox::permit_oneway).map(Arc::new);
+        let cancellation = Arc::<Cancellation>::default();
+        if permit.is_none() {
+            cancellation.end();
+        }
+        let to = To::Nowhere { _permit: permit };
+        Self { to, mailbox: mailbox.cloned(), cancellation, stream: None }
+    }
+
+    /// Adds what goes with the answer.
+    pub(crate) fn add_extras(&self, extras: Box<ReplyExtras>) {
+        self.cancellation.extras.add(extras);
+    }
+
+    /// Adds metadata to the answer, as they travel.
+    pub(crate) fn add_metadata(&self, metadata: &[u8]) {
+        if !metadata.is_empty() {
+            self.cancellation.extras.change(|extras| extras.metadata.append(metadata));
+        }
+    }
+
+    /// Adds an entry to the metadata of the answer.
+    pub(crate) fn add_entry(&self, key: &str, value: &[u8]) -> Result<(), BadMetadata> {
+        self.cancellation.extras.change(|extras| extras.metadata.add(key, value))
+    }
+
+    /// Ends the call. If its caller does not wait any more, nothing happens.
+    pub(crate) fn finish(&self, answer: Result<&impl Message, &Status>) {
+        match self.cancellation.extras.take() {
+            Some(extras) => self.finish_with(*extras, answer),
+            None if self.is_cancelled() => {}
+            None => self.send(&[], answer),
+        }
+    }
+
+    #[cold]
+    fn finish_with(&self, mut extras: ReplyExtras, answer: Result<&impl Message, &Status>) {
+        if self.is_cancelled() {
+            return extras.end_given_up();
+        }
+        let metadata = std::mem::take(&mut extras.metadata);
+        match answer {
+            Ok(_) => self.send(metadata.as_bytes(), answer),
+            Err(status) => {
+                let status = status.clone().with_entries(metadata);
+                self.send(&[], Err::<&(), _>(&status));
+            }
+        }
+        match answer {
+            Ok(result) => extras.end(None, codec::encoded_bytes(result)),
+            Err(status) => extras.end(Some(status), 0),
+        }
+    }
+
+    fn send(&self, metadata: &[u8], answer: Result<&impl Message, &Status>) {
+        match &self.to {
+            To::Connection(key, call) => self.send_remote(*key, *call, metadata, answer),
+            To::Local(reply) => {
+                let answer = answer.map(|result| LocalResult::new(metadata, result));
+                reply.end(answer.map_err(Status::clone));
+                // The caller may sleep in the loop.
+                if let Some(mailbox) = &self.mailbox {
+                    mailbox.wake();
+                }
+            }
+            To::Nowhere { .. } => {}
+        }
+        self.cancellation.end();
+    }
+
+    /// Ends the call with an error.
+    pub(crate) fn fail(&self, status: &Status) {
+        self.finish(Err::<&(), _>(status));
+    }
+
+    fn send_remote(
+        &self,
+        key: ConnectionKey,
+        call: IncomingCall,
+        metadata: &[u8],
+        answer: Result<&impl Message, &Status>,
+    ) {
+        let Some(mailbox) = &self.mailbox else { return };
+        if let Some(activity) = Activity::of_thread(mailbox) {
+            if let Some(connection) = activity.connection(key) {
+                connection.reply_detached(call, metadata, answer);
+            }
+        } else {
+            let answer = answer.map(Encoded::new).map_err(Status::clone);
+            let metadata = metadata.to_vec();
+            // A loop that has closed has ended its calls.
+            let _ =
+                mailbox.post(Post::Reply(PostedReply { connection: key, call, metadata, answer }));
+        }
+    }
+
+    /// Returns whether the caller does not wait any more.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancellation.has_ended()
+    }
+
+    /// Returns the stream of the call, if it streams.
+    pub(crate) fn stream(&self) -> Option<ServiceStream> {
+        self.stream.clone()
+    }
+
+    /// Returns what is notified of the end of the call.
+    pub(crate) fn cancellation(&self) -> &Arc<Cancellation> {
+        &self.cancellation
+    }
+
+    /// Runs the task that answers the call on the executor of the loop.
+    pub(crate) fn spawn(&self, task: ServiceTask) {
+        // A call without a loop has no executor, and ends with its task.
+        let Some(mailbox) = &self.mailbox else { return };
+        match Activity::of_thread(mailbox) {
+            Some(activity) => activity.executor.spawn(task),
+            None => drop(mailbox.post(Post::Spawn(task))),
+        }
+    }
+}

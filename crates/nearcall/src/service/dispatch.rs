@@ -1,0 +1,216 @@
+//! From an event of a connection to the service and back: finding the object, running it.
+//!
+//! **Invariants:** a panic of a service ends its call with `UNKNOWN` and nothing else; no part of
+//! the connection is borrowed while a service runs; services run inside each other only to a
+//! bounded depth.
+//! **Not here:** receiving (`connection/receiving.rs`), unmarshalling (`dispatcher.rs`), replying
+//! later (`responder.rs`).
+
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use nearcall_wire::{HEADER_BYTES, OutgoingCall, Shape};
+
+use crate::codec::Body;
+use crate::connection::buffer_pool::BufferPool;
+use crate::connection::{
+    Connection, Event, INLINE_BUF, InboundCall, InlineBuf, RequestHead, split_payload,
+};
+use crate::deadline::Deadline;
+use crate::interface::{Interface, MethodKind};
+use crate::limits::SHARED_BYTES_MIN;
+use crate::metadata::Metadata;
+use crate::nesting::NestingGuard;
+use crate::service::context::{Context, wrong_shape};
+use crate::service::dispatcher::{Dispatcher, Incoming};
+use crate::service::registry::Registry;
+use crate::service::reply_sink::ReplySink;
+use crate::status::Status;
+
+/// The parts that serve the calls of one thread.
+#[derive(Default, Clone)]
+pub(crate) struct Services {
+    pub(crate) registry: Rc<Registry>,
+    pub(crate) buffers: Rc<BufferPool>,
+}
+
+/// The outcome of receiving and serving one message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// A message, which was handled.
+    Message,
+    /// None by the deadline.
+    Empty,
+    /// None, and never again.
+    Closed,
+}
+
+impl Services {
+    /// Receives one message over a connection and handles it, which may run a service. Waits until
+    /// `deadline` at most.
+    #[inline]
+    pub(crate) fn receive(&self, connection: &Rc<Connection>, deadline: Deadline) -> Received {
+        let mut buf = INLINE_BUF;
+        match self.receive_reply(connection, deadline, &mut buf, None) {
+            Ok(_) => Received::Message,
+            Err(received) => received,
+        }
+    }
+
+    /// As [`receive`](Self::receive), for the caller of `wanted`: returns where in `buf` the result
+    /// is if its reply has come, which ends and releases the call.
+    #[inline(always)]
+    pub(crate) fn receive_reply(
+        &self,
+        connection: &Rc<Connection>,
+        deadline: Deadline,
+        buf: &mut InlineBuf,
+        wanted: Option<OutgoingCall>,
+    ) -> Result<Range<usize>, Received> {
+        let event = connection.receive(deadline, buf, wanted);
+        self.handle_event(connection, event, buf)
+    }
+
+    /// As [`receive_reply`](Self::receive_reply), for the next item of `wanted`, whose reader has
+    /// read all that were received.
+    pub(crate) fn receive_item(
+        &self,
+        connection: &Rc<Connection>,
+        deadline: Deadline,
+        buf: &mut InlineBuf,
+        wanted: OutgoingCall,
+    ) -> Result<Range<usize>, Received> {
+        let event = connection.receive_item(deadline, buf, wanted);
+        self.handle_event(connection, event, buf)
+    }
+
+    #[inline(always)]
+    fn handle_event(
+        &self,
+        connection: &Rc<Connection>,
+        event: Event,
+        buf: &InlineBuf,
+    ) -> Result<Range<usize>, Received> {
+        match event {
+            Event::Reply(start, end) => return Ok(start..end),
+            Event::Call(head, payload) => {
+                let (metadata, body) = split_payload(&buf[..payload.message_bytes()], payload);
+                self.serve(connection, &head, metadata, Body::copied(body));
+            }
+            Event::Queued => self.serve_queued(connection),
+            Event::Handled => {}
+            Event::Empty => return Err(Received::Empty),
+            Event::Closed => return Err(Received::Closed),
+        }
+        connection.finish_message();
+        if connection.has_inbound() && connection.is_closed() {
+            self.serve_rest(connection);
+        }
+        Err(Received::Message)
+    }
+
+    /// Serves the calls that were queued when their connection ended: nothing comes back to it, and
+    /// one-way messages were delivered.
+    #[cold]
+    fn serve_rest(&self, connection: &Rc<Connection>) {
+        while connection.has_inbound() {
+            self.serve_queued(connection);
+        }
+    }
+
+    /// Serves the first call that waits in the queue.
+    #[inline(never)]
+    fn serve_queued(&self, connection: &Rc<Connection>) {
+        let Some(inbound) = connection.take_inbound() else { return };
+        let InboundCall { head, payload, buffer, borrowed } = inbound;
+        // It may have been given up since.
+        let is_cancelled = head.call.is_some_and(|call| connection.is_cancelled(call));
+        let start = HEADER_BYTES + usize::from(payload.metadata_bytes);
+        if is_cancelled && !connection.is_closed() {
+            self.buffers.give(buffer);
+        } else if let Some(segments) = &borrowed {
+            let body = Body::borrowed(&buffer[segments.rest.clone()], segments);
+            self.serve(connection, &head, &buffer[HEADER_BYTES..start], body);
+            self.buffers.give(buffer);
+        } else if payload.message_bytes() >= SHARED_BYTES_MIN {
+            let whole = self.buffers.share(buffer, payload.message_bytes());
+            let metadata = &whole[HEADER_BYTES..start];
+            self.serve(connection, &head, metadata, Body::sliced(&whole, start));
+        } else {
+            let (metadata, body) = split_payload(&buffer, payload);
+            self.serve(connection, &head, metadata, Body::copied(body));
+            self.buffers.give(buffer);
+        }
+        if let Some(segments) = borrowed {
+            self.buffers.give_segments(segments);
+        }
+    }
+
+    /// Serves a call or one-way message that came in over a connection.
+    #[inline]
+    fn serve(
+        &self,
+        connection: &Rc<Connection>,
+        head: &RequestHead,
+        metadata: &[u8],
+        body: Body<'_>,
+    ) {
+        let &RequestHead { call, object, method, deadline, shape } = head;
+        let sink = ReplySink::connection(connection, call);
+        let server = connection.serves.and_then(|id| self.registry.server(id));
+        let Some(dispatcher) = server.as_ref().and_then(|server| server.object(object)) else {
+            return sink.fail(&match server {
+                Some(server) => server.no_such_object(),
+                None => Status::unimplemented("the peer is a client and serves no objects"),
+            });
+        };
+        if shape != Shape::Unary && !has_shape(dispatcher.interface(), method, shape) {
+            return sink.fail(&wrong_shape(dispatcher.interface(), method));
+        }
+        run(&**dispatcher, sink, deadline, || {
+            let (metadata, interface) = (Metadata::new(metadata), dispatcher.interface());
+            let context = Context::new(deadline, metadata, interface, method, sink);
+            Incoming { method, body, context }
+        });
+        if let Some(call) = call
+            && deadline != Deadline::NEVER
+            && !connection.is_cancelled(call)
+        {
+            connection.note_deadline(deadline);
+        }
+    }
+}
+
+/// Returns whether a method may be called in this shape, or does not exist.
+#[cold]
+fn has_shape(interface: &Interface, method: u32, shape: Shape) -> bool {
+    interface.method(method).is_none_or(|method| match method.kind {
+        MethodKind::Unary | MethodKind::Oneway => shape == Shape::Unary,
+        MethodKind::ReplyStream => shape == Shape::CalleeStreams,
+        MethodKind::RequestStream => shape == Shape::CallerStreams,
+        MethodKind::BothStreams => shape == Shape::BothStream,
+    })
+}
+
+/// Runs a service: bounded in depth, its panics contained, its deadline handed on.
+///
+/// What comes in is made where it is used: it is large, and moving what was just stored in parts
+/// costs more than making it.
+#[inline]
+pub(crate) fn run<'a>(
+    dispatcher: &dyn Dispatcher,
+    sink: ReplySink<'_>,
+    deadline: Deadline,
+    incoming: impl FnOnce() -> Incoming<'a>,
+) {
+    let _guard = match NestingGuard::enter(deadline) {
+        Ok(guard) => guard,
+        Err(status) => return sink.fail(&status),
+    };
+    let outcome = catch_unwind(AssertUnwindSafe(|| dispatcher.dispatch(incoming())));
+    if outcome.is_err() {
+        // If it had replied already, this goes nowhere.
+        sink.fail(&Status::panicked());
+    }
+}

@@ -1,0 +1,190 @@
+//! Where the reply to a call goes, and what may be known of its caller.
+//!
+//! A service and its responders see a call only through this, so that another way for calls to come
+//! in is added here and nowhere else.
+//! **Invariants:** a one-way message has a sink that drops what it gets.
+//! **Not here:** what a service sees of it (`context.rs`, `responder.rs`), the sink of a call that
+//! is answered after its method has returned, or in another thread (`detached_sink.rs`).
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use nearcall_channel::Loan;
+use nearcall_wire::IncomingCall;
+
+use crate::codec::Message;
+use crate::connection::{Activity, Connection};
+use crate::deadline::Deadline;
+use crate::peer::Peer;
+use crate::service::detached_sink::{DetachedCall, DetachedSink};
+use crate::service::local_reply::{LocalAnswer, LocalReply, LocalResult};
+use crate::service::service_stream::ServiceStream;
+use crate::status::Status;
+
+/// The sink of a call that is being served.
+#[derive(Clone, Copy)]
+pub(crate) struct ReplySink<'a>(Sink<'a>);
+
+/// Where a call from the loop's thread that needs no bytes finds an answer that comes later.
+pub(crate) type LaterReply = Cell<Option<LocalReply>>;
+
+#[derive(Clone, Copy)]
+enum Sink<'a> {
+    Connection(&'a Rc<Connection>, Option<IncomingCall>),
+    /// To a caller in this thread, as bytes.
+    LocalBytes(&'a Arc<LocalAnswer>, &'a Activity),
+    /// To a caller in this thread, which gets the returned value unless the answer comes later.
+    LocalTyped(&'a LaterReply, &'a Activity),
+    /// A one-way message of this thread.
+    LocalOneway(&'a Activity),
+    /// To the loop's thread from another one.
+    Detached(&'a DetachedCall),
+}
+
+impl<'a> ReplySink<'a> {
+    /// Returns the sink of a call that came over a connection; none for a one-way message.
+    #[inline]
+    pub(crate) fn connection(connection: &'a Rc<Connection>, call: Option<IncomingCall>) -> Self {
+        Self(Sink::Connection(connection, call))
+    }
+
+    /// Returns the sink of a call from this thread whose reply is passed as bytes.
+    pub(crate) fn local_bytes(reply: &'a LocalReply, activity: &'a Activity) -> Self {
+        Self(Sink::LocalBytes(reply, activity))
+    }
+
+    /// Returns the sink of a call from this thread whose caller gets the returned value. What is
+    /// answered later is put into `later`.
+    #[inline]
+    pub(crate) fn local_typed(later: &'a LaterReply, activity: &'a Activity) -> Self {
+        Self(Sink::LocalTyped(later, activity))
+    }
+
+    /// Returns the sink of a one-way message from this thread.
+    pub(crate) fn local_oneway(activity: &'a Activity) -> Self {
+        Self(Sink::LocalOneway(activity))
+    }
+
+    /// Returns the sink of a call that is served in another thread than its loop's.
+    pub(crate) fn detached(call: &'a DetachedCall) -> Self {
+        Self(Sink::Detached(call))
+    }
+
+    /// Replies to the call, with metadata as they travel.
+    #[inline]
+    pub(crate) fn reply(self, metadata: &[u8], result: &impl Message) {
+        match self.0 {
+            Sink::Connection(connection, Some(call)) => connection.reply(call, metadata, result),
+            Sink::LocalBytes(reply, _) => reply.end(Ok(LocalResult::new(metadata, result))),
+            Sink::Detached(call) => {
+                call.sink.add_metadata(metadata);
+                call.sink.finish(Ok(result));
+            }
+            Sink::Connection(_, None) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => {}
+        }
+    }
+
+    /// Ends the call with an error.
+    pub(crate) fn fail(self, status: &Status) {
+        match self.0 {
+            Sink::Connection(connection, Some(call)) => connection.fail(call, status),
+            Sink::LocalBytes(reply, _) => reply.end(Err(status.clone())),
+            Sink::Detached(call) => call.sink.fail(status),
+            Sink::Connection(_, None) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => {}
+        }
+    }
+
+    /// Ends a call that streams, after the items that its service has sent, with metadata as they
+    /// travel.
+    pub(crate) fn finish_stream(self, metadata: &[u8], result: &impl Message) {
+        match self.0 {
+            Sink::Connection(connection, Some(call)) => {
+                connection.reply_detached(call, metadata, Ok(result));
+            }
+            _ => self.reply(metadata, result),
+        }
+    }
+
+    /// Ends a call that streams with an error, after the items that its service has sent.
+    pub(crate) fn fail_stream(self, status: &Status) {
+        match self.0 {
+            Sink::Connection(connection, Some(call)) => {
+                connection.reply_detached(call, &[], Err::<&(), _>(status));
+            }
+            _ => self.fail(status),
+        }
+    }
+
+    /// Returns the stream of the call, if it streams.
+    pub(crate) fn stream(self) -> Option<ServiceStream> {
+        match self.0 {
+            Sink::Connection(connection, call) => ServiceStream::of_call(connection, call?),
+            Sink::Detached(call) => call.sink.stream(),
+            Sink::LocalBytes(..) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => None,
+        }
+    }
+
+    /// Receives what has come, and returns whether the caller does not wait any more.
+    pub(crate) fn look_for_cancel(self) -> bool {
+        match self.0 {
+            Sink::Connection(connection, call) => {
+                connection.look_ahead();
+                connection.is_closed() || call.is_some_and(|call| connection.is_cancelled(call))
+            }
+            Sink::Detached(call) => call.sink.is_cancelled(),
+            Sink::LocalBytes(..) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => false,
+        }
+    }
+
+    /// Returns the caller.
+    pub(crate) fn peer(self) -> Peer {
+        match self.0 {
+            Sink::Connection(connection, _) => connection.peer.clone(),
+            Sink::Detached(call) => call.peer.clone(),
+            Sink::LocalBytes(..) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => Peer::Local,
+        }
+    }
+
+    /// Returns whether what the caller lends is read where it lies.
+    pub(crate) fn is_trusted(self) -> bool {
+        match self.0 {
+            Sink::Connection(connection, _) => connection.is_trusted,
+            Sink::Detached(call) => call.is_trusted,
+            Sink::LocalBytes(..) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => true,
+        }
+    }
+
+    /// Returns memory for a part of the reply. Never waits.
+    pub(crate) fn loan(self, bytes: usize) -> Result<Loan, Status> {
+        match self.0 {
+            Sink::Connection(connection, _) => {
+                let loan = connection.loan(bytes);
+                loan.map_err(|why| connection.no_loan(&why, Deadline::NEVER))
+            }
+            // What is lent belongs to the loop's thread; from here the reply is copied anyway.
+            Sink::Detached(_)
+            | Sink::LocalBytes(..)
+            | Sink::LocalTyped(..)
+            | Sink::LocalOneway(_) => Ok(Loan::plain(bytes)),
+        }
+    }
+
+    /// Returns the same call for a reply that comes after the method has returned, or from another
+    /// thread.
+    pub(crate) fn detach(self) -> DetachedCall {
+        let sink = match self.0 {
+            Sink::Connection(connection, call) => DetachedSink::connection(connection, call),
+            Sink::LocalBytes(reply, activity) => DetachedSink::local(reply, &activity.mailbox),
+            Sink::LocalTyped(later, activity) => {
+                let reply = LocalReply::default();
+                let sink = DetachedSink::local(&reply, &activity.mailbox);
+                later.set(Some(reply));
+                sink
+            }
+            Sink::LocalOneway(activity) => DetachedSink::oneway(Some(&activity.mailbox)),
+            Sink::Detached(call) => call.sink.clone(),
+        };
+        DetachedCall { sink, peer: self.peer(), is_trusted: self.is_trusted() }
+    }
+}

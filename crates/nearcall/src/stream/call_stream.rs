@@ -1,0 +1,62 @@
+//! What a connection shares with the users of one streaming call.
+//!
+//! **Invariants:** the connection forgets it when its call has ended, and ends both directions
+//! then, so that every wait of a user ends.
+//! **Not here:** the table of them (`connection/streaming.rs`), what users hold
+//! (`service/streams.rs`, `call/streaming.rs`).
+
+use std::sync::{Mutex, PoisonError};
+use std::task::Waker;
+
+use nearcall_wire::{grant_bytes, item_cost};
+
+use crate::status::Status;
+use crate::stream::item_outlet::ItemOutlet;
+use crate::stream::item_queue::{ItemQueue, Woken};
+
+/// The state of one call that streams, which any thread may use.
+#[derive(Default)]
+pub(crate) struct CallStream {
+    /// Items of the peer.
+    pub(crate) received: ItemQueue,
+    /// Items of a service.
+    pub(crate) outlet: ItemOutlet,
+    /// What this end lets the peer send and not consume, in bytes.
+    window: u32,
+    /// The task of an async caller that waits until it may send.
+    sender: Mutex<Option<Waker>>,
+}
+
+impl CallStream {
+    pub(crate) fn new(window: u32) -> Self {
+        Self { window, ..Self::default() }
+    }
+
+    /// Returns what an item of the peer has cost, of a message with so many bytes.
+    #[inline]
+    pub(crate) fn cost(&self, message_bytes: usize) -> u64 {
+        item_cost(message_bytes, self.window).into()
+    }
+
+    /// Returns the cost of items that a reader reports together: what is granted together.
+    #[inline]
+    pub(crate) fn report_cost(&self) -> u64 {
+        grant_bytes(self.window).into()
+    }
+
+    /// Ends both directions: nothing is read or sent any more. Returns the task to wake.
+    pub(crate) fn cancel(&self, status: &Status) -> Woken {
+        self.outlet.end(status.clone());
+        self.received.cancel(status.clone())
+    }
+
+    /// Has `waker` woken when credit has come, or at the end of the call. Returns the one before.
+    pub(crate) fn set_sender(&self, waker: &Waker) -> Option<Waker> {
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner).replace(waker.clone())
+    }
+
+    /// Takes the waker of the task that waits until it may send.
+    pub(crate) fn take_sender(&self) -> Option<Waker> {
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}

@@ -1,0 +1,227 @@
+//! The items of a stream that were received and not read yet.
+//!
+//! The connection puts them in, in its thread; a reader takes them out in any thread, all that have
+//! come at once. What bounds it is the credit of the stream.
+//! **Invariants:** items come out in the order in which they went in; the end comes after all
+//! items, once it has come it stays, and the first one counts; wakers are returned to whoever may
+//! wake them.
+//! **Not here:** the bytes (`stream/item_queue/batch.rs`), credit (`nearcall-wire`).
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use bytes::Bytes;
+
+use crate::deadline::Deadline;
+use crate::status::Status;
+
+mod batch;
+
+pub(crate) use self::batch::ItemBatch;
+
+/// Shared by a connection and the reader of one of its streams.
+#[derive(Default)]
+pub(crate) struct ItemQueue {
+    state: Mutex<State>,
+    /// Threads that wait for items.
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    items: ItemBatch,
+    end: Option<ItemsEnd>,
+    waker: Option<Waker>,
+    /// Threads that wait for `arrived`.
+    waiting: u32,
+    /// No reader is left.
+    is_abandoned: bool,
+}
+
+/// The task that waited, if there was one. It runs code of users, so it is woken where that may.
+#[derive(Debug)]
+#[must_use = "a task waits for its waker"]
+pub(crate) struct Woken(pub(crate) Option<Waker>);
+
+/// Why no more items come.
+#[derive(Debug, Clone)]
+pub(crate) enum ItemsEnd {
+    /// The sender has half-closed, or replied.
+    Finished,
+    /// The call has ended otherwise.
+    Failed(Status),
+}
+
+/// What a reader finds.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    Items,
+    /// None now.
+    Nothing,
+    /// None, and no more come.
+    End(ItemsEnd),
+}
+
+impl ItemQueue {
+    /// Adds an item by copying it. Returns the task to wake. `None`: no reader is left.
+    #[inline]
+    pub(crate) fn push(&self, item: &[u8]) -> Option<Woken> {
+        self.add(|items| items.push(item))
+    }
+
+    /// Adds an item that is all of `whole` behind its first `start` bytes. Returns the task to
+    /// wake. `None`: no reader is left.
+    pub(crate) fn push_whole(&self, whole: Bytes, start: usize) -> Option<Woken> {
+        self.add(|items| items.push_whole(whole, start))
+    }
+
+    #[inline]
+    fn add(&self, add: impl FnOnce(&mut ItemBatch)) -> Option<Woken> {
+        let mut state = self.lock();
+        if state.is_abandoned {
+            return None;
+        }
+        add(&mut state.items);
+        Some(self.notify(state))
+    }
+
+    /// Keeps nothing from now on: the reader goes. Returns what was not read.
+    pub(crate) fn abandon(&self) -> ItemBatch {
+        let mut state = self.lock();
+        state.is_abandoned = true;
+        let (left, waker) = (std::mem::take(&mut state.items), state.waker.take());
+        drop(state);
+        drop(waker);
+        left
+    }
+
+    /// Ends the stream. Items that have come can still be read. Returns the task to wake.
+    pub(crate) fn end(&self, end: ItemsEnd) -> Woken {
+        let mut state = self.lock();
+        state.end.get_or_insert(end);
+        self.notify(state)
+    }
+
+    /// Ends the stream and forgets what was not read. Returns the task to wake.
+    pub(crate) fn cancel(&self, status: Status) -> Woken {
+        let mut state = self.lock();
+        if !matches!(state.end, Some(ItemsEnd::Failed(_))) {
+            state.end = Some(ItemsEnd::Failed(status));
+        }
+        let items = std::mem::take(&mut state.items);
+        let woken = self.notify(state);
+        drop(items);
+        woken
+    }
+
+    /// Returns whether the end has come, whatever is left to read.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.lock().end.is_some()
+    }
+
+    /// Exchanges `batch`, of which everything was read, for what has come.
+    pub(crate) fn take(&self, batch: &mut ItemBatch) -> Taken {
+        let mut state = self.lock();
+        if !state.items.is_empty() {
+            batch.clear();
+            std::mem::swap(&mut state.items, batch);
+            return Taken::Items;
+        }
+        match &state.end {
+            Some(end) => Taken::End(end.clone()),
+            None => Taken::Nothing,
+        }
+    }
+
+    /// Returns whether [`take`](Self::take) gives something.
+    pub(crate) fn is_ready(&self) -> bool {
+        let state = self.lock();
+        !state.items.is_empty() || state.end.is_some()
+    }
+
+    /// Has `waker` woken by the next item or the end, unless there is one already: false.
+    pub(crate) fn set_waker(&self, waker: &Waker) -> bool {
+        let mut state = self.lock();
+        if !state.items.is_empty() || state.end.is_some() {
+            return false;
+        }
+        let before = state.waker.replace(waker.clone());
+        drop(state);
+        drop(before);
+        true
+    }
+
+    /// Blocks this thread until there is something, or until `deadline`.
+    pub(crate) fn wait(&self, deadline: Deadline) {
+        let mut state = self.lock();
+        state.waiting += 1;
+        while state.items.is_empty() && state.end.is_none() && !deadline.has_passed() {
+            state = match deadline.remaining() {
+                None => self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(left) => {
+                    let waited = self.arrived.wait_timeout(state, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        state.waiting -= 1;
+    }
+
+    #[inline]
+    fn notify(&self, mut state: MutexGuard<'_, State>) -> Woken {
+        let waker = state.waker.take();
+        let is_awaited = state.waiting > 0;
+        drop(state);
+        if is_awaited {
+            self.arrived.notify_all();
+        }
+        Woken(waker)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::batch::Item;
+    use super::*;
+
+    #[test]
+    fn the_end_comes_after_all_items() {
+        let queue = ItemQueue::default();
+        let mut batch = ItemBatch::default();
+        assert!(matches!(queue.take(&mut batch), Taken::Nothing));
+        let _ = queue.push(b"one");
+        let _ = queue.end(ItemsEnd::Finished);
+        let _ = queue.end(ItemsEnd::Failed(Status::cancelled("later")));
+        assert!(matches!(queue.take(&mut batch), Taken::Items));
+        assert!(matches!(batch.next(), Some(Item::Copied(b"one"))));
+        assert!(batch.next().is_none());
+        assert!(matches!(queue.take(&mut batch), Taken::End(ItemsEnd::Finished)));
+    }
+
+    #[test]
+    fn a_cancelled_stream_keeps_nothing() {
+        let queue = ItemQueue::default();
+        let _ = queue.push(b"one");
+        let _ = queue.cancel(Status::cancelled("by the caller"));
+        let taken = queue.take(&mut ItemBatch::default());
+        assert!(matches!(taken, Taken::End(ItemsEnd::Failed(_))));
+    }
+
+    #[test]
+    fn a_thread_waits_for_an_item_of_another() {
+        let queue = std::sync::Arc::new(ItemQueue::default());
+        let reader = std::thread::spawn({
+            let queue = std::sync::Arc::clone(&queue);
+            move || {
+                queue.wait(Deadline::NEVER);
+                matches!(queue.take(&mut ItemBatch::default()), Taken::Items)
+            }
+        });
+        let _ = queue.push(b"");
+        assert!(reader.join().unwrap());
+    }
+}

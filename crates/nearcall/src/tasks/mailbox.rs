@@ -1,0 +1,215 @@
+//! Where other threads post to a loop's thread, with a descriptor that wakes it.
+//!
+//! **Invariants:** what was posted before the loop looked is found by that look; the descriptor is
+//! written only while the loop sleeps, once for all posts until it looks; after the loop has closed
+//! nothing is queued.
+//! **Not here:** which side wakes the other (`nearcall-channel`), what is done with a post
+//! (`reactor/posts.rs`).
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nearcall_channel::{Endpoint, HandshakeError, WakeFlags};
+use nearcall_os::eventfd;
+use nearcall_wire::IncomingCall;
+
+use crate::codec::Encoded;
+use crate::limits::ONEWAYS_DETACHED_MAX;
+use crate::status::Status;
+use crate::tasks::service_task::ServiceTask;
+
+/// Something for a loop, from another thread.
+pub(crate) enum Post {
+    /// A handshake on a thread of its own has ended.
+    Handshaked(Box<Handshaked>),
+    /// A call that came over a connection of the loop was answered.
+    Reply(PostedReply),
+    /// A call that streams over a connection of the loop is used in another thread.
+    Stream(ConnectionKey, IncomingCall, StreamPost),
+    /// A task of the loop's executor is to be polled.
+    Poll(TaskKey),
+    /// A task for the loop's executor.
+    Spawn(ServiceTask),
+    /// To be run in the loop's thread.
+    Run(Box<dyn FnOnce() + Send>),
+}
+
+/// The outcome of a handshake on a thread of its own.
+pub(crate) struct Handshaked {
+    /// Which handshake.
+    pub(crate) number: u64,
+    /// It is one with a client of a server.
+    pub(crate) is_with_client: bool,
+    pub(crate) outcome: Result<Endpoint, HandshakeError>,
+}
+
+/// The answer to a call.
+pub(crate) struct PostedReply {
+    pub(crate) connection: ConnectionKey,
+    pub(crate) call: IncomingCall,
+    /// Those of a result, as they travel; an error has its own.
+    pub(crate) metadata: Vec<u8>,
+    pub(crate) answer: Result<Encoded, Status>,
+}
+
+/// What another thread has done with a stream.
+pub(crate) enum StreamPost {
+    /// Items wait to be sent.
+    Items,
+    /// Items were read that cost so much together.
+    Consumed(u64),
+}
+
+/// Names a connection of a loop. No later connection of the loop has the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ConnectionKey(pub(crate) u64);
+
+impl ConnectionKey {
+    /// The key of connections that have ended: it names none.
+    pub(crate) const NONE: Self = Self(0);
+}
+
+/// Names a task of a loop's executor. No later task of the loop has the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TaskKey {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+/// The loop has closed and takes no posts.
+#[derive(Debug)]
+pub(crate) struct LoopClosed;
+
+/// Shared by a loop and all threads that post to it.
+pub(crate) struct Mailbox {
+    eventfd: OwnedFd,
+    flags: WakeFlags,
+    /// No call in the loop's own thread takes this lock.
+    posts: Mutex<Posts>,
+    stop: AtomicBool,
+    /// One-way messages whose method has returned and goes on.
+    oneways: AtomicUsize,
+}
+
+/// The place of a one-way message whose method has returned and goes on.
+pub(crate) struct OnewayPermit(Arc<Mailbox>);
+
+#[derive(Default)]
+struct Posts {
+    queue: Vec<Post>,
+    is_closed: bool,
+}
+
+impl Mailbox {
+    pub(crate) fn new() -> io::Result<Self> {
+        let eventfd = eventfd::create(eventfd::Kind::Counter)?;
+        let (flags, posts) = (WakeFlags::new(), Mutex::default());
+        let (stop, oneways) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Ok(Self { eventfd, flags, posts, stop, oneways })
+    }
+
+    /// Posts something, from any thread.
+    ///
+    /// # Errors
+    ///
+    /// The loop has closed. The outcome of a handshake with a server is taken even then: a client
+    /// of the loop's thread may still wait for it. One with a client of a server is not: its
+    /// connection closes, and does not wait in a mailbox.
+    pub(crate) fn post(&self, post: Post) -> Result<(), LoopClosed> {
+        let mut posts = self.lock();
+        let is_wanted_later =
+            matches!(&post, Post::Handshaked(handshaked) if !handshaked.is_with_client);
+        if posts.is_closed && !is_wanted_later {
+            drop(posts);
+            // Outside the lock: the end of a closure may post.
+            drop(post);
+            return Err(LoopClosed);
+        }
+        posts.queue.push(post);
+        drop(posts);
+        self.wake();
+        Ok(())
+    }
+
+    /// Asks the loop to stop, from any thread.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Has the loop look once more before it sleeps, from any thread.
+    pub(crate) fn wake(&self) {
+        if self.flags.note_post() {
+            // It counts a few wake-ups at most: the loop reads it after each sleep that they end.
+            let _ = eventfd::add_one(&self.eventfd);
+        }
+    }
+
+    /// Returns whether something was posted since the last `take`. One load.
+    #[inline]
+    pub(crate) fn has_posts(&self) -> bool {
+        self.flags.has_posts()
+    }
+
+    /// Takes what was posted.
+    pub(crate) fn take(&self) -> Vec<Post> {
+        self.flags.begin_take();
+        std::mem::take(&mut self.lock().queue)
+    }
+
+    /// Clears the descriptor.
+    pub(crate) fn silence(&self) {
+        let _ = eventfd::try_read(&self.eventfd);
+    }
+
+    /// Returns whether the loop was asked to stop since the last time.
+    pub(crate) fn take_stop(&self) -> bool {
+        self.stop.load(Ordering::Acquire) && self.stop.swap(false, Ordering::AcqRel)
+    }
+
+    /// Announces a sleep of the loop, which posts have to end. False: look first.
+    pub(crate) fn begin_sleep(&self) -> bool {
+        self.flags.begin_sleep()
+    }
+
+    /// Ends what [`begin_sleep`](Self::begin_sleep) announced.
+    pub(crate) fn end_sleep(&self) {
+        self.flags.end_sleep();
+    }
+
+    /// Takes no posts from now on, and drops those that are left.
+    pub(crate) fn close(&self) {
+        let mut posts = self.lock();
+        posts.is_closed = true;
+        let left = std::mem::take(&mut posts.queue);
+        drop(posts);
+        // Outside the lock: the end of a closure may post.
+        drop(left);
+    }
+
+    /// Returns a place for a one-way message whose method goes on, if there is room for one more.
+    pub(crate) fn permit_oneway(self: &Arc<Self>) -> Option<OnewayPermit> {
+        // Taken back by the drop if there are too many.
+        let permit = OnewayPermit(Arc::clone(self));
+        let before = self.oneways.fetch_add(1, Ordering::Relaxed);
+        (before < ONEWAYS_DETACHED_MAX).then_some(permit)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Posts> {
+        self.posts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for OnewayPermit {
+    fn drop(&mut self) {
+        self.0.oneways.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl AsFd for Mailbox {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.eventfd.as_fd()
+    }
+}

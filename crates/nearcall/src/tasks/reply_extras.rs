@@ -1,0 +1,84 @@
+//! What goes with the reply of a call that is served: metadata, and the interceptors that see its
+//! end.
+//!
+//! Few calls have any, so a context has room for a pointer.
+//! **Invariants:** the interceptors see the end of a call after its reply has been sent, or when
+//! what would have replied is dropped.
+//! **Not here:** interceptors (`interceptor.rs`), replying (`service/reply_sink.rs`,
+//! `service/detached_sink.rs`).
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::interceptor::ObservedCall;
+use crate::metadata::Entries;
+use crate::status::Status;
+
+/// What goes with one reply.
+#[derive(Default)]
+pub(crate) struct ReplyExtras {
+    pub(crate) metadata: Entries,
+    pub(crate) observed: Option<ObservedCall>,
+}
+
+impl ReplyExtras {
+    /// Reports that the call has ended well with a reply of so many bytes, or why not.
+    pub(crate) fn end(self, status: Option<&Status>, reply_bytes: usize) {
+        if let Some(observed) = self.observed {
+            observed.end(status, reply_bytes);
+        }
+    }
+
+    /// Reports that the caller did not wait for the reply.
+    pub(crate) fn end_given_up(self) {
+        if let Some(observed) = self.observed {
+            observed.end_given_up();
+        }
+    }
+}
+
+/// The extras of a call whose method has returned, for whatever thread replies.
+#[derive(Default)]
+pub(crate) struct SharedExtras {
+    /// So that a reply without any takes no lock.
+    has_any: AtomicBool,
+    extras: Mutex<Option<Box<ReplyExtras>>>,
+}
+
+impl SharedExtras {
+    /// Takes the extras, once.
+    pub(crate) fn take(&self) -> Option<Box<ReplyExtras>> {
+        match self.has_any.load(Ordering::Acquire) {
+            true => self.with(Option::take),
+            false => None,
+        }
+    }
+
+    /// Adds those that the call had in its method.
+    pub(crate) fn add(&self, extras: Box<ReplyExtras>) {
+        self.change(|ours| {
+            ours.metadata.append(extras.metadata.as_bytes());
+            if let Some(observed) = extras.observed {
+                ours.observed = Some(observed);
+            }
+        });
+    }
+
+    /// Changes the extras.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut ReplyExtras) -> T) -> T {
+        let changed = self.with(|extras| change(extras.get_or_insert_default()));
+        self.has_any.store(true, Ordering::Release);
+        changed
+    }
+
+    fn with<T>(&self, use_it: impl FnOnce(&mut Option<Box<ReplyExtras>>) -> T) -> T {
+        use_it(&mut self.extras.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl fmt::Debug for SharedExtras {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedExtras").field("has_any", &self.has_any).finish_non_exhaustive()
+    }
+}

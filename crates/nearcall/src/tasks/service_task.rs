@@ -1,0 +1,118 @@
+//! The future of one call of an async service, and where it runs.
+//!
+//! **Invariants:** the future is dropped as soon as its call has ended, by the next poll of its
+//! task, which the end of the call wakes; a panic in it ends its call only.
+//! **Not here:** the loop's executor (`executor.rs`), what makes the future
+//! (`service/async_service.rs`).
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::deadline::Deadline;
+use crate::nesting::NestingGuard;
+use crate::tasks::cancellation::Cancellation;
+
+/// One call of an async service, as a task to be spawned. It answers its call by itself and ends
+/// with it.
+///
+/// Dropped unfinished, it drops the future of the method, and the call fails with `INTERNAL` if its
+/// caller still waits.
+#[must_use = "a call whose task is not spawned fails"]
+pub struct ServiceTask {
+    future: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    call: Arc<Cancellation>,
+    deadline: Deadline,
+}
+
+impl ServiceTask {
+    /// Creates the task of a call from a future that answers it.
+    pub(crate) fn new(
+        future: impl Future<Output = ()> + Send + 'static,
+        call: &Arc<Cancellation>,
+        deadline: Deadline,
+    ) -> Self {
+        Self { future: Some(Box::pin(future)), call: Arc::clone(call), deadline }
+    }
+
+    fn end(&mut self) {
+        self.call.forget_task();
+        let future = self.future.take();
+        // What its values do at their end is no more to be trusted than what it does.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
+    }
+}
+
+impl Future for ServiceTask {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        if this.call.poll_ended_by_task(context.waker()) {
+            this.end();
+        }
+        let Some(future) = &mut this.future else { return Poll::Ready(()) };
+        // Calls that it makes end at its deadline at the latest.
+        let Ok(_guard) = NestingGuard::enter(this.deadline) else {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        };
+        // A panic drops what answers the call, and that reports it.
+        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(())) | Err(_) => {
+                this.end();
+                Poll::Ready(())
+            }
+        }
+    }
+}
+
+impl Drop for ServiceTask {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl fmt::Debug for ServiceTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_done = self.future.is_none();
+        f.debug_struct("ServiceTask").field("is_done", &is_done).finish_non_exhaustive()
+    }
+}
+
+/// Where the futures of an async service run: by default on the loop that serves it.
+#[derive(Clone, Default)]
+pub struct TaskRunner {
+    /// None: the loop.
+    spawn: Option<Arc<Spawn>>,
+}
+
+type Spawn = dyn Fn(ServiceTask) + Send + Sync;
+
+impl TaskRunner {
+    /// Creates a runner that has `spawn` run each task, such as
+    /// `move |task| { handle.spawn(task); }` with the handle of a tokio runtime.
+    pub fn spawn_on(spawn: impl Fn(ServiceTask) + Send + Sync + 'static) -> Self {
+        Self { spawn: Some(Arc::new(spawn)) }
+    }
+
+    /// Runs a task: `in_loop` takes it if no other place was named.
+    pub(crate) fn run(&self, task: ServiceTask, in_loop: impl FnOnce(ServiceTask)) {
+        match &self.spawn {
+            Some(spawn) => spawn(task),
+            None => in_loop(task),
+        }
+    }
+}
+
+impl fmt::Debug for TaskRunner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.spawn {
+            Some(_) => "TaskRunner(spawn_on)",
+            None => "TaskRunner(loop)",
+        })
+    }
+}
