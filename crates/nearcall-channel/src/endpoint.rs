@@ -234,6 +234,15 @@ impl Endpoint {
         self.channel.parts().transport.arm(interest)
     }
 
+    /// From now on sending leaves an armed endpoint [armed](Self::arm), as long as there is room.
+    ///
+    /// For an end that has a thread wait on [`readiness`](Self::readiness) while others send: each
+    /// send spares a system call and a fence. Otherwise who sends is taken for awake, and the
+    /// answer that it waits for costs the other end no wake-up.
+    pub fn stay_armed(&mut self) {
+        self.channel.parts().transport.stay_armed();
+    }
+
     /// Ends the waits of this endpoint early when `fd` becomes readable: a sleeping
     /// [`receive`](Self::receive), [`receive_into`](Self::receive_into) or [`claim`](Self::claim)
     /// then returns `Empty` or `Full`, whatever its deadline, and so do all waits after it until

@@ -69,6 +69,8 @@ struct ShmTransport<D> {
     /// The position that we had read when we last rang for room.
     rung_at: u64,
     wait: WaitPolicy,
+    /// Sending leaves an announced sleep announced.
+    stays_armed: bool,
     spinner: Spinner,
     liveness: Arc<PeerLiveness>,
     /// For the watch, if it begins late.
@@ -166,6 +168,7 @@ impl<D: Doorbell> ShmTransport<D> {
             current_in_lane: false,
             room_worth_ringing: capacity.bytes() as u64 / 2,
             rung_at: 0,
+            stays_armed: false,
             wait: settings.wait,
             spinner: Spinner::new(settings.spin),
             liveness: Arc::clone(&settings.liveness),
@@ -577,7 +580,10 @@ impl<D: Doorbell> Transport for ShmTransport<D> {
             return outcome;
         }
         match self.producer.reserve_plain(fragment_bytes) {
-            Some(place) if !self.liveness.is_gone() && !self.waiter.is_announced() => {
+            Some(place)
+                if !self.liveness.is_gone()
+                    && (!self.waiter.is_announced() || self.stays_armed) =>
+            {
                 self.reserved = (place, fragment_bytes);
                 Ok(())
             }
@@ -707,6 +713,10 @@ impl<D: Doorbell> Transport for ShmTransport<D> {
         self.ring_for_room(worth);
     }
 
+    fn stay_armed(&mut self) {
+        self.stays_armed = true;
+    }
+
     fn set_interruptible(&mut self, interruptible: bool) {
         self.liveness.set_interruptible(interruptible);
     }
@@ -730,6 +740,13 @@ impl<D: Doorbell> Transport for ShmTransport<D> {
         if !self.waiter.is_announced() && self.is_ready(interest) {
             // Amid a stream: no sleep to announce, and no wake-up for the room of a few messages.
             return false;
+        }
+        if self.stays_armed
+            && self.waiter.is_announced_on_descriptor(interest)
+            && !self.is_ready(interest)
+        {
+            // Nothing was received since: what there was to do before that sleep is done.
+            return true;
         }
         self.ring_for_room(0);
         self.maintain_lanes(interest);

@@ -117,4 +117,7 @@ pub(crate) trait Transport: Send {
     fn arm(&mut self, _interest: Interest) -> bool {
         true
     }
+
+    /// Has sending leave an announced sleep as it is.
+    fn stay_armed(&mut self) {}
 }

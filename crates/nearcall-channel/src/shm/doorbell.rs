@@ -133,10 +133,7 @@ impl Waiter {
     #[inline]
     pub(crate) fn begin(&mut self, own: &impl Own, interest: Interest, on: SleepOn) {
         self.number = self.number.wrapping_add(NEXT_SLEEP);
-        let reason = match interest {
-            Interest::Receive => FOR_MESSAGE,
-            Interest::Send => FOR_ROOM,
-        };
+        let reason = reason(interest);
         let place = match on {
             SleepOn::Futex => 0,
             SleepOn::Descriptor => ON_DESCRIPTOR,
@@ -159,6 +156,21 @@ impl Waiter {
     #[inline]
     pub(crate) fn is_announced(&self) -> bool {
         self.announced != 0
+    }
+
+    /// Returns whether a sleep on the descriptor is announced, for this reason at least.
+    #[inline]
+    pub(crate) fn is_announced_on_descriptor(&self, interest: Interest) -> bool {
+        let wanted = reason(interest) | ON_DESCRIPTOR;
+        self.announced & wanted == wanted
+    }
+}
+
+/// Returns the reason of a sleep, as the other end reads it.
+fn reason(interest: Interest) -> u32 {
+    match interest {
+        Interest::Receive => FOR_MESSAGE,
+        Interest::Send => FOR_ROOM,
     }
 }
 

@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 use std::task::{Poll, Waker};
 
 use nearcall_channel::{Endpoint, Interest, SpinOptions, SpinPlan, Spinner, WaitPolicy};
-use nearcall_os::{cpu, poll};
+use nearcall_os::poll;
 use nearcall_wire::{IncomingCall, OutgoingCall};
 
 use super::driver::{DriverHandle, Watched};
@@ -90,8 +90,8 @@ enum Received {
 
 impl Shared {
     pub(super) fn new(connection: Connection<AsyncHost>) -> Self {
-        // On one CPU a task that looks keeps the other end from replying.
-        let looks = connection.wait == WaitPolicy::Adaptive && cpu::allowed().len() > 1;
+        connection.with_endpoint(Endpoint::stay_armed);
+        let looks = connection.wait == WaitPolicy::Adaptive;
         Self {
             connection,
             slots: Waiters::default(),
