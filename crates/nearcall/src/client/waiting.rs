@@ -4,15 +4,16 @@
 //! **Not here:** starting a call (`call.rs`).
 
 use std::io;
+use std::ops::Range;
 use std::rc::Rc;
 
 use nearcall_wire::OutgoingCall;
 
 use super::core::ClientCore;
-use crate::connection::{Connection, INLINE_BUF, Outcome, SendMode};
+use crate::connection::{Connection, INLINE_BUF, InlineBuf, Outcome, SendMode};
 use crate::deadline::Deadline;
 use crate::limits::{CLIENT_ROOM_INTERVAL, MESSAGES_PER_TURN_MAX};
-use crate::service::dispatch::Received;
+use crate::service::dispatch::{Received, Services};
 use crate::status::Status;
 
 impl ClientCore {
@@ -44,14 +45,9 @@ impl ClientCore {
         deadline: Deadline,
         read: impl FnOnce(&[u8]) -> T,
     ) -> Option<T> {
-        if self.reactor.is_some() || connection.is_closed() || connection.has_pending_writes() {
-            return None;
-        }
-        let mut buf = INLINE_BUF;
-        let deadline = deadline.min(connection.next_deadline());
-        let services = self.services();
-        let body = services.receive_reply(connection, deadline, &mut buf, Some(call)).ok()?;
-        Some(read(&buf[body]))
+        self.read_inline(connection, deadline, read, |services, deadline, buf| {
+            services.receive_reply(connection, deadline, buf, Some(call))
+        })
     }
 
     /// Waits for the next item of a call, of which nothing is left to read, and reads a small one
@@ -63,12 +59,26 @@ impl ClientCore {
         deadline: Deadline,
         read: impl FnOnce(&[u8]) -> T,
     ) -> Option<T> {
+        self.read_inline(connection, deadline, read, |services, deadline, buf| {
+            services.receive_item(connection, deadline, buf, call)
+        })
+    }
+
+    /// Reads what `receive` finds where it was received.
+    #[inline(always)]
+    fn read_inline<T>(
+        &self,
+        connection: &Connection,
+        deadline: Deadline,
+        read: impl FnOnce(&[u8]) -> T,
+        receive: impl FnOnce(&Services, Deadline, &mut InlineBuf) -> Result<Range<usize>, Received>,
+    ) -> Option<T> {
         if self.reactor.is_some() || connection.is_closed() || connection.has_pending_writes() {
             return None;
         }
         let mut buf = INLINE_BUF;
         let deadline = deadline.min(connection.next_deadline());
-        let received = self.services().receive_item(connection, deadline, &mut buf, call);
+        let received = receive(self.services(), deadline, &mut buf);
         Some(read(&buf[received.ok()?]))
     }
 
@@ -125,14 +135,14 @@ impl ClientCore {
         }
     }
 
-    /// Waits until what was sent is in the channel.
+    /// Waits until what was sent to be kept is in the channel: in a loop.
     #[inline]
     pub(crate) fn wait_for_room(
         &self,
         connection: &Rc<Connection>,
         deadline: Deadline,
     ) -> Result<(), Status> {
-        if self.reactor.is_none() || !connection.has_pending_writes() {
+        if !connection.has_pending_writes() {
             return Ok(());
         }
         let is_done = || !connection.has_pending_writes() || connection.is_closed();
