@@ -2,11 +2,35 @@
 //!
 //! **Invariants:** a waker that panics ends nothing but itself: the tasks behind it are woken, and
 //! the thread that wakes goes on. The panic was reported by the hook of the process.
+//! A task whose operations never wait lets the others of its thread run now and then.
 //! **Not here:** which tasks are woken, and that no lock is held (`async_connection/waiters.rs`,
 //! `tasks/cancellation.rs`).
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::task::Waker;
+use std::task::{Poll, Waker};
+
+use crate::limits::ASYNC_OPERATIONS_PER_YIELD;
+
+thread_local! {
+    /// Operations of tasks that this thread begins before one of them yields.
+    static OPERATIONS_LEFT: Cell<u32> = const { Cell::new(ASYNC_OPERATIONS_PER_YIELD) };
+}
+
+/// Called before an operation of a task that may end without waiting. Pending: the task yields,
+/// and is polled again after others that are ready.
+#[inline]
+pub(crate) fn poll_proceed(waker: &Waker) -> Poll<()> {
+    OPERATIONS_LEFT.with(|left| {
+        let is_spent = left.get() == 0;
+        left.set(if is_spent { ASYNC_OPERATIONS_PER_YIELD } else { left.get() - 1 });
+        if is_spent {
+            waker.wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    })
+}
 
 /// Wakes a task.
 pub(crate) fn wake(waker: Waker) {

@@ -9,7 +9,7 @@ use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 
@@ -17,6 +17,7 @@ use super::streaming::AsyncStreamedCall;
 use crate::codec::Message;
 use crate::status::Status;
 use crate::stream::item_queue::{ItemBatch, Taken};
+use crate::waking;
 
 /// The items of a method that replies with a stream. Await them one by one or as a
 /// [`Stream`], or drop it, which cancels the call.
@@ -57,6 +58,7 @@ impl<R: Message + Default> AsyncReplyStream<R> {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<R, Status>>> {
+        ready!(waking::poll_proceed(context.waker()));
         while !self.has_ended {
             if let Some(item) = self.batch.next() {
                 let (bytes, item) = (item.message_bytes(), item.decode());

@@ -8,11 +8,13 @@ use std::fmt;
 use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::task::ready;
 
 use super::streaming::AsyncStreamedCall;
 use crate::async_connection::Places;
 use crate::codec::Message;
 use crate::status::Status;
+use crate::waking;
 
 /// The items for a method that takes a stream. Send them, then [`finish`](Self::finish); or drop
 /// the stream, which cancels the call.
@@ -62,6 +64,9 @@ impl<Q: Message, R: Message + Default> AsyncRequestStream<Q, R> {
         let mut place = Place { call: &self.call, places: Places::default() };
         let sent = poll_fn(|context| {
             let Place { call, places } = &mut place;
+            if places.is_empty() {
+                ready!(waking::poll_proceed(context.waker()));
+            }
             call.poll_send(places, item, context.waker())
         });
         let sent = sent.await;

@@ -20,6 +20,7 @@ use crate::interceptor::ObservedCall;
 use crate::interface::Method;
 use crate::options::CallOptions;
 use crate::status::Status;
+use crate::waking;
 
 /// A request of a task on its way into a channel.
 pub(crate) struct Sending<'a> {
@@ -130,7 +131,10 @@ impl<'a> Sending<'a> {
     ) -> Poll<Result<T, Status>> {
         let deadline = match self.deadline {
             Some(deadline) => deadline,
-            None => self.begin(request)?,
+            None => {
+                ready!(waking::poll_proceed(waker));
+                self.begin(request)?
+            }
         };
         let observed_options = self.observed_options.clone();
         let options = observed_options.as_deref().or(self.options);

@@ -1,5 +1,8 @@
 //! The executors of other people, and none.
 
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::join3;
@@ -190,4 +193,26 @@ fn what_tasks_need_can_be_sent() {
     let hunt = client.hunt_async("absent", Duration::ZERO);
     fn takes_send(_: impl Send) {}
     takes_send(hunt);
+}
+
+#[test]
+fn a_task_whose_messages_never_wait_lets_others_run() {
+    let served = Served::start();
+    let client = Client::new();
+    let echo = EchoAsyncCaller::new(&client, &served.address).unwrap();
+    let sent = Cell::new(0);
+    let mut task = pin!(async {
+        while sent.get() < 2_000 {
+            echo.note(&words(0)).await.unwrap();
+            sent.set(sent.get() + 1);
+        }
+    });
+    let mut most = 0;
+    block_on(poll_fn(|context| {
+        let before = sent.get();
+        let polled = task.as_mut().poll(context);
+        most = most.max(sent.get() - before);
+        polled
+    }));
+    assert!(most <= 200, "{most} messages before the task gave its thread up");
 }
