@@ -1,7 +1,7 @@
 //! The service of the streams, in each way in which a service can stream.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use nearcall::{
@@ -42,6 +42,8 @@ pub(crate) struct Counts {
     pub(crate) sent: Arc<AtomicU64>,
     /// The code of the last status that a send or a receive of the service failed with.
     pub(crate) failed: Arc<AtomicU64>,
+    /// Held by a test while `Sum` is not to read.
+    pub(crate) reading: Arc<Mutex<()>>,
 }
 
 #[derive(Debug, Clone)]
@@ -72,10 +74,13 @@ impl Service {
 
     fn add_all(&self, items: &ItemReceiver<Item>) -> Result<Item, Status> {
         let mut sum = Item::default();
-        while let Some(item) = self.note(items.recv())? {
-            sum.number += item.number;
+        loop {
+            drop(self.counts.reading.lock().unwrap());
+            match self.note(items.recv())? {
+                Some(item) => sum.number += item.number,
+                None => return Ok(sum),
+            }
         }
-        Ok(sum)
     }
 
     fn echo_all(
