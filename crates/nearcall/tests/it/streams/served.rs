@@ -42,6 +42,8 @@ pub(crate) struct Counts {
     pub(crate) sent: Arc<AtomicU64>,
     /// The code of the last status that a send or a receive of the service failed with.
     pub(crate) failed: Arc<AtomicU64>,
+    /// Sends and receives that have failed, and futures that were dropped.
+    pub(crate) failures: Arc<AtomicU64>,
     /// Held by a test while `Sum` is not to read.
     pub(crate) reading: Arc<Mutex<()>>,
 }
@@ -59,6 +61,7 @@ impl Service {
 
     fn note<T>(&self, result: Result<T, Status>) -> Result<T, Status> {
         if let Err(status) = &result {
+            self.counts.failures.fetch_add(1, Ordering::Relaxed);
             self.counts.failed.store(status.code().number().into(), Ordering::Release);
         }
         result
@@ -233,7 +236,10 @@ struct Unfinished<'a>(&'a Counts);
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         let code = u64::from(Code::Cancelled.number());
-        let _ = self.0.failed.compare_exchange(0, code, Ordering::AcqRel, Ordering::Relaxed);
+        let failed = &self.0.failed;
+        if failed.compare_exchange(0, code, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            self.0.failures.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
