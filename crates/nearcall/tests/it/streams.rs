@@ -14,7 +14,7 @@ use crate::stage::{alone, in_time};
 mod ends;
 pub(crate) mod killed;
 mod own_thread;
-mod served;
+pub(crate) mod served;
 mod slow;
 mod tasks;
 

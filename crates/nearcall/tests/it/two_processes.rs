@@ -39,7 +39,9 @@ fn entry() {
             crate::server_signals::serve(&part, &address);
         }
         "streams" => crate::streams::killed::serve(&address),
-        "streams-client" => crate::streams::killed::call(&address),
+        "streams-client" | "streams-tasks" | "streams-unread" => {
+            crate::streams::killed::call(&part, &address);
+        }
         "rude" => crate::bad_input::be_rude(&address),
         "hurt" => crate::bad_input::leaves_nothing(),
         "lends" => crate::zero_copy::kept::lend_to_the_dying(&address),

@@ -162,7 +162,7 @@ fn a_call_begins_in_one_executor_and_ends_in_another() {
     let request = words(5);
     let mut call = Box::pin(echo.later(&request));
     block_on(async {
-        let first = std::future::poll_fn(|context| {
+        let first = poll_fn(|context| {
             let polled = call.as_mut().poll(context);
             std::task::Poll::Ready(polled.is_pending())
         });

@@ -3,16 +3,16 @@
 //! **Invariants:** the other process dies with the thread that started it (`two_processes.rs`).
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use nearcall::{Client, Code, EventLoop, Mechanism, Server};
+use futures_util::StreamExt;
+use nearcall::{AsyncReplyStream, Client, Code, EventLoop, Mechanism, Server};
 
 use super::ends::failure;
 use super::served::{
-    Kind, Plan, Served, Service, StreamsAsyncCaller, StreamsCaller, item, register,
+    Item, Kind, Plan, Served, Service, StreamsAsyncCaller, StreamsCaller, item, register,
 };
 use crate::async_client::block_on;
-use crate::observed::PATIENCE;
+use crate::observed::{PATIENCE, wait_until};
 use crate::stage::{alone, in_time};
 use crate::support::unique_address;
 use crate::two_processes::start;
@@ -28,15 +28,35 @@ pub(crate) fn serve(address: &str) {
     event_loop.run().unwrap();
 }
 
-/// The other process as a client, which reads and sends until it is killed.
-pub(crate) fn call(address: &str) {
+/// The other process as a client, which streams until it is killed.
+pub(crate) fn call(part: &str, address: &str) {
     let client = Client::new();
     client.hunt(address, PATIENCE).unwrap();
     let streams = StreamsCaller::new(&client, address).unwrap();
-    let (mut requests, mut replies) = streams.exchange().unwrap();
+    match part {
+        "streams-tasks" => block_on(exchange_in_tasks(&client, address)),
+        "streams-unread" => {
+            let _replies = streams.count(&ENDLESS).unwrap();
+            for number in 0.. {
+                streams.say(&item(number, 10)).unwrap();
+            }
+        }
+        _ => {
+            let (mut requests, mut replies) = streams.exchange().unwrap();
+            for number in 0.. {
+                requests.send(&item(number, 1000)).unwrap();
+                assert!(replies.recv().unwrap().is_some());
+            }
+        }
+    }
+}
+
+async fn exchange_in_tasks(client: &Client, address: &str) {
+    let streams = StreamsAsyncCaller::new(client, address).unwrap();
+    let (mut requests, mut replies) = streams.exchange().await.unwrap();
     for number in 0.. {
-        requests.send(&item(number, 1000)).unwrap();
-        assert!(replies.recv().unwrap().is_some());
+        requests.send(&item(number, 1000)).await.unwrap();
+        assert!(replies.next().await.unwrap().is_ok());
     }
 }
 
@@ -67,6 +87,7 @@ fn a_killed_server_ends_each_stream_once() {
                 assert_eq!(errors[0].code(), Code::Unavailable, "{mechanism}");
                 assert_eq!(replies.recv().unwrap(), None, "{mechanism}");
                 assert_eq!(echoes.recv().unwrap_err().code(), Code::Unavailable, "{mechanism}");
+                assert_eq!(echoes.recv().unwrap(), None, "{mechanism}");
                 let status = requests.send(&item(2, 10)).unwrap_err();
                 assert_eq!(status.code(), Code::Unavailable, "{mechanism}");
                 assert_eq!(upload.finish().unwrap_err().code(), Code::Unavailable, "{mechanism}");
@@ -78,50 +99,73 @@ fn a_killed_server_ends_each_stream_once() {
 #[test]
 fn a_killed_server_ends_the_streams_of_tasks_once() {
     in_time(|| {
-        let address = unique_address();
-        let mut server = start("streams", &address);
-        let client = Client::new();
-        client.hunt(&address, PATIENCE).unwrap();
-        let streams = StreamsAsyncCaller::new(&client, &address).unwrap();
-        block_on(async {
-            let mut replies = streams.count(&ENDLESS).await.unwrap();
-            for _ in 0..100 {
-                assert!(replies.next().await.unwrap().is_ok());
-            }
-            server.kill().unwrap();
-            let mut errors = Vec::new();
-            while let Some(reply) = replies.next().await {
-                errors.extend(reply.err().map(|status| status.code()));
-            }
-            assert_eq!(errors, [Code::Unavailable]);
-        });
+        let can = |it: &Mechanism| it.capabilities().pollable && *it != Mechanism::ShmSignal;
+        for mechanism in Mechanism::all().filter(|it| it.supported().is_ok()).filter(can) {
+            let _alone = alone(mechanism.name());
+            let address = unique_address();
+            let mut server = start("streams", &address);
+            let client = Client::new();
+            client.hunt(&address, PATIENCE).unwrap();
+            let at = format!("{address}?via={mechanism}");
+            let streams = StreamsAsyncCaller::new(&client, &at).unwrap();
+            block_on(async {
+                let mut replies = streams.count(&ENDLESS).await.unwrap();
+                let (mut requests, echoes) = streams.exchange().await.unwrap();
+                requests.send(&item(1, 10)).await.unwrap();
+                let mut upload = streams.sum().await.unwrap();
+                upload.send(&item(1, 10)).await.unwrap();
+                for _ in 0..100 {
+                    assert!(replies.next().await.unwrap().is_ok(), "{mechanism}");
+                }
+                server.kill().unwrap();
+                assert_eq!(errors(replies).await, [Code::Unavailable], "{mechanism}");
+                assert_eq!(errors(echoes).await, [Code::Unavailable], "{mechanism}");
+                let status = requests.send(&item(2, 10)).await.unwrap_err();
+                assert_eq!(status.code(), Code::Unavailable, "{mechanism}");
+                let status = upload.finish().await.unwrap_err();
+                assert_eq!(status.code(), Code::Unavailable, "{mechanism}");
+            });
+        }
     });
 }
 
 #[test]
 fn a_killed_client_ends_its_stream_and_no_other() {
     in_time(|| {
-        for kind in [Kind::Loop, Kind::Thread, Kind::Pool, Kind::Async] {
-            let served = Served::start(kind);
-            let mut client = start("streams-client", &served.address);
-            settled_echoes(&served);
-            client.kill().unwrap();
-            let code = failure(&served.counts);
-            // A future learns nothing: it is dropped.
-            let expected = if kind == Kind::Async { Code::Cancelled } else { Code::Unavailable };
-            assert_eq!(code, expected, "{kind:?}");
-            let streams = served.caller(&Client::new(), "");
-            let plan = Plan { items: 100, bytes: 100, code: 0 };
-            assert_eq!(streams.count(&plan).unwrap().map(Result::unwrap).count(), 100, "{kind:?}");
+        // A client that does not read gets almost as many as its window of 4 MiB holds.
+        for (part, sent_min) in
+            [("streams-client", 100), ("streams-tasks", 100), ("streams-unread", 4000)]
+        {
+            for kind in [Kind::Loop, Kind::Thread, Kind::Pool, Kind::Async] {
+                for way in ["", "?via=unix-stream"] {
+                    kill_client(part, kind, way, sent_min);
+                }
+            }
         }
     });
 }
 
-/// Waits until the service has returned some items of the other process.
-fn settled_echoes(served: &Served) {
-    while served.counts.sent.load(Ordering::Relaxed) < 100 {
-        nearcall_os::clock::pause(Duration::from_millis(1));
-    }
+/// Kills a client once the service has sent it so many items.
+fn kill_client(part: &str, kind: Kind, way: &str, sent_min: u64) {
+    let what = format!("{part} of {kind:?}{way}");
+    let served = Served::start(kind);
+    let mut client = start(part, &format!("{}{way}", served.address));
+    wait_until("items", || served.counts.sent.load(Ordering::Relaxed) >= sent_min);
+    client.kill().unwrap();
+    let code = failure(&served.counts);
+    // A future is dropped, unless it was about to send.
+    let is_dropped = kind == Kind::Async && code == Code::Cancelled;
+    assert!(is_dropped || code == Code::Unavailable, "{what}: {code}");
+    let streams = served.caller(&Client::new(), "");
+    let plan = Plan { items: 100, bytes: 100, code: 0 };
+    assert_eq!(streams.count(&plan).unwrap().map(Result::unwrap).count(), 100, "{what}");
+    assert_eq!(served.counts.failures.load(Ordering::Relaxed), 1, "{what}");
+}
+
+/// Reads a stream to its end, and returns the codes of its errors.
+async fn errors(replies: AsyncReplyStream<Item>) -> Vec<Code> {
+    let results = replies.collect::<Vec<_>>().await;
+    results.into_iter().filter_map(Result::err).map(|status| status.code()).collect()
 }
 
 /// A server that is killed while its sender waits for credit.

@@ -1,7 +1,7 @@
 //! The service of the streams, in each way in which a service can stream.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use nearcall::{
@@ -42,6 +42,10 @@ pub(crate) struct Counts {
     pub(crate) sent: Arc<AtomicU64>,
     /// The code of the last status that a send or a receive of the service failed with.
     pub(crate) failed: Arc<AtomicU64>,
+    /// Sends and receives that have failed, and futures that were dropped.
+    pub(crate) failures: Arc<AtomicU64>,
+    /// Held by a test while `Sum` is not to read.
+    pub(crate) reading: Arc<Mutex<()>>,
 }
 
 #[derive(Debug, Clone)]
@@ -57,6 +61,7 @@ impl Service {
 
     fn note<T>(&self, result: Result<T, Status>) -> Result<T, Status> {
         if let Err(status) = &result {
+            self.counts.failures.fetch_add(1, Ordering::Relaxed);
             self.counts.failed.store(status.code().number().into(), Ordering::Release);
         }
         result
@@ -72,10 +77,13 @@ impl Service {
 
     fn add_all(&self, items: &ItemReceiver<Item>) -> Result<Item, Status> {
         let mut sum = Item::default();
-        while let Some(item) = self.note(items.recv())? {
-            sum.number += item.number;
+        loop {
+            drop(self.counts.reading.lock().unwrap());
+            match self.note(items.recv())? {
+                Some(item) => sum.number += item.number,
+                None => return Ok(sum),
+            }
         }
-        Ok(sum)
     }
 
     fn echo_all(
@@ -228,7 +236,10 @@ struct Unfinished<'a>(&'a Counts);
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         let code = u64::from(Code::Cancelled.number());
-        let _ = self.0.failed.compare_exchange(0, code, Ordering::AcqRel, Ordering::Relaxed);
+        let failed = &self.0.failed;
+        if failed.compare_exchange(0, code, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            self.0.failures.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 

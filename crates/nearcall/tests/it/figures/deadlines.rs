@@ -1,0 +1,45 @@
+//! How late deadlines are.
+
+use std::time::Duration;
+
+use nearcall::{CallOptions, Client, Code, EventLoop, Limits};
+use nearcall_os::clock;
+
+use super::{count, percentile};
+use crate::echo::EchoCaller;
+use crate::stage::{keeper, serve_scripted, words};
+
+/// How late deadlines of 5 ms are: `NEARCALL_DEADLINES`, 20 by default, 1000 for the figure.
+#[test]
+fn deadline_overshoot() {
+    let deadlines = count("NEARCALL_DEADLINES", 20);
+    let timeout = Duration::from_millis(5);
+    for way in ["", "?via=shm-futex", "?via=shm-eventfd", "?via=pipe"] {
+        let served = serve_scripted(Limits::default(), |_| keeper());
+        let event_loop = EventLoop::new().unwrap();
+        let clients = [("blocking", Client::new()), ("in a loop", Client::in_loop(&event_loop))];
+        for (name, client) in clients {
+            let echo = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
+            echo.nothing(&()).unwrap();
+            let options = CallOptions::new().deadline(timeout);
+            let mut late_ns: Vec<u64> = (0..deadlines)
+                .map(|_| {
+                    let start_ns = clock::monotonic_ns();
+                    let status = echo.later_with(&words(0), &options).unwrap_err();
+                    assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+                    let took_ns = clock::monotonic_ns() - start_ns;
+                    let asked_ns = u64::try_from(timeout.as_nanos()).unwrap();
+                    assert!(took_ns >= asked_ns, "{took_ns} ns are too early");
+                    took_ns - asked_ns
+                })
+                .collect();
+            late_ns.sort_unstable();
+            eprintln!(
+                "{deadlines} deadlines of 5 ms, {name}{way}: late by {:.0} us in the median, \
+                 {:.0} us at most",
+                percentile(&late_ns, 0.5),
+                percentile(&late_ns, 1.0)
+            );
+        }
+    }
+}
