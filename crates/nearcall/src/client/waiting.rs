@@ -4,16 +4,15 @@
 //! **Not here:** starting a call (`call.rs`).
 
 use std::io;
-use std::ops::Range;
 use std::rc::Rc;
 
 use nearcall_wire::OutgoingCall;
 
 use super::core::ClientCore;
-use crate::connection::{Connection, INLINE_BUF, InlineBuf, Outcome, SendMode};
+use crate::connection::{Connection, INLINE_BUF, Outcome, SendMode};
 use crate::deadline::Deadline;
 use crate::limits::{CLIENT_ROOM_INTERVAL, MESSAGES_PER_TURN_MAX};
-use crate::service::dispatch::{Received, Services};
+use crate::service::dispatch::Received;
 use crate::status::Status;
 
 impl ClientCore {
@@ -45,9 +44,11 @@ impl ClientCore {
         deadline: Deadline,
         read: impl FnOnce(&[u8]) -> T,
     ) -> Option<T> {
-        self.read_inline(connection, deadline, read, |services, deadline, buf| {
-            services.receive_reply(connection, deadline, buf, Some(call))
-        })
+        let deadline = self.inline_deadline(connection, deadline)?;
+        let mut buf = INLINE_BUF;
+        let services = self.services();
+        let body = services.receive_reply(connection, deadline, &mut buf, Some(call)).ok()?;
+        Some(read(&buf[body]))
     }
 
     /// Waits for the next item of a call, of which nothing is left to read, and reads a small one
@@ -59,27 +60,20 @@ impl ClientCore {
         deadline: Deadline,
         read: impl FnOnce(&[u8]) -> T,
     ) -> Option<T> {
-        self.read_inline(connection, deadline, read, |services, deadline, buf| {
-            services.receive_item(connection, deadline, buf, call)
-        })
+        let deadline = self.inline_deadline(connection, deadline)?;
+        let mut buf = INLINE_BUF;
+        let item = self.services().receive_item(connection, deadline, &mut buf, call).ok()?;
+        Some(read(&buf[item]))
     }
 
-    /// Reads what `receive` finds where it was received.
+    /// Returns until when to wait for a message that is read where it is received. `None`: it
+    /// cannot be waited for so.
     #[inline(always)]
-    fn read_inline<T>(
-        &self,
-        connection: &Connection,
-        deadline: Deadline,
-        read: impl FnOnce(&[u8]) -> T,
-        receive: impl FnOnce(&Services, Deadline, &mut InlineBuf) -> Result<Range<usize>, Received>,
-    ) -> Option<T> {
+    fn inline_deadline(&self, connection: &Connection, deadline: Deadline) -> Option<Deadline> {
         if self.reactor.is_some() || connection.is_closed() || connection.has_pending_writes() {
             return None;
         }
-        let mut buf = INLINE_BUF;
-        let deadline = deadline.min(connection.next_deadline());
-        let received = receive(self.services(), deadline, &mut buf);
-        Some(read(&buf[received.ok()?]))
+        Some(deadline.min(connection.next_deadline()))
     }
 
     /// Waits for the end of a call.
@@ -135,7 +129,7 @@ impl ClientCore {
         }
     }
 
-    /// Waits until what was sent to be kept is in the channel: in a loop.
+    /// Waits until what a loop has kept of its messages is in the channel.
     #[inline]
     pub(crate) fn wait_for_room(
         &self,
