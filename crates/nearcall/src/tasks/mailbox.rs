@@ -18,6 +18,7 @@ use nearcall_wire::IncomingCall;
 use crate::codec::Encoded;
 use crate::limits::ONEWAYS_DETACHED_MAX;
 use crate::status::Status;
+use crate::tasks::reply_extras::ReplyExtras;
 use crate::tasks::service_task::ServiceTask;
 
 /// Something for a loop, from another thread.
@@ -49,8 +50,7 @@ pub(crate) struct Handshaked {
 pub(crate) struct PostedReply {
     pub(crate) connection: ConnectionKey,
     pub(crate) call: IncomingCall,
-    /// Those of a result, as they travel; an error has its own.
-    pub(crate) metadata: Vec<u8>,
+    pub(crate) extras: Option<Box<ReplyExtras>>,
     pub(crate) answer: Result<Encoded, Status>,
 }
 
