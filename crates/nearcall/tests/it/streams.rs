@@ -163,7 +163,7 @@ fn check_wrong_shapes(client: &Client, address: &str) {
         let name_in_text = format!("streams.v1.Streams/{name}");
         let call = object.start::<Item, Item>(method(name), &Item::default(), &options);
         check_refused(&call.wait().unwrap_err(), &name_in_text, how);
-        // Nobody waits for an answer to this one.
+        // It is one-way: no caller waits for an answer.
         object.send(method(name), &Item::default(), &options).unwrap();
     }
     let replies = object.open_reply_stream::<_, Item>(method("Say"), &item(1, 1), &options);
