@@ -36,6 +36,9 @@ pub(crate) const TURNS_PER_FULL_TURN: u32 = SPIN_TURNS_PER_LOOK / 2;
 
 /// Handlers that may wait for calls of their own inside each other on one thread. A call that would
 /// go deeper is answered `RESOURCE_EXHAUSTED`: every level needs its stack frames.
+///
+/// Futures and posted closures of the loop wait until fewer run. So a handler at the largest depth
+/// that waits for what only one of those can give waits until its deadline.
 pub(crate) const NESTING_MAX: u32 = 32;
 
 /// Messages that found no room in the channel, kept for a connection, in bytes. Above it replies

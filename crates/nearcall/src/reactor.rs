@@ -354,6 +354,11 @@ impl Reactor {
         Ok(())
     }
 
+    /// Returns whether no one-way message waits or goes on. If one does, its end wakes the loop.
+    pub(crate) fn have_oneways_ended(&self) -> bool {
+        self.local_oneways.borrow().is_empty() && self.mailbox.have_oneways_ended()
+    }
+
     /// Serves one-way messages from this thread to itself that were sent before this round.
     #[inline]
     fn serve_local_oneways(&self) {

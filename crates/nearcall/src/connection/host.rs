@@ -12,6 +12,7 @@ use std::task::Waker;
 use super::{Activity, Connection};
 use crate::connection::buffer_pool::BufferPool;
 use crate::deadline::Deadline;
+use crate::waking;
 
 /// What a connection reports to whatever drives it.
 pub(crate) trait Host: Sized {
@@ -87,10 +88,10 @@ impl Host for LoopHost {
 
     #[inline]
     fn wake(&self, waker: Waker) {
-        waker.wake();
+        waking::wake(waker);
     }
 
     fn retire(&self, waker: Waker) {
-        drop(waker);
+        waking::retire(Some(waker));
     }
 }

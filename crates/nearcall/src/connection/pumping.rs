@@ -9,10 +9,11 @@ use std::sync::Arc;
 use nearcall_wire::IncomingCall;
 
 use super::{Connection, Host, ItemUnsent, SendMode};
-use crate::codec::Message;
+use crate::codec::{Encoded, Message};
 use crate::deadline::Deadline;
 use crate::status::Status;
 use crate::stream::call_stream::CallStream;
+use crate::tasks::reply_extras::ReplyExtras;
 
 impl<H: Host> Connection<H> {
     /// Sends items that the service of this call has handed over.
@@ -43,12 +44,12 @@ impl<H: Host> Connection<H> {
                 }
                 Err(ItemUnsent::Ended) => return,
                 Err(ItemUnsent::Failed(status)) => {
-                    return self.end_streamed(call, &[], Err::<&(), _>(&status));
+                    return self.end_streamed(call, None, Err::<&(), _>(&status));
                 }
             }
         }
-        if let Some((metadata, answer)) = stream.outlet.take_answer() {
-            self.end_streamed(call, &metadata, answer.as_ref());
+        if let Some((extras, answer)) = stream.outlet.take_answer() {
+            self.end_streamed(call, extras, answer.as_ref());
         }
     }
 
@@ -70,31 +71,32 @@ impl<H: Host> Connection<H> {
         }
     }
 
-    /// Ends a call of the peer that streams, after the items that wait. False: it does not stream.
+    /// Ends a call of the peer that streams, after the items that wait.
     #[cold]
     pub(super) fn end_stream_call(
         &self,
         call: IncomingCall,
-        metadata: &[u8],
+        stream: &CallStream,
+        extras: Option<Box<ReplyExtras>>,
         answer: Result<&impl Message, &Status>,
-    ) -> bool {
-        let Some(stream) = self.stream(call) else { return false };
-        if !stream.outlet.defer(metadata, answer) {
-            self.end_streamed(call, metadata, answer);
+    ) {
+        match stream.outlet.is_empty() {
+            true => self.end_streamed(call, extras, answer),
+            // Items leave in this thread only, so it does not become empty meanwhile.
+            false => {
+                let answer = answer.map(Encoded::new).map_err(Status::clone);
+                stream.outlet.defer((extras, answer));
+            }
         }
-        true
     }
 
     fn end_streamed(
         &self,
         call: IncomingCall,
-        metadata: &[u8],
+        extras: Option<Box<ReplyExtras>>,
         answer: Result<&impl Message, &Status>,
     ) {
-        match answer {
-            Ok(result) => self.reply(call, metadata, result),
-            Err(status) => self.fail(call, status),
-        }
+        self.answer(call, extras, answer);
         self.forget_stream(call);
     }
 

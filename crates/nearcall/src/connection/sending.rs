@@ -22,6 +22,7 @@ use crate::codec::{self, Message};
 use crate::deadline::{self, Deadline};
 use crate::limits::ERROR_TEXT_BYTES_MAX;
 use crate::status::{Detail, Status};
+use crate::tasks::reply_extras::{ReplyExtras, Sent};
 
 /// The target of the call, and the data beside the message.
 pub(crate) struct Outgoing<'a> {
@@ -218,9 +219,9 @@ impl<H: Host> Connection<H> {
     }
 
     /// Replies to a call of the peer, with metadata as they travel. Never waits: what finds no room
-    /// is kept and sent later.
+    /// is kept and sent later. Returns what was sent.
     #[inline]
-    pub(crate) fn reply(&self, call: IncomingCall, metadata: &[u8], result: &impl Message) {
+    pub(crate) fn reply(&self, call: IncomingCall, metadata: &[u8], result: &impl Message) -> Sent {
         let lent = match self.lending.may_lend() {
             true => self
                 .lend_with(metadata, result, |result| self.reply_of(call, metadata, result, true)),
@@ -228,12 +229,32 @@ impl<H: Host> Connection<H> {
         };
         let sent = lent.unwrap_or_else(|| self.reply_of(call, metadata, result, false));
         match sent {
-            Ok(()) => self.touch(Deadline::NEVER),
+            Ok(()) => {
+                self.touch(Deadline::NEVER);
+                Sent::AsGiven
+            }
             Err(unsent) => {
                 let reply_bytes = HEADER_BYTES + metadata.len() + codec::encoded_bytes(result);
-                self.not_replied(call, unsent, metadata.len(), reply_bytes);
+                self.not_replied(call, unsent, metadata.len(), reply_bytes)
             }
         }
+    }
+
+    /// Ends a call of the peer, and shows its interceptors what was sent.
+    pub(crate) fn answer(
+        &self,
+        call: IncomingCall,
+        extras: Option<Box<ReplyExtras>>,
+        answer: Result<&impl Message, &Status>,
+    ) {
+        let mut extras = extras.map(|extras| *extras).unwrap_or_default();
+        let metadata = std::mem::take(&mut extras.metadata);
+        let sent = match answer {
+            Ok(result) => self.reply(call, metadata.as_bytes(), result),
+            Err(status) if metadata.is_empty() => self.fail(call, status),
+            Err(status) => self.fail(call, &status.clone().with_entries(metadata)),
+        };
+        extras.end(sent, answer);
     }
 
     #[inline(always)]
@@ -257,30 +278,36 @@ impl<H: Host> Connection<H> {
         unsent: Unsent<ReplyError>,
         metadata_bytes: usize,
         reply_bytes: usize,
-    ) {
+    ) -> Sent {
         // As `not_started`: such as for a long reply to a call that was cancelled.
         self.touch(Deadline::NEVER);
-        match unsent {
-            Unsent::Protocol(ReplyError::Ended) => {}
+        let status = match unsent {
+            Unsent::Protocol(ReplyError::Ended) => return Sent::Nothing,
             Unsent::Protocol(ReplyError::TooLarge) | Unsent::TooLarge(_)
                 if metadata_bytes > usize::from(self.metadata_bytes_max.get()) =>
             {
-                self.fail(call, &self.metadata_too_large(metadata_bytes));
+                self.metadata_too_large(metadata_bytes)
             }
             Unsent::Protocol(ReplyError::TooLarge) | Unsent::TooLarge(_) => {
-                self.fail(call, &self.too_large("reply", reply_bytes));
+                self.too_large("reply", reply_bytes)
             }
-            Unsent::Message(status) => self.fail(call, &status),
+            Unsent::Message(status) => status,
             Unsent::Protocol(ReplyError::TransmitFirst) | Unsent::Full => {
-                let text = "the caller does not read the replies that it asked for";
-                self.fail(call, &Status::resource_exhausted(text));
+                Status::resource_exhausted("the caller does not read the replies that it asked for")
             }
-            Unsent::Channel(error) => self.channel_failed(&error),
+            Unsent::Channel(error) => {
+                self.channel_failed(&error);
+                return Sent::Nothing;
+            }
+        };
+        match self.fail(call, &status) {
+            Sent::AsGiven => Sent::Instead(Box::new(status)),
+            sent => sent,
         }
     }
 
-    /// Replies to a call of the peer with an error. Never waits.
-    pub(crate) fn fail(&self, call: IncomingCall, status: &Status) {
+    /// Replies to a call of the peer with an error. Never waits. Returns what was sent.
+    pub(crate) fn fail(&self, call: IncomingCall, status: &Status) -> Sent {
         let sent = self.inner.borrow_mut().send_error(call, status);
         match sent {
             Ok(()) => {
@@ -288,6 +315,7 @@ impl<H: Host> Connection<H> {
                 if self.has_streams.get() {
                     self.forget_stream(call);
                 }
+                return Sent::AsGiven;
             }
             // Something of the protocol's own may have left before.
             Err(Unsent::Protocol(_) | Unsent::Message(_) | Unsent::TooLarge(_)) => {
@@ -296,6 +324,7 @@ impl<H: Host> Connection<H> {
             Err(Unsent::Full) => self.disconnect_slow_reader(),
             Err(Unsent::Channel(error)) => self.channel_failed(&error),
         }
+        Sent::Nothing
     }
 
     /// Ends the connection to a peer that sends requests and does not even read refusals.

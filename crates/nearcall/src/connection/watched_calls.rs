@@ -14,6 +14,7 @@ use super::{Connection, Host};
 use crate::codec::Message;
 use crate::status::Status;
 use crate::tasks::cancellation::Cancellation;
+use crate::tasks::reply_extras::ReplyExtras;
 
 /// By the slot of the call.
 #[derive(Default)]
@@ -57,16 +58,25 @@ impl<H: Host> Connection<H> {
     pub(crate) fn reply_detached(
         &self,
         call: IncomingCall,
-        metadata: &[u8],
+        extras: Option<Box<ReplyExtras>>,
         answer: Result<&impl Message, &Status>,
     ) {
-        if self.has_streams.get() && self.end_stream_call(call, metadata, answer) {
-            return self.note_cancelled(call);
-        }
-        match answer {
-            Ok(result) => self.reply(call, metadata, result),
-            Err(status) => self.fail(call, status),
+        let stream = if self.has_streams.get() { self.stream(call) } else { None };
+        match stream {
+            Some(stream) => self.end_stream_call(call, &stream, extras, answer),
+            None => self.answer(call, extras, answer),
         }
         self.note_cancelled(call);
+    }
+
+    /// Ends a call whose method has failed to return, also for a responder that it has given away.
+    #[cold]
+    pub(crate) fn fail_watched(&self, call: IncomingCall, status: &Status) {
+        let watched = self.unwatch_call(call);
+        let extras = watched.as_ref().and_then(|watched| watched.extras.take());
+        self.answer(call, extras, Err::<&(), _>(status));
+        if let Some(cancellation) = watched {
+            cancellation.end();
+        }
     }
 }

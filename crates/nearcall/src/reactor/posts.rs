@@ -81,10 +81,10 @@ impl Reactor {
     fn serve_post(&self, post: Post) {
         match post {
             Post::Handshaked(handshaked) => self.handshakes.finish(self, *handshaked),
-            Post::Reply(PostedReply { connection, call, metadata, answer }) => {
+            Post::Reply(PostedReply { connection, call, extras, answer }) => {
                 // None: it has ended, and its calls with it.
                 if let Some(connection) = self.activity.connection(connection) {
-                    connection.reply_detached(call, &metadata, answer.as_ref());
+                    connection.reply_detached(call, extras, answer.as_ref());
                 }
             }
             Post::Stream(connection, call, post) => {

@@ -1,7 +1,8 @@
 //! How a server ends: no more clients, the calls under way go on, then its connections close.
 //!
 //! **Invariants:** a connection is closed by a drain only when no call is under way over it and
-//! none waits in its channel, or when the time is up; the socket files go first.
+//! none waits in its channel, or when the time is up; the socket files go first; a drain ends only
+//! when the methods of one-way messages have ended as well, wherever they run.
 //! **Not here:** catching the signals (`nearcall-os`), the end of a server with several loops
 //! (`running.rs`).
 
@@ -19,8 +20,9 @@ use crate::status::Status;
 impl Server {
     /// Serves until SIGTERM or SIGINT comes, or until [`Stopper::stop`](crate::Stopper::stop) is
     /// called, and ends well: clients that are connecting are refused with the reason, socket files
-    /// are removed, and calls under way go on for [`Limits::drain_timeout`](crate::Limits) at most.
-    /// Return from `main` then, so that the program exits with 0.
+    /// are removed, and calls and one-way messages under way go on for
+    /// [`Limits::drain_timeout`](crate::Limits) at most. Return from `main` then, so that the
+    /// program exits with 0.
     ///
     /// A second signal ends the process at once, by the signal. Both signals are caught by a
     /// handler as long as this runs, so it makes no difference which threads were started before,
@@ -85,7 +87,8 @@ impl ServerCore {
     }
 
     /// Closes the connections over which no call is under way: a client that waits in no event loop
-    /// reads only when it calls, and would not answer. Returns whether none is left.
+    /// reads only when it calls, and would not answer. Returns whether none is left, and no one-way
+    /// message.
     pub(super) fn close_idle(&self) -> bool {
         for connection in self.acceptor.connections() {
             if !self.reactor.is_idle(&connection) {
@@ -97,7 +100,7 @@ impl ServerCore {
             }
         }
         self.reactor.forget_closed();
-        self.acceptor.connections().is_empty()
+        self.acceptor.connections().is_empty() && self.reactor.have_oneways_ended()
     }
 
     /// Closes all connections.

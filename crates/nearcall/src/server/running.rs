@@ -130,18 +130,23 @@ impl RunningServer {
         self.group.census.violations()
     }
 
-    /// Takes no more clients and no more calls, and waits until the calls under way have ended, for
-    /// `timeout` at most. Clients that are connecting are refused with the reason, and connections
-    /// without a call close. Returns whether all calls have ended; [`stop`](Self::stop) closes the
-    /// connections of the others.
+    /// Takes no more clients and no more calls, and waits until the calls and one-way messages
+    /// under way have ended, for `timeout` at most. Clients that are connecting are refused with
+    /// the reason, and connections without a call close. Returns whether all have ended;
+    /// [`stop`](Self::stop) closes the connections of the others.
     ///
-    /// Called in a method of this server it waits for that method as well, without success.
+    /// Called in a loop of this server, by a method or a future, it waits for the other loops only,
+    /// and returns `false`: that loop goes on when the caller has returned. Called in a method that
+    /// runs elsewhere, it waits for that method as well, without success.
     pub fn drain(&self, timeout: Duration) -> bool {
         self.unlink();
         let deadline = Deadline::after(timeout);
         let (give, take) = mpsc::channel();
-        for loop_index in 0..self.orders.len() {
-            self.order(loop_index, Order::Drain(deadline, give.clone()));
+        let this_thread = thread::current().id();
+        for (loop_index, id) in self.ids.iter().enumerate() {
+            // A loop answers between two rounds only, so its own thread cannot wait for that.
+            let answer = if *id == this_thread { mpsc::channel().0 } else { give.clone() };
+            self.order(loop_index, Order::Drain(deadline, answer));
         }
         drop(give);
         let mut drained = 0;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nearcall_channel::Loan;
 
-use crate::codec::{self, Message};
+use crate::codec::Message;
 use crate::deadline::Deadline;
 use crate::interface::{Interface, MethodKind};
 use crate::metadata::{BadMetadata, Metadata};
@@ -228,26 +228,16 @@ impl<'a> Context<'a> {
     #[inline]
     pub(crate) fn reply(&self, result: &impl Message) {
         match self.extras.take() {
-            None => self.sink.reply(&[], result),
-            Some(extras) => self.reply_with(*extras, result),
+            None => self.sink.reply(result),
+            Some(extras) => self.sink.answer(extras, Ok(result)),
         }
-    }
-
-    #[cold]
-    fn reply_with(&self, extras: ReplyExtras, result: &impl Message) {
-        self.sink.reply(extras.metadata.as_bytes(), result);
-        extras.end(None, codec::encoded_bytes(result));
     }
 
     /// Ends the call with an error.
     pub(crate) fn fail(&self, status: &Status) {
         match self.extras.take() {
             None => self.sink.fail(status),
-            Some(mut extras) => {
-                let metadata = std::mem::take(&mut extras.metadata);
-                self.sink.fail(&status.clone().with_entries(metadata));
-                extras.end(Some(status), 0);
-            }
+            Some(extras) => self.sink.answer(extras, Err::<&(), _>(status)),
         }
     }
 
@@ -258,18 +248,7 @@ impl<'a> Context<'a> {
 
     /// Ends a call that streams, after the items that its service has sent.
     pub(crate) fn finish_stream(&self, result: Result<&impl Message, &Status>) {
-        let mut extras = self.extras.take().unwrap_or_default();
-        let metadata = std::mem::take(&mut extras.metadata);
-        match result {
-            Ok(result) => {
-                self.sink.finish_stream(metadata.as_bytes(), result);
-                extras.end(None, codec::encoded_bytes(result));
-            }
-            Err(status) => {
-                self.sink.fail_stream(&status.clone().with_entries(metadata));
-                extras.end(Some(status), 0);
-            }
-        }
+        self.sink.finish_stream(self.extras.take(), result);
     }
 
     /// Returns the same call for a reply that comes after the method has returned, or from another

@@ -11,16 +11,16 @@ use std::sync::Arc;
 
 use nearcall_wire::IncomingCall;
 
-use crate::codec::{self, Encoded, Message};
+use crate::codec::{Encoded, Message};
 use crate::connection::{Activity, Connection};
 use crate::metadata::BadMetadata;
 use crate::peer::Peer;
-use crate::service::local_reply::{LocalAnswer, LocalResult};
+use crate::service::local_reply::LocalAnswer;
 use crate::service::service_stream::ServiceStream;
 use crate::status::Status;
 use crate::tasks::cancellation::Cancellation;
 use crate::tasks::mailbox::{ConnectionKey, Mailbox, OnewayPermit, Post, PostedReply};
-use crate::tasks::reply_extras::ReplyExtras;
+use crate::tasks::reply_extras::{ReplyExtras, Sent};
 use crate::tasks::service_task::ServiceTask;
 
 /// A call that has left its method, with what may be known of its caller.
@@ -90,13 +90,6 @@ impl DetachedSink {
         self.cancellation.extras.add(extras);
     }
 
-    /// Adds metadata to the answer, as they travel.
-    pub(crate) fn add_metadata(&self, metadata: &[u8]) {
-        if !metadata.is_empty() {
-            self.cancellation.extras.change(|extras| extras.metadata.append(metadata));
-        }
-    }
-
     /// Adds an entry to the metadata of the answer.
     pub(crate) fn add_entry(&self, key: &str, value: &[u8]) -> Result<(), BadMetadata> {
         self.cancellation.extras.change(|extras| extras.metadata.add(key, value))
@@ -104,44 +97,29 @@ impl DetachedSink {
 
     /// Ends the call. If its caller does not wait any more, nothing happens.
     pub(crate) fn finish(&self, answer: Result<&impl Message, &Status>) {
-        match self.cancellation.extras.take() {
-            Some(extras) => self.finish_with(*extras, answer),
-            None if self.is_cancelled() => {}
-            None => self.send(&[], answer),
+        let extras = self.cancellation.extras.take();
+        if !self.is_cancelled() {
+            self.send(extras, answer);
+        } else if let Some(extras) = extras {
+            extras.end_given_up();
         }
     }
 
-    #[cold]
-    fn finish_with(&self, mut extras: ReplyExtras, answer: Result<&impl Message, &Status>) {
-        if self.is_cancelled() {
-            return extras.end_given_up();
-        }
-        let metadata = std::mem::take(&mut extras.metadata);
-        match answer {
-            Ok(_) => self.send(metadata.as_bytes(), answer),
-            Err(status) => {
-                let status = status.clone().with_entries(metadata);
-                self.send(&[], Err::<&(), _>(&status));
-            }
-        }
-        match answer {
-            Ok(result) => extras.end(None, codec::encoded_bytes(result)),
-            Err(status) => extras.end(Some(status), 0),
-        }
-    }
-
-    fn send(&self, metadata: &[u8], answer: Result<&impl Message, &Status>) {
+    fn send(&self, extras: Option<Box<ReplyExtras>>, answer: Result<&impl Message, &Status>) {
         match &self.to {
-            To::Connection(key, call) => self.send_remote(*key, *call, metadata, answer),
+            To::Connection(key, call) => self.send_remote(*key, *call, extras, answer),
             To::Local(reply) => {
-                let answer = answer.map(|result| LocalResult::new(metadata, result));
-                reply.end(answer.map_err(Status::clone));
+                reply.answer(extras, answer);
                 // The caller may sleep in the loop.
                 if let Some(mailbox) = &self.mailbox {
                     mailbox.wake();
                 }
             }
-            To::Nowhere { .. } => {}
+            To::Nowhere { .. } => {
+                if let Some(extras) = extras {
+                    extras.end(Sent::AsGiven, answer);
+                }
+            }
         }
         self.cancellation.end();
     }
@@ -155,20 +133,19 @@ impl DetachedSink {
         &self,
         key: ConnectionKey,
         call: IncomingCall,
-        metadata: &[u8],
+        extras: Option<Box<ReplyExtras>>,
         answer: Result<&impl Message, &Status>,
     ) {
         let Some(mailbox) = &self.mailbox else { return };
         if let Some(activity) = Activity::of_thread(mailbox) {
             if let Some(connection) = activity.connection(key) {
-                connection.reply_detached(call, metadata, answer);
+                connection.reply_detached(call, extras, answer);
             }
         } else {
             let answer = answer.map(Encoded::new).map_err(Status::clone);
-            let metadata = metadata.to_vec();
             // A loop that has closed has ended its calls.
             let _ =
-                mailbox.post(Post::Reply(PostedReply { connection: key, call, metadata, answer }));
+                mailbox.post(Post::Reply(PostedReply { connection: key, call, extras, answer }));
         }
     }
 

@@ -211,6 +211,6 @@ pub(crate) fn run<'a>(
     let outcome = catch_unwind(AssertUnwindSafe(|| dispatcher.dispatch(incoming())));
     if outcome.is_err() {
         // If it had replied already, this goes nowhere.
-        sink.fail(&Status::panicked());
+        sink.fail_panicked();
     }
 }

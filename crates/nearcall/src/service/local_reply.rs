@@ -12,6 +12,8 @@ use std::task::Waker;
 use crate::codec::Message;
 use crate::status::Status;
 use crate::tasks::cancellation::Cancellation;
+use crate::tasks::reply_extras::{ReplyExtras, Sent};
+use crate::waking;
 
 /// The caller's hold on an answer. The call is given up when it is dropped.
 #[derive(Default)]
@@ -48,6 +50,21 @@ impl LocalAnswer {
         self.wake();
     }
 
+    /// Gives the answer of a service.
+    pub(crate) fn answer(
+        &self,
+        extras: Option<Box<ReplyExtras>>,
+        answer: Result<&impl Message, &Status>,
+    ) {
+        let mut extras = extras.map(|extras| *extras).unwrap_or_default();
+        let metadata = std::mem::take(&mut extras.metadata);
+        self.end(match answer {
+            Ok(result) => Ok(LocalResult::new(metadata.as_bytes(), result)),
+            Err(status) => Err(status.clone().with_entries(metadata)),
+        });
+        extras.end(Sent::AsGiven, answer);
+    }
+
     pub(crate) fn has_ended(&self) -> bool {
         self.lock().answer.is_some()
     }
@@ -61,14 +78,14 @@ impl LocalAnswer {
     pub(crate) fn set_waker(&self, waker: &Waker) {
         let before = self.lock().waker.replace(waker.clone());
         // Outside the lock: the end of a waker may run a task's.
-        drop(before);
+        waking::retire(before);
     }
 
     /// Wakes the task that awaits the answer.
     pub(crate) fn wake(&self) {
         let waker = self.lock().waker.take();
         if let Some(waker) = waker {
-            waker.wake();
+            waking::wake(waker);
         }
     }
 

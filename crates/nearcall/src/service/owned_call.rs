@@ -7,6 +7,7 @@
 //! (`detached_sink.rs`).
 
 use std::fmt;
+use std::task::Waker;
 
 use bytes::Buf;
 
@@ -48,6 +49,7 @@ impl OwnedCall {
     /// Serves the call in this thread, unless its caller waits no more.
     pub(crate) fn run(self, dispatcher: &dyn Dispatcher) {
         let Self { method, body, metadata, deadline, interface, call } = self;
+        call.sink.cancellation().forget_task();
         if call.sink.is_cancelled() {
             return;
         }
@@ -68,9 +70,10 @@ impl OwnedCall {
         self.body.as_body().remaining() + self.metadata.len()
     }
 
-    /// Returns whether the caller does not wait any more.
-    pub(crate) fn is_cancelled(&self) -> bool {
-        self.call.sink.is_cancelled()
+    /// Returns whether the caller does not wait any more, and has `waker` woken for that if it
+    /// does.
+    pub(crate) fn poll_cancelled(&self, waker: &Waker) -> bool {
+        self.call.sink.cancellation().poll_ended_by_task(waker)
     }
 }
 

@@ -18,9 +18,10 @@ use crate::connection::{Activity, Connection};
 use crate::deadline::Deadline;
 use crate::peer::Peer;
 use crate::service::detached_sink::{DetachedCall, DetachedSink};
-use crate::service::local_reply::{LocalAnswer, LocalReply, LocalResult};
+use crate::service::local_reply::{LocalAnswer, LocalReply};
 use crate::service::service_stream::ServiceStream;
 use crate::status::Status;
+use crate::tasks::reply_extras::{ReplyExtras, Sent};
 
 /// The sink of a call that is being served.
 #[derive(Clone, Copy)]
@@ -71,48 +72,69 @@ impl<'a> ReplySink<'a> {
         Self(Sink::Detached(call))
     }
 
-    /// Replies to the call, with metadata as they travel.
+    /// Replies to the call.
     #[inline]
-    pub(crate) fn reply(self, metadata: &[u8], result: &impl Message) {
+    pub(crate) fn reply(self, result: &impl Message) {
         match self.0 {
-            Sink::Connection(connection, Some(call)) => connection.reply(call, metadata, result),
-            Sink::LocalBytes(reply, _) => reply.end(Ok(LocalResult::new(metadata, result))),
-            Sink::Detached(call) => {
-                call.sink.add_metadata(metadata);
-                call.sink.finish(Ok(result));
-            }
+            Sink::Connection(connection, Some(call)) => drop(connection.reply(call, &[], result)),
+            Sink::LocalBytes(reply, _) => reply.answer(None, Ok(result)),
+            Sink::Detached(call) => call.sink.finish(Ok(result)),
             Sink::Connection(_, None) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => {}
+        }
+    }
+
+    /// Ends the call, with what goes with its answer.
+    #[cold]
+    pub(crate) fn answer(self, extras: Box<ReplyExtras>, answer: Result<&impl Message, &Status>) {
+        match self.0 {
+            Sink::Connection(connection, Some(call)) => {
+                connection.answer(call, Some(extras), answer);
+            }
+            Sink::LocalBytes(reply, _) => reply.answer(Some(extras), answer),
+            Sink::Detached(call) => {
+                call.sink.add_extras(extras);
+                call.sink.finish(answer);
+            }
+            Sink::Connection(_, None) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => {
+                extras.end(Sent::AsGiven, answer);
+            }
         }
     }
 
     /// Ends the call with an error.
     pub(crate) fn fail(self, status: &Status) {
         match self.0 {
-            Sink::Connection(connection, Some(call)) => connection.fail(call, status),
+            Sink::Connection(connection, Some(call)) => drop(connection.fail(call, status)),
             Sink::LocalBytes(reply, _) => reply.end(Err(status.clone())),
             Sink::Detached(call) => call.sink.fail(status),
             Sink::Connection(_, None) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => {}
         }
     }
 
-    /// Ends a call that streams, after the items that its service has sent, with metadata as they
-    /// travel.
-    pub(crate) fn finish_stream(self, metadata: &[u8], result: &impl Message) {
+    /// Ends a call whose method has panicked, also for the responder that it may have given away.
+    #[cold]
+    pub(crate) fn fail_panicked(self) {
+        let status = Status::panicked();
         match self.0 {
-            Sink::Connection(connection, Some(call)) => {
-                connection.reply_detached(call, metadata, Ok(result));
+            Sink::Connection(connection, Some(call)) => connection.fail_watched(call, &status),
+            Sink::LocalBytes(reply, activity) => {
+                DetachedSink::local(reply, &activity.mailbox).fail(&status);
             }
-            _ => self.reply(metadata, result),
+            _ => self.fail(&status),
         }
     }
 
-    /// Ends a call that streams with an error, after the items that its service has sent.
-    pub(crate) fn fail_stream(self, status: &Status) {
+    /// Ends a call that streams, after the items that its service has sent.
+    pub(crate) fn finish_stream(
+        self,
+        extras: Option<Box<ReplyExtras>>,
+        answer: Result<&impl Message, &Status>,
+    ) {
         match self.0 {
             Sink::Connection(connection, Some(call)) => {
-                connection.reply_detached(call, &[], Err::<&(), _>(status));
+                connection.reply_detached(call, extras, answer);
             }
-            _ => self.fail(status),
+            _ => self.answer(extras.unwrap_or_default(), answer),
         }
     }
 

@@ -14,6 +14,8 @@ use crate::codec::{Encoded, Message};
 use crate::deadline::{Deadline, wait_while};
 use crate::limits::OUTLET_BYTES_MAX;
 use crate::status::Status;
+use crate::tasks::reply_extras::ReplyExtras;
+use crate::waking;
 
 /// Shared by a service and the connection of its call.
 #[derive(Default)]
@@ -36,8 +38,8 @@ struct State {
     waker: Option<Waker>,
 }
 
-/// The end of a call: its metadata as they travel, and its result.
-pub(crate) type Answer = (Vec<u8>, Result<Encoded, Status>);
+/// The end of a call, and what goes with it.
+pub(crate) type Answer = (Option<Box<ReplyExtras>>, Result<Encoded, Status>);
 
 /// What became of an item.
 pub(crate) enum Put {
@@ -77,15 +79,16 @@ impl ItemOutlet {
         self.lock().is_posted
     }
 
-    /// Has the call end with this when all items were sent. False: none wait, so end it now.
-    pub(crate) fn defer(&self, metadata: &[u8], answer: Result<&impl Message, &Status>) -> bool {
+    /// Has the call end with this when all items were sent, unless it has an end already.
+    pub(crate) fn defer(&self, answer: Answer) {
         let mut state = self.lock();
-        if state.items.is_empty() {
-            return false;
-        }
-        let answer = answer.map(Encoded::new).map_err(Status::clone);
-        state.answer.get_or_insert((metadata.to_vec(), answer));
-        true
+        let refused = match state.answer {
+            Some(_) => Some(answer),
+            None => state.answer.replace(answer),
+        };
+        drop(state);
+        // Outside the lock: interceptors may see its end.
+        drop(refused);
     }
 
     /// Takes the first item, and makes room for others.
@@ -119,10 +122,11 @@ impl ItemOutlet {
     pub(crate) fn end(&self, status: Status) {
         let mut state = self.lock();
         state.ended.get_or_insert(status);
-        let items = std::mem::take(&mut state.items);
+        let left = (std::mem::take(&mut state.items), state.answer.take());
         state.bytes = 0;
         self.notify(state);
-        drop(items);
+        // Outside the lock: interceptors may see the end of the call.
+        drop(left);
     }
 
     /// Returns why no item is sent any more, if that is so.
@@ -138,7 +142,7 @@ impl ItemOutlet {
         }
         let before = state.waker.replace(waker.clone());
         drop(state);
-        drop(before);
+        waking::retire(before);
         true
     }
 
@@ -154,7 +158,7 @@ impl ItemOutlet {
         drop(state);
         self.has_room.notify_all();
         if let Some(waker) = waker {
-            waker.wake();
+            waking::wake(waker);
         }
     }
 
@@ -175,12 +179,13 @@ mod tests {
     fn the_end_of_the_call_waits_for_the_items() {
         let outlet = ItemOutlet::default();
         let item = Bytes::from_static(b"item");
-        assert!(!outlet.defer(&[], Ok::<&(), _>(&())), "nothing waits");
         assert!(matches!(outlet.put(&item), Put::Done(true)));
         assert!(matches!(outlet.put(&item), Put::Done(false)));
-        assert!(outlet.defer(&[], Ok::<&(), _>(&())));
+        outlet.defer((None, Err(Status::aborted("the first one"))));
+        outlet.defer((None, Err(Status::aborted("the second one"))));
         assert!(outlet.take().is_some() && outlet.take().is_some() && outlet.take().is_none());
-        assert!(outlet.take_answer().is_some());
+        let (_, answer) = outlet.take_answer().unwrap();
+        assert_eq!(answer.err().unwrap().message(), "the first one");
         assert!(matches!(outlet.put(&item), Put::Done(true)), "the loop is informed again");
     }
 

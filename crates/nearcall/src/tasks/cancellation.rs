@@ -167,6 +167,30 @@ mod tests {
         assert_eq!(call.lock().wakers.len(), 1);
     }
 
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("asked for it");
+        }
+    }
+
+    #[test]
+    fn a_waker_that_panics_loses_no_other() {
+        let call = Arc::<Cancellation>::default();
+        let count = Arc::<Count>::default();
+        let (good, bad) = (Waker::from(Arc::clone(&count)), Waker::from(Arc::new(Panics)));
+        let waiting = [&good, &bad, &good, &bad, &good].map(|waker| {
+            let mut waits = Cancelled::new(&call);
+            assert!(!waits.poll_ended(waker));
+            waits
+        });
+        assert!(!call.poll_ended_by_task(&bad));
+        call.end();
+        assert_eq!(count.0.load(Ordering::Relaxed), 3);
+        drop(waiting);
+    }
+
     #[test]
     fn every_task_that_waits_is_woken_once() {
         let call = Arc::<Cancellation>::default();

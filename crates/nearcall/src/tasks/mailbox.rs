@@ -18,6 +18,7 @@ use nearcall_wire::IncomingCall;
 use crate::codec::Encoded;
 use crate::limits::ONEWAYS_DETACHED_MAX;
 use crate::status::Status;
+use crate::tasks::reply_extras::ReplyExtras;
 use crate::tasks::service_task::ServiceTask;
 
 /// Something for a loop, from another thread.
@@ -49,8 +50,7 @@ pub(crate) struct Handshaked {
 pub(crate) struct PostedReply {
     pub(crate) connection: ConnectionKey,
     pub(crate) call: IncomingCall,
-    /// Those of a result, as they travel; an error has its own.
-    pub(crate) metadata: Vec<u8>,
+    pub(crate) extras: Option<Box<ReplyExtras>>,
     pub(crate) answer: Result<Encoded, Status>,
 }
 
@@ -89,9 +89,12 @@ pub(crate) struct Mailbox {
     /// No call in the loop's own thread takes this lock.
     posts: Mutex<Posts>,
     stop: AtomicBool,
-    /// One-way messages whose method has returned and goes on.
+    /// One-way messages whose method has returned and goes on, and [`AWAITED`].
     oneways: AtomicUsize,
 }
+
+/// Set once the loop waits for the end of its one-way messages.
+const AWAITED: usize = 1 << (usize::BITS - 1);
 
 /// The place of a one-way message whose method has returned and goes on.
 pub(crate) struct OnewayPermit(Arc<Mailbox>);
@@ -194,7 +197,12 @@ impl Mailbox {
         // Taken back by the drop if there are too many.
         let permit = OnewayPermit(Arc::clone(self));
         let before = self.oneways.fetch_add(1, Ordering::Relaxed);
-        (before < ONEWAYS_DETACHED_MAX).then_some(permit)
+        (before & !AWAITED < ONEWAYS_DETACHED_MAX).then_some(permit)
+    }
+
+    /// Returns whether no one-way message goes on. If one does, the end of the last wakes the loop.
+    pub(crate) fn have_oneways_ended(&self) -> bool {
+        self.oneways.fetch_or(AWAITED, Ordering::Acquire) & !AWAITED == 0
     }
 
     fn lock(&self) -> MutexGuard<'_, Posts> {
@@ -204,7 +212,11 @@ impl Mailbox {
 
 impl Drop for OnewayPermit {
     fn drop(&mut self) {
-        self.0.oneways.fetch_sub(1, Ordering::Relaxed);
+        // What the method has done is seen by whoever has waited for its end.
+        let before = self.0.oneways.fetch_sub(1, Ordering::Release);
+        if before == AWAITED | 1 {
+            self.0.wake();
+        }
     }
 }
 

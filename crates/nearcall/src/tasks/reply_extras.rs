@@ -11,6 +11,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::codec::{self, Message};
 use crate::interceptor::ObservedCall;
 use crate::metadata::Entries;
 use crate::status::Status;
@@ -22,11 +23,25 @@ pub(crate) struct ReplyExtras {
     pub(crate) observed: Option<ObservedCall>,
 }
 
+/// What became of an answer.
+pub(crate) enum Sent {
+    /// It was sent, or is about to be.
+    AsGiven,
+    /// It could not be sent. The caller gets this status in its place.
+    Instead(Box<Status>),
+    /// Nothing: the caller does not wait any more.
+    Nothing,
+}
+
 impl ReplyExtras {
-    /// Reports that the call has ended well with a reply of so many bytes, or why not.
-    pub(crate) fn end(self, status: Option<&Status>, reply_bytes: usize) {
-        if let Some(observed) = self.observed {
-            observed.end(status, reply_bytes);
+    /// Reports that the call has ended with an answer, and what became of that.
+    pub(crate) fn end(self, sent: Sent, answer: Result<&impl Message, &Status>) {
+        let Some(observed) = self.observed else { return };
+        match (sent, answer) {
+            (Sent::AsGiven, Ok(result)) => observed.end(None, codec::encoded_bytes(result)),
+            (Sent::AsGiven, Err(status)) => observed.end(Some(status), 0),
+            (Sent::Instead(status), _) => observed.end(Some(&status), 0),
+            (Sent::Nothing, _) => observed.end_given_up(),
         }
     }
 

@@ -354,6 +354,39 @@ fn a_started_call_is_a_future_of_a_loop() {
     });
 }
 
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("asked for it");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_ends_neither_the_loop_nor_other_calls() {
+    in_time(|| {
+        let served = keeping();
+        let event_loop = EventLoop::new().unwrap();
+        let client = Client::in_loop(&event_loop);
+        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+        let flag = Arc::new(Flag::default());
+        let (good, bad) = (Waker::from(Arc::clone(&flag)), Waker::from(Arc::new(Panics)));
+        // They end together.
+        let mut calls = [&bad, &bad, &good].map(|waker| {
+            let mut started = Box::pin(echo.start_later(&words(7)));
+            assert!(started.as_mut().poll(&mut TaskContext::from_waker(waker)).is_pending());
+            started
+        });
+        let command = echo.start_say(&words(command::ANSWER));
+        turn_until(&event_loop, || flag.0.load(Ordering::Acquire));
+        assert_eq!(command.wait().unwrap().number, 3);
+        for call in &mut calls {
+            let polled = call.as_mut().poll(&mut TaskContext::from_waker(&good));
+            assert!(matches!(polled, Poll::Ready(Ok(_))), "{polled:?}");
+        }
+    });
+}
+
 #[test]
 fn oneways_behind_a_call_that_is_given_up_arrive_although_the_client_is_gone() {
     for way in ["", "?via=shm-eventfd", "?via=shm-futex", "?via=pipe"] {

@@ -17,6 +17,7 @@ use crate::services::{Futures, Threaded};
 use crate::stage::{in_time, words};
 use crate::support::{Served, Service, method, object, unique_address};
 
+mod answers;
 mod futures;
 mod streaming;
 
@@ -144,13 +145,20 @@ fn starts_go_in_and_ends_come_out() {
     });
 }
 
-/// A server and a client in one loop, both with interceptors.
-fn in_one_loop(log: &Log) -> (EventLoop, Server, Client) {
+/// A server and a client in one loop. The server has an interceptor.
+fn in_one_loop_with(log: &Log, service: EchoDispatcher<Threaded>) -> (EventLoop, Server, Client) {
     let event_loop = EventLoop::new().unwrap();
     let server = Server::new(&event_loop);
-    server.register(noting(log)).unwrap();
+    server.register(service).unwrap();
     server.add_interceptor(Notes("s", log.clone()));
     server.listen("inproc:here").unwrap();
+    let client = Client::in_loop(&event_loop);
+    (event_loop, server, client)
+}
+
+/// As [`in_one_loop_with`], and the client has an interceptor, too.
+fn in_one_loop(log: &Log) -> (EventLoop, Server, Client) {
+    let (event_loop, server, _) = in_one_loop_with(log, noting(log));
     let notes = Notes("c", log.clone());
     let client = Client::builder().in_loop(&event_loop).interceptor(notes).build();
     (event_loop, server, client)

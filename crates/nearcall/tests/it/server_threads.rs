@@ -1,28 +1,26 @@
-//! Servers with event loops of their own: how clients spread over them, limits, drains, ends.
+//! Servers with event loops of their own: how clients spread over them, limits, ends.
 //!
 //! **Not here:** signals (`server_signals.rs`), a loop that fails (`server/running.rs`, which can
 //! have one fail).
 
 use std::any::Any;
 use std::collections::BTreeSet;
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak, mpsc};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use nearcall::{
-    CallOptions, Client, Code, Context, Deadline, Dispatcher, EventLoop, Incoming, Interface,
-    Limits, Mechanism, RunningServer, Server, ServerBuilder, ServerError, StartError, Status,
+    CallOptions, Client, Code, Context, Dispatcher, Incoming, Interface, Limits, Mechanism,
+    RunningServer, Server, ServerBuilder, ServerError, StartError, Status,
 };
-use nearcall_channel::{HandshakeError, Options, connect_over};
 use nearcall_os::process::raise_descriptor_limit;
-use nearcall_os::socket::{UnixAddress, unix_connect};
 
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
 use crate::observed::{wait_until, while_a_good_client_calls};
 use crate::stage::{PATIENCE, in_time, words};
 use crate::support::unique_address;
 use crate::two_processes;
+
+mod drains;
 
 /// What `Say` of a [`Shared`] does.
 type Say = dyn Fn(&Context<'_>, &Words) -> Result<Words, Status> + Send + Sync;
@@ -286,76 +284,6 @@ fn every_mechanism_reaches_every_loop() {
 }
 
 #[test]
-fn a_drain_lets_calls_end_and_refuses_new_ones() {
-    in_time(|| {
-        let (gate, dispatcher) = gated();
-        let server = Arc::new(start(2, dispatcher));
-        let idle = [0, 1].map(|_| connect(&server, "").unwrap());
-        let address = server.address().to_string();
-        let busy = [0, 1].map(|_| Caller::start(&address));
-        assert_eq!(server.connection_counts(), [2, 2]);
-        let calls = busy.map(|caller| caller.call(1));
-        gate.wait_for(2);
-        assert!(!server.drain(Duration::from_millis(20)), "two methods run");
-        assert_eq!(connect(&server, "").unwrap_err().code(), Code::Unavailable);
-        // Two at once: each gets its answer.
-        let drained = [(); 2].map(|()| {
-            let server = Arc::clone(&server);
-            thread::spawn(move || server.drain(PATIENCE))
-        });
-        gate.open();
-        for call in calls {
-            assert_eq!(call.join().unwrap(), Ok(1), "a call under way has its reply");
-        }
-        for drained in drained {
-            assert!(drained.join().unwrap());
-        }
-        assert_eq!(total(&server), 0);
-        for echo in idle {
-            assert_eq!(echo.say(&words(2)).unwrap_err().code(), Code::Unavailable);
-        }
-        server.stop().unwrap();
-        server.stop().unwrap();
-    });
-}
-
-/// Raw clients that connect and say nothing, so that their handshakes do not end.
-fn silent_clients(address: &str) -> Vec<OwnedFd> {
-    let name = UnixAddress::Abstract(address.strip_prefix("unix:@").unwrap().as_bytes());
-    (0..10).map(|_| unix_connect(name, Some(PATIENCE)).unwrap()).collect()
-}
-
-/// Checks that the server has sent each of them why it is refused.
-fn expect_refused(clients: Vec<OwnedFd>) {
-    for socket in clients {
-        let error = connect_over(socket, Mechanism::Shm, &Options::default()).err().unwrap();
-        let HandshakeError::Refused { text, .. } = error else { panic!("{error}") };
-        assert!(text.contains("takes no more clients"), "{text}");
-    }
-}
-
-#[test]
-fn clients_in_their_handshake_are_refused_with_the_reason_by_a_drain() {
-    in_time(|| {
-        let server = start(2, shared_echo());
-        let clients = silent_clients(&server.address().to_string());
-        // Those before it were accepted: there is one queue.
-        connect(&server, "").unwrap();
-        server.drain(PATIENCE);
-        expect_refused(clients);
-        let event_loop = EventLoop::new().unwrap();
-        let server = Server::new(&event_loop);
-        let address = server.listen(&unique_address()).unwrap().to_string();
-        // One in its handshake, and those that are left in the queue of the socket.
-        let mut clients = silent_clients(&address);
-        event_loop.next(Deadline::NOW).unwrap();
-        clients.extend(silent_clients(&address));
-        server.drain();
-        expect_refused(clients);
-    });
-}
-
-#[test]
 fn a_method_that_does_not_return_keeps_no_one_waiting() {
     in_time(|| {
         let (gate, dispatcher) = gated();
@@ -372,22 +300,28 @@ fn a_method_that_does_not_return_keeps_no_one_waiting() {
     });
 }
 
+/// A server that does this in its method with requests of 1.
+fn with_itself(
+    threads: usize,
+    act: impl Fn(&RunningServer) + Send + Sync + 'static,
+) -> Arc<RunningServer> {
+    let handle = Arc::new(OnceLock::<Weak<RunningServer>>::new());
+    let in_method = Arc::clone(&handle);
+    let dispatcher = shared(move |_, request| {
+        if request.number == 1 {
+            act(&in_method.get().and_then(Weak::upgrade).unwrap());
+        }
+        Ok(request.clone())
+    });
+    let server = Arc::new(start(threads, dispatcher));
+    handle.set(Arc::downgrade(&server)).unwrap();
+    server
+}
+
 #[test]
 fn a_method_may_stop_its_server() {
     in_time(|| {
-        let handle = Arc::new(OnceLock::<Weak<RunningServer>>::new());
-        let in_method = Arc::clone(&handle);
-        let server = Arc::new(start(
-            2,
-            shared(move |_, request| {
-                if request.number == 1 {
-                    let server = in_method.get().and_then(Weak::upgrade).unwrap();
-                    server.stop().unwrap();
-                }
-                Ok(request.clone())
-            }),
-        ));
-        handle.set(Arc::downgrade(&server)).unwrap();
+        let server = with_itself(2, |server| server.stop().unwrap());
         let echo = connect(&server, "").unwrap();
         // Its reply may come before the end of the connection.
         let _ = echo.say(&words(1));

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Code, EventLoop, Mechanism, Status};
+use nearcall::{CallOptions, Client, Code, EventLoop, Mechanism, Server, Status};
 
-use crate::stage::{alone, in_time};
+use crate::echo::{EchoCaller, Words};
+use crate::stage::{alone, in_time, words};
+use crate::support::{method, object, unique_address};
 
 mod ends;
 pub(crate) mod killed;
@@ -18,7 +20,7 @@ pub(crate) mod served;
 mod slow;
 mod tasks;
 
-use self::served::{Counts, Item, Kind, Plan, Served, StreamsCaller, item};
+use self::served::{Counts, Item, Kind, Plan, Served, Service, StreamsCaller, item, register};
 
 /// All four shapes with items of these lengths, checked item by item.
 fn exchange(streams: &StreamsCaller, options: &CallOptions, items: u64, bytes: u32) {
@@ -142,36 +144,57 @@ fn long_items_are_not_copied_again() {
     });
 }
 
+fn check_refused(status: &Status, name: &str, how: &str) {
+    assert_eq!(status.code(), Code::Unimplemented);
+    let text = status.message();
+    assert!(text.contains(name) && text.contains(how), "{text}");
+}
+
+/// Calls each method of an object in other shapes than it has.
+fn check_wrong_shapes(client: &Client, address: &str) {
+    let object = object(client, StreamsCaller::INTERFACE, address);
+    let method = |name: &str| method(StreamsCaller::INTERFACE, name);
+    let options = CallOptions::new();
+    for (name, how) in [
+        ("Count", "stream of replies"),
+        ("Sum", "stream of requests"),
+        ("Exchange", "both streams"),
+    ] {
+        let name_in_text = format!("streams.v1.Streams/{name}");
+        let call = object.start::<Item, Item>(method(name), &Item::default(), &options);
+        check_refused(&call.wait().unwrap_err(), &name_in_text, how);
+        // It is one-way: no caller waits for an answer.
+        object.send(method(name), &Item::default(), &options).unwrap();
+    }
+    let replies = object.open_reply_stream::<_, Item>(method("Say"), &item(1, 1), &options);
+    let status = replies.unwrap().recv().unwrap_err();
+    check_refused(&status, "streams.v1.Streams/Say", "without a stream");
+    let requests = object.open_request_stream::<Item, Item>(method("Count"), &options);
+    check_refused(&requests.unwrap().finish().unwrap_err(), "Count", "stream of replies");
+    let both = object.open_both_streams::<Item, Item>(method("Sum"), &options);
+    let status = both.unwrap().1.recv().unwrap_err();
+    check_refused(&status, "Sum", "stream of requests");
+    let streams = StreamsCaller::new(client, address).unwrap();
+    assert_eq!(streams.say(&item(1, 1)).unwrap(), item(1, 1), "the connection lives");
+}
+
 #[test]
 fn wrong_shapes_say_how_to_call() {
     in_time(|| {
-        use nearcall::{Message, ObjectRef};
-
-        let served = Served::start(Kind::Loop);
-        let client = Client::new();
-        let interface = StreamsCaller::INTERFACE;
-        let object = ObjectRef::new(&client, interface, &served.address).unwrap();
-        let method =
-            |name: &str| *interface.methods.iter().find(|method| method.name == name).unwrap();
-        let check = |status: Status, name: &str, how: &str| {
-            assert_eq!(status.code(), Code::Unimplemented);
-            let text = status.message();
-            assert!(text.contains(name) && text.contains(how), "{text}");
-        };
-        let options = CallOptions::new();
-        let unary = |name: &str| {
-            let call = object.start::<Item, Item>(method(name), &Item::default(), &options);
-            call.wait().unwrap_err()
-        };
-        check(unary("Count"), "streams.v1.Streams/Count", "stream of replies");
-        check(unary("Sum"), "streams.v1.Streams/Sum", "stream of requests");
-        check(unary("Exchange"), "streams.v1.Streams/Exchange", "both streams");
-        let replies = object.open_reply_stream::<_, Item>(method("Say"), &item(1, 1), &options);
-        check(replies.unwrap().recv().unwrap_err(), "streams.v1.Streams/Say", "without a stream");
-        let requests = object.open_request_stream::<Item, Item>(method("Count"), &options);
-        check(requests.unwrap().finish().unwrap_err(), "Count", "stream of replies");
-        assert!(Item::default().encoded_len() == 0, "the connection lives");
-        assert_eq!(served.caller(&client, "").say(&item(1, 1)).unwrap(), item(1, 1));
+        for kind in [Kind::Loop, Kind::Pool, Kind::Async] {
+            check_wrong_shapes(&Client::new(), &Served::start(kind).address);
+            let event_loop = EventLoop::new().unwrap();
+            let server = Server::new(&event_loop);
+            register(&server, Service::new(kind));
+            let address = server.listen(&unique_address()).unwrap().to_string();
+            check_wrong_shapes(&Client::in_loop(&event_loop), &address);
+        }
+        let (served, client) = (crate::support::Served::start(), Client::new());
+        let echo = object(&client, EchoCaller::INTERFACE, &served.address);
+        let (note, options) = (method(EchoCaller::INTERFACE, "Note"), CallOptions::new());
+        let replies = echo.open_reply_stream::<_, Words>(note, &words(1), &options);
+        let status = replies.unwrap().recv().unwrap_err();
+        check_refused(&status, "echo.v1.Echo/Note", "is one-way; send it one message");
     });
 }
 

@@ -9,7 +9,9 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Wake, Waker};
 use std::thread;
 
 use crate::limits::{
@@ -62,6 +64,22 @@ struct Shared {
     state: Mutex<State>,
     /// Signalled when a call is queued, and when the pool closes.
     changed: Condvar,
+    /// Woken when a call in the queue has ended for its caller.
+    has_ended: Arc<HasEnded>,
+}
+
+/// Whether a call in the queue has ended since the last look at them.
+#[derive(Default)]
+struct HasEnded(AtomicBool);
+
+impl Wake for HasEnded {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 #[derive(Default)]
@@ -162,7 +180,8 @@ impl BlockingPoolBuilder {
     /// Builds the pool. It starts a thread when a call needs one.
     pub fn build(self) -> BlockingPool {
         let (state, changed) = (Mutex::default(), Condvar::new());
-        let shared = Arc::new(Shared { options: self, state, changed });
+        let has_ended = Arc::default();
+        let shared = Arc::new(Shared { options: self, state, changed, has_ended });
         BlockingPool { handle: Arc::new(Handle { shared }) }
     }
 }
@@ -181,16 +200,20 @@ impl Shared {
             state.queue.len() >= max
                 || state.queue_bytes + job.call.request_bytes() > BLOCKING_WAITING_BYTES_MAX
         };
-        if is_full(state) {
-            // Those whose callers have gone take no place.
+        let waker = Waker::from(Arc::clone(&self.has_ended));
+        // Those whose callers have gone take no place.
+        if is_full(state) && self.has_ended.0.swap(false, Ordering::AcqRel) {
             let queue = std::mem::take(&mut state.queue).into_iter();
-            (given_up, state.queue) = queue.partition(|job| job.call.is_cancelled());
+            (given_up, state.queue) = queue.partition(|job| job.call.poll_cancelled(&waker));
             state.queue_bytes = state.queue.iter().map(|job| job.call.request_bytes()).sum();
         }
         if is_full(state) {
             return (Some(job), given_up);
         }
-        state.push(job);
+        match job.call.poll_cancelled(&waker) {
+            true => given_up.push_back(job),
+            false => state.push(job),
+        }
         (None, given_up)
     }
 
@@ -300,5 +323,71 @@ impl fmt::Debug for BlockingPool {
             .field("queue", queue)
             .field("when_full", when_full)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::codec::Body;
+    use crate::connection::Activity;
+    use crate::deadline::Deadline;
+    use crate::interface::Interface;
+    use crate::metadata::Metadata;
+    use crate::service::context::Context;
+    use crate::service::dispatcher::Incoming;
+    use crate::service::local_reply::LocalReply;
+    use crate::service::reply_sink::ReplySink;
+    use crate::tasks::mailbox::Mailbox;
+
+    static INTERFACE: Interface = Interface { name: "a.B", methods: &[], descriptor_set: &[] };
+
+    struct Nothing;
+
+    impl Dispatcher for Nothing {
+        fn interface(&self) -> &'static Interface {
+            &INTERFACE
+        }
+
+        fn dispatch(&self, _: Incoming<'_>) {}
+    }
+
+    /// A call, and what its caller holds.
+    fn job() -> (Job, LocalReply) {
+        let activity = Activity::new(&Arc::new(Mailbox::new().unwrap()));
+        let reply = LocalReply::default();
+        let sink = ReplySink::local_bytes(&reply, &activity);
+        let context = Context::new(Deadline::NEVER, Metadata::new(&[]), &INTERFACE, 1, sink);
+        let incoming = Incoming { method: 1, body: Body::copied(&[]), context };
+        let call = Box::new(OwnedCall::new(incoming));
+        (Job { dispatcher: Arc::new(Nothing), call }, reply)
+    }
+
+    /// Looking at thousands of calls takes longer than serving one.
+    #[test]
+    fn a_full_pool_looks_at_its_calls_only_when_one_has_ended() {
+        let pool = BlockingPool::builder().queue(2).build();
+        let shared = &pool.handle.shared;
+        // Whether it finds a place, and how many have left the queue for that.
+        let queue = |job| {
+            let (refused, given_up) = shared.queue(&mut shared.lock(), job);
+            (refused.is_none(), given_up.len())
+        };
+        let ((one, of_one), (two, of_two)) = (job(), job());
+        assert_eq!([queue(one), queue(two)], [(true, 0); 2]);
+        of_one.cancellation().forget_task();
+        drop(of_one);
+        let (three, _of_three) = job();
+        assert_eq!(queue(three), (false, 0), "the pool has not heard of an end");
+        drop(of_two);
+        let (four, of_four) = job();
+        assert_eq!(queue(four), (true, 2));
+        let (ended, of_ended) = job();
+        drop(of_ended);
+        assert_eq!(queue(ended), (true, 1), "one that has ended takes no place");
+        drop(of_four);
+        let (five, _of_five) = job();
+        assert_eq!((queue(five), pool.waiting()), ((true, 0), 2));
     }
 }

@@ -14,10 +14,10 @@ use crate::echo::Words;
 use crate::stage::{in_time, words};
 use crate::support::{Served, object};
 
-static COUNT: Method = method(1, "Count", MethodKind::ReplyStream);
+pub(super) static COUNT: Method = method(1, "Count", MethodKind::ReplyStream);
 static SUM: Method = method(2, "Sum", MethodKind::RequestStream);
 static ECHO: Method = method(3, "Echo", MethodKind::BothStreams);
-static NUMBERS: Interface =
+pub(super) static NUMBERS: Interface =
     Interface { name: "tests.v1.Numbers", methods: &[&COUNT, &SUM, &ECHO], descriptor_set: &[] };
 
 const fn method(id: u32, name: &'static str, kind: MethodKind) -> Method {
@@ -27,7 +27,11 @@ const fn method(id: u32, name: &'static str, kind: MethodKind) -> Method {
 struct Numbers;
 
 /// Sends the numbers below that of the request; fails if there are data.
-fn count(_: &Context<'_>, request: &Words, items: ItemSender<Words>) -> Result<(), Status> {
+pub(super) fn count(
+    _: &Context<'_>,
+    request: &Words,
+    items: ItemSender<Words>,
+) -> Result<(), Status> {
     for number in 0..request.number {
         items.send(&words(number))?;
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nearcall::{CallOptions, Client, Code, EventLoop};
 use nearcall_os::clock;
 
-use super::served::{Kind, Plan, Served, StreamsCaller, item};
+use super::served::{Kind, PANIC, Plan, Served, StreamsCaller, item};
 use super::{Counts, settled};
 use crate::stage::in_time;
 
@@ -49,6 +49,27 @@ fn an_error_comes_after_the_items_before_it() {
         let status = replies.recv().unwrap_err();
         assert_eq!((status.code(), status.message()), (Code::Aborted, "as planned"), "{kind:?}");
         assert_eq!(replies.recv().unwrap(), None, "the error comes once");
+    });
+}
+
+#[test]
+fn a_panic_ends_its_stream_after_the_items_before_it() {
+    everywhere(|kind, _, streams| {
+        let mut replies = streams.count(&Plan { items: 10, bytes: 100, code: PANIC }).unwrap();
+        for number in 0..10 {
+            assert_eq!(replies.recv().unwrap().unwrap().number, number, "{kind:?}");
+        }
+        assert_eq!(replies.recv().unwrap_err().code(), Code::Unknown, "{kind:?}");
+        let (one, bad) = (item(1, 1), item(PANIC.into(), 1));
+        let mut requests = streams.sum().unwrap();
+        requests.send(&one).unwrap();
+        requests.send(&bad).unwrap();
+        assert_eq!(requests.finish().unwrap_err().code(), Code::Unknown, "{kind:?}");
+        let (mut requests, mut replies) = streams.exchange().unwrap();
+        requests.send(&one).unwrap();
+        assert_eq!(replies.recv().unwrap().unwrap(), one, "{kind:?}");
+        requests.send(&bad).unwrap();
+        assert_eq!(replies.recv().unwrap_err().code(), Code::Unknown, "{kind:?}");
     });
 }
 
@@ -116,6 +137,8 @@ fn what_has_come_is_not_read_after_the_deadline() {
 #[test]
 fn a_deadline_ends_a_sender_that_waits() {
     everywhere(|kind, _, streams| {
+        // The deadline is one of the stream, and not of its connection.
+        streams.say(&item(1, 1)).unwrap();
         let plan = Plan { items: 1 << 40, bytes: 10_000, code: 0 };
         let mut replies = streams.count_quickly(&plan).unwrap();
         let status = loop {

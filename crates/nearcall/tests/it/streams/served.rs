@@ -80,7 +80,7 @@ impl Service {
         loop {
             drop(self.counts.reading.lock().unwrap());
             match self.note(items.recv())? {
-                Some(item) => sum.number += item.number,
+                Some(item) => sum.number += number_of(&item),
                 None => return Ok(sum),
             }
         }
@@ -92,6 +92,7 @@ impl Service {
         replies: &ItemSender<Item>,
     ) -> Result<(), Status> {
         while let Some(item) = self.note(items.recv())? {
+            number_of(&item);
             self.note(replies.send(&item))?;
             self.counts.sent.fetch_add(1, Ordering::Relaxed);
         }
@@ -99,7 +100,16 @@ impl Service {
     }
 }
 
+/// The code of a plan, and the number of an item, that have the service panic.
+pub(crate) const PANIC: u32 = u32::MAX;
+
+fn number_of(item: &Item) -> u64 {
+    assert_ne!(item.number, PANIC.into(), "as planned");
+    item.number
+}
+
 fn end_of(plan: &Plan) -> Result<(), Status> {
+    assert_ne!(plan.code, PANIC, "as planned");
     match u16::try_from(plan.code).ok().and_then(Code::from_number) {
         None | Some(Code::Ok) => Ok(()),
         Some(code) => Err(Status::new(code, "as planned")),
@@ -197,7 +207,7 @@ impl StreamsAsync for Service {
     ) -> Result<Item, Status> {
         let mut sum = Item::default();
         while let Some(item) = items.next().await {
-            sum.number += self.note(item)?.number;
+            sum.number += number_of(&self.note(item)?);
         }
         Ok(sum)
     }
@@ -218,7 +228,9 @@ impl StreamsAsync for Service {
     ) -> Result<(), Status> {
         let unfinished = Unfinished(&self.counts);
         while let Some(item) = items.next().await {
-            self.note(replies.send(&item?).await)?;
+            let item = item?;
+            number_of(&item);
+            self.note(replies.send(&item).await)?;
             self.counts.sent.fetch_add(1, Ordering::Relaxed);
         }
         std::mem::forget(unfinished);
