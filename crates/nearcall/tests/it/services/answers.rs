@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nearcall::{CallOptions, Client, Code, EventLoop, Limits, PendingCall, Responder, Server};
 
-use super::{Shelf, Threaded, code, keeping, put, serve, take_all};
+use super::{Shelf, Threaded, code, keeping, put, serve, take_all, wait_for};
 use crate::echo::{EchoCaller, Words};
 use crate::observed::wait_until;
 use crate::stage::{in_time, turn_until, words};
@@ -21,17 +21,6 @@ fn start(echo: &EchoCaller, number: u64) -> PendingCall<Words> {
 /// As [`start`], with a deadline that passes soon.
 fn start_late(echo: &EchoCaller, number: u64) -> PendingCall<Words> {
     super::start(echo, &words(number), &CallOptions::new().deadline(SOON))
-}
-
-/// Waits until so many calls were kept, and takes them.
-#[track_caller]
-fn wait_for(shelf: &Shelf, calls: usize) -> Vec<(u64, Responder<Words>)> {
-    let mut kept = Vec::new();
-    wait_until("the calls", || {
-        kept.append(&mut take_all(shelf));
-        kept.len() == calls
-    });
-    kept
 }
 
 /// Long enough that a call gets to its service on a busy machine.
@@ -133,7 +122,7 @@ fn a_thread_learns_that_its_caller_has_gone() {
             let cancelled = start(&echo, 0);
             let late = start_late(&echo, 1);
             let left = start(&echo, 2);
-            let mut kept = wait_for(&shelf, 3);
+            let kept = wait_for(&shelf, 3);
             let wanted = |number: u64| {
                 let is_it = |(other, _): &&(u64, Responder<Words>)| *other == number;
                 !kept.iter().find(is_it).unwrap().1.is_cancelled()
