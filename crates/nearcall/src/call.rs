@@ -265,41 +265,7 @@ impl ObjectRef {
         request: &Q,
         options: &CallOptions,
     ) -> Result<(), Status> {
-        if self.is_intercepted() {
-            let send = |options: &CallOptions| self.send_plain(method, request, options);
-            return self.observe(method, request, options, send, |()| 0);
-        }
-        self.send_plain(method, request, options)
-    }
-
-    fn send_plain<Q: Message>(
-        &self,
-        method: &'static Method,
-        request: &Q,
-        options: &CallOptions,
-    ) -> Result<(), Status> {
-        let deadline = self.deadline(method, options);
-        let binding = self.binding(options, deadline)?;
-        let connection = match &binding.target {
-            Target::Remote(connection) => connection,
-            Target::Local(dispatcher, _) => {
-                let dispatcher = Rc::clone(dispatcher);
-                let oneway =
-                    binding.local_oneway(dispatcher, method, request, options, deadline)?;
-                return binding.send_local(oneway, Some(deadline));
-            }
-        };
-        let outgoing = self.outgoing(method, options, deadline);
-        let mode = binding.core.send_mode(deadline);
-        let another;
-        let (binding, connection) = match connection.send_oneway(&outgoing, request, mode) {
-            Ok(()) => (&binding, connection),
-            Err(why) => {
-                another = self.send_again(&binding, why, &outgoing, request, options, mode)?;
-                (&another.0, &another.1)
-            }
-        };
-        binding.core.wait_for_room(connection, deadline)
+        self.send_by(method, request, options, ClientCore::send_mode)
     }
 
     /// Sends a message as [`send`](Self::send) does, but only if there is room for it now. Connects
@@ -319,38 +285,54 @@ impl ObjectRef {
         options: &CallOptions,
     ) -> Result<(), Status> {
         let options = &*self.without_wait(options);
-        if self.is_intercepted() {
-            let send = |options: &CallOptions| self.try_send_plain(method, request, options);
-            return self.observe(method, request, options, send, |()| 0);
-        }
-        self.try_send_plain(method, request, options)
+        self.send_by(method, request, options, |core, _| core.try_mode())
     }
 
-    fn try_send_plain<Q: Message>(
+    fn send_by<Q: Message>(
         &self,
         method: &'static Method,
         request: &Q,
         options: &CallOptions,
+        mode: impl FnOnce(&ClientCore, Deadline) -> SendMode,
+    ) -> Result<(), Status> {
+        if self.is_intercepted() {
+            let send = |options: &CallOptions| self.send_plain(method, request, options, mode);
+            return self.observe(method, request, options, send, |()| 0);
+        }
+        self.send_plain(method, request, options, mode)
+    }
+
+    fn send_plain<Q: Message>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+        mode: impl FnOnce(&ClientCore, Deadline) -> SendMode,
     ) -> Result<(), Status> {
         let deadline = self.deadline(method, options);
         let binding = self.binding(options, deadline)?;
-        match &binding.target {
-            Target::Remote(connection) => {
-                let outgoing = self.outgoing(method, options, deadline);
-                let mode = binding.core.try_mode();
-                match connection.send_oneway(&outgoing, request, mode) {
-                    Ok(()) => Ok(()),
-                    Err(why) => {
-                        self.send_again(&binding, why, &outgoing, request, options, mode).map(drop)
-                    }
-                }
-            }
+        let mode = mode(&binding.core, deadline);
+        let connection = match &binding.target {
+            Target::Remote(connection) => connection,
             Target::Local(dispatcher, _) => {
                 let dispatcher = Rc::clone(dispatcher);
                 let oneway =
                     binding.local_oneway(dispatcher, method, request, options, deadline)?;
-                binding.send_local(oneway, None)
+                return binding.send_local(oneway, mode);
             }
+        };
+        let outgoing = self.outgoing(method, options, deadline);
+        let another;
+        let (binding, connection) = match connection.send_oneway(&outgoing, request, mode) {
+            Ok(()) => (&binding, connection),
+            Err(why) => {
+                another = self.send_again(&binding, why, &outgoing, request, options, mode)?;
+                (&another.0, &another.1)
+            }
+        };
+        match mode {
+            SendMode::Keep => binding.core.wait_for_room(connection, deadline),
+            SendMode::Try | SendMode::WaitUntil(_) => Ok(()),
         }
     }
 

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use crate::client::Binding;
 use crate::codec::{self, Body, Message};
-use crate::connection::Activity;
+use crate::connection::{Activity, SendMode};
 use crate::deadline::Deadline;
 use crate::interface::Method;
 use crate::metadata::Metadata;
@@ -173,18 +173,15 @@ impl Binding {
         })
     }
 
-    /// Sends a one-way message to this thread. Where too many wait, it serves them first, until
-    /// `wait_until` at most; none: it fails.
-    pub(super) fn send_local(
-        &self,
-        oneway: LocalOneway,
-        wait_until: Option<Deadline>,
-    ) -> Result<(), Status> {
+    /// Sends a one-way message to this thread. Where too many wait, it serves them first, until the
+    /// deadline of the message at most, unless it must not wait.
+    pub(super) fn send_local(&self, oneway: LocalOneway, mode: SendMode) -> Result<(), Status> {
         let Some(reactor) = self.core.reactor() else { return Err(no_loop()) };
         // One that could not be served in here would be lost.
-        if let Some(deadline) = wait_until.filter(|_| nesting::may_nest())
+        if mode == SendMode::Keep
+            && nesting::may_nest()
             && !reactor.takes_local_oneways()
-            && !self.core.run_until(deadline, || reactor.takes_local_oneways())?
+            && !self.core.run_until(oneway.deadline, || reactor.takes_local_oneways())?
         {
             let text = "the messages before it were not served in time; it was not sent";
             return Err(Status::deadline_exceeded(text));

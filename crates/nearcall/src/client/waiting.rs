@@ -44,11 +44,8 @@ impl ClientCore {
         deadline: Deadline,
         read: impl FnOnce(&[u8]) -> T,
     ) -> Option<T> {
-        if self.reactor.is_some() || connection.is_closed() || connection.has_pending_writes() {
-            return None;
-        }
+        let deadline = self.inline_deadline(connection, deadline)?;
         let mut buf = INLINE_BUF;
-        let deadline = deadline.min(connection.next_deadline());
         let services = self.services();
         let body = services.receive_reply(connection, deadline, &mut buf, Some(call)).ok()?;
         Some(read(&buf[body]))
@@ -63,13 +60,20 @@ impl ClientCore {
         deadline: Deadline,
         read: impl FnOnce(&[u8]) -> T,
     ) -> Option<T> {
+        let deadline = self.inline_deadline(connection, deadline)?;
+        let mut buf = INLINE_BUF;
+        let item = self.services().receive_item(connection, deadline, &mut buf, call).ok()?;
+        Some(read(&buf[item]))
+    }
+
+    /// Returns until when to wait for a message that is read where it is received. `None`: it
+    /// cannot be waited for so.
+    #[inline(always)]
+    fn inline_deadline(&self, connection: &Connection, deadline: Deadline) -> Option<Deadline> {
         if self.reactor.is_some() || connection.is_closed() || connection.has_pending_writes() {
             return None;
         }
-        let mut buf = INLINE_BUF;
-        let deadline = deadline.min(connection.next_deadline());
-        let received = self.services().receive_item(connection, deadline, &mut buf, call);
-        Some(read(&buf[received.ok()?]))
+        Some(deadline.min(connection.next_deadline()))
     }
 
     /// Waits for the end of a call.
@@ -125,14 +129,14 @@ impl ClientCore {
         }
     }
 
-    /// Waits until what was sent is in the channel.
+    /// Waits until what a loop has kept of its messages is in the channel.
     #[inline]
     pub(crate) fn wait_for_room(
         &self,
         connection: &Rc<Connection>,
         deadline: Deadline,
     ) -> Result<(), Status> {
-        if self.reactor.is_none() || !connection.has_pending_writes() {
+        if !connection.has_pending_writes() {
             return Ok(());
         }
         let is_done = || !connection.has_pending_writes() || connection.is_closed();
