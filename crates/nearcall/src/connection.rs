@@ -49,7 +49,6 @@ use self::calls::CallState;
 pub(crate) use self::calls::{Outcome, Reply};
 pub(crate) use self::host::{Host, LoopHost};
 use self::lending::Lending;
-pub(crate) use self::lending::LoanPauses;
 use self::outbox::Outbox;
 pub(crate) use self::readiness::{Readiness, ReadinessState, Tokens};
 pub(crate) use self::receiving::{

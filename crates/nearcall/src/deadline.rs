@@ -10,6 +10,8 @@ pub use nearcall_os::Deadline;
 use nearcall_os::clock;
 use nearcall_wire::Time;
 
+use crate::limits::{HUNT_PAUSE_MAX, HUNT_PAUSE_MIN, LOAN_PAUSE_MAX, LOAN_PAUSE_MIN};
+
 /// Reads the clock of all deadlines. About 30 ns.
 #[inline]
 pub(crate) fn now() -> Deadline {
@@ -33,4 +35,26 @@ pub(crate) fn to_wire(deadline: Deadline) -> Time {
 #[inline(always)]
 pub(crate) fn from_wire(time: Time) -> Deadline {
     Deadline::from_ns(time.as_ns())
+}
+
+/// Pauses between attempts, each twice as long as the one before.
+#[derive(Debug)]
+pub(crate) struct Pauses {
+    next: Duration,
+    longest: Duration,
+}
+
+impl Pauses {
+    /// Those of a caller that looks for a server.
+    pub(crate) const HUNT: Self = Self { next: HUNT_PAUSE_MIN, longest: HUNT_PAUSE_MAX };
+
+    /// Those of a caller that looks for a slot that has come back: it rings no doorbell.
+    pub(crate) const LOAN: Self = Self { next: LOAN_PAUSE_MIN, longest: LOAN_PAUSE_MAX };
+
+    /// Returns the end of the next pause. Reads the clock.
+    pub(crate) fn next(&mut self) -> Deadline {
+        let pause = self.next;
+        self.next = (pause * 2).min(self.longest);
+        Deadline::after(pause)
+    }
 }

@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use crate::async_connection::{AsyncConnection, Timer};
 use crate::client::{AsyncRoute, Connected, PendingConnection, ReconnectPolicy, may_change};
-use crate::deadline::Deadline;
-use crate::limits::{HUNT_PAUSE_MAX, HUNT_PAUSE_MIN};
+use crate::deadline::{Deadline, Pauses};
 use crate::status::Status;
 
 /// A task that wants a connection.
@@ -20,7 +19,7 @@ pub(super) struct Connecting {
     stage: Stage,
     /// Until when to try again; set by the first failure.
     end: Option<Deadline>,
-    pause: Duration,
+    pauses: Pauses,
     /// One that was opened had ended before it was used.
     has_reopened: bool,
     /// Why the last attempt failed, which is what a hunt ends with.
@@ -40,7 +39,7 @@ impl Default for Connecting {
         Self {
             stage: Stage::Start,
             end: None,
-            pause: HUNT_PAUSE_MIN,
+            pauses: Pauses::HUNT,
             has_reopened: false,
             failed: None,
             timer: None,
@@ -125,9 +124,7 @@ impl Connecting {
         if !may_change(failed) || end.has_passed() {
             return None;
         }
-        let next = Deadline::after(self.pause).min(end);
-        self.pause = (self.pause * 2).min(HUNT_PAUSE_MAX);
-        Some(next)
+        Some(self.pauses.next().min(end))
     }
 }
 

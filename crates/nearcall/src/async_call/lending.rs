@@ -7,8 +7,7 @@ use nearcall_channel::Loan;
 
 use super::connecting::sleep_until;
 use crate::async_connection::AsyncConnection;
-use crate::connection::LoanPauses;
-use crate::deadline::Deadline;
+use crate::deadline::{Deadline, Pauses};
 use crate::status::Status;
 
 /// Returns memory to lend, once there is some.
@@ -17,7 +16,7 @@ pub(super) async fn loan(
     bytes: usize,
     deadline: Deadline,
 ) -> Result<Loan, Status> {
-    let mut pauses = LoanPauses::default();
+    let mut pauses = Pauses::LOAN;
     loop {
         let refused = match connection.with(|connection| connection.loan(bytes)) {
             Ok(loan) => return Ok(loan),

@@ -13,8 +13,8 @@ use nearcall_wire::OutgoingCall;
 use super::ObjectRef;
 use crate::client::{Binding, ReconnectPolicy, Target};
 use crate::codec::Message;
-use crate::connection::{Connection, LoanPauses, Need, NotSent, Outgoing, SendMode};
-use crate::deadline::Deadline;
+use crate::connection::{Connection, Need, NotSent, Outgoing, SendMode};
+use crate::deadline::{Deadline, Pauses};
 use crate::options::CallOptions;
 use crate::status::Status;
 
@@ -69,13 +69,15 @@ impl ObjectRef {
         let policy = self.reconnect_policy(options);
         // When attempts to connect end, once there was one.
         let mut end = None;
+        let mut pauses = Pauses::HUNT;
         let Target::Remote(connection) = &binding.target else { return Err(why.status) };
         let (mut binding, mut connection) = (Rc::clone(binding), Rc::clone(connection));
         loop {
             if connection.is_closed() || !connection.is_open() {
                 match (end, policy) {
                     (Some(end), _) if Deadline::has_passed(end) => return Err(why.status),
-                    (Some(_), _) => {}
+                    // One that was opened for it had ended before it was used.
+                    (Some(end), _) => binding.core.pause(pauses.next().min(end))?,
                     (None, ReconnectPolicy::Wait(span)) => {
                         end = Some(Deadline::after(span).min(deadline));
                     }
@@ -110,7 +112,7 @@ impl ObjectRef {
             Target::Local(..) => return Ok(Loan::plain(bytes)),
         };
         let mut loan = connection.loan(bytes);
-        let mut pauses = LoanPauses::default();
+        let mut pauses = Pauses::LOAN;
         while matches!(&loan, Err(why) if why.may_pass()) && !deadline.has_passed() {
             // Whatever happens meanwhile may have been caused by what gives a slot back.
             let pause_end = pauses.next().min(deadline);

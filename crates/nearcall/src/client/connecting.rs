@@ -20,9 +20,8 @@ use super::reconnect::ReconnectPolicy;
 use super::waiting::waiting_failed;
 use crate::address::{Address, At};
 use crate::connection::{Connection, Setup};
-use crate::deadline::Deadline;
+use crate::deadline::{Deadline, Pauses};
 use crate::instance::own_thread;
-use crate::limits::{HUNT_PAUSE_MAX, HUNT_PAUSE_MIN};
 use crate::reactor::Reactor;
 use crate::reactor::acceptor::loop_preference;
 use crate::status::{Code, Status};
@@ -84,14 +83,13 @@ impl ClientCore {
             outcome => return outcome,
         };
         let end = end();
-        let mut pause = HUNT_PAUSE_MIN;
+        let mut pauses = Pauses::HUNT;
         while !end.has_passed() {
             if deadline.has_passed() {
                 let text = format!("no server in time: {}", failed.message());
                 return Err(Status::deadline_exceeded(text));
             }
-            self.pause(Deadline::after(pause).min(end).min(deadline))?;
-            pause = (pause * 2).min(HUNT_PAUSE_MAX);
+            self.pause(pauses.next().min(end).min(deadline))?;
             failed = match self.connect(address, deadline) {
                 Err(status) if may_change(&status) => status,
                 outcome => return outcome,
@@ -101,7 +99,7 @@ impl ClientCore {
     }
 
     /// Waits until `end`; a loop goes on serving.
-    fn pause(&self, end: Deadline) -> Result<(), Status> {
+    pub(crate) fn pause(&self, end: Deadline) -> Result<(), Status> {
         match &self.reactor {
             Some(reactor) => {
                 let waited = reactor.run_until(end, || false);

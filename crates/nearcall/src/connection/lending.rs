@@ -7,7 +7,6 @@
 //! **Not here:** what the other end does with it (`borrowing.rs`), the memory (`nearcall-channel`).
 
 use std::cell::{Cell, RefCell};
-use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes};
 use nearcall_channel::{Lender, Loan, LoanError, Place};
@@ -19,7 +18,7 @@ use prost::encoding::{DecodeContext, WireType};
 use super::{Connection, Host};
 use crate::codec::{self, Message};
 use crate::deadline::Deadline;
-use crate::limits::{LOAN_PAUSE_MAX, LOAN_PAUSE_MIN, REFERENCE_BYTES_MIN, SPARE_BYTES_MAX};
+use crate::limits::{REFERENCE_BYTES_MIN, SPARE_BYTES_MAX};
 use crate::status::Status;
 
 /// The memory that this end lends over one connection.
@@ -162,27 +161,6 @@ impl NoLoan {
     /// alone goes by this program's own doing, which a wait would only delay.
     pub(crate) fn may_pass(&self) -> bool {
         matches!(self, Self::Refused(LoanError::AllOut { there: 1.., .. }))
-    }
-}
-
-/// When to look again for a slot that has come back: it rings no doorbell.
-#[derive(Debug)]
-pub(crate) struct LoanPauses {
-    next: Duration,
-}
-
-impl Default for LoanPauses {
-    fn default() -> Self {
-        Self { next: LOAN_PAUSE_MIN }
-    }
-}
-
-impl LoanPauses {
-    /// Returns the end of the next pause. Reads the clock.
-    pub(crate) fn next(&mut self) -> Deadline {
-        let pause = self.next;
-        self.next = (pause * 2).min(LOAN_PAUSE_MAX);
-        Deadline::after(pause)
     }
 }
 

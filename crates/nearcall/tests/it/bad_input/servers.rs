@@ -1,8 +1,9 @@
 //! Servers that do what no server does, and what their clients are told.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Code, Deadline, EventLoop};
+use nearcall::{CallOptions, Client, Code, Deadline, EventLoop, ReconnectPolicy};
 use nearcall_channel::{Endpoint, Listener, Options};
 use nearcall_os::clock;
 use nearcall_wire::{CallId, Frame, Payload};
@@ -138,4 +139,36 @@ fn a_call_from_a_server_is_refused_by_a_client() {
     for in_loop in [false, true] {
         call_to(serve, &CallOptions::new(), in_loop).expect("its own call goes on");
     }
+}
+
+#[test]
+fn a_server_that_ends_connections_as_soon_as_they_are_open_is_given_pauses() {
+    // The first, another at once, and those after pauses of 1, 2, 4, 8, 16, 32 and 50 ms.
+    const CONNECTIONS_MAX: usize = 9;
+    let address = unique_address();
+    let listener = Listener::bind(&address.parse().unwrap()).unwrap();
+    let (connections, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::SeqCst) {
+                let accepted = listener.accept(Deadline::after(PATIENCE), &Options::default());
+                let mut endpoint = accepted.unwrap();
+                connections.fetch_add(1, Ordering::SeqCst);
+                let _greeting = receive(&mut endpoint);
+                send(&mut endpoint, &hello(1, 1));
+            }
+        });
+        let client = Client::new();
+        let echo = EchoCaller::new(&client, &format!("{address}?via=unix-stream")).unwrap();
+        let waits = ReconnectPolicy::Wait(Duration::from_millis(100));
+        for _ in 0..5 {
+            let before = connections.load(Ordering::SeqCst);
+            let options = CallOptions::new().reconnect(waits);
+            expect(echo.nothing_with(&(), &options), Code::Unavailable, &[]);
+            let made = connections.load(Ordering::SeqCst) - before;
+            assert!((1..=CONNECTIONS_MAX).contains(&made), "{made} connections");
+        }
+        is_over.store(true, Ordering::SeqCst);
+        expect(echo.nothing(&()), Code::Unavailable, &[]);
+    });
 }
