@@ -96,15 +96,14 @@ impl<Q: Message, R: Message + Default> AsyncCall<'_, Q, R> {
         let outcome = match &this.state {
             State::Sending => {
                 let request = this.request;
-                if let Err(status) = this.sending.observe(|| codec::encoded_bytes(request)) {
-                    this.state = State::Ended;
-                    return Poll::Ready(Err(status));
-                }
-                let sent =
-                    ready!(this.sending.poll(waker, |connection, places, waker, outgoing| {
+                let sent = ready!(this.sending.poll(
+                    waker,
+                    request,
+                    |connection, places, waker, outgoing| {
                         let metadata = metadata.as_deref_mut();
                         connection.start_call(places, waker, outgoing, request, metadata)
-                    }));
+                    }
+                ));
                 match sent {
                     Ok(StartedCall::Waits(call)) => {
                         this.state = State::Waiting(call);
@@ -214,14 +213,13 @@ impl<Q: Message> Future for AsyncSend<'_, Q> {
         let sent = match &this.state {
             SendState::Sending => {
                 let request = this.request;
-                if let Err(status) = this.sending.observe(|| codec::encoded_bytes(request)) {
-                    this.state = SendState::Ended;
-                    return Poll::Ready(Err(status));
-                }
-                let sent =
-                    ready!(this.sending.poll(waker, |connection, places, waker, outgoing| {
+                let sent = ready!(this.sending.poll(
+                    waker,
+                    request,
+                    |connection, places, waker, outgoing| {
                         connection.send_oneway(places, waker, outgoing, request)
-                    }));
+                    }
+                ));
                 match sent {
                     Ok(true) => Ok(()),
                     Ok(false) => {

@@ -12,7 +12,7 @@ use nearcall_wire::Shape;
 use super::sending::Sending;
 use super::streaming::AsyncStreamedCall;
 use super::{AsyncObjectRef, AsyncReplyStream, AsyncRequestStream};
-use crate::codec::{self, Message};
+use crate::codec::Message;
 use crate::interface::Method;
 use crate::options::CallOptions;
 use crate::status::Status;
@@ -71,9 +71,8 @@ impl AsyncObjectRef {
         options: Option<&CallOptions>,
     ) -> Result<AsyncStreamedCall, Status> {
         let mut sending = Sending::new(self, method, options);
-        sending.observe(|| codec::encoded_bytes(request))?;
         let started = poll_fn(|context| {
-            sending.poll(context.waker(), |connection, places, waker, outgoing| {
+            sending.poll(context.waker(), request, |connection, places, waker, outgoing| {
                 connection.start_stream(places, waker, outgoing, request, shape)
             })
         });

@@ -13,6 +13,7 @@ use super::AsyncObjectRef;
 use super::connecting::{Connecting, poll_timer};
 use crate::async_connection::{AsyncConnection, Places, Timer};
 use crate::client::show_start;
+use crate::codec::{self, Message};
 use crate::connection::Outgoing;
 use crate::deadline::Deadline;
 use crate::interceptor::ObservedCall;
@@ -63,23 +64,22 @@ impl<'a> Sending<'a> {
         }
     }
 
-    /// Shows the request to the interceptors of the client, if there are any, before it is polled
-    /// first.
+    /// Returns the deadline. Shows the request to the interceptors of the client, if there are any.
     ///
     /// # Errors
     ///
     /// One of them refuses it.
     #[inline]
-    pub(crate) fn observe(&mut self, request_bytes: impl FnOnce() -> usize) -> Result<(), Status> {
-        match self.object.is_intercepted() && self.deadline.is_none() {
-            true => self.show_start(request_bytes()),
-            false => Ok(()),
+    fn begin(&mut self, request: &impl Message) -> Result<Deadline, Status> {
+        let deadline = *self.deadline.insert(self.object.deadline(self.method, self.options));
+        if self.object.is_intercepted() {
+            self.show_start(deadline, codec::encoded_bytes(request))?;
         }
+        Ok(deadline)
     }
 
     #[cold]
-    fn show_start(&mut self, request_bytes: usize) -> Result<(), Status> {
-        let deadline = *self.deadline.insert(self.object.deadline(self.method, self.options));
+    fn show_start(&mut self, deadline: Deadline, request_bytes: usize) -> Result<(), Status> {
         let (default, object) = (CallOptions::new(), &self.object.object);
         let options = self.options.unwrap_or(&default);
         let (chain, name) = (&object.interceptors, &object.name);
@@ -114,12 +114,13 @@ impl<'a> Sending<'a> {
         self.connection.as_ref()
     }
 
-    /// Sends the request by `send` once there is a connection. Returns what that returns. To be
-    /// polled until then, and no more.
+    /// Sends `request` by `send` once there is a connection, unless an interceptor refuses it.
+    /// Returns what `send` returns. To be polled until then, and no more.
     #[inline]
     pub(crate) fn poll<T>(
         &mut self,
         waker: &Waker,
+        request: &impl Message,
         mut send: impl FnMut(
             &AsyncConnection,
             &mut Places,
@@ -129,7 +130,7 @@ impl<'a> Sending<'a> {
     ) -> Poll<Result<T, Status>> {
         let deadline = match self.deadline {
             Some(deadline) => deadline,
-            None => *self.deadline.insert(self.object.deadline(self.method, self.options)),
+            None => self.begin(request)?,
         };
         let observed_options = self.observed_options.clone();
         let options = observed_options.as_deref().or(self.options);
