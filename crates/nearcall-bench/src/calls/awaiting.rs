@@ -9,8 +9,8 @@ use tokio::runtime::{self, Runtime};
 use crate::calls::end::{What, rewrite};
 use crate::calls::generated::{Argument, BenchAsyncCaller};
 use crate::cell::CellSpec;
-use crate::exchange::{End, Failure, Got};
-use crate::payload::{Payload, Verifier};
+use crate::exchange::{End, Failure};
+use crate::payload::Payload;
 
 /// The runtime that awaits. Neither its I/O nor its timers are enabled: nearcall needs none.
 pub(super) struct Awaiting {
@@ -68,18 +68,6 @@ impl End for AsyncEnd<'_> {
             }
             Ok(())
         })
-    }
-
-    fn receive(&mut self, _verifier: &mut Verifier<'_>) -> Result<Got, Failure> {
-        Err(Failure::other("calls give nothing back"))
-    }
-
-    fn send_empty(&mut self) -> Result<(), Failure> {
-        Err(Failure::other("a caller does not reply"))
-    }
-
-    fn receive_empty(&mut self) -> Result<(), Failure> {
-        Ok(())
     }
 
     /// As the end of calls that block.

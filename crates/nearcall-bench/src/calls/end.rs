@@ -86,18 +86,6 @@ impl End for CallEnd<'_> {
         }
     }
 
-    fn receive(&mut self, _verifier: &mut Verifier<'_>) -> Result<Got, Failure> {
-        Err(Failure::other("calls give nothing back"))
-    }
-
-    fn send_empty(&mut self) -> Result<(), Failure> {
-        Err(Failure::other("a caller does not reply"))
-    }
-
-    fn receive_empty(&mut self) -> Result<(), Failure> {
-        Ok(())
-    }
-
     /// A call itself, so that all one-way calls before it were served when it returns. A stream
     /// ends with its phase, so that all of its items were read.
     fn send_mark(&mut self, _payload: &Payload, _number: u64) -> Result<bool, Failure> {
@@ -160,17 +148,5 @@ impl End for BothEnds<'_> {
     #[inline]
     fn receive(&mut self, verifier: &mut Verifier<'_>) -> Result<Got, Failure> {
         self.client.receive(verifier)
-    }
-
-    fn send_empty(&mut self) -> Result<(), Failure> {
-        Err(Failure::other("a client does not reply"))
-    }
-
-    fn receive_empty(&mut self) -> Result<(), Failure> {
-        Ok(())
-    }
-
-    fn send_mark(&mut self, _payload: &Payload, _number: u64) -> Result<bool, Failure> {
-        Ok(false)
     }
 }

@@ -329,18 +329,6 @@ mod tests {
         fn receive(&mut self, _verifier: &mut Verifier<'_>) -> Result<Got, Failure> {
             Ok(Got::Mark)
         }
-
-        fn send_empty(&mut self) -> Result<(), Failure> {
-            Ok(())
-        }
-
-        fn receive_empty(&mut self) -> Result<(), Failure> {
-            Ok(())
-        }
-
-        fn send_mark(&mut self, _payload: &Payload, _number: u64) -> Result<bool, Failure> {
-            Ok(false)
-        }
     }
 
     #[test]
@@ -383,18 +371,6 @@ mod tests {
             self.exchanges += 1;
             SCRIPTED_NS.set(SCRIPTED_NS.get() + took_ns);
             Ok(Got::Message)
-        }
-
-        fn send_empty(&mut self) -> Result<(), Failure> {
-            Ok(())
-        }
-
-        fn receive_empty(&mut self) -> Result<(), Failure> {
-            Ok(())
-        }
-
-        fn send_mark(&mut self, _payload: &Payload, _number: u64) -> Result<bool, Failure> {
-            Ok(false)
         }
     }
 

@@ -212,18 +212,6 @@ mod tests {
         fn receive(&mut self, _verifier: &mut Verifier<'_>) -> Result<Got, Failure> {
             Ok(Got::Mark)
         }
-
-        fn send_empty(&mut self) -> Result<(), Failure> {
-            Ok(())
-        }
-
-        fn receive_empty(&mut self) -> Result<(), Failure> {
-            Ok(())
-        }
-
-        fn send_mark(&mut self, _payload: &Payload, _number: u64) -> Result<bool, Failure> {
-            Ok(false)
-        }
     }
 
     fn job(rate_per_s: u32, budget_ns: u64) -> Job {

@@ -16,10 +16,10 @@ use nearcall_os::clock;
 
 use crate::calls::service::FakeService;
 use crate::cell::CellSpec;
-use crate::exchange::{End, Failure, Got};
+use crate::exchange::{End, Failure};
 use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
 use crate::launch::{Line, Orders, Role};
-use crate::payload::{Payload, Verifier};
+use crate::payload::Payload;
 use crate::peer::{self, GOODBYE, READY};
 use crate::studies::methods::segment::{Handle, Segment};
 use generated::{Handover, HandoverCaller, HandoverDispatcher, Place};
@@ -114,18 +114,6 @@ impl End for CallerEnd<'_> {
         self.segment.write(handle, &self.argument)?;
         self.caller.take(&Place { at: handle.at, bytes: handle.bytes })?;
         Ok(self.segment.free(handle)?)
-    }
-
-    fn receive(&mut self, _verifier: &mut Verifier<'_>) -> Result<Got, Failure> {
-        Err(Failure::other("calls give nothing back"))
-    }
-
-    fn send_empty(&mut self) -> Result<(), Failure> {
-        Err(Failure::other("a caller does not reply"))
-    }
-
-    fn receive_empty(&mut self) -> Result<(), Failure> {
-        Ok(())
     }
 
     fn send_mark(&mut self, _payload: &Payload, _number: u64) -> Result<bool, Failure> {
