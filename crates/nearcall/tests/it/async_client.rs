@@ -6,13 +6,14 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
-use std::thread::{self, JoinHandle, Thread};
+use std::thread::{self, Thread};
 use std::time::Duration;
 
-use nearcall::{Context, EventLoop, Limits, Responder, RunningServer, Server, Status, Stopper};
+use nearcall::{Context, Limits, Responder, RunningServer, Server, Status};
 
 use crate::echo::{Echo, EchoDispatcher, Failure, Seen, Span, Words};
-use crate::support::unique_address;
+use crate::stage::words;
+use crate::support::{LoopThread, seen, unique_address};
 
 mod dropped;
 mod ends;
@@ -90,7 +91,7 @@ impl Echo for Service {
     /// Answers those that wait, the first one first.
     fn fail(&self, _context: &Context<'_>, _request: &Failure) -> Result<(), Status> {
         for (number, responder) in std::mem::take(&mut *self.held.lock().unwrap()) {
-            responder.finish(Ok(Words { number, ..Words::default() }));
+            responder.finish(Ok(words(number)));
         }
         self.count_held();
         Ok(())
@@ -113,13 +114,7 @@ impl Echo for Service {
     }
 
     fn look(&self, context: &Context<'_>, _request: &()) -> Result<Seen, Status> {
-        let remaining_ns = context.remaining().map_or(0, |left| left.as_nanos());
-        let metadata = context.metadata().iter();
-        Ok(Seen {
-            remaining_ns: u64::try_from(remaining_ns).unwrap(),
-            metadata: metadata.map(|(key, it)| (key.to_owned(), it.to_vec().into())).collect(),
-            ..Seen::default()
-        })
+        Ok(seen(context))
     }
 
     /// Works until it is cancelled, or for so many milliseconds; for none: until the gate opens,
@@ -145,8 +140,7 @@ impl Echo for Service {
 struct Served {
     address: String,
     books: Arc<Books>,
-    stopper: Stopper,
-    thread: Option<JoinHandle<()>>,
+    _thread: LoopThread,
 }
 
 impl Served {
@@ -160,33 +154,17 @@ impl Served {
 
     fn at(address: String, limits: Limits) -> Self {
         let books = Arc::<Books>::default();
-        let (give, take) = std::sync::mpsc::channel();
         let (at, kept) = (address.clone(), Arc::clone(&books));
-        let thread = thread::spawn(move || {
-            let event_loop = EventLoop::new().unwrap();
-            let server = Server::with_limits(&event_loop, limits);
+        let (thread, ()) = LoopThread::serve(limits, move |_, server| {
             let service = Service { books: kept, held: Mutex::default() };
             server.register(EchoDispatcher::new(service)).unwrap();
             server.listen(&at).unwrap();
-            give.send(event_loop.stopper()).unwrap();
-            event_loop.run().unwrap();
         });
-        let stopper = take.recv().unwrap();
-        Self { address, books, stopper, thread: Some(thread) }
+        Self { address, books, _thread: thread }
     }
 
     fn via(&self, parameters: &str) -> String {
         format!("{}{parameters}", self.address)
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        self.stopper.stop();
-        if let Some(thread) = self.thread.take() {
-            let outcome = thread.join();
-            assert!(outcome.is_ok() || thread::panicking(), "the server panicked");
-        }
     }
 }
 
@@ -232,8 +210,4 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 /// Polls a future once.
 pub(crate) fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut TaskContext::from_waker(Waker::noop()))
-}
-
-fn words(number: u64) -> Words {
-    Words { number, ..Words::default() }
 }

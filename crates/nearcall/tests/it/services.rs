@@ -13,7 +13,7 @@ use nearcall::{
 
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
 use crate::stage::words;
-use crate::support::Served;
+use crate::support::{Served, seen};
 
 mod answers;
 mod blocking;
@@ -72,20 +72,7 @@ impl Echo for Threaded {
     }
 
     fn look(&self, context: &Context<'_>, _: &()) -> Result<Seen, Status> {
-        Ok(Seen {
-            remaining_ns: context
-                .remaining()
-                .map_or(0, |left| u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)),
-            uid: context.peer().uid().unwrap_or(u32::MAX),
-            pid: context.peer().pid().unwrap_or(-1),
-            metadata: context
-                .metadata()
-                .iter()
-                .map(|(key, value)| (key.to_owned(), value.to_vec().into()))
-                .collect(),
-            method: context.method().to_owned(),
-            ..Seen::default()
-        })
+        Ok(seen(context))
     }
 
     fn work(&self, _: &Context<'_>, _: &Span) -> Result<Words, Status> {

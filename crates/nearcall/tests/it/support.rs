@@ -78,18 +78,7 @@ impl Echo for Service {
     }
 
     fn look(&self, context: &Context<'_>, _request: &()) -> Result<Seen, Status> {
-        let metadata =
-            context.metadata().iter().map(|(key, value)| (key.to_owned(), value.to_vec().into()));
-        Ok(Seen {
-            remaining_ns: context
-                .remaining()
-                .map_or(0, |left| u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)),
-            uid: context.peer().uid().unwrap_or(u32::MAX),
-            pid: context.peer().pid().unwrap_or(-1),
-            local: matches!(context.peer(), Peer::Local),
-            metadata: metadata.collect(),
-            method: context.method().to_owned(),
-        })
+        Ok(seen(context))
     }
 
     fn work(&self, context: &Context<'_>, request: &Span) -> Result<Words, Status> {
@@ -102,6 +91,20 @@ impl Echo for Service {
             }
         }
         Ok(Words { number: rounds, ..Words::default() })
+    }
+}
+
+/// What a method sees of its call.
+pub(crate) fn seen(context: &Context<'_>) -> Seen {
+    let remaining_ns = context.remaining().map_or(0, |left| left.as_nanos());
+    let metadata = context.metadata().iter();
+    Seen {
+        remaining_ns: u64::try_from(remaining_ns).unwrap_or(u64::MAX),
+        uid: context.peer().uid().unwrap_or(u32::MAX),
+        pid: context.peer().pid().unwrap_or(-1),
+        local: matches!(context.peer(), Peer::Local),
+        metadata: metadata.map(|(key, value)| (key.to_owned(), value.to_vec().into())).collect(),
+        method: context.method().to_owned(),
     }
 }
 
@@ -122,11 +125,45 @@ pub(crate) fn unique_address() -> String {
     format!("unix:@nearcall-test-{}-{number}", std::process::id())
 }
 
+/// A thread that runs a loop, and ends with this.
+pub(crate) struct LoopThread {
+    stopper: Stopper,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl LoopThread {
+    /// Runs a loop with a server once `prepare` has set both up. Returns what that returns as well.
+    pub(crate) fn serve<T: Send + 'static>(
+        limits: Limits,
+        prepare: impl FnOnce(&EventLoop, &Server) -> T + Send + 'static,
+    ) -> (Self, T) {
+        let (give, take) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let event_loop = EventLoop::new().unwrap();
+            let server = Server::with_limits(&event_loop, limits);
+            let prepared = prepare(&event_loop, &server);
+            give.send((event_loop.stopper(), prepared)).unwrap();
+            event_loop.run().unwrap();
+        });
+        let (stopper, prepared) = take.recv().unwrap();
+        (Self { stopper, thread: Some(thread) }, prepared)
+    }
+}
+
+impl Drop for LoopThread {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        if let Some(thread) = self.thread.take() {
+            let outcome = thread.join();
+            assert!(outcome.is_ok() || std::thread::panicking(), "the server panicked");
+        }
+    }
+}
+
 /// A server with an [`Echo`] in a thread of its own.
 pub(crate) struct Served {
     pub(crate) address: String,
-    stopper: Stopper,
-    thread: Option<JoinHandle<()>>,
+    _thread: LoopThread,
 }
 
 impl Served {
@@ -155,32 +192,16 @@ impl Served {
         prepare: impl FnOnce(&EventLoop, &Server, &Arc<Service>) + Send + 'static,
     ) -> Self {
         let at = format!("{address}{parameters}");
-        let (give, take) = std::sync::mpsc::channel();
-        let thread = std::thread::spawn(move || {
-            let event_loop = EventLoop::new().unwrap();
-            let server = Server::with_limits(&event_loop, limits);
+        let (thread, ()) = LoopThread::serve(limits, move |event_loop, server| {
             let service = Arc::<Service>::default();
             server.register(EchoDispatcher::shared(Arc::clone(&service))).unwrap();
             server.listen(&at).unwrap();
-            prepare(&event_loop, &server, &service);
-            give.send(event_loop.stopper()).unwrap();
-            event_loop.run().unwrap();
+            prepare(event_loop, server, &service);
         });
-        let stopper = take.recv().unwrap();
-        Self { address, stopper, thread: Some(thread) }
+        Self { address, _thread: thread }
     }
 
     pub(crate) fn via(&self, parameters: &str) -> String {
         format!("{}{parameters}", self.address)
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        self.stopper.stop();
-        if let Some(thread) = self.thread.take() {
-            let outcome = thread.join();
-            assert!(outcome.is_ok() || std::thread::panicking(), "the server panicked");
-        }
     }
 }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
 
 use nearcall::{
     AsyncItemReceiver, AsyncItemSender, Blocking, BlockingPool, CallContext, Client, Code, Context,
-    EventLoop, ItemReceiver, ItemSender, Limits, Poster, Server, Status, Stopper,
+    ItemReceiver, ItemSender, Limits, Poster, Server, Status,
 };
 
-use crate::support::unique_address;
+use crate::support::{LoopThread, unique_address};
 
 mod golden {
     include!("../../../../nearcall-build/tests/golden/streams.rs");
@@ -237,8 +237,7 @@ pub(crate) struct Served {
     pub(crate) address: String,
     pub(crate) counts: Counts,
     pub(crate) poster: Poster,
-    stopper: Stopper,
-    thread: Option<JoinHandle<()>>,
+    _thread: LoopThread,
 }
 
 impl Served {
@@ -251,17 +250,12 @@ impl Served {
         let at = address.clone();
         let service = Service::new(kind);
         let counts = service.counts.clone();
-        let (give, take) = std::sync::mpsc::channel();
-        let thread = thread::spawn(move || {
-            let event_loop = EventLoop::new().unwrap();
-            let server = Server::with_limits(&event_loop, limits);
-            register(&server, service);
+        let (thread, poster) = LoopThread::serve(limits, move |event_loop, server| {
+            register(server, service);
             server.listen(&at).unwrap();
-            give.send((event_loop.stopper(), event_loop.poster())).unwrap();
-            event_loop.run().unwrap();
+            event_loop.poster()
         });
-        let (stopper, poster) = take.recv().unwrap();
-        Self { address, counts, poster, stopper, thread: Some(thread) }
+        Self { address, counts, poster, _thread: thread }
     }
 
     pub(crate) fn caller(&self, client: &Client, parameters: &str) -> StreamsCaller {
@@ -279,14 +273,4 @@ pub(crate) fn register(server: &Server, service: Service) {
         Kind::Async => server.register(StreamsAsyncDispatcher::new(service)),
     }
     .unwrap();
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        self.stopper.stop();
-        if let Some(thread) = self.thread.take() {
-            let outcome = thread.join();
-            assert!(outcome.is_ok() || thread::panicking(), "the server panicked");
-        }
-    }
 }
