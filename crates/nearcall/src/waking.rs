@@ -19,11 +19,34 @@ pub(crate) fn retire(waker: Option<Waker>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
+
+    /// Counts how often its task is woken.
+    #[derive(Default)]
+    pub(crate) struct WakeCount(AtomicUsize);
+
+    impl WakeCount {
+        pub(crate) fn get(&self) -> usize {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Wake for WakeCount {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns a waker, and what counts how often it wakes.
+    pub(crate) fn counted() -> (Arc<WakeCount>, Waker) {
+        let count = Arc::<WakeCount>::default();
+        (Arc::clone(&count), Waker::from(count))
+    }
 
     struct Panics;
 

@@ -180,19 +180,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
     use std::task::Wake;
 
-    #[derive(Default)]
-    struct Count(AtomicUsize);
-
-    impl Wake for Count {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    fn counted() -> (Arc<Count>, Waker) {
-        let count = Arc::<Count>::default();
-        (Arc::clone(&count), Waker::from(count))
-    }
+    use crate::waking::tests::counted;
 
     #[test]
     fn tasks_are_granted_in_their_order() {
@@ -206,8 +194,7 @@ mod tests {
             assert!(waiters.grant(&mut wakes));
             assert!(waiters.poll(*position, &tasks[index].1, &mut wakes));
             wakes.take().run();
-            let woken: Vec<_> =
-                tasks.iter().map(|(count, _)| count.0.load(Ordering::Relaxed)).collect();
+            let woken: Vec<_> = tasks.iter().map(|(count, _)| count.get()).collect();
             assert_eq!(woken.iter().sum::<usize>(), index + 1);
             assert_eq!(woken[index], 1);
             waiters.use_grant();
@@ -248,8 +235,8 @@ mod tests {
         assert_eq!(Arc::strong_count(&before), 1);
         waiters.grant_all(&mut wakes);
         wakes.take().run();
-        assert_eq!(before.0.load(Ordering::Relaxed), 0);
-        assert_eq!(after.0.load(Ordering::Relaxed), 1);
+        assert_eq!(before.get(), 0);
+        assert_eq!(after.get(), 1);
     }
 
     /// A waker that does something with the queue when it is woken, as a task that is polled at

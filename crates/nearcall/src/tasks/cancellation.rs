@@ -141,17 +141,8 @@ impl Future for Cancelled {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicUsize;
+    use crate::waking::tests::counted;
     use std::task::Wake;
-
-    #[derive(Default)]
-    struct Count(AtomicUsize);
-
-    impl Wake for Count {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
 
     /// The last waker of a task whose future waits for the end of the same call.
     struct Holds {
@@ -179,8 +170,7 @@ mod tests {
     #[test]
     fn every_task_that_waits_is_woken_once() {
         let call = Arc::<Cancellation>::default();
-        let count = Arc::<Count>::default();
-        let waker = Waker::from(Arc::clone(&count));
+        let (count, waker) = counted();
         let (mut one, mut other) = (Cancelled::new(&call), Cancelled::new(&call));
         let mut dropped = Cancelled::new(&call);
         assert!(!one.poll_ended(&waker) && !one.poll_ended(&waker));
@@ -188,7 +178,7 @@ mod tests {
         drop(dropped);
         call.end();
         call.end();
-        assert_eq!(count.0.load(Ordering::Relaxed), 2);
+        assert_eq!(count.get(), 2);
         assert!(call.poll_ended_by_task(&waker));
         assert!(one.poll_ended(&waker) && Cancelled::new(&call).poll_ended(&waker));
     }
