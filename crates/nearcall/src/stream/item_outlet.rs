@@ -11,7 +11,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use crate::codec::{Encoded, Message};
-use crate::deadline::Deadline;
+use crate::deadline::{Deadline, wait_while};
 use crate::limits::OUTLET_BYTES_MAX;
 use crate::status::Status;
 
@@ -144,16 +144,9 @@ impl ItemOutlet {
 
     /// Blocks this thread until there is room, the end, or until `deadline`.
     pub(crate) fn wait(&self, deadline: Deadline) {
-        let mut state = self.lock();
-        while state.ended.is_none() && state.bytes >= OUTLET_BYTES_MAX && !deadline.has_passed() {
-            state = match deadline.remaining() {
-                None => self.has_room.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(left) => {
-                    let waited = self.has_room.wait_timeout(state, left);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
-        }
+        drop(wait_while(&self.has_room, self.lock(), deadline, |state| {
+            state.ended.is_none() && state.bytes >= OUTLET_BYTES_MAX
+        }));
     }
 
     fn notify(&self, mut state: MutexGuard<'_, State>) {

@@ -12,7 +12,7 @@ use std::task::Waker;
 
 use bytes::Bytes;
 
-use crate::deadline::Deadline;
+use crate::deadline::{Deadline, wait_while};
 use crate::status::Status;
 
 mod batch;
@@ -36,6 +36,12 @@ struct State {
     waiting: u32,
     /// No reader is left.
     is_abandoned: bool,
+}
+
+impl State {
+    fn is_ready(&self) -> bool {
+        !self.items.is_empty() || self.end.is_some()
+    }
 }
 
 /// The task that waited, if there was one. It runs code of users, so it is woken where that may.
@@ -135,14 +141,13 @@ impl ItemQueue {
 
     /// Returns whether [`take`](Self::take) gives something.
     pub(crate) fn is_ready(&self) -> bool {
-        let state = self.lock();
-        !state.items.is_empty() || state.end.is_some()
+        self.lock().is_ready()
     }
 
     /// Has `waker` woken by the next item or the end, unless there is one already: false.
     pub(crate) fn set_waker(&self, waker: &Waker) -> bool {
         let mut state = self.lock();
-        if !state.items.is_empty() || state.end.is_some() {
+        if state.is_ready() {
             return false;
         }
         let before = state.waker.replace(waker.clone());
@@ -155,16 +160,7 @@ impl ItemQueue {
     pub(crate) fn wait(&self, deadline: Deadline) {
         let mut state = self.lock();
         state.waiting += 1;
-        while state.items.is_empty() && state.end.is_none() && !deadline.has_passed() {
-            state = match deadline.remaining() {
-                None => self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(left) => {
-                    let waited = self.arrived.wait_timeout(state, left);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
-        }
-        state.waiting -= 1;
+        wait_while(&self.arrived, state, deadline, |state| !state.is_ready()).waiting -= 1;
     }
 
     #[inline]
