@@ -7,7 +7,7 @@
 //!
 //! **Not here:** the caller that waits (`caller.rs`).
 
-use crate::caller::{LOAN, head};
+use crate::caller::{head, loan_docs};
 use crate::docs::{self, errors, join, paragraph};
 use crate::interface::{method_static, methods, status_result};
 use crate::model::{Kind, Method, Service};
@@ -38,17 +38,7 @@ pub(crate) fn text(service: &Service, types: &prost_build::Service) -> String {
 /// Generates the functions that lend memory for requests.
 fn loans(service: &Service) -> String {
     let names = &service.caller;
-    let loan = join(&[
-        &paragraph(LOAN),
-        &paragraph("Waits until the server has returned enough of what it was lent before."),
-        &names.loan.note(),
-        &errors(docs::LOAN_ERRORS),
-    ]);
-    let with = join(&[
-        &paragraph("Lends memory, and waits until the deadline of `options`."),
-        &names.loan_with.note(),
-        &errors(&format!("As `{}`.", names.loan)),
-    ]);
+    let [loan, with] = loan_docs(names);
     let future = future("::nearcall::Loan");
     format!(
         "{loan}\

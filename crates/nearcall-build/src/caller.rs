@@ -8,7 +8,7 @@
 //!
 //! **Not here:** the caller whose functions return futures (`async_caller.rs`).
 
-use crate::derived_names::DerivedName;
+use crate::derived_names::{CallerNames, DerivedName};
 use crate::docs::{self, errors, join, paragraph};
 use crate::interface::{method_static, methods, status_result};
 use crate::model::{Kind, Method, Service};
@@ -63,13 +63,12 @@ pub(crate) fn head(service: &Service, name: &DerivedName, object: &str) -> Strin
 }
 
 /// What a loan is, for the docs.
-pub(crate) const LOAN: &str = "\
+const LOAN: &str = "\
     Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put \
     it into the request: it is passed by reference if the mechanism can, and copied otherwise.";
 
-/// Generates the functions that lend memory for requests.
-fn loans(service: &Service) -> String {
-    let names = &service.caller;
+/// Generates the docs of the functions that lend memory: without options, and with them.
+pub(crate) fn loan_docs(names: &CallerNames) -> [String; 2] {
     let loan = join(&[
         &paragraph(LOAN),
         &paragraph("Waits until the server has returned enough of what it was lent before."),
@@ -81,6 +80,13 @@ fn loans(service: &Service) -> String {
         &names.loan_with.note(),
         &errors(&format!("As `{}`.", names.loan)),
     ]);
+    [loan, with]
+}
+
+/// Generates the functions that lend memory for requests.
+fn loans(service: &Service) -> String {
+    let names = &service.caller;
+    let [loan, with] = loan_docs(names);
     let attempt = join(&[
         &paragraph("Lends memory if there is some now, and does not wait for the server."),
         &names.try_loan.note(),
