@@ -12,6 +12,7 @@ use nearcall::{
 };
 
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
+use crate::observed::wait_until;
 use crate::stage::words;
 use crate::support::{Served, seen};
 
@@ -137,6 +138,17 @@ pub(crate) fn put<T>(shelf: &Shelf<T>, value: T) {
 
 pub(crate) fn take_all<T>(shelf: &Shelf<T>) -> Vec<T> {
     std::mem::take(&mut *shelf.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Waits until so many were put on the shelf, and takes them.
+#[track_caller]
+pub(crate) fn wait_for<T>(shelf: &Shelf<T>, count: usize) -> Vec<T> {
+    let mut taken = Vec::new();
+    wait_until("what is put on the shelf", || {
+        taken.append(&mut take_all(shelf));
+        taken.len() == count
+    });
+    taken
 }
 
 /// A service that keeps the responders of its calls of `Say`.

@@ -302,8 +302,7 @@ fn a_call_from_the_end_of_a_thread_works_or_is_refused() {
 fn the_last_handle_may_be_dropped_in_another_thread() {
     in_time(|| {
         let served = counting();
-        let watching = Client::new();
-        let count = EchoCaller::new(&watching, &served.via("#count")).unwrap();
+        let count = EchoCaller::new(&Client::new(), &served.via("#count")).unwrap();
         for via in ["", "?via=shm-futex", "?via=shm-eventfd"] {
             let client = Client::new();
             let caller = EchoCaller::new(&client, &served.via(via)).unwrap();
@@ -405,8 +404,7 @@ fn an_object_of_the_same_loop_is_no_other_threads() {
 fn a_loop_may_be_dropped_before_its_client() {
     in_time(|| {
         let served = counting();
-        let watching = Client::new();
-        let count = EchoCaller::new(&watching, &served.via("#count")).unwrap();
+        let count = EchoCaller::new(&Client::new(), &served.via("#count")).unwrap();
         let event_loop = EventLoop::new().unwrap();
         let client = Client::in_loop(&event_loop);
         let caller = EchoCaller::new(&client, &served.address).unwrap();
@@ -424,8 +422,7 @@ fn a_loop_may_be_dropped_before_its_client() {
 fn the_client_of_a_loop_may_be_dropped_in_another_thread() {
     in_time(|| {
         let served = counting();
-        let watching = Client::new();
-        let count = EchoCaller::new(&watching, &served.via("#count")).unwrap();
+        let count = EchoCaller::new(&Client::new(), &served.via("#count")).unwrap();
         let event_loop = EventLoop::new().unwrap();
         let caller = EchoCaller::new(&Client::in_loop(&event_loop), &served.address).unwrap();
         caller.nothing(&()).unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nearcall::{CallOptions, Client, Code, EventLoop, Limits, PendingCall, Responder, Server};
 
-use super::{Shelf, Threaded, code, keeping, put, serve, take_all};
+use super::{Shelf, Threaded, code, keeping, put, serve, take_all, wait_for};
 use crate::echo::{EchoCaller, Words};
 use crate::observed::wait_until;
 use crate::stage::{in_time, turn_until, words};
@@ -70,11 +70,7 @@ fn answers_of_several_threads_reach_their_calls() {
             let echo = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
             for _ in 0..20 {
                 let started: Vec<_> = (0..100).map(|number| start(&echo, number)).collect();
-                let mut kept = Vec::new();
-                wait_until("all calls", || {
-                    kept.append(&mut take_all(&shelf));
-                    kept.len() == 100
-                });
+                let mut kept = wait_for(&shelf, 100);
                 kept.reverse();
                 thread::scope(|scope| {
                     while !kept.is_empty() {
@@ -102,11 +98,7 @@ fn a_responder_that_another_thread_drops_fails_its_call() {
         let client = Client::new();
         let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
         let (dropped, panicked) = (start(&echo, 0), start(&echo, 1));
-        let mut kept = Vec::new();
-        wait_until("both calls", || {
-            kept.append(&mut take_all(&shelf));
-            kept.len() == 2
-        });
+        let mut kept = wait_for(&shelf, 2);
         let (_, second) = kept.pop().unwrap();
         drop(kept);
         assert_eq!(code(dropped.wait()), Code::Internal);
@@ -130,11 +122,7 @@ fn a_thread_learns_that_its_caller_has_gone() {
             let cancelled = start(&echo, 0);
             let late = start_late(&echo, 1);
             let left = start(&echo, 2);
-            let mut kept = Vec::new();
-            wait_until("the calls", || {
-                kept.append(&mut take_all(&shelf));
-                kept.len() == 3
-            });
+            let kept = wait_for(&shelf, 3);
             let wanted = |number: u64| {
                 let is_it = |(other, _): &&(u64, Responder<Words>)| *other == number;
                 !kept.iter().find(is_it).unwrap().1.is_cancelled()
@@ -169,17 +157,10 @@ fn a_late_answer_is_not_that_of_the_next_call() {
         let client = Client::new();
         let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
         let first = start(&echo, 1);
-        let mut kept = Vec::new();
-        wait_until("the first call", || {
-            kept.append(&mut take_all(&shelf));
-            kept.len() == 1
-        });
+        let mut kept = wait_for(&shelf, 1);
         drop(first);
         let second = start(&echo, 2);
-        wait_until("the second call", || {
-            kept.append(&mut take_all(&shelf));
-            kept.len() == 2
-        });
+        kept.append(&mut wait_for(&shelf, 1));
         for (number, responder) in kept {
             responder.finish(Ok(words(number)));
         }
@@ -196,11 +177,7 @@ fn a_responder_may_outlive_its_loop() {
         let client = Client::new();
         let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
         let call = start(&echo, 1);
-        let mut kept = Vec::new();
-        wait_until("the call", || {
-            kept.append(&mut take_all(&shelf));
-            kept.len() == 1
-        });
+        let mut kept = wait_for(&shelf, 1);
         drop(served);
         assert_eq!(code(call.wait()), Code::Unavailable);
         let (number, responder) = kept.pop().unwrap();

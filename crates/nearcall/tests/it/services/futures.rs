@@ -11,7 +11,7 @@ use nearcall::{
     CallOptions, Client, Code, EventLoop, Limits, PendingCall, Server, Status, TaskRunner,
 };
 
-use super::{Futures, Shelf, code, put, serve, start, take_all, thread_number};
+use super::{Futures, Shelf, code, put, serve, start, thread_number, wait_for};
 use crate::echo::{EchoCaller, Words};
 use crate::observed::wait_until;
 use crate::stage::{in_time, turn_until, words};
@@ -314,12 +314,7 @@ fn a_task_that_is_dropped_fails_its_call() {
         let served = serve(Limits::default(), keeping);
         let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
         let call = start(&echo, &words(1), &options());
-        let mut tasks = Vec::new();
-        wait_until("the task", || {
-            tasks.append(&mut take_all(&shelf));
-            tasks.len() == 1
-        });
-        drop(tasks);
+        drop(wait_for(&shelf, 1));
         assert_eq!(code(call.wait()), Code::Internal);
     });
 }
