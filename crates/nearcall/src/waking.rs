@@ -1,21 +1,22 @@
 //! Waking and dropping the wakers of tasks, which runs code of users.
 //!
 //! **Invariants:** a waker that panics ends nothing but itself: the tasks behind it are woken, and
-//! the thread that wakes goes on. The panic was reported by the hook of the process.
+//! the thread that wakes goes on.
 //! **Not here:** which tasks are woken, and that no lock is held (`async_connection/waiters.rs`,
 //! `tasks/cancellation.rs`).
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
+
+use crate::panics::contain;
 
 /// Wakes a task.
 pub(crate) fn wake(waker: Waker) {
-    let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+    contain(|| waker.wake());
 }
 
 /// Drops the waker, if there is one, of a task that is not woken any more, which may drop the task.
 pub(crate) fn retire(waker: Option<Waker>) {
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(waker)));
+    contain(|| drop(waker));
 }
 
 #[cfg(test)]
