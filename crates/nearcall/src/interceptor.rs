@@ -8,7 +8,6 @@
 
 use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,6 +17,7 @@ use crate::address::Address;
 use crate::deadline::Deadline;
 use crate::interface::{Interface, Method};
 use crate::metadata::{BadMetadata, Entries, Metadata};
+use crate::panics::contain;
 use crate::peer::Peer;
 use crate::status::{Code, Status};
 
@@ -312,9 +312,9 @@ impl Chain {
         };
         for interceptor in &*self.0 {
             let mut call = InterceptedCall { head, other_end, received, sent, kept: None };
-            let outcome = catch_unwind(AssertUnwindSafe(|| interceptor.start(&mut call)));
+            let outcome = contain(|| interceptor.start(&mut call));
             let kept = call.kept;
-            match outcome.unwrap_or_else(|_| Err(interceptor_panicked())) {
+            match outcome.unwrap_or_else(|| Err(interceptor_panicked())) {
                 Ok(()) => observed.kept.push(kept),
                 Err(status) => {
                     observed.end(Some(&status), 0);
@@ -373,10 +373,10 @@ impl ObservedCall {
         while let Some(kept) = self.kept.pop() {
             let Some(interceptor) = self.chain.0.get(self.kept.len()) else { return };
             // A panic here would end something else than this call. So would one of what was kept.
-            let _ = catch_unwind(AssertUnwindSafe(move || {
+            contain(move || {
                 let kept = kept.as_deref();
                 interceptor.end(&CallEnd { side, head, status, duration, reply_bytes, kept });
-            }));
+            });
         }
     }
 }

@@ -93,6 +93,7 @@ pub mod limits;
 mod metadata;
 mod nesting;
 mod options;
+mod panics;
 mod peer;
 mod reactor;
 mod server;

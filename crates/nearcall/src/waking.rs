@@ -1,16 +1,16 @@
 //! Waking and dropping the wakers of tasks, which runs code of users.
 //!
 //! **Invariants:** a waker that panics ends nothing but itself: the tasks behind it are woken, and
-//! the thread that wakes goes on. The panic was reported by the hook of the process.
+//! the thread that wakes goes on.
 //! A task whose operations never wait lets the others of its thread run now and then.
 //! **Not here:** which tasks are woken, and that no lock is held (`async_connection/waiters.rs`,
 //! `tasks/cancellation.rs`).
 
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Poll, Waker};
 
 use crate::limits::ASYNC_OPERATIONS_PER_YIELD;
+use crate::panics::contain;
 
 thread_local! {
     /// Operations of tasks that this thread begins before one of them yields.
@@ -34,12 +34,12 @@ pub(crate) fn poll_proceed(waker: &Waker) -> Poll<()> {
 
 /// Wakes a task.
 pub(crate) fn wake(waker: Waker) {
-    let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+    contain(|| waker.wake());
 }
 
 /// Drops the waker, if there is one, of a task that is not woken any more, which may drop the task.
 pub(crate) fn retire(waker: Option<Waker>) {
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(waker)));
+    contain(|| drop(waker));
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 //! leaves it; one-way messages are served in the loop's next round, not at once.
 //! **Not here:** finding the object (`call.rs`).
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use crate::client::Binding;
@@ -15,6 +14,7 @@ use crate::interface::Method;
 use crate::metadata::Metadata;
 use crate::nesting::{self, NestingGuard};
 use crate::options::CallOptions;
+use crate::panics::contain;
 use crate::reactor::LocalOneway;
 use crate::service::context::Context;
 use crate::service::dispatch;
@@ -41,15 +41,15 @@ impl Binding {
         let later = LaterReply::default();
         let sink = ReplySink::local_typed(&later, self.activity()?);
         let context = self.local_context(method, options, deadline, sink);
-        let outcome = catch_unwind(AssertUnwindSafe(|| serve(&context)));
+        let outcome = contain(|| serve(&context));
         drop(guard);
         match outcome {
-            Ok(Err(status)) if context.is_detached() => self.wait_later(later, status, deadline),
-            Ok(_) if deadline.has_passed() => Err(Status::not_answered_in_time()),
-            Ok(Err(status)) => Err(context.with_extras(status)),
-            Ok(result) => result,
+            Some(Err(status)) if context.is_detached() => self.wait_later(later, status, deadline),
+            Some(_) if deadline.has_passed() => Err(Status::not_answered_in_time()),
+            Some(Err(status)) => Err(context.with_extras(status)),
+            Some(result) => result,
             // The first answer counts: it may have panicked after it has answered.
-            Err(_) => match later.take().and_then(|reply| reply.take()) {
+            None => match later.take().and_then(|reply| reply.take()) {
                 Some(answer) => codec::decode(Body::copied(&answer?.body)),
                 None => Err(Status::panicked()),
             },

@@ -6,12 +6,12 @@
 //! **Not here:** posting (`tasks/mailbox.rs`), tasks (`tasks/executor.rs`).
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::{Event, Reactor};
 use crate::deadline::Deadline;
 use crate::limits::POSTS_PER_ROUND_MAX;
 use crate::nesting::{NestingGuard, may_nest};
+use crate::panics::contain;
 use crate::tasks::mailbox::{Post, PostedReply, StreamPost};
 
 /// What other threads have posted, until its turn.
@@ -104,6 +104,5 @@ impl Reactor {
 fn run_closure(run: Box<dyn FnOnce() + Send>) {
     // It may run inside a service that waits, whose deadline is none of its own.
     let _guard = NestingGuard::enter(Deadline::NEVER);
-    // The panic was reported by its hook. It must not end the loop.
-    let _ = catch_unwind(AssertUnwindSafe(run));
+    contain(run);
 }

@@ -7,7 +7,6 @@
 //! later (`responder.rs`).
 
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use nearcall_wire::{HEADER_BYTES, OutgoingCall, Shape};
@@ -22,6 +21,7 @@ use crate::interface::{Interface, MethodKind};
 use crate::limits::SHARED_BYTES_MIN;
 use crate::metadata::Metadata;
 use crate::nesting::NestingGuard;
+use crate::panics::contain;
 use crate::service::context::{Context, wrong_shape};
 use crate::service::dispatcher::{Dispatcher, Incoming};
 use crate::service::registry::Registry;
@@ -208,8 +208,7 @@ pub(crate) fn run<'a>(
         Ok(guard) => guard,
         Err(status) => return sink.fail(&status),
     };
-    let outcome = catch_unwind(AssertUnwindSafe(|| dispatcher.dispatch(incoming())));
-    if outcome.is_err() {
+    if contain(|| dispatcher.dispatch(incoming())).is_none() {
         // If it had replied already, this goes nowhere.
         sink.fail_panicked();
     }

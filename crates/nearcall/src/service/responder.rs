@@ -138,7 +138,10 @@ impl<R: Message> Drop for Responder<R> {
         if self.sink.is_some() {
             self.end(Err(match std::thread::panicking() {
                 true => Status::panicked(),
-                false => Status::internal("the service dropped the call without an answer"),
+                false => Status::internal(
+                    "the service dropped the call without an answer: its responder, or its future, \
+                     perhaps with the runtime that ran it",
+                ),
             }));
         }
     }

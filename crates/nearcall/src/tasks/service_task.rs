@@ -6,13 +6,13 @@
 //! (`service/async_service.rs`).
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::deadline::Deadline;
 use crate::nesting::NestingGuard;
+use crate::panics::contain;
 use crate::tasks::cancellation::Cancellation;
 
 /// One call of an async service, as a task to be spawned. It answers its call by itself and ends
@@ -41,7 +41,7 @@ impl ServiceTask {
         self.call.forget_task();
         let future = self.future.take();
         // What its values do at their end is no more to be trusted than what it does.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
+        contain(|| drop(future));
     }
 }
 
@@ -60,9 +60,9 @@ impl Future for ServiceTask {
             return Poll::Pending;
         };
         // A panic drops what answers the call, and that reports it.
-        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(())) | Err(_) => {
+        match contain(|| future.as_mut().poll(context)) {
+            Some(Poll::Pending) => Poll::Pending,
+            Some(Poll::Ready(())) | None => {
                 this.end();
                 Poll::Ready(())
             }

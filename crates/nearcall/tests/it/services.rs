@@ -7,14 +7,14 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nearcall::{
-    CallContext, CallOptions, Context, Dispatcher, Incoming, Interface, Limits, MethodKind,
-    PendingCall, Responder, Status, TaskRunner,
+    Blocking, BlockingPool, CallContext, CallOptions, Client, Code, Context, Dispatcher, Incoming,
+    Interface, Limits, MethodKind, PendingCall, Responder, Status, TaskRunner,
 };
 
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
 use crate::observed::wait_until;
-use crate::stage::words;
-use crate::support::{Served, seen};
+use crate::stage::{in_time, words};
+use crate::support::Served;
 
 mod answers;
 mod blocking;
@@ -171,8 +171,40 @@ pub(crate) fn start(
 
 /// The code of an error.
 #[track_caller]
-pub(crate) fn code<T: Debug>(result: Result<T, Status>) -> nearcall::Code {
+pub(crate) fn code<T: Debug>(result: Result<T, Status>) -> Code {
     result.unwrap_err().code()
+}
+
+/// A value to panic with, whose end panics as well.
+struct PanicsAgain;
+
+impl Drop for PanicsAgain {
+    fn drop(&mut self) {
+        std::panic::panic_any(Self);
+    }
+}
+
+#[test]
+fn a_panic_ends_its_call_only_whatever_it_panics_with() {
+    in_time(|| {
+        let service = Threaded::new(|_, _| std::panic::panic_any(PanicsAgain));
+        let future = Futures::new(|_, _| async { std::panic::panic_any(PanicsAgain) });
+        let served = Served::with(Limits::default(), "", move |_, server, _| {
+            let pool = BlockingPool::builder().threads(1).build();
+            server.register_as("loop", service.clone()).unwrap();
+            server.register_as("pool", Blocking::new(service, &pool)).unwrap();
+            server.register_as("future", future).unwrap();
+        });
+        let client = Client::new();
+        for object in ["#loop", "#pool", "#future"] {
+            let echo = EchoCaller::new(&client, &served.via(object)).unwrap();
+            for number in 0..3 {
+                assert_eq!(code(echo.say(&words(number))), Code::Unknown, "{object}");
+            }
+        }
+        let echo = EchoCaller::new(&client, &served.address).unwrap();
+        assert_eq!(echo.say(&words(4)).unwrap().number, 4);
+    });
 }
 
 /// What the compiler has to accept.
@@ -186,9 +218,9 @@ fn what_is_promised_to_be_send_is() {
     send::<nearcall::Cancelled>();
     share::<CallContext>();
     share::<nearcall::Poster>();
-    share::<nearcall::BlockingPool>();
-    share::<nearcall::Blocking<EchoDispatcher<Threaded>>>();
+    share::<BlockingPool>();
+    share::<Blocking<EchoDispatcher<Threaded>>>();
     share::<TaskRunner>();
     shared_service::<EchoDispatcher<Threaded>>();
-    shared_service::<nearcall::Blocking<EchoDispatcher<Threaded>>>();
+    shared_service::<Blocking<EchoDispatcher<Threaded>>>();
 }

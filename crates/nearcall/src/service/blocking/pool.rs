@@ -8,7 +8,6 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
@@ -18,6 +17,7 @@ use crate::limits::{
     BLOCKING_IDLE, BLOCKING_QUEUE_DEFAULT, BLOCKING_THREADS_DEFAULT, BLOCKING_WAITING_BYTES_MAX,
     BLOCKING_WAITING_MAX,
 };
+use crate::panics::contain;
 use crate::service::dispatcher::Dispatcher;
 use crate::service::owned_call::OwnedCall;
 use crate::status::Status;
@@ -261,7 +261,7 @@ impl Shared {
         let mut next = first;
         while let Some(Job { dispatcher, call }) = next.take().or_else(|| self.next_job()) {
             // A service whose end panics must not end a thread that the pool counts.
-            let _ = catch_unwind(AssertUnwindSafe(move || call.run(&*dispatcher)));
+            contain(move || call.run(&*dispatcher));
         }
     }
 
