@@ -14,6 +14,7 @@ use crate::codec::{Encoded, Message};
 use crate::deadline::Deadline;
 use crate::limits::OUTLET_BYTES_MAX;
 use crate::status::Status;
+use crate::waking;
 
 /// Shared by a service and the connection of its call.
 #[derive(Default)]
@@ -138,7 +139,7 @@ impl ItemOutlet {
         }
         let before = state.waker.replace(waker.clone());
         drop(state);
-        drop(before);
+        waking::retire(before);
         true
     }
 
@@ -161,7 +162,7 @@ impl ItemOutlet {
         drop(state);
         self.has_room.notify_all();
         if let Some(waker) = waker {
-            waker.wake();
+            waking::wake(waker);
         }
     }
 
