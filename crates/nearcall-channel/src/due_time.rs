@@ -1,7 +1,7 @@
 //! Decides who wakes a thread that sleeps until the earliest of many moments: one word.
 //!
-//! Whoever waits for a moment puts it where the thread looks, then notes it here. The thread forgets
-//! what was noted, looks, and notes the earliest moment that is left.
+//! Whoever waits for a moment puts it where the thread looks, then notes it here. The thread
+//! forgets what was noted, looks, and notes the earliest moment that is left.
 //! **Invariants:** the thread sleeps until the earliest moment that was noted at the latest, or is
 //! woken; it is not woken for a later one.
 //! **Not here:** where the moments are, and what wakes the thread (`nearcall`'s driver of async

@@ -7,7 +7,8 @@
 //! **Invariants:** what a client knows to have arrived was served exactly once and in order; what
 //! it does not know was served once at most; each round ends; at the end the server has neither
 //! more descriptors nor more threads than after one client of each way to connect.
-//! **Not here:** the mix (`client.rs`, `tasks.rs`), the server (`service.rs`), the accounts (`books.rs`).
+//! **Not here:** the mix (`client.rs`, `tasks.rs`), the server (`service.rs`), the accounts
+//! (`books.rs`).
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "processes report, and so does it")]
 
