@@ -187,6 +187,7 @@ fn what_is_promised_to_be_send_is() {
     send::<nearcall::Cancelled>();
     share::<CallContext>();
     share::<nearcall::Poster>();
+    share::<nearcall::Stopper>();
     share::<nearcall::BlockingPool>();
     share::<nearcall::Blocking<EchoDispatcher<Threaded>>>();
     share::<TaskRunner>();
