@@ -126,7 +126,7 @@ fn loom(facts: &Facts) -> Command {
 fn miri() -> Command {
     // Miri panics in its model of weak memory when a word is written with and without atomics in
     // turn, as the places of a ring are. That model is loom's business here.
-    cargo("miri", "+nightly miri test -p nearcall-channel -p nearcall-wire --lib")
+    cargo("miri", "+nightly miri test -p nearcall -p nearcall-channel -p nearcall-wire --lib")
         .environment("MIRIFLAGS", "-Zmiri-disable-weak-memory-emulation")
         .expect(Expect::TestsRan)
 }

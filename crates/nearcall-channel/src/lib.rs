@@ -9,6 +9,7 @@
 pub mod address;
 mod channel;
 mod control;
+mod due_time;
 pub mod endpoint;
 pub mod error;
 mod fds;
@@ -24,6 +25,7 @@ mod liveness;
 pub mod mechanism;
 mod open;
 mod packet;
+mod posted_flag;
 pub mod runtime_dir;
 pub mod settings;
 mod shm;
@@ -35,6 +37,7 @@ mod wake_flags;
 mod watcher;
 
 pub use address::{Address, BadAddress};
+pub use due_time::DueTime;
 pub use endpoint::{Claim, Endpoint, Message};
 pub use error::{BadParts, OpenError, ReceiveError, SendError, Unsupported, Violation};
 pub use handshake::{
@@ -44,6 +47,7 @@ pub use hang_up::HangUp;
 pub use interrupt::Interrupt;
 pub use mechanism::{Capabilities, DataPath, Mechanism, UnknownMechanism};
 pub use packet::{Refusal, VERSION, Version};
+pub use posted_flag::PostedFlag;
 pub use settings::{Peer, PeerIdentity};
 pub use shm::arena::{Borrowed, Borrower, Lender, Loan, LoanError, Place};
 pub use spin::{SpinOptions, SpinPlan, Spinner, measure_wake_up_cost, wake_up_cost};

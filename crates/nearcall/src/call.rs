@@ -37,7 +37,7 @@ mod reply_stream;
 mod request_stream;
 mod streaming;
 
-pub use self::pending::{BelongsToItsThread, PendingCall};
+pub use self::pending::PendingCall;
 pub use self::reply_stream::ReplyStream;
 pub use self::request_stream::RequestStream;
 

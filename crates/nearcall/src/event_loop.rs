@@ -23,6 +23,7 @@ use crate::limits::ROUNDS_PER_TURN_MAX;
 pub use crate::reactor::{DescriptorId, Event, TimerId};
 use crate::reactor::{Reactor, UserFd};
 use crate::tasks::mailbox::Mailbox;
+use crate::thread_marker::BelongsToItsThread;
 
 /// Waits for everything that concerns one thread. Belongs to the thread that made it.
 ///
@@ -60,7 +61,15 @@ use crate::tasks::mailbox::Mailbox;
 /// }
 /// # Ok::<(), std::io::Error>(())
 /// ```
+///
+/// It stays in its thread: see [`BelongsToItsThread`].
+///
+/// ```compile_fail,E0277
+/// fn send<T: Send>() {}
+/// send::<nearcall::EventLoop>();
+/// ```
 pub struct EventLoop {
+    _thread: BelongsToItsThread,
     reactor: Rc<Reactor>,
     /// It closes with this; not so what a posted closure gets.
     is_owner: bool,
@@ -98,12 +107,16 @@ impl EventLoop {
 
     /// Creates a loop that other threads reach by `mailbox` before it exists.
     pub(crate) fn with_mailbox(mailbox: Arc<Mailbox>) -> io::Result<Self> {
-        Ok(Self { reactor: Reactor::new(mailbox)?, is_owner: true })
+        Ok(Self::of(Reactor::new(mailbox)?, true))
     }
 
     /// Returns the loop of this thread that has this mailbox, for a closure that runs in it.
     pub(crate) fn of_thread(mailbox: &Arc<Mailbox>) -> Option<Self> {
-        Reactor::of_thread(mailbox).map(|reactor| Self { reactor, is_owner: false })
+        Reactor::of_thread(mailbox).map(|reactor| Self::of(reactor, false))
+    }
+
+    fn of(reactor: Rc<Reactor>, is_owner: bool) -> Self {
+        Self { _thread: BelongsToItsThread::default(), reactor, is_owner }
     }
 
     pub(crate) fn reactor(&self) -> &Rc<Reactor> {

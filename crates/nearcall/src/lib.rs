@@ -101,6 +101,7 @@ mod service;
 mod status;
 mod stream;
 mod tasks;
+mod thread_marker;
 mod trust;
 mod waking;
 
@@ -112,7 +113,7 @@ pub use async_call::{
 pub use borrowed::detach;
 pub use bytes;
 pub use bytes::Bytes;
-pub use call::{BelongsToItsThread, ObjectRef, PendingCall, ReplyStream, RequestStream};
+pub use call::{ObjectRef, PendingCall, ReplyStream, RequestStream};
 pub use client::{Client, ClientBuilder, ReconnectPolicy};
 pub use codec::Message;
 pub use connection::connection_info::{ConnectionInfo, ThreadInfo};
@@ -140,6 +141,7 @@ pub use service::streams::{AsyncItemReceiver, AsyncItemSender, ItemReceiver, Ite
 pub use status::{Code, Status};
 pub use tasks::cancellation::Cancelled;
 pub use tasks::service_task::{ServiceTask, TaskRunner};
+pub use thread_marker::BelongsToItsThread;
 pub use trust::Trust;
 
 /// Includes the file that `nearcall-build` has generated for a package, or the one that includes

@@ -27,6 +27,7 @@ use crate::service::dispatcher::{Dispatcher, Registered};
 use crate::service::intercepted::{Intercepted, SharedChain};
 use crate::service::registry::{ObjectTable, Taken};
 use crate::tasks::mailbox::Mailbox;
+use crate::thread_marker::BelongsToItsThread;
 
 mod builder;
 mod ending;
@@ -67,8 +68,16 @@ pub use self::running::RunningServer;
 /// assert_eq!(hall.set_target(&SetTargetRequest { celsius: 17.0 })?.celsius_before, 0.0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// It stays in its thread: see [`BelongsToItsThread`].
+///
+/// ```compile_fail,E0277
+/// fn send<T: Send>() {}
+/// send::<nearcall::Server>();
+/// ```
 #[derive(Clone)]
 pub struct Server {
+    _thread: BelongsToItsThread,
     core: Rc<ServerCore>,
 }
 
@@ -112,7 +121,7 @@ impl Server {
         reactor.add_acceptor(&acceptor);
         let (listeners, interceptors) = (RefCell::default(), SharedChain::default());
         let core = ServerCore { reactor, objects, acceptor, limits, listeners, interceptors };
-        Self { core: Rc::new(core) }
+        Self { _thread: BelongsToItsThread::default(), core: Rc::new(core) }
     }
 
     /// Serves `dispatcher` as the object with the name of its interface.

@@ -88,8 +88,8 @@ pub(crate) mod tests {
 
     #[test]
     fn a_waker_that_panics_ends_nothing_else() {
-        retire(Some(Waker::from(Arc::new(Panics))));
-        let kept = std::mem::ManuallyDrop::new(Arc::new(Panics));
-        wake(Waker::from(Arc::clone(&kept)));
+        let waker = Waker::from(Arc::new(Panics));
+        wake(waker.clone());
+        retire(Some(waker));
     }
 }

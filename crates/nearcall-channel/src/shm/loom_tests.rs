@@ -376,6 +376,86 @@ fn loom_two_ends_that_sleep_differently_answer_each_other() {
     });
 }
 
+/// An end that tasks of any thread use under a lock, while another thread waits on its descriptor.
+struct SharedEnd {
+    consumer: Consumer,
+    waiter: Waiter,
+    received: Vec<u64>,
+    is_over: bool,
+}
+
+impl SharedEnd {
+    /// Receives what is there, and announces the sleep of whoever waits on the descriptor.
+    fn receive_and_rest(&mut self, own: &Words, peer: &Words) {
+        loop {
+            if self.waiter.is_announced() {
+                self.waiter.end(own);
+                own.clear();
+            }
+            while let Some(value) = try_pop(&mut self.consumer, own, peer) {
+                self.received.push(value);
+            }
+            self.waiter.begin(own, Interest::Receive, SleepOn::Descriptor);
+            if self.consumer.look(peer) == 0 {
+                return;
+            }
+        }
+    }
+}
+
+/// As `nearcall`'s async connections do it: a task looks under the lock and goes to sleep; what
+/// comes later, the thread that waits on the descriptor receives, and wakes the task.
+#[test]
+fn loom_no_message_to_an_end_that_threads_share_is_lost() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let (a, b) = (Arc::new(Words::new()), Arc::new(Words::new()));
+        let (consumer, waiter) = (Consumer::new(capacity(), Pages::First), Waiter::default());
+        let end = SharedEnd { consumer, waiter, received: Vec::new(), is_over: false };
+        let (end, woken) = (Arc::new(Mutex::new(end)), Arc::new(Condvar::new()));
+        let (writer_own, writer_peer) = (Arc::clone(&a), Arc::clone(&b));
+        let writer = thread::spawn(move || {
+            let mut producer = Producer::new(capacity(), Pages::First);
+            let mut waker = Waker::default();
+            for value in 1..=2 {
+                push(&mut producer, &writer_own, &writer_peer, value);
+                if let Some(waiter) = waker.target_for_message(&*writer_peer) {
+                    writer_own.ring_for(&writer_peer, waiter);
+                }
+            }
+        });
+        let (own, peer) = (Arc::clone(&b), Arc::clone(&a));
+        let (shared, wake) = (Arc::clone(&end), Arc::clone(&woken));
+        let driver = thread::spawn(move || {
+            loop {
+                own.poll();
+                let mut end = shared.lock().unwrap();
+                if end.is_over {
+                    break;
+                }
+                end.receive_and_rest(&own, &peer);
+                drop(end);
+                wake.notify_all();
+            }
+        });
+        for expected in 1..=2 {
+            let mut locked = end.lock().unwrap();
+            locked.receive_and_rest(&b, &a);
+            while locked.received.len() < expected {
+                locked = woken.wait(locked).unwrap();
+            }
+        }
+        let mut locked = end.lock().unwrap();
+        assert_eq!(locked.received, [1, 2]);
+        locked.is_over = true;
+        drop(locked);
+        b.send();
+        writer.join().unwrap();
+        driver.join().unwrap();
+    });
+}
+
 /// One end of a call: asks and waits for the answer, or waits and answers.
 fn serve_once((own, peer): (&Words, &Words), on: SleepOn, asks: bool) {
     let mut producer = Producer::new(capacity(), Pages::First);

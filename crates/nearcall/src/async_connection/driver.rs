@@ -15,10 +15,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
+use nearcall_channel::DueTime;
 use nearcall_os::epoll::{Epoll, Events};
 use nearcall_os::{eventfd, poll};
 
@@ -40,8 +41,8 @@ struct Driver {
     epoll: Epoll,
     /// Wakes the thread.
     bell: OwnedFd,
-    /// The thread wakes up at this moment at the latest, in nanoseconds.
-    due_ns: AtomicU64,
+    /// When the thread looks at the clock at the latest.
+    due: DueTime,
     /// Changed only while [`CURRENT`] is locked.
     users: AtomicUsize,
     state: Mutex<State>,
@@ -152,7 +153,9 @@ impl DriverHandle {
     /// Has the thread look at the clock at this moment. A system call if it would sleep longer.
     #[inline]
     pub(super) fn note_due(&self, due: Deadline) {
-        self.driver.note_due(due, true);
+        if self.driver.due.note(due) {
+            self.driver.ring();
+        }
     }
 
     /// Has the thread look at a connection, which could not be armed.
@@ -257,7 +260,7 @@ impl Driver {
         let driver = Arc::new(Self {
             epoll: Epoll::create()?,
             bell: eventfd::create(eventfd::Kind::Counter)?,
-            due_ns: AtomicU64::new(Deadline::NEVER.as_ns()),
+            due: DueTime::new(),
             users: AtomicUsize::new(0),
             state: Mutex::default(),
         });
@@ -277,17 +280,6 @@ impl Driver {
         let _ = eventfd::try_add_one(&self.bell);
     }
 
-    #[inline]
-    fn note_due(&self, due: Deadline, rings: bool) {
-        let ns = due.as_ns();
-        if ns < self.due_ns.load(Ordering::Acquire)
-            && ns < self.due_ns.fetch_min(ns, Ordering::AcqRel)
-            && rings
-        {
-            self.ring();
-        }
-    }
-
     /// Runs until nothing uses it any more. What it cannot go on after ends all connections, which
     /// nothing would end otherwise.
     fn run_or_fail(&self) {
@@ -304,7 +296,7 @@ impl Driver {
         let mut turns = Turns::default();
         loop {
             let due = match turns.0.is_empty() {
-                true => Deadline::from_ns(self.due_ns.load(Ordering::Acquire)),
+                true => self.due.get(),
                 false => Deadline::NOW,
             };
             let ready = self.epoll.wait(&mut events, due)?;
@@ -334,25 +326,25 @@ impl Driver {
 
     /// Ends the calls whose time is up, wakes tasks whose moment has come, and finds the next one.
     fn run_due(&self) {
-        let due_ns = self.due_ns.load(Ordering::Acquire);
-        if due_ns == Deadline::NEVER.as_ns() {
+        let due = self.due.get();
+        if due == Deadline::NEVER {
             return;
         }
         let now = deadline::now();
-        if now.as_ns() < due_ns {
+        if now < due {
             return;
         }
-        // What is noted from here on is noted again, what was noted before is found.
-        self.due_ns.store(Deadline::NEVER.as_ns(), Ordering::Release);
+        self.due.begin_look();
+        // Noted without a ring: this is the thread that it would wake.
         let connections: Vec<_> = self.state().connections.values().cloned().collect();
         for connection in connections.iter().filter_map(Weak::upgrade) {
-            self.note_due(connection.handle_timeout(now), false);
+            let _ = self.due.note(connection.handle_timeout(now));
         }
         let mut state = self.state();
         let later = state.timers.split_off(&(now, u64::MAX));
         let passed = std::mem::replace(&mut state.timers, later);
         if let Some(((next, _), _)) = state.timers.first_key_value() {
-            self.note_due(*next, false);
+            let _ = self.due.note(*next);
         }
         drop(state);
         passed.into_values().for_each(waking::wake);

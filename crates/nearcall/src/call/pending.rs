@@ -19,17 +19,7 @@ use crate::interceptor::ObservedCall;
 use crate::metadata::{Entries, ReplyMetadata};
 use crate::service::local_reply::LocalReply;
 use crate::status::Status;
-
-/// Marks what stays in the thread that made it, such as a [`PendingCall`].
-///
-/// A started call belongs to the connection of one thread, so it is not `Send`. To use many
-/// threads, give each a clone of the caller, or share the caller by reference, and start and take
-/// the call in one thread: `std::thread::spawn(move || caller.set_target(&request))`. To have calls
-/// under way in tasks that move between threads, use the generated async caller
-/// (`ThermostatAsyncCaller`), whose futures are `Send`:
-/// `tokio::spawn(async move { caller.set_target(&request).await })`.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct BelongsToItsThread(PhantomData<*const ()>);
+use crate::thread_marker::BelongsToItsThread;
 
 /// A call under way. Wait for it, await it, or drop it, which cancels it.
 ///

@@ -8,10 +8,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::rc::Rc;
 
-use super::pending::BelongsToItsThread;
 use super::streaming::{StreamedCall, Unread};
 use crate::codec::Message;
 use crate::status::Status;
+use crate::thread_marker::BelongsToItsThread;
 
 /// The items of a method that replies with a stream. Read them one by one or as an iterator, or
 /// drop the stream, which cancels the call.
@@ -20,13 +20,18 @@ use crate::status::Status;
 /// It stays in its thread: see [`BelongsToItsThread`].
 ///
 /// [`Limits::stream_window_bytes`]: crate::Limits::stream_window_bytes
+///
+/// ```compile_fail,E0277
+/// fn send<T: Send>() {}
+/// send::<nearcall::ReplyStream<()>>();
+/// ```
 #[must_use = "a stream that is dropped cancels its call"]
 pub struct ReplyStream<R> {
+    _thread: BelongsToItsThread,
     call: Rc<StreamedCall>,
     unread: Unread,
     has_ended: bool,
     item: PhantomData<fn() -> R>,
-    _thread: BelongsToItsThread,
 }
 
 impl<R: Message + Default> ReplyStream<R> {

@@ -7,23 +7,28 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::rc::Rc;
 
-use super::pending::BelongsToItsThread;
 use super::streaming::StreamedCall;
 use crate::codec::Message;
 use crate::status::Status;
+use crate::thread_marker::BelongsToItsThread;
 
 /// The items for a method that takes a stream. Send them, then [`finish`](Self::finish); or drop
 /// the stream, which cancels the call.
 ///
 /// It stays in its thread: see [`BelongsToItsThread`].
+///
+/// ```compile_fail,E0277
+/// fn send<T: Send>() {}
+/// send::<nearcall::RequestStream<(), ()>>();
+/// ```
 #[must_use = "a stream that is dropped cancels its call"]
 pub struct RequestStream<Q, R> {
+    _thread: BelongsToItsThread,
     call: Rc<StreamedCall>,
     /// The reply is one message, which ends the call.
     has_reply: bool,
     is_finished: bool,
     types: PhantomData<fn(Q) -> R>,
-    _thread: BelongsToItsThread,
 }
 
 impl<Q: Message, R: Message + Default> RequestStream<Q, R> {

@@ -181,6 +181,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "fills a megabyte")]
     fn a_large_buffer_serves_the_next_large_message() {
         let buffers = BufferPool::default();
         let mut buffer = buffers.take();

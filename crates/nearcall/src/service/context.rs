@@ -20,6 +20,7 @@ use crate::service::responder::Responder;
 use crate::service::service_stream::ServiceStream;
 use crate::status::Status;
 use crate::tasks::reply_extras::ReplyExtras;
+use crate::thread_marker::BelongsToItsThread;
 
 /// The call that is being served: its deadline, its caller, what came beside the request.
 ///
@@ -49,7 +50,15 @@ use crate::tasks::reply_extras::ReplyExtras;
 ///     }
 /// }
 /// ```
+///
+/// It stays in its thread: see [`BelongsToItsThread`].
+///
+/// ```compile_fail,E0277
+/// fn send<T: Send>() {}
+/// send::<nearcall::Context<'_>>();
+/// ```
 pub struct Context<'a> {
+    _thread: BelongsToItsThread,
     deadline: Deadline,
     metadata: Metadata<'a>,
     interface: &'static Interface,
@@ -71,7 +80,8 @@ impl<'a> Context<'a> {
         sink: ReplySink<'a>,
     ) -> Self {
         let (is_detached, extras) = (Cell::new(false), Cell::new(None));
-        Self { deadline, metadata, interface, method, sink, is_detached, extras }
+        let _thread = BelongsToItsThread::default();
+        Self { _thread, deadline, metadata, interface, method, sink, is_detached, extras }
     }
 
     /// Returns when the call ends by itself; `None` if it has no deadline. Reads the clock.

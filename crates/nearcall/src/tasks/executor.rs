@@ -10,8 +10,9 @@
 use std::cell::RefCell;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Wake, Waker};
+
+use nearcall_channel::PostedFlag;
 
 use crate::tasks::mailbox::{Mailbox, Post, TaskKey};
 use crate::tasks::service_task::ServiceTask;
@@ -47,8 +48,7 @@ enum State {
 struct TaskWaker {
     key: TaskKey,
     mailbox: Arc<Mailbox>,
-    /// It was posted, and not polled since.
-    is_posted: AtomicBool,
+    posted: PostedFlag,
 }
 
 impl Wake for TaskWaker {
@@ -57,7 +57,7 @@ impl Wake for TaskWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if !self.is_posted.swap(true, Ordering::AcqRel) {
+        if self.posted.note_wake() {
             // A loop that has closed has dropped its tasks.
             let _ = self.mailbox.post(Post::Poll(self.key));
         }
@@ -73,7 +73,7 @@ impl Executor {
     pub(crate) fn spawn(&self, task: ServiceTask) {
         let Some(key) = self.slots.borrow_mut().add() else { return drop(task) };
         let mailbox = Arc::clone(&self.mailbox);
-        let waker = Arc::new(TaskWaker { key, mailbox, is_posted: AtomicBool::new(false) });
+        let waker = Arc::new(TaskWaker { key, mailbox, posted: PostedFlag::new() });
         self.poll_taken(key, task, waker);
     }
 
@@ -81,13 +81,12 @@ impl Executor {
     pub(crate) fn poll(&self, key: TaskKey) {
         let taken = self.slots.borrow_mut().take(key);
         if let Some((task, waker)) = taken {
+            waker.posted.begin_poll();
             self.poll_taken(key, task, waker);
         }
     }
 
     fn poll_taken(&self, key: TaskKey, mut task: ServiceTask, waker: Arc<TaskWaker>) {
-        // From here on a wake-up is for the next poll.
-        waker.is_posted.store(false, Ordering::Release);
         let std_waker = Waker::from(Arc::clone(&waker));
         let polled = Pin::new(&mut task).poll(&mut Context::from_waker(&std_waker));
         if polled.is_ready() {

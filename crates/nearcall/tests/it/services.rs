@@ -14,7 +14,7 @@ use nearcall::{
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
 use crate::observed::wait_until;
 use crate::stage::{in_time, words};
-use crate::support::Served;
+use crate::support::{Served, seen};
 
 mod answers;
 mod blocking;
@@ -218,6 +218,7 @@ fn what_is_promised_to_be_send_is() {
     send::<nearcall::Cancelled>();
     share::<CallContext>();
     share::<nearcall::Poster>();
+    share::<nearcall::Stopper>();
     share::<BlockingPool>();
     share::<Blocking<EchoDispatcher<Threaded>>>();
     share::<TaskRunner>();

@@ -1,4 +1,5 @@
-//! A client process: threads that share one caller, each with a random mix of what callers do.
+//! A client process: threads that share one caller, each with a random mix of what callers do, and
+//! beside them tasks (`tasks.rs`).
 //!
 //! **Invariants:** every reply is the one to its request; an operation without a deadline or a
 //! cancellation succeeds; a thread that ends has an account of all that it sent.
@@ -10,8 +11,10 @@ use std::time::Duration;
 
 use nearcall::{CallOptions, Client, Code, Deadline, PendingCall, Status};
 
-use crate::books::{Account, Books};
+use crate::books::Account;
+use crate::mix::Mix;
 use crate::stress::{Job, StressCaller};
+use crate::tasks;
 
 /// The instance of the asynchronous service.
 pub(crate) const ASYNC: &str = "async";
@@ -24,20 +27,15 @@ const FIRST_WORKER: &str = "NEARCALL_STRESS_WORKER";
 /// Threads that call at the same time.
 const THREADS: usize = 4;
 /// Operations of one thread, at most; another one takes its place.
-const OPERATIONS_MAX: u32 = 200;
+pub(crate) const OPERATIONS_MAX: u32 = 200;
 /// Calls that are started before one is waited for, at most.
-const STARTED_MAX: usize = 32;
+pub(crate) const STARTED_MAX: usize = 32;
 /// One-way messages in a row, at most.
-const MESSAGES_MAX: u64 = 64;
+pub(crate) const MESSAGES_MAX: u64 = 64;
 /// Items of one stream, at most.
-const ITEMS_MAX: u64 = 100;
-/// What a method works for, at most.
-const WORK_US_MAX: u32 = 100;
-/// Deadlines that are often too short.
-const DEADLINE_US_MAX: u64 = 300;
-/// Padding of most messages, and of one in a hundred, at most.
-const PADDING_BYTES_MAX: usize = 300;
-const LARGE_BYTES_MAX: usize = 200_000;
+pub(crate) const ITEMS_MAX: u64 = 100;
+/// The first number of tasks, beside those of threads.
+const FIRST_TASK: u64 = 1 << 31;
 
 /// Gives a process its part by its environment.
 pub(crate) fn describe(
@@ -80,6 +78,8 @@ pub(crate) fn enter() {
                 println!("{}", worker.run(until).line());
             });
         };
+        let (client, address, seed) = (&client, &address, random.u64(..));
+        scope.spawn(move || tasks::run(client, address, seed, worker + FIRST_TASK, until));
         (0..THREADS).for_each(|_| start(&mut random, &mut worker));
         while !until.has_passed() {
             ends.recv().unwrap();
@@ -107,30 +107,20 @@ struct Callers {
 /// A thread.
 struct Worker {
     callers: Callers,
-    random: fastrand::Rng,
-    account: Account,
-    /// What no later call has confirmed.
-    unconfirmed: Books,
-    number: u64,
+    mix: Mix,
 }
 
 impl Worker {
     fn new(callers: Callers, seed: u64, worker: u64) -> Self {
-        Self {
-            callers,
-            random: fastrand::Rng::with_seed(seed),
-            account: Account { worker, ..Account::default() },
-            unconfirmed: Books::default(),
-            number: 0,
-        }
+        Self { callers, mix: Mix::new(seed, worker) }
     }
 
     fn run(mut self, until: Deadline) -> Account {
-        for _ in 0..self.random.u32(1..=OPERATIONS_MAX) {
+        for _ in 0..self.mix.random.u32(1..=OPERATIONS_MAX) {
             if until.has_passed() {
                 break;
             }
-            match self.random.u8(0..10) {
+            match self.mix.random.u8(0..10) {
                 0..4 => self.ask(),
                 4 => self.ask_in_time(),
                 5 => self.start_some(),
@@ -140,117 +130,90 @@ impl Worker {
                 _ => self.chat(),
             }
         }
-        match self.random.u8(0..4) {
+        match self.mix.random.u8(0..4) {
             // The connection closes with the thread, whatever is under way.
             0 => {
-                self.account.unknown.calls += 1;
-                let job = self.job();
+                self.mix.account.unknown.calls += 1;
+                let job = self.mix.job();
                 drop(self.caller().start_ask(&job));
             }
             _ => self.ask(),
         }
-        self.account.unknown += self.unconfirmed;
-        self.account
+        self.mix.end()
     }
 
     /// A caller of either form of the service. Both go over the same connection.
     fn caller(&mut self) -> StressCaller {
         let Callers { sync_service, async_service } = &self.callers;
-        if self.random.bool() { sync_service.clone() } else { async_service.clone() }
-    }
-
-    fn job(&mut self) -> Job {
-        self.number += 1;
-        let max = if self.random.u8(0..100) == 0 { LARGE_BYTES_MAX } else { PADDING_BYTES_MAX };
-        Job {
-            worker: self.account.worker,
-            number: self.number,
-            work_us: self.random.u32(0..WORK_US_MAX),
-            padding: vec![7; self.random.usize(0..max)].into(),
-        }
-    }
-
-    fn item(&mut self, number: u64) -> Job {
-        let padding = vec![7; self.random.usize(0..PADDING_BYTES_MAX)].into();
-        Job { worker: self.account.worker, number, work_us: 0, padding }
+        if self.mix.random.bool() { sync_service.clone() } else { async_service.clone() }
     }
 
     /// A call to the form of the service that keeps the order of all that came before.
     fn ask(&mut self) {
-        let job = self.job();
+        let job = self.mix.job();
         assert_eq!(self.callers.sync_service.ask(&job).unwrap(), job);
-        self.account.served.calls += 1;
-        self.account.served += std::mem::take(&mut self.unconfirmed);
+        self.mix.confirm();
     }
 
     fn ask_in_time(&mut self) {
-        let (caller, job) = (self.caller(), self.job());
-        let timeout = Duration::from_micros(self.random.u64(0..DEADLINE_US_MAX));
-        match caller.ask_with(&job, &CallOptions::new().deadline(timeout)) {
-            Ok(reply) => {
-                assert_eq!(reply, job);
-                self.account.served.calls += 1;
-            }
-            Err(status) => {
-                expect(&status, Code::DeadlineExceeded);
-                self.account.unknown.calls += 1;
-            }
-        }
+        let (caller, job) = (self.caller(), self.mix.job());
+        let options = CallOptions::new().deadline(self.mix.timeout());
+        self.mix.note_answer(&job, caller.ask_with(&job, &options), Code::DeadlineExceeded);
     }
 
     /// Starts calls, cancels some of them, and waits for the others in any order.
     fn start_some(&mut self) {
         let mut pending: Vec<(Job, PendingCall<Job>)> = Vec::new();
-        for _ in 0..self.random.usize(1..=STARTED_MAX) {
-            let (caller, job) = (self.caller(), self.job());
+        for _ in 0..self.mix.random.usize(1..=STARTED_MAX) {
+            let (caller, job) = (self.caller(), self.mix.job());
             let call = caller.start_ask(&job);
             pending.push((job, call));
         }
-        self.random.shuffle(&mut pending);
+        self.mix.random.shuffle(&mut pending);
         for (job, call) in pending {
-            if self.random.u8(0..4) == 0 {
+            if self.mix.random.u8(0..4) == 0 {
                 drop(call);
-                self.account.unknown.calls += 1;
+                self.mix.account.unknown.calls += 1;
             } else {
                 assert_eq!(call.wait().unwrap(), job);
-                self.account.served.calls += 1;
+                self.mix.account.served.calls += 1;
             }
         }
     }
 
     fn tell_some(&mut self) {
-        for _ in 0..self.random.u64(1..=MESSAGES_MAX) {
-            let job = self.job();
-            if self.random.bool() {
+        for _ in 0..self.mix.random.u64(1..=MESSAGES_MAX) {
+            let job = self.mix.job();
+            if self.mix.random.bool() {
                 self.callers.sync_service.tell(&job).unwrap();
             } else if let Err(status) = self.callers.sync_service.try_tell(&job) {
                 expect(&status, Code::ResourceExhausted);
                 continue;
             }
-            self.unconfirmed.messages += 1;
+            self.mix.unconfirmed.messages += 1;
         }
     }
 
     /// Sends a stream, and drops one in four before its end.
     fn upload(&mut self) {
-        let count = self.random.u64(0..=ITEMS_MAX);
+        let count = self.mix.random.u64(0..=ITEMS_MAX);
         let mut stream = self.callers.async_service.upload().unwrap();
         for number in 0..count {
-            stream.send(&self.item(number)).unwrap();
+            stream.send(&self.mix.item(number)).unwrap();
         }
-        if self.random.u8(0..4) == 0 {
-            self.account.unknown.items += count;
+        if self.mix.random.u8(0..4) == 0 {
+            self.mix.account.unknown.items += count;
             return;
         }
         assert_eq!(stream.finish().unwrap().number, count);
-        self.account.served.items += count;
+        self.mix.account.served.items += count;
     }
 
     /// Receives a stream, and drops one in four before its end.
     fn download(&mut self) {
-        let count = self.random.u64(0..=ITEMS_MAX);
-        let take = if self.random.u8(0..4) == 0 { count / 2 } else { u64::MAX };
-        let request = self.item(count);
+        let count = self.mix.random.u64(0..=ITEMS_MAX);
+        let take = if self.mix.random.u8(0..4) == 0 { count / 2 } else { u64::MAX };
+        let request = self.mix.item(count);
         let stream = self.callers.async_service.download(&request).unwrap();
         let mut received = 0;
         for item in stream.take(usize::try_from(take).unwrap()) {
@@ -262,20 +225,20 @@ impl Worker {
 
     /// Sends and receives in turn.
     fn chat(&mut self) {
-        let count = self.random.u64(0..=ITEMS_MAX);
+        let count = self.mix.random.u64(0..=ITEMS_MAX);
         let (mut requests, mut replies) = self.callers.async_service.chat().unwrap();
         for number in 0..count {
-            let item = self.item(number);
+            let item = self.mix.item(number);
             requests.send(&item).unwrap();
             assert_eq!(replies.recv().unwrap(), Some(item));
         }
         requests.finish().unwrap();
         assert_eq!(replies.recv().unwrap(), None);
-        self.account.served.items += count;
+        self.mix.account.served.items += count;
     }
 }
 
 #[track_caller]
-fn expect(status: &Status, code: Code) {
+pub(crate) fn expect(status: &Status, code: Code) {
     assert_eq!(status.code(), code, "{status}");
 }

@@ -1,18 +1,22 @@
 //! A random mix of calls, one-way messages, streams, cancellations, deadlines, ends of threads and
-//! kills of clients, against a server of two loops, with books on both sides.
+//! kills of clients, by threads and by tasks, against a server of two loops, with books on both
+//! sides.
 //!
 //! `NEARCALL_STRESS_S` seconds, 2 by default, from the seed `NEARCALL_STRESS_SEED`, 1 by default;
 //! `cargo xtask stress` runs it for minutes. Clients are processes: this program itself.
 //! **Invariants:** what a client knows to have arrived was served exactly once and in order; what
 //! it does not know was served once at most; each round ends; at the end the server has neither
 //! more descriptors nor more threads than after one client of each way to connect.
-//! **Not here:** the mix (`client.rs`), the server (`service.rs`), the accounts (`books.rs`).
+//! **Not here:** the mix (`client.rs`, `tasks.rs`), the server (`service.rs`), the accounts
+//! (`books.rs`).
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "processes report, and so does it")]
 
 mod books;
 mod client;
+mod mix;
 mod service;
+mod tasks;
 
 use std::io::Read;
 use std::process::{Command, Stdio};

@@ -188,6 +188,7 @@ fn what_tasks_need_can_be_sent() {
     is_shared::<AsyncObjectRef>();
     is_shared::<EchoAsyncCaller>();
     is_send::<AsyncCall<'_, Words, Words>>();
+    is_send::<nearcall::AsyncCallWithMetadata<'_, Words, Words>>();
     is_send::<AsyncSend<'_, Words>>();
     let client = Client::new();
     let hunt = client.hunt_async("absent", Duration::ZERO);

@@ -1,6 +1,6 @@
 //! Answers from threads that are not the loop's.
 
-use std::sync::{Mutex, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -31,7 +31,6 @@ fn a_worker_thread_answers() {
     in_time(|| {
         for way in WAYS {
             let (give, take) = mpsc::channel::<(Words, Responder<Words>)>();
-            let give = Mutex::new(give);
             let worker = thread::spawn(move || {
                 for (request, responder) in take {
                     let data = vec![7; request.data.len()].into();
@@ -40,7 +39,7 @@ fn a_worker_thread_answers() {
             });
             let service = Threaded::new(move |context, request| {
                 context.answer_later(|responder| {
-                    give.lock().unwrap().send((request.clone(), responder)).unwrap();
+                    give.send((request.clone(), responder)).unwrap();
                 })
             });
             let served = serve(Limits::default(), service);
