@@ -178,8 +178,8 @@ mod tests {
     #[test]
     fn a_waker_that_panics_loses_no_other() {
         let call = Arc::<Cancellation>::default();
-        let count = Arc::<Count>::default();
-        let (good, bad) = (Waker::from(Arc::clone(&count)), Waker::from(Arc::new(Panics)));
+        let (count, good) = counted();
+        let bad = Waker::from(Arc::new(Panics));
         let waiting = [&good, &bad, &good, &bad, &good].map(|waker| {
             let mut waits = Cancelled::new(&call);
             assert!(!waits.poll_ended(waker));
@@ -187,7 +187,7 @@ mod tests {
         });
         assert!(!call.poll_ended_by_task(&bad));
         call.end();
-        assert_eq!(count.0.load(Ordering::Relaxed), 3);
+        assert_eq!(count.get(), 3);
         drop(waiting);
     }
 
