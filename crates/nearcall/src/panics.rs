@@ -1,7 +1,7 @@
 //! Running code of users whose panic must end nothing but itself.
 //!
-//! **Invariants:** nothing unwinds out of here, whatever the value is that the code panics with. The
-//! panic was reported by the hook of the process.
+//! **Invariants:** nothing unwinds out of here, whatever value the code panics with. The panic was
+//! reported by the hook of the process.
 //! **Not here:** what ends with the panic (`service/dispatch.rs`, `tasks/service_task.rs`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
