@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use nearcall::{Client, Code, EventLoop, Mechanism, Server};
 
-use super::ends::failure;
 use super::served::{
     Kind, Plan, Served, Service, StreamsAsyncCaller, StreamsCaller, item, register,
 };
@@ -101,12 +100,12 @@ fn a_killed_server_ends_the_streams_of_tasks_once() {
 #[test]
 fn a_killed_client_ends_its_stream_and_no_other() {
     in_time(|| {
-        for kind in [Kind::Loop, Kind::Thread, Kind::Pool, Kind::Async] {
+        for kind in Kind::ALL {
             let served = Served::start(kind);
             let mut client = start("streams-client", &served.address);
             settled_echoes(&served);
             client.kill().unwrap();
-            let code = failure(&served.counts);
+            let code = served.failure();
             // A future learns nothing: it is dropped.
             let expected = if kind == Kind::Async { Code::Cancelled } else { Code::Unavailable };
             assert_eq!(code, expected, "{kind:?}");

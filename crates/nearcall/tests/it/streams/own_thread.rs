@@ -2,24 +2,20 @@
 
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Code, EventLoop, Server};
+use nearcall::{CallOptions, Code, Mechanism, WaitPolicy};
 
 use super::exchange;
-use super::served::{Kind, Plan, Service, StreamsCaller, item, register};
-use crate::stage::in_time;
-use crate::support::unique_address;
+use super::served::{Kind, Plan, Served, StreamsCaller, item, own_addresses};
+use crate::stage::{alone, in_time};
 
-/// A loop with a service and a caller of it.
+/// A loop with a service and a caller of it: with and without a socket, and over its socket.
 fn with_loop(kind: Kind, case: impl Fn(&StreamsCaller)) {
-    let event_loop = EventLoop::new().unwrap();
-    let server = Server::new(&event_loop);
-    register(&server, Service::new(kind));
-    let address = unique_address();
-    server.listen(&address).unwrap();
-    for client in
-        [Client::in_loop(&event_loop), Client::in_loop(&event_loop).without_short_circuit()]
-    {
-        case(&StreamsCaller::new(&client, &address).unwrap());
+    for address in own_addresses() {
+        let served = Served::own(kind, &address);
+        case(&served.caller(&served.own_client(), ""));
+        if !address.starts_with("inproc") {
+            case(&served.caller(&served.own_client().without_short_circuit(), ""));
+        }
     }
 }
 
@@ -40,13 +36,41 @@ fn short_streams_to_a_method_of_the_own_loop_work() {
 #[test]
 fn streams_to_tasks_and_pools_of_the_own_loop_work() {
     in_time(|| {
-        for kind in [Kind::Thread, Kind::Pool, Kind::Async] {
+        for kind in Kind::BESIDE_THE_LOOP {
             with_loop(kind, |streams| {
                 let options = CallOptions::new().deadline(Duration::from_secs(30));
                 for (items, bytes) in [(0, 0), (300, 8), (200, 20_000), (5, 1 << 20)] {
                     exchange(streams, &options, items, bytes);
                 }
             });
+        }
+    });
+}
+
+#[test]
+fn every_mechanism_carries_streams_within_a_loop() {
+    in_time(|| {
+        for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
+            let _alone = alone(mechanism.name());
+            let can_spin = mechanism.waits().contains(&WaitPolicy::Spin);
+            let is_pollable = mechanism.capabilities().pollable;
+            let wait = if is_pollable || !can_spin { "" } else { "&wait=spin" };
+            for address in own_addresses() {
+                let served = Served::own(Kind::Async, &address);
+                let parameters = format!("?via={mechanism}{wait}");
+                let streams = served.caller(&served.own_client(), &parameters);
+                if !is_pollable && !can_spin {
+                    // The loop would have to sleep in both ends at once.
+                    let refused = streams.count(&Plan::default()).unwrap_err();
+                    let text = refused.message();
+                    assert!(text.contains("has no descriptor, and this event loop"), "{text}");
+                    continue;
+                }
+                let options = CallOptions::new().deadline(Duration::from_secs(30));
+                for (items, bytes) in [(100, 8), (3, 1 << 20)] {
+                    exchange(&streams, &options, items, bytes);
+                }
+            }
         }
     });
 }

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use nearcall::{
     AsyncItemReceiver, AsyncItemSender, Blocking, BlockingPool, CallContext, Client, Code, Context,
-    EventLoop, ItemReceiver, ItemSender, Limits, Poster, Server, Status, Stopper,
+    Deadline, EventLoop, ItemReceiver, ItemSender, Limits, Poster, Server, Status, Stopper,
 };
+use nearcall_os::clock;
 
 use crate::support::unique_address;
 
@@ -34,6 +36,17 @@ pub(crate) enum Kind {
     Thread,
     Pool,
     Async,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 4] = [Self::Loop, Self::Thread, Self::Pool, Self::Async];
+    /// Those that do not hold the loop up while they wait.
+    pub(crate) const BESIDE_THE_LOOP: [Self; 3] = [Self::Thread, Self::Pool, Self::Async];
+}
+
+/// Addresses of a server that is called from its own thread.
+pub(crate) fn own_addresses() -> [String; 2] {
+    [unique_address(), "inproc:streams".to_owned()]
 }
 
 /// What the service has done, over all calls.
@@ -105,6 +118,7 @@ impl Streams for Service {
         plan: &Plan,
         items: ItemSender<Item>,
     ) -> Result<(), Status> {
+        context.add_reply_metadata("served-by", "count").unwrap();
         if self.kind != Kind::Thread {
             return self.send_all(plan, &items);
         }
@@ -124,6 +138,7 @@ impl Streams for Service {
     }
 
     fn sum(&self, context: &Context<'_>, items: ItemReceiver<Item>) -> Result<Item, Status> {
+        context.add_reply_metadata("served-by", "sum").unwrap();
         if self.kind != Kind::Thread {
             return self.add_all(&items);
         }
@@ -143,6 +158,7 @@ impl Streams for Service {
         items: ItemReceiver<Item>,
         replies: ItemSender<Item>,
     ) -> Result<(), Status> {
+        context.add_reply_metadata("served-by", "exchange").unwrap();
         if self.kind != Kind::Thread {
             return self.echo_all(&items, &replies);
         }
@@ -160,10 +176,11 @@ impl Streams for Service {
 impl StreamsAsync for Service {
     async fn count(
         &self,
-        _context: CallContext,
+        context: CallContext,
         plan: Plan,
         mut items: AsyncItemSender<Item>,
     ) -> Result<(), Status> {
+        context.add_reply_metadata("served-by", "count").unwrap();
         let unfinished = Unfinished(&self.counts);
         for number in 0..plan.items {
             self.note(items.send(&item(number, plan.bytes)).await)?;
@@ -184,9 +201,10 @@ impl StreamsAsync for Service {
 
     async fn sum(
         &self,
-        _context: CallContext,
+        context: CallContext,
         mut items: AsyncItemReceiver<Item>,
     ) -> Result<Item, Status> {
+        context.add_reply_metadata("served-by", "sum").unwrap();
         let mut sum = Item::default();
         while let Some(item) = items.next().await {
             sum.number += self.note(item)?.number;
@@ -204,10 +222,11 @@ impl StreamsAsync for Service {
 
     async fn exchange(
         &self,
-        _context: CallContext,
+        context: CallContext,
         mut items: AsyncItemReceiver<Item>,
         mut replies: AsyncItemSender<Item>,
     ) -> Result<(), Status> {
+        context.add_reply_metadata("served-by", "exchange").unwrap();
         let unfinished = Unfinished(&self.counts);
         while let Some(item) = items.next().await {
             self.note(replies.send(&item?).await)?;
@@ -232,13 +251,15 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-/// A server of the streams in a thread of its own.
+/// A server of the streams, in a thread of its own or in this one.
 pub(crate) struct Served {
     pub(crate) address: String,
     pub(crate) counts: Counts,
     pub(crate) poster: Poster,
     stopper: Stopper,
     thread: Option<JoinHandle<()>>,
+    /// In this thread.
+    own: Option<(EventLoop, Server)>,
 }
 
 impl Served {
@@ -261,7 +282,57 @@ impl Served {
             event_loop.run().unwrap();
         });
         let (stopper, poster) = take.recv().unwrap();
-        Self { address, counts, poster, stopper, thread: Some(thread) }
+        Self { address, counts, poster, stopper, thread: Some(thread), own: None }
+    }
+
+    /// Serves in this thread, whose loop runs only while a call or a test waits.
+    pub(crate) fn own(kind: Kind, address: &str) -> Self {
+        let event_loop = EventLoop::new().unwrap();
+        let server = Server::new(&event_loop);
+        let service = Service::new(kind);
+        let counts = service.counts.clone();
+        register(&server, service);
+        let address = server.listen(address).unwrap().to_string();
+        let (poster, stopper) = (event_loop.poster(), event_loop.stopper());
+        Self { address, counts, poster, stopper, thread: None, own: Some((event_loop, server)) }
+    }
+
+    /// Returns a client in the loop of a server in this thread.
+    pub(crate) fn own_client(&self) -> Client {
+        let (event_loop, _) = self.own.as_ref().expect("a server in this thread");
+        Client::in_loop(event_loop)
+    }
+
+    /// Lets the server go on for so long.
+    fn pause(&self, span: Duration) {
+        match &self.own {
+            None => clock::pause(span),
+            Some((event_loop, _)) => {
+                assert!(event_loop.next(Deadline::at(clock::now() + span)).unwrap().is_none());
+            }
+        }
+    }
+
+    /// Waits until a send or a receive of the service has failed, and returns the code.
+    pub(crate) fn failure(&self) -> Code {
+        loop {
+            let code = self.counts.failed.load(Ordering::Acquire);
+            if code != 0 {
+                return Code::from_number(u16::try_from(code).unwrap()).unwrap();
+            }
+            self.pause(Duration::from_millis(1));
+        }
+    }
+
+    /// Waits until the service sends no more items, and returns how many it has sent.
+    pub(crate) fn settled(&self) -> u64 {
+        loop {
+            let before = self.counts.sent.load(Ordering::Relaxed);
+            self.pause(Duration::from_millis(100));
+            if self.counts.sent.load(Ordering::Relaxed) == before && before > 0 {
+                return before;
+            }
+        }
     }
 
     pub(crate) fn caller(&self, client: &Client, parameters: &str) -> StreamsCaller {
