@@ -11,6 +11,7 @@ use crate::stage::{alone, in_time};
 
 mod ends;
 pub(crate) mod killed;
+mod metadata;
 mod own_thread;
 pub(crate) mod served;
 mod slow;
