@@ -98,6 +98,7 @@ impl ObjectRef {
         };
         Ok(StreamedCall::new(InUse::new(binding), connection, (call, stream), deadline))
     }
+
     /// Returns a connection to the object, also to one of this thread: it gives streams their
     /// bounds.
     fn binding_with_connection(
