@@ -169,7 +169,7 @@ impl Reactor {
         Ok(connected)
     }
 
-    /// Begins to connect to a server of this loop over a pair of sockets, which nobody else can
+    /// Begins to connect to a server of this loop over a pair of sockets, which no other client can
     /// reach.
     pub(crate) fn start_connect_own(
         &self,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nearcall::{CallOptions, Code, Mechanism, WaitPolicy};
+use nearcall::{CallOptions, Code, Limits, Mechanism, WaitPolicy};
 
 use super::exchange;
 use super::served::{Kind, Plan, Served, StreamsCaller, item, own_addresses};
@@ -67,11 +67,50 @@ fn every_mechanism_carries_streams_within_a_loop() {
                     continue;
                 }
                 let options = CallOptions::new().deadline(Duration::from_secs(30));
-                for (items, bytes) in [(100, 8), (3, 1 << 20)] {
+                for (items, bytes) in [(100, 8), (5, 1 << 20)] {
                     exchange(&streams, &options, items, bytes);
                 }
             }
         }
+    });
+}
+
+/// The echoes are not read, so the service stops reading.
+#[test]
+fn a_caller_waits_for_a_service_of_its_loop_that_does_not_read() {
+    in_time(|| {
+        for kind in Kind::BESIDE_THE_LOOP {
+            with_loop(kind, |streams| {
+                let options = CallOptions::new().deadline(Duration::from_millis(500));
+                let (mut requests, mut replies) = streams.exchange_with(&options).unwrap();
+                let mut sent = 0;
+                let late = loop {
+                    match requests.send(&item(sent, 10_000)) {
+                        Ok(()) => sent += 1,
+                        Err(status) => break status,
+                    }
+                };
+                assert_eq!(late.code(), Code::DeadlineExceeded, "{kind:?}");
+                // Both windows, and what waits to be sent.
+                let most =
+                    (2 * u64::from(Limits::default().stream_window_bytes) + (1 << 20)) / 10_000;
+                assert!((1..=most).contains(&sent), "{kind:?}: {sent} items");
+                let end = replies.find_map(Result::err).unwrap();
+                assert_eq!(end.code(), Code::DeadlineExceeded, "{kind:?}");
+            });
+        }
+    });
+}
+
+#[test]
+fn waiting_for_a_server_of_the_own_loop_finds_it() {
+    in_time(|| {
+        let served = Served::own(Kind::Async, "inproc:streams");
+        let client = served.own_client();
+        client.hunt("inproc:streams", Duration::from_secs(30)).unwrap();
+        let none = client.hunt("inproc:none", Duration::from_millis(10)).unwrap_err();
+        assert!(matches!(none.code(), Code::Unavailable | Code::DeadlineExceeded), "{none}");
+        assert_eq!(served.caller(&client, "").say(&item(1, 1)).unwrap(), item(1, 1));
     });
 }
 
