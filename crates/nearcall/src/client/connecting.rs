@@ -12,7 +12,6 @@ use nearcall_channel::{
     Address as Place, Endpoint, HandshakeError, WaitPolicy, connect, runtime_dir,
 };
 use nearcall_os::clock;
-use nearcall_wire::InstanceId;
 
 use super::core::{ClientCore, Known, Route};
 use super::reconnect::ReconnectPolicy;
@@ -151,17 +150,12 @@ impl ClientCore {
         Ok(connection)
     }
 
-    /// Returns what a connection greets with: a server of this thread has to know that its caller
-    /// cannot go on while a method runs.
-    fn instance_for(&self, route: &Route) -> InstanceId {
-        let is_own = self.services().registry.server_at(&route.at).is_some();
-        if is_own { own_thread() } else { self.shared.instance }
-    }
-
     fn new_connection(&self, endpoint: Endpoint, route: &Route) -> Result<Rc<Connection>, Status> {
         let setup = Setup {
             name: format!("the server at {}", route.at),
-            instance: self.instance_for(route),
+            // A server of this thread has to know that its caller cannot go on while a method runs,
+            // by whatever name it was found.
+            instance: own_thread(),
             limits: self.limits(),
             trust: route.trust,
             serves: None,

@@ -117,17 +117,32 @@ fn waiting_for_a_server_of_the_own_loop_finds_it() {
 /// Its caller could not go on before the method has returned, so waiting would never end.
 #[test]
 fn a_method_of_the_own_loop_that_has_to_wait_for_its_caller_fails() {
+    in_time(|| with_loop(Kind::Loop, wait_for_the_caller));
+}
+
+#[test]
+fn a_method_that_is_called_by_another_name_of_its_loop_fails_as_well() {
     in_time(|| {
-        with_loop(Kind::Loop, |streams| {
-            let plan = Plan { items: 1000, bytes: 100_000, code: 0 };
-            let errors: Vec<_> = streams.count(&plan).unwrap().filter_map(Result::err).collect();
-            assert_eq!(errors.len(), 1);
-            assert_eq!(errors[0].code(), Code::FailedPrecondition);
-            assert!(errors[0].message().contains("BlockingPool"), "{}", errors[0]);
-            let (mut requests, mut replies) = streams.exchange().unwrap();
-            requests.send(&item(1, 10)).unwrap();
-            assert_eq!(replies.recv().unwrap(), Some(item(1, 10)));
-            assert_eq!(replies.recv().unwrap_err().code(), Code::FailedPrecondition);
-        });
+        let socket = |name: &str| format!("/tmp/nearcall-{name}-{}", std::process::id());
+        let (path, link) = (socket("own"), socket("alias"));
+        let served = Served::own(Kind::Loop, &format!("unix:{path}"));
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        for client in [served.own_client(), served.own_client().without_short_circuit()] {
+            let streams = StreamsCaller::new(&client, &format!("unix:{link}")).unwrap();
+            wait_for_the_caller(&streams);
+        }
+        std::fs::remove_file(&link).unwrap();
     });
+}
+
+fn wait_for_the_caller(streams: &StreamsCaller) {
+    let plan = Plan { items: 1000, bytes: 100_000, code: 0 };
+    let errors: Vec<_> = streams.count(&plan).unwrap().filter_map(Result::err).collect();
+    assert_eq!(errors.len(), 1);
+    assert_eq!(errors[0].code(), Code::FailedPrecondition);
+    assert!(errors[0].message().contains("BlockingPool"), "{}", errors[0]);
+    let (mut requests, mut replies) = streams.exchange().unwrap();
+    requests.send(&item(1, 10)).unwrap();
+    assert_eq!(replies.recv().unwrap(), Some(item(1, 10)));
+    assert_eq!(replies.recv().unwrap_err().code(), Code::FailedPrecondition);
 }
