@@ -16,7 +16,7 @@ thread_local! {
     static OWN_THREAD: InstanceId = new_instance();
 }
 
-/// Returns what callers of this thread greet with whose server is in this thread, too.
+/// Returns what the callers of this thread greet with, by which a server knows its own thread.
 pub(crate) fn own_thread() -> InstanceId {
     OWN_THREAD.with(|instance| *instance)
 }

@@ -47,7 +47,7 @@ mod turns;
 mod user_events;
 mod watching;
 
-pub(crate) use self::handshakes::NOT_LISTENING;
+pub(crate) use self::handshakes::{Connected, NOT_LISTENING};
 pub use self::sources::DescriptorId;
 pub(crate) use self::sources::{ListenerEntry, ListenerId, UserFd};
 use self::sources::{Source, Sources};
@@ -381,6 +381,11 @@ impl Reactor {
         acceptors.push((acceptor.id, Rc::downgrade(acceptor)));
     }
 
+    fn acceptor(&self, server: ServerId) -> Option<Rc<Acceptor>> {
+        let acceptors = self.acceptors.borrow();
+        acceptors.iter().find(|(id, _)| *id == server)?.1.upgrade()
+    }
+
     /// Forgets the connections that have ended since the last time.
     #[inline]
     pub(crate) fn forget_closed(&self) {
@@ -394,9 +399,7 @@ impl Reactor {
         for connection in closed {
             self.remove_connection(connection);
             let Some(server) = connection.serves else { continue };
-            let acceptors = self.acceptors.borrow();
-            let acceptor = acceptors.iter().find(|(id, _)| *id == server);
-            if let Some(acceptor) = acceptor.and_then(|(_, acceptor)| acceptor.upgrade()) {
+            if let Some(acceptor) = self.acceptor(server) {
                 acceptor.remove(connection);
             }
         }

@@ -269,6 +269,7 @@ impl ServerCore {
             address.at = At::Socket(listener.address().clone());
             self.add_listener(&address, Arc::new(listener), Vec::new())?;
         }
+        self.acceptor.set_draining(false);
         self.objects.add_place(address.at.clone());
         registry.note_change();
         Ok(address)

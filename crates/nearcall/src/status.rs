@@ -7,7 +7,7 @@ use std::fmt;
 
 pub use nearcall_wire::Code;
 
-use crate::metadata::{BadMetadata, Entries, Metadata};
+use crate::metadata::{BadMetadata, Entries, Metadata, ReplyMetadata};
 
 /// Why a call failed.
 ///
@@ -146,6 +146,11 @@ impl Status {
     /// Returns what the service sent beside the error.
     pub fn metadata(&self) -> Metadata<'_> {
         Metadata::new(self.metadata.as_ref().map_or(&[], |entries| entries.as_bytes()))
+    }
+
+    /// Returns what the service sent beside the error, owned by the caller.
+    pub(crate) fn reply_metadata(&self) -> ReplyMetadata {
+        ReplyMetadata::new(Entries::from_peer(self.metadata().as_bytes()))
     }
 
     /// Returns the same with these entries before its own.

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use nearcall_wire::{
-    CallProtocol, Code, End, Event, HEADER_BYTES, Head, IncomingCall, ItemError, Limits,
+    CallProtocol, Code, End, Event, Frame, HEADER_BYTES, Head, IncomingCall, ItemError, Limits,
     OutgoingCall, Payload, ProtocolError, Request, Shape, StartError, StreamCall, Time, item_cost,
     needs_time,
 };
@@ -59,6 +59,21 @@ impl StreamBook {
         Self { shape, is_caller, sent: 0, received: 0, held, sent_end, received_end }
     }
 
+    /// Whether the peer may send items, as far as this end knows.
+    pub(crate) fn receives(&self) -> bool {
+        !self.received_end
+            && if self.is_caller {
+                self.shape.callee_streams()
+            } else {
+                self.shape.caller_streams()
+            }
+    }
+
+    /// Whether the peer has sent its last item, and the call goes on.
+    pub(crate) fn is_half_closed(&self) -> bool {
+        self.received_end
+    }
+
     fn sends(&self) -> bool {
         !self.sent_end
             && if self.is_caller {
@@ -83,13 +98,15 @@ pub(crate) struct Side {
     /// Credits that ended a wait.
     pub(crate) credits: u64,
     pub(crate) half_closes: u64,
-    /// Of both ends.
-    window: u32,
+    /// What the peer may send here in a stream and what may be sent to it, in bytes.
+    pub(crate) window: u32,
+    peer_window: u32,
     inbox: VecDeque<Message>,
 }
 
 impl Side {
-    fn new(instance: u8, limits: Limits) -> Self {
+    fn new(instance: u8, limits: Limits, window: u32, peer_window: u32) -> Self {
+        let limits = Limits { stream_window_bytes: window, ..limits };
         Self {
             connection: CallProtocol::new([instance; 16], limits),
             open: BTreeSet::new(),
@@ -99,7 +116,8 @@ impl Side {
             streams: BTreeMap::new(),
             credits: 0,
             half_closes: 0,
-            window: limits.stream_window_bytes,
+            window,
+            peer_window,
             inbox: VecDeque::new(),
         }
     }
@@ -143,8 +161,9 @@ impl Side {
             }
             Event::Ended { call, end } => {
                 assert!(self.open.remove(&call), "{call:?} had ended before");
+                // An error of the peer comes behind its items as well.
                 if let Some(book) = self.streams.remove(&call.into())
-                    && let End::Reply(_) = end
+                    && (items.is_some() || matches!(end, End::Reply(_)))
                 {
                     assert_eq!(items, Some(book.received), "items of {call:?} are lost");
                 }
@@ -186,9 +205,14 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) fn new(limits: Limits) -> Self {
+        Self::with_windows(limits, [limits.stream_window_bytes; 2])
+    }
+
+    /// Two ends with a window each.
+    pub(crate) fn with_windows(limits: Limits, [first, second]: [u32; 2]) -> Self {
         Self {
             now: Time::from_ns(1_000),
-            sides: [Side::new(1, limits), Side::new(2, limits)],
+            sides: [Side::new(1, limits, first, second), Side::new(2, limits, second, first)],
             room: usize::MAX,
             delay_ns: 0,
         }
@@ -263,7 +287,7 @@ impl Link {
         call: StreamCall,
         body_bytes: u32,
     ) -> Result<(), ItemError> {
-        let Side { connection, streams, window, .. } = &mut self.sides[from];
+        let Side { connection, streams, peer_window: window, .. } = &mut self.sides[from];
         let payload = Payload { body_bytes, ..Payload::EMPTY };
         let left = connection.credit_left(call);
         assert!(left.is_none_or(|left| left <= *window));
@@ -289,12 +313,22 @@ impl Link {
     /// Everything was delivered and consumed, so whoever sends has credit for any item.
     pub(crate) fn check_credit(&mut self) {
         for side in &mut self.sides {
-            let most = item_cost(usize::MAX, side.window);
+            let most = item_cost(usize::MAX, side.peer_window);
             for &call in side.streams.keys() {
                 let left = side.connection.credit_left(call);
                 assert!(left.is_none_or(|left| left >= most), "{call:?} starves: {left:?}");
             }
         }
+    }
+
+    /// Delivers a frame to a side that the other has not sent.
+    pub(crate) fn forge(
+        &mut self,
+        to: usize,
+        frame: Frame,
+    ) -> Result<Option<Event>, ProtocolError> {
+        let (head, message_bytes) = (frame.encode(), frame.payload().message_bytes());
+        both_ways(&mut self.sides[to].connection, self.now, &head, message_bytes)
     }
 
     /// Half-closes a call. The link must have room.

@@ -10,3 +10,4 @@ mod link;
 mod pair;
 mod simulation;
 mod streams;
+mod violations;

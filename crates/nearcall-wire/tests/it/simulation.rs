@@ -3,7 +3,7 @@
 //!
 //! The books of each [`Side`](crate::link::Side) fail the test when a call ends twice; what is left
 //! in them at the end has not ended at all. A failing seed is printed; add it to `FOUND`.
-//! **Not here:** peers that break the rules (`hostile.rs`).
+//! **Not here:** peers that break the rules (`hostile.rs`, `violations.rs`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -19,7 +19,7 @@ const STEPS: u32 = 400;
 
 /// What a run has seen, to prove that the runs together see everything.
 #[derive(Default)]
-struct Seen {
+pub(crate) struct Seen {
     started: u64,
     busy: u64,
     full: u64,
@@ -51,8 +51,8 @@ fn every_call_ends_exactly_once() {
     }
 }
 
-fn run(seed: u64, seen: &mut Seen) {
-    let mut rng = fastrand::Rng::with_seed(seed);
+/// A link with everything at random.
+pub(crate) fn any_link(seed: u64, rng: &mut fastrand::Rng) -> Link {
     let calls_max = rng.u16(1..12);
     let limits = Limits {
         message_bytes_max: 1000,
@@ -61,8 +61,17 @@ fn run(seed: u64, seen: &mut Seen) {
         stream_window_bytes: rng.u32(1..200),
         ..Limits::default()
     };
-    let mut link = Link::new(limits);
+    let window = limits.stream_window_bytes;
+    // Every other pair has the same window.
+    let other = [window, u32::try_from(seed * 61 % 199).unwrap() + 1];
+    let mut link = Link::with_windows(limits, [window, other[usize::from(seed % 2 == 1)]]);
     link.room = rng.usize(1..32);
+    link
+}
+
+fn run(seed: u64, seen: &mut Seen) {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut link = any_link(seed, &mut rng);
     // Most runs neither drain nor die, so that the tables fill.
     let ends = rng.u8(0..4);
     for _ in 0..STEPS {
@@ -101,7 +110,7 @@ fn run(seed: u64, seen: &mut Seen) {
 }
 
 /// One thing that happens at one end, and the turns of both.
-fn step(link: &mut Link, rng: &mut fastrand::Rng, drains: bool, seen: &mut Seen) {
+pub(crate) fn step(link: &mut Link, rng: &mut fastrand::Rng, drains: bool, seen: &mut Seen) {
     let side = rng.usize(0..2);
     link.delay_ns = rng.u64(0..100);
     match rng.u8(0..44) {

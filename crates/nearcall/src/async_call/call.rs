@@ -149,10 +149,9 @@ impl<Q: Message, R: Message + Default> Future for AsyncCallWithMetadata<'_, Q, R
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { call, metadata } = self.get_mut();
         let result = ready!(call.poll_with(context.waker(), Some(metadata)));
-        if let Err(status) = &result {
-            *metadata = Entries::from_peer(status.metadata().as_bytes());
-        }
-        Poll::Ready((result, ReplyMetadata::new(std::mem::take(metadata))))
+        let of_error = result.as_ref().err().map(Status::reply_metadata);
+        let metadata = of_error.unwrap_or_else(|| ReplyMetadata::new(std::mem::take(metadata)));
+        Poll::Ready((result, metadata))
     }
 }
 

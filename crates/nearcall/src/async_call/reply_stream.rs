@@ -15,6 +15,7 @@ use futures_core::Stream;
 
 use super::streaming::AsyncStreamedCall;
 use crate::codec::Message;
+use crate::metadata::ReplyMetadata;
 use crate::status::Status;
 use crate::stream::item_queue::{ItemBatch, Taken};
 use crate::waking;
@@ -88,6 +89,12 @@ impl<R: Message + Default> AsyncReplyStream<R> {
             }
         }
         Poll::Ready(None)
+    }
+
+    /// Returns what the service sent beside the end of the call, with `OK` or with an error
+    /// ([`Status::metadata`]), once that end was returned here; nothing before.
+    pub fn metadata(&self) -> ReplyMetadata {
+        self.call.metadata()
     }
 
     /// Gives the call up. The server is informed.

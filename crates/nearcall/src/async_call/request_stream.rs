@@ -13,6 +13,7 @@ use std::task::ready;
 use super::streaming::AsyncStreamedCall;
 use crate::async_connection::Places;
 use crate::codec::Message;
+use crate::metadata::ReplyMetadata;
 use crate::status::Status;
 use crate::waking;
 
@@ -103,6 +104,17 @@ impl<Q: Message, R: Message + Default> AsyncRequestStream<Q, R> {
     ///
     /// The status that the service gave, or the reason why there is no reply.
     pub async fn finish(mut self) -> Result<R, Status> {
+        self.take_reply().await
+    }
+
+    /// Works like [`finish`](Self::finish), and returns what the service sent beside the reply or
+    /// the error ([`Status::metadata`]) as well. Where the replies are a stream, that comes with
+    /// their end: [`AsyncReplyStream::metadata`](crate::AsyncReplyStream::metadata).
+    pub async fn finish_with_metadata(mut self) -> (Result<R, Status>, ReplyMetadata) {
+        (self.take_reply().await, self.call.metadata())
+    }
+
+    async fn take_reply(&mut self) -> Result<R, Status> {
         if let Some(early) = self.early.take() {
             self.is_finished = true;
             return early;

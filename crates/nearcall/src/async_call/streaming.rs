@@ -14,6 +14,7 @@ use super::AsyncObjectRef;
 use crate::async_connection::{AsyncConnection, Places};
 use crate::codec::Message;
 use crate::interceptor::ObservedCall;
+use crate::metadata::{Entries, ReplyMetadata};
 use crate::status::Status;
 use crate::stream::call_stream::CallStream;
 
@@ -27,8 +28,8 @@ pub(super) struct AsyncStreamedCall {
 }
 
 struct State {
-    /// How it has ended, once that was taken from the connection.
-    end: Option<Result<(), Status>>,
+    /// How it has ended, once that was taken from the connection; what the service sent beside it.
+    end: Option<Result<ReplyMetadata, Status>>,
     /// If the client has interceptors.
     observed: Option<Box<ObservedCall>>,
 }
@@ -80,11 +81,13 @@ impl AsyncStreamedCall {
     ) -> Poll<Result<R, Status>> {
         if let Some(end) = self.known_end() {
             let taken = || Status::failed_precondition("the result of the call was taken before");
-            return Poll::Ready(end.and_then(|()| Err(taken())));
+            return Poll::Ready(end.and_then(|_| Err(taken())));
         }
-        let reply = ready!(self.connection.poll_call::<R>(self.call, waker, None));
-        let reply = reply.map_err(|status| self.object.explain(status));
-        self.set_end(reply.as_ref().map(drop).map_err(Status::clone));
+        let mut metadata = Entries::default();
+        let reply = self.connection.poll_call::<R>(self.call, waker, Some(&mut metadata));
+        let reply = ready!(reply).map_err(|status| self.object.explain(status));
+        let metadata = ReplyMetadata::new(metadata);
+        self.set_end(reply.as_ref().map(|_| metadata).map_err(Status::clone));
         Poll::Ready(reply)
     }
 
@@ -94,15 +97,20 @@ impl AsyncStreamedCall {
     /// stream the end, so whoever sees the end of the stream finds the outcome.
     pub(super) fn end(&self) -> Result<(), Status> {
         if let Some(end) = self.known_end() {
-            return end;
+            return end.map(drop);
         }
-        match self.connection.poll_call::<()>(self.call, Waker::noop(), None) {
-            Poll::Ready(end) => {
-                let end = end.map_err(|status| self.object.explain(status));
-                self.set_end(end.clone());
-                end
-            }
+        match self.poll_reply::<()>(Waker::noop()) {
+            Poll::Ready(end) => end,
             Poll::Pending => Err(Status::internal("a stream has ended before its call")),
+        }
+    }
+
+    /// Returns what the service sent beside the end of the call, once that was read.
+    pub(super) fn metadata(&self) -> ReplyMetadata {
+        match self.known_end() {
+            Some(Ok(metadata)) => metadata,
+            Some(Err(status)) => status.reply_metadata(),
+            None => ReplyMetadata::default(),
         }
     }
 
@@ -126,11 +134,11 @@ impl AsyncStreamedCall {
         }
     }
 
-    fn known_end(&self) -> Option<Result<(), Status>> {
+    fn known_end(&self) -> Option<Result<ReplyMetadata, Status>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).end.clone()
     }
 
-    fn set_end(&self, end: Result<(), Status>) {
+    fn set_end(&self, end: Result<ReplyMetadata, Status>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let observed = state.observed.take();
         let status = end.as_ref().err().cloned();

@@ -4,14 +4,16 @@
 //! **Not here:** the call (`streaming.rs`), its handles (`reply_stream.rs`, `request_stream.rs`).
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use nearcall_wire::Shape;
 
 use super::streaming::StreamedCall;
 use super::{ObjectRef, ReplyStream, RequestStream};
-use crate::client::{InUse, Target};
+use crate::client::{Binding, InUse, Target};
 use crate::codec::Message;
 use crate::connection::Connection;
+use crate::deadline::Deadline;
 use crate::interface::Method;
 use crate::options::CallOptions;
 use crate::status::Status;
@@ -82,16 +84,9 @@ impl ObjectRef {
         options: &CallOptions,
     ) -> Result<StreamedCall, Status> {
         let deadline = self.deadline(method, options);
-        let binding = self.binding(options, deadline)?;
-        let own;
-        let connection = match &binding.target {
-            Target::Remote(connection) => connection,
-            // Streams have their bounds from a connection, also to a server of this thread.
-            Target::Local(..) => {
-                let policy = self.reconnect_policy(options);
-                own = binding.core.connect_by(policy, &binding.name.address, deadline)?;
-                &own
-            }
+        let binding = self.binding_with_connection(options, deadline)?;
+        let Target::Remote(connection) = &binding.target else {
+            return Err(Status::internal("a stream was opened without a connection"));
         };
         let outgoing = self.outgoing(method, options, deadline);
         let mode = binding.core.send_mode(deadline);
@@ -102,5 +97,22 @@ impl ObjectRef {
             Err(why) => self.send_until(&binding, why, deadline, options, mode, start)?,
         };
         Ok(StreamedCall::new(InUse::new(binding), connection, (call, stream), deadline))
+    }
+
+    /// Returns a connection to the object, also to one of this thread: it gives streams their
+    /// bounds.
+    fn binding_with_connection(
+        &self,
+        options: &CallOptions,
+        deadline: Deadline,
+    ) -> Result<Rc<Binding>, Status> {
+        let binding = self.binding(options, deadline)?;
+        if let Target::Remote(_) = binding.target {
+            return Ok(binding);
+        }
+        let (core, name) = (Rc::clone(&binding.core), Arc::clone(&binding.name));
+        let policy = self.reconnect_policy(options);
+        let target = Target::Remote(core.connect_by(policy, &name.address, deadline)?);
+        Ok(Rc::new(Binding { core, target, name }))
     }
 }

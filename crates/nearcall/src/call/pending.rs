@@ -110,10 +110,8 @@ impl<R: Message + Default> PendingCall<R> {
     pub fn wait_with_metadata(mut self) -> (Result<R, Status>, ReplyMetadata) {
         let mut metadata = Entries::default();
         let result = self.take(|bytes| metadata = Entries::from_peer(bytes));
-        if let Err(status) = &result {
-            metadata = Entries::from_peer(status.metadata().as_bytes());
-        }
-        (result, ReplyMetadata::new(metadata))
+        let of_error = result.as_ref().err().map(Status::reply_metadata);
+        (result, of_error.unwrap_or_else(|| ReplyMetadata::new(metadata)))
     }
 
     /// Waits for the end of the call. `read_metadata` gets the metadata of a result.

@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use super::streaming::{StreamedCall, Unread};
 use crate::codec::Message;
+use crate::metadata::ReplyMetadata;
 use crate::status::Status;
 use crate::thread_marker::BelongsToItsThread;
 
@@ -53,6 +54,12 @@ impl<R: Message + Default> ReplyStream<R> {
         let next = self.call.next(&mut self.unread);
         self.has_ended = !matches!(next, Ok(Some(_)));
         next
+    }
+
+    /// Returns what the service sent beside the end of the call, with `OK` or with an error
+    /// ([`Status::metadata`]), once that end was returned here; nothing before.
+    pub fn metadata(&self) -> ReplyMetadata {
+        self.call.metadata()
     }
 
     /// Gives the call up. The server is informed.

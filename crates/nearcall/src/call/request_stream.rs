@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use super::streaming::StreamedCall;
 use crate::codec::Message;
+use crate::metadata::ReplyMetadata;
 use crate::status::Status;
 use crate::thread_marker::BelongsToItsThread;
 
@@ -75,6 +76,17 @@ impl<Q: Message, R: Message + Default> RequestStream<Q, R> {
     ///
     /// The status that the service gave, or the reason why there is no reply.
     pub fn finish(mut self) -> Result<R, Status> {
+        self.take_reply()
+    }
+
+    /// Works like [`finish`](Self::finish), and returns what the service sent beside the reply or
+    /// the error ([`Status::metadata`]) as well. Where the replies are a stream, that comes with
+    /// their end: [`ReplyStream::metadata`](crate::ReplyStream::metadata).
+    pub fn finish_with_metadata(mut self) -> (Result<R, Status>, ReplyMetadata) {
+        (self.take_reply(), self.call.metadata())
+    }
+
+    fn take_reply(&mut self) -> Result<R, Status> {
         self.is_finished = true;
         self.call.half_close();
         if self.has_reply { self.call.finish() } else { Ok(R::default()) }

@@ -16,6 +16,7 @@ use crate::codec::{self, Body, Message};
 use crate::connection::{Connection, ItemUnsent, Outcome, SendMode};
 use crate::deadline::Deadline;
 use crate::interceptor::ObservedCall;
+use crate::metadata::{Entries, ReplyMetadata};
 use crate::status::Status;
 use crate::stream::call_stream::CallStream;
 use crate::stream::item_queue::{ItemBatch, Taken};
@@ -37,8 +38,8 @@ enum State {
     Open,
     /// It has ended and was released; the result was not read.
     Replied(Box<Outcome>),
-    /// It has ended, and the result was read or there is none.
-    Ended(Result<(), Status>),
+    /// It has ended, and the result was read or there is none; what the service sent beside it.
+    Ended(Result<ReplyMetadata, Status>),
 }
 
 impl StreamedCall {
@@ -189,7 +190,7 @@ impl StreamedCall {
                 Ok(_) => self.replied_early(),
             },
             State::Ended(Err(status)) => status.clone(),
-            State::Ended(Ok(())) | State::Open => self.replied_early(),
+            State::Ended(Ok(_)) | State::Open => self.replied_early(),
         }
     }
 
@@ -213,14 +214,10 @@ impl StreamedCall {
             let outcome = self.core().wait(&self.connection, self.call, self.deadline);
             *self.state.borrow_mut() = State::Replied(Box::new(outcome));
         }
-        match self.state.replace(State::Ended(Ok(()))) {
-            State::Replied(outcome) => {
-                let result = self.in_use.binding().read_outcome(*outcome);
-                self.show_end(result.as_ref(), Message::encoded_len);
-                result
-            }
+        match self.state.replace(State::Ended(Ok(ReplyMetadata::default()))) {
+            State::Replied(outcome) => self.read_end(*outcome),
             State::Ended(Err(status)) => Err(status),
-            State::Ended(Ok(())) | State::Open => {
+            State::Ended(Ok(_)) | State::Open => {
                 Err(Status::failed_precondition("the result was taken before"))
             }
         }
@@ -229,15 +226,33 @@ impl StreamedCall {
     /// Returns how the call has ended.
     fn end(&self) -> Result<(), Status> {
         self.take_outcome();
-        let state = self.state.replace(State::Ended(Ok(())));
-        let end = match state {
-            State::Replied(outcome) => self.in_use.binding().read_outcome::<()>(*outcome),
+        let end = match self.state.replace(State::Ended(Ok(ReplyMetadata::default()))) {
+            State::Replied(outcome) => return self.read_end(*outcome),
             State::Ended(end) => end,
             State::Open => Err(Status::internal("a stream has ended before its call")),
         };
         *self.state.borrow_mut() = State::Ended(end.clone());
-        self.show_end(end.as_ref(), |()| 0);
-        end
+        end.map(drop)
+    }
+
+    /// Reads how the call has ended, and keeps that.
+    fn read_end<R: Message + Default>(&self, outcome: Outcome) -> Result<R, Status> {
+        let metadata = outcome.as_ref().map(|reply| Entries::from_peer(reply.metadata()));
+        let metadata = ReplyMetadata::new(metadata.unwrap_or_default());
+        let result = self.in_use.binding().read_outcome(outcome);
+        let end = result.as_ref().map(|_| metadata).map_err(Status::clone);
+        *self.state.borrow_mut() = State::Ended(end);
+        self.show_end(result.as_ref(), Message::encoded_len);
+        result
+    }
+
+    /// Returns what the service sent beside the end of the call, once that was read.
+    pub(super) fn metadata(&self) -> ReplyMetadata {
+        match &*self.state.borrow() {
+            State::Ended(Ok(metadata)) => metadata.clone(),
+            State::Ended(Err(status)) => status.reply_metadata(),
+            State::Open | State::Replied(_) => ReplyMetadata::default(),
+        }
     }
 
     /// Releases the call if it has ended.

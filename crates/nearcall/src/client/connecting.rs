@@ -9,21 +9,19 @@ use std::io;
 use std::rc::Rc;
 
 use nearcall_channel::{
-    Address as Place, Endpoint, HandshakeError, Mechanism, Options, WaitPolicy, connect,
-    runtime_dir,
+    Address as Place, Endpoint, HandshakeError, WaitPolicy, connect, runtime_dir,
 };
 use nearcall_os::clock;
-use nearcall_wire::InstanceId;
 
 use super::core::{ClientCore, Known, Route};
 use super::reconnect::ReconnectPolicy;
 use super::waiting::waiting_failed;
 use crate::address::{Address, At};
-use crate::connection::{Connection, Setup};
+use crate::connection::{Connection, ServerId, Setup};
 use crate::deadline::{Deadline, Pauses};
 use crate::instance::own_thread;
-use crate::reactor::Reactor;
 use crate::reactor::acceptor::loop_preference;
+use crate::reactor::{Connected, Reactor};
 use crate::status::{Code, Status};
 
 impl ClientCore {
@@ -118,20 +116,13 @@ impl ClientCore {
         address: &Address,
         deadline: Deadline,
     ) -> Result<Rc<Connection>, Status> {
-        let At::Socket(place) = &address.at else {
-            if self.services().registry.server_at(&address.at).is_some() {
-                let text = format!("{} is only reached by the short circuit", address.at);
-                return Err(Status::failed_precondition(text));
-            }
-            return Err(no_listener(&address.at));
-        };
         let route = Route::new(address);
         if let Some(connection) = self.known_connection(&route) {
             return Ok(connection);
         }
         self.drop_ended();
         let reservation = self.shared.reserve(&self.usage)?;
-        let endpoint = self.open_channel(place, &route, deadline)?;
+        let endpoint = self.open_channel(&route, deadline)?;
         // A service that ran meanwhile may have connected as well. One connection is enough.
         if let Some(connection) = self.known_connection(&route) {
             return Ok(connection);
@@ -157,17 +148,12 @@ impl ClientCore {
         Ok(connection)
     }
 
-    /// Returns what a connection greets with: a server of this thread has to know that its caller
-    /// cannot go on while a method runs.
-    fn instance_for(&self, route: &Route) -> InstanceId {
-        let is_own = self.services().registry.server_at(&route.at).is_some();
-        if is_own { own_thread() } else { self.shared.instance }
-    }
-
     fn new_connection(&self, endpoint: Endpoint, route: &Route) -> Result<Rc<Connection>, Status> {
         let setup = Setup {
             name: format!("the server at {}", route.at),
-            instance: self.instance_for(route),
+            // A server of this thread has to know that its caller cannot go on while a method runs,
+            // by whatever name it was found.
+            instance: own_thread(),
             limits: self.limits(),
             trust: route.trust,
             serves: None,
@@ -181,31 +167,49 @@ impl ClientCore {
         Ok(connection)
     }
 
-    fn open_channel(
-        &self,
-        place: &Place,
-        route: &Route,
-        deadline: Deadline,
-    ) -> Result<Endpoint, Status> {
+    fn open_channel(&self, route: &Route, deadline: Deadline) -> Result<Endpoint, Status> {
         let mut options = self.limits().channel();
         if let Some(left) = deadline.remaining() {
             options.handshake_timeout = options.handshake_timeout.min(left);
         }
         options.wait = route.wait;
-        let outcome = match &self.reactor {
-            None => connect(place, route.mechanism, &options),
-            Some(reactor) => {
+        let outcome = match (&self.reactor, &route.at) {
+            (None, At::Socket(place)) => connect(place, route.mechanism, &options),
+            (None, at @ At::InProcess(_)) => return Err(no_listener(at)),
+            (Some(reactor), at) => {
                 options.wait_preferred = loop_preference(route.wait);
                 // What cannot be polled, the loop sleeps or spins in.
                 let pollable = route.mechanism.waits().contains(&WaitPolicy::Poll);
                 if pollable && route.wait == Some(WaitPolicy::Block) {
                     options.wait = Some(WaitPolicy::Poll);
                 }
-                connect_in_loop(reactor, place, route.mechanism, options)
+                let connected = match at {
+                    At::Socket(place) => {
+                        reactor.start_connect(place.clone(), route.mechanism, options)
+                    }
+                    At::InProcess(_) => {
+                        let server = self.own_server(at)?;
+                        reactor.start_connect_own(server, route.mechanism, options)
+                    }
+                };
+                connected
+                    .and_then(|connected| wait_for_handshake(reactor, &connected))
                     .map_err(|error| waiting_failed(&error))?
             }
         };
         outcome.map_err(|error| connect_error(&route.at, &error, deadline))
+    }
+
+    /// Returns the server of this loop at a place without a socket.
+    fn own_server(&self, at: &At) -> Result<ServerId, Status> {
+        match self.services().registry.server_at(at) {
+            Some(server) if self.shared.short_circuits() => Ok(server.id),
+            Some(_) => {
+                let text = format!("{at} is only reached by the short circuit");
+                Err(Status::failed_precondition(text))
+            }
+            None => Err(no_listener(at)),
+        }
     }
 
     /// Greets, and waits until the server has greeted.
@@ -259,14 +263,11 @@ pub(crate) fn may_change(status: &Status) -> bool {
     matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded)
 }
 
-/// Connects on a thread of its own, while the loop goes on serving.
-fn connect_in_loop(
+/// Waits until a handshake is done on its thread, while the loop goes on serving.
+fn wait_for_handshake(
     reactor: &Reactor,
-    place: &Place,
-    mechanism: Mechanism,
-    options: Options,
+    connected: &Connected,
 ) -> io::Result<Result<Endpoint, HandshakeError>> {
-    let connected = reactor.start_connect(place.clone(), mechanism, options)?;
     let mut outcome = None;
     // The handshake has deadlines of its own.
     reactor.run_until(Deadline::NEVER, || {

@@ -15,12 +15,12 @@ use std::sync::Arc;
 
 use nearcall_channel::{
     Address as Place, Endpoint, HandshakeError, Interest, Listener, Mechanism, Options, Rendezvous,
-    WaitPolicy, connect,
+    WaitPolicy, accept_over, connect, connect_over,
 };
 use nearcall_os::{poll, socket};
 
 use super::{ListenerEntry, ListenerId, Reactor, Source};
-use crate::connection::Connection;
+use crate::connection::{Connection, ServerId};
 use crate::deadline::{self, Deadline};
 use crate::limits::{
     ACCEPTS_AT_CLOSE_MAX, ACCEPTS_PER_ROUND_MAX, HANDSHAKE_GRACE, HANDSHAKE_THREADS_MAX,
@@ -74,6 +74,8 @@ pub(crate) type Connected = Rc<Cell<Option<Result<Endpoint, HandshakeError>>>>;
 
 enum Purpose {
     Serve(Serving),
+    /// With a client of this loop.
+    ServeOwn(Weak<Acceptor>),
     Connect(Connected),
 }
 
@@ -167,9 +169,37 @@ impl Reactor {
         Ok(connected)
     }
 
+    /// Begins to connect to a server of this loop over a pair of sockets, which no other client can
+    /// reach.
+    pub(crate) fn start_connect_own(
+        &self,
+        server: ServerId,
+        mechanism: Mechanism,
+        options: Options,
+    ) -> io::Result<Connected> {
+        let connected = Connected::default();
+        let (ours, theirs) = socket::unix_pair(socket::Kind::Seqpacket)?;
+        // Without an acceptor its socket closes, and the client sees that.
+        if let Some(acceptor) = self.acceptor(server) {
+            let pollable_only = acceptor.census.is_full_of_fdless(self.own_loop(&acceptor));
+            let options = acceptor.options(None, pollable_only);
+            let purpose = Purpose::ServeOwn(Rc::downgrade(&acceptor));
+            self.handshakes.start(self, purpose, move || accept_over(theirs, &options))?;
+        }
+        let purpose = Purpose::Connect(Rc::clone(&connected));
+        let connect = move || connect_over(ours, mechanism, &options);
+        self.handshakes.start(self, purpose, connect)?;
+        Ok(connected)
+    }
+
     /// Finds the loop for a client whose handshake is done, and hands the client to it.
-    fn place_client(&self, entry: &ListenerEntry, mut endpoint: Endpoint) {
-        let ListenerEntry { acceptor, trust, mailboxes, .. } = entry;
+    fn place_client(
+        &self,
+        acceptor: &Acceptor,
+        trust: Trust,
+        mailboxes: &[Arc<Mailbox>],
+        mut endpoint: Endpoint,
+    ) {
         let is_fdless = endpoint.wait_policy() != WaitPolicy::Spin
             && endpoint.readiness(Interest::Receive).is_none();
         // Others may have come in during its handshake.
@@ -180,10 +210,9 @@ impl Reactor {
         };
         match mailboxes.get(admission.loop_index()) {
             Some(mailbox) if admission.loop_index() != acceptor.loop_index => {
-                let client = HandedOver { endpoint, trust: *trust, admission };
-                hand_over(mailbox, client);
+                hand_over(mailbox, HandedOver { endpoint, trust, admission });
             }
-            _ => self.accept_client(acceptor, *trust, endpoint, admission),
+            _ => self.accept_client(acceptor, trust, endpoint, admission),
         }
     }
 
@@ -399,7 +428,7 @@ impl PendingHandshakes {
         self.last.set(number);
         let mailbox = Arc::clone(&reactor.mailbox);
         let thread = std::thread::Builder::new().name("nearcall-meet".into());
-        let is_with_client = matches!(purpose, Purpose::Serve(_));
+        let is_with_client = !matches!(purpose, Purpose::Connect(_));
         thread.spawn(move || {
             let handshaked = Handshaked { number, is_with_client, outcome: handshake() };
             mailbox.post(Post::Handshaked(Box::new(handshaked)))
@@ -415,13 +444,23 @@ impl PendingHandshakes {
             Some(Purpose::Connect(connected)) => connected.set(Some(handshaked.outcome)),
             Some(Purpose::Serve(Serving { listener, .. })) => {
                 match (reactor.listener(listener), handshaked.outcome) {
-                    (Some(entry), Ok(endpoint)) => reactor.place_client(&entry, endpoint),
+                    (Some(entry), Ok(endpoint)) => {
+                        let ListenerEntry { acceptor, trust, mailboxes, .. } = &*entry;
+                        reactor.place_client(acceptor, *trust, mailboxes, endpoint);
+                    }
                     (None, Ok(mut endpoint)) => endpoint.refuse(NOT_LISTENING),
                     (_, Err(_)) => {}
                 }
                 self.start_pending(reactor);
                 self.resume(reactor);
             }
+            Some(Purpose::ServeOwn(acceptor)) => match (acceptor.upgrade(), handshaked.outcome) {
+                (Some(acceptor), Ok(endpoint)) => {
+                    reactor.place_client(&acceptor, Trust::No, &[], endpoint);
+                }
+                (None, Ok(mut endpoint)) => endpoint.refuse(NOT_LISTENING),
+                (_, Err(_)) => {}
+            },
             None => {}
         }
     }

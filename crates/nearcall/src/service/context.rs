@@ -169,7 +169,9 @@ impl<'a> Context<'a> {
 
     /// Sends an entry with the reply, or with the error: a key of lower-case letters, digits and
     /// `-_.`, and printable ASCII. The caller reads it by
-    /// [`PendingCall::wait_with_metadata`](crate::PendingCall::wait_with_metadata) or
+    /// [`PendingCall::wait_with_metadata`](crate::PendingCall::wait_with_metadata),
+    /// [`ReplyStream::metadata`](crate::ReplyStream::metadata),
+    /// [`RequestStream::finish_with_metadata`](crate::RequestStream::finish_with_metadata) or
     /// [`Status::metadata`]. A one-way message has no reply, and drops it.
     ///
     /// # Errors

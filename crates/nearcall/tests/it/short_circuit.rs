@@ -10,8 +10,12 @@ use nearcall::{
     CallOptions, Client, Code, Context, EventLoop, Limits, Peer, Responder, Server, Status,
 };
 
+use crate::async_client::block_on;
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
 use crate::stage::{PATIENCE, in_time};
+use crate::streams::served::{
+    Kind, Plan, Service as Streams, StreamsAsyncCaller, StreamsCaller, item, register,
+};
 use crate::support::{Service, unique_address};
 
 /// The same interface in another build, as a loaded library has it.
@@ -255,6 +259,58 @@ fn a_place_or_object_that_the_loop_does_not_serve_is_refused() {
     let outside = EchoCaller::new(&Client::new(), "inproc:here").unwrap().nothing(&());
     assert_eq!(outside.unwrap_err().code(), Code::Unavailable);
     assert!(Server::new(&house.event_loop).listen("inproc:here").is_err(), "taken");
+}
+
+/// Streams have a connection within the thread; other calls to the same object have none.
+#[test]
+fn a_stream_of_the_own_loop_has_a_connection_and_other_calls_have_none() {
+    in_time(|| {
+        let event_loop = EventLoop::new().unwrap();
+        let server = Server::new(&event_loop);
+        register(&server, Streams::new(Kind::Async));
+        server.listen("inproc:streams").unwrap();
+        let client = Client::in_loop(&event_loop);
+        let streams = StreamsCaller::new(&client, "inproc:streams").unwrap();
+        assert_eq!(streams.say(&item(1, 1)).unwrap(), item(1, 1));
+        assert_eq!((server.connections().len(), client.connections().len()), (0, 0));
+        let plan = Plan { items: 3, bytes: 10, code: 0 };
+        let count = || streams.count(&plan)?.collect::<Result<Vec<_>, _>>();
+        for _ in 0..2 {
+            assert_eq!(count().unwrap().len(), 3);
+            assert_eq!((server.connections().len(), client.connections().len()), (1, 1));
+        }
+        server.drain();
+        assert_eq!(count().unwrap_err().code(), Code::Unavailable);
+        server.listen("inproc:streams").unwrap();
+        assert_eq!(count().unwrap().len(), 3, "it listens again");
+        drop(server);
+        assert_eq!(count().unwrap_err().code(), Code::Unavailable);
+    });
+}
+
+#[test]
+fn streams_to_a_loop_without_a_socket_come_from_its_thread_only() {
+    in_time(|| {
+        let event_loop = EventLoop::new().unwrap();
+        let server = Server::new(&event_loop);
+        register(&server, Streams::new(Kind::Async));
+        server.listen("inproc:streams").unwrap();
+        let client = Client::in_loop(&event_loop);
+        let refusal = |client: &Client| {
+            let streams = StreamsCaller::new(client, "inproc:streams").unwrap();
+            streams.count(&Plan::default()).unwrap_err()
+        };
+        let elsewhere = std::thread::scope(|scope| scope.spawn(|| refusal(&client)).join());
+        assert_eq!(elsewhere.unwrap().code(), Code::Unavailable);
+        assert_eq!(refusal(&Client::new()).code(), Code::Unavailable);
+        let long = refusal(&Client::in_loop(&event_loop).without_short_circuit());
+        assert_eq!(long.code(), Code::FailedPrecondition);
+        let streams = StreamsAsyncCaller::new(&client, "inproc:streams").unwrap();
+        let task = block_on(streams.count(&Plan::default())).unwrap_err();
+        assert_eq!(task.code(), Code::FailedPrecondition);
+        assert!(task.message().contains("use another address of the server"), "{task}");
+        assert_eq!(server.connections().len(), 0);
+    });
 }
 
 #[test]

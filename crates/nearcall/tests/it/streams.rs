@@ -3,8 +3,6 @@
 //!
 //! **Not here:** frames that break the rules (`nearcall-wire`), streams of async callers.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nearcall::{CallOptions, Client, Code, EventLoop, Mechanism, Server, Status};
@@ -15,12 +13,13 @@ use crate::support::{method, object, unique_address};
 
 mod ends;
 pub(crate) mod killed;
+mod metadata;
 mod own_thread;
 pub(crate) mod served;
 mod slow;
 mod tasks;
 
-use self::served::{Counts, Item, Kind, Plan, Served, Service, StreamsCaller, item, register};
+use self::served::{Item, Kind, Plan, Served, Service, StreamsCaller, item, register};
 
 /// All four shapes with items of these lengths, checked item by item.
 fn exchange(streams: &StreamsCaller, options: &CallOptions, items: u64, bytes: u32) {
@@ -76,7 +75,7 @@ fn every_mechanism_carries_streams() {
 fn every_kind_of_service_streams() {
     in_time(|| {
         let event_loop = EventLoop::new().unwrap();
-        for kind in [Kind::Loop, Kind::Thread, Kind::Pool, Kind::Async] {
+        for kind in Kind::ALL {
             for client in [Client::new(), Client::in_loop(&event_loop)] {
                 let served = Served::start(kind);
                 exchange_all(&served.caller(&client, ""));
@@ -205,16 +204,4 @@ fn handles_of_services_may_go_to_other_threads() {
     is_send::<nearcall::ItemReceiver<Item>>();
     is_send::<nearcall::AsyncItemSender<Item>>();
     is_send::<nearcall::AsyncItemReceiver<Item>>();
-}
-
-/// Waits until a count of the service does not change any more, and returns it.
-fn settled(counts: &Counts) -> u64 {
-    let read = |count: &Arc<AtomicU64>| count.load(Ordering::Relaxed);
-    loop {
-        let before = read(&counts.sent);
-        nearcall_os::clock::pause(Duration::from_millis(100));
-        if read(&counts.sent) == before && before > 0 {
-            return before;
-        }
-    }
 }

@@ -1,41 +1,39 @@
 //! The ends of streams: in the middle, by either side, by time and by death.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nearcall::{CallOptions, Client, Code, EventLoop};
 use nearcall_os::clock;
 
-use super::served::{Kind, PANIC, Plan, Served, StreamsCaller, item};
-use super::{Counts, settled};
+use super::served::{Kind, PANIC, Plan, Served, StreamsCaller, item, own_addresses};
 use crate::stage::in_time;
 
-const KINDS: [Kind; 4] = [Kind::Loop, Kind::Thread, Kind::Pool, Kind::Async];
-
 /// With a client that blocks and with one in a loop, and each kind of service.
+fn from_elsewhere(case: impl Fn(Kind, &Served, &StreamsCaller)) {
+    let event_loop = EventLoop::new().unwrap();
+    for kind in Kind::ALL {
+        for client in [Client::new(), Client::in_loop(&event_loop)] {
+            let served = Served::start(kind);
+            let streams = served.caller(&client, "");
+            case(kind, &served, &streams);
+            assert_eq!(streams.say(&item(3, 3)).unwrap(), item(3, 3), "{kind:?}");
+        }
+    }
+}
+
+/// And with a client in the loop of the server.
 fn everywhere(case: impl Fn(Kind, &Served, &StreamsCaller) + Send + 'static) {
     in_time(move || {
-        let event_loop = EventLoop::new().unwrap();
-        for kind in KINDS {
-            for client in [Client::new(), Client::in_loop(&event_loop)] {
-                let served = Served::start(kind);
-                let streams = served.caller(&client, "");
+        from_elsewhere(&case);
+        for kind in Kind::BESIDE_THE_LOOP {
+            for address in own_addresses() {
+                let served = Served::own(kind, &address);
+                let streams = served.caller(&served.own_client(), "");
                 case(kind, &served, &streams);
                 assert_eq!(streams.say(&item(3, 3)).unwrap(), item(3, 3), "{kind:?}");
             }
         }
     });
-}
-
-/// Waits until a send or a receive of the service has failed, and returns the code.
-pub(super) fn failure(counts: &Counts) -> Code {
-    loop {
-        let code = counts.failed.load(Ordering::Acquire);
-        if code != 0 {
-            return Code::from_number(u16::try_from(code).unwrap()).unwrap();
-        }
-        clock::pause(Duration::from_millis(1));
-    }
 }
 
 #[test]
@@ -82,7 +80,7 @@ fn a_caller_that_drops_the_replies_ends_the_call() {
             assert_eq!(replies.recv().unwrap().unwrap().number, number);
         }
         drop(replies);
-        assert_eq!(failure(&served.counts), Code::Cancelled, "{kind:?}");
+        assert_eq!(served.failure(), Code::Cancelled, "{kind:?}");
     });
 }
 
@@ -93,7 +91,7 @@ fn a_caller_that_drops_the_requests_ends_the_call() {
         requests.send(&item(1, 10)).unwrap();
         assert_eq!(replies.recv().unwrap(), Some(item(1, 10)), "the method runs");
         drop(requests);
-        assert_eq!(failure(&served.counts), Code::Cancelled, "{kind:?}");
+        assert_eq!(served.failure(), Code::Cancelled, "{kind:?}");
         assert_eq!(replies.recv().unwrap_err().code(), Code::Cancelled);
     });
 }
@@ -110,7 +108,7 @@ fn a_deadline_ends_the_whole_stream() {
         let late = requests.send(&item(1, 10)).unwrap_err();
         assert_eq!(late.code(), Code::DeadlineExceeded, "{kind:?}");
         // Whichever end notices first.
-        let code = failure(&served.counts);
+        let code = served.failure();
         assert!(matches!(code, Code::DeadlineExceeded | Code::Cancelled), "{kind:?}: {code}");
     });
 }
@@ -118,19 +116,21 @@ fn a_deadline_ends_the_whole_stream() {
 /// A service that sends without pause does not hold its caller beyond the deadline.
 #[test]
 fn what_has_come_is_not_read_after_the_deadline() {
-    everywhere(|kind, served, streams| {
-        // Connected, so that all of the time is the call's.
-        streams.say(&item(1, 1)).unwrap();
-        let end = clock::now() + Duration::from_millis(200);
-        let options = CallOptions::new().deadline_at(end);
-        let plan = Plan { items: 1000, bytes: 100, code: 0 };
-        let mut replies = streams.count_with(&plan, &options).unwrap();
-        settled(&served.counts);
-        while clock::now() <= end {
-            clock::pause(Duration::from_millis(1));
-        }
-        let status = replies.recv().unwrap_err();
-        assert_eq!(status.code(), Code::DeadlineExceeded, "{kind:?}");
+    in_time(|| {
+        from_elsewhere(|kind, served, streams| {
+            // Connected, so that all of the time is the call's.
+            streams.say(&item(1, 1)).unwrap();
+            let end = clock::now() + Duration::from_millis(200);
+            let options = CallOptions::new().deadline_at(end);
+            let plan = Plan { items: 1000, bytes: 100, code: 0 };
+            let mut replies = streams.count_with(&plan, &options).unwrap();
+            served.settled();
+            while clock::now() <= end {
+                clock::pause(Duration::from_millis(1));
+            }
+            let status = replies.recv().unwrap_err();
+            assert_eq!(status.code(), Code::DeadlineExceeded, "{kind:?}");
+        })
     });
 }
 
@@ -155,14 +155,13 @@ fn a_deadline_ends_a_sender_that_waits() {
 #[test]
 fn both_ends_learn_that_a_server_has_gone() {
     in_time(|| {
-        for kind in KINDS {
+        for kind in Kind::ALL {
             let served = Served::start(kind);
-            let counts = served.counts.clone();
             let streams = served.caller(&Client::new(), "");
             let plan = Plan { items: 1 << 40, bytes: 1000, code: 0 };
             let mut replies = streams.count(&plan).unwrap();
             assert!(replies.recv().unwrap().is_some());
-            settled(&counts);
+            served.settled();
             if kind == Kind::Loop {
                 // Its method runs inside the loop, which ends with the client only.
                 drop(replies);

@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering;
 use futures_util::StreamExt;
 use nearcall::{AsyncReplyStream, Client, Code, EventLoop, Mechanism, Server};
 
-use super::ends::failure;
 use super::served::{
     Item, Kind, Plan, Served, Service, StreamsAsyncCaller, StreamsCaller, item, register,
 };
@@ -136,7 +135,7 @@ fn a_killed_client_ends_its_stream_and_no_other() {
         for (part, sent_min) in
             [("streams-client", 100), ("streams-tasks", 100), ("streams-unread", 4000)]
         {
-            for kind in [Kind::Loop, Kind::Thread, Kind::Pool, Kind::Async] {
+            for kind in Kind::ALL {
                 for way in ["", "?via=unix-stream"] {
                     kill_client(part, kind, way, sent_min);
                 }
@@ -152,7 +151,7 @@ fn kill_client(part: &str, kind: Kind, way: &str, sent_min: u64) {
     let mut client = start(part, &format!("{}{way}", served.address));
     wait_until("items", || served.counts.sent.load(Ordering::Relaxed) >= sent_min);
     client.kill().unwrap();
-    let code = failure(&served.counts);
+    let code = served.failure();
     // A future is dropped, unless it was about to send.
     let is_dropped = kind == Kind::Async && code == Code::Cancelled;
     assert!(is_dropped || code == Code::Unavailable, "{what}: {code}");

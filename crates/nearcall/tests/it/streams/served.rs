@@ -3,11 +3,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use nearcall::{
     AsyncItemReceiver, AsyncItemSender, Blocking, BlockingPool, CallContext, Client, Code, Context,
-    ItemReceiver, ItemSender, Limits, Poster, Server, Status,
+    Deadline, EventLoop, ItemReceiver, ItemSender, Limits, Poster, Server, Status,
 };
+use nearcall_os::clock;
 
 use crate::support::{LoopThread, unique_address};
 
@@ -34,6 +36,17 @@ pub(crate) enum Kind {
     Thread,
     Pool,
     Async,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 4] = [Self::Loop, Self::Thread, Self::Pool, Self::Async];
+    /// Those that do not hold the loop up while they wait.
+    pub(crate) const BESIDE_THE_LOOP: [Self; 3] = [Self::Thread, Self::Pool, Self::Async];
+}
+
+/// Addresses of a server that is called from its own thread.
+pub(crate) fn own_addresses() -> [String; 2] {
+    [unique_address(), "inproc:streams".to_owned()]
 }
 
 /// What the service has done, over all calls.
@@ -123,6 +136,7 @@ impl Streams for Service {
         plan: &Plan,
         items: ItemSender<Item>,
     ) -> Result<(), Status> {
+        context.add_reply_metadata("served-by", "count").unwrap();
         if self.kind != Kind::Thread {
             return self.send_all(plan, &items);
         }
@@ -142,6 +156,7 @@ impl Streams for Service {
     }
 
     fn sum(&self, context: &Context<'_>, items: ItemReceiver<Item>) -> Result<Item, Status> {
+        context.add_reply_metadata("served-by", "sum").unwrap();
         if self.kind != Kind::Thread {
             return self.add_all(&items);
         }
@@ -161,6 +176,7 @@ impl Streams for Service {
         items: ItemReceiver<Item>,
         replies: ItemSender<Item>,
     ) -> Result<(), Status> {
+        context.add_reply_metadata("served-by", "exchange").unwrap();
         if self.kind != Kind::Thread {
             return self.echo_all(&items, &replies);
         }
@@ -178,10 +194,11 @@ impl Streams for Service {
 impl StreamsAsync for Service {
     async fn count(
         &self,
-        _context: CallContext,
+        context: CallContext,
         plan: Plan,
         mut items: AsyncItemSender<Item>,
     ) -> Result<(), Status> {
+        context.add_reply_metadata("served-by", "count").unwrap();
         let unfinished = Unfinished(&self.counts);
         for number in 0..plan.items {
             self.note(items.send(&item(number, plan.bytes)).await)?;
@@ -202,9 +219,10 @@ impl StreamsAsync for Service {
 
     async fn sum(
         &self,
-        _context: CallContext,
+        context: CallContext,
         mut items: AsyncItemReceiver<Item>,
     ) -> Result<Item, Status> {
+        context.add_reply_metadata("served-by", "sum").unwrap();
         let mut sum = Item::default();
         while let Some(item) = items.next().await {
             sum.number += number_of(&self.note(item)?);
@@ -222,10 +240,11 @@ impl StreamsAsync for Service {
 
     async fn exchange(
         &self,
-        _context: CallContext,
+        context: CallContext,
         mut items: AsyncItemReceiver<Item>,
         mut replies: AsyncItemSender<Item>,
     ) -> Result<(), Status> {
+        context.add_reply_metadata("served-by", "exchange").unwrap();
         let unfinished = Unfinished(&self.counts);
         while let Some(item) = items.next().await {
             let item = item?;
@@ -255,12 +274,14 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-/// A server of the streams in a thread of its own.
+/// A server of the streams, in a thread of its own or in this one.
 pub(crate) struct Served {
     pub(crate) address: String,
     pub(crate) counts: Counts,
     pub(crate) poster: Poster,
-    _thread: LoopThread,
+    _thread: Option<LoopThread>,
+    /// In this thread.
+    own: Option<(EventLoop, Server)>,
 }
 
 impl Served {
@@ -278,7 +299,57 @@ impl Served {
             server.listen(&at).unwrap();
             event_loop.poster()
         });
-        Self { address, counts, poster, _thread: thread }
+        Self { address, counts, poster, _thread: Some(thread), own: None }
+    }
+
+    /// Serves in this thread, whose loop runs only while a call or a test waits.
+    pub(crate) fn own(kind: Kind, address: &str) -> Self {
+        let event_loop = EventLoop::new().unwrap();
+        let server = Server::new(&event_loop);
+        let service = Service::new(kind);
+        let counts = service.counts.clone();
+        register(&server, service);
+        let address = server.listen(address).unwrap().to_string();
+        let poster = event_loop.poster();
+        Self { address, counts, poster, _thread: None, own: Some((event_loop, server)) }
+    }
+
+    /// Returns a client in the loop of a server in this thread.
+    pub(crate) fn own_client(&self) -> Client {
+        let (event_loop, _) = self.own.as_ref().expect("a server in this thread");
+        Client::in_loop(event_loop)
+    }
+
+    /// Lets the server go on for so long.
+    fn pause(&self, span: Duration) {
+        match &self.own {
+            None => clock::pause(span),
+            Some((event_loop, _)) => {
+                assert!(event_loop.next(Deadline::at(clock::now() + span)).unwrap().is_none());
+            }
+        }
+    }
+
+    /// Waits until a send or a receive of the service has failed, and returns the code.
+    pub(crate) fn failure(&self) -> Code {
+        loop {
+            let code = self.counts.failed.load(Ordering::Acquire);
+            if code != 0 {
+                return Code::from_number(u16::try_from(code).unwrap()).unwrap();
+            }
+            self.pause(Duration::from_millis(1));
+        }
+    }
+
+    /// Waits until the service sends no more items, and returns how many it has sent.
+    pub(crate) fn settled(&self) -> u64 {
+        loop {
+            let before = self.counts.sent.load(Ordering::Relaxed);
+            self.pause(Duration::from_millis(100));
+            if self.counts.sent.load(Ordering::Relaxed) == before && before > 0 {
+                return before;
+            }
+        }
     }
 
     pub(crate) fn caller(&self, client: &Client, parameters: &str) -> StreamsCaller {

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use nearcall::{CallOptions, Client, Code, EventLoop, Limits};
 
-use super::served::{Kind, Plan, Served, item};
-use super::settled;
+use super::served::{Kind, Plan, Served, item, own_addresses};
 use crate::stage::in_time;
 
 const ITEM_BYTES: u32 = 10_000;
@@ -14,26 +13,36 @@ const ITEM_BYTES: u32 = 10_000;
 fn a_reader_that_stops_stops_its_sender_only() {
     in_time(|| {
         let event_loop = EventLoop::new().unwrap();
-        for kind in [Kind::Loop, Kind::Thread, Kind::Pool, Kind::Async] {
+        for kind in Kind::ALL {
             for client in [Client::new(), Client::in_loop(&event_loop)] {
                 let served = Served::start(kind);
-                let streams = served.caller(&client, "");
-                let plan = Plan { items: 1000, bytes: ITEM_BYTES, code: 0 };
-                let mut replies = streams.count(&plan).unwrap();
-                assert_eq!(replies.recv().unwrap().unwrap().number, 0);
-                let options = CallOptions::new().deadline(Duration::from_secs(20));
-                let most = (5 << 20) / u64::from(ITEM_BYTES);
-                // What the client receives beside the reply is bounded by the credit.
-                for _ in 0..100 {
-                    assert_eq!(streams.say_with(&item(1, 10), &options).unwrap(), item(1, 10));
-                }
-                let sent = settled(&served.counts);
-                assert!(sent <= most, "{kind:?}: {sent} items of {ITEM_BYTES} bytes are under way");
-                let rest = replies.map(Result::unwrap).count();
-                assert_eq!(rest, 999, "{kind:?}");
+                stop_reading(kind, &served, &client);
+            }
+        }
+        for kind in Kind::BESIDE_THE_LOOP {
+            for address in own_addresses() {
+                let served = Served::own(kind, &address);
+                stop_reading(kind, &served, &served.own_client());
             }
         }
     });
+}
+
+fn stop_reading(kind: Kind, served: &Served, client: &Client) {
+    let streams = served.caller(client, "");
+    let plan = Plan { items: 1000, bytes: ITEM_BYTES, code: 0 };
+    let mut replies = streams.count(&plan).unwrap();
+    assert_eq!(replies.recv().unwrap().unwrap().number, 0);
+    let options = CallOptions::new().deadline(Duration::from_secs(20));
+    let most = (5 << 20) / u64::from(ITEM_BYTES);
+    // What the client receives beside the reply is bounded by the credit.
+    for _ in 0..100 {
+        assert_eq!(streams.say_with(&item(1, 10), &options).unwrap(), item(1, 10));
+    }
+    let sent = served.settled();
+    assert!(sent <= most, "{kind:?}: {sent} items of {ITEM_BYTES} bytes are under way");
+    let rest = replies.map(Result::unwrap).count();
+    assert_eq!(rest, 999, "{kind:?}");
 }
 
 #[test]

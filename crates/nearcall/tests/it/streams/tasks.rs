@@ -7,12 +7,10 @@ use std::time::Duration;
 use futures_util::{StreamExt, future::join_all};
 use nearcall::{AsyncReplyStream, AsyncRequestStream, CallOptions, Client, Code, Limits};
 
+use super::length;
 use super::served::{Item, Kind, Plan, Served, StreamsAsyncCaller, item};
-use super::{length, settled};
 use crate::async_client::{block_on, poll_once};
 use crate::stage::in_time;
-
-const KINDS: [Kind; 4] = [Kind::Loop, Kind::Thread, Kind::Pool, Kind::Async];
 
 fn caller(served: &Served) -> StreamsAsyncCaller {
     StreamsAsyncCaller::new(&Client::new(), &served.address).unwrap()
@@ -48,7 +46,7 @@ async fn exchange(streams: &StreamsAsyncCaller, items: u64, bytes: u32) {
 #[test]
 fn every_kind_of_service_streams_to_tasks() {
     in_time(|| {
-        for kind in KINDS {
+        for kind in Kind::ALL {
             let served = Served::start(kind);
             let streams = caller(&served);
             block_on(async {
@@ -101,7 +99,7 @@ fn a_stream_is_one_of_futures_too() {
 #[test]
 fn a_task_that_does_not_read_stops_its_sender_only() {
     in_time(|| {
-        for kind in KINDS {
+        for kind in Kind::ALL {
             let served = Served::start(kind);
             let streams = caller(&served);
             block_on(async {
@@ -111,7 +109,7 @@ fn a_task_that_does_not_read_stops_its_sender_only() {
                 for _ in 0..100 {
                     assert_eq!(streams.say(&item(1, 10)).await.unwrap(), item(1, 10));
                 }
-                let sent = settled(&served.counts);
+                let sent = served.settled();
                 assert!(sent < 520, "{kind:?}: {sent} items are under way");
                 assert_eq!(replies.collect::<Vec<_>>().await.len(), 999, "{kind:?}");
             });
