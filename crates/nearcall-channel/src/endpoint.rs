@@ -243,6 +243,12 @@ impl Endpoint {
         self.channel.parts().transport.stay_armed();
     }
 
+    /// Takes what [`arm`](Self::arm) has announced back, for an end that is about to poll: what
+    /// comes from now on costs the other end no wake-up. To receive does so as well.
+    pub fn disarm(&mut self) {
+        self.channel.parts().transport.disarm();
+    }
+
     /// Ends the waits of this endpoint early when `fd` becomes readable: a sleeping
     /// [`receive`](Self::receive), [`receive_into`](Self::receive_into) or [`claim`](Self::claim)
     /// then returns `Empty` or `Full`, whatever its deadline, and so do all waits after it until

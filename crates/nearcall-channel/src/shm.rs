@@ -717,6 +717,12 @@ impl<D: Doorbell> Transport for ShmTransport<D> {
         self.stays_armed = true;
     }
 
+    fn disarm(&mut self) {
+        if self.waiter.is_announced() {
+            self.end_announced_sleep();
+        }
+    }
+
     fn set_interruptible(&mut self, interruptible: bool) {
         self.liveness.set_interruptible(interruptible);
     }

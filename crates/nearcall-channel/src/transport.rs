@@ -120,4 +120,7 @@ pub(crate) trait Transport: Send {
 
     /// Has sending leave an announced sleep as it is.
     fn stay_armed(&mut self) {}
+
+    /// Takes an announced sleep back.
+    fn disarm(&mut self) {}
 }

@@ -151,13 +151,11 @@ impl AsyncConnection {
             let attempt = |connection: &Connection<AsyncHost>| {
                 connection.start_call(outgoing, request, SendMode::Try)
             };
+            plan = shared.begin_look();
             let begun = shared.begin_request(places, waker, true, attempt);
             let mut look = Look::Over;
-            if let Poll::Ready(Ok(call)) = begun {
-                plan = shared.begin_look();
-                if let Some(plan) = &mut plan {
-                    look = shared.look(call, plan, &mut buf);
-                }
+            if let (Poll::Ready(Ok(call)), Some(plan)) = (&begun, &mut plan) {
+                look = shared.look(*call, plan, &mut buf);
             }
             if !matches!(look, Look::Nothing) {
                 shared.rest(&self.driver, self.id, false);

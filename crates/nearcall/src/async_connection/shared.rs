@@ -291,11 +291,15 @@ impl Shared {
         }
     }
 
-    /// Begins to look for the reply to a call that was sent just now. `None`: it is not looked for.
+    /// Begins to look for the reply to a call that is sent next. `None`: it is not looked for.
     pub(super) fn begin_look(&mut self) -> Option<SpinPlan> {
-        let is_alone = || self.connection.outgoing_calls().0 == 1;
+        let is_alone = || self.connection.outgoing_calls().0 == 0;
         let is_idle = self.slots.is_idle() && self.room.is_idle();
-        (self.looks && is_idle && is_alone()).then(|| self.spinner.begin())
+        if !(self.looks && is_idle && is_alone()) {
+            return None;
+        }
+        self.connection.with_endpoint(Endpoint::disarm);
+        Some(self.spinner.begin())
     }
 
     /// Looks a few times for the reply to the only call in flight.
