@@ -20,6 +20,7 @@ pub mod handshake;
 mod hang_up;
 pub mod interrupt;
 mod kernel;
+mod last_use;
 pub mod limits;
 mod liveness;
 pub mod mechanism;
@@ -45,6 +46,7 @@ pub use handshake::{
 };
 pub use hang_up::HangUp;
 pub use interrupt::Interrupt;
+pub use last_use::{ClosedFlag, UseCount};
 pub use mechanism::{Capabilities, DataPath, Mechanism, UnknownMechanism};
 pub use packet::{Refusal, VERSION, Version};
 pub use posted_flag::PostedFlag;

@@ -121,7 +121,7 @@ impl ClientCore {
             return Ok(connection);
         }
         self.drop_ended();
-        let reservation = self.shared.reserve(&self.usage)?;
+        let reservation = self.shared.reserve(&self.pending)?;
         let endpoint = self.open_channel(&route, deadline)?;
         // A service that ran meanwhile may have connected as well. One connection is enough.
         if let Some(connection) = self.known_connection(&route) {

@@ -10,9 +10,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use nearcall_channel::{Mechanism, WaitPolicy};
+use nearcall_channel::{Mechanism, UseCount, WaitPolicy};
 
-use super::shared::{ClientShared, Reservation, Usage};
+use super::shared::{ClientShared, Reservation};
 use crate::address::At;
 use crate::connection::Connection;
 use crate::connection::connection_info::ConnectionInfo;
@@ -30,7 +30,7 @@ pub(crate) struct ClientCore {
     pub(super) reactor: Option<Rc<Reactor>>,
     /// The loop's, or those of this client in this thread alone.
     services: Services,
-    pub(super) usage: Arc<Usage>,
+    pub(super) pending: Arc<UseCount>,
     pub(super) connections: RefCell<Vec<Known>>,
     /// The ends of connections that no other has replaced.
     pub(super) ended: RefCell<Vec<(Route, Status)>>,
@@ -61,7 +61,7 @@ impl ClientCore {
             shared: Arc::clone(shared),
             reactor,
             services: services.unwrap_or_default(),
-            usage: Arc::default(),
+            pending: Arc::default(),
             connections: RefCell::default(),
             ended: RefCell::default(),
             has_dropped: Cell::new(false),

@@ -4,11 +4,11 @@
 //! from before its handshake until its thread has dropped it.
 //! **Not here:** the connections themselves, which belong to their threads (`client/core.rs`).
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nearcall_channel::HangUp;
+use nearcall_channel::{ClosedFlag, HangUp, UseCount};
 use nearcall_wire::InstanceId;
 
 use super::reconnect::ReconnectPolicy;
@@ -42,7 +42,7 @@ pub(crate) struct ClientShared {
     pub(crate) instance: InstanceId,
     pub(crate) settings: Settings,
     short_circuits: AtomicBool,
-    is_closed: AtomicBool,
+    closed: ClosedFlag,
     accounts: Mutex<Accounts>,
 }
 
@@ -58,7 +58,8 @@ struct Account {
     number: u64,
     /// None: tasks of any thread share it.
     thread: Option<ThreadInfo>,
-    usage: Arc<Usage>,
+    /// Calls that were started and neither taken nor dropped.
+    pending: Arc<UseCount>,
     /// None: its handshake is under way.
     opened: Option<Opened>,
 }
@@ -69,31 +70,13 @@ struct Opened {
     hang_up: HangUp,
 }
 
-/// How a thread uses its connections of one client. Only that thread writes it.
-#[derive(Default)]
-pub(crate) struct Usage {
-    /// Calls that were started and neither taken nor dropped.
-    pending: AtomicU32,
-}
-
-impl Usage {
-    // A load and a store, since there is one writer: no other thread waits for the cache line.
-    pub(super) fn begin(&self) {
-        self.pending.store(self.pending.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-    }
-
-    pub(super) fn end(&self) {
-        self.pending.store(self.pending.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
-    }
-}
-
 impl ClientShared {
     pub(crate) fn new(instance: InstanceId, settings: Settings) -> Self {
         Self {
             instance,
             settings,
             short_circuits: AtomicBool::new(true),
-            is_closed: AtomicBool::new(false),
+            closed: ClosedFlag::default(),
             accounts: Mutex::default(),
         }
     }
@@ -113,17 +96,19 @@ impl ClientShared {
 
     /// Returns whether the last handle of the client was dropped.
     pub(super) fn is_closed(&self) -> bool {
-        self.is_closed.load(Ordering::Relaxed)
+        self.closed.is_closed()
+    }
+
+    pub(super) fn closed(&self) -> &ClosedFlag {
+        &self.closed
     }
 
     /// Notes that there is no handle any more, and ends the connections of other threads, except
     /// those on which a started call is still waited for.
     pub(super) fn close(&self) {
-        self.is_closed.store(true, Ordering::Relaxed);
+        // Either a thread sees this when its last call ends, or that is seen below.
+        self.closed.close();
         CLOSED_CLIENTS.fetch_add(1, Ordering::Release);
-        // With that of `InUse::drop`: either the thread sees the store above, or its last call is
-        // seen to have ended below.
-        fence(Ordering::SeqCst);
         let tid = nearcall_os::process::tid();
         // A thread that starts a call has a handle, so nothing is started after this; and dropping
         // a handle makes visible what was done with it.
@@ -132,7 +117,7 @@ impl ClientShared {
             .open
             .iter()
             .filter(|it| it.thread.as_ref().is_some_and(|thread| thread.tid != tid))
-            .filter(|it| it.usage.pending.load(Ordering::Relaxed) == 0)
+            .filter(|it| !it.pending.is_in_use())
             .filter_map(|it| Some(it.opened.as_ref()?.hang_up.clone()))
             .collect();
         ended.iter().for_each(HangUp::hang_up);
@@ -143,8 +128,11 @@ impl ClientShared {
     /// # Errors
     ///
     /// `RESOURCE_EXHAUSTED`: there are as many as it may have.
-    pub(super) fn reserve(self: &Arc<Self>, usage: &Arc<Usage>) -> Result<Reservation, Status> {
-        self.reserve_for(Some(ThreadInfo::current()), usage)
+    pub(super) fn reserve(
+        self: &Arc<Self>,
+        pending: &Arc<UseCount>,
+    ) -> Result<Reservation, Status> {
+        self.reserve_for(Some(ThreadInfo::current()), pending)
     }
 
     /// Takes a place for a connection that tasks of any thread share.
@@ -159,7 +147,7 @@ impl ClientShared {
     fn reserve_for(
         self: &Arc<Self>,
         thread: Option<ThreadInfo>,
-        usage: &Arc<Usage>,
+        pending: &Arc<UseCount>,
     ) -> Result<Reservation, Status> {
         let max = self.settings.limits.client_connections_max;
         let mut accounts = self.accounts();
@@ -174,8 +162,8 @@ impl ClientShared {
         }
         accounts.last += 1;
         let number = accounts.last;
-        let usage = Arc::clone(usage);
-        accounts.open.push(Account { number, thread, usage, opened: None });
+        let pending = Arc::clone(pending);
+        accounts.open.push(Account { number, thread, pending, opened: None });
         drop(accounts);
         Ok(Reservation { shared: Arc::clone(self), number })
     }

@@ -7,7 +7,6 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
 
 use super::binding::{Binding, Slot};
 use super::core::ClientCore;
@@ -157,7 +156,7 @@ pub(crate) struct InUse {
 
 impl InUse {
     pub(crate) fn new(binding: Rc<Binding>) -> Self {
-        binding.core.usage.begin();
+        binding.core.pending.begin();
         Self { binding }
     }
 
@@ -169,11 +168,9 @@ impl InUse {
 impl Drop for InUse {
     fn drop(&mut self) {
         let core = &self.binding.core;
-        core.usage.end();
-        // With that of `ClientShared::close`: either this thread hangs up, or the one that closes.
-        fence(Ordering::SeqCst);
-        if core.shared.is_closed() {
-            forget_closed_clients();
+        // Either this thread hangs up, or the one that closes.
+        if core.pending.end(core.shared.closed()) {
+            forget_stale();
         }
     }
 }
