@@ -246,7 +246,7 @@ impl ObjectRef {
             }
             Target::Local(dispatcher, _) => {
                 let reply =
-                    binding.run_bytes(&***dispatcher, method, request, options, deadline)?;
+                    binding.start_bytes(&***dispatcher, method, request, options, deadline)?;
                 Ok(PendingCall::local(Rc::clone(&binding), reply, deadline))
             }
         }

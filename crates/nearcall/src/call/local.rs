@@ -19,9 +19,10 @@ use crate::reactor::LocalOneway;
 use crate::service::context::Context;
 use crate::service::dispatch;
 use crate::service::dispatcher::{Dispatcher, Incoming, Registered};
-use crate::service::local_reply::{LocalReply, LocalResult};
-use crate::service::reply_sink::{LaterReply, ReplySink};
+use crate::service::local_reply::{LaterReply, LocalCall, LocalReply, LocalResult};
+use crate::service::reply_sink::ReplySink;
 use crate::status::Status;
+use crate::tasks::reply_extras::ReplyExtras;
 
 impl Binding {
     /// Calls the implementation itself.
@@ -43,35 +44,47 @@ impl Binding {
         let context = self.local_context(method, options, deadline, sink);
         let outcome = contain(|| serve(&context));
         drop(guard);
+        let is_detached = context.is_detached();
+        let extras = context.into_extras();
         match outcome {
-            Some(Err(status)) if context.is_detached() => self.wait_later(later, status, deadline),
-            Some(_) if deadline.has_passed() => Err(Status::not_answered_in_time()),
-            Some(Err(status)) => Err(context.with_extras(status)),
-            Some(result) => result,
+            Some(Ok(result)) if !deadline.has_passed() => Ok(result),
+            outcome => self.end_local(outcome, is_detached.then_some(later), extras, deadline),
+        }
+    }
+
+    /// Ends a call whose method has not returned a result in time. `later`: where the answer of a
+    /// responder is that it has asked for.
+    #[cold]
+    fn end_local<R: Message + Default>(
+        &self,
+        outcome: Option<Result<R, Status>>,
+        later: Option<LaterReply>,
+        extras: Option<Box<ReplyExtras>>,
+        deadline: Deadline,
+    ) -> Result<R, Status> {
+        match (outcome, later.and_then(LaterReply::into_reply)) {
+            (Some(Err(_)), Some(reply)) => {
+                self.expire_at(deadline, &reply);
+                self.wait_local(&reply, deadline)
+            }
+            (Some(_), _) if deadline.has_passed() => Err(Status::not_answered_in_time()),
+            (Some(Err(status)), None) => Err(match extras {
+                Some(extras) => status.with_entries(extras.metadata),
+                None => status,
+            }),
+            (Some(Ok(result)), _) => Ok(result),
             // The first answer counts: it may have panicked after it has answered.
-            None => match later.take().and_then(|reply| reply.take()) {
+            (None, reply) => match reply.and_then(|reply| reply.take()) {
                 Some(answer) => codec::decode(Body::copied(&answer?.body)),
                 None => Err(Status::panicked()),
             },
         }
     }
 
-    /// Waits for the answer of a method that has asked for a responder.
-    #[cold]
-    fn wait_later<R: Message + Default>(
-        &self,
-        later: LaterReply,
-        status: Status,
-        deadline: Deadline,
-    ) -> Result<R, Status> {
-        let Some(reply) = later.into_inner() else { return Err(status) };
-        self.expire_at(deadline, &reply);
-        self.wait_local(&reply, deadline)
-    }
-
     /// Has a service that answers later learn that the deadline has passed.
     fn expire_at(&self, deadline: Deadline, reply: &LocalReply) {
-        if !reply.has_ended()
+        if deadline != Deadline::NEVER
+            && !reply.has_ended()
             && let Some(reactor) = self.core.reactor()
         {
             reactor.wake_at(deadline, reply);
@@ -96,12 +109,18 @@ impl Binding {
         options: &CallOptions,
         deadline: Deadline,
     ) -> Result<R, Status> {
-        let reply = self.run_bytes(dispatcher, method, request, options, deadline)?;
-        self.wait_local(&reply, deadline)
+        let call = self.run_bytes(dispatcher, method, request, options, deadline)?;
+        match call.into_outcome() {
+            Ok(answer) => codec::decode(Body::copied(&answer?.body)),
+            Err(reply) => {
+                self.expire_at(deadline, &reply);
+                self.wait_local(&reply, deadline)
+            }
+        }
     }
 
-    /// Runs a method by bytes. Its reply may come later.
-    pub(super) fn run_bytes<Q: Message>(
+    /// Starts a method by bytes. Its reply may come later.
+    pub(super) fn start_bytes<Q: Message>(
         &self,
         dispatcher: &dyn Dispatcher,
         method: &'static Method,
@@ -109,6 +128,25 @@ impl Binding {
         options: &CallOptions,
         deadline: Deadline,
     ) -> Result<LocalReply, Status> {
+        let call = self.run_bytes(dispatcher, method, request, options, deadline)?;
+        Ok(match call.into_outcome() {
+            Ok(answer) => LocalReply::ended(answer),
+            Err(reply) => {
+                self.expire_at(deadline, &reply);
+                reply
+            }
+        })
+    }
+
+    /// Runs a method by bytes.
+    fn run_bytes<Q: Message>(
+        &self,
+        dispatcher: &dyn Dispatcher,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+        deadline: Deadline,
+    ) -> Result<LocalCall, Status> {
         if deadline.has_passed() {
             return Err(Status::not_answered_in_time());
         }
@@ -118,15 +156,14 @@ impl Binding {
         let body_bytes = codec::encoded_bytes(request);
         buffers.grow(&mut buffer, body_bytes);
         codec::encode_into(request, &mut buffer[..body_bytes])?;
-        let reply = LocalReply::default();
-        let sink = ReplySink::local_bytes(&reply, self.activity()?);
+        let call = LocalCall::default();
+        let sink = ReplySink::local_bytes(&call, self.activity()?);
         let context = self.local_context(method, options, deadline, sink);
         let body = Body::copied(&buffer[..body_bytes]);
         let method = method.id;
         dispatch::run(dispatcher, sink, deadline, || Incoming { method, body, context });
         buffers.give(buffer);
-        self.expire_at(deadline, &reply);
-        Ok(reply)
+        Ok(call)
     }
 
     /// Waits for a reply as bytes, and reads it.
@@ -144,10 +181,11 @@ impl Binding {
         reply: &LocalReply,
         deadline: Deadline,
     ) -> Result<LocalResult, Status> {
-        if !reply.has_ended() {
-            self.core.run_until(deadline, || reply.has_ended())?;
-        }
         // A reply was judged when it was given, and may be taken late.
+        if let Some(answer) = reply.take() {
+            return answer;
+        }
+        self.core.run_until(deadline, || reply.has_ended())?;
         reply.take().unwrap_or_else(|| Err(Status::not_answered_in_time()))
     }
 

@@ -228,12 +228,10 @@ impl<'a> Context<'a> {
         self.extras.set(Some(extras));
     }
 
-    /// Returns an error with the metadata of the reply.
-    pub(crate) fn with_extras(&self, status: Status) -> Status {
-        match self.extras.take() {
-            Some(extras) => status.with_entries(extras.metadata),
-            None => status,
-        }
+    /// Returns what goes with the reply, for a caller that gets the value of the method itself.
+    #[inline]
+    pub(crate) fn into_extras(self) -> Option<Box<ReplyExtras>> {
+        self.extras.into_inner()
     }
 
     /// Replies to the call.

@@ -5,6 +5,7 @@
 //! **Not here:** answers over connections (`connection/calls.rs`), calls that need no bytes
 //! (`call.rs`).
 
+use std::cell::Cell;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -14,6 +15,66 @@ use crate::status::Status;
 use crate::tasks::cancellation::Cancellation;
 use crate::tasks::reply_extras::{ReplyExtras, Sent};
 use crate::waking;
+
+/// Where a method that answers later leaves the hold on its answer.
+#[derive(Default)]
+pub(crate) struct LaterReply(Cell<Option<LocalReply>>);
+
+impl LaterReply {
+    /// Returns what the answer is given to.
+    pub(crate) fn answer(&self) -> Arc<LocalAnswer> {
+        let reply = self.0.take().unwrap_or_default();
+        let answer = Arc::clone(&reply);
+        self.0.set(Some(reply));
+        answer
+    }
+
+    /// Returns the hold, if the answer comes later.
+    pub(crate) fn into_reply(self) -> Option<LocalReply> {
+        self.0.into_inner()
+    }
+}
+
+/// A call by bytes while its method runs. An answer at once takes no lock.
+#[derive(Default)]
+pub(crate) struct LocalCall {
+    answer: Cell<Option<Result<LocalResult, Status>>>,
+    pub(crate) later: LaterReply,
+}
+
+impl LocalCall {
+    /// Ends the call at once, unless it has ended: a service may panic after it has answered.
+    pub(crate) fn end(&self, answer: Result<LocalResult, Status>) {
+        let first = self.answer.take().unwrap_or(answer);
+        self.answer.set(Some(first));
+    }
+
+    /// Gives the answer of a service at once, with what goes with it.
+    pub(crate) fn answer(
+        &self,
+        extras: Option<Box<ReplyExtras>>,
+        answer: Result<&impl Message, &Status>,
+    ) {
+        end_with(extras, answer, |answer| self.end(answer));
+    }
+
+    /// Returns the answer that was given at once, or else the hold on one that comes later.
+    pub(crate) fn into_outcome(self) -> Result<Result<LocalResult, Status>, LocalReply> {
+        match self.answer.into_inner() {
+            Some(answer) => Ok(answer),
+            None => Err(self.later.into_reply().unwrap_or_default()),
+        }
+    }
+}
+
+impl LocalReply {
+    /// Returns the hold on an answer that has come.
+    pub(crate) fn ended(answer: Result<LocalResult, Status>) -> Self {
+        let reply = Self::default();
+        reply.end(answer);
+        reply
+    }
+}
 
 /// The caller's hold on an answer. The call is given up when it is dropped.
 #[derive(Default)]
@@ -46,8 +107,14 @@ struct Answer {
 impl LocalAnswer {
     /// Gives the answer, unless there was one: a service may panic after it has answered.
     pub(crate) fn end(&self, answer: Result<LocalResult, Status>) {
-        self.lock().answer.get_or_insert(answer);
-        self.wake();
+        let waker = {
+            let mut ours = self.lock();
+            ours.answer.get_or_insert(answer);
+            ours.waker.take()
+        };
+        if let Some(waker) = waker {
+            waking::wake(waker);
+        }
     }
 
     /// Gives the answer of a service.
@@ -56,13 +123,7 @@ impl LocalAnswer {
         extras: Option<Box<ReplyExtras>>,
         answer: Result<&impl Message, &Status>,
     ) {
-        let mut extras = extras.map(|extras| *extras).unwrap_or_default();
-        let metadata = std::mem::take(&mut extras.metadata);
-        self.end(match answer {
-            Ok(result) => Ok(LocalResult::new(metadata.as_bytes(), result)),
-            Err(status) => Err(status.clone().with_entries(metadata)),
-        });
-        extras.end(Sent::AsGiven, answer);
+        end_with(extras, answer, |answer| self.end(answer));
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -124,4 +185,20 @@ impl Drop for LocalReply {
     fn drop(&mut self) {
         self.0.give_up();
     }
+}
+
+/// Ends a call by `end` with the answer of a service and what goes with it.
+#[inline]
+fn end_with(
+    extras: Option<Box<ReplyExtras>>,
+    answer: Result<&impl Message, &Status>,
+    end: impl FnOnce(Result<LocalResult, Status>),
+) {
+    let mut extras = extras.map(|extras| *extras).unwrap_or_default();
+    let metadata = std::mem::take(&mut extras.metadata);
+    end(match answer {
+        Ok(result) => Ok(LocalResult::new(metadata.as_bytes(), result)),
+        Err(status) => Err(status.clone().with_entries(metadata)),
+    });
+    extras.end(Sent::AsGiven, answer);
 }

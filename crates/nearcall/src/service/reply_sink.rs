@@ -6,9 +6,7 @@
 //! **Not here:** what a service sees of it (`context.rs`, `responder.rs`), the sink of a call that
 //! is answered after its method has returned, or in another thread (`detached_sink.rs`).
 
-use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use nearcall_channel::Loan;
 use nearcall_wire::IncomingCall;
@@ -18,7 +16,7 @@ use crate::connection::{Activity, Connection};
 use crate::deadline::Deadline;
 use crate::peer::Peer;
 use crate::service::detached_sink::{DetachedCall, DetachedSink};
-use crate::service::local_reply::{LocalAnswer, LocalReply};
+use crate::service::local_reply::{LaterReply, LocalCall};
 use crate::service::service_stream::ServiceStream;
 use crate::status::Status;
 use crate::tasks::reply_extras::{ReplyExtras, Sent};
@@ -27,14 +25,11 @@ use crate::tasks::reply_extras::{ReplyExtras, Sent};
 #[derive(Clone, Copy)]
 pub(crate) struct ReplySink<'a>(Sink<'a>);
 
-/// Where a call from the loop's thread that needs no bytes finds an answer that comes later.
-pub(crate) type LaterReply = Cell<Option<LocalReply>>;
-
 #[derive(Clone, Copy)]
 enum Sink<'a> {
     Connection(&'a Rc<Connection>, Option<IncomingCall>),
     /// To a caller in this thread, as bytes.
-    LocalBytes(&'a Arc<LocalAnswer>, &'a Activity),
+    LocalBytes(&'a LocalCall, &'a Activity),
     /// To a caller in this thread, which gets the returned value unless the answer comes later.
     LocalTyped(&'a LaterReply, &'a Activity),
     /// A one-way message of this thread.
@@ -51,12 +46,12 @@ impl<'a> ReplySink<'a> {
     }
 
     /// Returns the sink of a call from this thread whose reply is passed as bytes.
-    pub(crate) fn local_bytes(reply: &'a LocalReply, activity: &'a Activity) -> Self {
-        Self(Sink::LocalBytes(reply, activity))
+    pub(crate) fn local_bytes(call: &'a LocalCall, activity: &'a Activity) -> Self {
+        Self(Sink::LocalBytes(call, activity))
     }
 
     /// Returns the sink of a call from this thread whose caller gets the returned value. What is
-    /// answered later is put into `later`.
+    /// answered later is left in `later`.
     #[inline]
     pub(crate) fn local_typed(later: &'a LaterReply, activity: &'a Activity) -> Self {
         Self(Sink::LocalTyped(later, activity))
@@ -77,7 +72,7 @@ impl<'a> ReplySink<'a> {
     pub(crate) fn reply(self, result: &impl Message) {
         match self.0 {
             Sink::Connection(connection, Some(call)) => drop(connection.reply(call, &[], result)),
-            Sink::LocalBytes(reply, _) => reply.answer(None, Ok(result)),
+            Sink::LocalBytes(call, _) => call.answer(None, Ok(result)),
             Sink::Detached(call) => call.sink.finish(Ok(result)),
             Sink::Connection(_, None) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => {}
         }
@@ -90,7 +85,7 @@ impl<'a> ReplySink<'a> {
             Sink::Connection(connection, Some(call)) => {
                 connection.answer(call, Some(extras), answer);
             }
-            Sink::LocalBytes(reply, _) => reply.answer(Some(extras), answer),
+            Sink::LocalBytes(call, _) => call.answer(Some(extras), answer),
             Sink::Detached(call) => {
                 call.sink.add_extras(extras);
                 call.sink.finish(answer);
@@ -105,7 +100,7 @@ impl<'a> ReplySink<'a> {
     pub(crate) fn fail(self, status: &Status) {
         match self.0 {
             Sink::Connection(connection, Some(call)) => drop(connection.fail(call, status)),
-            Sink::LocalBytes(reply, _) => reply.end(Err(status.clone())),
+            Sink::LocalBytes(call, _) => call.end(Err(status.clone())),
             Sink::Detached(call) => call.sink.fail(status),
             Sink::Connection(_, None) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => {}
         }
@@ -117,8 +112,8 @@ impl<'a> ReplySink<'a> {
         let status = Status::panicked();
         match self.0 {
             Sink::Connection(connection, Some(call)) => connection.fail_watched(call, &status),
-            Sink::LocalBytes(reply, activity) => {
-                DetachedSink::local(reply, &activity.mailbox).fail(&status);
+            Sink::LocalBytes(call, activity) => {
+                DetachedSink::local(&call.later.answer(), &activity.mailbox).fail(&status);
             }
             _ => self.fail(&status),
         }
@@ -197,12 +192,9 @@ impl<'a> ReplySink<'a> {
     pub(crate) fn detach(self) -> DetachedCall {
         let sink = match self.0 {
             Sink::Connection(connection, call) => DetachedSink::connection(connection, call),
-            Sink::LocalBytes(reply, activity) => DetachedSink::local(reply, &activity.mailbox),
-            Sink::LocalTyped(later, activity) => {
-                let reply = LocalReply::default();
-                let sink = DetachedSink::local(&reply, &activity.mailbox);
-                later.set(Some(reply));
-                sink
+            Sink::LocalBytes(LocalCall { later, .. }, activity)
+            | Sink::LocalTyped(later, activity) => {
+                DetachedSink::local(&later.answer(), &activity.mailbox)
             }
             Sink::LocalOneway(activity) => DetachedSink::oneway(Some(&activity.mailbox)),
             Sink::Detached(call) => call.sink.clone(),

@@ -337,7 +337,7 @@ mod tests {
     use crate::metadata::Metadata;
     use crate::service::context::Context;
     use crate::service::dispatcher::Incoming;
-    use crate::service::local_reply::LocalReply;
+    use crate::service::local_reply::{LocalCall, LocalReply};
     use crate::service::reply_sink::ReplySink;
     use crate::tasks::mailbox::Mailbox;
 
@@ -356,11 +356,12 @@ mod tests {
     /// A call, and what its caller holds.
     fn job() -> (Job, LocalReply) {
         let activity = Activity::new(&Arc::new(Mailbox::new().unwrap()));
-        let reply = LocalReply::default();
-        let sink = ReplySink::local_bytes(&reply, &activity);
+        let of_call = LocalCall::default();
+        let sink = ReplySink::local_bytes(&of_call, &activity);
         let context = Context::new(Deadline::NEVER, Metadata::new(&[]), &INTERFACE, 1, sink);
         let incoming = Incoming { method: 1, body: Body::copied(&[]), context };
         let call = Box::new(OwnedCall::new(incoming));
+        let reply = of_call.into_outcome().err().expect("it is answered later");
         (Job { dispatcher: Arc::new(Nothing), call }, reply)
     }
 
