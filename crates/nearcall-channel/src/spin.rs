@@ -166,6 +166,14 @@ impl Spinner {
 }
 
 impl SpinPlan {
+    /// Returns whether this wait spins at all: otherwise a sleep may be prepared at once. Ask
+    /// [`should_spin`](Self::should_spin) all the same, once: it begins to measure the wait.
+    #[must_use]
+    #[inline]
+    pub fn spins(&self) -> bool {
+        self.limit_ns != 0
+    }
+
     /// After a look that found nothing: whether to look again instead of sleeping. Once it has
     /// said no, sleep.
     ///
@@ -219,6 +227,8 @@ mod tests {
     fn a_share_of_nothing_never_spins_and_a_whole_cpu_always_spins() {
         let options = |cpu_percent| SpinOptions { cpu_percent, ..SpinOptions::default() };
         assert_eq!(looks_before_sleep(&mut Spinner::new(options(0))), 0);
+        assert!(!Spinner::new(options(0)).begin().spins());
+        assert!(Spinner::new(options(100)).begin().spins());
         assert_eq!(looks_before_sleep(&mut Spinner::new(options(100))), 1_000_000);
     }
 

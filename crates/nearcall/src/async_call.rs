@@ -38,13 +38,14 @@ pub use self::request_stream::AsyncRequestStream;
 /// An object at an address, whose calls are futures: `Send`, for any executor and any thread.
 ///
 /// All tasks of a client share one connection to each address. A call looks for its reply for a few
-/// microseconds while it is polled first, if no other call is in flight, for as long as that has
-/// paid lately (never where the process may use one CPU only, nor with `?wait=poll`). Otherwise one
-/// thread of the process, `nearcall-driver`, waits for all of them and wakes their tasks; it
-/// runs while there are such connections.
+/// microseconds in the poll that sends it, if no other call is in flight, for as long as that has
+/// paid lately (not where there is one CPU only, and never with `?wait=poll`). Otherwise one thread
+/// of the process, `nearcall-driver`, waits for all of them and wakes their tasks; it runs while
+/// there are such connections. A task whose calls never wait yields now and then, so that others of
+/// its executor run.
 ///
 /// When as many calls are in flight as [`Limits::calls_max`](crate::Limits::calls_max) allows, or
-/// the channel is full, a call waits until it is its turn, in the order of their first polls.
+/// the channel is full, a call waits until it is its turn, in the order in which they join.
 /// Dropping a call cancels it. A server of the same thread is not called directly: the short
 /// circuit is for [`ObjectRef`](crate::ObjectRef).
 #[derive(Clone)]

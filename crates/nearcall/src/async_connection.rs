@@ -76,7 +76,7 @@ impl AsyncConnection {
         let shared = Mutex::new(Shared::new(connection));
         let (_account, on_end) = (Box::new(account), Box::new(on_end));
         let this = Arc::new(Self { shared, driver, id, _account, on_end });
-        this.driver.add(id, &this);
+        this.driver.add(id, &this)?;
         this.locked(|shared| shared.watch(&this.driver, id))?;
         // What came with the greeting is not waited for by anything else.
         this.locked(|shared| shared.rest(&this.driver, id, true));
@@ -151,6 +151,8 @@ impl AsyncConnection {
             let attempt = |connection: &Connection<AsyncHost>| {
                 connection.start_call(outgoing, request, SendMode::Try)
             };
+            // Before it has its turn: a call that has waited for that is not looked for, since it
+            // still stands in its queue here.
             plan = shared.begin_look();
             let begun = shared.begin_request(places, waker, true, attempt);
             let mut look = Look::Over;

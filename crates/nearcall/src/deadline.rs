@@ -4,7 +4,6 @@
 //! gets the same number as a [`Time`], and only here does one become the other.
 //! **Not here:** what is left of a deadline, which is what travels (`nearcall-wire`).
 
-use std::sync::{Condvar, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub use nearcall_os::Deadline;
@@ -36,23 +35,6 @@ pub(crate) fn to_wire(deadline: Deadline) -> Time {
 #[inline(always)]
 pub(crate) fn from_wire(time: Time) -> Deadline {
     Deadline::from_ns(time.as_ns())
-}
-
-/// Blocks this thread while `waits`, which is asked after each change, until `deadline` at most.
-pub(crate) fn wait_while<'a, T>(
-    changed: &Condvar,
-    state: MutexGuard<'a, T>,
-    deadline: Deadline,
-    mut waits: impl FnMut(&T) -> bool,
-) -> MutexGuard<'a, T> {
-    let waits = |state: &mut T| waits(state);
-    match deadline.remaining() {
-        None => changed.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner),
-        Some(left) => {
-            let waited = changed.wait_timeout_while(state, left, waits);
-            waited.unwrap_or_else(PoisonError::into_inner).0
-        }
-    }
 }
 
 /// Pauses between attempts, each twice as long as the one before.

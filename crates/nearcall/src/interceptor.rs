@@ -60,7 +60,8 @@ pub trait Interceptor: Send + Sync + 'static {
     }
 
     /// Sees the end of a call for which [`start`](Self::start) returned `Ok`, once, in the thread
-    /// that learns of it. At a server the reply has been sent by then.
+    /// that learns of it. At a server it is the end that the caller gets, and a reply has been
+    /// sent by then.
     fn end(&self, call: &CallEnd<'_>) {
         let _ = call;
     }

@@ -5,10 +5,20 @@
 //! them, over any mechanism that Linux has (`ADDRESS?via=MECHANISM`), or directly where caller and
 //! service share a thread.
 //!
-//! A [`Client`] and the callers made from it may be cloned and used by any thread: each thread has
-//! connections of its own, so calls take no lock. A loop and what it serves belong to one thread;
-//! [`Server::builder`] runs several of them over one service. Programs with an async runtime call
-//! with the generated `…AsyncCaller`. Errors are [`Status`]es with the codes of gRPC.
+//! Errors are [`Status`]es with the codes of gRPC. Three ways lead beyond one thread and one reply:
+//!
+//! - **Threads.** A [`Client`] and its callers may be cloned and used by any thread: each has
+//!   connections of its own, so calls take no lock. A loop and what it serves belong to one thread;
+//!   [`Server::builder`] runs several loops over one service, [`Blocking`] has a [`BlockingPool`]
+//!   run methods that block, and a [`Responder`] answers from any thread. What stays in its thread
+//!   holds a [`BelongsToItsThread`], which says what to use instead.
+//! - **Async.** The generated `ThermostatAsyncCaller` makes calls as futures ([`AsyncCall`]), for
+//!   any executor; dropping one cancels its call. A service implements `ThermostatAsync`, whose
+//!   futures ([`ServiceTask`]) run in the loop, or in a runtime by `.spawn_on(..)`.
+//! - **Streams.** Where a method has `stream` in `.proto`, its caller gets a [`ReplyStream`] or a
+//!   [`RequestStream`] ([`AsyncReplyStream`], [`AsyncRequestStream`]), and its service an
+//!   [`ItemSender`] or an [`ItemReceiver`] ([`AsyncItemSender`], [`AsyncItemReceiver`]). A sender
+//!   waits while its receiver has [`Limits::stream_window_bytes`] to read.
 //!
 //! # A tour
 //!

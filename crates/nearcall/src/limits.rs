@@ -2,7 +2,7 @@
 //!
 //! What happens at a bound, and which form of a call waits there: `docs/backpressure.md`.
 //! **Not here:** bounds of one connection's protocol (`nearcall_wire::limits`), of handshakes and
-//! of channels (`nearcall_channel`).
+//! of channels (`nearcall_channel`), of buffers that are kept (`connection/buffer_pool.rs`).
 
 use std::time::Duration;
 
@@ -62,30 +62,32 @@ pub(crate) const OWN_CALLER_WAIT: Duration = Duration::from_millis(20);
 pub(crate) const OWN_CALLER_ROUNDS_MIN: u32 = 8;
 
 /// Messages kept for a connection whatever their size: above the first half only refusals. Above
-/// all of it the peer is cut off: it does not even read those. Each half is above the 10,000 calls
-/// that a connection may be configured for.
+/// all of it the peer is cut off: it does not even read those. Each half is 64 times the default of
+/// [`Limits::calls_max`].
 pub(crate) const OUTBOX_MESSAGES_MAX: usize = 32 << 10;
 
 /// Handshakes that run at once, each on a thread of its own, because it waits for its peer.
-/// Clients beyond it wait for their turn.
+/// Clients beyond it wait for their turn. So many threads hide the waits of a few slow peers, and
+/// a crowd of clients starts no more of them.
 pub(crate) const HANDSHAKES_MAX: usize = 32;
 
-/// Of those, handshakes with clients of one user id, so that one user cannot hold all of them.
-/// All clients from other machines count as one user.
+/// Of those, handshakes with clients of one user id, so that a quarter is left to other users. All
+/// clients from other machines count as one user.
 pub(crate) const HANDSHAKES_PER_UID_MAX: usize = 24;
 
-/// Threads of handshakes, those included that were ended a moment ago and have not noticed yet.
+/// Threads of handshakes, those included that were ended a moment ago and have not noticed yet: as
+/// many of those as run at once.
 pub(crate) const HANDSHAKE_THREADS_MAX: usize = 2 * HANDSHAKES_MAX;
 
-/// Clients that were accepted and wait for a handshake, each with a descriptor. Clients beyond it
-/// wait in the listening socket's queue.
+/// Clients that were accepted and wait for a handshake, each with a descriptor: as many as a
+/// listening socket's queue holds, where clients beyond it wait.
 pub(crate) const PENDING_CLIENTS_MAX: usize = 128;
 
 /// Of those, clients of one user id, so that one user cannot hold all of the places; a second's
 /// worth of silent ones, each of which gives its handshake's place up after a quarter of it.
 pub(crate) const PENDING_CLIENTS_PER_UID_MAX: usize = 96;
 
-/// Room for a received message at first, in bytes. Grows to the messages that come.
+/// Room for a received message at first, in bytes: a page. Grows to the messages that come.
 pub(crate) const BUFFER_BYTES_MIN: usize = 4 << 10;
 
 /// A received message of this length or more, in bytes, lies in a buffer that its `bytes` fields
@@ -93,7 +95,8 @@ pub(crate) const BUFFER_BYTES_MIN: usize = 4 << 10;
 pub(crate) const SHARED_BYTES_MIN: usize = 16 << 10;
 
 /// One-way messages to a server of the same loop that wait for its next turn. Above it, sending is
-/// refused with `RESOURCE_EXHAUSTED`, as a full channel would.
+/// refused with `RESOURCE_EXHAUSTED`, as a full channel would: as many as its default room holds if
+/// each takes 256 bytes.
 pub(crate) const LOCAL_ONEWAYS_MAX: usize = 1024;
 
 /// Results of one connection that wait to be taken, beside those in the table of its calls. Above
@@ -118,7 +121,8 @@ pub(crate) const LOAN_PAUSE_MAX: Duration = Duration::from_millis(1);
 /// some two hundred nanoseconds at both ends together, as much as copying two KiB twice.
 pub(crate) const REFERENCE_BYTES_MIN: usize = 1 << 10;
 
-/// Memory that a connection keeps to marshal the next message with loans in, in bytes.
+/// Memory that a connection keeps to marshal the next message with loans in, in bytes: a page, as
+/// such messages are short beside their loans.
 pub(crate) const SPARE_BYTES_MAX: usize = 4 << 10;
 
 /// Bytes of calls that wait while a service looks for its cancellation: two messages of the largest
@@ -146,7 +150,8 @@ pub(crate) const BUSY_MISSES_MAX: u32 = 256;
 /// clock: every 10 us or so.
 pub(crate) const CLOCKS_PER_LOOK: u32 = 8;
 
-/// Ready descriptors taken from the kernel at once. More come with the next round.
+/// Ready descriptors taken from the kernel at once: a buffer of a page or less. More come with the
+/// next round.
 pub(crate) const EVENTS_PER_ROUND_MAX: usize = 256;
 
 /// Threads of a [`BlockingPool`](crate::BlockingPool) unless its builder sets another number: a
@@ -181,7 +186,8 @@ pub(crate) const POSTS_PER_ROUND_MAX: usize = 64;
 /// Rounds of one turn of a hosted loop. A host that has more to do gets its turn between them.
 pub(crate) const ROUNDS_PER_TURN_MAX: usize = 4;
 
-/// Clients taken from a listener before others have their turn.
+/// Clients taken from a listener before others have their turn: each costs system calls, so that a
+/// crowd of them must not delay the calls of those that are connected.
 pub(crate) const ACCEPTS_PER_ROUND_MAX: usize = 16;
 
 /// Clients in the queue of a listener that are refused with the reason when it is closed: twice the

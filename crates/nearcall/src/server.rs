@@ -169,7 +169,7 @@ impl Server {
 
     /// Listens at an address, and returns where exactly. `?wait=spin` has the loop spin for clients
     /// that come here; `?trust=same-user` has it read what clients of the same user id lend where
-    /// it lies ([`Trust`](crate::Trust)).
+    /// it lies ([`Trust`](crate::Trust)). At an `inproc:` address neither has an effect.
     ///
     /// # Errors
     ///
@@ -268,8 +268,9 @@ impl ServerCore {
                 bound.map_err(|error| ListenError::Rendezvous(address.clone(), error.into()))?;
             address.at = At::Socket(listener.address().clone());
             self.add_listener(&address, Arc::new(listener), Vec::new())?;
+        } else {
+            self.acceptor.set_draining(false);
         }
-        self.acceptor.set_draining(false);
         self.objects.add_place(address.at.clone());
         registry.note_change();
         Ok(address)

@@ -72,6 +72,11 @@ pub(crate) mod tests {
         (Arc::clone(&count), Waker::from(count))
     }
 
+    /// Returns a waker that panics when it is woken and when it is dropped.
+    pub(crate) fn panicking() -> Waker {
+        Waker::from(Arc::new(Panics))
+    }
+
     struct Panics;
 
     impl Wake for Panics {
@@ -88,7 +93,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_waker_that_panics_ends_nothing_else() {
-        let waker = Waker::from(Arc::new(Panics));
+        let waker = panicking();
         wake(waker.clone());
         retire(Some(waker));
     }

@@ -381,10 +381,22 @@ struct SharedEnd {
     consumer: Consumer,
     waiter: Waiter,
     received: Vec<u64>,
+    /// As `Endpoint::stay_armed` has it.
+    stays_armed: bool,
     is_over: bool,
 }
 
 impl SharedEnd {
+    /// What a task does that has something to do with the end: an end that stays armed is left so,
+    /// unless there is something.
+    fn rest(&mut self, own: &Words, peer: &Words) {
+        let is_armed =
+            self.stays_armed && self.waiter.is_announced_on_descriptor(Interest::Receive);
+        if !is_armed || self.consumer.look(peer) != 0 {
+            self.receive_and_rest(own, peer);
+        }
+    }
+
     /// Receives what is there, and announces the sleep of whoever waits on the descriptor.
     fn receive_and_rest(&mut self, own: &Words, peer: &Words) {
         loop {
@@ -404,15 +416,15 @@ impl SharedEnd {
 }
 
 /// As `nearcall`'s async connections do it: a task looks under the lock and goes to sleep; what
-/// comes later, the thread that waits on the descriptor receives, and wakes the task.
-#[test]
-fn loom_no_message_to_an_end_that_threads_share_is_lost() {
+/// comes later, the thread that waits on the descriptor receives, and wakes the task. An end that
+/// `stays_armed` sends meanwhile as well.
+fn messages_reach_shared_end(stays_armed: bool) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
-    model.check(|| {
+    model.check(move || {
         let (a, b) = (Arc::new(Words::new()), Arc::new(Words::new()));
         let (consumer, waiter) = (Consumer::new(capacity(), Pages::First), Waiter::default());
-        let end = SharedEnd { consumer, waiter, received: Vec::new(), is_over: false };
+        let end = SharedEnd { consumer, waiter, received: Vec::new(), stays_armed, is_over: false };
         let (end, woken) = (Arc::new(Mutex::new(end)), Arc::new(Condvar::new()));
         let (writer_own, writer_peer) = (Arc::clone(&a), Arc::clone(&b));
         let writer = thread::spawn(move || {
@@ -439,9 +451,16 @@ fn loom_no_message_to_an_end_that_threads_share_is_lost() {
                 wake.notify_all();
             }
         });
+        let mut producer = Producer::new(capacity(), Pages::First);
         for expected in 1..=2 {
             let mut locked = end.lock().unwrap();
-            locked.receive_and_rest(&b, &a);
+            locked.rest(&b, &a);
+            if stays_armed {
+                // As another task that sends does it, while the sleep is announced.
+                push(&mut producer, &b, &a, 7);
+                assert_eq!(Waker::default().target_for_message(&*a), None, "`a` never sleeps");
+                locked.rest(&b, &a);
+            }
             while locked.received.len() < expected {
                 locked = woken.wait(locked).unwrap();
             }
@@ -454,6 +473,16 @@ fn loom_no_message_to_an_end_that_threads_share_is_lost() {
         writer.join().unwrap();
         driver.join().unwrap();
     });
+}
+
+#[test]
+fn loom_no_message_to_an_end_that_threads_share_is_lost() {
+    messages_reach_shared_end(false);
+}
+
+#[test]
+fn loom_no_message_to_a_shared_end_that_stays_armed_while_it_sends_is_lost() {
+    messages_reach_shared_end(true);
 }
 
 /// One end of a call: asks and waits for the answer, or waits and answers.

@@ -33,7 +33,7 @@ macro_rules! for_each_case {
                 a_late_message_is_given_up, a_slow_message_outlives_deadlines,
                 both_directions_at_once;
             readiness: an_event_loop_sleeps_until_a_message, an_event_loop_sleeps_until_room,
-                an_event_loop_notices_the_end;
+                an_event_loop_notices_the_end, a_disarmed_end_is_not_woken;
             capabilities: claims_of_the_table_hold, both_ends_on_one_cpu, descriptors_pass,
                 meeting_by_name;
             closing: what_was_sent_before_the_close_arrives, a_close_wakes_a_receiver,

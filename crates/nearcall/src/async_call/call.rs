@@ -22,8 +22,8 @@ use crate::status::Status;
 
 /// A call of an async caller: await it, or drop it, which cancels the call.
 ///
-/// The request is sent when it is polled first. The task may run in any executor, and in any
-/// thread; see [`AsyncObjectRef`].
+/// The request is sent when it is polled first, or polled next if its task yields first. The task
+/// may run in any executor, and in any thread; see [`AsyncObjectRef`].
 ///
 /// Poll it or drop it: while it waits for its turn it holds up the calls and messages of all tasks
 /// behind it to the same address, also if it is kept and not polled any more, such as beside a loop

@@ -170,11 +170,10 @@ async fn connect(
 pub(super) async fn sleep_until(moment: Deadline) -> Result<(), Status> {
     let mut timer = Timer::new()?;
     poll_fn(|context| match timer.poll(moment, context.waker()) {
-        true => Poll::Ready(()),
-        false => Poll::Pending,
+        Ok(false) => Poll::Pending,
+        outcome => Poll::Ready(outcome.map(drop)),
     })
-    .await;
-    Ok(())
+    .await
 }
 
 /// Returns whether a moment has passed; if not, `waker` is woken then. The timer of the task is
@@ -189,7 +188,7 @@ pub(super) fn poll_timer(
         Some(timer) => timer,
         empty => empty.insert(Timer::new()?),
     };
-    Ok(timer.poll(moment, waker))
+    timer.poll(moment, waker)
 }
 
 #[cold]

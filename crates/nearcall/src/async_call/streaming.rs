@@ -17,6 +17,7 @@ use crate::interceptor::ObservedCall;
 use crate::metadata::{Entries, ReplyMetadata};
 use crate::status::Status;
 use crate::stream::call_stream::CallStream;
+use crate::waking;
 
 /// A call of tasks that streams.
 pub(super) struct AsyncStreamedCall {
@@ -126,12 +127,8 @@ impl AsyncStreamedCall {
         }
         self.connection.cancel(self.call);
         self.set_end(Err(status.clone()));
-        if let Some(waker) = self.stream.cancel(&status).0 {
-            waker.wake();
-        }
-        if let Some(waker) = self.stream.take_sender() {
-            waker.wake();
-        }
+        let (reader, sender) = (self.stream.cancel(&status).0, self.stream.take_sender());
+        reader.into_iter().chain(sender).for_each(waking::wake);
     }
 
     fn known_end(&self) -> Option<Result<ReplyMetadata, Status>> {

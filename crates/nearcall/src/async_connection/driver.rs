@@ -55,6 +55,8 @@ struct State {
     /// Connections to look at, whatever their descriptors report.
     again: Vec<u64>,
     timers: BTreeMap<(Deadline, u64), Waker>,
+    /// The thread has ended: nothing is waited for any more.
+    has_failed: bool,
 }
 
 /// Connections to look at in one round, each once, and whether there may be room.
@@ -120,8 +122,17 @@ impl DriverHandle {
     }
 
     /// Has the thread wait for a connection. It waits for its descriptors once they are watched.
-    pub(super) fn add(&self, id: u64, connection: &Arc<AsyncConnection>) {
-        self.driver.state().connections.insert(id, Arc::downgrade(connection));
+    ///
+    /// # Errors
+    ///
+    /// The thread has failed since it was found.
+    pub(super) fn add(&self, id: u64, connection: &Arc<AsyncConnection>) -> io::Result<()> {
+        let mut state = self.driver.state();
+        if state.has_failed {
+            return Err(io::Error::other("the thread that waits for connections has failed"));
+        }
+        state.connections.insert(id, Arc::downgrade(connection));
+        Ok(())
     }
 
     /// Has the thread forget a connection.
@@ -170,18 +181,21 @@ impl DriverHandle {
     }
 
     /// Returns whether `due` has passed; if not, `waker` is woken then. `timer` is the place of one
-    /// task, until [`Timer`] is dropped.
+    /// task, until [`Timer`] is dropped. `None`: the driver has failed.
     fn poll_timer(
         &self,
         timer: &mut Option<(Deadline, u64)>,
         due: Deadline,
         waker: &Waker,
-    ) -> bool {
+    ) -> Option<bool> {
         if due.has_passed() {
             self.clear_timer(timer);
-            return true;
+            return Some(true);
         }
         let mut state = self.driver.state();
+        if state.has_failed {
+            return None;
+        }
         let key = match *timer {
             Some(key) if key.0 == due => key,
             before => {
@@ -196,7 +210,7 @@ impl DriverHandle {
         drop(state);
         waking::retire(before);
         self.note_due(due);
-        false
+        Some(false)
     }
 
     fn clear_timer(&self, timer: &mut Option<(Deadline, u64)>) {
@@ -236,8 +250,21 @@ impl Timer {
     }
 
     /// Returns whether `due` has passed; if not, `waker` is woken then.
-    pub(crate) fn poll(&mut self, due: Deadline, waker: &Waker) -> bool {
-        due != Deadline::NEVER && self.driver.poll_timer(&mut self.key, due, waker)
+    ///
+    /// # Errors
+    ///
+    /// The driver has failed, and another one cannot be had.
+    pub(crate) fn poll(&mut self, due: Deadline, waker: &Waker) -> Result<bool, Status> {
+        if due == Deadline::NEVER {
+            return Ok(false);
+        }
+        loop {
+            if let Some(has_passed) = self.driver.poll_timer(&mut self.key, due, waker) {
+                return Ok(has_passed);
+            }
+            // The task that was woken by the failure waits on, by another driver.
+            *self = Self::new()?;
+        }
     }
 }
 
@@ -367,7 +394,8 @@ impl Driver {
     fn fail(&self, why: &str) {
         let this = current().take_if(|driver| std::ptr::eq(&**driver, self));
         drop(this);
-        let state = std::mem::take(&mut *self.state());
+        let failed = State { has_failed: true, ..State::default() };
+        let state = std::mem::replace(&mut *self.state(), failed);
         for connection in state.connections.into_values().filter_map(|it| it.upgrade()) {
             connection.close(Status::internal(format!("waiting for connections failed: {why}")));
         }
@@ -381,6 +409,25 @@ const THREAD_NAME: &str = "nearcall-driver";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use std::time::Duration;
+
+    use crate::waking::tests::counted;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn a_timer_outlives_a_driver_that_has_failed() {
+        let failing = Driver::start().unwrap();
+        failing.users.store(1, Ordering::Relaxed);
+        let mut timer = Timer { driver: DriverHandle { driver: failing.clone() }, key: None };
+        let (due, (count, waker)) = (Deadline::after(Duration::from_secs(3600)), counted());
+        assert!(!timer.poll(due, &waker).unwrap());
+        failing.fail("asked for it");
+        assert_eq!(count.get(), 1);
+        assert!(!timer.poll(due, &waker).unwrap());
+        assert!(!Arc::ptr_eq(&timer.driver.driver, &failing));
+        assert!(timer.driver.driver.state().timers.contains_key(&timer.key.unwrap()));
+    }
 
     /// As epoll reports it in every round in which it was not read to its end.
     #[test]

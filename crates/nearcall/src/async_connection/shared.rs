@@ -291,15 +291,19 @@ impl Shared {
         }
     }
 
-    /// Begins to look for the reply to a call that is sent next. `None`: it is not looked for.
+    /// Begins to look for the reply to a call that is sent next. `None`: it is not looked for. A
+    /// plan that does not spin leaves the connection armed, and measures the wait.
     pub(super) fn begin_look(&mut self) -> Option<SpinPlan> {
         let is_alone = || self.connection.outgoing_calls().0 == 0;
         let is_idle = self.slots.is_idle() && self.room.is_idle();
         if !(self.looks && is_idle && is_alone()) {
             return None;
         }
-        self.connection.with_endpoint(Endpoint::disarm);
-        Some(self.spinner.begin())
+        let plan = self.spinner.begin();
+        if plan.spins() {
+            self.connection.with_endpoint(Endpoint::disarm);
+        }
+        Some(plan)
     }
 
     /// Looks a few times for the reply to the only call in flight.
@@ -314,7 +318,7 @@ impl Shared {
             return Look::Over;
         }
         for _ in 0..ASYNC_LOOKS_PER_LOCK {
-            if self.connection.poll_ready(1) {
+            if plan.spins() && self.connection.poll_ready(1) {
                 if let Received::Reply(body) = self.receive(Some(call), buf) {
                     self.spinner.record_hit(*plan);
                     return Look::Reply(body);
@@ -369,14 +373,19 @@ impl Shared {
                 break;
             }
         }
+        self.note_wake();
+        if may_have_room && !self.connection.has_pending_writes() {
+            self.grant_room();
+        }
+    }
+
+    /// Learns from the wait of the call that was looked for without success, once that has ended.
+    fn note_wake(&mut self) {
         if let Some((call, plan)) = self.slept
             && self.connection.has_ended(call)
         {
             self.slept = None;
             self.spinner.record_wake(plan);
-        }
-        if may_have_room && !self.connection.has_pending_writes() {
-            self.grant_room();
         }
     }
 
@@ -425,6 +434,7 @@ impl Shared {
                 break;
             }
             self.receive(None, &mut buf);
+            self.note_wake();
         }
         let deadline = self.connection.host().take_deadline();
         if self.connection.outgoing_calls().0 > 0 {

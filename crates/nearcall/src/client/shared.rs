@@ -39,6 +39,7 @@ pub(crate) struct Settings {
 
 /// The part of a client that all threads share.
 pub(crate) struct ClientShared {
+    /// What its connections that tasks share greet with; those of a thread greet with its own.
     pub(crate) instance: InstanceId,
     pub(crate) settings: Settings,
     short_circuits: AtomicBool,

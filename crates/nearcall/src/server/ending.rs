@@ -29,7 +29,8 @@ impl Server {
     /// and which signals they block. Events of the user are dropped: with timers or descriptors of
     /// your own call [`EventLoop::next`] and [`drain`](Self::drain) instead.
     ///
-    /// A method that runs when the signal comes holds the loop up until it returns.
+    /// A method that runs when the signal comes holds the loop up until it returns. One-way
+    /// messages are counted for each loop: this waits for those of its other servers as well.
     ///
     /// # Errors
     ///

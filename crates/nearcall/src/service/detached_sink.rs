@@ -101,6 +101,8 @@ impl DetachedSink {
         if !self.is_cancelled() {
             self.send(extras, answer);
         } else if let Some(extras) = extras {
+            // Also of a call that has ended otherwise while its answer was made, such as with the
+            // connection or by a panic of its method.
             extras.end_given_up();
         }
     }

@@ -11,9 +11,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use crate::codec::{Encoded, Message};
-use crate::deadline::{Deadline, wait_while};
+use crate::deadline::Deadline;
 use crate::limits::OUTLET_BYTES_MAX;
 use crate::status::Status;
+use crate::stream::wait_while;
 use crate::tasks::reply_extras::ReplyExtras;
 use crate::waking;
 

@@ -12,8 +12,10 @@ use std::task::Waker;
 
 use bytes::Bytes;
 
-use crate::deadline::{Deadline, wait_while};
+use crate::deadline::Deadline;
 use crate::status::Status;
+use crate::stream::wait_while;
+use crate::waking;
 
 mod batch;
 
@@ -97,7 +99,7 @@ impl ItemQueue {
         state.is_abandoned = true;
         let (left, waker) = (std::mem::take(&mut state.items), state.waker.take());
         drop(state);
-        drop(waker);
+        waking::retire(waker);
         left
     }
 
@@ -152,7 +154,7 @@ impl ItemQueue {
         }
         let before = state.waker.replace(waker.clone());
         drop(state);
-        drop(before);
+        waking::retire(before);
         true
     }
 
@@ -183,6 +185,7 @@ impl ItemQueue {
 mod tests {
     use super::batch::Item;
     use super::*;
+    use crate::waking::tests::panicking;
 
     #[test]
     fn the_end_comes_after_all_items() {
@@ -205,6 +208,14 @@ mod tests {
         let _ = queue.cancel(Status::cancelled("by the caller"));
         let taken = queue.take(&mut ItemBatch::default());
         assert!(matches!(taken, Taken::End(ItemsEnd::Failed(_))));
+    }
+
+    #[test]
+    fn a_waker_that_panics_when_it_is_dropped_ends_nothing_else() {
+        let queue = ItemQueue::default();
+        assert!(queue.set_waker(&panicking()));
+        assert!(queue.set_waker(&panicking()));
+        let _ = queue.abandon();
     }
 
     #[test]

@@ -93,7 +93,7 @@ pub(crate) struct Mailbox {
     oneways: AtomicUsize,
 }
 
-/// Set once the loop waits for the end of its one-way messages.
+/// Set while the loop waits for the end of its one-way messages.
 const AWAITED: usize = 1 << (usize::BITS - 1);
 
 /// The place of a one-way message whose method has returned and goes on.
@@ -200,9 +200,11 @@ impl Mailbox {
         (before & !AWAITED < ONEWAYS_DETACHED_MAX).then_some(permit)
     }
 
-    /// Returns whether no one-way message goes on. If one does, the end of the last wakes the loop.
+    /// Returns whether no one-way message goes on. If one does, the end of the last wakes the loop,
+    /// once.
     pub(crate) fn have_oneways_ended(&self) -> bool {
-        self.oneways.fetch_or(AWAITED, Ordering::Acquire) & !AWAITED == 0
+        let await_last = |oneways| (oneways != 0).then_some(oneways | AWAITED);
+        self.oneways.fetch_update(Ordering::Acquire, Ordering::Acquire, await_last).is_err()
     }
 
     fn lock(&self) -> MutexGuard<'_, Posts> {
@@ -213,8 +215,9 @@ impl Mailbox {
 impl Drop for OnewayPermit {
     fn drop(&mut self) {
         // What the method has done is seen by whoever has waited for its end.
-        let before = self.0.oneways.fetch_sub(1, Ordering::Release);
-        if before == AWAITED | 1 {
+        let end_one = |oneways| Some(if oneways == AWAITED | 1 { 0 } else { oneways - 1 });
+        let ended = self.0.oneways.fetch_update(Ordering::Release, Ordering::Relaxed, end_one);
+        if ended == Ok(AWAITED | 1) {
             self.0.wake();
         }
     }
@@ -223,5 +226,30 @@ impl Drop for OnewayPermit {
 impl AsFd for Mailbox {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.eventfd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn the_end_of_one_way_messages_wakes_the_loop_only_while_it_waits_for_that() {
+        let mailbox = Arc::new(Mailbox::new().unwrap());
+        assert!(mailbox.have_oneways_ended());
+        drop(mailbox.permit_oneway());
+        assert!(!mailbox.has_posts(), "it waited for none");
+        let permits = [mailbox.permit_oneway(), mailbox.permit_oneway()];
+        assert!(!mailbox.have_oneways_ended());
+        for (permit, is_last) in permits.into_iter().zip([false, true]) {
+            assert!(permit.is_some());
+            drop(permit);
+            assert_eq!(mailbox.has_posts(), is_last);
+        }
+        mailbox.take();
+        drop(mailbox.permit_oneway());
+        assert!(!mailbox.has_posts(), "it does not wait any more");
+        assert!(mailbox.have_oneways_ended());
     }
 }

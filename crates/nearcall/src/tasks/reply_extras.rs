@@ -29,7 +29,8 @@ pub(crate) enum Sent {
     AsGiven,
     /// It could not be sent. The caller gets this status in its place.
     Instead(Box<Status>),
-    /// Nothing: the caller does not wait any more.
+    /// Nothing: the caller does not wait any more, or the connection has ended. Interceptors see a
+    /// call that was given up.
     Nothing,
 }
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use nearcall_channel::Interest;
-use nearcall_channel::{Deadline, Endpoint, Options, ReceiveError, SendError, WaitPolicy};
+use nearcall_channel::{
+    DataPath, Deadline, Endpoint, Interest, Options, ReceiveError, SendError, WaitPolicy,
+};
 use nearcall_os::epoll::{Epoll, Events};
 use nearcall_os::{clock, poll};
 
@@ -80,6 +81,31 @@ pub(super) fn an_event_loop_sleeps_until_a_message(play: &mut Play) {
         // What was not taken is still told of.
         assert!(sleep(&endpoint, Interest::Receive, Duration::ZERO), "not level-triggered");
         receive_in_a_loop(&mut endpoint, number, len);
+    }
+    settle(play);
+}
+
+pub(super) fn a_disarmed_end_is_not_woken(play: &mut Play) {
+    let mut endpoint = play.meet();
+    if play.wait != WaitPolicy::Poll {
+        return settle(play);
+    }
+    for number in 0..2 {
+        if !play.is_first() {
+            play.hear();
+            endpoint.send(&pattern(number, 60), Deadline::NEVER).unwrap();
+            play.tell(number);
+            continue;
+        }
+        drain_and_arm(&mut endpoint);
+        endpoint.disarm();
+        play.tell(number);
+        play.hear();
+        if play.mechanism.data_path() == DataPath::SharedMemory {
+            let woken = sleep(&endpoint, Interest::Receive, Duration::ZERO);
+            assert!(!woken, "woken by message {number}, although it looks for that itself");
+        }
+        expect_message(&mut endpoint, number, 60, Deadline::NEVER);
     }
     settle(play);
 }
