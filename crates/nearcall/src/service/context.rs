@@ -236,8 +236,8 @@ impl<'a> Context<'a> {
 
     /// Replies to the call.
     #[inline]
-    pub(crate) fn reply(&self, result: &impl Message) {
-        match self.extras.take() {
+    pub(crate) fn reply(self, result: &impl Message) {
+        match self.extras.into_inner() {
             None => self.sink.reply(result),
             Some(extras) => self.sink.answer(extras, Ok(result)),
         }

@@ -79,9 +79,9 @@ impl Incoming<'_> {
         self,
         serve: impl FnOnce(&Context<'_>, &Q) -> Result<R, Status>,
     ) {
-        let context = &self.context;
+        let context = self.context;
         let answer = codec::decode(self.body).map_err(bad_request);
-        match answer.and_then(|request: Q| serve(context, &request)) {
+        match answer.and_then(|request: Q| serve(&context, &request)) {
             Ok(_) if context.deadline_moment().has_passed() => {
                 context.fail(&Status::answered_late());
             }
@@ -93,10 +93,10 @@ impl Incoming<'_> {
 
     /// Runs a one-way method. What cannot be unmarshalled is dropped.
     pub fn oneway<Q: Message + Default>(self, serve: impl FnOnce(&Context<'_>, &Q)) {
-        let context = &self.context;
+        let context = self.context;
         match codec::decode(self.body) {
             Ok(request) => {
-                serve(context, &request);
+                serve(&context, &request);
                 // It may have been called as if it had a reply.
                 context.reply(&());
             }
