@@ -234,9 +234,9 @@ pub(crate) const SIGNAL_LOOK_INTERVAL: Duration = Duration::from_millis(1);
 pub(crate) const ASYNC_LOOKS_PER_LOCK: u32 = 16;
 
 /// Operations of tasks that a thread begins before one of them yields to the others of its
-/// executor, as a call whose reply is found by looking never waits. Some 50 us of calls; a yield
-/// costs less than a hundredth of that.
-pub(crate) const ASYNC_OPERATIONS_PER_YIELD: u32 = 128;
+/// executor, as a call whose reply is found by looking never waits. Some 10 us of calls; a yield
+/// costs a few hundredths of that.
+pub(crate) const ASYNC_OPERATIONS_PER_YIELD: u32 = 32;
 
 /// Messages that are received while a shared connection is locked: some 20 us, after which tasks
 /// that call have their turn.

@@ -294,7 +294,7 @@ impl Shared {
     /// Begins to look for the reply to a call that is sent next. `None`: it is not looked for. A
     /// plan that does not spin leaves the connection armed, and measures the wait.
     pub(super) fn begin_look(&mut self) -> Option<SpinPlan> {
-        let is_alone = || self.connection.outgoing_calls().0 == 0;
+        let is_alone = || self.connection.open_plain_calls() == 0;
         let is_idle = self.slots.is_idle() && self.room.is_idle();
         if !(self.looks && is_idle && is_alone()) {
             return None;
@@ -306,14 +306,14 @@ impl Shared {
         Some(plan)
     }
 
-    /// Looks a few times for the reply to the only call in flight.
+    /// Looks a few times for the reply to the only call in flight beside streams.
     pub(super) fn look(
         &mut self,
         call: OutgoingCall,
         plan: &mut SpinPlan,
         buf: &mut InlineBuf,
     ) -> Look {
-        if self.connection.outgoing_calls().0 != 1 {
+        if self.connection.open_plain_calls() > 1 {
             self.spinner.record_timeout(*plan);
             return Look::Over;
         }

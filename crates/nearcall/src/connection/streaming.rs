@@ -27,6 +27,8 @@ use crate::stream::item_queue::{ItemsEnd, Woken};
 #[derive(Default)]
 pub(super) struct CallStreams {
     outgoing: Vec<Option<Entry>>,
+    /// How many there are of them.
+    outgoing_count: usize,
     incoming: Vec<Option<Entry>>,
 }
 
@@ -59,7 +61,10 @@ impl CallStreams {
             table.resize_with(index + 1, || None);
         }
         let stream = Arc::new(CallStream::new(window));
-        table[index] = Some(Entry { call, stream: Arc::clone(&stream) });
+        let before = table[index].replace(Entry { call, stream: Arc::clone(&stream) });
+        if before.is_none() && matches!(call, StreamCall::Outgoing(_)) {
+            self.outgoing_count += 1;
+        }
         stream
     }
 
@@ -72,8 +77,11 @@ impl CallStreams {
 
     pub(super) fn remove(&mut self, call: StreamCall) -> Option<Arc<CallStream>> {
         let (table, index) = self.table(call);
-        let entry = table.get_mut(index)?;
-        entry.take_if(|entry| entry.call == call).map(|entry| entry.stream)
+        let entry = table.get_mut(index)?.take_if(|entry| entry.call == call)?;
+        if matches!(call, StreamCall::Outgoing(_)) {
+            self.outgoing_count -= 1;
+        }
+        Some(entry.stream)
     }
 }
 
@@ -109,6 +117,17 @@ impl<H: Host> Connection<H> {
             self.wake(stream.received.end(ItemsEnd::Finished));
         }
         Ok((call, stream))
+    }
+
+    /// Returns how many calls of this end are open beside those that stream. A stream counts until
+    /// its user lets go of it, so there may be more.
+    #[inline]
+    pub(crate) fn open_plain_calls(&self) -> usize {
+        let (open, _) = self.outgoing_calls();
+        match self.has_streams.get() {
+            true => open.saturating_sub(self.streams.borrow().outgoing_count),
+            false => open,
+        }
     }
 
     /// Returns the stream of a call of the peer, if it streams.
