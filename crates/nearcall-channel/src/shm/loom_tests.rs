@@ -264,6 +264,18 @@ fn sleep_once(
     }
 }
 
+/// Sends two messages, and rings for each if the other end sleeps.
+fn send_two(own: &Words, peer: &Words) {
+    let mut producer = Producer::new(capacity(), Pages::First);
+    let mut waker = Waker::default();
+    for value in 1..=2 {
+        push(&mut producer, own, peer, value);
+        if let Some(waiter) = waker.target_for_message(peer) {
+            own.ring_for(peer, waiter);
+        }
+    }
+}
+
 /// Two messages to an end that sleeps on `ways[0]` for the first and on `ways[1]` for the second.
 fn messages_wake(ways: [SleepOn; 2]) {
     let mut model = loom::model::Builder::new();
@@ -271,16 +283,7 @@ fn messages_wake(ways: [SleepOn; 2]) {
     model.check(move || {
         let (a, b) = (Arc::new(Words::new()), Arc::new(Words::new()));
         let (writer_own, writer_peer) = (Arc::clone(&a), Arc::clone(&b));
-        let writer = thread::spawn(move || {
-            let mut producer = Producer::new(capacity(), Pages::First);
-            let mut waker = Waker::default();
-            for value in 1..=2 {
-                push(&mut producer, &writer_own, &writer_peer, value);
-                if let Some(waiter) = waker.target_for_message(&*writer_peer) {
-                    writer_own.ring_for(&writer_peer, waiter);
-                }
-            }
-        });
+        let writer = thread::spawn(move || send_two(&writer_own, &writer_peer));
         let mut consumer = Consumer::new(capacity(), Pages::First);
         let mut waiter = Waiter::default();
         for (expected, on) in (1..).zip(ways) {
@@ -427,16 +430,7 @@ fn messages_reach_shared_end(stays_armed: bool) {
         let end = SharedEnd { consumer, waiter, received: Vec::new(), stays_armed, is_over: false };
         let (end, woken) = (Arc::new(Mutex::new(end)), Arc::new(Condvar::new()));
         let (writer_own, writer_peer) = (Arc::clone(&a), Arc::clone(&b));
-        let writer = thread::spawn(move || {
-            let mut producer = Producer::new(capacity(), Pages::First);
-            let mut waker = Waker::default();
-            for value in 1..=2 {
-                push(&mut producer, &writer_own, &writer_peer, value);
-                if let Some(waiter) = waker.target_for_message(&*writer_peer) {
-                    writer_own.ring_for(&writer_peer, waiter);
-                }
-            }
-        });
+        let writer = thread::spawn(move || send_two(&writer_own, &writer_peer));
         let (own, peer) = (Arc::clone(&b), Arc::clone(&a));
         let (shared, wake) = (Arc::clone(&end), Arc::clone(&woken));
         let driver = thread::spawn(move || {

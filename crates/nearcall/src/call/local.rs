@@ -19,7 +19,7 @@ use crate::reactor::LocalOneway;
 use crate::service::context::Context;
 use crate::service::dispatch;
 use crate::service::dispatcher::{Dispatcher, Incoming, Registered};
-use crate::service::local_reply::{LaterReply, LocalCall, LocalReply, LocalResult};
+use crate::service::local_reply::{LaterReply, LocalCall, LocalOutcome, LocalReply, LocalResult};
 use crate::service::reply_sink::ReplySink;
 use crate::status::Status;
 use crate::tasks::reply_extras::ReplyExtras;
@@ -109,13 +109,9 @@ impl Binding {
         options: &CallOptions,
         deadline: Deadline,
     ) -> Result<R, Status> {
-        let call = self.run_bytes(dispatcher, method, request, options, deadline)?;
-        match call.into_outcome() {
+        match self.run_bytes(dispatcher, method, request, options, deadline)? {
             Ok(answer) => codec::decode(Body::copied(&answer?.body)),
-            Err(reply) => {
-                self.expire_at(deadline, &reply);
-                self.wait_local(&reply, deadline)
-            }
+            Err(reply) => self.wait_local(&reply, deadline),
         }
     }
 
@@ -128,17 +124,11 @@ impl Binding {
         options: &CallOptions,
         deadline: Deadline,
     ) -> Result<LocalReply, Status> {
-        let call = self.run_bytes(dispatcher, method, request, options, deadline)?;
-        Ok(match call.into_outcome() {
-            Ok(answer) => LocalReply::ended(answer),
-            Err(reply) => {
-                self.expire_at(deadline, &reply);
-                reply
-            }
-        })
+        let outcome = self.run_bytes(dispatcher, method, request, options, deadline)?;
+        Ok(outcome.map_or_else(|reply| reply, LocalReply::ended))
     }
 
-    /// Runs a method by bytes.
+    /// Runs a method by bytes. Returns its answer, or else the hold on one that comes later.
     fn run_bytes<Q: Message>(
         &self,
         dispatcher: &dyn Dispatcher,
@@ -146,7 +136,7 @@ impl Binding {
         request: &Q,
         options: &CallOptions,
         deadline: Deadline,
-    ) -> Result<LocalCall, Status> {
+    ) -> Result<LocalOutcome, Status> {
         if deadline.has_passed() {
             return Err(Status::not_answered_in_time());
         }
@@ -163,7 +153,11 @@ impl Binding {
         let method = method.id;
         dispatch::run(dispatcher, sink, deadline, || Incoming { method, body, context });
         buffers.give(buffer);
-        Ok(call)
+        let outcome = call.into_outcome();
+        if let Err(reply) = &outcome {
+            self.expire_at(deadline, reply);
+        }
+        Ok(outcome)
     }
 
     /// Waits for a reply as bytes, and reads it.

@@ -6,6 +6,7 @@
 
 use crate::codec::{self, Message};
 use crate::service::call_context::CallContext;
+use crate::service::context::Context;
 use crate::service::dispatcher::{Incoming, bad_request};
 use crate::service::responder::Responder;
 use crate::status::Status;
@@ -24,12 +25,7 @@ impl Incoming<'_> {
             Ok(request) => request,
             Err(status) => return context.fail(&bad_request(status)),
         };
-        let (call, deadline) = (context.detach(), context.deadline_moment());
-        let responder = Responder::new(call.sink.clone(), deadline);
-        let future = serve(CallContext::new(context, &call), request);
-        let answer = async move { responder.finish_in_task(future.await) };
-        let task = ServiceTask::new(answer, call.sink.cancellation(), deadline);
-        runner.run(task, |task| call.sink.spawn(task));
+        spawn(context, runner, |context| serve(context, request));
     }
 
     /// Runs a one-way method whose future has no result. What cannot be unmarshalled is dropped.
@@ -47,4 +43,21 @@ impl Incoming<'_> {
             }
         });
     }
+}
+
+/// Has the future of a method answer its call.
+pub(super) fn spawn<R, F>(
+    context: &Context<'_>,
+    runner: &TaskRunner,
+    serve: impl FnOnce(CallContext) -> F,
+) where
+    R: Message + 'static,
+    F: Future<Output = Result<R, Status>> + Send + 'static,
+{
+    let (call, deadline) = (context.detach(), context.deadline_moment());
+    let responder = Responder::new(call.sink.clone(), deadline);
+    let future = serve(CallContext::new(context, &call));
+    let answer = async move { responder.finish_in_task(future.await) };
+    let task = ServiceTask::new(answer, call.sink.cancellation(), deadline);
+    runner.run(task, |task| call.sink.spawn(task));
 }

@@ -35,6 +35,9 @@ impl LaterReply {
     }
 }
 
+/// The answer that was given at once, or else the hold on one that comes later.
+pub(crate) type LocalOutcome = Result<Result<LocalResult, Status>, LocalReply>;
+
 /// A call by bytes while its method runs. An answer at once takes no lock.
 #[derive(Default)]
 pub(crate) struct LocalCall {
@@ -59,7 +62,7 @@ impl LocalCall {
     }
 
     /// Returns the answer that was given at once, or else the hold on one that comes later.
-    pub(crate) fn into_outcome(self) -> Result<Result<LocalResult, Status>, LocalReply> {
+    pub(crate) fn into_outcome(self) -> LocalOutcome {
         match self.answer.into_inner() {
             Some(answer) => Ok(answer),
             None => Err(self.later.into_reply().unwrap_or_default()),

@@ -6,13 +6,13 @@
 
 use super::{AsyncItemReceiver, AsyncItemSender, ItemReceiver, ItemSender};
 use crate::codec::{self, Message};
+use crate::service::async_service::spawn;
 use crate::service::call_context::CallContext;
 use crate::service::context::Context;
 use crate::service::dispatcher::{Incoming, bad_request};
-use crate::service::responder::Responder;
 use crate::service::service_stream::ServiceStream;
 use crate::status::Status;
-use crate::tasks::service_task::{ServiceTask, TaskRunner};
+use crate::tasks::service_task::TaskRunner;
 
 impl Incoming<'_> {
     /// Runs a method that replies with a stream.
@@ -120,17 +120,4 @@ fn finish<R: Message>(context: &Context<'_>, result: &Result<R, Status>) {
         Err(_) if context.is_detached() => {}
         result => context.finish_stream(result.as_ref()),
     }
-}
-
-fn spawn<R, F>(context: &Context<'_>, runner: &TaskRunner, serve: impl FnOnce(CallContext) -> F)
-where
-    R: Message + 'static,
-    F: Future<Output = Result<R, Status>> + Send + 'static,
-{
-    let (call, deadline) = (context.detach(), context.deadline_moment());
-    let responder = Responder::new(call.sink.clone(), deadline);
-    let future = serve(CallContext::new(context, &call));
-    let answer = async move { responder.finish_in_task(future.await) };
-    let task = ServiceTask::new(answer, call.sink.cancellation(), deadline);
-    runner.run(task, |task| call.sink.spawn(task));
 }
