@@ -84,12 +84,32 @@ pub struct BufferBytes {
 /// `InvalidInput` for a name that is too long (the text names both lengths), EADDRINUSE when the
 /// name exists, otherwise the kernel's.
 pub fn unix_listen(address: UnixAddress<'_>, backlog: u16) -> io::Result<OwnedFd> {
+    let socket = unix_bind(address)?;
+    start_listening(&socket, backlog)?;
+    Ok(socket)
+}
+
+/// Makes a SOCK_SEQPACKET socket of this name, to which no client can connect before
+/// [`start_listening`].
+///
+/// # Errors
+///
+/// As for [`unix_listen`].
+pub fn unix_bind(address: UnixAddress<'_>) -> io::Result<OwnedFd> {
     let address = socket_address(address)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     bind(&socket, &address)?;
-    listen(&socket, i32::from(backlog))?;
     Ok(socket)
+}
+
+/// Lets clients connect to the socket of [`unix_bind`], `backlog` of them before they are accepted.
+///
+/// # Errors
+///
+/// The error of the kernel.
+pub fn start_listening(socket: impl AsFd, backlog: u16) -> io::Result<()> {
+    Ok(listen(socket, i32::from(backlog))?)
 }
 
 /// Takes the next connection, a blocking socket; `None` when none comes in time.

@@ -11,8 +11,6 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use nearcall_channel::Listener;
-
 use crate::address::{Address, At};
 use crate::client::forget_stale;
 use crate::connection::connection_info::ConnectionInfo;
@@ -33,12 +31,15 @@ mod builder;
 mod ending;
 mod errors;
 mod group;
+mod listening;
 mod loop_thread;
 mod running;
 
 pub use self::builder::ServerBuilder;
 pub use self::errors::{ListenError, RegisterError, ServerError, StartError};
 pub use self::running::RunningServer;
+
+use self::listening::Listening;
 
 /// Objects that can be called, in one event loop. Dropping it closes its connections.
 ///
@@ -167,14 +168,19 @@ impl Server {
         self.core.set_interceptors(chain);
     }
 
-    /// Listens at an address, and returns where exactly. `?wait=spin` has the loop spin for clients
-    /// that come here; `?trust=same-user` has it read what clients of the same user id lend where
-    /// it lies ([`Trust`](crate::Trust)). At an `inproc:` address neither has an effect.
+    /// Listens at an address, and returns where exactly, for clients. `?wait=spin` has the loop spin
+    /// for clients that come here; `?trust=same-user` has it read what clients of the same user id
+    /// lend where it lies ([`Trust`](crate::Trust)). At an `inproc:` address neither has an effect.
+    ///
+    /// A client chooses the mechanism from those that are offered. By default these are the ones
+    /// with which no client can hurt the server or its other clients; `?allow=shm-spin,cma` offers
+    /// exactly these instead, and `?allow=all` every one ([`MechanismSet`](crate::MechanismSet)).
+    /// A client that asks for another gets `FAILED_PRECONDITION` with the names of what is offered.
     ///
     /// # Errors
     ///
-    /// [`ListenError::BadAddress`]: it cannot be parsed, or has `?via=` or `#instance`, which are
-    /// for clients. [`ListenError::Rendezvous`] with `AddressInUse`: another server listens there,
+    /// [`ListenError::BadAddress`]: it cannot be parsed, or has `?via=`, `?user=` or `#instance`,
+    /// which are for clients. [`ListenError::Rendezvous`] with `AddressInUse`: another server listens there,
     /// perhaps in another thread; [`builder`](Self::builder) serves one address in several. A
     /// socket file whose server is gone is taken over. [`ListenError::Limits`]: see [`Limits`].
     pub fn listen(&self, address: &str) -> Result<Address, ListenError> {
@@ -262,12 +268,10 @@ impl ServerCore {
         if let Err(text) = self.limits.check() {
             return Err(ListenError::Limits(address, text));
         }
-        if let At::Socket(place) = &address.at {
-            let bound = Listener::bind(place);
-            let listener =
-                bound.map_err(|error| ListenError::Rendezvous(address.clone(), error.into()))?;
-            address.at = At::Socket(listener.address().clone());
-            self.add_listener(&address, Arc::new(listener), Vec::new())?;
+        if let At::Socket(_) = &address.at {
+            let listening = Listening::bind(address, self.limits)?;
+            address = listening.address.clone();
+            self.add_listener(listening, Vec::new())?;
         } else {
             self.acceptor.set_draining(false);
         }
@@ -279,14 +283,14 @@ impl ServerCore {
     /// Accepts the clients of a listener, for this loop or for that of one of the mailboxes.
     fn add_listener(
         &self,
-        address: &Address,
-        listener: Arc<Listener>,
+        listening: Listening,
         mailboxes: Vec<Arc<Mailbox>>,
     ) -> Result<(), ListenError> {
-        let (wait, trust, acceptor) = (address.wait, address.trust(), Rc::clone(&self.acceptor));
-        let entry = ListenerEntry { listener, wait, trust, acceptor, mailboxes };
+        let Listening { address, listener, policy } = listening;
+        let acceptor = Rc::clone(&self.acceptor);
+        let entry = ListenerEntry { listener, policy, acceptor, mailboxes };
         let id = self.reactor.add_listener(entry);
-        let id = id.map_err(|error| ListenError::Os(address.clone(), error))?;
+        let id = id.map_err(|error| ListenError::Os(address, error))?;
         self.listeners.borrow_mut().push(id);
         self.acceptor.set_draining(false);
         Ok(())

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use nearcall_os::socket;
 
 use super::error::{BadOptions, HandshakeError};
-use super::options::{Options, check_buffer, check_limit, check_version, choose_wait};
+use super::options::{
+    Options, check_buffer, check_limit, check_offered, check_version, choose_wait,
+};
 use crate::control::Control;
 use crate::endpoint::Endpoint;
 use crate::error::{OpenError, Violation};
@@ -95,6 +97,7 @@ fn serve(control: &Arc<Control>, options: &Options) -> Result<Endpoint, Handshak
     check_version(version)?;
     let mechanism: Mechanism =
         escape(&mechanism).parse().map_err(HandshakeError::UnknownMechanism)?;
+    check_offered(mechanism, options)?;
     let message_bytes_max = check_limit(message_bytes_max)?.min(options.message_bytes_max);
     let buffer_bytes = check_buffer(buffer_bytes)?.min(options.buffer_bytes);
     let wait = choose_wait(mechanism, options)?;
@@ -125,6 +128,7 @@ fn refuse(control: &Control, error: &HandshakeError) {
         HandshakeError::Version { .. } => Refusal::Version,
         HandshakeError::BadOptions(_) => Refusal::Limits,
         HandshakeError::UnknownMechanism(_) => Refusal::UnknownMechanism,
+        HandshakeError::NotOffered { .. } => Refusal::NotOffered,
         HandshakeError::Open(_, OpenError::Unsupported(_)) => Refusal::Unsupported,
         HandshakeError::Open(_, OpenError::BadParts(_)) => Refusal::Parts,
         HandshakeError::PeerGone | HandshakeError::Refused { .. } => return,

@@ -9,7 +9,7 @@ use std::io;
 use std::rc::Rc;
 
 use nearcall_channel::{
-    Address as Place, Endpoint, HandshakeError, WaitPolicy, connect, runtime_dir,
+    Address as Place, Endpoint, HandshakeError, Refusal, WaitPolicy, connect, runtime_dir,
 };
 use nearcall_os::clock;
 
@@ -20,7 +20,7 @@ use crate::address::{Address, At};
 use crate::connection::{Connection, ServerId, Setup};
 use crate::deadline::{Deadline, Pauses};
 use crate::instance::own_thread;
-use crate::reactor::acceptor::loop_preference;
+use crate::listen_policy::loop_preference;
 use crate::reactor::{Connected, Reactor};
 use crate::status::{Code, Status};
 
@@ -306,7 +306,9 @@ pub(super) fn connect_error(at: &At, error: &HandshakeError, deadline: Deadline)
         HandshakeError::TimedOut if deadline.has_passed() => {
             Status::deadline_exceeded(format!("no connection to {at} in time"))
         }
-        HandshakeError::Open(..) => {
+        HandshakeError::Open(..)
+        | HandshakeError::NotOffered { .. }
+        | HandshakeError::Refused { code: Refusal::NotOffered, .. } => {
             Status::failed_precondition(format!("cannot connect to {at}: {error}"))
         }
         _ => Status::unavailable(format!("cannot connect to {at}: {error}")),

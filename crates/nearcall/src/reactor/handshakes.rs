@@ -27,12 +27,12 @@ use crate::limits::{
     HANDSHAKES_MAX, HANDSHAKES_PER_UID_MAX, LISTENER_PAUSE, PENDING_CLIENTS_MAX,
     PENDING_CLIENTS_PER_UID_MAX,
 };
+use crate::listen_policy::ListenPolicy;
 use crate::peer::Peer;
 use crate::reactor::acceptor::Acceptor;
 use crate::reactor::census::{Admission, OwnLoop};
 use crate::status::Status;
 use crate::tasks::mailbox::{Handshaked, Mailbox, Post};
-use crate::trust::Trust;
 
 /// Handshakes of one loop.
 pub(super) struct PendingHandshakes {
@@ -182,7 +182,7 @@ impl Reactor {
         // Without an acceptor its socket closes, and the client sees that.
         if let Some(acceptor) = self.acceptor(server) {
             let pollable_only = acceptor.census.is_full_of_fdless(self.own_loop(&acceptor));
-            let options = acceptor.options(None, pollable_only);
+            let options = acceptor.policy_of_own_loop().options(pollable_only);
             let purpose = Purpose::ServeOwn(Rc::downgrade(&acceptor));
             self.handshakes.start(self, purpose, move || accept_over(theirs, &options))?;
         }
@@ -196,7 +196,7 @@ impl Reactor {
     fn place_client(
         &self,
         acceptor: &Acceptor,
-        trust: Trust,
+        policy: &Arc<ListenPolicy>,
         mailboxes: &[Arc<Mailbox>],
         mut endpoint: Endpoint,
     ) {
@@ -210,22 +210,23 @@ impl Reactor {
         };
         match mailboxes.get(admission.loop_index()) {
             Some(mailbox) if admission.loop_index() != acceptor.loop_index => {
-                hand_over(mailbox, HandedOver { endpoint, trust, admission });
+                let policy = Arc::clone(policy);
+                hand_over(mailbox, HandedOver { endpoint, policy, admission });
             }
-            _ => self.accept_client(acceptor, trust, endpoint, admission),
+            _ => self.accept_client(acceptor, policy, endpoint, admission),
         }
     }
 
     /// Accepts a client whose handshake another loop of its server has made.
     fn accept_handed_over(&self, client: HandedOver) {
-        let HandedOver { mut endpoint, trust, admission } = client;
+        let HandedOver { mut endpoint, policy, admission } = client;
         let acceptor = {
             let acceptors = self.acceptors.borrow();
             let mut acceptors = acceptors.iter().filter_map(|(_, acceptor)| acceptor.upgrade());
             acceptors.find(|acceptor| admission.is_of(&acceptor.census))
         };
         match acceptor {
-            Some(acceptor) => self.accept_client(&acceptor, trust, endpoint, admission),
+            Some(acceptor) => self.accept_client(&acceptor, &policy, endpoint, admission),
             None => endpoint.refuse(NOT_LISTENING),
         }
     }
@@ -234,7 +235,7 @@ impl Reactor {
     fn accept_client(
         &self,
         acceptor: &Acceptor,
-        trust: Trust,
+        policy: &ListenPolicy,
         mut endpoint: Endpoint,
         admission: Admission,
     ) {
@@ -242,7 +243,7 @@ impl Reactor {
             return endpoint.refuse(NOT_LISTENING);
         }
         let (buffers, activity) = (&self.services.buffers, &self.activity);
-        let (connection, by) = acceptor.connection(endpoint, trust, buffers, activity);
+        let (connection, by) = acceptor.connection(endpoint, policy, buffers, activity);
         if let Err(error) = self.add_connection(&connection) {
             return connection.refuse(Status::unavailable(error.to_string()));
         }
@@ -261,7 +262,7 @@ impl Reactor {
 /// A client of a server with several loops, whose handshake another loop made.
 struct HandedOver {
     endpoint: Endpoint,
-    trust: Trust,
+    policy: Arc<ListenPolicy>,
     /// Its place in the loop that it is handed to.
     admission: Admission,
 }
@@ -354,7 +355,7 @@ impl PendingHandshakes {
         let Ok(line) = socket.try_clone() else { return };
         let acceptor = &entry.acceptor;
         let pollable_only = acceptor.census.is_full_of_fdless(reactor.own_loop(acceptor));
-        let options = acceptor.options(entry.wait, pollable_only);
+        let options = entry.policy.options(pollable_only);
         let line = Some((line, rendezvous));
         let purpose = Purpose::Serve(Serving { listener, user, since, line });
         let _ = self.start(reactor, purpose, move || rendezvous.open(socket, &options));
@@ -445,8 +446,8 @@ impl PendingHandshakes {
             Some(Purpose::Serve(Serving { listener, .. })) => {
                 match (reactor.listener(listener), handshaked.outcome) {
                     (Some(entry), Ok(endpoint)) => {
-                        let ListenerEntry { acceptor, trust, mailboxes, .. } = &*entry;
-                        reactor.place_client(acceptor, *trust, mailboxes, endpoint);
+                        let ListenerEntry { acceptor, policy, mailboxes, .. } = &*entry;
+                        reactor.place_client(acceptor, policy, mailboxes, endpoint);
                     }
                     (None, Ok(mut endpoint)) => endpoint.refuse(NOT_LISTENING),
                     (_, Err(_)) => {}
@@ -456,7 +457,8 @@ impl PendingHandshakes {
             }
             Some(Purpose::ServeOwn(acceptor)) => match (acceptor.upgrade(), handshaked.outcome) {
                 (Some(acceptor), Ok(endpoint)) => {
-                    reactor.place_client(&acceptor, Trust::No, &[], endpoint);
+                    let policy = acceptor.policy_of_own_loop();
+                    reactor.place_client(&acceptor, &policy, &[], endpoint);
                 }
                 (None, Ok(mut endpoint)) => endpoint.refuse(NOT_LISTENING),
                 (_, Err(_)) => {}

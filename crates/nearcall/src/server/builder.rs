@@ -10,10 +10,9 @@ use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::thread::{Builder, JoinHandle};
 
-use nearcall_channel::Listener;
-
 use super::errors::{ListenError, StartError};
-use super::group::{Group, Listening, thread_name};
+use super::group::{Group, thread_name};
+use super::listening::Listening;
 use super::loop_thread::{self, LoopSetup, Object};
 use super::running::RunningServer;
 use crate::address::{Address, At};
@@ -189,7 +188,8 @@ impl ServerBuilder {
                 Err(_) => return Err(server.why_not_started()),
             }
         }
-        let listening: Result<Vec<_>, _> = addresses.into_iter().map(bind).collect();
+        let listening: Result<Vec<_>, _> =
+            addresses.into_iter().map(|address| Listening::bind(address, limits)).collect();
         server.start_listening(listening.map_err(StartError::Listen)?)?;
         Ok(server)
     }
@@ -213,16 +213,6 @@ fn check_address(text: &str, limits: &Limits) -> Result<Address, ListenError> {
         Ok(()) => Ok(address),
         Err(text) => Err(ListenError::Limits(address, text)),
     }
-}
-
-fn bind(mut address: Address) -> Result<Listening, ListenError> {
-    let At::Socket(place) = &address.at else {
-        return Err(ListenError::BadAddress(address.only_in_one_loop()));
-    };
-    let bound = Listener::bind(place);
-    let listener = bound.map_err(|error| ListenError::Rendezvous(address.clone(), error.into()))?;
-    address.at = At::Socket(listener.address().clone());
-    Ok((address, Arc::new(listener)))
 }
 
 fn start_thread(setup: LoopSetup) -> io::Result<JoinHandle<()>> {

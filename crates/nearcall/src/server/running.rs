@@ -16,7 +16,8 @@ use nearcall_os::poll::{self, PollFd, PollFlags};
 use nearcall_os::signal::Termination;
 
 use super::errors::{ServerError, StartError};
-use super::group::{Group, Listening, Order, Orders};
+use super::group::{Group, Order, Orders};
+use super::listening::Listening;
 use crate::address::Address;
 use crate::connection::connection_info::ConnectionInfo;
 use crate::deadline::Deadline;
@@ -65,8 +66,8 @@ impl RunningServer {
 
     /// Has the first loop accept clients.
     pub(super) fn start_listening(&mut self, listening: Vec<Listening>) -> Result<(), StartError> {
-        self.addresses = listening.iter().map(|(address, _)| address.clone()).collect();
-        self.listeners = listening.iter().map(|(_, listener)| Arc::downgrade(listener)).collect();
+        self.addresses = listening.iter().map(|it| it.address.clone()).collect();
+        self.listeners = listening.iter().map(|it| Arc::downgrade(&it.listener)).collect();
         let (done, is_done) = mpsc::channel();
         self.order(0, Order::Listen(listening, done));
         match is_done.recv() {

@@ -1,0 +1,40 @@
+//! A listener of a server before a loop accepts its clients.
+//!
+//! **Not here:** accepting (`reactor/handshakes.rs`).
+
+use std::sync::Arc;
+
+use nearcall_channel::Listener;
+
+use super::errors::ListenError;
+use crate::address::{Address, At};
+use crate::limits::Limits;
+use crate::listen_policy::ListenPolicy;
+
+/// A listener, where it listens, and what it agrees to.
+pub(super) struct Listening {
+    /// The address for clients.
+    pub(super) address: Address,
+    pub(super) listener: Arc<Listener>,
+    pub(super) policy: Arc<ListenPolicy>,
+}
+
+impl Listening {
+    /// Listens at an address that has a socket.
+    ///
+    /// # Errors
+    ///
+    /// It is taken, or not available here.
+    pub(super) fn bind(mut address: Address, limits: Limits) -> Result<Self, ListenError> {
+        let At::Socket(place) = &address.at else {
+            return Err(ListenError::BadAddress(address.only_in_one_loop()));
+        };
+        let policy = Arc::new(ListenPolicy::new(&address, limits));
+        let bound = Listener::bind(place);
+        let listener =
+            bound.map_err(|error| ListenError::Rendezvous(address.clone(), error.into()))?;
+        address.at = At::Socket(listener.address().clone());
+        address.allow = None;
+        Ok(Self { address, listener: Arc::new(listener), policy })
+    }
+}
