@@ -29,6 +29,7 @@ pub use options::Options;
 use crate::address::Address;
 use crate::endpoint::Endpoint;
 use crate::mechanism::Mechanism;
+use crate::packet::Refusal;
 use crate::socket_file::{SocketAccess, SocketFile};
 use crate::wait::Deadline;
 
@@ -99,6 +100,11 @@ impl Listener {
         }
     }
 
+    /// Returns whether this is the process that listens, and not one that was forked from it.
+    pub fn is_of_this_process(&self) -> bool {
+        self.epoch.is_current()
+    }
+
     /// Waits for a client until `deadline` and opens the mechanism that it asks for.
     ///
     /// # Errors
@@ -159,11 +165,20 @@ impl Rendezvous {
         }
     }
 
+    /// Refuses the client behind `socket`, because its user is not let in: a reason that time does
+    /// not change. Over TCP, where no user is known, as [`reject`](Self::reject). Does not wait.
+    pub fn refuse_user(self, socket: OwnedFd, why: &str) {
+        match self {
+            Self::Local => local::reject(socket, Refusal::NotAllowed, why),
+            Self::Remote => remote::reject(&socket),
+        }
+    }
+
     /// Refuses the client behind `socket` with the reason `why`; over TCP the reason is always that
     /// there are too many clients. Does not wait.
     pub fn reject(self, socket: OwnedFd, why: &str) {
         match self {
-            Self::Local => local::reject(socket, why),
+            Self::Local => local::reject(socket, Refusal::Other, why),
             Self::Remote => remote::reject(&socket),
         }
     }

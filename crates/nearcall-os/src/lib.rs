@@ -37,6 +37,7 @@ pub mod timerfd;
 pub mod tsc;
 pub mod unlinked;
 pub mod uring;
+pub mod users;
 pub mod vmsplice;
 
 pub use deadline::Deadline;

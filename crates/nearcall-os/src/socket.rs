@@ -288,6 +288,41 @@ pub fn peer_pidfd(socket: impl AsFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Returns the supplementary groups of the peer of a unix socket, when it connected.
+///
+/// # Errors
+///
+/// The error of the kernel, for what is no connected unix socket.
+pub fn peer_groups(socket: impl AsFd) -> io::Result<Vec<u32>> {
+    let mut groups: Vec<libc::gid_t> = vec![0; 64];
+    loop {
+        let bytes = size_of_val(groups.as_slice());
+        let mut length = libc::socklen_t::try_from(bytes).unwrap_or(libc::socklen_t::MAX);
+        // SAFETY: `groups` has `length` writable bytes, and both outlive the call.
+        let outcome = unsafe {
+            libc::getsockopt(
+                socket.as_fd().as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERGROUPS,
+                groups.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        let filled = length as usize / size_of::<libc::gid_t>();
+        if outcome == 0 {
+            groups.truncate(filled);
+            return Ok(groups);
+        }
+        match io::Error::last_os_error() {
+            // The kernel says how many there are.
+            error if error.raw_os_error() == Some(libc::ERANGE) && filled > groups.len() => {
+                groups.resize(filled, 0);
+            }
+            error => return Err(error),
+        }
+    }
+}
+
 /// Requests buffer sizes (`None`: leave) and returns the actual ones.
 ///
 /// # Errors

@@ -141,7 +141,8 @@ pub use peer::{Peer, PeerIdentity};
 pub use prost;
 pub use prost_types;
 pub use server::{
-    ListenError, RegisterError, RunningServer, Server, ServerBuilder, ServerError, StartError,
+    ListenError, ListenOptions, RegisterError, RunningServer, Server, ServerBuilder, ServerError,
+    StartError,
 };
 pub use service::blocking::{Blocking, BlockingPool, BlockingPoolBuilder, WhenFull};
 pub use service::call_context::CallContext;

@@ -31,12 +31,14 @@ mod builder;
 mod ending;
 mod errors;
 mod group;
+mod listen_options;
 mod listening;
 mod loop_thread;
 mod running;
 
 pub use self::builder::ServerBuilder;
 pub use self::errors::{ListenError, RegisterError, ServerError, StartError};
+pub use self::listen_options::ListenOptions;
 pub use self::running::RunningServer;
 
 use self::listening::Listening;
@@ -184,7 +186,23 @@ impl Server {
     /// perhaps in another thread; [`builder`](Self::builder) serves one address in several. A
     /// socket file whose server is gone is taken over. [`ListenError::Limits`]: see [`Limits`].
     pub fn listen(&self, address: &str) -> Result<Address, ListenError> {
-        self.core.listen(Address::of_listener(address).map_err(ListenError::BadAddress)?)
+        self.listen_with(address, &ListenOptions::default())
+    }
+
+    /// Listens like [`listen`](Self::listen), with options of this listener: who may connect, by
+    /// which mechanisms, and within which limits.
+    ///
+    /// # Errors
+    ///
+    /// As [`listen`](Self::listen). [`ListenError::Limits`]: the options contradict each other or
+    /// the address, or let nobody in.
+    pub fn listen_with(
+        &self,
+        address: &str,
+        options: &ListenOptions,
+    ) -> Result<Address, ListenError> {
+        let address = Address::of_listener(address).map_err(ListenError::BadAddress)?;
+        self.core.listen(address, options)
     }
 
     /// Takes no more calls and no more clients. Calls under way go on, then each connection closes.
@@ -260,7 +278,11 @@ impl ServerCore {
         }
     }
 
-    fn listen(&self, mut address: Address) -> Result<Address, ListenError> {
+    fn listen(
+        &self,
+        mut address: Address,
+        options: &ListenOptions,
+    ) -> Result<Address, ListenError> {
         let registry = &self.reactor.services.registry;
         if registry.server_at(&address.at).is_some() {
             return Err(ListenError::InUse(address));
@@ -269,10 +291,12 @@ impl ServerCore {
             return Err(ListenError::Limits(address, text));
         }
         if let At::Socket(_) = &address.at {
-            let listening = Listening::bind(address, self.limits)?;
+            let listening = Listening::bind(address, options, self.limits)?;
             address = listening.address.clone();
             self.add_listener(listening, Vec::new())?;
         } else {
+            let policy = options.policy(&address, self.limits);
+            policy.map_err(|text| ListenError::Limits(address.clone(), text))?;
             self.acceptor.set_draining(false);
         }
         self.objects.add_place(address.at.clone());

@@ -4,6 +4,7 @@
 
 use std::io;
 
+use nearcall_os::users::is_overflow_user;
 use thiserror::Error;
 
 use crate::address::Address;
@@ -31,6 +32,17 @@ pub enum HandshakeError {
     /// The client asked for a mechanism that this build does not have.
     #[error("{0}")]
     UnknownMechanism(UnknownMechanism),
+    /// The server belongs to another user than the one that the client demands.
+    #[error(
+        "the server is one of {}, and not of user {demanded} as this client demands: another \
+         program has the address", user(*found)
+    )]
+    OtherUser {
+        /// The user that the client demands.
+        demanded: u32,
+        /// The user of the server, by the kernel. None: the kernel does not know it.
+        found: Option<u32>,
+    },
     /// The client asked for a mechanism that this server does not open.
     #[error(
         "this server does not offer {mechanism}, only {}; use one of these, or have the server \
@@ -126,6 +138,15 @@ pub enum BadOptions {
 }
 
 debug_as_display!(HandshakeError, BadOptions);
+
+/// Returns a user for people.
+fn user(uid: Option<u32>) -> String {
+    match uid {
+        Some(uid) if is_overflow_user(uid) => format!("a user unknown here ({uid})"),
+        Some(uid) => format!("user {uid}"),
+        None => "an unknown user".to_owned(),
+    }
+}
 
 /// Returns the names of the mechanisms of a set for people.
 fn list(offered: MechanismSet) -> String {

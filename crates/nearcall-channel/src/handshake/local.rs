@@ -13,7 +13,8 @@ use nearcall_os::socket;
 
 use super::error::{BadOptions, HandshakeError};
 use super::options::{
-    Options, check_buffer, check_limit, check_offered, check_version, choose_wait,
+    Options, check_buffer, check_limit, check_offered, check_server_user, check_version,
+    choose_wait,
 };
 use crate::control::Control;
 use crate::endpoint::Endpoint;
@@ -38,6 +39,9 @@ pub fn connect_over(
     mechanism: Mechanism,
     options: &Options,
 ) -> Result<Endpoint, HandshakeError> {
+    if options.server_user.is_some() {
+        check_server_user(options, Some(socket::peer_credentials(&socket)?.uid))?;
+    }
     let control = Arc::new(Control::new(socket));
     let wait = choose_wait(mechanism, options)?;
     let hello = Packet::Hello {
@@ -195,6 +199,7 @@ fn settings(
 }
 
 /// Refuses the client behind `socket`. Does not wait.
-pub(super) fn reject(socket: OwnedFd, why: &str) {
-    Control::new(socket).send_refusal(why);
+pub(super) fn reject(socket: OwnedFd, code: Refusal, why: &str) {
+    let refusal = Packet::Refusal { code, text: why.to_owned() };
+    let _ = Control::new(socket).send(&refusal.encode(), &[]);
 }

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use nearcall_os::users::is_overflow_user;
+
 use super::error::{BadOptions, HandshakeError};
 use crate::limits;
 use crate::mechanism::{Mechanism, MechanismSet};
@@ -29,6 +31,9 @@ pub struct Options {
     /// before anything is made for it. A client does not look at it, and neither does a server
     /// over `tcp://`, where there is one mechanism only.
     pub offered: MechanismSet,
+    /// The user whose server a client demands, by its number. Another's server is sent nothing.
+    /// Over `tcp://`, where no user is known, nobody is whom it demands.
+    pub server_user: Option<u32>,
     /// The longest message to agree on, in bytes.
     pub message_bytes_max: u32,
     /// Room in each direction to agree on, in bytes.
@@ -45,6 +50,7 @@ impl Default for Options {
             spin: SpinOptions::default(),
             pollable_only: false,
             offered: MechanismSet::BY_DEFAULT,
+            server_user: None,
             message_bytes_max: limits::MESSAGE_BYTES_MAX_DEFAULT,
             buffer_bytes: limits::BUFFER_BYTES_DEFAULT,
             handshake_timeout: limits::HANDSHAKE_TIMEOUT,
@@ -82,6 +88,20 @@ pub(super) fn check_offered(mechanism: Mechanism, options: &Options) -> Result<(
     match offered.contains(mechanism) {
         true => Ok(()),
         false => Err(HandshakeError::NotOffered { mechanism, offered }),
+    }
+}
+
+/// Returns an error unless the server with these credentials is the one that a client demands.
+pub(super) fn check_server_user(
+    options: &Options,
+    found: Option<u32>,
+) -> Result<(), HandshakeError> {
+    match options.server_user {
+        // A number that stands for several users is the user of nobody.
+        Some(demanded) if found != Some(demanded) || is_overflow_user(demanded) => {
+            Err(HandshakeError::OtherUser { demanded, found })
+        }
+        _ => Ok(()),
     }
 }
 

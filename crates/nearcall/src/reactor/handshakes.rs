@@ -137,7 +137,10 @@ impl Reactor {
         if let Some(entry) = self.listener(id) {
             let _ = self.epoll.delete(&entry.listener);
             self.sources.borrow_mut().remove(id.0);
-            self.handshakes.refuse_all(id, &entry.listener);
+            // In a forked process they are the clients of the parent.
+            if entry.listener.is_of_this_process() {
+                self.handshakes.refuse_all(id, &entry.listener);
+            }
         }
     }
 
@@ -312,6 +315,9 @@ impl PendingHandshakes {
             Rendezvous::Local => socket::peer_credentials(&socket).ok().map(|peer| peer.uid),
             Rendezvous::Remote => None,
         };
+        if let Err(text) = entry.policy.admit(socket.as_fd()) {
+            return rendezvous.refuse_user(socket, &text);
+        }
         if let Err(text) = entry.acceptor.census.check(user) {
             return rendezvous.reject(socket, &text);
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use nearcall_channel::Listener;
 
 use super::errors::ListenError;
+use super::listen_options::ListenOptions;
 use crate::address::{Address, At};
 use crate::limits::Limits;
 use crate::listen_policy::ListenPolicy;
@@ -24,17 +25,22 @@ impl Listening {
     ///
     /// # Errors
     ///
-    /// It is taken, or not available here.
-    pub(super) fn bind(mut address: Address, limits: Limits) -> Result<Self, ListenError> {
+    /// It is taken, or not available here, or the options contradict each other.
+    pub(super) fn bind(
+        mut address: Address,
+        options: &ListenOptions,
+        limits: Limits,
+    ) -> Result<Self, ListenError> {
         let At::Socket(place) = &address.at else {
             return Err(ListenError::BadAddress(address.only_in_one_loop()));
         };
-        let policy = Arc::new(ListenPolicy::new(&address, limits));
-        let bound = Listener::bind(place);
+        let policy = options.policy(&address, limits);
+        let (policy, access) = policy.map_err(|text| ListenError::Limits(address.clone(), text))?;
+        let bound = Listener::bind_for(place, access);
         let listener =
             bound.map_err(|error| ListenError::Rendezvous(address.clone(), error.into()))?;
         address.at = At::Socket(listener.address().clone());
         address.allow = None;
-        Ok(Self { address, listener: Arc::new(listener), policy })
+        Ok(Self { address, listener: Arc::new(listener), policy: Arc::new(policy) })
     }
 }
