@@ -231,6 +231,38 @@ const LEGEND: [(&str, &str); 12] = [
 mod tests {
     use super::*;
 
+    /// The table of documents: what a server offers, and why not the rest.
+    fn markdown() -> String {
+        let mut out =
+            String::from("| mechanism | offered | why a server has to name it |\n|---|---|---|\n");
+        for mechanism in Mechanism::all() {
+            let (offered, why) = match mechanism.reason_to_be_named() {
+                None => ("by default", ""),
+                Some(reason) => ("when named", reason),
+            };
+            out.push_str(&format!("| `{mechanism}` | {offered} | {why} |\n"));
+        }
+        out
+    }
+
+    #[test]
+    fn documents_have_the_table_of_what_servers_offer() {
+        const BEGIN: &str = "<!-- offered mechanisms: from the code -->\n";
+        const END: &str = "<!-- end of offered mechanisms -->";
+        for (document, is_needed) in [("SECURITY.md", true), ("README.md", false)] {
+            let path = format!("{}/../../{document}", env!("CARGO_MANIFEST_DIR"));
+            let text = std::fs::read_to_string(path).unwrap();
+            let table = text.split_once(BEGIN).and_then(|(_, rest)| rest.split_once(END));
+            match table {
+                Some((table, _)) => {
+                    let expected = markdown();
+                    assert_eq!(table, expected, "put this into {document}:\n{expected}");
+                }
+                None => assert!(!is_needed, "{document} lacks {BEGIN}{}{END}", markdown()),
+            }
+        }
+    }
+
     #[test]
     fn the_table_fits_every_terminal_and_has_every_mechanism() {
         let mut rows: Vec<Row> = Mechanism::all().map(Row::of).collect();
