@@ -121,7 +121,7 @@ impl fmt::Display for RefusedUser {
 pub struct RefusalCount {
     /// What was refused.
     pub kind: RefusalKind,
-    /// To whom.
+    /// The user whose processes were refused it.
     pub user: RefusedUser,
     /// How often, since the server was created.
     pub count: u64,
