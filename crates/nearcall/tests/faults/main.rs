@@ -12,6 +12,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "processes report, and so do tests")]
 
 mod smoke;
+#[allow(dead_code, reason = "for cases to come")]
 mod support;
 
 #[allow(dead_code, reason = "shared with the other test binary, which uses the rest")]

@@ -30,7 +30,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-pub(crate) use self::good::{GoodClient, Latencies, User};
+pub(crate) use self::good::{GoodClient, User};
 pub(crate) use self::leaks::Holdings;
 pub(crate) use self::server::ServerProcess;
 pub(crate) use crate::observed::wait_until;

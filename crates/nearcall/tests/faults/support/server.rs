@@ -6,7 +6,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nearcall::{Client, Deadline, Event, EventLoop, Interest, Limits, Server};
+use nearcall::{Client, Deadline, Event, EventLoop, Limits, Server};
+use nearcall_os::poll::Interest;
 use nearcall_os::signal::{Signal, send_by_pidfd};
 
 use super::child::{Process, command, report, wait_for_state};
