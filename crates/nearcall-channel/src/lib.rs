@@ -6,6 +6,7 @@
 //! Knows nothing of calls, objects or `.proto` files.
 #![forbid(unsafe_code)]
 
+pub mod account;
 pub mod address;
 mod channel;
 mod control;
