@@ -28,6 +28,7 @@ use crate::limits::{
     HANDSHAKES_MAX, LISTENER_PAUSE,
 };
 use crate::reactor::acceptor::Acceptor;
+use crate::refusals::RefusalKind;
 use crate::status::Status;
 use crate::trust::Trust;
 
@@ -58,11 +59,29 @@ struct Running {
 pub(crate) type Connected = Rc<Cell<Option<Result<Endpoint, HandshakeError>>>>;
 
 enum Purpose {
-    /// With a client, which has been silent since this time.
-    Serve(ListenerId, User, Deadline),
+    Serve(Serving),
     /// With a client of this loop.
     ServeOwn(Weak<Acceptor>),
     Connect(Connected),
+}
+
+/// A handshake with a client.
+struct Serving {
+    listener: ListenerId,
+    user: User,
+    pid: Option<i32>,
+    /// Since when the client has been silent.
+    since: Deadline,
+}
+
+impl Serving {
+    fn note(&self, entry: &ListenerEntry, kind: RefusalKind, why: &str) {
+        entry.acceptor.census.refusals.note(kind, self.user, self.pid, why);
+    }
+
+    fn note_failure(&self, entry: &ListenerEntry, error: &HandshakeError) {
+        self.note(entry, RefusalKind::of_handshake(error), &error.to_string());
+    }
 }
 
 impl Default for PendingHandshakes {
@@ -230,19 +249,22 @@ impl PendingHandshakes {
         socket: OwnedFd,
     ) -> Option<User> {
         let (rendezvous, acceptor) = (entry.listener.rendezvous(), &entry.acceptor);
-        let user = match rendezvous {
-            Rendezvous::Local => socket::peer_credentials(&socket).ok().map(|peer| peer.uid),
+        let peer = match rendezvous {
+            Rendezvous::Local => socket::peer_credentials(&socket).ok(),
             Rendezvous::Remote => None,
         };
+        let (user, pid) = (peer.map(|peer| peer.uid), peer.and_then(|peer| peer.pid));
+        let serving = Serving { listener, user, pid, since: deadline::now() };
         if let Err(text) = acceptor.census.check(user) {
+            serving.note(entry, RefusalKind::ConnectionLimit, &text);
             rendezvous.reject(socket, &text);
             return None;
         }
         let pollable_only = acceptor.census.is_full_of_fdless(reactor.own_loop(acceptor));
         let options = acceptor.options(entry.wait, pollable_only);
-        let handshake = Handshake::serve(rendezvous, socket, &options).ok()?;
-        let purpose = Purpose::Serve(listener, user, deadline::now());
-        self.start(reactor, handshake, purpose).ok()?;
+        let handshake = Handshake::serve(rendezvous, socket, &options);
+        let handshake = handshake.map_err(|error| serving.note_failure(entry, &error)).ok()?;
+        self.start(reactor, handshake, Purpose::Serve(serving)).ok()?;
         Some(user)
     }
 
@@ -252,8 +274,8 @@ impl PendingHandshakes {
         loop {
             let oldest = {
                 let running = self.running.borrow();
-                let clients = running.iter().filter_map(|(token, it)| match it.purpose {
-                    Purpose::Serve(_, user, since) => Some((*token, user, since)),
+                let clients = running.iter().filter_map(|(token, it)| match &it.purpose {
+                    Purpose::Serve(serving) => Some((*token, serving.user, serving.since)),
                     _ => None,
                 });
                 let (own, others): (Vec<_>, Vec<_>) = clients.partition(|(_, of, _)| *of == user);
@@ -267,8 +289,14 @@ impl PendingHandshakes {
             if !patience.has_passed() {
                 return Some(patience);
             }
-            if let Some(oldest) = self.remove(reactor, token) {
-                oldest.handshake.refuse("the handshake took long, and others wait; try again");
+            if let Some(Running { handshake, purpose: Purpose::Serve(serving) }) =
+                self.remove(reactor, token)
+            {
+                let why = "the handshake took long, and others wait; try again";
+                if let Some(entry) = reactor.listener(serving.listener) {
+                    serving.note(&entry, RefusalKind::HandshakeTimeout, why);
+                }
+                handshake.refuse(why);
             }
         }
     }
@@ -280,8 +308,10 @@ impl PendingHandshakes {
             let Ok(Some(socket)) = listener.accept_socket() else { break };
             listener.rendezvous().reject(socket, NOT_LISTENING);
         }
-        let is_of =
-            |running: &Running| matches!(running.purpose, Purpose::Serve(of, ..) if of == id);
+        let is_of = |running: &Running| match &running.purpose {
+            Purpose::Serve(serving) => serving.listener == id,
+            _ => false,
+        };
         let tokens: Vec<u64> = {
             let running = self.running.borrow();
             running.iter().filter(|(_, it)| is_of(it)).map(|(token, _)| *token).collect()
@@ -322,10 +352,10 @@ impl PendingHandshakes {
                 Some(outcome) => outcome,
                 None => {
                     self.note_due(handshake.deadline());
-                    if let Purpose::Serve(_, _, since) = purpose
+                    if let Purpose::Serve(serving) = purpose
                         && handshake.deadline() != before
                     {
-                        *since = deadline::now();
+                        serving.since = deadline::now();
                     }
                     return;
                 }
@@ -397,7 +427,7 @@ impl PendingHandshakes {
             let first = self.greeting.borrow_mut().pop_front();
             if let Some(connection) = first.and_then(|(_, connection)| connection.upgrade()) {
                 let why = format!("{} did not greet in time", connection.name);
-                connection.abort(Status::unavailable(why));
+                connection.abort_for(RefusalKind::HandshakeTimeout, Status::unavailable(why));
             }
         }
     }
@@ -410,13 +440,14 @@ fn finish(reactor: &Reactor, purpose: Purpose, outcome: Result<Endpoint, Handsha
     };
     match purpose {
         Purpose::Connect(connected) => connected.set(Some(outcome)),
-        Purpose::Serve(listener, ..) => {
-            match (reactor.listener(listener), outcome) {
+        Purpose::Serve(serving) => {
+            match (reactor.listener(serving.listener), outcome) {
                 (Some(entry), Ok(endpoint)) => {
                     place(&entry.acceptor, entry.trust, &entry.mailboxes, endpoint);
                 }
                 (None, Ok(mut endpoint)) => endpoint.refuse(NOT_LISTENING),
-                (_, Err(_)) => {}
+                (Some(entry), Err(error)) => serving.note_failure(&entry, &error),
+                (None, Err(_)) => {}
             }
             reactor.handshakes.resume(reactor);
         }

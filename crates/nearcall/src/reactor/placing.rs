@@ -13,6 +13,7 @@ use crate::deadline::Deadline;
 use crate::peer::Peer;
 use crate::reactor::acceptor::Acceptor;
 use crate::reactor::census::{Admission, OwnLoop};
+use crate::refusals::RefusalKind;
 use crate::status::Status;
 use crate::tasks::mailbox::{Mailbox, Post};
 use crate::trust::Trust;
@@ -29,10 +30,14 @@ impl Reactor {
         let is_fdless = endpoint.wait_policy() != WaitPolicy::Spin
             && endpoint.readiness(Interest::Receive).is_none();
         // Others may have come in during its handshake.
-        let uid = Peer::of(&endpoint).uid();
-        let admission = match acceptor.census.admit(self.own_loop(acceptor), uid, is_fdless) {
+        let (census, peer) = (&acceptor.census, Peer::of(&endpoint));
+        let admission = match census.admit(self.own_loop(acceptor), peer.uid(), is_fdless) {
             Ok(admission) => admission,
-            Err(text) => return endpoint.refuse(&text),
+            Err(text) => {
+                let kind = RefusalKind::ConnectionLimit;
+                census.refusals.note(kind, peer.uid(), peer.pid(), &text);
+                return endpoint.refuse(&text);
+            }
         };
         match mailboxes.get(admission.loop_index()) {
             Some(mailbox) if admission.loop_index() != acceptor.loop_index => {
