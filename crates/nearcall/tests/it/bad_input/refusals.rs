@@ -16,9 +16,9 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Metadata, Subscriber};
 
-use super::frames::{call, expect_closed, greeted_at, receive};
 use crate::echo::EchoDispatcher;
 use crate::observed::{PATIENCE, wait_until};
+use crate::raw_frames::{call, expect_closed, greeted_at, receive};
 use crate::support::{Service, unique_address};
 
 /// Lines of one kind and user that may come each second.
