@@ -47,29 +47,12 @@ fn a_limit_that_falls_refuses_growth_and_takes_nothing_away() {
     assert!(charge.resize(51).is_err());
 }
 
-/// A generator of numbers from a seed (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    /// Small as a rule, and now and then as large as a number can be.
-    fn amount(&mut self) -> u64 {
-        match self.below(8) {
-            0 => u64::MAX - self.below(3),
-            1 => u64::MAX / 2 + self.below(3),
-            _ => self.below(200),
-        }
+/// Small as a rule, and now and then as large as a number can be.
+fn any_amount(random: &mut fastrand::Rng) -> u64 {
+    match random.u8(..8) {
+        0 => u64::MAX - random.u64(..3),
+        1 => u64::MAX / 2 + random.u64(..3),
+        _ => random.u64(..200),
     }
 }
 
@@ -77,12 +60,12 @@ const ALL: [Resource; 3] = [Resource::Descriptors, Resource::Mappings, Resource:
 
 /// Runs random charges, and compares each outcome and sum with those of a list of what is held.
 fn run(seed: u64) {
-    let mut random = Random(seed);
+    let mut random = fastrand::Rng::with_seed(seed);
     let descriptors = if seed.is_multiple_of(3) { u64::MAX } else { 1000 };
     let accounts = accounts(descriptors);
     let mut held: Vec<Charge> = Vec::new();
     for step in 0..400 {
-        let (user, resource) = (Some(random.below(4) as u32), ALL[random.below(3) as usize]);
+        let (user, resource) = (Some(random.u32(..4)), ALL[random.usize(..ALL.len())]);
         let sum = |held: &[Charge], of: Option<User>| -> u128 {
             let of_user = |it: &&Charge| of.is_none_or(|user| it.account.user == user);
             let of_resource = held.iter().filter(|it| it.resource == resource).filter(of_user);
@@ -91,23 +74,23 @@ fn run(seed: u64) {
         let (own, all) = (sum(&held, Some(user)), sum(&held, None));
         let total = accounts.used(resource).1;
         let share = (u128::from(total) - (all - own)) / 2;
-        match random.below(3) {
+        match random.u8(..3) {
             0 => {
-                let amount = random.amount();
+                let amount = any_amount(&mut random);
                 let charged = accounts.user(user).charge(resource, amount);
                 let fits = amount == 0 || own + u128::from(amount) <= share;
                 assert_eq!(charged.is_ok(), fits, "seed {seed}, step {step}");
                 held.extend(charged);
             }
             1 if !held.is_empty() => {
-                let index = random.below(held.len() as u64) as usize;
-                let (before, amount) = (held[index].amount, random.amount());
+                let index = random.usize(..held.len());
+                let (before, amount) = (held[index].amount, any_amount(&mut random));
                 let grown = held[index].resize(amount);
                 assert!(amount > before || grown.is_ok(), "seed {seed}, step {step}");
                 assert_eq!(held[index].amount, if grown.is_ok() { amount } else { before });
             }
             _ if !held.is_empty() => {
-                let index = random.below(held.len() as u64) as usize;
+                let index = random.usize(..held.len());
                 drop(held.swap_remove(index));
             }
             _ => {}
