@@ -167,8 +167,8 @@ impl Address {
         self.with_unix(|address| socket::unix_connect(address, Some(timeout)))
     }
 
-    /// Connects to the unix socket without waiting. `None`: the queue of its listener is full, or the
-    /// address is none of a unix socket.
+    /// Connects to the unix socket without waiting. `None`: the queue of its listener is full, or
+    /// the address is none of a unix socket.
     pub(crate) fn try_connect(&self) -> io::Result<Option<OwnedFd>> {
         match self {
             Self::Tcp { .. } => Ok(None),

@@ -35,6 +35,7 @@ mod error;
 mod local;
 mod options;
 mod remote;
+mod step;
 mod steps;
 
 /// A server's socket for new clients.

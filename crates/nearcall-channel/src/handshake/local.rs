@@ -12,7 +12,7 @@ use nearcall_os::socket;
 
 use super::error::{BadOptions, HandshakeError};
 use super::options::{Options, check_buffer, check_limit, check_version, choose_wait};
-use super::steps::Step;
+use super::step::Step;
 use crate::channel::Channel;
 use crate::control::Control;
 use crate::endpoint::Endpoint;
@@ -30,7 +30,7 @@ use crate::wait::{Deadline, WaitPolicy};
 /// Where one end of a local handshake stands: the packet that it waits for, and what it has until
 /// then.
 pub(super) enum State {
-    /// The server waits for the client's wish.
+    /// The server waits for what the client asks for.
     Hello,
     /// The server waits for the client's parts.
     Offered(Box<Opening<Finish>>),

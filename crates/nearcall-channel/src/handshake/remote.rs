@@ -12,7 +12,8 @@
 //!
 //! **Invariants:** bytes that are no greeting are refused at the first of them that is wrong; a
 //! greeting is one step as a whole, however slowly its bytes come; the smaller limit wins.
-//! **Not here:** when a step is due (`steps.rs`), the channel over the stream (`kernel/tcp.rs`), the local meeting (`handshake.rs`).
+//! **Not here:** when a step is due (`steps.rs`), the channel
+//! over the stream (`kernel/tcp.rs`), the local meeting (`handshake.rs`).
 
 use std::io;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
@@ -25,7 +26,7 @@ use nearcall_os::socket;
 
 use super::error::{BadOptions, HandshakeError};
 use super::options::{Options, check_buffer, check_limit, check_version, choose_wait};
-use super::steps::Step;
+use super::step::Step;
 use crate::address::Address;
 use crate::control::Control;
 use crate::endpoint::Endpoint;

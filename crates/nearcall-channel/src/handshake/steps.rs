@@ -1,7 +1,7 @@
 //! A handshake as steps that never wait: for the loop that watches its socket, and in one go.
 //!
-//! **Invariants:** a step takes what has come, and never waits for more; each step has a deadline of
-//! its own; a server tells a client that it does not open why.
+//! **Invariants:** a step takes what has come, and never waits for more; each step has a deadline
+//! of its own; a client that a server does not open gets the reason.
 //! **Not here:** what a step does, over a unix socket (`local.rs`) and over TCP (`remote.rs`).
 
 use std::io;
@@ -13,6 +13,7 @@ use nearcall_os::poll::{Interest, poll_one};
 use super::Rendezvous;
 use super::error::HandshakeError;
 use super::options::Options;
+use super::step::Step;
 use super::{local, remote};
 use crate::address::Address;
 use crate::control::Control;
@@ -35,15 +36,6 @@ pub struct Handshake {
 enum State {
     Local(local::State),
     Remote(remote::State),
-}
-
-/// What came of looking for the other end's next word.
-pub(super) enum Step {
-    /// It has not come, or not whole.
-    Nothing,
-    /// It was answered, and another one must follow.
-    Moved,
-    Done(Box<Endpoint>),
 }
 
 impl Handshake {

@@ -1,5 +1,5 @@
 //! Handshakes with clients and servers: each goes on when the other end has sent something, so that
-//! a peer that is slow holds nobody up.
+//! a slow peer delays no other one.
 //!
 //! **Invariants:** of a bounded number of handshakes with clients, no user has more than half of
 //! what the others leave; a user's next client takes the place of the one that has been silent for
