@@ -81,8 +81,8 @@ impl Control {
 
     /// Sends the reason why the connection ends. Does not wait; an end that does not get it sees
     /// the line close.
-    pub(crate) fn send_refusal(&self, why: &str) {
-        let refusal = Packet::Refusal { code: Refusal::Other, text: why.to_owned() };
+    pub(crate) fn send_refusal(&self, code: Refusal, why: &str) {
+        let refusal = Packet::Refusal { code, text: why.to_owned() };
         let _ = self.send(&refusal.encode(), &[]);
     }
 

@@ -16,6 +16,7 @@ use crate::error::{ReceiveError, SendError};
 use crate::hang_up::HangUp;
 use crate::interrupt::Interrupt;
 use crate::mechanism::Mechanism;
+use crate::packet::Refusal;
 use crate::settings::{Peer, Settings};
 use crate::shm::arena::{Borrower, Lender};
 use crate::wait::{Deadline, Interest, Readiness, WaitPolicy};
@@ -303,7 +304,7 @@ impl Endpoint {
     /// Does not wait. Over `tcp://`, which has no control line, nothing is sent.
     pub fn refuse(&mut self, why: &str) {
         if self.has_control_line().is_ok() {
-            self.control.send_refusal(why);
+            self.control.send_refusal(Refusal::Other, why);
         }
     }
 
