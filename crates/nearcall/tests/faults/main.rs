@@ -11,6 +11,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "processes report, and so do tests")]
 
+mod killed_clients;
+mod killed_servers;
 mod smoke;
 #[allow(dead_code, reason = "for cases to come")]
 mod support;
@@ -32,7 +34,8 @@ mod echo {
 }
 
 /// The roles that child processes have, by the module that defines them. Add yours here.
-const ROLES: &[&[support::Role]] = &[support::server::ROLES, support::good::ROLES];
+const ROLES: &[&[support::Role]] =
+    &[support::server::ROLES, support::good::ROLES, killed_clients::ROLES, killed_servers::ROLES];
 
 /// Where a child process begins; nothing when the harness runs it.
 #[test]
