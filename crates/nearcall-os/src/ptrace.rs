@@ -216,6 +216,16 @@ enum What {
     Stopped { status: libc::c_int },
 }
 
+impl What {
+    /// What waitid reports by `si_code` and `si_status`.
+    fn of(code: libc::c_int, status: libc::c_int) -> Self {
+        match code {
+            libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED => Self::Ended,
+            _ => Self::Stopped { status },
+        }
+    }
+}
+
 /// Waits until a traced thread has stopped or ended. It stays so. `None`: there is none left.
 fn next_change() -> io::Result<Option<Change>> {
     let options = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL | libc::__WNOTHREAD;
@@ -227,11 +237,7 @@ fn next_change() -> io::Result<Option<Change>> {
     let tid = unsafe { info.si_pid() };
     // SAFETY: as above.
     let status = unsafe { info.si_status() };
-    let what = match info.si_code {
-        libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED => What::Ended,
-        _ => What::Stopped { status },
-    };
-    Ok(Some(Change { tid, what }))
+    Ok(Some(Change { tid, what: What::of(info.si_code, status) }))
 }
 
 fn reap(tid: libc::pid_t) -> io::Result<()> {

@@ -7,11 +7,10 @@
 
 use std::io;
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use super::{Refusal, is_group_stop, ptrace, reap, refusal};
+use super::{Refusal, What, is_group_stop, ptrace, reap, refusal, wait};
 use crate::clock;
 use crate::deadline::Deadline;
 use crate::process::kill_pidfd;
@@ -21,11 +20,12 @@ use crate::process::kill_pidfd;
 const LOOKS_WITHOUT_PAUSE: u32 = 2000;
 /// Pause between two looks at a thread that waits in the kernel.
 const PAUSE: Duration = Duration::from_micros(50);
+/// Longest wait for a thread that is to stop inside a system call, on a busy machine.
+const INTERRUPTED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Runs one thread of another process instruction by instruction, from the thread that made it.
 ///
-/// When it is dropped, the thread runs on untraced, unless it is inside a step: then it does when
-/// the thread of the stepper ends.
+/// When it is dropped, the thread runs on untraced.
 #[derive(Debug)]
 pub struct Stepper {
     leader: libc::pid_t,
@@ -43,7 +43,8 @@ pub struct Stepper {
 pub enum Step {
     /// One instruction was executed; a system call counts as one.
     Done,
-    /// The thread waits in the kernel. The next step goes on waiting.
+    /// The step has not ended by the deadline: the thread waits in the kernel. The next step goes on
+    /// waiting.
     Waits,
     /// The thread has ended, and nothing more comes of it.
     Ended,
@@ -94,68 +95,72 @@ impl Stepper {
         self.reap()
     }
 
-    /// Reaps a thread that has ended or is about to. The parent reaps a process.
+    /// Waits for the end of a thread that is killed, and reaps it. The parent reaps a process.
     fn reap(&self) -> io::Result<()> {
-        match self.tid == self.leader {
-            true => Ok(()),
+        while self.tid != self.leader {
             // Only the tracer can: it alone is notified of the end of a thread.
-            false => reap(self.tid),
+            match self.change(libc::WNOWAIT)? {
+                Some(What::Ended) => return reap(self.tid),
+                // A stop from before.
+                _ => self.change(libc::WNOHANG)?,
+            };
         }
+        Ok(())
     }
 
     fn wait(&mut self, deadline: Deadline) -> Result<Step, Refusal> {
         for look in 0.. {
-            let stopped = match self.look(libc::WSTOPPED) {
-                Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(Step::Ended),
-                stopped => stopped.map_err(Refusal::Os)?,
-            };
-            if let Some(status) = stopped {
-                self.runs = false;
-                let (signal, event) = (status & 0xff, status >> 8);
-                // A step ends with SIGTRAP, which is not the thread's; an event is no signal.
-                let is_signal = event == 0 && signal != libc::SIGTRAP;
-                self.signal = if is_signal && !is_group_stop(signal) { signal } else { 0 };
-                return Ok(Step::Done);
-            }
-            if self.look(libc::WEXITED | libc::WNOWAIT).map_err(Refusal::Os)?.is_some() {
-                self.reap().map_err(Refusal::Os)?;
-                return Ok(Step::Ended);
-            }
-            if look >= LOOKS_WITHOUT_PAUSE {
-                if deadline.has_passed() {
-                    break;
+            match self.change(libc::WNOHANG | libc::WNOWAIT).map_err(Refusal::Os)? {
+                Some(What::Ended) => {
+                    self.reap().map_err(Refusal::Os)?;
+                    return Ok(Step::Ended);
                 }
-                clock::pause(PAUSE);
+                Some(What::Stopped { status }) => {
+                    self.change(libc::WNOHANG).map_err(Refusal::Os)?;
+                    self.runs = false;
+                    let (signal, event) = (status & 0xff, status >> 8);
+                    // A step ends with SIGTRAP, which is not the thread's; an event is no signal.
+                    let is_signal = event == 0 && signal != libc::SIGTRAP;
+                    self.signal = if is_signal && !is_group_stop(signal) { signal } else { 0 };
+                    return Ok(Step::Done);
+                }
+                None if look < LOOKS_WITHOUT_PAUSE => {}
+                None if deadline.has_passed() => break,
+                None => clock::pause(PAUSE),
             }
         }
         Ok(Step::Waits)
     }
 
-    /// Asks for a change of the thread, without waiting for one.
-    fn look(&self, changes: libc::c_int) -> io::Result<Option<libc::c_int>> {
+    /// Looks for a change of the thread, of which a stop is taken without WNOWAIT. A tracer is
+    /// notified of stops whatever it asks for.
+    fn change(&self, options: libc::c_int) -> io::Result<Option<What>> {
         let id = libc::id_t::try_from(self.tid).map_err(io::Error::other)?;
-        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
-        let options = changes | libc::WNOHANG | libc::__WALL;
-        // SAFETY: the pointer is to a local of the right type.
-        if unsafe { libc::waitid(libc::P_PID, id, info.as_mut_ptr(), options) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: zeroed above, and filled by the kernel if there was a change; plain integers.
-        let info = unsafe { info.assume_init() };
-        // SAFETY: zero without a change, and otherwise the kernel has filled it in for a child.
+        let options = options | libc::WSTOPPED | libc::WEXITED | libc::__WALL;
+        let info = match wait(libc::P_PID, id, options) {
+            // The parent has reaped it.
+            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
+                return Ok(Some(What::Ended));
+            }
+            info => info?,
+        };
+        // SAFETY: zero without a change, and otherwise filled in for a child.
         if unsafe { info.si_pid() } == 0 {
             return Ok(None);
         }
         // SAFETY: as above.
-        Ok(Some(unsafe { info.si_status() }))
+        Ok(Some(What::of(info.si_code, unsafe { info.si_status() })))
     }
 }
 
 impl Drop for Stepper {
     fn drop(&mut self) {
+        // One that was killed in the meantime needs none of this.
+        if self.runs && ptrace(libc::PTRACE_INTERRUPT, self.tid, 0, 0).is_ok() {
+            let _ = self.wait(Deadline::after(INTERRUPTED_WITHIN));
+        }
         if !self.runs {
             let signal = usize::try_from(self.signal).unwrap_or(0);
-            // One that was killed in the meantime needs none.
             let _ = ptrace(libc::PTRACE_DETACH, self.tid, 0, signal);
         }
     }
