@@ -97,7 +97,10 @@ impl Stepper {
 
     /// Waits for the end of a thread that is killed, and reaps it. The parent reaps a process.
     fn reap(&self) -> io::Result<()> {
-        while self.tid != self.leader {
+        if self.tid == self.leader {
+            return Ok(());
+        }
+        loop {
             // Only the tracer can: it alone is notified of the end of a thread.
             match self.change(libc::WNOWAIT)? {
                 Some(What::Ended) => return reap(self.tid),
@@ -105,7 +108,6 @@ impl Stepper {
                 _ => self.change(libc::WNOHANG)?,
             };
         }
-        Ok(())
     }
 
     fn wait(&mut self, deadline: Deadline) -> Result<Step, Refusal> {

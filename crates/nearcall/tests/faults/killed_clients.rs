@@ -94,9 +94,9 @@ impl Stage {
     fn kill_everywhere(mut self, test: &str, by: By, vias: &[&str]) {
         let mut random = random(test);
         for via in vias {
-            for phase in PHASES {
+            for phase in by.phases() {
                 let Some(total) = self.kill(via, phase, by, None) else { return };
-                let steps = sample(total, &mut random);
+                let steps = sample(total, by.kills(), &mut random);
                 for step in &steps {
                     self.kill(via, phase, by, Some(*step));
                 }
@@ -116,6 +116,25 @@ impl Stage {
 enum By {
     SystemCall,
     Instruction,
+}
+
+impl By {
+    fn phases(self) -> &'static [&'static str] {
+        match self {
+            Self::SystemCall => &PHASES,
+            // The others need some hundred thousand instructions, and what is left behind comes of
+            // system calls.
+            Self::Instruction => &["call", "close"],
+        }
+    }
+
+    /// Kills of each phase by default: an instruction takes some 40 µs.
+    fn kills(self) -> u64 {
+        match self {
+            Self::SystemCall => 24,
+            Self::Instruction => 8,
+        }
+    }
 }
 
 #[test]

@@ -13,8 +13,6 @@ use nearcall_os::ptrace::{Refusal, Step, Stepper, Tracer};
 use super::child::Process;
 use super::{number, skip};
 
-/// Kills of a test unless `NEARCALL_STEPS` says otherwise.
-const KILLS_DEFAULT: u64 = 24;
 /// How long one look at a thread that waits in the kernel lasts.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -124,12 +122,13 @@ impl Job {
     }
 }
 
-/// The steps of `total` at which a test kills: all, or a random sample of `NEARCALL_STEPS`.
-pub(crate) fn sample(total: u64, random: &mut fastrand::Rng) -> Vec<u64> {
-    let kills = number("NEARCALL_STEPS", KILLS_DEFAULT);
+/// The steps of `total` at which a test kills: all, or a random sample of `NEARCALL_STEPS`, or of
+/// `kills` without it.
+pub(crate) fn sample(total: u64, kills: u64, random: &mut fastrand::Rng) -> Vec<u64> {
+    let kills = number("NEARCALL_STEPS", kills);
     match kills >= total {
         true => (1..=total).collect(),
-        false => std::iter::repeat_with(|| random.u64(1..=total)).take(kills as usize).collect(),
+        false => (0..kills).map(|_| random.u64(1..=total)).collect(),
     }
 }
 
