@@ -174,7 +174,7 @@ fn read_nothing(address: &str) {
         let Some((mut endpoint, mut asked)) = held.pop_front() else { continue };
         // Ids are used in turn: 256 slots, each with a new generation.
         let mut ask = || {
-            let id = (asked / 256 + 1) << 16 | asked % 256;
+            let id = ((asked / 256 + 1) << 16) | (asked % 256);
             asked += 1;
             endpoint.send(&call(id, "Fail", &[], &[0x08, 0x03]), Deadline::NOW).is_ok()
         };
