@@ -68,8 +68,9 @@ fn a_server_outlives_every_attack_and_keeps_nothing_of_it() {
     assert!(failed.is_empty(), "failed: {failed:?}");
 }
 
-const HEAD: &str = "attack            calls failed  p50 us hostile/harmless  p99 us hostile/harmless  \
-                    ratio  cpu %  refused  memory MiB";
+/// A pair is what the good client notices beside the attack, and beside the harmless load.
+const HEAD: &str = "attack            calls failed         p50 us pair         p99 us pair  ratio  \
+                    cpu %  refused  memory MiB";
 
 /// Runs one attack, and then its harmless counterpart. Returns the row of the table.
 fn attack_beside(attack: &str, good: User, time: Duration) -> String {
@@ -144,8 +145,7 @@ fn row(
     let ratio = us(hostile.p99) / us(harmless.p99);
     let [before, after] = memory.map(|bytes| bytes as f64 / f64::from(1 << 20));
     format!(
-        "{attack:16} {:6} {:6} {:>24} {:>24} {ratio:6.2} {:6.0} {refused:8}  {before:.1} -> \
-         {after:.1}",
+        "{attack:16} {:6} {:6} {:>19} {:>19} {ratio:6.2} {:6.0} {refused:8}  {before:.1} -> {after:.1}",
         hostile.calls,
         hostile.failed + harmless.failed,
         pair(hostile.p50, harmless.p50),
