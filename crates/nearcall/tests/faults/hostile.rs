@@ -145,7 +145,8 @@ fn row(
     let ratio = us(hostile.p99) / us(harmless.p99);
     let [before, after] = memory.map(|bytes| bytes as f64 / f64::from(1 << 20));
     format!(
-        "{attack:16} {:6} {:6} {:>19} {:>19} {ratio:6.2} {:6.0} {refused:8}  {before:.1} -> {after:.1}",
+        "{attack:16} {:6} {:6} {:>19} {:>19} {ratio:6.2} {:6.0} {refused:8}  {before:.1} -> \
+         {after:.1}",
         hostile.calls,
         hostile.failed + harmless.failed,
         pair(hostile.p50, harmless.p50),
