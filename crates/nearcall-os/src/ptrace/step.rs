@@ -43,8 +43,8 @@ pub struct Stepper {
 pub enum Step {
     /// One instruction was executed; a system call counts as one.
     Done,
-    /// The step has not ended by the deadline: the thread waits in the kernel. The next step goes on
-    /// waiting.
+    /// The step has not ended by the deadline: the thread waits in the kernel. The next step goes
+    /// on waiting.
     Waits,
     /// The thread has ended, and nothing more comes of it.
     Ended,

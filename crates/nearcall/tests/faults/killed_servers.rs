@@ -93,8 +93,8 @@ impl Stage {
         ServerSetup::new("server").at(&self.address).start()
     }
 
-    /// Lets a server die at a step, and looks at the client with the next one. Returns the number of
-    /// steps until the reply was there; `None` without ptrace.
+    /// Lets a server die at a step, and looks at the client with the next one. Returns the number
+    /// of steps until the reply was there; `None` without ptrace.
     fn kill(&mut self, phase: &str, by: By, at: Option<u64>) -> Option<u64> {
         let mut server = self.server();
         match phase {
