@@ -11,6 +11,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "processes report, and so do tests")]
 
+mod hostile;
+mod killed_clients;
+mod killed_servers;
 mod smoke;
 #[allow(dead_code, reason = "for cases to come")]
 mod support;
@@ -31,8 +34,28 @@ mod echo {
     include!("../../../nearcall-build/tests/golden/echo.rs");
 }
 
+/// Generated from `nearcall-build/tests/golden/stress.proto`.
+#[allow(dead_code, reason = "not every method is called here")]
+mod stress {
+    include!("../../../nearcall-build/tests/golden/stress.rs");
+}
+
+#[allow(dead_code, reason = "shared with the stress test, which uses the rest")]
+#[path = "../stress/books.rs"]
+mod books;
+#[allow(dead_code, reason = "shared with the stress test, which uses the rest")]
+#[path = "../stress/service.rs"]
+mod service;
+
 /// The roles that child processes have, by the module that defines them. Add yours here.
-const ROLES: &[&[support::Role]] = &[support::server::ROLES, support::good::ROLES];
+const ROLES: &[&[support::Role]] = &[
+    support::server::ROLES,
+    support::good::ROLES,
+    hostile::ROLES,
+    hostile::ATTACKS,
+    killed_clients::ROLES,
+    killed_servers::ROLES,
+];
 
 /// Where a child process begins; nothing when the harness runs it.
 #[test]
