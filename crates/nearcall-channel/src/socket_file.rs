@@ -27,7 +27,7 @@ pub const SOCKET_MODE_DEFAULT: u32 = 0o600;
 /// Who may connect to the file of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SocketAccess {
-    /// The mode of the file. Who has the right to write may connect.
+    /// The mode of the file. Processes with the right to write may connect.
     pub mode: u32,
     /// User and group of the file, if they are not those of this process.
     pub owner: Option<(u32, u32)>,

@@ -1,7 +1,8 @@
 //! Epoll, level-triggered: many descriptors, each with a token of the caller's.
 //!
 //! **Invariants:** a set that a forked process has got from its parent can be closed there and
-//! nothing else, since the kernel keeps one set for both; an interrupted wait goes on with the time that remains; a timeout is exact to
+//! nothing else, since the kernel keeps one set for both; an interrupted wait goes on with the time
+//! that remains; a timeout is exact to
 //! the timer slack of the thread (50 us unless it was changed) where the kernel has epoll_pwait2.
 #![allow(unsafe_code, reason = "rustix calls epoll_pwait2 only where it may not fall back")]
 

@@ -96,8 +96,8 @@ impl Address {
             )
         } else if let Some(user) = &address.user {
             format!(
-                "`user={user}` is for clients, which demand the user of a server by it; whom a \
-                 server lets in, it says by `ListenOptions::users`"
+                "`user={user}` is for clients, which demand the user of a server by it; which \
+                 users a server lets in, it says by `ListenOptions::users`"
             )
         } else if let Some(instance) = &address.instance {
             format!(

@@ -171,8 +171,8 @@ impl Server {
         self.core.set_interceptors(chain);
     }
 
-    /// Listens at an address, and returns where exactly, for clients. `?wait=spin` has the loop spin
-    /// for clients that come here; `?trust=same-user` has it read what clients of the same user id
+    /// Listens at an address, and returns where exactly, for clients. `?wait=spin` has the loop
+    /// spin for clients that come here; `?trust=same-user` has it read what clients of the same user id
     /// lend where it lies ([`Trust`](crate::Trust)). At an `inproc:` address neither has an effect.
     ///
     /// A client chooses the mechanism from those that are offered. By default these are the ones
@@ -183,8 +183,8 @@ impl Server {
     /// # Errors
     ///
     /// [`ListenError::BadAddress`]: it cannot be parsed, or has `?via=`, `?user=` or `#instance`,
-    /// which are for clients. [`ListenError::Rendezvous`] with `AddressInUse`: another server listens there,
-    /// perhaps in another thread; [`builder`](Self::builder) serves one address in several. A
+    /// which are for clients. [`ListenError::Rendezvous`] with `AddressInUse`: another server
+    /// listens there, perhaps in another thread; [`builder`](Self::builder) serves one address in several. A
     /// socket file whose server is gone is taken over. [`ListenError::Limits`]: see [`Limits`].
     pub fn listen(&self, address: &str) -> Result<Address, ListenError> {
         self.listen_with(address, &ListenOptions::default())
@@ -196,7 +196,7 @@ impl Server {
     /// # Errors
     ///
     /// As [`listen`](Self::listen). [`ListenError::Limits`]: the options contradict each other or
-    /// the address, or let nobody in.
+    /// the address, or let no client in.
     pub fn listen_with(
         &self,
         address: &str,

@@ -48,7 +48,7 @@ impl Trust {
             (Self::Yes, _) | (_, Peer::Local) => true,
             (Self::SameUser, peer) => {
                 let own = nearcall_os::process::user_id();
-                // That number stands for all users without one, who may be strangers to each other.
+                // That number stands for all users without one, also for unknown ones.
                 peer.uid() == Some(own) && !is_overflow_user(own)
             }
         }

@@ -32,7 +32,7 @@ pub struct Options {
     /// over `tcp://`, where there is one mechanism only.
     pub offered: MechanismSet,
     /// The user whose server a client demands, by its number. Another's server is sent nothing.
-    /// Over `tcp://`, where no user is known, nobody is whom it demands.
+    /// Over `tcp://` no user is known, and no server is the one that it demands.
     pub server_user: Option<u32>,
     /// The longest message to agree on, in bytes.
     pub message_bytes_max: u32,
@@ -97,7 +97,7 @@ pub(super) fn check_server_user(
     found: Option<u32>,
 ) -> Result<(), HandshakeError> {
     match options.server_user {
-        // A number that stands for several users is the user of nobody.
+        // A number that stands for several users is that of no server.
         Some(demanded) if found != Some(demanded) || is_overflow_user(demanded) => {
             Err(HandshakeError::OtherUser { demanded, found })
         }

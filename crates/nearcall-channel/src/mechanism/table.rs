@@ -57,16 +57,36 @@ const PIPE_QUOTA: &str = "its buffers count in the pages that all pipes of the s
                           have (/proc/sys/fs/pipe-user-pages-soft)";
 
 /// Why a mechanism of the internet is not offered to everybody over a unix socket.
-const PORTS: &str = "each connection takes ports of the machine, also for a minute after its end; a \
-                     server at tcp:// takes the one port that it listens at";
+const PORTS: &str = "each connection takes ports of the machine, also for a minute after its end; \
+                     a server at tcp:// takes the one port that it listens at";
 
 /// Why a mechanism of POSIX queues is not offered to everybody.
 const MQ_QUOTA: &str = "a few connections use up the queues that the server's user may have \
                         (RLIMIT_MSGQUEUE), and both ends share them";
 
+/// Why `sysv-mq` is not offered to everybody.
+const SYSV: &str = "every process of the server's user may read, fill and remove its queues, of \
+                    which the machine has few";
+
+/// Why `cma` is not offered to everybody.
+const CMA: &str = "the server reads memory of the client, and such a read can be made to wait \
+                   without end";
+
+/// Why `uring` is not offered to everybody.
+const URING: &str = "each connection takes rings of the kernel, which count as locked memory of \
+                     the server's user on older kernels";
+
+/// Why `shm-futex` is not offered to everybody.
+const ONE_SLEEP: &str = "an event loop can sleep in one such connection only, and all others reach \
+                         it by a detour";
+
+/// Why `shm-eventfd` is not offered to everybody.
+const SHARED_FILE: &str = "both ends share the eventfds: a client can make the server's writes to \
+                           them wait without end";
+
 /// Why a mechanism with a lock is not offered to everybody.
 const LOCK: &str = "it runs a mutex of the C library in memory that the client writes: a hostile \
-                    client can hold it for ever, or have the server write to addresses of its choice";
+                    client can hold it without end, or have the server write to addresses of its choice";
 
 /// In the order in which they are listed to users.
 pub(super) static ROWS: [Row; 23] = [
@@ -194,9 +214,7 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::SysvMq,
-        offered: Offered::WhenNamed(
-            "every process of the server's user may read, fill and remove its queues, of which the machine has few",
-        ),
+        offered: Offered::WhenNamed(SYSV),
         name: "sysv-mq",
         summary: "two System V message queues",
         wake_up: "the queue itself",
@@ -228,9 +246,7 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::Cma,
-        offered: Offered::WhenNamed(
-            "the server reads memory of the client, and such a read can be made to wait without end",
-        ),
+        offered: Offered::WhenNamed(CMA),
         name: "cma",
         summary: "the receiver reads the sender's memory (process_vm_readv)",
         wake_up: "a unix socket",
@@ -243,9 +259,7 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::Uring,
-        offered: Offered::WhenNamed(
-            "each connection takes rings of the kernel, which count as locked memory of the server's user on older kernels",
-        ),
+        offered: Offered::WhenNamed(URING),
         name: "uring",
         summary: "a pair of unix stream sockets driven by io_uring",
         wake_up: "a completion",
@@ -275,9 +289,7 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::ShmFutex,
-        offered: Offered::WhenNamed(
-            "an event loop can sleep in one such connection only, and all others reach it by a detour",
-        ),
+        offered: Offered::WhenNamed(ONE_SLEEP),
         name: "shm-futex",
         summary: "a ring in shared memory; the waiter sleeps on a futex",
         wake_up: "futex",
@@ -288,9 +300,7 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::ShmEventfd,
-        offered: Offered::WhenNamed(
-            "both ends share the eventfds: a client can make the server's writes to them wait without end",
-        ),
+        offered: Offered::WhenNamed(SHARED_FILE),
         name: "shm-eventfd",
         summary: "a ring in shared memory; the waiter sleeps on an eventfd",
         wake_up: "eventfd",

@@ -74,8 +74,8 @@ impl ListenOptions {
         self
     }
 
-    /// Sets the mode of the file of the socket, whatever the umask is. Who has the right to write
-    /// may connect. By default it is `0o600`, and `0o666` where users or groups are given, since
+    /// Sets the mode of the file of the socket, whatever the umask is. Processes with the right to
+    /// write may connect. By default it is `0o600`, and `0o666` where users or groups are given, since
     /// those are checked for each client.
     #[must_use]
     pub fn socket_mode(mut self, mode: u32) -> Self {
@@ -176,7 +176,7 @@ impl ListenOptions {
         }
         if mode & 0o222 == 0 {
             return Err(format!(
-                "`socket_mode({mode:#o})` lets nobody connect: that takes the right to write, as \
+                "`socket_mode({mode:#o})` lets no process connect: that takes the right to write, as \
                  0o600 gives it"
             ));
         }
@@ -186,9 +186,9 @@ impl ListenOptions {
         let other = self.users.iter().flatten().find(is_other);
         match &address.at {
             At::Socket(Place::Name(name)) => {
-                let cannot_enter = |whom: String| {
+                let cannot_enter = |client: String| {
                     format!(
-                        "{whom} cannot reach `{name}`: the runtime directory is for user {server} \
+                        "{client} cannot reach `{name}`: the runtime directory is for user {server} \
                          only; listen at `unix:/path` in a directory that others may enter"
                     )
                 };
@@ -198,7 +198,9 @@ impl ListenOptions {
                     return Err(cannot_enter(format!("user {uid} of `ListenOptions::users`")));
                 }
                 if mode & 0o066 != 0 {
-                    return Err(cannot_enter(format!("whom `socket_mode({mode:#o})` lets in")));
+                    return Err(cannot_enter(format!(
+                        "another user that `socket_mode({mode:#o})` lets in"
+                    )));
                 }
             }
             At::Socket(Place::Path(path)) => {
@@ -223,9 +225,9 @@ fn check_entry(path: &Path, mode: u32, owner: u32) -> Result<(), String> {
     // A directory that is not there is refused where the socket is made.
     let Ok(metadata) = std::fs::metadata(directory) else { return Ok(()) };
     let (directory, own_mode) = (directory.display(), metadata.mode() & 0o777);
-    let needs = |whom: &str, bit: u32| {
+    let needs = |client: &str, bit: u32| {
         format!(
-            "`socket_mode({mode:#o})` lets {whom} in, and the directory {directory} with mode \
+            "`socket_mode({mode:#o})` lets {client} in, and the directory {directory} with mode \
              {own_mode:04o} does not: give it the right to enter, {bit:#o}, or use another"
         )
     };
