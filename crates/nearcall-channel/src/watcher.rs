@@ -10,8 +10,8 @@
 //! The same thread interrupts the sleep of an end when a descriptor of its user becomes readable:
 //! an [`Interrupt`] has it watched, once for each time that it is armed.
 //!
-//! **Invariants:** a forked process has a watcher of its own, or none; an interruption is marked once
-//! for each arming, and only while its `Interrupt` lives.
+//! **Invariants:** a forked process has a watcher of its own, or none; an interruption is marked
+//! once for each arming, and only while its `Interrupt` lives.
 //! **Not here:** the marks themselves (`liveness.rs`); pipes and sockets, which report a hang-up
 //! themselves; arming (`interrupt.rs`).
 //!

@@ -172,8 +172,9 @@ impl Server {
     }
 
     /// Listens at an address, and returns where exactly, for clients. `?wait=spin` has the loop
-    /// spin for clients that come here; `?trust=same-user` has it read what clients of the same user id
-    /// lend where it lies ([`Trust`](crate::Trust)). At an `inproc:` address neither has an effect.
+    /// spin for clients that come here; `?trust=same-user` has it read what clients of the same
+    /// user id lend where it lies ([`Trust`](crate::Trust)). At an `inproc:` address neither has an
+    /// effect.
     ///
     /// A client chooses the mechanism from those that are offered. By default these are the ones
     /// with which no client can hurt the server or its other clients; `?allow=shm-spin,cma` offers
@@ -184,8 +185,9 @@ impl Server {
     ///
     /// [`ListenError::BadAddress`]: it cannot be parsed, or has `?via=`, `?user=` or `#instance`,
     /// which are for clients. [`ListenError::Rendezvous`] with `AddressInUse`: another server
-    /// listens there, perhaps in another thread; [`builder`](Self::builder) serves one address in several. A
-    /// socket file whose server is gone is taken over. [`ListenError::Limits`]: see [`Limits`].
+    /// listens there, perhaps in another thread; [`builder`](Self::builder) serves one address in
+    /// several. A socket file whose server is gone is taken over. [`ListenError::Limits`]: see
+    /// [`Limits`].
     pub fn listen(&self, address: &str) -> Result<Address, ListenError> {
         self.listen_with(address, &ListenOptions::default())
     }

@@ -86,7 +86,8 @@ const SHARED_FILE: &str = "both ends share the eventfds: a client can make the s
 
 /// Why a mechanism with a lock is not offered to everybody.
 const LOCK: &str = "it runs a mutex of the C library in memory that the client writes: a hostile \
-                    client can hold it without end, or have the server write to addresses of its choice";
+                    client can hold it without end, or have the server write to addresses of its \
+                    choice";
 
 /// In the order in which they are listed to users.
 pub(super) static ROWS: [Row; 23] = [

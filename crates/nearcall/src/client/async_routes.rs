@@ -136,8 +136,8 @@ impl AsyncRoute {
     ///
     /// # Errors
     ///
-    /// `FAILED_PRECONDITION`: the process was forked. `UNAVAILABLE`: it has ended, and `policy` is to
-    /// leave it at that. `RESOURCE_EXHAUSTED`: there is no room for a thread.
+    /// `FAILED_PRECONDITION`: the process was forked. `UNAVAILABLE`: it has ended, and `policy` is
+    /// to leave it at that. `RESOURCE_EXHAUSTED`: there is no room for a thread.
     #[inline]
     pub(crate) fn connect(self: &Arc<Self>, policy: ReconnectPolicy) -> Result<Connected, Status> {
         self.client.check_process()?;

@@ -75,8 +75,8 @@ impl ListenOptions {
     }
 
     /// Sets the mode of the file of the socket, whatever the umask is. Processes with the right to
-    /// write may connect. By default it is `0o600`, and `0o666` where users or groups are given, since
-    /// those are checked for each client.
+    /// write may connect. By default it is `0o600`, and `0o666` where users or groups are given,
+    /// since those are checked for each client.
     #[must_use]
     pub fn socket_mode(mut self, mode: u32) -> Self {
         self.socket_mode = Some(mode);
@@ -176,8 +176,8 @@ impl ListenOptions {
         }
         if mode & 0o222 == 0 {
             return Err(format!(
-                "`socket_mode({mode:#o})` lets no process connect: that takes the right to write, as \
-                 0o600 gives it"
+                "`socket_mode({mode:#o})` lets no process connect: that takes the right to write, \
+                 as 0o600 gives it"
             ));
         }
         let server = process::user_id();
@@ -188,8 +188,8 @@ impl ListenOptions {
             At::Socket(Place::Name(name)) => {
                 let cannot_enter = |client: String| {
                     format!(
-                        "{client} cannot reach `{name}`: the runtime directory is for user {server} \
-                         only; listen at `unix:/path` in a directory that others may enter"
+                        "{client} cannot reach `{name}`: the runtime directory is for user \
+                         {server} only; listen at `unix:/path` in a directory that others may enter"
                     )
                 };
                 if let Some(uid) =
