@@ -2,13 +2,23 @@
 //!
 //! Called by `fuzz/` with what the fuzzer makes up, and by the tests below with the corpora that
 //! are committed there. Not for any other use.
-//! **Not here:** stored runs (`nearcall-bench`).
+//! **Not here:** what is tried over the control line (`fuzzing/segments.rs`), stored runs
+//! (`nearcall-bench`).
+
+mod line;
+mod pair;
+mod segments;
+mod steps;
 
 use nearcall_os::region::{OwnRegion, PeerRegion, region_pair_private};
+
+pub use pair::pair;
+pub use segments::{arena, control, lane};
 
 use crate::address::Address;
 use crate::error::Violation;
 use crate::fragment::{FragmentHeader, Reassembly};
+use crate::fuzzing::steps::Steps;
 use crate::limits;
 use crate::packet::Packet;
 use crate::shm::doorbell::Waker;
@@ -61,25 +71,6 @@ pub fn region(bytes: &[u8]) {
     while ends.step(&mut steps).is_some() {}
 }
 
-/// Takes numbers off the front; `None` at the end.
-struct Steps<'a>(&'a [u8]);
-
-impl Steps<'_> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (first, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn word(&mut self) -> Option<u64> {
-        self.take().map(u64::from_le_bytes)
-    }
-
-    fn length(&mut self) -> Option<usize> {
-        self.take().map(u16::from_le_bytes).map(usize::from)
-    }
-}
-
 /// A reader and a writer of our own, and the memory of a hostile other end.
 struct Ends {
     capacity: Capacity,
@@ -104,11 +95,10 @@ impl Ends {
     }
 
     fn step(&mut self, steps: &mut Steps<'_>) -> Option<()> {
-        let [choice] = steps.take()?;
+        let choice = steps.byte()?;
         match choice {
             0 => {
-                let [number] = steps.take()?;
-                let place = usize::from(number) % (self.capacity.bytes() / FRAME_ALIGN);
+                let place = usize::from(steps.byte()?) % (self.capacity.bytes() / FRAME_ALIGN);
                 let at = FRAMES + place * FRAME_ALIGN;
                 self.hostile.store64(at, steps.word()?, Ordering::Release);
             }
@@ -128,7 +118,7 @@ impl Ends {
                 }
             }
             6 => {
-                let sleep = u32::from_le_bytes(steps.take()?);
+                let sleep = steps.number()?;
                 self.hostile.store32(SLEEP, sleep, Ordering::Relaxed);
                 // At most one ring for each word that it writes, whatever that is.
                 let rings = [
@@ -220,6 +210,24 @@ mod tests {
     #[cfg_attr(miri, ignore = "needs the kernel")]
     fn committed_regions_stay_in_bounds() {
         replay("region", super::region);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn committed_control_packets_are_judged() {
+        replay("control", super::control);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn r04_committed_lies_about_loans_stay_in_bounds() {
+        replay("arena", super::arena);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn r04_committed_lies_about_lanes_stay_in_bounds() {
+        replay("lane", super::lane);
     }
 
     #[test]

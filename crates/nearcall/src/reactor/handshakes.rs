@@ -193,7 +193,7 @@ impl Reactor {
     }
 
     /// Finds the loop for a client whose handshake is done, and hands the client to it.
-    fn place_client(
+    pub(crate) fn place_client(
         &self,
         acceptor: &Acceptor,
         trust: Trust,
