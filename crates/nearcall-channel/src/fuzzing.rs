@@ -7,10 +7,13 @@
 
 mod line;
 mod pair;
+pub(crate) mod regions;
 mod segments;
 mod steps;
 
-use nearcall_os::region::{OwnRegion, PeerRegion, region_pair_private};
+use std::cell::Cell;
+
+use nearcall_os::region::{OwnRegion, PeerRegion};
 
 pub use pair::pair;
 pub use segments::{arena, control, lane};
@@ -18,6 +21,7 @@ pub use segments::{arena, control, lane};
 use crate::address::Address;
 use crate::error::Violation;
 use crate::fragment::{FragmentHeader, Reassembly};
+use crate::fuzzing::regions::region_pair;
 use crate::fuzzing::steps::Steps;
 use crate::limits;
 use crate::packet::Packet;
@@ -69,6 +73,7 @@ pub fn address(bytes: &[u8]) {
 pub fn region(bytes: &[u8]) {
     let (mut ends, mut steps) = (Ends::new(), Steps(bytes));
     while ends.step(&mut steps).is_some() {}
+    ends.keep_memory();
 }
 
 /// A reader and a writer of our own, and the memory of a hostile other end.
@@ -82,16 +87,44 @@ struct Ends {
     waker: Waker,
 }
 
+/// Memory of both ends, which is dear to make.
+struct Memory {
+    own: OwnRegion,
+    peer: PeerRegion,
+    hostile: OwnRegion,
+}
+
+thread_local! {
+    static MEMORY: Cell<Option<Memory>> = const { Cell::new(None) };
+}
+
+impl Memory {
+    fn new(bytes: usize) -> Self {
+        let (own, _) = region_pair(bytes);
+        let (hostile, peer) = region_pair(bytes);
+        Self { own, peer, hostile }
+    }
+}
+
 impl Ends {
     fn new() -> Self {
         let capacity = Capacity::at_least(4 * limits::BUFFER_BYTES_MIN);
-        let (own, _) = region_pair_private(capacity.region_bytes());
-        let (hostile, peer) = region_pair_private(capacity.region_bytes());
+        let bytes = capacity.region_bytes();
+        let kept = MEMORY.take();
+        let Memory { mut own, peer, mut hostile } = kept.unwrap_or_else(|| Memory::new(bytes));
+        own.zero(0..bytes);
+        hostile.zero(0..bytes);
         let reassembly = Reassembly::new(limits::MESSAGE_BYTES_MAX_DEFAULT);
         let waker = Waker::default();
         let writer = Some(Producer::new(capacity, Pages::First));
         let reader = Some((Consumer::new(capacity, Pages::First), reassembly));
         Self { capacity, own, peer, hostile, reader, writer, waker }
+    }
+
+    /// Leaves the memory to the next input of this thread.
+    fn keep_memory(self) {
+        let Self { own, peer, hostile, .. } = self;
+        MEMORY.set(Some(Memory { own, peer, hostile }));
     }
 
     fn step(&mut self, steps: &mut Steps<'_>) -> Option<()> {

@@ -32,7 +32,7 @@ mod service;
 ///
 /// If the server panics or keeps the connection, replies to a call twice or to one that was not
 /// made, or says more than 1 KiB of what was wrong.
-pub fn dispatcher(bytes: &[u8]) {
+pub(crate) fn dispatcher(bytes: &[u8]) {
     thread_local! {
         static SERVED: Served = Served::new();
     }
