@@ -16,6 +16,8 @@ use self::service::{Kept, Service};
 use crate::echo::{EchoCaller, EchoDispatcher};
 use crate::streams::served::{StreamsCaller, StreamsDispatcher};
 
+/// Named by its path, because the fuzz target includes this file from elsewhere.
+#[path = "fuzzing/service.rs"]
 mod service;
 
 /// A client of a real server that sends any frames, many in one input.
