@@ -41,17 +41,18 @@ thread_local! {
 
 impl Files {
     fn create() -> Self {
-        let file = |bytes| OwnRegion::create("nearcall-fuzz", bytes, Backing::Lazy).unwrap();
+        let file =
+            |bytes| OwnRegion::create("nearcall-fuzz", bytes, Backing::Lazy).expect("memory");
         let ((small, a), (lane, b), (counts, c)) =
             (file(SEGMENT_BYTES), file(LANE_BYTES), file(SEGMENT_BYTES));
-        let pipe = pipe::create().unwrap();
+        let pipe = pipe::create().expect("a pipe");
         Self { fds: [a, b, c, pipe.read, pipe.write], counts, _regions: [small, lane] }
     }
 }
 
 impl Line {
     pub(super) fn new() -> Self {
-        let (ours, hostile) = socket::unix_pair(Kind::Seqpacket).unwrap();
+        let (ours, hostile) = socket::unix_pair(Kind::Seqpacket).expect("a pair of sockets");
         let (ours, hostile) = (Arc::new(Control::new(ours)), Some(Control::new(hostile)));
         Self { ours, hostile }
     }
@@ -86,12 +87,12 @@ impl Line {
         let [kind, low, high, file] = steps.take()?;
         let file = usize::from(file) % 5;
         let bytes = match kind & 4 {
-            0 if file == 1 => u32::try_from(LANE_BYTES).unwrap(),
-            0 => u32::try_from(SEGMENT_BYTES).unwrap(),
-            _ => steps.number()?,
+            0 if file == 1 => LANE_BYTES,
+            0 => SEGMENT_BYTES,
+            _ => steps.number()? as usize,
         };
         let kind = if kind & 1 == 0 { MADE } else { COUNTS };
-        let [a, b, c, d] = bytes.to_le_bytes();
+        let [a, b, c, d, ..] = bytes.to_le_bytes();
         FILES.with(|files| {
             self.send(&[kind, low, high, a, b, c, d], &[files.fds[file].as_fd()]);
         });
