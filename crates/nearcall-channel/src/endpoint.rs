@@ -82,8 +82,8 @@ impl Endpoint {
         &self.settings.peer
     }
 
-    /// Returns what it takes to read the other end's loans where they lie: the kernel's word that the
-    /// other end could change this process in any case. `None` for a process of another user.
+    /// Returns what it takes to read the other end's loans where they lie: the kernel's word that
+    /// the other end could change this process in any case. `None` for a process of another user.
     pub fn trust(&self) -> Option<Trust> {
         Trust::of_peer(&*self.control)
     }

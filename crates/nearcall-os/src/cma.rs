@@ -4,7 +4,8 @@
 //! Yama). A false address from the peer can only make the copy fail or read other memory of the
 //! peer. When the peer dies, its pid may be given to another process, so [`read_of`] looks at its
 //! pidfd after the copy.
-//! **Not here:** writing into another process, which is never sure not to be this one; memory with an address that stays (`pages.rs`).
+//! **Not here:** writing into another process, which is never sure not to be this one; memory with
+//! an address that stays (`pages.rs`).
 #![allow(unsafe_code, reason = "rustix has no process_vm_readv")]
 
 use std::io;

@@ -14,9 +14,9 @@
 //!
 //! **Invariants:** what is announced is not written before its free came back; an offset is judged
 //! against the length that the peer announced when it opened; bytes are used only if the peer's
-//! process still lived after the copy, so that its number was not another's. The bytes stay with the sender until they are read. If
-//! its process ends, what it had sent and the receiver had not read is lost. If it closes, its
-//! pages stay for a while (`Drop` below).
+//! process still lived after the copy, so that its number was not another's. The bytes stay with
+//! the sender until they are read. If its process ends, what it had sent and the receiver had not
+//! read is lost. If it closes, its pages stay for a while (`Drop` below).
 //! **Not here:** exchanging the address and trying it (`cma/meet.rs`), messages (`channel.rs`).
 
 use std::collections::VecDeque;

@@ -139,8 +139,8 @@ fn is_trusted(peer: u32, own: u32, is_overflow: impl Fn(u32) -> bool) -> bool {
 /// The user who may do anything to every process of its namespace.
 const ROOT: u32 = 0;
 
-/// Returns whether `uid` is the one that the kernel shows for users without a number in this
-/// namespace: strangers to each other.
+/// Returns whether `uid` is the one that the kernel shows for all users without a number in
+/// this namespace.
 fn is_overflow_user(uid: u32) -> bool {
     let set = std::fs::read_to_string("/proc/sys/kernel/overflowuid");
     uid == set.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(OVERFLOW_UID)
@@ -215,7 +215,7 @@ mod tests {
         assert!(is_trusted(0, 0, overflow) && is_trusted(0, OVERFLOW_UID, overflow));
         assert!(!is_trusted(1000, 0, overflow), "what root trusts runs as root");
         assert!(!is_trusted(1000, 1001, overflow) && !is_trusted(OVERFLOW_UID, 0, overflow));
-        assert!(!is_trusted(OVERFLOW_UID, OVERFLOW_UID, overflow), "strangers to each other");
+        assert!(!is_trusted(OVERFLOW_UID, OVERFLOW_UID, overflow), "it stands for any user");
     }
 
     #[test]

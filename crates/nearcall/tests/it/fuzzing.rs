@@ -22,13 +22,13 @@ mod service;
 
 /// A client of a real server that sends any frames, many in one input.
 ///
-/// The first byte chooses the mechanism, and whether the client greets. The others are steps of a first byte, which chooses, and
-/// what it needs: `0 length:u16 bytes` sends any message; `1 id:u16 method:u8 metadata:u8 body:u8
-/// bytes` a call as it should be, `2` the same one-way, `3 id:u16 body:u8 bytes` an item, `4 id:u16
-/// kind:u8 number:u32` a cancellation, a half-close, credit, a ping, a reply, an error or a GoAway;
-/// `5 place:u8 mask:u8` changes a byte of the header of the next of these; `6 turns:u8` has the
-/// server take turns, `7` the client read; `8` the service reply to what it kept. Numbers are
-/// little-endian. At the end the client goes.
+/// The first byte chooses the mechanism, and whether the client greets. The others are steps of a
+/// first byte, which chooses, and what it needs: `0 length:u16 bytes` sends any message; `1 id:u16
+/// method:u8 metadata:u8 body:u8 bytes` a call as it should be, `2` the same one-way, `3 id:u16
+/// body:u8 bytes` an item, `4 id:u16 kind:u8 number:u32` a cancellation, a half-close, credit, a
+/// ping, a reply, an error or a GoAway; `5 place:u8 mask:u8` changes a byte of the header of the
+/// next of these; `6 turns:u8` has the server take turns, `7` the client read; `8` the service
+/// reply to what it kept. Numbers are little-endian. At the end the client goes.
 ///
 /// # Panics
 ///
@@ -316,8 +316,8 @@ fn limits() -> Limits {
 const BUFFER_BYTES: u32 = 4 << 10;
 /// The longest text of an error, in bytes.
 const TEXT_BYTES_MAX: u32 = 1024;
-/// How the text begins that ends a connection whose peer broke the protocol; it may name a call that
-/// was none.
+/// How the text begins that ends a connection whose peer broke the protocol; it may name a call
+/// that was none.
 const NOTICE: &[u8] = b"the connection is closed: ";
 const MESSAGES_PER_READ_MAX: u32 = 1000;
 /// Rounds in which the server notices the end of its client.
