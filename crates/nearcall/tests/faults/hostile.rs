@@ -84,6 +84,7 @@ fn attack_beside(attack: &str, good: User, time: Duration) -> String {
     let mut attacker = start_as_attacker(attack, &server.address);
     attacker.hear("begun");
     let (share, hostile) = good.measure_while(|| cpu_share(&attacker, time));
+    assert!(attacker.is_alive(), "{attack}: the attacker has given up");
     attacker.kill();
     assert!(server.process().is_alive(), "{attack}: the server has died");
     // Only the good client is left; the server has dealt with everything that was under way.
@@ -93,6 +94,7 @@ fn attack_beside(attack: &str, good: User, time: Duration) -> String {
     let mut counterpart = start_as_attacker("harmless", &work);
     counterpart.hear("begun");
     let ((), harmless) = good.measure_while(|| clock::pause(time));
+    assert!(counterpart.is_alive(), "the harmless client has failed");
     counterpart.kill();
     good.finish();
     let refused = server.state().refusals - unattacked;
