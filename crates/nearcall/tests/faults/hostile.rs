@@ -28,7 +28,7 @@ use crate::support::child::{Process, command};
 use crate::support::good::{GoodClient, Latencies};
 use crate::support::leaks::{LeakOracle, anonymous_bytes};
 use crate::support::server::{ServerProcess, ServerSetup, serve};
-use crate::support::{PATIENCE, Role, User, number, wait_until, within};
+use crate::support::{Holdings, PATIENCE, Role, User, number, wait_until, within};
 
 pub(crate) const ROLES: &[Role] = &[("hostile-server", serve_all), ("harmless", call_in_shares)];
 pub(crate) use self::attacks::ROLES as ATTACKS;
@@ -119,6 +119,10 @@ fn warm_up(server: &mut ServerProcess) {
         drop((echo, client));
         server.wait_for_connections(0);
     }
+    // Until a new thread takes its name it has that of the one that started it.
+    wait_until("the names of threads", || {
+        Holdings::of(server.pid()).unwrap().threads.get("entry") == Some(&1)
+    });
 }
 
 /// Demands that the server answers and holds what it held before the attack.
