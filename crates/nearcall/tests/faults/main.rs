@@ -12,6 +12,8 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "processes report, and so do tests")]
 
 mod hostile;
+mod killed_clients;
+mod killed_servers;
 mod smoke;
 #[allow(dead_code, reason = "for cases to come")]
 mod support;
@@ -46,8 +48,14 @@ mod books;
 mod service;
 
 /// The roles that child processes have, by the module that defines them. Add yours here.
-const ROLES: &[&[support::Role]] =
-    &[support::server::ROLES, support::good::ROLES, hostile::ROLES, hostile::ATTACKS];
+const ROLES: &[&[support::Role]] = &[
+    support::server::ROLES,
+    support::good::ROLES,
+    hostile::ROLES,
+    hostile::ATTACKS,
+    killed_clients::ROLES,
+    killed_servers::ROLES,
+];
 
 /// Where a child process begins; nothing when the harness runs it.
 #[test]
