@@ -11,6 +11,8 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use nearcall_channel::Endpoint;
+
 use crate::address::{Address, At};
 use crate::client::forget_stale;
 use crate::connection::connection_info::ConnectionInfo;
@@ -206,6 +208,14 @@ impl Server {
     ) -> Result<Address, ListenError> {
         let address = Address::of_listener(address).map_err(ListenError::BadAddress)?;
         self.core.listen(address, options)
+    }
+
+    /// Serves a client over a channel that is open already, as if it had come to an address of this
+    /// server. For the fuzz target of dispatchers, whose inputs need no handshake.
+    #[doc(hidden)]
+    pub fn serve_channel(&self, channel: Endpoint) {
+        let policy = self.core.acceptor.policy_of_own_loop();
+        self.core.reactor.place_client(&self.core.acceptor, &policy, &[], channel);
     }
 
     /// Takes no more calls and no more clients. Calls under way go on, then each connection closes.
