@@ -11,9 +11,12 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "processes report, and so do tests")]
 
+mod forks;
 mod hostile;
+mod identity;
 mod killed_clients;
 mod killed_servers;
+mod runtime_directory;
 mod smoke;
 #[allow(dead_code, reason = "for cases to come")]
 mod support;
@@ -55,6 +58,9 @@ const ROLES: &[&[support::Role]] = &[
     hostile::ATTACKS,
     killed_clients::ROLES,
     killed_servers::ROLES,
+    forks::ROLES,
+    identity::ROLES,
+    runtime_directory::ROLES,
 ];
 
 /// Where a child process begins; nothing when the harness runs it.
