@@ -6,7 +6,6 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use nearcall_channel::limits::SLOTS_PER_END_MAX;
 use nearcall_channel::{
     Borrowed, Borrower, Deadline, Endpoint, Lender, Listener, Options, Place, ReceiveError, VERSION,
 };
@@ -24,9 +23,11 @@ const LANE_BYTES: usize = 2048 + 8 * (16 << 10);
 /// A ring that is large enough for lanes, in bytes.
 const RING: u32 = 128 << 10;
 /// Frames of the least size in the ring.
-const FRAMES_PER_LAP: u64 = RING as u64 / 64;
+const FRAMES_PER_LAP: usize = RING as usize / 64;
+/// Slots that an end may have.
+const SLOTS: u16 = 64;
 /// Size of a segment for loans, in bytes.
-const SLOT_BYTES: usize = 16 << 10;
+const SLOT_BYTES: u32 = 16 << 10;
 
 pub(super) fn r03_random_bytes_in_live_lanes_and_segments(play: &mut Play) {
     let name = format!("nearcall-lanes-{:016x}", play.seed);
@@ -112,9 +113,9 @@ impl Victim {
         let Some(borrower) = &mut self.borrower else { return };
         // Nearly always a place that is there: one that is not ends the borrowing.
         let is_lie = random.u8(..) == 0;
-        let bytes = if is_lie { random.u32(..) } else { random.u32(1..=SLOT_BYTES as u32 / 2) };
-        let offset = if is_lie { random.u32(..) } else { random.u32(0..SLOT_BYTES as u32 / 2) };
-        let slot = random.u16(0..SLOTS_PER_END_MAX as u16);
+        let bytes = if is_lie { random.u32(..) } else { random.u32(1..=SLOT_BYTES / 2) };
+        let offset = if is_lie { random.u32(..) } else { random.u32(0..SLOT_BYTES / 2) };
+        let slot = random.u16(0..SLOTS);
         match borrower.borrow(Place { slot, segment: 1, offset, bytes }) {
             Ok(borrowed) => {
                 *seen.entry("borrowed".to_owned()).or_default() += 1;
@@ -180,9 +181,9 @@ fn attack(play: &Play, name: &str, seed: u64) {
     assert_eq!(line.receive().0, [READY]);
     let server = PeerRegion::open(&offer[0], own.len()..=own.len()).unwrap();
     let (mut lane, lane_fd) = hand_over(&line, 0xD6, 0, LANE_BYTES);
-    let (mut slot, slot_fd) = hand_over(&line, 0xD6, 1, SLOT_BYTES);
+    let (mut slot, slot_fd) = hand_over(&line, 0xD6, 1, SLOT_BYTES as usize);
     let (counts, _counts_fd) = hand_over(&line, 0xD8, 2, 256);
-    for (fd, bytes) in [(&lane_fd, LANE_BYTES), (&slot_fd, SLOT_BYTES)] {
+    for (fd, bytes) in [(&lane_fd, LANE_BYTES), (&slot_fd, SLOT_BYTES as usize)] {
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let punched = rustix::fs::fallocate(fd, hole, 0, bytes as u64);
         assert_eq!(punched, Err(rustix::io::Errno::PERM), "the seals forbid a hole");
@@ -191,19 +192,19 @@ fn attack(play: &Play, name: &str, seed: u64) {
     // Some connections never lie about frames, so that the bytes behind them are read for long.
     let lies = seed.is_multiple_of(2);
     let end = clock::now() + PATIENCE;
-    let mut frames = 0_u64;
+    let mut frames = 0_usize;
     // The side line reports when the server has had enough of this connection.
     while !play.is_told() && clock::now() < end {
         for _ in 0..100 {
             let read = server.load64(CONSUMED, Ordering::Acquire);
-            if frames * 64 < read + u64::from(RING) || lies && random.u8(..) == 0 {
+            if frames as u64 * 64 < read + u64::from(RING) || lies && random.u8(..) == 0 {
                 write_frame(&mut own, &mut random, &mut frames, lies);
             }
             for region in [&mut lane, &mut slot] {
                 let at = random.usize(0..region.len() - 8);
                 region.write(at, &random.u64(..).to_le_bytes());
             }
-            let slot = random.usize(0..SLOTS_PER_END_MAX);
+            let slot = usize::from(random.u16(0..SLOTS));
             let counter = counts.word32(slot * 4);
             counter.store(random.u32(..) >> random.u8(0..32), Ordering::Release);
         }
@@ -212,9 +213,9 @@ fn attack(play: &Play, name: &str, seed: u64) {
 }
 
 /// Writes the next frame of the ring, which names a place in the lane.
-fn write_frame(own: &mut OwnRegion, random: &mut fastrand::Rng, frames: &mut u64, lies: bool) {
+fn write_frame(own: &mut OwnRegion, random: &mut fastrand::Rng, frames: &mut usize, lies: bool) {
     let (lap, index) = (*frames / FRAMES_PER_LAP, *frames % FRAMES_PER_LAP);
-    let at = FRAMES + index as usize * 64;
+    let at = FRAMES + index * 64;
     *frames += 1;
     let place = match random.u16(..) {
         0 if lies => random.u64(..),
@@ -226,7 +227,7 @@ fn write_frame(own: &mut OwnRegion, random: &mut fastrand::Rng, frames: &mut u64
     };
     own.word64(at + 8).store(place, Ordering::Relaxed);
     // LAST, READY, and PAD: it is in the lane.
-    let word = bytes | bytes << 32 | 1 << 63 | 1 << 61 | 1 << 60 | (lap & 1) << 59;
+    let word = bytes | bytes << 32 | 1 << 63 | 1 << 61 | 1 << 60 | (lap as u64 & 1) << 59;
     own.word64(at).store(word, Ordering::Release);
     if lies && random.u8(..) == 0 {
         own.word64(CONSUMED).store(random.u64(..) >> random.u8(0..64), Ordering::Release);

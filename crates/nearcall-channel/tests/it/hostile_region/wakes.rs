@@ -34,7 +34,7 @@ fn accept(play: &Play) -> Endpoint {
 
 /// A client by hand: its line, its own memory, and what the server has offered.
 struct RawClient {
-    line: RawLine,
+    _line: RawLine,
     own: OwnRegion,
     offered: Vec<OwnedFd>,
 }
@@ -47,7 +47,7 @@ fn connect_raw(play: &Play) -> RawClient {
     let (own, fd) = good_region();
     line.send(&[ACCEPT], &[fd]);
     assert_eq!(line.receive().0, [READY]);
-    RawClient { line, own, offered }
+    RawClient { _line: line, own, offered }
 }
 
 /// The first message, of eight bytes, as a frame that lies in the ring whole.
