@@ -171,7 +171,7 @@ impl ObjectRef {
             return result;
         }
         let outcome = binding.core.wait(connection, call, deadline);
-        binding.read_outcome(outcome)
+        binding.read_outcome(outcome, outgoing.method)
     }
 
     /// Starts a call whose end is taken later. Waits for room, and while as many calls are in
@@ -242,7 +242,7 @@ impl ObjectRef {
                             self.start_again(&binding, why, &outgoing, request, options, mode)?
                         }
                     };
-                Ok(PendingCall::remote(binding, connection, call, deadline))
+                Ok(PendingCall::remote(binding, connection, (call, method.id), deadline))
             }
             Target::Local(dispatcher, _) => {
                 let reply =
