@@ -158,9 +158,9 @@ impl Control {
         Err(ReceiveError::Empty)
     }
 
-    /// Takes up to `packets_max` packets that are there until `enough`, and keeps each for its reader. One lock covers
-    /// taking and keeping a packet, because the lender and the receiver may be two threads and the
-    /// order of the packets counts.
+    /// Takes up to `packets_max` packets that are there until `enough`, and keeps each for its
+    /// reader. One lock covers taking and keeping a packet, because the lender and the receiver
+    /// may be two threads and the order of the packets counts.
     pub(crate) fn take_packets(
         &self,
         packets_max: usize,

@@ -65,8 +65,9 @@ pub const PASSED_DESCRIPTORS_KEPT_MAX: usize = 64;
 /// Most packets that a look for one segment takes from the control line, so that a peer that goes
 /// on sending does not keep it going.
 ///
-/// A socket of the usual size (212,992 bytes) holds 278, so that what a correct peer has made before
-/// it sent the message that names it is among them. Each may be a segment to map, some 15 us.
+/// A socket of the usual size (212,992 bytes) holds 278, so that what a correct peer has made
+/// before it sent the message that names it is among them. Each may be a segment to map, some 15
+/// us.
 pub const CONTROL_PACKETS_PER_LOOK_MAX: usize = 320;
 
 /// Most packets that a look takes from the control line which needs none of them: half a

@@ -434,8 +434,8 @@ impl ObjectRef {
                 }
             } else {
                 let connection = core.connect_by(policy, &name.address, deadline)?;
-                // The server may be one of this thread under another name. Its greeting says which one;
-                // that it is in this process the kernel has to say, for any server knows greetings.
+                // The server may be one of this thread under another name. Its greeting says which
+                // one; that it is in this process the kernel has to say: any server may greet so.
                 let may_be_own = short_circuits && connection.peer.is_this_process();
                 let instance = connection.peer_instance().filter(|_| may_be_own);
                 let server = instance.and_then(|instance| registry.server_with(instance));

@@ -21,8 +21,9 @@ pub(crate) const MESSAGES_PER_TURN_MAX: usize = 4;
 /// still wait below a microsecond.
 pub(crate) const SPIN_LOOKS_PER_ROUND: u32 = 32;
 
-/// Packets of the control line, each a segment of memory that the peer has made or taken back, after
-/// which a turn ends: some hundreds of microseconds. A correct peer sends one or two with a message.
+/// Packets of the control line, each a segment of memory that the peer has made or taken back,
+/// after which a turn ends: some hundreds of microseconds. A correct peer sends one or two with a
+/// message.
 pub(crate) const CONTROL_PACKETS_PER_TURN_MAX: usize = 16;
 
 /// Turns of spinning connections between two looks at everything else.
@@ -148,8 +149,8 @@ pub(crate) const BUSY_MISSES_MAX: u32 = 256;
 /// clock: every 10 us or so.
 pub(crate) const CLOCKS_PER_LOOK: u32 = 8;
 
-/// Looks at the kernel that may fail one after the other before the loop ends: a second of them with
-/// [`LOOK_FAILURE_PAUSE`] between, which a shortage may last.
+/// Looks at the kernel that may fail one after the other before the loop ends: a second of them
+/// with [`LOOK_FAILURE_PAUSE`] between, which a shortage may last.
 pub(crate) const LOOK_FAILURES_MAX: u32 = 100;
 
 /// Pause after a look at the kernel that has failed, so that the loop does not spin meanwhile.
@@ -282,8 +283,8 @@ pub struct Limits {
     ///
     /// A list of numbers of one byte each becomes eight times as long, so that every message of 4
     /// MiB with numbers fits; only very many empty or tiny messages and strings grow by more.
-    /// Decoding so much takes some tens of milliseconds, in which the loop serves nobody else. The
-    /// allocator may reserve as much again for lists that grow: leave so much memory to the
+    /// Decoding so much takes some tens of milliseconds, in which the loop serves no other client.
+    /// The allocator may reserve as much again for lists that grow: leave so much memory to the
     /// process, since one that gets none ends.
     pub decoded_bytes_max: u32,
     /// Longest metadata of a message, in bytes: 8 KiB, what servers take as headers by default.

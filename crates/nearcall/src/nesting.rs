@@ -26,7 +26,8 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// The program itself: calls of this thread, futures and posted closures. Bounded by the depth alone.
+    /// The program itself: calls of this thread, futures and posted closures. Bounded by the depth
+    /// alone.
     pub(crate) const OWN: Self = Self { connection: 0, uid: None };
 
     /// Returns the origin of the calls of a new connection of this thread.

@@ -41,7 +41,7 @@ const KINDS: [Kind; 8] = [
     }),
     ("one number again and again", |_| vec![10 << 3, 1]),
     ("one struct again and again", |_| vec![9 << 3 | 2, 0]),
-    ("fields that nobody knows", |_| vec![15 << 3, 1]),
+    ("fields that no type has", |_| vec![15 << 3, 1]),
 ];
 
 /// `NEARCALL_ROUNDS` rounds; the slowest counts.
