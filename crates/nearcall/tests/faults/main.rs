@@ -11,6 +11,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "processes report, and so do tests")]
 
+mod handlers;
 mod hostile;
 mod killed_clients;
 mod killed_servers;
@@ -55,6 +56,7 @@ const ROLES: &[&[support::Role]] = &[
     hostile::ATTACKS,
     killed_clients::ROLES,
     killed_servers::ROLES,
+    handlers::ROLES,
 ];
 
 /// Where a child process begins; nothing when the harness runs it.
