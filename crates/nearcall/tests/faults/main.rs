@@ -12,6 +12,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "processes report, and so do tests")]
 
 mod forks;
+mod handlers;
 mod hostile;
 mod identity;
 mod killed_clients;
@@ -61,6 +62,7 @@ const ROLES: &[&[support::Role]] = &[
     forks::ROLES,
     identity::ROLES,
     runtime_directory::ROLES,
+    handlers::ROLES,
 ];
 
 /// Where a child process begins; nothing when the harness runs it.

@@ -4,6 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nearcall::{CallOptions, Client, EventLoop, ListenOptions, Server};
 use nearcall_os::lock_file::LockFile;
@@ -202,6 +203,7 @@ fn r24_policies_that_let_no_client_in_are_refused_where_the_server_listens() {
         (&path, new().socket_mode(0o660), "lets its group in"),
         (&path, new().socket_mode(0o666), "lets all users in"),
         (&path, new().message_bytes_max(0), "is 0"),
+        (&path, new().deadline_max(Duration::ZERO), "is 0"),
         (&path, new().mechanisms(nearcall::MechanismSet::NONE), "names none"),
         (&format!("{path}?allow=cma"), new().mechanisms(nearcall::Mechanism::Shm), "contradicts"),
         ("name", new().users([own + 7]), "cannot reach `name`"),
