@@ -8,3 +8,7 @@ mod support;
 mod streams {
     include!("../../../nearcall-build/tests/golden/streams.rs");
 }
+
+#[global_allocator]
+static ALLOCATOR: nearcall_os::alloc_fail::FailingAllocator =
+    nearcall_os::alloc_fail::FailingAllocator;

@@ -1,5 +1,5 @@
 //! Every system call fails once: each kind, each number, each error that Linux may give, at the
-//! server and at its client, from listening to the end.
+//! server and at its client, from listening to the end; and every large allocation.
 //!
 //! `cargo test` takes a sample; `NEARCALL_SWEEP=all` (`cargo xtask sweep`) takes all, and
 //! `NEARCALL_SWEEP=SEED` another sample.
@@ -15,7 +15,7 @@ use self::sweep::{Counts, Found, Target};
 /// The name of the test that is the child.
 const ENTRY: &str = "r18::entry";
 /// Failures of each kind of client in a sample.
-const SAMPLE: usize = 30;
+const SAMPLE: usize = 20;
 /// The sample of `cargo test` is always the same.
 const SEED: u64 = 18;
 /// Calls that come in one run and not in another.
@@ -38,12 +38,33 @@ fn r18_the_nth_system_call_fails() {
         let usual = plain.kept().unwrap();
         let mut targets = targets(&plain.counts);
         if let Ok(seed) = choice.parse() {
-            println!("{}: {SAMPLE} of {}, seed {seed}", kind.name(), targets.len());
+            println!("{}: {SAMPLE} of {}, seed {seed}", kind.name, targets.len());
             let mut rng = fastrand::Rng::with_seed(seed);
             rng.shuffle(targets.make_contiguous());
             targets.truncate(SAMPLE);
         }
         faults.extend(report(kind, sweep::sweep(kind, targets, usual)));
+    }
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn r18_the_nth_large_allocation_fails() {
+    let mut faults = Vec::new();
+    for kind in Kind::ALL {
+        let plain = sweep::run_without_memory(kind, 0, None);
+        assert_eq!(plain.faults(None), Vec::<String>::new());
+        let (usual, count) = (plain.kept().unwrap(), plain.allocations());
+        assert!(count > 0, "{}: nothing large was allocated", kind.name);
+        println!("{}: {count} large allocations", kind.name);
+        for nth in 1..=count {
+            let outcome = sweep::run_without_memory(kind, nth, Some(usual));
+            for (step, text) in outcome.failed_steps() {
+                println!("{nth:5} {step}: {text}");
+            }
+            let of_this = outcome.faults(Some(usual)).into_iter();
+            faults.extend(of_this.map(|fault| format!("{}: number {nth}: {fault}", kind.name)));
+        }
     }
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
@@ -64,7 +85,7 @@ fn report(kind: Kind, found: Found) -> Vec<String> {
     let Found { runs, fired, unnoticed, faults, texts } = found;
     println!(
         "{}: {runs} runs, {fired} failures injected, {unnoticed} of them without effect",
-        kind.name()
+        kind.name
     );
     for (text, count) in texts {
         println!("{count:5} {text}");

@@ -12,7 +12,7 @@ use nearcall::{
     CallOptions, Client, Context, EventLoop, ItemReceiver, ItemSender, RunningServer, Server,
     Status,
 };
-use nearcall_os::clock;
+use nearcall_os::{alloc_fail, clock};
 
 use crate::streams::{Item, Plan, Streams, StreamsCaller, StreamsDispatcher};
 
@@ -20,6 +20,11 @@ use crate::streams::{Item, Plan, Streams, StreamsCaller, StreamsDispatcher};
 pub(crate) const ADDRESS: &str = "NEARCALL_R18_ADDRESS";
 /// How the clients of the child wait.
 pub(crate) const CLIENT: &str = "NEARCALL_R18_CLIENT";
+/// The number of the large allocation that fails, in the environment of the child.
+pub(crate) const ALLOCATION: &str = "NEARCALL_R18_ALLOCATION";
+/// From this length on, in bytes, an allocation must be able to fail: a longer buffer is one whose
+/// length follows from a message.
+const ALLOCATION_BYTES_MIN: usize = 16 << 10;
 /// What a process without a failure keeps at its end, in the environment of the child.
 pub(crate) const USUAL: &str = "NEARCALL_R18_USUAL";
 
@@ -34,24 +39,21 @@ const LONGER_THAN_A_SPIN: Duration = Duration::from_millis(1);
 /// Longer than the ring: it goes through a lane.
 const LARGE: u32 = 1 << 20;
 
-/// How a client waits.
+/// How the clients wait, and over what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// In its call.
-    Blocking,
-    /// In an event loop.
-    InLoop,
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    in_loop: bool,
+    parameters: &'static str,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 2] = [Self::Blocking, Self::InLoop];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Blocking => "blocking",
-            Self::InLoop => "in-loop",
-        }
-    }
+    pub(crate) const ALL: [Self; 4] = [
+        Self { name: "blocking", in_loop: false, parameters: "" },
+        Self { name: "in-loop", in_loop: true, parameters: "" },
+        Self { name: "stream", in_loop: false, parameters: "?via=unix-stream" },
+        Self { name: "seqpacket", in_loop: true, parameters: "?via=unix-seqpacket" },
+    ];
 }
 
 /// Returns what it gets.
@@ -108,8 +110,10 @@ impl Streams for Service {
     }
 }
 
+/// Memory of the user's own, which is not what is to fail.
 fn item(number: u64, bytes: u32) -> Item {
-    Item { number, data: vec![number.to_le_bytes()[0]; bytes as usize].into() }
+    let data = alloc_fail::exempt(|| vec![number.to_le_bytes()[0]; bytes as usize]);
+    Item { number, data: data.into() }
 }
 
 /// Runs the steps of a process, and reports each.
@@ -129,13 +133,14 @@ impl Steps {
     /// All states of a server and of its clients.
     fn run(&self, address: &str, kind: Kind) {
         let Some(server) = self.step("listen", || start(address)) else { return };
-        let host = match kind {
-            Kind::Blocking => None,
-            Kind::InLoop => match self.step("loop", || EventLoop::new().map_err(text)) {
+        let host = match kind.in_loop {
+            false => None,
+            true => match self.step("loop", || EventLoop::new().map_err(text)) {
                 Some(event_loop) => Some(event_loop),
                 None => return,
             },
         };
+        let address = &format!("{address}{}", kind.parameters);
         let client = || host.as_ref().map_or_else(Client::new, Client::in_loop);
         let caller = |client: &Client| StreamsCaller::new(client, address).map_err(text);
         let (first, second) = (client(), client());
@@ -220,7 +225,8 @@ fn say(line: &str) {
 /// The other process. One failure is injected between the two marks; what follows must work.
 pub(crate) fn run_child(address: &str) {
     let kind = std::env::var(CLIENT).unwrap();
-    let kind = Kind::ALL.into_iter().find(|it| it.name() == kind).unwrap();
+    let kind = Kind::ALL.into_iter().find(|it| it.name == kind).unwrap();
+    let allocation = std::env::var(ALLOCATION).map_or(0, |nth| nth.parse().unwrap());
     let usual = std::env::var(USUAL).ok().map(|text| text.parse().unwrap());
     say("ready");
     std::io::stdin().lock().read_line(&mut String::new()).unwrap();
@@ -229,10 +235,12 @@ pub(crate) fn run_child(address: &str) {
         let work = move || {
             if round == 0 {
                 mark();
+                alloc_fail::fail_nth(ALLOCATION_BYTES_MIN, allocation);
             }
             Steps { round }.run(&address, kind);
             if round == 0 {
                 mark();
+                say(&format!("allocations {}", alloc_fail::disarm()));
             }
         };
         let thread = std::thread::Builder::new().name("client".to_owned());

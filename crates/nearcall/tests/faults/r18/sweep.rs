@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{self, Display};
 use std::process::{Command, ExitStatus, Stdio};
+use std::str::FromStr;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use nearcall_os::process::{Child, kill_pidfd, wait_pidfd};
 use nearcall_os::ptrace::{Errno, Event, Refusal, Tracer};
 use nearcall_os::syscall_names::syscall_name;
 
-use super::scenario::{self, ADDRESS, CALL_MAX, CLIENT, Kept, Kind, USUAL};
+use super::scenario::{self, ADDRESS, ALLOCATION, CALL_MAX, CLIENT, Kept, Kind, USUAL};
 
 /// The child must have ended by then.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -53,8 +54,17 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     pub(crate) fn kept(&self) -> Option<Kept> {
-        let line = self.output.lines().find_map(|line| line.split_once("kept ")).map(|it| it.1);
-        line.and_then(|line| line.parse().ok())
+        self.value("kept ")
+    }
+
+    /// Large allocations of the round with the failure.
+    pub(crate) fn allocations(&self) -> u64 {
+        self.value("allocations ").unwrap_or(0)
+    }
+
+    fn value<T: FromStr>(&self, name: &str) -> Option<T> {
+        let line = self.output.lines().find_map(|line| line.split_once(name));
+        line.and_then(|(_, value)| value.parse().ok())
     }
 
     /// The steps that did not succeed, of the round with the failure.
@@ -123,21 +133,10 @@ fn is_unclear(text: &str) -> bool {
     text != "ok" && (text.len() < 20 || unclear.iter().any(|word| text.contains(word)))
 }
 
-/// Runs the child once, with one failure or none. `None`: ptrace is forbidden here.
+/// Runs the child once, and has one of its system calls fail, or none. `None`: ptrace is forbidden
+/// here.
 pub(crate) fn run(kind: Kind, target: Option<&Target>, usual: Option<Kept>) -> Option<Outcome> {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command
-        .args([super::ENTRY, "--exact", "--nocapture", "--test-threads=1"])
-        .env(ADDRESS, crate::support::unique_address())
-        .env(CLIENT, kind.name())
-        .env("RUST_BACKTRACE", "0")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    if let Some(usual) = usual {
-        command.env(USUAL, usual.to_string());
-    }
-    let mut child = Child::spawn(&mut command).unwrap();
+    let mut child = start(kind, usual, &[]);
     let mut tracer = match Tracer::seize(child.pid()) {
         Ok(tracer) => tracer,
         Err(refusal @ Refusal::Forbidden { .. }) => {
@@ -146,6 +145,35 @@ pub(crate) fn run(kind: Kind, target: Option<&Target>, usual: Option<Kept>) -> O
         }
         Err(refusal) => panic!("{refusal}"),
     };
+    let pid = child.pid();
+    Some(finish(&mut child, || watch(&mut tracer, pid, target)))
+}
+
+/// Runs the child once, and has its `nth` large allocation fail; with zero none.
+pub(crate) fn run_without_memory(kind: Kind, nth: u64, usual: Option<Kept>) -> Outcome {
+    let mut child = start(kind, usual, &[(ALLOCATION, &nth.to_string())]);
+    finish(&mut child, || (Counts::new(), nth > 0))
+}
+
+fn start(kind: Kind, usual: Option<Kept>, more: &[(&str, &str)]) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args([super::ENTRY, "--exact", "--nocapture", "--test-threads=1"])
+        .env(ADDRESS, crate::support::unique_address())
+        .env(CLIENT, kind.name)
+        .envs(more.iter().copied())
+        .env("RUST_BACKTRACE", "0")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    if let Some(usual) = usual {
+        command.env(USUAL, usual.to_string());
+    }
+    Child::spawn(&mut command).unwrap()
+}
+
+/// Has the child go on, and waits for its end. One that hangs is killed.
+fn finish(child: &mut Child, watch: impl FnOnce() -> (Counts, bool)) -> Outcome {
     let pidfd = child.pidfd().try_clone_to_owned().unwrap();
     let guard = std::thread::spawn(move || {
         let ended = wait_pidfd(&pidfd, PATIENCE).unwrap();
@@ -155,16 +183,16 @@ pub(crate) fn run(kind: Kind, target: Option<&Target>, usual: Option<Kept>) -> O
     drop(child.pipes().stdin.take());
     let output = child.pipes().stdout.take().unwrap();
     let errors = child.pipes().stderr.take().unwrap();
-    let (counts, fired) = watch(&mut tracer, child.pid(), target);
+    let (counts, fired) = watch();
     let timed_out = !guard.join().unwrap();
-    Some(Outcome {
+    Outcome {
         fired,
         counts,
         status: child.wait(CALL_MAX).unwrap(),
         timed_out,
         output: std::io::read_to_string(output).unwrap(),
         errors: std::io::read_to_string(errors).unwrap(),
-    })
+    }
 }
 
 /// Watches the child until it ends, and has the targeted call fail.
@@ -268,7 +296,7 @@ pub(crate) fn sweep(kind: Kind, targets: VecDeque<Target>, usual: Kept) -> Found
             scope.spawn(|| {
                 while let Some(target) = next() {
                     let outcome = run(kind, Some(&target), Some(usual)).unwrap();
-                    found.lock().unwrap().add(kind, &target, &outcome, usual);
+                    found.lock().unwrap().add(&target, &outcome, usual);
                 }
             });
         }
@@ -277,7 +305,7 @@ pub(crate) fn sweep(kind: Kind, targets: VecDeque<Target>, usual: Kept) -> Found
 }
 
 impl Found {
-    fn add(&mut self, kind: Kind, target: &Target, outcome: &Outcome, usual: Kept) {
+    fn add(&mut self, target: &Target, outcome: &Outcome, usual: Kept) {
         self.runs += 1;
         if !outcome.fired {
             return;
@@ -291,7 +319,8 @@ impl Found {
             *self.texts.entry(text).or_default() += 1;
         }
         for fault in outcome.faults(Some(usual)) {
-            self.faults.push(format!("{}: {target}: {fault}", kind.name()));
+            println!("FAULT {target}: {fault}");
+            self.faults.push(format!("{target}: {fault}"));
         }
     }
 }
