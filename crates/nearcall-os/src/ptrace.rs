@@ -64,6 +64,8 @@ pub struct Tracer {
     inside: BTreeMap<libc::pid_t, (u64, [u64; 6])>,
     /// Of each thread whose call is to fail, with which error.
     failing: BTreeMap<libc::pid_t, Errno>,
+    /// Calls are not reported any more.
+    ignores_calls: bool,
     /// The stopped thread to continue, and the signal that it gets then.
     stopped: Option<(libc::pid_t, libc::c_int)>,
     /// Only the thread that has seized may ask and continue.
@@ -144,9 +146,16 @@ impl Tracer {
             pid: leader,
             inside: BTreeMap::new(),
             failing: BTreeMap::new(),
+            ignores_calls: false,
             stopped: None,
             _not_send: PhantomData,
         })
+    }
+
+    /// Reports no further system call, only the end of the process, and no longer slows it down. A
+    /// call that was made to fail still does.
+    pub fn ignore_calls(&mut self) {
+        self.ignores_calls = true;
     }
 
     /// Has the call that the last event has [`Begun`](Event::Begun) fail with `error`: the kernel
@@ -175,7 +184,11 @@ impl Tracer {
     pub fn next_event(&mut self) -> Result<Option<Event>, Refusal> {
         loop {
             if let Some((tid, signal)) = self.stopped.take() {
-                resume(libc::PTRACE_SYSCALL, tid, signal).map_err(Refusal::Os)?;
+                let request = match self.ignores_calls && !self.failing.contains_key(&tid) {
+                    true => libc::PTRACE_CONT,
+                    false => libc::PTRACE_SYSCALL,
+                };
+                resume(request, tid, signal).map_err(Refusal::Os)?;
             }
             let Some(change) = next_change().map_err(Refusal::Os)? else { return Ok(None) };
             match change {
@@ -200,7 +213,8 @@ impl Tracer {
         let (signal, event) = (status & 0xff, status >> 8);
         if status == libc::SIGTRAP | SYSTEM_CALL {
             self.stopped = Some((tid, 0));
-            return self.system_call(tid);
+            let event = self.system_call(tid)?;
+            return Ok(event.filter(|_| !self.ignores_calls));
         }
         if event == libc::PTRACE_EVENT_STOP && is_group_stop(signal) {
             // A stop by a signal, which lasts until SIGCONT.

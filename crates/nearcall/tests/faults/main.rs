@@ -11,6 +11,12 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "processes report, and so do tests")]
 
+mod namespaces;
+mod r17;
+mod r18;
+mod r22;
+mod r28;
+mod r29;
 mod smoke;
 #[allow(dead_code, reason = "for cases to come")]
 mod support;
@@ -43,7 +49,14 @@ static ALLOCATOR: nearcall_os::alloc_fail::FailingAllocator =
     nearcall_os::alloc_fail::FailingAllocator;
 
 /// The roles that child processes have, by the module that defines them. Add yours here.
-const ROLES: &[&[support::Role]] = &[support::server::ROLES, support::good::ROLES];
+const ROLES: &[&[support::Role]] = &[
+    support::server::ROLES,
+    support::good::ROLES,
+    r17::ROLES,
+    r22::ROLES,
+    r28::ROLES,
+    r29::ROLES,
+];
 
 /// Where a child process begins; nothing when the harness runs it.
 #[test]

@@ -1,16 +1,19 @@
 //! Every system call fails once: each kind, each number, each error that Linux may give, at the
 //! server and at its client, from listening to the end; and every large allocation.
 //!
-//! `cargo test` takes a sample; `NEARCALL_SWEEP=all` (`cargo xtask sweep`) takes all, and
-//! `NEARCALL_SWEEP=SEED` another sample.
+//! `cargo test` takes a sample. In the environment, `NEARCALL_SWEEP=all` (`cargo xtask sweep`) takes
+//! all, `each` every call with one of its errors, and a number another sample.
 
 use std::collections::VecDeque;
 
 mod scenario;
 mod sweep;
 
-use self::scenario::Kind;
-use self::sweep::{Counts, Found, Target};
+use nearcall_os::ptrace::Errno;
+
+pub(crate) use self::scenario::Kind;
+use self::sweep::{Counts, Found, Outcome};
+pub(crate) use self::sweep::Target;
 
 /// The name of the test that is the child.
 const ENTRY: &str = "r18::entry";
@@ -36,7 +39,7 @@ fn r18_the_nth_system_call_fails() {
         let Some(plain) = sweep::run(kind, None, None) else { return };
         assert_eq!(plain.faults(None), Vec::<String>::new());
         let usual = plain.kept().unwrap();
-        let mut targets = targets(&plain.counts);
+        let mut targets = targets(&plain.counts, choice == "each");
         if let Ok(seed) = choice.parse() {
             println!("{}: {SAMPLE} of {}, seed {seed}", kind.name, targets.len());
             let mut rng = fastrand::Rng::with_seed(seed);
@@ -69,12 +72,27 @@ fn r18_the_nth_large_allocation_fails() {
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
-fn targets(counts: &Counts) -> VecDeque<Target> {
+/// Runs the scenario with one failure. `None`: ptrace is forbidden here.
+pub(crate) fn run_with(kind: Kind, target: &Target) -> Option<Outcome> {
+    sweep::run(kind, Some(target), None)
+}
+
+/// Runs the scenario as if the kernel had none of these calls, or a filter forbade them.
+pub(crate) fn run_without(kind: Kind, calls: &[&str], errno: Errno) -> Option<Outcome> {
+    sweep::run_failing(kind, None, false, |_, call, _| calls.contains(&call).then_some(errno))
+}
+
+/// All failures of a process that makes these calls; with `each` one for each call, all errors in
+/// turn.
+fn targets(counts: &Counts, each: bool) -> VecDeque<Target> {
     let mut targets = VecDeque::new();
     for ((thread, call), count) in counts {
-        for errno in sweep::plausible(call) {
-            let target = |nth| Target { thread: thread.clone(), call, nth, errno: *errno };
-            targets.extend((1..=count + MORE_CALLS).map(target));
+        let errors = sweep::plausible(call);
+        for nth in 1..=count + MORE_CALLS {
+            let chosen = errors.iter().cycle().skip(nth as usize);
+            let number = if each { errors.len().min(1) } else { errors.len() };
+            let target = |errno: &Errno| Target { thread: thread.clone(), call, nth, errno: *errno };
+            targets.extend(chosen.take(number).map(target));
         }
     }
     targets

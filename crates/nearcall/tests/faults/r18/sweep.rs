@@ -136,6 +136,21 @@ fn is_unclear(text: &str) -> bool {
 /// Runs the child once, and has one of its system calls fail, or none. `None`: ptrace is forbidden
 /// here.
 pub(crate) fn run(kind: Kind, target: Option<&Target>, usual: Option<Kept>) -> Option<Outcome> {
+    run_failing(kind, usual, true, |thread, call, nth| {
+        let target = target?;
+        let is_target = target.call == call && target.thread == thread && target.nth == nth;
+        is_target.then_some(target.errno)
+    })
+}
+
+/// Runs the child once; `fail` decides which calls fail, by thread, name and number. With `once` the
+/// first of them is the only one.
+pub(crate) fn run_failing(
+    kind: Kind,
+    usual: Option<Kept>,
+    once: bool,
+    fail: impl Fn(&str, &str, u32) -> Option<Errno>,
+) -> Option<Outcome> {
     let mut child = start(kind, usual, &[]);
     let mut tracer = match Tracer::seize(child.pid()) {
         Ok(tracer) => tracer,
@@ -146,7 +161,7 @@ pub(crate) fn run(kind: Kind, target: Option<&Target>, usual: Option<Kept>) -> O
         Err(refusal) => panic!("{refusal}"),
     };
     let pid = child.pid();
-    Some(finish(&mut child, || watch(&mut tracer, pid, target)))
+    Some(finish(&mut child, || watch(&mut tracer, pid, once, fail)))
 }
 
 /// Runs the child once, and has its `nth` large allocation fail; with zero none.
@@ -195,27 +210,37 @@ fn finish(child: &mut Child, watch: impl FnOnce() -> (Counts, bool)) -> Outcome 
     }
 }
 
-/// Watches the child until it ends, and has the targeted call fail.
-fn watch(tracer: &mut Tracer, pid: u32, target: Option<&Target>) -> (Counts, bool) {
+/// Watches the child until it ends, and has calls fail.
+fn watch(
+    tracer: &mut Tracer,
+    pid: u32,
+    once: bool,
+    fail: impl Fn(&str, &str, u32) -> Option<Errno>,
+) -> (Counts, bool) {
     let (mut counts, mut fired, mut marks) = (Counts::new(), false, 0);
     let mut names: BTreeMap<i32, String> = BTreeMap::new();
     while let Some(event) = tracer.next_event().unwrap() {
         match event {
-            Event::Begun { tid, number, .. } if marks == 1 => {
-                let Some(call) = syscall_name(number) else { continue };
+            Event::Begun { tid, number, arguments } if marks == 1 => {
+                let Some(call) = name_of(number, &arguments) else { continue };
                 let thread = names.entry(tid).or_insert_with(|| thread_name(pid, tid));
                 let count = counts.entry((thread.clone(), call)).or_insert(0);
                 *count += 1;
-                let is_target = target.is_some_and(|target| {
-                    target.call == call && target.thread == *thread && target.nth == *count
-                });
-                if is_target && let Some(target) = target {
-                    tracer.fail_call(target.errno).unwrap();
+                if let Some(errno) = fail(thread, call, *count) {
+                    tracer.fail_call(errno).unwrap();
                     fired = true;
+                    if once {
+                        tracer.ignore_calls();
+                    }
                 }
             }
             Event::Ended { tid, number, .. } => match syscall_name(number) {
-                Some("getppid") => marks += 1,
+                Some("getppid") => {
+                    marks += 1;
+                    if marks == 2 {
+                        tracer.ignore_calls();
+                    }
+                }
                 // It has a name of its own from now on.
                 Some("prctl") => drop(names.remove(&tid)),
                 _ => {}
@@ -224,6 +249,18 @@ fn watch(tracer: &mut Tracer, pid: u32, target: Option<&Target>) -> (Counts, boo
         }
     }
     (counts, fired)
+}
+
+/// The name of a call, with what of its arguments decides how it may fail.
+fn name_of(number: u64, arguments: &[u64; 6]) -> Option<&'static str> {
+    const FUTEX_WAKE: u64 = 1;
+    const FUTEX_OPERATION: u64 = 0x7f;
+    match syscall_name(number)? {
+        "futex" if arguments[1] & FUTEX_OPERATION == FUTEX_WAKE => None,
+        // A doorbell: it is full only if it was rung already.
+        "sendto" if arguments[2] == 1 => Some("sendto(1)"),
+        name => Some(name),
+    }
 }
 
 fn thread_name(pid: u32, tid: i32) -> String {
@@ -268,6 +305,7 @@ pub(crate) fn plausible(call: &str) -> &'static [Errno] {
         "sendmsg" | "sendto" => {
             &[E::INTR, E::AGAIN, E::NOMEM, E::NOBUFS, E::PERM, E::TOOMANYREFS]
         }
+        "sendto(1)" => &[E::INTR, E::NOMEM, E::NOBUFS],
         "socket" | "socketpair" => &[E::MFILE, E::NFILE, E::NOMEM, E::ACCES, E::NOBUFS],
         "timerfd_settime" => &[E::NOMEM],
         "write" | "writev" => &[E::INTR, E::AGAIN, E::NOMEM],
