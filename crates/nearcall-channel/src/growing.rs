@@ -5,6 +5,8 @@
 
 use std::io;
 
+use crate::error::OpenError;
+
 /// Makes `buffer` at least `bytes` long. What is new is zero.
 ///
 /// # Errors
@@ -17,6 +19,18 @@ pub fn grow(buffer: &mut Vec<u8>, bytes: usize) -> io::Result<()> {
         buffer.resize(bytes, 0);
     }
     Ok(())
+}
+
+/// Allocates a buffer of a connection, in bytes.
+///
+/// # Errors
+///
+/// There is no memory for it.
+pub(crate) fn open_buffer(bytes: usize) -> Result<Box<[u8]>, OpenError> {
+    let mut buffer = Vec::new();
+    let grown = grow(&mut buffer, bytes);
+    grown.map_err(OpenError::doing("allocating the buffers of a connection"))?;
+    Ok(buffer.into_boxed_slice())
 }
 
 #[cold]

@@ -9,7 +9,7 @@ use std::io;
 use std::rc::Rc;
 
 use nearcall_channel::{
-    Address as Place, Endpoint, HandshakeError, WaitPolicy, connect, runtime_dir,
+    Address as Place, Endpoint, HandshakeError, OpenError, WaitPolicy, connect, runtime_dir,
 };
 use nearcall_os::clock;
 
@@ -305,6 +305,10 @@ pub(super) fn connect_error(at: &At, error: &HandshakeError, deadline: Deadline)
         }
         HandshakeError::TimedOut if deadline.has_passed() => {
             Status::deadline_exceeded(format!("no connection to {at} in time"))
+        }
+        // What is missing here now may be there later.
+        HandshakeError::Open(_, OpenError::Os { .. }) => {
+            Status::unavailable(format!("cannot connect to {at}: {error}"))
         }
         HandshakeError::Open(..) => {
             Status::failed_precondition(format!("cannot connect to {at}: {error}"))

@@ -49,14 +49,8 @@ static ALLOCATOR: nearcall_os::alloc_fail::FailingAllocator =
     nearcall_os::alloc_fail::FailingAllocator;
 
 /// The roles that child processes have, by the module that defines them. Add yours here.
-const ROLES: &[&[support::Role]] = &[
-    support::server::ROLES,
-    support::good::ROLES,
-    r17::ROLES,
-    r22::ROLES,
-    r28::ROLES,
-    r29::ROLES,
-];
+const ROLES: &[&[support::Role]] =
+    &[support::server::ROLES, support::good::ROLES, r17::ROLES, r22::ROLES, r28::ROLES, r29::ROLES];
 
 /// Where a child process begins; nothing when the harness runs it.
 #[test]

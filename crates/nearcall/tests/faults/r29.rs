@@ -87,7 +87,6 @@ const NEWER_CALLS: &[&str] = &[
     "pidfd_send_signal",
     "process_vm_readv",
     "process_vm_writev",
-    "rseq",
 ];
 
 #[test]

@@ -46,7 +46,9 @@ impl FutexOrFdDoorbell {
         let mut tries = 1;
         loop {
             match socket::try_send(&self.socket, &[1]) {
-                Err(error) if socket::is_out_of_memory(&error) && tries < RING_TRIES_MAX => tries += 1,
+                Err(error) if socket::is_out_of_memory(&error) && tries < RING_TRIES_MAX => {
+                    tries += 1
+                }
                 outcome => return outcome.map(drop),
             }
         }

@@ -160,9 +160,7 @@ impl Steps {
     }
 
     fn calls(&self, streams: &StreamsCaller) {
-        self.step("large", || {
-            (0..3).try_for_each(|_| say_item(streams, 3, LARGE))
-        });
+        self.step("large", || (0..3).try_for_each(|_| say_item(streams, 3, LARGE)));
         self.step("items-in", || receive_items(streams));
         self.step("items-out", || send_items(streams));
         self.step("sleep", || say_item(streams, PAUSE, 10));
