@@ -254,6 +254,17 @@ pub(crate) const HUNT_PAUSE_MIN: Duration = Duration::from_millis(1);
 /// second cost nothing.
 pub(crate) const HUNT_PAUSE_MAX: Duration = Duration::from_millis(50);
 
+/// Lines of the log about refusals of one kind to one user in a [`REFUSAL_LINES_PERIOD`]: enough to
+/// see what is attempted, and too few to fill a disk.
+pub(crate) const REFUSAL_LINES_MAX: u32 = 5;
+
+/// The time in which so many lines may be written.
+pub(crate) const REFUSAL_LINES_PERIOD: Duration = Duration::from_secs(1);
+
+/// Users whose refusals are counted apart, those of other machines as one: with all kinds they take
+/// some 100 KiB.
+pub(crate) const REFUSAL_USERS_MAX: usize = 64;
+
 /// The limits of one end of each connection. The smaller value of both ends applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {

@@ -157,6 +157,7 @@ impl ClientCore {
             limits: self.limits(),
             trust: route.trust,
             serves: None,
+            refusals: None,
         };
         let activity = self.reactor.as_ref().map(|reactor| &reactor.activity);
         let connection = Connection::new(endpoint, setup, &self.services().buffers, activity);

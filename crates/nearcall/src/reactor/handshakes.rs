@@ -30,6 +30,7 @@ use crate::limits::{
 use crate::peer::Peer;
 use crate::reactor::acceptor::Acceptor;
 use crate::reactor::census::{Admission, OwnLoop};
+use crate::refusals::RefusalKind;
 use crate::status::Status;
 use crate::tasks::mailbox::{Handshaked, Mailbox, Post};
 use crate::trust::Trust;
@@ -56,6 +57,7 @@ type User = Option<u32>;
 struct PendingClient {
     listener: ListenerId,
     user: User,
+    pid: Option<i32>,
     socket: OwnedFd,
     rendezvous: Rendezvous,
 }
@@ -64,6 +66,7 @@ struct PendingClient {
 struct Serving {
     listener: ListenerId,
     user: User,
+    pid: Option<i32>,
     since: Deadline,
     /// A duplicate, to end the handshake with. None: it was ended, and its thread will post soon.
     line: Option<(OwnedFd, Rendezvous)>,
@@ -203,10 +206,14 @@ impl Reactor {
         let is_fdless = endpoint.wait_policy() != WaitPolicy::Spin
             && endpoint.readiness(Interest::Receive).is_none();
         // Others may have come in during its handshake.
-        let uid = Peer::of(&endpoint).uid();
-        let admission = match acceptor.census.admit(self.own_loop(acceptor), uid, is_fdless) {
+        let (census, peer) = (&acceptor.census, Peer::of(&endpoint));
+        let admission = match census.admit(self.own_loop(acceptor), peer.uid(), is_fdless) {
             Ok(admission) => admission,
-            Err(text) => return endpoint.refuse(&text),
+            Err(text) => {
+                let kind = RefusalKind::ConnectionLimit;
+                census.refusals.note(kind, peer.uid(), peer.pid(), &text);
+                return endpoint.refuse(&text);
+            }
         };
         match mailboxes.get(admission.loop_index()) {
             Some(mailbox) if admission.loop_index() != acceptor.loop_index => {
@@ -307,19 +314,23 @@ impl PendingHandshakes {
         socket: OwnedFd,
     ) {
         let rendezvous = Listener::rendezvous(&entry.listener);
-        let user = match rendezvous {
-            Rendezvous::Local => socket::peer_credentials(&socket).ok().map(|peer| peer.uid),
+        let peer = match rendezvous {
+            Rendezvous::Local => socket::peer_credentials(&socket).ok(),
             Rendezvous::Remote => None,
         };
-        if let Err(text) = entry.acceptor.census.check(user) {
-            return rendezvous.reject(socket, &text);
-        }
+        let (user, pid) = (peer.map(|peer| peer.uid), peer.and_then(|peer| peer.pid));
         let of_user = |client: &&PendingClient| client.user == user;
+        let mut checked = entry.acceptor.census.check(user);
         if self.pending.borrow().iter().filter(of_user).count() >= PENDING_CLIENTS_PER_UID_MAX {
             let text = "too many clients of this user wait for a handshake; try again";
-            return rendezvous.reject(socket, text);
+            checked = checked.and(Err(text.to_owned()));
         }
-        let client = PendingClient { listener, user, socket, rendezvous };
+        if let Err(text) = checked {
+            let refusals = &entry.acceptor.census.refusals;
+            refusals.note(RefusalKind::ConnectionLimit, user, pid, &text);
+            return rendezvous.reject(socket, &text);
+        }
+        let client = PendingClient { listener, user, pid, socket, rendezvous };
         self.pending.borrow_mut().push_back(client);
         self.start_pending(reactor);
     }
@@ -346,7 +357,7 @@ impl PendingHandshakes {
     }
 
     fn start_handshake(&self, reactor: &Reactor, client: PendingClient, since: Deadline) {
-        let PendingClient { listener, user, socket, rendezvous } = client;
+        let PendingClient { listener, user, pid, socket, rendezvous } = client;
         let Some(entry) = reactor.listener(listener) else {
             return rendezvous.reject(socket, NOT_LISTENING);
         };
@@ -356,7 +367,7 @@ impl PendingHandshakes {
         let pollable_only = acceptor.census.is_full_of_fdless(reactor.own_loop(acceptor));
         let options = acceptor.options(entry.wait, pollable_only);
         let line = Some((line, rendezvous));
-        let purpose = Purpose::Serve(Serving { listener, user, since, line });
+        let purpose = Purpose::Serve(Serving { listener, user, pid, since, line });
         let _ = self.start(reactor, purpose, move || rendezvous.open(socket, &options));
     }
 
@@ -442,14 +453,23 @@ impl PendingHandshakes {
         let purpose = self.running.borrow_mut().remove(&handshaked.number);
         match purpose {
             Some(Purpose::Connect(connected)) => connected.set(Some(handshaked.outcome)),
-            Some(Purpose::Serve(Serving { listener, .. })) => {
+            Some(Purpose::Serve(Serving { listener, user, pid, line, .. })) => {
                 match (reactor.listener(listener), handshaked.outcome) {
                     (Some(entry), Ok(endpoint)) => {
                         let ListenerEntry { acceptor, trust, mailboxes, .. } = &*entry;
                         reactor.place_client(acceptor, *trust, mailboxes, endpoint);
                     }
                     (None, Ok(mut endpoint)) => endpoint.refuse(NOT_LISTENING),
-                    (_, Err(_)) => {}
+                    (Some(entry), Err(error)) => {
+                        // One that was ended here has lost its place to others.
+                        let kind = match line {
+                            Some(_) => RefusalKind::of_handshake(&error),
+                            None => RefusalKind::HandshakeTimeout,
+                        };
+                        let refusals = &entry.acceptor.census.refusals;
+                        refusals.note(kind, user, pid, &error.to_string());
+                    }
+                    (None, Err(_)) => {}
                 }
                 self.start_pending(reactor);
                 self.resume(reactor);
@@ -509,7 +529,7 @@ impl PendingHandshakes {
             let first = self.greeting.borrow_mut().pop_front();
             if let Some(connection) = first.and_then(|(_, connection)| connection.upgrade()) {
                 let why = format!("{} did not greet in time", connection.name);
-                connection.abort(Status::unavailable(why));
+                connection.abort_for(RefusalKind::HandshakeTimeout, Status::unavailable(why));
             }
         }
     }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use nearcall::{Deadline, RunningServer, Server};
+use nearcall::{Deadline, RefusalKind, RunningServer, Server};
 use nearcall_os::clock;
 use nearcall_os::process::{self, Child};
 
@@ -75,7 +75,10 @@ fn both_sides_agree_whatever_clients_do() {
     }
     let Stress { server, total, rounds, kills, .. } = stress;
     assert_eq!(Resources::of_this_process(), before, "seed {seed}: leaked in {rounds} rounds");
-    assert_eq!(server.protocol_violations(), [], "seed {seed}");
+    // A client may be killed in its handshake; nothing else is refused to correct clients.
+    let mut refusals = server.refusals();
+    refusals.retain(|refusal| refusal.kind != RefusalKind::HandshakeFailed);
+    assert_eq!(refusals, [], "seed {seed}");
     server.stop().unwrap();
     println!("stress: seed {seed}, {rounds} rounds, {kills} kills, of survivors {total:?}");
 }

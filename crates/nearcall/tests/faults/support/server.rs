@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nearcall::{Client, Deadline, Event, EventLoop, Limits, Server};
+use nearcall::{Client, Deadline, Event, EventLoop, Limits, RefusalKind, Server};
 use nearcall_os::poll::Interest;
 use nearcall_os::signal::{Signal, send_by_pidfd};
 
@@ -29,6 +29,8 @@ pub(crate) struct State {
     pub(crate) wanted: usize,
     /// Protocol violations, all kinds together.
     pub(crate) violations: u64,
+    /// Everything that was refused, those included.
+    pub(crate) refusals: u64,
 }
 
 /// How a server is started.
@@ -135,7 +137,7 @@ impl ServerProcess {
         let mut next = || numbers.next().unwrap();
         let mut small = || usize::try_from(next()).unwrap();
         let (connections, later, wanted) = (small(), small(), small());
-        State { connections, later, wanted, violations: next() }
+        State { connections, later, wanted, violations: next(), refusals: next() }
     }
 
     /// Waits until so many clients are connected.
@@ -226,6 +228,11 @@ pub(crate) fn serve(address: &str, limits: Limits, prepare: impl FnOnce(&EventLo
 fn state_line(server: &Server, service: &Service) -> String {
     let later = service.later.borrow();
     let wanted = later.iter().filter(|(_, responder)| !responder.is_cancelled()).count();
-    let violations: u64 = server.protocol_violations().iter().map(|(_, count)| count).sum();
-    format!("state {} {} {wanted} {violations}", server.connections().len(), later.len())
+    let count = |is_it: fn(RefusalKind) -> bool| -> u64 {
+        let counts = server.refusals().into_iter().filter(|row| is_it(row.kind));
+        counts.map(|row| row.count).sum()
+    };
+    let violations = count(|kind| matches!(kind, RefusalKind::ProtocolViolation(_)));
+    let (connections, later, refusals) = (server.connections().len(), later.len(), count(|_| true));
+    format!("state {connections} {later} {wanted} {violations} {refusals}")
 }

@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Deadline, EventLoop, Mechanism, Server};
+use nearcall::{
+    CallOptions, Client, Deadline, EventLoop, Mechanism, RefusalKind, RefusedUser, Server,
+};
 use nearcall_channel::{Endpoint, Options, connect};
 use nearcall_wire::{CallId, Code, Frame, HEADER_BYTES};
 
@@ -258,11 +260,13 @@ fn a_connection_that_breaks_the_protocol_is_closed_with_the_reason_and_counted()
         notice
     });
     let deadline = Deadline::after(PATIENCE);
-    while server.protocol_violations().is_empty() {
+    while server.refusals().is_empty() {
         assert!(!deadline.has_passed(), "the violation was not counted");
         event_loop.next(Deadline::after(Duration::from_millis(5))).unwrap();
     }
-    assert_eq!(server.protocol_violations(), [("call-id-reused", 1)]);
+    let [refused] = server.refusals().try_into().expect("one row");
+    assert_eq!(refused.kind, RefusalKind::ProtocolViolation("call-id-reused"));
+    assert_eq!((refused.user, refused.count), (RefusedUser::Remote, 1));
     let notice = client.join().unwrap();
     let frame = Frame::decode(&notice, notice.len()).unwrap();
     let Frame::Error { id, status: Code::Internal, .. } = frame else { panic!("{frame:?}") };
