@@ -293,7 +293,7 @@ impl From<RegionError> for OpenError {
     fn from(error: RegionError) -> Self {
         match error {
             // What is missing is missing here: the other end did nothing wrong.
-            RegionError::Os(errno) => {
+            RegionError::Os(errno) if error.is_shortage() => {
                 let error = io::Error::new(io::Error::from(errno).kind(), error);
                 Self::Os { doing: "making or mapping shared memory", error }
             }

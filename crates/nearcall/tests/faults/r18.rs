@@ -1,8 +1,8 @@
 //! Every system call fails once: each kind, each number, each error that Linux may give, at the
 //! server and at its client, from listening to the end; and every large allocation.
 //!
-//! `cargo test` takes a sample. In the environment, `NEARCALL_SWEEP=all` (`cargo xtask sweep`) takes
-//! all, `each` every call with one of its errors, and a number another sample.
+//! `cargo test` takes a sample. In the environment, `NEARCALL_SWEEP=all` (`cargo xtask sweep`)
+//! takes all, `each` every call with one of its errors, and a number another sample.
 
 use std::collections::VecDeque;
 

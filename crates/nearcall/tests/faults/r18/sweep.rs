@@ -149,8 +149,8 @@ pub(crate) fn run(kind: Kind, target: Option<&Target>, usual: Option<Kept>) -> O
     })
 }
 
-/// Runs the child once; `fail` decides which calls fail, by thread, name and number. With `once` the
-/// first of them is the only one.
+/// Runs the child once; `fail` decides which calls fail, by thread, name and number. With `once`
+/// the first of them is the only one.
 pub(crate) fn run_failing(
     kind: Kind,
     usual: Option<Kept>,

@@ -27,7 +27,7 @@ pub(crate) enum User {
 }
 
 impl User {
-    /// A user without rights, whom only root can become; `None` for other users.
+    /// A user without rights. Only root can become it; `None` for other users.
     pub(crate) fn another() -> Option<Self> {
         // Not 65534, which the kernel also says of users that it cannot name.
         (process::user_id() == 0).then_some(Self::Uid(65_533))
