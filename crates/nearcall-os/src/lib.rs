@@ -7,6 +7,7 @@
 
 pub mod alloc_count;
 pub mod alloc_fail;
+pub mod capacity;
 pub mod clock;
 pub mod cma;
 pub mod counters;

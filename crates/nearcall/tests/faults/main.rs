@@ -11,6 +11,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "processes report, and so do tests")]
 
+mod hostile;
+mod killed_clients;
+mod killed_servers;
 mod namespaces;
 mod r17;
 mod r18;
@@ -48,9 +51,32 @@ mod streams {
 static ALLOCATOR: nearcall_os::alloc_fail::FailingAllocator =
     nearcall_os::alloc_fail::FailingAllocator;
 
+/// Generated from `nearcall-build/tests/golden/stress.proto`.
+#[allow(dead_code, reason = "not every method is called here")]
+mod stress {
+    include!("../../../nearcall-build/tests/golden/stress.rs");
+}
+
+#[allow(dead_code, reason = "shared with the stress test, which uses the rest")]
+#[path = "../stress/books.rs"]
+mod books;
+#[allow(dead_code, reason = "shared with the stress test, which uses the rest")]
+#[path = "../stress/service.rs"]
+mod service;
+
 /// The roles that child processes have, by the module that defines them. Add yours here.
-const ROLES: &[&[support::Role]] =
-    &[support::server::ROLES, support::good::ROLES, r17::ROLES, r22::ROLES, r28::ROLES, r29::ROLES];
+const ROLES: &[&[support::Role]] = &[
+    support::server::ROLES,
+    support::good::ROLES,
+    hostile::ROLES,
+    hostile::ATTACKS,
+    killed_clients::ROLES,
+    killed_servers::ROLES,
+    r17::ROLES,
+    r22::ROLES,
+    r28::ROLES,
+    r29::ROLES,
+];
 
 /// Where a child process begins; nothing when the harness runs it.
 #[test]

@@ -20,6 +20,7 @@ pub(crate) mod good;
 pub(crate) mod hostile;
 pub(crate) mod leaks;
 pub(crate) mod server;
+pub(crate) mod stepping;
 
 /// The handshake by hand.
 #[allow(dead_code, reason = "shared with the tests of channels, which use the rest")]

@@ -95,19 +95,28 @@ impl Process {
     /// Waits for its next line that begins with `word`, and returns what follows.
     #[track_caller]
     pub(crate) fn hear(&mut self, word: &str) -> String {
+        let line = self.hear_or_end(word);
+        line.unwrap_or_else(|| panic!("`{}` has ended before it reports `{word}`", self.role))
+    }
+
+    /// Works like [`Process::hear`]; `None` when it has ended.
+    #[track_caller]
+    pub(crate) fn hear_or_end(&mut self, word: &str) -> Option<String> {
         let end = Deadline::after(PATIENCE);
         loop {
             while let Some(line) = self.take_line() {
                 let report = line.strip_prefix(MARK).and_then(|line| line.strip_prefix(word));
                 if let Some(rest) = report {
-                    return rest.trim().to_owned();
+                    return Some(rest.trim().to_owned());
                 }
             }
             let ready = poll_one(&self.output, Interest::Readable, end).unwrap();
             assert!(ready.is_some(), "`{}` does not report `{word}`", self.role);
             let mut part = [0; 4096];
             let bytes = self.output.read(&mut part).unwrap();
-            assert!(bytes > 0, "`{}` has ended before it reports `{word}`", self.role);
+            if bytes == 0 {
+                return None;
+            }
             self.unread.extend(&part[..bytes]);
         }
     }

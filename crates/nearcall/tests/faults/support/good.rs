@@ -13,7 +13,10 @@ use super::child::{Process, command, report};
 use super::{PATIENCE, Role};
 use crate::echo::{EchoCaller, Words};
 
-pub(crate) const ROLES: &[Role] = &[("good-client", call_until_told)];
+pub(crate) const ROLES: &[Role] = &[
+    ("good-client", |address| call_until_told(address, false)),
+    ("tolerant-client", |address| call_until_told(address, true)),
+];
 
 /// Pause between two calls: a client that asks some thousand times a second.
 const PAUSE: Duration = Duration::from_micros(200);
@@ -27,7 +30,7 @@ pub(crate) enum User {
 }
 
 impl User {
-    /// A user without rights. Only root can become it; `None` for other users.
+    /// A user without rights, which only root can become; `None` if this process is not root.
     pub(crate) fn another() -> Option<Self> {
         // Not 65534, which the kernel also says of users that it cannot name.
         (process::user_id() == 0).then_some(Self::Uid(65_533))
@@ -38,6 +41,8 @@ impl User {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Latencies {
     pub(crate) calls: u64,
+    /// Of those, calls that failed: only those of a tolerant client may.
+    pub(crate) failed: u64,
     pub(crate) p50: Duration,
     pub(crate) p99: Duration,
     pub(crate) max: Duration,
@@ -53,11 +58,20 @@ impl GoodClient {
     /// Starts it, and waits for its first answer. None of its calls may fail until
     /// [`GoodClient::finish`].
     pub(crate) fn start(address: &str, user: User) -> Self {
-        let mut command = command("good-client", address, "");
+        Self::start_role("good-client", address, user)
+    }
+
+    /// Works like [`GoodClient::start`], but calls may fail, and are counted.
+    pub(crate) fn start_tolerant(address: &str, user: User) -> Self {
+        Self::start_role("tolerant-client", address, user)
+    }
+
+    fn start_role(role: &str, address: &str, user: User) -> Self {
+        let mut command = command(role, address, "");
         if let User::Uid(uid) = user {
             command.uid(uid).gid(uid);
         }
-        let mut process = Process::start_as("good-client", command);
+        let mut process = Process::start_as(role, command);
         process.hear("calls");
         Self { process }
     }
@@ -85,9 +99,9 @@ impl GoodClient {
         self.process.tell("take");
         let text = self.process.hear("calls");
         let numbers: Vec<u64> = text.split(' ').map(|word| word.parse().unwrap()).collect();
-        let [calls, p50, p99, max] = numbers[..] else { panic!("not four numbers: {text}") };
+        let [calls, failed, p50, p99, max] = numbers[..] else { panic!("not five: {text}") };
         let [p50, p99, max] = [p50, p99, max].map(Duration::from_nanos);
-        Latencies { calls, p50, p99, max }
+        Latencies { calls, failed, p50, p99, max }
     }
 
     /// Ends it, and demands that no call has failed.
@@ -99,26 +113,30 @@ impl GoodClient {
 }
 
 /// Calls until the parent says `stop` or goes.
-fn call_until_told(address: &str) {
+fn call_until_told(address: &str, may_fail: bool) {
     let echo = EchoCaller::new(&Client::new(), address).unwrap();
     let options = CallOptions::new().deadline(PATIENCE);
-    let say = |number: u64| {
+    let mut failed = 0;
+    let say = |number: u64, failed: &mut u64| {
         let words = Words { number, ..Words::default() };
         let begun = clock::monotonic_ns();
         let reply = echo.say_with(&words, &options);
         let took = clock::monotonic_ns() - begun;
-        assert_eq!(reply.expect("the good client must not notice").number, number);
+        match reply {
+            Err(_) if may_fail => *failed += 1,
+            reply => assert_eq!(reply.expect("the good client must not notice").number, number),
+        }
         took
     };
-    let mut took = vec![say(0)];
-    report(&summary(&mut took));
+    let mut took = vec![say(0, &mut failed)];
+    report(&summary(&mut took, &mut failed));
     for number in 1.. {
         clock::pause(PAUSE);
         let command = next_command();
-        took.push(say(number));
+        took.push(say(number, &mut failed));
         match command.as_deref() {
             None => {}
-            Some("take") => report(&summary(&mut took)),
+            Some("take") => report(&summary(&mut took, &mut failed)),
             Some(_) => return,
         }
     }
@@ -134,12 +152,13 @@ fn next_command() -> Option<String> {
 }
 
 /// Reports calls and forgets them.
-fn summary(took: &mut Vec<u64>) -> String {
+fn summary(took: &mut Vec<u64>, failed: &mut u64) -> String {
     took.sort_unstable();
     // The value below which so many thousandths are.
     let at = |thousandths: usize| took.get(took.len() * thousandths / 1000).copied().unwrap_or(0);
     let max = took.last().copied().unwrap_or(0);
-    let text = format!("calls {} {} {} {max}", took.len(), at(500), at(990));
+    let failed = std::mem::take(failed);
+    let text = format!("calls {} {failed} {} {} {max}", took.len(), at(500), at(990));
     took.clear();
     text
 }

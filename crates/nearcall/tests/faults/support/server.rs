@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use nearcall::{Client, Deadline, Event, EventLoop, Limits, RefusalKind, Server};
 use nearcall_os::poll::Interest;
+use nearcall_os::process;
 use nearcall_os::signal::{Signal, send_by_pidfd};
 
 use super::child::{Process, command, report, wait_for_state};
@@ -51,6 +52,8 @@ pub(crate) struct ServerProcess {
     pub(crate) address: String,
     /// Its runtime directory, which no other process uses.
     pub(crate) runtime: PathBuf,
+    /// The thread of its loop.
+    pub(crate) tid: i32,
     process: Process,
 }
 
@@ -95,8 +98,9 @@ impl ServerSetup {
         command.env("NEARCALL_RUNTIME_DIR", &runtime).envs(self.variables);
         let mut process = Process::start_as(self.role, command);
         let listens = process.hear("listens");
-        let address = listens.split('?').next().unwrap_or_default().to_owned();
-        ServerProcess { address, runtime, process }
+        let (address, tid) = listens.split_once(' ').unwrap();
+        let address = address.split('?').next().unwrap_or_default().to_owned();
+        ServerProcess { address, runtime, tid: tid.parse().unwrap(), process }
     }
 }
 
@@ -150,11 +154,17 @@ impl ServerProcess {
     /// keeps of a mechanism, such as a thread that watches, is there.
     #[track_caller]
     pub(crate) fn warm_up(&mut self, vias: &[&str]) {
+        self.warm_up_beside(vias, 0);
+    }
+
+    /// Works like [`ServerProcess::warm_up`] beside so many other clients.
+    #[track_caller]
+    pub(crate) fn warm_up_beside(&mut self, vias: &[&str], others: usize) {
         for via in vias {
             let client = Client::new();
             EchoCaller::new(&client, &self.via(via)).unwrap().nothing(&()).unwrap();
             drop(client);
-            self.wait_for_connections(0);
+            self.wait_for_connections(others);
         }
     }
 
@@ -204,7 +214,7 @@ pub(crate) fn serve(address: &str, limits: Limits, prepare: impl FnOnce(&EventLo
     prepare(&event_loop, &server);
     let input = std::io::stdin();
     let watched = event_loop.add_descriptor(&input, Interest::Readable).unwrap();
-    report(&format!("listens {address}"));
+    report(&format!("listens {address} {}", process::tid()));
     let mut commands = String::new();
     loop {
         match event_loop.next(Deadline::NEVER).unwrap() {
