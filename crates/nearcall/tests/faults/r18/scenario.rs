@@ -29,7 +29,7 @@ const ALLOCATION_BYTES_MIN: usize = 16 << 10;
 pub(crate) const USUAL: &str = "NEARCALL_R18_USUAL";
 
 /// Longest time of one call. A step that takes it has lost a message or a wake-up.
-pub(crate) const CALL_MAX: Duration = Duration::from_secs(3);
+pub(crate) const CALL_MAX: Duration = Duration::from_secs(10);
 /// Longest time until threads and descriptors are given back.
 const SETTLE_MAX: Duration = Duration::from_secs(2);
 /// Has the service pause first, so that its caller sleeps.

@@ -18,7 +18,7 @@ use super::scenario::{self, ADDRESS, ALLOCATION, CALL_MAX, CLIENT, Kept, Kind, U
 /// The child must have ended by then.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// A step that takes longer has waited for something that did not come, in milliseconds.
-const STEP_MS_MAX: u128 = 2_000;
+const STEP_MS_MAX: u128 = 4_500;
 /// Processes that sweep at once.
 const WORKERS: usize = 2;
 
