@@ -144,16 +144,14 @@ fn one_call_of_a_process_is_made_to_fail() {
     assert!(tracer.fail_call(Errno::MFILE).is_err(), "no call has begun");
     let mut outcomes = Vec::new();
     while let Some(event) = tracer.next_event().unwrap() {
+        let (Event::Begun { number, .. } | Event::Ended { number, .. }) = event;
+        if syscall_name(number) != Some("eventfd2") {
+            continue;
+        }
         match event {
-            Event::Begun { number, .. } if syscall_name(number) == Some("eventfd2") => {
-                if outcomes.is_empty() {
-                    tracer.fail_call(Errno::MFILE).unwrap();
-                }
-            }
-            Event::Ended { number, outcome, .. } if syscall_name(number) == Some("eventfd2") => {
-                outcomes.push(outcome);
-            }
-            _ => {}
+            Event::Ended { outcome, .. } => outcomes.push(outcome),
+            Event::Begun { .. } if outcomes.is_empty() => tracer.fail_call(Errno::MFILE).unwrap(),
+            Event::Begun { .. } => {}
         }
     }
     assert!(guard.join().unwrap(), "it had to be killed");
