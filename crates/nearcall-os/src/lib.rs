@@ -17,7 +17,9 @@ mod deadline;
 pub mod descriptor;
 pub mod epoll;
 pub mod eventfd;
+pub mod fork;
 pub mod futex;
+pub mod lock_file;
 pub mod mqueue;
 pub mod pages;
 pub mod perf;
@@ -37,6 +39,7 @@ pub mod timerfd;
 pub mod tsc;
 pub mod unlinked;
 pub mod uring;
+pub mod users;
 pub mod vmsplice;
 
 pub use deadline::Deadline;

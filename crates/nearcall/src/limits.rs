@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use nearcall_channel::Options;
-use nearcall_channel::limits::MESSAGE_BYTES_MAX_CEILING;
+use nearcall_channel::limits::{self as channel, MESSAGE_BYTES_MAX_CEILING};
 
 /// Messages of one connection that are served before the others have their turn.
 ///
@@ -307,7 +307,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Checks the limits that have a largest value.
+    /// Checks the limits of a server: those that have a largest value, and those without which no
+    /// client could call.
     ///
     /// # Errors
     ///
@@ -318,6 +319,23 @@ impl Limits {
             return Err(format!(
                 "`Limits::message_bytes_max` is {own} bytes, above the largest that is supported, \
                  {max} bytes"
+            ));
+        }
+        for (name, is_zero) in [
+            ("message_bytes_max", own == 0),
+            ("calls_max", self.calls_max == 0),
+            ("connections_max", self.connections_max == 0),
+            ("connections_per_uid_max", self.connections_per_uid_max == 0),
+        ] {
+            if is_zero {
+                return Err(format!("`Limits::{name}` is 0, so that no client could call"));
+            }
+        }
+        let room = self.room_bytes;
+        let (least, most) = (channel::BUFFER_BYTES_MIN, channel::BUFFER_BYTES_MAX);
+        if !(least..=most).contains(&room) {
+            return Err(format!(
+                "`Limits::room_bytes` is {room} bytes, and not between {least} and {most} bytes"
             ));
         }
         Ok(())
