@@ -11,6 +11,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "processes report, and so do tests")]
 
+mod handlers;
 mod hostile;
 mod killed_clients;
 mod killed_servers;
@@ -76,6 +77,7 @@ const ROLES: &[&[support::Role]] = &[
     r22::ROLES,
     r28::ROLES,
     r29::ROLES,
+    handlers::ROLES,
 ];
 
 /// Where a child process begins; nothing when the harness runs it.
