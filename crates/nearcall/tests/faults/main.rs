@@ -11,7 +11,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "processes report, and so do tests")]
 
-mod handlers;
+mod handed_over;
 mod hostile;
 mod killed_clients;
 mod killed_servers;
@@ -21,8 +21,9 @@ mod r18;
 mod r22;
 mod r28;
 mod r29;
+mod slow_peers;
 mod smoke;
-#[allow(dead_code, reason = "for cases to come")]
+#[allow(dead_code, reason = "a kit: what no case needs at the moment stays whole")]
 mod support;
 
 #[allow(dead_code, reason = "shared with the other test binary, which uses the rest")]
@@ -78,6 +79,8 @@ const ROLES: &[&[support::Role]] = &[
     r28::ROLES,
     r29::ROLES,
     handlers::ROLES,
+    handed_over::ROLES,
+    slow_peers::ROLES,
 ];
 
 /// Where a child process begins; nothing when the harness runs it.
