@@ -113,7 +113,7 @@ pub enum Chore {
 
 impl Chore {
     /// The names of all chores.
-    pub const NAMES: [&str; 14] = [
+    pub const NAMES: [&str; 15] = [
         "ci",
         "tidy",
         "circles",
