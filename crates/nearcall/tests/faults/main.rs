@@ -78,7 +78,6 @@ const ROLES: &[&[support::Role]] = &[
     r22::ROLES,
     r28::ROLES,
     r29::ROLES,
-    handlers::ROLES,
     handed_over::ROLES,
     slow_peers::ROLES,
 ];
