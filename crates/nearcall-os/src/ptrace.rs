@@ -356,8 +356,9 @@ fn resume(request: libc::c_uint, tid: libc::pid_t, signal: libc::c_int) -> io::R
 
 /// Makes a request that reads and writes no memory of this process.
 fn ptrace(request: libc::c_uint, pid: libc::pid_t, address: usize, data: usize) -> io::Result<()> {
-    // SAFETY: of the requests made here (seize, interrupt, syscall, listen, single step, detach, and
-    // the write of a register of the other process) the kernel takes both words as plain numbers.
+    // SAFETY: of the requests made here (seize, interrupt, syscall, listen, single step, detach,
+    // and the write of a register of the other process) the kernel takes both words as plain
+    // numbers.
     match unsafe { libc::ptrace(request, pid, address, data) } {
         0.. => Ok(()),
         _ => Err(io::Error::last_os_error()),
