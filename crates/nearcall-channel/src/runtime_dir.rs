@@ -93,7 +93,11 @@ fn replaceable(path: &Path) -> io::Result<Option<String>> {
 pub(crate) fn create() -> io::Result<PathBuf> {
     match fs::DirBuilder::new().mode(0o700).create(path()) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            let text = format!("cannot make the runtime directory {}: {error}", path().display());
+            let path = path();
+            let text = format!(
+                "the runtime directory {} cannot be made: {error}; set NEARCALL_RUNTIME_DIR",
+                path.display()
+            );
             Err(io::Error::new(error.kind(), text))
         }
         _ => existing(),

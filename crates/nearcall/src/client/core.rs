@@ -79,7 +79,7 @@ impl ClientCore {
         &self.services
     }
 
-    pub(crate) fn limits(&self) -> &Limits {
+    pub(super) fn limits(&self) -> &Limits {
         &self.shared.settings.limits
     }
 

@@ -13,13 +13,21 @@
 
 mod forks;
 mod handlers;
+mod handed_over;
 mod hostile;
 mod identity;
 mod killed_clients;
 mod killed_servers;
 mod runtime_directory;
+mod namespaces;
+mod r17;
+mod r18;
+mod r22;
+mod r28;
+mod r29;
+mod slow_peers;
 mod smoke;
-#[allow(dead_code, reason = "for cases to come")]
+#[allow(dead_code, reason = "a kit: what no case needs at the moment stays whole")]
 mod support;
 
 #[allow(dead_code, reason = "shared with the other test binary, which uses the rest")]
@@ -37,6 +45,17 @@ mod served;
 mod echo {
     include!("../../../nearcall-build/tests/golden/echo.rs");
 }
+
+/// Generated from `nearcall-build/tests/golden/streams.proto`.
+#[allow(dead_code, reason = "not every method is called here")]
+mod streams {
+    include!("../../../nearcall-build/tests/golden/streams.rs");
+}
+
+/// Only `r18.rs` has an allocation fail.
+#[global_allocator]
+static ALLOCATOR: nearcall_os::alloc_fail::FailingAllocator =
+    nearcall_os::alloc_fail::FailingAllocator;
 
 /// Generated from `nearcall-build/tests/golden/stress.proto`.
 #[allow(dead_code, reason = "not every method is called here")]
@@ -63,6 +82,12 @@ const ROLES: &[&[support::Role]] = &[
     identity::ROLES,
     runtime_directory::ROLES,
     handlers::ROLES,
+    r17::ROLES,
+    r22::ROLES,
+    r28::ROLES,
+    r29::ROLES,
+    handed_over::ROLES,
+    slow_peers::ROLES,
 ];
 
 /// Where a child process begins; nothing when the harness runs it.

@@ -10,7 +10,6 @@ use nearcall_os::clock;
 mod blocking;
 mod connections;
 mod deadlines;
-mod decoding;
 mod flood;
 mod futures;
 mod slow_readers;

@@ -10,7 +10,8 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use nearcall_wire::HEADER_BYTES;
 
-use crate::codec::Body;
+use crate::codec::{self, Body, Message};
+use crate::status::Status;
 
 /// Items, of which some may have been read.
 #[derive(Debug, Default)]
@@ -40,12 +41,12 @@ impl Item<'_> {
         }
     }
 
-    /// Returns the item as a codec reads it.
+    /// Reads the item.
     #[inline]
-    pub(crate) fn body(&self) -> Body<'_> {
+    pub(crate) fn decode<M: Message + Default>(&self) -> Result<M, Status> {
         match self {
-            Self::Copied(item) => Body::copied(item),
-            Self::Whole(whole, start) => Body::sliced(whole, *start),
+            Self::Copied(item) => codec::decode(Body::copied(item)),
+            Self::Whole(whole, start) => codec::decode(Body::sliced(whole, *start)),
         }
     }
 }
