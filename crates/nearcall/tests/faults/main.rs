@@ -15,6 +15,12 @@ mod handed_over;
 mod hostile;
 mod killed_clients;
 mod killed_servers;
+mod namespaces;
+mod r17;
+mod r18;
+mod r22;
+mod r28;
+mod r29;
 mod slow_peers;
 mod smoke;
 #[allow(dead_code, reason = "a kit: what no case needs at the moment stays whole")]
@@ -35,6 +41,17 @@ mod served;
 mod echo {
     include!("../../../nearcall-build/tests/golden/echo.rs");
 }
+
+/// Generated from `nearcall-build/tests/golden/streams.proto`.
+#[allow(dead_code, reason = "not every method is called here")]
+mod streams {
+    include!("../../../nearcall-build/tests/golden/streams.rs");
+}
+
+/// Only `r18.rs` has an allocation fail.
+#[global_allocator]
+static ALLOCATOR: nearcall_os::alloc_fail::FailingAllocator =
+    nearcall_os::alloc_fail::FailingAllocator;
 
 /// Generated from `nearcall-build/tests/golden/stress.proto`.
 #[allow(dead_code, reason = "not every method is called here")]
@@ -57,6 +74,10 @@ const ROLES: &[&[support::Role]] = &[
     hostile::ATTACKS,
     killed_clients::ROLES,
     killed_servers::ROLES,
+    r17::ROLES,
+    r22::ROLES,
+    r28::ROLES,
+    r29::ROLES,
     handed_over::ROLES,
     slow_peers::ROLES,
 ];
