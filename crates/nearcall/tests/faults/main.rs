@@ -14,6 +14,7 @@
 mod forks;
 mod handlers;
 mod handed_over;
+mod handlers;
 mod hostile;
 mod identity;
 mod killed_clients;
@@ -88,6 +89,7 @@ const ROLES: &[&[support::Role]] = &[
     r29::ROLES,
     handed_over::ROLES,
     slow_peers::ROLES,
+    handlers::ROLES,
 ];
 
 /// Where a child process begins; nothing when the harness runs it.
