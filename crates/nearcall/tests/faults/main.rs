@@ -12,20 +12,19 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "processes report, and so do tests")]
 
 mod forks;
-mod handlers;
 mod handed_over;
 mod handlers;
 mod hostile;
 mod identity;
 mod killed_clients;
 mod killed_servers;
-mod runtime_directory;
 mod namespaces;
 mod r17;
 mod r18;
 mod r22;
 mod r28;
 mod r29;
+mod runtime_directory;
 mod slow_peers;
 mod smoke;
 #[allow(dead_code, reason = "a kit: what no case needs at the moment stays whole")]
@@ -82,7 +81,6 @@ const ROLES: &[&[support::Role]] = &[
     forks::ROLES,
     identity::ROLES,
     runtime_directory::ROLES,
-    handlers::ROLES,
     r17::ROLES,
     r22::ROLES,
     r28::ROLES,
