@@ -16,6 +16,10 @@ usage: cargo xtask CHORE
   kill-storm [--kills N]     kills either end in the middle of traffic, over every mechanism
   stress [--minutes N] [--seed N]  calls, streams, cancellations, ends of threads and kills of
                              clients by chance, against a server of two loops
+  soak [--hours N] [--json FILE]  the same for hours (0.1 is six minutes): what the server holds
+                             when no client is connected, after thousands came, went or were killed
+  hostile [--seconds N]      hostile clients beside a good one, N seconds for each attack: whether
+                             the server lives, what the good client notices, what is left
   advise-check [--sets N] [--seed N]  measures whether the advice is right, half a minute
                              for each of N random sets of requirements";
 
@@ -27,6 +31,10 @@ pub(crate) const KILLS: u32 = 1000;
 const SETS: u32 = 40;
 /// The seed of those sets, and of the stress, by default.
 const SEED: u32 = 1;
+/// Seconds of a soak by default: an hour.
+const SOAK_SECONDS: u32 = 3600;
+/// Seconds of each attack by default: what the project promises.
+const HOSTILE_SECONDS: u32 = 60;
 /// Minutes of stress by default: what the project promises.
 pub(crate) const STRESS_MINUTES: u32 = 10;
 
@@ -69,6 +77,18 @@ pub enum Chore {
         /// What the mix is drawn from.
         seed: u32,
     },
+    /// The stress for hours.
+    Soak {
+        /// How long it takes.
+        seconds: u32,
+        /// The file for the result, as JSON.
+        json: Option<String>,
+    },
+    /// Hostile clients beside a good one.
+    Hostile {
+        /// How long each attack takes.
+        seconds: u32,
+    },
     /// The blind test of the advice, by measurements.
     AdviseCheck {
         /// How many sets of requirements.
@@ -80,7 +100,7 @@ pub enum Chore {
 
 impl Chore {
     /// The names of all chores.
-    pub const NAMES: [&str; 11] = [
+    pub const NAMES: [&str; 13] = [
         "ci",
         "tidy",
         "circles",
@@ -91,6 +111,8 @@ impl Chore {
         "fuzz",
         "kill-storm",
         "stress",
+        "soak",
+        "hostile",
         "advise-check",
     ];
 
@@ -117,6 +139,9 @@ impl Chore {
                     options("stress", ["--minutes", "--seed"], [STRESS_MINUTES, SEED], rest)?;
                 Self::Stress { minutes, seed }
             }
+            ["soak", rest @ ..] => soak(rest)?,
+            ["hostile"] => Self::Hostile { seconds: HOSTILE_SECONDS },
+            ["hostile", "--seconds", seconds] => Self::Hostile { seconds: number(seconds)? },
             ["advise-check", rest @ ..] => {
                 let [sets, seed] =
                     options("advise-check", ["--sets", "--seed"], [SETS, SEED], rest)?;
@@ -149,6 +174,32 @@ fn fuzz(arguments: &[&str]) -> Result<Chore, String> {
         _ => return Err(format!("`fuzz` does not take `{}`", rest.join(" "))),
     };
     Ok(Chore::Fuzz { target, seconds })
+}
+
+fn soak(arguments: &[&str]) -> Result<Chore, String> {
+    let (mut seconds, mut json, mut rest) = (SOAK_SECONDS, None, arguments);
+    loop {
+        rest = match rest {
+            ["--hours", hours, rest @ ..] => {
+                seconds = seconds_of(hours)?;
+                rest
+            }
+            ["--json", file, rest @ ..] => {
+                json = Some((*file).to_owned());
+                rest
+            }
+            [] => return Ok(Chore::Soak { seconds, json }),
+            _ => return Err(format!("`soak` does not take `{}`", rest.join(" "))),
+        };
+    }
+}
+
+/// Parses hours, with a fraction or without.
+fn seconds_of(word: &str) -> Result<u32, String> {
+    let hours = word.parse().ok().filter(|hours: &f64| (0.001..=1000.0).contains(hours));
+    let hours = hours.ok_or_else(|| format!("`{word}` is not a number of hours, 0.001 to 1000"))?;
+    let seconds = std::time::Duration::from_secs(3600).mul_f64(hours).as_secs();
+    Ok(u32::try_from(seconds).unwrap_or(u32::MAX))
 }
 
 /// Parses two options with numbers, in any order.
@@ -197,6 +248,11 @@ mod tests {
         check("kill-storm --kills 7", Ok(Chore::KillStorm { kills: 7 }));
         check("stress", Ok(Chore::Stress { minutes: 10, seed: 1 }));
         check("stress --minutes 1", Ok(Chore::Stress { minutes: 1, seed: 1 }));
+        check("soak", Ok(Chore::Soak { seconds: 3600, json: None }));
+        let json = Some("soak.json".to_owned());
+        check("soak --json soak.json --hours 0.5", Ok(Chore::Soak { seconds: 1800, json }));
+        check("hostile", Ok(Chore::Hostile { seconds: 60 }));
+        check("hostile --seconds 2", Ok(Chore::Hostile { seconds: 2 }));
         check("advise-check", Ok(Chore::AdviseCheck { sets: 40, seed: 1 }));
         check("advise-check --seed 9 --sets 3", Ok(Chore::AdviseCheck { sets: 3, seed: 9 }));
     }
@@ -210,6 +266,10 @@ mod tests {
         check("advise-check --sets", Err("`advise-check` does not take `--sets`"));
         check("advise-check --kills 3", Err("`advise-check` does not take `--kills 3`"));
         check("stress --kills 3", Err("`stress` does not take `--kills 3`"));
+        check("soak --hours", Err("`soak` does not take `--hours`"));
+        check("soak --hours 0", Err("`0` is not a number of hours, 0.001 to 1000"));
+        check("soak --hours inf", Err("`inf` is not a number of hours, 0.001 to 1000"));
+        check("hostile --kills 3", Err("`hostile` does not take `--kills 3`"));
         check("kill-storm --kills 0", Err("`0` is not a number above zero"));
         check("fuzz frame --seconds soon", Err("`soon` is not a number above zero"));
     }

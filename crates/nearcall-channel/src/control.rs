@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nearcall_os::descriptor;
+use nearcall_os::fork::Epoch;
 use nearcall_os::poll::{Interest, poll_one};
 
 use crate::error::{ReceiveError, SendError, Violation};
@@ -31,12 +32,14 @@ use crate::shm::segment_table::{self, COUNTS, MADE, Outbox, RETIRED};
 use crate::wait::Deadline;
 
 /// First byte of a packet that passes descriptors between the users of a connection.
-const PASSED: u8 = 0xD5;
+pub(crate) const PASSED: u8 = 0xD5;
 
 /// One end of a control line.
 #[derive(Debug)]
 pub(crate) struct Control {
     socket: OwnedFd,
+    /// A forked process has the same socket as its parent, and must not touch it.
+    epoch: Epoch,
     /// The packets that wait until their reader takes them. There is no lock on the path of a
     /// message: this one is taken when descriptors or segments come.
     inbox: Mutex<Inbox>,
@@ -57,11 +60,18 @@ pub(crate) struct Inbox {
 impl Control {
     pub(crate) fn new(socket: OwnedFd) -> Self {
         let (inbox, outbox) = (Mutex::default(), Mutex::default());
-        Self { socket, inbox, outbox, passed_descriptors: AtomicUsize::new(0) }
+        let passed_descriptors = AtomicUsize::new(0);
+        Self { socket, epoch: Epoch::current(), inbox, outbox, passed_descriptors }
+    }
+
+    /// Returns the process that the connection belongs to.
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.epoch
     }
 
     /// Sends one packet, or fails at once with `WouldBlock`.
     pub(crate) fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        self.epoch.check()?;
         match descriptor::try_send_with_fds(self, bytes, descriptors)? {
             Some(sent) if sent == bytes.len() => Ok(()),
             Some(_) => Err(io::ErrorKind::WriteZero.into()),
@@ -71,8 +81,8 @@ impl Control {
 
     /// Sends the reason why the connection ends. Does not wait; an end that does not get it sees
     /// the line close.
-    pub(crate) fn send_refusal(&self, why: &str) {
-        let refusal = Packet::Refusal { code: Refusal::Other, text: why.to_owned() };
+    pub(crate) fn send_refusal(&self, code: Refusal, why: &str) {
+        let refusal = Packet::Refusal { code, text: why.to_owned() };
         let _ = self.send(&refusal.encode(), &[]);
     }
 
@@ -94,6 +104,7 @@ impl Control {
         deadline: Deadline,
         descriptors_max: usize,
     ) -> Result<ChannelFds, ReceiveError> {
+        self.epoch.check()?;
         if poll_one(self, Interest::Readable, deadline)?.is_none() {
             return Err(ReceiveError::Empty);
         }
@@ -219,8 +230,12 @@ impl Inbox {
 
     /// Returns whether no more packets may be kept: the next one could bring as many as one may.
     fn is_full(&self) -> bool {
-        let kept: usize = self.passed.iter().map(|fds| fds.len().max(1)).sum();
-        kept > PASSED_DESCRIPTORS_KEPT_MAX
+        self.kept_descriptors() > PASSED_DESCRIPTORS_KEPT_MAX
+    }
+
+    /// Returns how many descriptors are kept for the users, a packet without any counted as one.
+    pub(crate) fn kept_descriptors(&self) -> usize {
+        self.passed.iter().map(|fds| fds.len().max(1)).sum()
     }
 }
 

@@ -12,54 +12,77 @@
 //! ```
 //!
 //! **Invariants:** a listener serves one address; an error of one client does not end it.
-//! **Not here:** the handshake over a unix socket (`handshake/local.rs`) and over TCP
-//! (`handshake/remote.rs`), the packets as bytes (`packet.rs`).
+//! **Not here:** the handshake in steps (`handshake/steps.rs`), over a unix socket
+//! (`handshake/local.rs`) and over TCP (`handshake/remote.rs`), the packets as bytes (`packet.rs`).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nearcall_os::fork::Epoch;
 use nearcall_os::socket;
 
 pub use error::{BadOptions, HandshakeError};
-pub use local::{accept_over, connect_over};
 pub use options::Options;
+pub use steps::Handshake;
 
 use crate::address::Address;
+use crate::control::Control;
 use crate::endpoint::Endpoint;
 use crate::mechanism::Mechanism;
+use crate::packet::Refusal;
+use crate::socket_file::{SocketAccess, SocketFile};
 use crate::wait::Deadline;
 
 mod error;
 mod local;
 mod options;
 mod remote;
+mod step;
+mod steps;
 
 /// A server's socket for new clients.
 pub struct Listener {
     socket: OwnedFd,
     address: Address,
-    /// Its socket may have a file, which was not removed yet.
+    /// The file of its socket, if it has one.
+    file: Option<SocketFile>,
+    /// It was not removed yet.
     has_file: AtomicBool,
+    epoch: Epoch,
 }
 
 impl Listener {
-    /// Listens at `address` and nowhere else. Over `tcp://` every host that reaches the port can
-    /// connect.
+    /// Listens at `address` and nowhere else, for processes of this user. Over `tcp://` every host
+    /// that reaches the port can connect, and to a name `unix:@name` every process.
     ///
     /// # Errors
     ///
     /// [`HandshakeError::AddressInUse`]: another server listens there.
+    /// [`HandshakeError::CannotListen`]: the reason.
     pub fn bind(address: &Address) -> Result<Self, HandshakeError> {
+        Self::bind_for(address, SocketAccess::default())
+    }
+
+    /// Listens like [`bind`](Self::bind), with a file of the socket that others may have access to.
+    /// A socket without a file has no mode and no owner.
+    ///
+    /// # Errors
+    ///
+    /// As [`bind`](Self::bind).
+    pub fn bind_for(address: &Address, access: SocketAccess) -> Result<Self, HandshakeError> {
         let bound = match address {
-            Address::Tcp { host, port } => remote::listen(host, *port),
-            _ => address.listen().map(|socket| (socket, address.clone())),
+            Address::Tcp { host, port } => {
+                remote::listen(host, *port).map(|(socket, address)| (socket, address, None))
+            }
+            _ => address.listen(access).map(|(socket, file)| (socket, address.clone(), file)),
         };
-        let (socket, address) = bound.map_err(|error| match error.kind() {
+        let (socket, address, file) = bound.map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => HandshakeError::AddressInUse(address.clone()),
-            _ => HandshakeError::Os(error),
+            _ => HandshakeError::CannotListen(error),
         })?;
-        Ok(Self { socket, address, has_file: AtomicBool::new(true) })
+        let (has_file, epoch) = (AtomicBool::new(true), Epoch::current());
+        Ok(Self { socket, address, file, has_file, epoch })
     }
 
     /// Returns the address; for port 0, with the port that the kernel chose.
@@ -69,12 +92,20 @@ impl Listener {
 
     /// Removes the file of the socket, if it has one, so that no client finds the listener any
     /// more. Clients that have found it are still accepted. Dropping the listener does the same;
-    /// this is for a program that ends while another thread has the listener.
+    /// this is for a program that ends while another thread has the listener. A process that was
+    /// forked from the one that listens removes nothing.
     pub fn unlink(&self) {
         // Once only: another server may have made a file of the same name since.
-        if self.has_file.swap(false, Ordering::AcqRel) {
-            self.address.unlink();
+        if let Some(file) = &self.file
+            && self.has_file.swap(false, Ordering::AcqRel)
+        {
+            file.remove();
         }
+    }
+
+    /// Returns whether this is the process that listens, and not one that was forked from it.
+    pub fn is_of_this_process(&self) -> bool {
+        self.epoch.is_current()
     }
 
     /// Waits for a client until `deadline` and opens the mechanism that it asks for.
@@ -88,6 +119,7 @@ impl Listener {
         deadline: Deadline,
         options: &Options,
     ) -> Result<Endpoint, HandshakeError> {
+        self.epoch.check().map_err(HandshakeError::Os)?;
         let socket = socket::accept(self, deadline)?.ok_or(HandshakeError::TimedOut)?;
         self.rendezvous().open(socket, options)
     }
@@ -97,8 +129,10 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// The kernel's. After EMFILE the client still waits, so do not ask again at once.
+    /// The kernel's. After EMFILE the client still waits, so do not ask again at once. In a forked
+    /// process: the clients are the parent's.
     pub fn accept_socket(&self) -> io::Result<Option<OwnedFd>> {
+        self.epoch.check()?;
         socket::accept(self, Deadline::NOW)
     }
 
@@ -122,32 +156,41 @@ pub enum Rendezvous {
 
 impl Rendezvous {
     /// Opens the mechanism that the client behind `socket` asks for. Waits for the client: each of
-    /// its two answers has [`handshake_timeout`](Options::handshake_timeout).
+    /// its answers has [`handshake_timeout`](Options::handshake_timeout).
     ///
     /// # Errors
     ///
     /// As [`Listener::accept`]; all concern this client only.
     pub fn open(self, socket: OwnedFd, options: &Options) -> Result<Endpoint, HandshakeError> {
+        Handshake::serve(self, socket, options)?.complete()
+    }
+
+    /// Refuses the client behind `socket`, because its user is not let in: a reason that time does
+    /// not change. Over TCP, where no user is known, as [`reject`](Self::reject). Does not wait.
+    pub fn refuse_user(self, socket: OwnedFd, why: &str) {
+        let control = Control::new(socket);
         match self {
-            Self::Local => accept_over(socket, options),
-            Self::Remote => remote::accept(socket, options),
+            Self::Local => control.send_refusal(Refusal::NotAllowed, why),
+            Self::Remote => remote::reject(&control),
         }
     }
 
     /// Refuses the client behind `socket` with the reason `why`; over TCP the reason is always that
     /// there are too many clients. Does not wait.
     pub fn reject(self, socket: OwnedFd, why: &str) {
+        let control = Control::new(socket);
         match self {
-            Self::Local => local::reject(socket, why),
-            Self::Remote => remote::reject(&socket),
+            Self::Local => control.send_refusal(Refusal::Other, why),
+            Self::Remote => remote::reject(&control),
         }
     }
 }
 
-// The handshake may run in another thread than the one that goes on with its outcome.
+// A handshake may begin in another thread than the one that goes on with it.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Endpoint>();
+    is_send::<Handshake>();
     is_send::<Rendezvous>();
     is_send::<HandshakeError>();
 };
@@ -175,19 +218,28 @@ pub fn connect(
     mechanism: Mechanism,
     options: &Options,
 ) -> Result<Endpoint, HandshakeError> {
-    let unreachable = |error: io::Error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            HandshakeError::NoListener(address.clone())
-        }
-        io::ErrorKind::TimedOut => HandshakeError::TimedOut,
-        _ => HandshakeError::Os(error),
-    };
-    let timeout = options.handshake_timeout;
-    if let Address::Tcp { host, port } = address {
-        remote::check_options(mechanism, options)?;
-        let socket = remote::reach(host, *port, timeout).map_err(unreachable)?;
-        return remote::connect(socket, options);
-    }
-    let socket = address.connect(timeout).map_err(unreachable)?;
-    connect_over(socket, mechanism, options)
+    Handshake::connect(address, mechanism, options)?.complete()
+}
+
+/// Works like [`connect`], over a connected SOCK_SEQPACKET unix socket, such as one of a socket
+/// pair.
+///
+/// # Errors
+///
+/// As [`connect`].
+pub fn connect_over(
+    socket: OwnedFd,
+    mechanism: Mechanism,
+    options: &Options,
+) -> Result<Endpoint, HandshakeError> {
+    Handshake::connect_over(socket, mechanism, options)?.complete()
+}
+
+/// Serves one client over a connected SOCK_SEQPACKET unix socket.
+///
+/// # Errors
+///
+/// As [`Listener::accept`].
+pub fn accept_over(socket: OwnedFd, options: &Options) -> Result<Endpoint, HandshakeError> {
+    Rendezvous::Local.open(socket, options)
 }

@@ -6,6 +6,7 @@
 //! Knows nothing of calls, objects or `.proto` files.
 #![forbid(unsafe_code)]
 
+pub mod account;
 pub mod address;
 mod channel;
 mod control;
@@ -30,6 +31,7 @@ mod posted_flag;
 pub mod runtime_dir;
 pub mod settings;
 mod shm;
+mod socket_file;
 pub mod spin;
 mod sync;
 mod transport;
@@ -42,16 +44,20 @@ pub use due_time::DueTime;
 pub use endpoint::{Claim, Endpoint, Message};
 pub use error::{BadParts, OpenError, ReceiveError, SendError, Unsupported, Violation};
 pub use handshake::{
-    BadOptions, HandshakeError, Listener, Options, Rendezvous, accept_over, connect, connect_over,
+    BadOptions, Handshake, HandshakeError, Listener, Options, Rendezvous, accept_over, connect,
+    connect_over,
 };
 pub use hang_up::HangUp;
 pub use interrupt::Interrupt;
 pub use last_use::{ClosedFlag, UseCount};
-pub use mechanism::{Capabilities, DataPath, Mechanism, UnknownMechanism};
+pub use mechanism::{
+    BadMechanismSet, Capabilities, DataPath, Mechanism, MechanismSet, UnknownMechanism,
+};
 pub use packet::{Refusal, VERSION, Version};
 pub use posted_flag::PostedFlag;
 pub use settings::{Peer, PeerIdentity};
 pub use shm::arena::{Borrowed, Borrower, Lender, Loan, LoanError, Place};
+pub use socket_file::{SOCKET_MODE_DEFAULT, SocketAccess};
 pub use spin::{SpinOptions, SpinPlan, Spinner, measure_wake_up_cost, wake_up_cost};
 pub use wait::{Deadline, Interest, Readiness, UnknownWaitPolicy, WaitPolicy};
 pub use wake_flags::WakeFlags;

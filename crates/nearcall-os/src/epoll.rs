@@ -1,6 +1,8 @@
 //! Epoll, level-triggered: many descriptors, each with a token of the caller's.
 //!
-//! **Invariants:** an interrupted wait goes on with the time that remains; a timeout is exact to
+//! **Invariants:** a set that a forked process has got from its parent can be closed there and
+//! nothing else, since the kernel keeps one set for both; an interrupted wait goes on with the time
+//! that remains; a timeout is exact to
 //! the timer slack of the thread (50 us unless it was changed) where the kernel has epoll_pwait2.
 #![allow(unsafe_code, reason = "rustix calls epoll_pwait2 only where it may not fall back")]
 
@@ -14,12 +16,15 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 
 use crate::deadline::Deadline;
+use crate::fork::Epoch;
 use crate::poll::{Interest, Ready};
 
 /// A set of descriptors to wait for.
 #[derive(Debug)]
 pub struct Epoll {
     fd: OwnedFd,
+    /// A forked process has the same set as its parent, whose watches it must not change.
+    epoch: Epoch,
 }
 
 /// Room for what one wait reports. Allocates once, when made.
@@ -45,7 +50,7 @@ impl Epoll {
     ///
     /// EMFILE when this process has no room for a descriptor.
     pub fn create() -> io::Result<Self> {
-        Ok(Self { fd: epoll::create(epoll::CreateFlags::CLOEXEC)? })
+        Ok(Self { fd: epoll::create(epoll::CreateFlags::CLOEXEC)?, epoch: Epoch::current() })
     }
 
     /// Watches `fd`. It leaves the set when the last duplicate of it is closed, so delete it
@@ -55,6 +60,7 @@ impl Epoll {
     ///
     /// EEXIST when it is watched already, EPERM for what cannot be polled (files).
     pub fn add(&self, fd: impl AsFd, interest: Interest, token: u64) -> io::Result<()> {
+        self.epoch.check()?;
         Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(token), flags(interest))?)
     }
 
@@ -64,6 +70,7 @@ impl Epoll {
     ///
     /// ENOENT when it is not watched.
     pub fn modify(&self, fd: impl AsFd, interest: Interest, token: u64) -> io::Result<()> {
+        self.epoch.check()?;
         Ok(epoll::modify(&self.fd, fd, epoll::EventData::new_u64(token), flags(interest))?)
     }
 
@@ -74,6 +81,7 @@ impl Epoll {
     ///
     /// As for [`add`](Self::add).
     pub fn add_once(&self, fd: impl AsFd, interest: Interest, token: u64) -> io::Result<()> {
+        self.epoch.check()?;
         let flags = flags(interest) | epoll::EventFlags::ONESHOT;
         Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(token), flags)?)
     }
@@ -84,6 +92,7 @@ impl Epoll {
     ///
     /// As for [`modify`](Self::modify).
     pub fn modify_once(&self, fd: impl AsFd, interest: Interest, token: u64) -> io::Result<()> {
+        self.epoch.check()?;
         let flags = flags(interest) | epoll::EventFlags::ONESHOT;
         Ok(epoll::modify(&self.fd, fd, epoll::EventData::new_u64(token), flags)?)
     }
@@ -94,6 +103,7 @@ impl Epoll {
     ///
     /// ENOENT when it is not watched.
     pub fn delete(&self, fd: impl AsFd) -> io::Result<()> {
+        self.epoch.check()?;
         Ok(epoll::delete(&self.fd, fd)?)
     }
 
@@ -111,6 +121,7 @@ impl Epoll {
     ) -> io::Result<&'events [Event]> {
         let deadline = deadline.into();
         events.filled.clear();
+        self.epoch.check()?;
         loop {
             let outcome = match deadline.remaining() {
                 Some(remaining)

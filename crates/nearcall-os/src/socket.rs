@@ -84,12 +84,32 @@ pub struct BufferBytes {
 /// `InvalidInput` for a name that is too long (the text names both lengths), EADDRINUSE when the
 /// name exists, otherwise the kernel's.
 pub fn unix_listen(address: UnixAddress<'_>, backlog: u16) -> io::Result<OwnedFd> {
+    let socket = unix_bind(address)?;
+    start_listening(&socket, backlog)?;
+    Ok(socket)
+}
+
+/// Makes a SOCK_SEQPACKET socket of this name, to which no client can connect before
+/// [`start_listening`].
+///
+/// # Errors
+///
+/// As for [`unix_listen`].
+pub fn unix_bind(address: UnixAddress<'_>) -> io::Result<OwnedFd> {
     let address = socket_address(address)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     bind(&socket, &address)?;
-    listen(&socket, i32::from(backlog))?;
     Ok(socket)
+}
+
+/// Lets clients connect to the socket of [`unix_bind`], `backlog` of them before they are accepted.
+///
+/// # Errors
+///
+/// The error of the kernel.
+pub fn start_listening(socket: impl AsFd, backlog: u16) -> io::Result<()> {
+    Ok(listen(socket, i32::from(backlog))?)
 }
 
 /// Takes the next connection, a blocking socket; `None` when none comes in time.
@@ -151,6 +171,20 @@ pub fn unix_connect(
     }
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, None)?;
     Ok(socket)
+}
+
+/// Works like [`unix_connect`] without waiting; `None` while the queue is full. The socket does not
+/// block.
+///
+/// # Errors
+///
+/// As for [`unix_connect`].
+pub fn unix_try_connect(address: UnixAddress<'_>) -> io::Result<Option<OwnedFd>> {
+    let address = socket_address(address)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    let connected = retry_on_intr(|| connect(&socket, &address)).map_err(io::Error::from);
+    Ok(none_if_blocked(connected)?.map(|()| socket))
 }
 
 /// Two connected unix sockets.
@@ -266,6 +300,41 @@ pub fn peer_pidfd(socket: impl AsFd) -> io::Result<OwnedFd> {
     }
     // SAFETY: the kernel has just created this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Returns the supplementary groups of the peer of a unix socket, when it connected.
+///
+/// # Errors
+///
+/// The error of the kernel, for what is no connected unix socket.
+pub fn peer_groups(socket: impl AsFd) -> io::Result<Vec<u32>> {
+    let mut groups: Vec<libc::gid_t> = vec![0; 64];
+    loop {
+        let bytes = size_of_val(groups.as_slice());
+        let mut length = libc::socklen_t::try_from(bytes).unwrap_or(libc::socklen_t::MAX);
+        // SAFETY: `groups` has `length` writable bytes, and both outlive the call.
+        let outcome = unsafe {
+            libc::getsockopt(
+                socket.as_fd().as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERGROUPS,
+                groups.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        let filled = length as usize / size_of::<libc::gid_t>();
+        if outcome == 0 {
+            groups.truncate(filled);
+            return Ok(groups);
+        }
+        match io::Error::last_os_error() {
+            // The kernel says how many there are.
+            error if error.raw_os_error() == Some(libc::ERANGE) && filled > groups.len() => {
+                groups.resize(filled, 0);
+            }
+            error => return Err(error),
+        }
+    }
 }
 
 /// Requests buffer sizes (`None`: leave) and returns the actual ones.

@@ -80,7 +80,8 @@
 //! - [`CallOptions`] set how one call is made; one that is waited for later is a [`PendingCall`].
 //! - A [`Context`] holds what a service may know of its call; a [`Responder`] answers later.
 //! - Where a server is and how messages travel is one text: an [`Address`].
-//! - What a peer can make us do is bounded by [`Limits`].
+//! - What a peer can make us do is bounded by [`Limits`]; what a server refuses is counted and
+//!   logged ([`Server::refusals`]).
 //!
 //! **Not here:** code generation (`nearcall-build`), mechanisms (`nearcall-channel`), the protocol
 //! (`nearcall-wire`).
@@ -100,12 +101,14 @@ mod instance;
 mod interceptor;
 mod interface;
 pub mod limits;
+mod listen_policy;
 mod metadata;
 mod nesting;
 mod options;
 mod panics;
 mod peer;
 mod reactor;
+mod refusals;
 mod server;
 mod service;
 mod status;
@@ -134,13 +137,15 @@ pub use interceptor::{CallEnd, CallSide, InterceptedCall, Interceptor};
 pub use interface::{Interface, Method, MethodKind};
 pub use limits::Limits;
 pub use metadata::{BadMetadata, Metadata, ReplyMetadata};
-pub use nearcall_channel::{HandshakeError, Loan, Mechanism, WaitPolicy};
+pub use nearcall_channel::{HandshakeError, Loan, Mechanism, MechanismSet, WaitPolicy};
 pub use options::CallOptions;
 pub use peer::{Peer, PeerIdentity};
 pub use prost;
 pub use prost_types;
+pub use refusals::{RefusalCount, RefusalKind, RefusedUser};
 pub use server::{
-    ListenError, RegisterError, RunningServer, Server, ServerBuilder, ServerError, StartError,
+    ListenError, ListenOptions, RegisterError, RunningServer, Server, ServerBuilder, ServerError,
+    StartError,
 };
 pub use service::blocking::{Blocking, BlockingPool, BlockingPoolBuilder, WhenFull};
 pub use service::call_context::CallContext;

@@ -96,7 +96,9 @@ impl Binding {
     #[inline]
     pub(super) fn is_current(&self) -> bool {
         match &self.target {
-            Target::Remote(connection) => !connection.is_closed(),
+            Target::Remote(connection) => {
+                !connection.is_closed() && self.core.shared.is_of_this_process()
+            }
             Target::Local(_, epoch) => *epoch == self.core.services().registry.epoch(),
         }
     }

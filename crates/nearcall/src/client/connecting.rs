@@ -9,9 +9,9 @@ use std::io;
 use std::rc::Rc;
 
 use nearcall_channel::{
-    Address as Place, Endpoint, HandshakeError, WaitPolicy, connect, runtime_dir,
+    Address as Place, Endpoint, HandshakeError, Refusal, WaitPolicy, connect, runtime_dir,
 };
-use nearcall_os::clock;
+use nearcall_os::{clock, users};
 
 use super::core::{ClientCore, Known, Route};
 use super::reconnect::ReconnectPolicy;
@@ -20,7 +20,7 @@ use crate::address::{Address, At};
 use crate::connection::{Connection, ServerId, Setup};
 use crate::deadline::{Deadline, Pauses};
 use crate::instance::own_thread;
-use crate::reactor::acceptor::loop_preference;
+use crate::listen_policy::loop_preference;
 use crate::reactor::{Connected, Reactor};
 use crate::status::{Code, Status};
 
@@ -157,6 +157,7 @@ impl ClientCore {
             limits: self.limits(),
             trust: route.trust,
             serves: None,
+            refusals: None,
         };
         let activity = self.reactor.as_ref().map(|reactor| &reactor.activity);
         let connection = Connection::new(endpoint, setup, &self.services().buffers, activity);
@@ -169,6 +170,7 @@ impl ClientCore {
 
     fn open_channel(&self, route: &Route, deadline: Deadline) -> Result<Endpoint, Status> {
         let mut options = self.limits().channel();
+        options.server_user = route.server_user()?;
         if let Some(left) = deadline.remaining() {
             options.handshake_timeout = options.handshake_timeout.min(left);
         }
@@ -246,7 +248,34 @@ impl ClientCore {
 impl Route {
     pub(super) fn new(address: &Address) -> Self {
         let (mechanism, wait, trust) = (address.mechanism(), address.wait, address.trust());
-        Self { at: address.at.clone(), mechanism, wait, trust }
+        Self { at: address.at.clone(), mechanism, wait, trust, user: address.user.clone() }
+    }
+
+    /// Returns the user whose server this must be.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_ARGUMENT`: no user has the name.
+    pub(super) fn server_user(&self) -> Result<Option<u32>, Status> {
+        self.user.as_deref().map(user_id).transpose()
+    }
+}
+
+/// Returns the number of a user, from that or from the name.
+fn user_id(user: &str) -> Result<u32, Status> {
+    if let Ok(uid) = user.parse() {
+        return Ok(uid);
+    }
+    match users::user_id_of(user) {
+        Ok(Some(uid)) => Ok(uid),
+        Ok(None) => Err(Status::invalid_argument(format!(
+            "`user={}`: there is no such user here, by name or number",
+            user.escape_debug()
+        ))),
+        Err(error) => Err(Status::failed_precondition(format!(
+            "`user={}`: the users of this machine cannot be read: {error}",
+            user.escape_debug()
+        ))),
     }
 }
 
@@ -263,7 +292,7 @@ pub(crate) fn may_change(status: &Status) -> bool {
     matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded)
 }
 
-/// Waits until a handshake is done on its thread, while the loop goes on serving.
+/// Waits until a handshake is done, while the loop goes on serving.
 fn wait_for_handshake(
     reactor: &Reactor,
     connected: &Connected,
@@ -303,10 +332,16 @@ pub(super) fn connect_error(at: &At, error: &HandshakeError, deadline: Deadline)
         HandshakeError::BadOptions(_) | HandshakeError::UnknownMechanism(_) => {
             Status::invalid_argument(format!("cannot connect to {at}: {error}"))
         }
+        HandshakeError::Refused { code: Refusal::NotAllowed, .. } => {
+            Status::permission_denied(format!("cannot connect to {at}: {error}"))
+        }
         HandshakeError::TimedOut if deadline.has_passed() => {
             Status::deadline_exceeded(format!("no connection to {at} in time"))
         }
-        HandshakeError::Open(..) => {
+        HandshakeError::Open(..)
+        | HandshakeError::NotOffered { .. }
+        | HandshakeError::OtherUser { .. }
+        | HandshakeError::Refused { code: Refusal::NotOffered, .. } => {
             Status::failed_precondition(format!("cannot connect to {at}: {error}"))
         }
         _ => Status::unavailable(format!("cannot connect to {at}: {error}")),

@@ -52,6 +52,8 @@ pub(super) struct Route {
     pub(super) mechanism: Mechanism,
     pub(super) wait: Option<WaitPolicy>,
     pub(super) trust: Trust,
+    /// The user whose server this must be.
+    pub(super) user: Option<String>,
 }
 
 impl ClientCore {

@@ -16,7 +16,7 @@ use nearcall_os::socket::{UnixAddress, unix_connect};
 
 use crate::echo::{EchoCaller, EchoDispatcher, Words};
 use crate::observed::{Observed, PATIENCE, wait_until, while_a_good_client_calls};
-use crate::support::{Service, unique_address};
+use crate::support::{Service, everything, unique_address};
 
 const PART: &str = "NEARCALL_TEST_PART";
 const ADDRESS: &str = "NEARCALL_TEST_ADDRESS";
@@ -68,7 +68,7 @@ fn serve(address: &str) {
     let event_loop = EventLoop::new().unwrap();
     let server = Server::new(&event_loop);
     server.register(EchoDispatcher::new(Service::default())).unwrap();
-    server.listen(address).unwrap();
+    server.listen(&everything(address)).unwrap();
     event_loop.run().unwrap();
 }
 
