@@ -13,6 +13,7 @@ use nearcall_os::region::{SharedBytes, Trust};
 use crate::channel::{Channel, ChannelParts, ReceiveBuffer};
 use crate::control::Control;
 use crate::error::{ReceiveError, SendError};
+use crate::growing::grow;
 use crate::hang_up::HangUp;
 use crate::interrupt::Interrupt;
 use crate::mechanism::Mechanism;
@@ -372,6 +373,12 @@ impl Endpoint {
         self.control.as_fd()
     }
 
+    /// Returns how many packets of the other end were taken from the control line while segments of
+    /// its memory were looked for: a peer that sends many costs this end time.
+    pub fn control_packets(&self) -> usize {
+        self.control.packets_taken()
+    }
+
     /// Returns how many descriptors this end holds open, without those of loans.
     pub fn descriptors(&self) -> usize {
         let control = 1 + usize::from(self.settings.peer.pidfd().is_some());
@@ -529,7 +536,7 @@ impl Message<'_> {
     /// As [`read`](Self::read). `into` is then as it was.
     pub fn read_to_end(&mut self, into: &mut Vec<u8>) -> Result<(), ReceiveError> {
         let start = into.len();
-        into.resize(start + self.left_bytes, 0);
+        grow(into, start + self.left_bytes).map_err(ReceiveError::Os)?;
         let outcome = self.read(&mut into[start..]);
         outcome.map(drop).inspect_err(|_| into.truncate(start))
     }
