@@ -15,6 +15,7 @@ mod handlers;
 mod hostile;
 mod killed_clients;
 mod killed_servers;
+mod shares;
 mod smoke;
 #[allow(dead_code, reason = "for cases to come")]
 mod support;
@@ -57,6 +58,7 @@ const ROLES: &[&[support::Role]] = &[
     killed_clients::ROLES,
     killed_servers::ROLES,
     handlers::ROLES,
+    shares::ROLES,
 ];
 
 /// Where a child process begins; nothing when the harness runs it.
