@@ -18,6 +18,8 @@ usage: cargo xtask CHORE
                              clients by chance, against a server of two loops
   soak [--hours N] [--json FILE]  the same for hours (0.1 is six minutes): what the server holds
                              when no client is connected, after thousands came, went or were killed
+  sanitize [--seconds N]     server, runtime and hostile peers under AddressSanitizer and
+                             ThreadSanitizer, N seconds for each case; needs nightly with rust-src
   hostile [--seconds N]      hostile clients beside a good one, N seconds for each attack: whether
                              the server lives, what the good client notices, what is left
   advise-check [--sets N] [--seed N]  measures whether the advice is right, half a minute
@@ -35,6 +37,8 @@ const SEED: u32 = 1;
 const SOAK_SECONDS: u32 = 3600;
 /// Seconds of each attack by default: what the project promises.
 const HOSTILE_SECONDS: u32 = 60;
+/// Seconds of each case under a sanitizer by default: millions of mutations.
+const SANITIZE_SECONDS: u32 = 60;
 /// Minutes of stress by default: what the project promises.
 pub(crate) const STRESS_MINUTES: u32 = 10;
 
@@ -89,6 +93,11 @@ pub enum Chore {
         /// How long each attack takes.
         seconds: u32,
     },
+    /// The code that peers reach, instrumented.
+    Sanitize {
+        /// How long each case of live mutation takes, and the stress.
+        seconds: u32,
+    },
     /// The blind test of the advice, by measurements.
     AdviseCheck {
         /// How many sets of requirements.
@@ -100,7 +109,7 @@ pub enum Chore {
 
 impl Chore {
     /// The names of all chores.
-    pub const NAMES: [&str; 13] = [
+    pub const NAMES: [&str; 14] = [
         "ci",
         "tidy",
         "circles",
@@ -112,6 +121,7 @@ impl Chore {
         "kill-storm",
         "stress",
         "soak",
+        "sanitize",
         "hostile",
         "advise-check",
     ];
@@ -140,6 +150,8 @@ impl Chore {
                 Self::Stress { minutes, seed }
             }
             ["soak", rest @ ..] => soak(rest)?,
+            ["sanitize"] => Self::Sanitize { seconds: SANITIZE_SECONDS },
+            ["sanitize", "--seconds", seconds] => Self::Sanitize { seconds: number(seconds)? },
             ["hostile"] => Self::Hostile { seconds: HOSTILE_SECONDS },
             ["hostile", "--seconds", seconds] => Self::Hostile { seconds: number(seconds)? },
             ["advise-check", rest @ ..] => {
@@ -251,6 +263,8 @@ mod tests {
         check("soak", Ok(Chore::Soak { seconds: 3600, json: None }));
         let json = Some("soak.json".to_owned());
         check("soak --json soak.json --hours 0.5", Ok(Chore::Soak { seconds: 1800, json }));
+        check("sanitize", Ok(Chore::Sanitize { seconds: 60 }));
+        check("sanitize --seconds 2", Ok(Chore::Sanitize { seconds: 2 }));
         check("hostile", Ok(Chore::Hostile { seconds: 60 }));
         check("hostile --seconds 2", Ok(Chore::Hostile { seconds: 2 }));
         check("advise-check", Ok(Chore::AdviseCheck { sets: 40, seed: 1 }));

@@ -11,13 +11,15 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "processes report, and so do tests")]
 
+mod handed_over;
 mod handlers;
 mod hostile;
 mod killed_clients;
 mod killed_servers;
 mod shares;
+mod slow_peers;
 mod smoke;
-#[allow(dead_code, reason = "for cases to come")]
+#[allow(dead_code, reason = "a kit: what no case needs at the moment stays whole")]
 mod support;
 
 #[allow(dead_code, reason = "shared with the other test binary, which uses the rest")]
@@ -57,6 +59,8 @@ const ROLES: &[&[support::Role]] = &[
     hostile::ATTACKS,
     killed_clients::ROLES,
     killed_servers::ROLES,
+    handed_over::ROLES,
+    slow_peers::ROLES,
     handlers::ROLES,
     shares::ROLES,
 ];
