@@ -14,6 +14,7 @@ use crate::account::UserAccount;
 use crate::channel::{Channel, ChannelParts, ReceiveBuffer};
 use crate::control::Control;
 use crate::error::{ReceiveError, SendError};
+use crate::growing::grow;
 use crate::hang_up::HangUp;
 use crate::interrupt::Interrupt;
 use crate::mechanism::Mechanism;
@@ -541,7 +542,7 @@ impl Message<'_> {
     /// As [`read`](Self::read). `into` is then as it was.
     pub fn read_to_end(&mut self, into: &mut Vec<u8>) -> Result<(), ReceiveError> {
         let start = into.len();
-        into.resize(start + self.left_bytes, 0);
+        grow(into, start + self.left_bytes).map_err(ReceiveError::Os)?;
         let outcome = self.read(&mut into[start..]);
         outcome.map(drop).inspect_err(|_| into.truncate(start))
     }

@@ -16,6 +16,12 @@ mod handlers;
 mod hostile;
 mod killed_clients;
 mod killed_servers;
+mod namespaces;
+mod r17;
+mod r18;
+mod r22;
+mod r28;
+mod r29;
 mod shares;
 mod slow_peers;
 mod smoke;
@@ -38,6 +44,17 @@ mod echo {
     include!("../../../nearcall-build/tests/golden/echo.rs");
 }
 
+/// Generated from `nearcall-build/tests/golden/streams.proto`.
+#[allow(dead_code, reason = "not every method is called here")]
+mod streams {
+    include!("../../../nearcall-build/tests/golden/streams.rs");
+}
+
+/// Only `r18.rs` has an allocation fail.
+#[global_allocator]
+static ALLOCATOR: nearcall_os::alloc_fail::FailingAllocator =
+    nearcall_os::alloc_fail::FailingAllocator;
+
 /// Generated from `nearcall-build/tests/golden/stress.proto`.
 #[allow(dead_code, reason = "not every method is called here")]
 mod stress {
@@ -59,6 +76,10 @@ const ROLES: &[&[support::Role]] = &[
     hostile::ATTACKS,
     killed_clients::ROLES,
     killed_servers::ROLES,
+    r17::ROLES,
+    r22::ROLES,
+    r28::ROLES,
+    r29::ROLES,
     handed_over::ROLES,
     slow_peers::ROLES,
     handlers::ROLES,
