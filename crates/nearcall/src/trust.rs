@@ -25,7 +25,8 @@ pub enum Trust {
     /// A process of the same user id, by the kernel. No process, where this one has no user id in
     /// its user namespace.
     SameUser,
-    /// Whoever is at this address. For clients only.
+    /// Whoever is at this address, if that is a process of the same user or of root, which could
+    /// change this one in any case. For clients only.
     Yes,
 }
 
