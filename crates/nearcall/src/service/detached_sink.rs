@@ -162,7 +162,9 @@ impl DetachedSink {
         let (of_loop, why) = (Arc::downgrade(mailbox), why.to_owned());
         let post = move || {
             let activity = of_loop.upgrade().and_then(|mailbox| Activity::of_thread(&mailbox));
-            activity.map(|activity| note(activity, &why));
+            if let Some(activity) = activity {
+                note(activity, &why);
+            }
         };
         let _ = mailbox.post(Post::Run(Box::new(post)));
     }
