@@ -106,8 +106,8 @@ fn attack_beside(attack: &str, good: User, time: Duration) -> String {
     row
 }
 
-/// Lets a client of each mechanism that servers offer call once and go, so that what a process keeps
-/// of a mechanism, such as a thread that watches, is there.
+/// Lets a client of each mechanism that servers offer call once and go, so that what a process
+/// keeps of a mechanism, such as a thread that watches, is there.
 fn warm_up(server: &mut ServerProcess) {
     let offered = Mechanism::all().filter(|mechanism| mechanism.offered_by_default());
     for mechanism in offered.filter(|mechanism| mechanism.supported().is_ok()) {
