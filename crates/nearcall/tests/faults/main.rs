@@ -18,7 +18,9 @@ mod killed_servers;
 mod namespaces;
 mod r17;
 mod r18;
+mod r19;
 mod r22;
+mod r25;
 mod r28;
 mod r29;
 mod slow_peers;
@@ -75,6 +77,7 @@ const ROLES: &[&[support::Role]] = &[
     killed_clients::ROLES,
     killed_servers::ROLES,
     r17::ROLES,
+    r19::ROLES,
     r22::ROLES,
     r28::ROLES,
     r29::ROLES,
