@@ -46,6 +46,8 @@ pub(crate) struct Control {
     outbox: Mutex<Outbox>,
     /// Descriptors that the users of this end have passed, a packet without any counted as one.
     passed_descriptors: AtomicUsize,
+    /// Packets that were taken while segments were looked for.
+    packets_taken: AtomicUsize,
 }
 
 /// The packets that came after the handshake.
@@ -60,8 +62,9 @@ pub(crate) struct Inbox {
 impl Control {
     pub(crate) fn new(socket: OwnedFd) -> Self {
         let (inbox, outbox) = (Mutex::default(), Mutex::default());
-        let passed_descriptors = AtomicUsize::new(0);
-        Self { socket, epoch: Epoch::current(), inbox, outbox, passed_descriptors }
+        let (passed_descriptors, packets_taken) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let epoch = Epoch::current();
+        Self { socket, epoch, inbox, outbox, passed_descriptors, packets_taken }
     }
 
     /// Returns the process that the connection belongs to.
@@ -166,20 +169,24 @@ impl Control {
         Err(ReceiveError::Empty)
     }
 
-    /// Takes packets that are there until `enough`, and keeps each for its reader. One lock covers
-    /// taking and keeping a packet, because the lender and the receiver may be two threads and the
-    /// order of the packets counts.
+    /// Takes up to `packets_max` packets that are there until `enough`, and keeps each for its
+    /// reader. One lock covers taking and keeping a packet, because the lender and the receiver
+    /// may be two threads and the order of the packets counts.
     pub(crate) fn take_packets(
         &self,
+        packets_max: usize,
         enough: impl Fn(&segment_table::Inbox) -> bool,
     ) -> Result<(), ReceiveError> {
-        for _ in 0..CONTROL_PACKETS_PER_LOOK_MAX {
+        for _ in 0..packets_max {
             let mut inbox = self.inbox();
             if enough(&inbox.segments) || inbox.is_full() {
                 break;
             }
             match self.receive(Deadline::NOW, PASSED_DESCRIPTORS_MAX) {
-                Ok(parts) => inbox.put(parts)?,
+                Ok(parts) => {
+                    self.packets_taken.fetch_add(1, Ordering::Relaxed);
+                    inbox.put(parts)?;
+                }
                 // The end of the peer is reported by the receive of its next message.
                 Err(ReceiveError::Empty | ReceiveError::PeerGone) => break,
                 Err(error) => return Err(error),
@@ -196,6 +203,11 @@ impl Control {
     /// Returns how many descriptors the users of this end have passed since the beginning.
     pub(crate) fn passed_descriptors(&self) -> usize {
         self.passed_descriptors.load(Ordering::Relaxed)
+    }
+
+    /// Returns how many packets were taken while segments were looked for, since the beginning.
+    pub(crate) fn packets_taken(&self) -> usize {
+        self.packets_taken.load(Ordering::Relaxed)
     }
 
     pub(crate) fn inbox(&self) -> MutexGuard<'_, Inbox> {

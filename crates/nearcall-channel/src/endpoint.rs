@@ -373,6 +373,12 @@ impl Endpoint {
         self.control.as_fd()
     }
 
+    /// Returns how many packets of the other end were taken from the control line while segments of
+    /// its memory were looked for: a peer that sends many costs this end time.
+    pub fn control_packets(&self) -> usize {
+        self.control.packets_taken()
+    }
+
     /// Returns how many descriptors this end holds open, without those of loans.
     pub fn descriptors(&self) -> usize {
         let control = 1 + usize::from(self.settings.peer.pidfd().is_some());

@@ -87,6 +87,10 @@
 //! (`nearcall-wire`).
 #![forbid(unsafe_code)]
 
+// Generated code names the crate, also in its own tests.
+#[cfg(test)]
+extern crate self as nearcall;
+
 mod address;
 mod async_call;
 mod async_connection;
@@ -96,6 +100,7 @@ mod client;
 mod codec;
 mod connection;
 mod deadline;
+mod decoded_size;
 pub mod event_loop;
 mod instance;
 mod interceptor;

@@ -79,7 +79,7 @@ impl ClientCore {
         &self.services
     }
 
-    pub(super) fn limits(&self) -> &Limits {
+    pub(crate) fn limits(&self) -> &Limits {
         &self.shared.settings.limits
     }
 

@@ -12,6 +12,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "processes report, and so do tests")]
 
 mod handed_over;
+mod handlers;
 mod hostile;
 mod killed_clients;
 mod killed_servers;
@@ -83,6 +84,7 @@ const ROLES: &[&[support::Role]] = &[
     r29::ROLES,
     handed_over::ROLES,
     slow_peers::ROLES,
+    handlers::ROLES,
 ];
 
 /// Where a child process begins; nothing when the harness runs it.

@@ -42,6 +42,7 @@ fn entry() {
         "streams-client" | "streams-tasks" | "streams-unread" => {
             crate::streams::killed::call(&part, &address);
         }
+        "impostor" => crate::short_circuit::impersonate(&address),
         "rude" => crate::bad_input::be_rude(&address),
         "hurt" => crate::bad_input::leaves_nothing(),
         "lends" => crate::zero_copy::kept::lend_to_the_dying(&address),
