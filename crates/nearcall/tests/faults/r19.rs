@@ -1,4 +1,4 @@
-//! A peer that stops or dies between claiming room and publishing: nobody waits for it.
+//! A peer that stops or dies between claiming room and publishing: no other process waits for it.
 //!
 //! **Not here:** mechanisms with locks in shared memory, which a server offers only if it names
 //! them.
@@ -34,7 +34,7 @@ fn claim_and_wait(address: &str) {
 }
 
 #[test]
-fn r19_a_peer_that_ends_between_claim_and_publish_holds_up_nobody() {
+fn r19_a_peer_that_ends_between_claim_and_publish_holds_up_no_other() {
     in_time(|| {
         let mut server = ServerProcess::start();
         let vias: Vec<_> = offered().map(|it| format!("?via={it}")).collect();
