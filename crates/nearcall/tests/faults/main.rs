@@ -24,6 +24,7 @@ mod r22;
 mod r25;
 mod r28;
 mod r29;
+mod shares;
 mod slow_peers;
 mod smoke;
 #[allow(dead_code, reason = "a kit: what no case needs at the moment stays whole")]
@@ -85,6 +86,7 @@ const ROLES: &[&[support::Role]] = &[
     handed_over::ROLES,
     slow_peers::ROLES,
     handlers::ROLES,
+    shares::ROLES,
 ];
 
 /// Where a child process begins; nothing when the harness runs it.
