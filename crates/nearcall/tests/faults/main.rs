@@ -21,7 +21,9 @@ mod killed_servers;
 mod namespaces;
 mod r17;
 mod r18;
+mod r19;
 mod r22;
+mod r25;
 mod r28;
 mod r29;
 mod runtime_directory;
@@ -83,6 +85,7 @@ const ROLES: &[&[support::Role]] = &[
     identity::ROLES,
     runtime_directory::ROLES,
     r17::ROLES,
+    r19::ROLES,
     r22::ROLES,
     r28::ROLES,
     r29::ROLES,
