@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use nearcall_channel::account::{Accounts, Resource};
 use nearcall_channel::{
-    Endpoint, HandshakeError, Mechanism, Options, Refusal, accept_over, connect_over,
+    Endpoint, HandshakeError, Mechanism, MechanismSet, Options, Refusal, accept_over, connect_over,
 };
 use nearcall_os::capacity::Capacity;
 use nearcall_os::socket::{Kind, unix_pair};
@@ -27,7 +27,7 @@ fn open(
     let (ours, theirs) = unix_pair(Kind::Seqpacket).unwrap();
     let account = Some(accounts.user(Some(7)));
     std::thread::scope(|scope| {
-        let options = Options { account, ..Options::default() };
+        let options = Options { account, ..Options::offering(MechanismSet::ALL) };
         let server = scope.spawn(move || accept_over(ours, &options));
         let client = connect_over(theirs, mechanism, &Options::default());
         (server.join().unwrap(), client)
