@@ -13,7 +13,7 @@ use nearcall_os::clock;
 use nearcall_os::region::{Backing, OwnRegion, PeerRegion};
 use rustix::fs::FallocateFlags;
 
-use super::live::{CONNECTION, LIMIT, connections};
+use super::live::{CONNECTION, HANDSHAKE, LIMIT, connections};
 use crate::support::play::{Play, note};
 use crate::support::raw::{ACCEPT, CONSUMED, FRAMES, LAYOUT, READY, RawLine, hello};
 use crate::support::{PATIENCE, patient};
@@ -38,7 +38,7 @@ pub(super) fn r03_random_bytes_in_live_lanes_and_segments(play: &mut Play) {
         return;
     }
     let listener = Listener::bind(&format!("unix:@{name}").parse().unwrap()).unwrap();
-    let usual = Options { handshake_timeout: PATIENCE, ..play.options() };
+    let usual = Options { handshake_timeout: HANDSHAKE, ..play.options() };
     let options = Options { message_bytes_max: LIMIT, buffer_bytes: RING, ..usual };
     let mut seen = BTreeMap::new();
     let mut random = fastrand::Rng::with_seed(play.seed);
