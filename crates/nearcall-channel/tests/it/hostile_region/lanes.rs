@@ -72,26 +72,36 @@ impl Victim {
     }
 
     fn endure(&mut self, random: &mut fastrand::Rng, seen: &mut BTreeMap<String, u32>) {
+        // However busy the machine is, each kind of thing happens once.
+        let patience = clock::now() + PATIENCE;
+        while seen.is_empty() && clock::now() < patience {
+            // Its frames come without a wake-up.
+            self.receive(Deadline::after(Duration::from_millis(1)), seen);
+        }
+        self.borrow(random, false, seen);
         let end = clock::now() + CONNECTION;
         while clock::now() < end && !(self.is_caught && self.borrower.is_none()) {
-            self.receive(random, seen);
-            self.borrow(random, seen);
+            let deadline = match random.u8(0..8) {
+                0 => Deadline::after(Duration::from_millis(1)),
+                _ => Deadline::NOW,
+            };
+            self.receive(deadline, seen);
+            // Nearly always a place that is there: one that is not ends the borrowing.
+            let is_lie = random.u8(..) == 0;
+            self.borrow(random, is_lie, seen);
             self.lend(random);
             let _ = self.endpoint.send(&vec![1; random.usize(0..LIMIT as usize)], Deadline::NOW);
         }
+        self.borrow(random, true, seen);
         while let Some((bytes, fill)) = self.loans.pop_front() {
             assert!(bytes.iter().all(|byte| *byte == fill), "the peer changed what we lent");
         }
     }
 
-    fn receive(&mut self, random: &mut fastrand::Rng, seen: &mut BTreeMap<String, u32>) {
+    fn receive(&mut self, deadline: Deadline, seen: &mut BTreeMap<String, u32>) {
         if self.is_caught {
             return;
         }
-        let deadline = match random.u8(0..8) {
-            0 => Deadline::after(Duration::from_millis(1)),
-            _ => Deadline::NOW,
-        };
         let mut bytes = Vec::new();
         let received = self.endpoint.receive(deadline).and_then(|mut message| {
             assert!(message.len() <= LIMIT as usize, "a message above the limit");
@@ -108,12 +118,15 @@ impl Victim {
         }
     }
 
-    /// Borrows what a message might name, at any place.
-    fn borrow(&mut self, random: &mut fastrand::Rng, seen: &mut BTreeMap<String, u32>) {
+    /// Borrows what a message might name: a place that is there, or any.
+    fn borrow(
+        &mut self,
+        random: &mut fastrand::Rng,
+        is_lie: bool,
+        seen: &mut BTreeMap<String, u32>,
+    ) {
         let Some(borrower) = &mut self.borrower else { return };
-        // Nearly always a place that is there: one that is not ends the borrowing.
-        let is_lie = random.u8(..) == 0;
-        let bytes = if is_lie { random.u32(..) } else { random.u32(1..=SLOT_BYTES / 2) };
+        let bytes = if is_lie { u32::MAX } else { random.u32(1..=SLOT_BYTES / 2) };
         let offset = if is_lie { random.u32(..) } else { random.u32(0..SLOT_BYTES / 2) };
         let slot = random.u16(0..SLOTS);
         match borrower.borrow(Place { slot, segment: 1, offset, bytes }) {
