@@ -14,6 +14,7 @@ use crate::support::play::{self, Case};
 use crate::support::stage::{Run, report};
 
 mod attack;
+mod lanes;
 mod live;
 mod wakes;
 
@@ -58,6 +59,7 @@ cases! {
     r04_random_bytes_in_a_live_shm_spinning live Shm Spin,
     r03_random_bytes_in_a_live_ring_asleep live ShmFutex Block,
     r04_random_bytes_in_a_live_ring_spinning live ShmSpin Spin,
+    r03_random_bytes_in_live_lanes_and_segments lanes Shm Adaptive,
     r20_a_peer_that_never_wakes_delays_its_own_messages_only wakes Shm Block,
     r20_wakes_at_full_speed_end_no_wait_early wakes Shm Block,
     r20_signals_at_full_speed_end_no_wait_early wakes Shm Block,

@@ -15,16 +15,16 @@ use crate::support::raw::{
 use crate::support::{PATIENCE, live_seconds, patient};
 
 /// Connections of one run, each with another stream of random bytes.
-fn connections() -> u64 {
+pub(super) fn connections() -> u64 {
     live_seconds().map_or(40, |seconds| seconds * 50)
 }
 
 /// How long a connection lives if its violations are never seen.
-const CONNECTION: Duration = Duration::from_millis(20);
+pub(super) const CONNECTION: Duration = Duration::from_millis(20);
 /// How long a handshake may take: both ends of several cases keep all processors busy.
-const HANDSHAKE: Duration = Duration::from_secs(60);
+pub(super) const HANDSHAKE: Duration = Duration::from_secs(60);
 /// Small, so that random lengths are often above it.
-const LIMIT: u32 = 10_000;
+pub(super) const LIMIT: u32 = 10_000;
 
 pub(super) fn r03_random_bytes_in_a_live_ring_asleep(play: &mut Play) {
     mutate(play);
