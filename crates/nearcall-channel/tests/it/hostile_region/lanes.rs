@@ -2,7 +2,7 @@
 //! memory while its frames name places there.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use nearcall_channel::{
     Borrowed, Borrower, Deadline, Endpoint, Lender, Listener, Options, Place, ReceiveError, VERSION,
 };
 use nearcall_os::clock;
+use nearcall_os::descriptor::send_with_fds;
 use nearcall_os::region::{Backing, OwnRegion, PeerRegion};
 use rustix::fs::FallocateFlags;
 
@@ -179,8 +180,8 @@ fn hand_over(line: &RawLine, kind: u8, number: u16, bytes: usize) -> (OwnRegion,
     let (region, fd) = OwnRegion::create("hostile", bytes, Backing::Lazy).unwrap();
     let length = u32::try_from(bytes).unwrap().to_le_bytes();
     let packet = [&[kind][..], &number.to_le_bytes(), &length].concat();
-    let copy = fd.try_clone().unwrap();
-    line.send(&packet, &[copy]);
+    // The server may have had enough of this connection already.
+    let _ = send_with_fds(&line.socket, &packet, &[fd.as_fd()]);
     (region, fd)
 }
 
