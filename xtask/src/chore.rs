@@ -14,6 +14,8 @@ usage: cargo xtask CHORE
   fuzz [TARGET] [--seconds N]  one or every target, needs nightly and cargo-fuzz
   release-check              licences, miri, every fuzz target, kill-storm; installs what is missing
   kill-storm [--kills N]     kills either end in the middle of traffic, over every mechanism
+  sweep                      has every system call and every large allocation of a server and its
+                             client fail once; hours
   stress [--minutes N] [--seed N]  calls, streams, cancellations, ends of threads and kills of
                              clients by chance, against a server of two loops
   soak [--hours N] [--json FILE]  the same for hours (0.1 is six minutes): what the server holds
@@ -69,6 +71,8 @@ pub enum Chore {
         /// How long each runs.
         seconds: u32,
     },
+    /// Every system call and every large allocation fails once.
+    Sweep,
     /// The long form of the test that kills peers.
     KillStorm {
         /// How often each case kills.
@@ -109,7 +113,7 @@ pub enum Chore {
 
 impl Chore {
     /// The names of all chores.
-    pub const NAMES: [&str; 14] = [
+    pub const NAMES: [&str; 15] = [
         "ci",
         "tidy",
         "circles",
@@ -119,6 +123,7 @@ impl Chore {
         "miri",
         "fuzz",
         "kill-storm",
+        "sweep",
         "stress",
         "soak",
         "sanitize",
@@ -143,6 +148,7 @@ impl Chore {
             ["miri"] => Self::Miri,
             ["kill-storm"] => Self::KillStorm { kills: KILLS },
             ["kill-storm", "--kills", kills] => Self::KillStorm { kills: number(kills)? },
+            ["sweep"] => Self::Sweep,
             ["fuzz", rest @ ..] => fuzz(rest)?,
             ["stress", rest @ ..] => {
                 let [minutes, seed] =

@@ -44,6 +44,7 @@ pub fn steps(chore: &Chore, facts: &Facts) -> Vec<Step> {
         Chore::ReleaseCheck => release_check(facts),
         Chore::Fuzz { target, seconds } => fuzz(target.as_deref(), *seconds, facts),
         Chore::KillStorm { kills } => vec![Step::Run(kill_storm(*kills))],
+        Chore::Sweep => vec![Step::Run(sweep())],
         Chore::Stress { minutes, seed } => vec![Step::Run(stress(*minutes, *seed))],
         Chore::Soak { seconds, json } => vec![Step::Run(soak(*seconds, json.as_deref(), facts))],
         Chore::Sanitize { seconds } => sanitize(*seconds, facts),
@@ -141,6 +142,12 @@ fn kill_storm(kills: u32) -> Command {
     let arguments = "test -p nearcall-channel --release --test it killed_peer -- --nocapture";
     cargo("kill-storm", arguments)
         .environment("NEARCALL_KILLS", &kills.to_string())
+        .expect(Expect::TestsRan)
+}
+
+fn sweep() -> Command {
+    cargo("sweep", "test -p nearcall --test faults r18_ -- --nocapture")
+        .environment("NEARCALL_SWEEP", "all")
         .expect(Expect::TestsRan)
 }
 

@@ -13,6 +13,7 @@ use nearcall_os::region::{SharedBytes, Trust};
 use crate::channel::{Channel, ChannelParts, ReceiveBuffer};
 use crate::control::Control;
 use crate::error::{ReceiveError, SendError};
+use crate::growing::grow;
 use crate::hang_up::HangUp;
 use crate::interrupt::Interrupt;
 use crate::mechanism::Mechanism;
@@ -535,7 +536,7 @@ impl Message<'_> {
     /// As [`read`](Self::read). `into` is then as it was.
     pub fn read_to_end(&mut self, into: &mut Vec<u8>) -> Result<(), ReceiveError> {
         let start = into.len();
-        into.resize(start + self.left_bytes, 0);
+        grow(into, start + self.left_bytes).map_err(ReceiveError::Os)?;
         let outcome = self.read(&mut into[start..]);
         outcome.map(drop).inspect_err(|_| into.truncate(start))
     }

@@ -297,7 +297,14 @@ impl From<Violation> for OpenError {
 
 impl From<RegionError> for OpenError {
     fn from(error: RegionError) -> Self {
-        Self::BadParts(BadParts::Region(error))
+        match error {
+            // What is missing is missing here: the other end did nothing wrong.
+            RegionError::Os(errno) if error.is_shortage() => {
+                let error = io::Error::new(io::Error::from(errno).kind(), error);
+                Self::Os { doing: "making or mapping shared memory", error }
+            }
+            error => Self::BadParts(BadParts::Region(error)),
+        }
     }
 }
 

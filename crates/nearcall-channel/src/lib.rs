@@ -17,6 +17,7 @@ mod fds;
 mod fragment;
 #[doc(hidden)]
 pub mod fuzzing;
+mod growing;
 pub mod handshake;
 mod hang_up;
 pub mod interrupt;
@@ -43,6 +44,7 @@ pub use address::{Address, BadAddress};
 pub use due_time::DueTime;
 pub use endpoint::{Claim, Endpoint, Message};
 pub use error::{BadParts, OpenError, ReceiveError, SendError, Unsupported, Violation};
+pub use growing::grow;
 pub use handshake::{
     BadOptions, Handshake, HandshakeError, Listener, Options, Rendezvous, accept_over, connect,
     connect_over,

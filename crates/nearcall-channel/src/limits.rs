@@ -135,6 +135,10 @@ pub(crate) const PENDING_INTERVAL: Duration = Duration::from_millis(1);
 /// once for each sleep.
 pub(crate) const RINGS_PER_READ: usize = 64;
 
+/// Most tries to ring while the kernel has no memory for the byte. After that the connection ends:
+/// the other end would sleep without a wake-up.
+pub(crate) const RING_TRIES_MAX: u32 = 4;
+
 /// Bytes that one read of a flood takes.
 pub(crate) const FLOOD_BYTES_PER_READ: usize = 16 << 10;
 

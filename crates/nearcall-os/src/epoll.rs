@@ -123,10 +123,12 @@ impl Epoll {
         events.filled.clear();
         self.epoch.check()?;
         loop {
+            let mut asked_exactly = false;
             let outcome = match deadline.remaining() {
                 Some(remaining)
                     if !remaining.is_zero() && !LACKS_PWAIT2.load(Ordering::Relaxed) =>
                 {
+                    asked_exactly = true;
                     wait_exactly(self.fd.as_fd(), &mut events.list, remaining)
                 }
                 remaining => {
@@ -138,8 +140,8 @@ impl Epoll {
             match outcome {
                 Err(Errno::INTR) => {}
                 // EPERM comes from a filter that does not know the call; the call itself never
-                // returns it.
-                Err(Errno::NOSYS | Errno::PERM) if !LACKS_PWAIT2.load(Ordering::Relaxed) => {
+                // returns it. Another thread may have found that out at the same time.
+                Err(Errno::NOSYS | Errno::PERM) if asked_exactly => {
                     LACKS_PWAIT2.store(true, Ordering::Relaxed);
                 }
                 outcome => {

@@ -389,6 +389,14 @@ pub fn try_send(socket: impl AsFd, bytes: &[u8]) -> io::Result<Option<usize>> {
     )
 }
 
+/// Returns whether a send failed because the kernel had no memory for it. It has tried to free
+/// some, so another try may succeed.
+#[must_use]
+#[cold]
+pub fn is_out_of_memory(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOMEM | Errno::NOBUFS))
+}
+
 /// Receives from a stream and waits. Zero is the end.
 ///
 /// # Errors

@@ -10,6 +10,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
@@ -379,6 +380,11 @@ impl<H: Host> Connection<H> {
         let may_be_refused = self.serves.is_none() && self.is_greeting();
         if may_be_refused && let Some(why) = self.with_endpoint(Endpoint::take_refusal) {
             return Status::unavailable(format!("{} refused the connection: {why}", self.name));
+        }
+        let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+        if cause.is_some_and(|cause| cause.kind() == io::ErrorKind::OutOfMemory) {
+            let why = format_args!("the connection to {} failed: {error}", self.name);
+            return Status::no_memory(why);
         }
         Status::unavailable(match is_peer_gone {
             true => format!("{} went away", self.name),

@@ -120,7 +120,7 @@ fn channel(socket: OwnedFd, settings: &Settings) -> Result<Box<dyn Channel>, Ope
     let guard = watch(settings, |_| ()).map_err(OpenError::doing("watching the other end"))?;
     let liveness = Arc::clone(&settings.liveness);
     let line = TcpLine { socket: SocketLine::new(socket), liveness, watch: guard };
-    let transport = StreamTransport::new(line, settings.wait);
+    let transport = StreamTransport::new(line, settings.wait)?;
     Ok(channel::over(transport, settings.message_bytes_max))
 }
 

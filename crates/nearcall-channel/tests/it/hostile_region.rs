@@ -50,10 +50,10 @@ macro_rules! cases {
 
 cases! {
     an_unknown_process_is_refused attack ShmFutex Block,
-    bad_parts_are_refused attack ShmFutex Block,
+    r02_bad_parts_are_refused attack ShmFutex Block,
     bad_terms_are_refused attack ShmFutex Block,
     a_client_that_leaves_or_falls_silent_is_given_up attack ShmFutex Block,
-    bad_parts_of_shm_are_refused attack Shm Adaptive,
+    r02_bad_parts_of_shm_are_refused attack Shm Adaptive,
     r03_random_bytes_in_a_live_shm_that_adapts live Shm Adaptive,
     r03_random_bytes_in_a_live_shm_that_polls live Shm Poll,
     r04_random_bytes_in_a_live_shm_spinning live Shm Spin,

@@ -144,7 +144,7 @@ impl Binding {
         let buffers = &self.core.services().buffers;
         let mut buffer = buffers.take();
         let body_bytes = codec::encoded_bytes(request);
-        buffers.grow(&mut buffer, body_bytes);
+        buffers.grow(&mut buffer, body_bytes).map_err(Status::no_memory)?;
         codec::encode_into(request, &mut buffer[..body_bytes])?;
         let call = LocalCall::default();
         let sink = ReplySink::local_bytes(&call, self.activity()?);

@@ -9,7 +9,8 @@ use std::io;
 use std::rc::Rc;
 
 use nearcall_channel::{
-    Address as Place, Endpoint, HandshakeError, Refusal, WaitPolicy, connect, runtime_dir,
+    Address as Place, Endpoint, HandshakeError, OpenError, Refusal, WaitPolicy, connect,
+    runtime_dir,
 };
 use nearcall_os::{clock, users};
 
@@ -337,6 +338,10 @@ pub(super) fn connect_error(at: &At, error: &HandshakeError, deadline: Deadline)
         }
         HandshakeError::TimedOut if deadline.has_passed() => {
             Status::deadline_exceeded(format!("no connection to {at} in time"))
+        }
+        // What is missing here now may be there later.
+        HandshakeError::Open(_, OpenError::Os { .. }) => {
+            Status::unavailable(format!("cannot connect to {at}: {error}"))
         }
         HandshakeError::Open(..)
         | HandshakeError::NotOffered { .. }

@@ -221,7 +221,7 @@ impl<H: Host> Connection<H> {
         loop {
             match endpoint.receive_vec(buffer, deadline) {
                 Err(ReceiveError::DoesNotFit { message_bytes }) => {
-                    self.make_room(endpoint, buffer, message_bytes);
+                    self.make_room(endpoint, buffer, message_bytes)?;
                 }
                 outcome => return outcome,
             }
@@ -231,15 +231,21 @@ impl<H: Host> Connection<H> {
     /// Makes room for a message that does not fit, or comes in parts. The channel has judged the
     /// length: it is below the limit of the connection.
     #[cold]
-    fn make_room(&self, endpoint: &mut Endpoint, buffer: &mut Vec<u8>, message_bytes: usize) {
+    fn make_room(
+        &self,
+        endpoint: &mut Endpoint,
+        buffer: &mut Vec<u8>,
+        message_bytes: usize,
+    ) -> Result<(), ReceiveError> {
         if buffer.len() < message_bytes && message_bytes <= SMALL_BYTES_MAX {
-            self.buffers.grow(buffer, message_bytes);
+            self.buffers.grow(buffer, message_bytes).map_err(ReceiveError::Os)?;
         } else {
             // Has a message that comes in parts collected in a buffer of ours.
             let mut large = self.buffers.take_large(message_bytes);
             endpoint.swap_buffer(&mut large);
             self.buffers.give(large);
         }
+        Ok(())
     }
 
     /// Judges a message in `buffer`: queues a call, handles everything else.

@@ -151,7 +151,7 @@ fn expect_gone<T: std::fmt::Debug>(outcome: Result<T, Status>, what: &str) {
 }
 
 #[test]
-fn a_server_that_vanishes_ends_each_call_once_and_at_once() {
+fn r09_a_server_that_vanishes_ends_each_call_once_and_at_once() {
     everywhere(|via, client| {
         let place = unique_address();
         let first = server(&place);
@@ -175,7 +175,7 @@ fn a_server_that_vanishes_ends_each_call_once_and_at_once() {
 }
 
 #[test]
-fn a_server_that_was_replaced_between_calls_is_found_again() {
+fn r09_a_server_that_was_replaced_between_calls_is_found_again() {
     everywhere(|via, client| {
         let place = unique_address();
         let mut first = server(&place);
@@ -194,7 +194,7 @@ fn a_server_that_was_replaced_between_calls_is_found_again() {
 }
 
 #[test]
-fn a_client_that_is_killed_leaves_nothing_in_its_server() {
+fn r08_a_client_that_is_killed_leaves_nothing_in_its_server() {
     for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
         let _alone = crate::stage::alone(mechanism.name());
         let server = Observed::start();
@@ -238,7 +238,7 @@ fn a_server_that_is_killed_during_a_hunt_is_waited_for_again() {
 }
 
 #[test]
-fn a_stopped_server_costs_a_call_its_deadline_and_no_more() {
+fn r10_a_stopped_server_costs_a_call_its_deadline_and_no_more() {
     everywhere(|via, client| {
         let place = unique_address();
         let server = server(&place);
@@ -266,7 +266,7 @@ fn a_stopped_server_costs_a_call_its_deadline_and_no_more() {
 }
 
 #[test]
-fn a_client_that_connects_to_a_stopped_server_gives_up_in_time() {
+fn r10_a_client_that_connects_to_a_stopped_server_gives_up_in_time() {
     let place = unique_address();
     let server = server(&place);
     stop(&server);
