@@ -98,11 +98,7 @@ pub fn unknown_tests(name: &str, text: &str, files: &BTreeMap<String, String>) -
 
 /// Those of `rows`, such as `R1`, that begin no row of a table of `text`.
 #[must_use]
-pub fn missing_rows(
-    name: &str,
-    text: &str,
-    rows: impl IntoIterator<Item = String>,
-) -> Vec<String> {
+pub fn missing_rows(name: &str, text: &str, rows: impl IntoIterator<Item = String>) -> Vec<String> {
     let has_row = |row: &str| text.lines().any(|line| line.starts_with(&format!("| {row} ")));
     let missing = rows.into_iter().filter(|row| !has_row(row));
     missing.map(|row| format!("{name}: {row} has no row")).collect()
