@@ -204,6 +204,8 @@ impl Reactor {
     /// Sleeps until something happens or `deadline`, then serves what is ready.
     #[inline]
     pub(crate) fn round(&self, deadline: Deadline) -> io::Result<()> {
+        // The connections of a forked process are those of its parent.
+        self.epoll.check_process()?;
         self.activity.wake_host();
         self.forget_closed();
         let must_look =

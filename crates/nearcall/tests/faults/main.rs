@@ -11,9 +11,11 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "processes report, and so do tests")]
 
+mod forks;
 mod handed_over;
 mod handlers;
 mod hostile;
+mod identity;
 mod killed_clients;
 mod killed_servers;
 mod namespaces;
@@ -22,6 +24,7 @@ mod r18;
 mod r22;
 mod r28;
 mod r29;
+mod runtime_directory;
 mod shares;
 mod slow_peers;
 mod smoke;
@@ -76,6 +79,9 @@ const ROLES: &[&[support::Role]] = &[
     hostile::ATTACKS,
     killed_clients::ROLES,
     killed_servers::ROLES,
+    forks::ROLES,
+    identity::ROLES,
+    runtime_directory::ROLES,
     r17::ROLES,
     r22::ROLES,
     r28::ROLES,
