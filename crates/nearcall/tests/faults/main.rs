@@ -22,6 +22,7 @@ mod r18;
 mod r22;
 mod r28;
 mod r29;
+mod shares;
 mod slow_peers;
 mod smoke;
 #[allow(dead_code, reason = "a kit: what no case needs at the moment stays whole")]
@@ -82,6 +83,7 @@ const ROLES: &[&[support::Role]] = &[
     handed_over::ROLES,
     slow_peers::ROLES,
     handlers::ROLES,
+    shares::ROLES,
 ];
 
 /// Where a child process begins; nothing when the harness runs it.
