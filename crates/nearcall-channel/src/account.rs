@@ -25,11 +25,9 @@ pub enum Resource {
     Mappings,
     /// Bytes of memory.
     Bytes,
-    /// Jobs that wait for, or run in, threads of a pool.
-    PoolJobs,
 }
 
-const RESOURCES: usize = 4;
+const RESOURCES: usize = 3;
 
 /// A user of this machine; those of all others together count as one.
 pub type User = Option<u32>;
@@ -98,7 +96,6 @@ impl fmt::Display for Resource {
             Self::Descriptors => "descriptors",
             Self::Mappings => "memory mappings",
             Self::Bytes => "bytes of memory",
-            Self::PoolJobs => "calls in pools of threads",
         })
     }
 }
@@ -110,7 +107,6 @@ impl Resource {
             Self::Descriptors => "the server's limit of open files (`ulimit -n`)",
             Self::Mappings => "vm.max_map_count",
             Self::Bytes => "the memory of the server's control group, or its `ulimit -v`",
-            Self::PoolJobs => "the queue of the pool",
         }
     }
 }

@@ -208,7 +208,7 @@ impl Reactor {
             Ok(())
         });
         connection.readiness.tokens.set(tokens);
-        // Without that word of the kernel what waits would wait for ever.
+        // Without that word of the kernel, what waits would wait until its deadline.
         if let Err(error) = watched {
             let text = format!("{}: cannot wait for room to send: {error}", connection.name);
             connection.abort(Status::unavailable(text));
