@@ -380,10 +380,18 @@ impl PendingHandshakes {
     }
 
     fn remove(&self, reactor: &Reactor, token: u64) -> Option<Running> {
-        let running = self.running.borrow_mut().remove(&token)?;
-        let _ = reactor.epoll.delete(&running.handshake);
+        let ended = {
+            let mut running = self.running.borrow_mut();
+            let ended = running.remove(&token)?;
+            if running.is_empty() {
+                // Else each sleep of the loop would be timed, until the handshake would have ended.
+                self.due.set(Deadline::NEVER);
+            }
+            ended
+        };
+        let _ = reactor.epoll.delete(&ended.handshake);
         reactor.sources.borrow_mut().remove(token);
-        Some(running)
+        Some(ended)
     }
 
     /// Takes the next steps of a handshake, if the other end has taken its own.
