@@ -90,6 +90,10 @@ pub(crate) const OUTBOX_MESSAGES_MAX: usize = 32 << 10;
 /// as one user.
 pub(crate) const HANDSHAKES_MAX: usize = 192;
 
+/// Clients of one loop that have not greeted at which those that have gone are first taken out of
+/// their queue; afterwards whenever it has doubled.
+pub(crate) const GREETINGS_BEFORE_SWEEP: usize = 64;
+
 /// Handshakes that go on in one round of a loop: a step maps memory, some tens of microseconds.
 pub(crate) const HANDSHAKE_STEPS_PER_ROUND_MAX: usize = 4;
 
