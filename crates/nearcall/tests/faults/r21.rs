@@ -10,7 +10,8 @@ use std::os::unix::process::CommandExt;
 use std::time::Duration;
 
 use nearcall::{Deadline, Mechanism, Message};
-use nearcall_channel::{Endpoint, Interest};
+use nearcall_channel::{DataPath, Endpoint, Interest};
+use nearcall_os::poll::{self, poll_one};
 use nearcall_os::socket::{self, Half};
 use nearcall_os::{descriptor, signal};
 
@@ -18,7 +19,7 @@ use crate::echo::Words;
 use crate::raw_frames::call;
 use crate::support::child::{Process, command, report};
 use crate::support::hostile::greeted;
-use crate::support::{GoodClient, Role, ServerProcess, User, in_time, skip};
+use crate::support::{GoodClient, PATIENCE, Role, ServerProcess, User, in_time, skip};
 
 pub(crate) const ROLES: &[Role] = &[("r21-trickster", play_all)];
 
@@ -76,21 +77,54 @@ fn play_all(server: &str) {
                     false => (endpoint.readiness(Interest::Receive).unwrap().fd, "data socket"),
                 };
                 trick(socket, pid);
+                let rings = match mechanism.data_path() {
+                    DataPath::SharedMemory => leave_rings(&mut endpoint),
+                    _ => 0,
+                };
                 let asked = ask_without_reading(&mut endpoint);
-                report(&format!("played {mechanism}, {place}: {name}; {asked} requests"));
+                report(&format!(
+                    "played {mechanism}, {place}: {name}; {rings} rings, {asked} requests"
+                ));
                 held = Some(endpoint);
             }
         }
     }
 }
 
-/// Asks until the server takes no more, and never takes the sleep back of which it tells the
-/// server, so that each answer rings. Returns how often.
+/// Reads every answer and none of the rings that come with them: more than the socket of the server takes.
+/// Returns how many.
+fn leave_rings(endpoint: &mut Endpoint) -> u64 {
+    endpoint.stay_armed();
+    for number in 0..REQUESTS {
+        // Each sleep of which it tells the server is a new one, so that each answer rings.
+        endpoint.arm(Interest::Receive);
+        let id = (number + 1) << 16;
+        let end = Deadline::after(PATIENCE);
+        if endpoint.send(&call(id, "Nothing", &[], &[]), end).is_err() {
+            return number;
+        }
+        // Once there is something it is no sleep any more, and the rings stay where they are.
+        while endpoint.arm(Interest::Receive) && !is_over(endpoint) {
+            assert!(!end.has_passed(), "neither an answer nor an end");
+        }
+        if endpoint.receive(Deadline::NOW).is_err() {
+            return number;
+        }
+    }
+    REQUESTS
+}
+
+/// Whether the server has ended the connection.
+fn is_over(endpoint: &Endpoint) -> bool {
+    poll_one(endpoint.control_fd(), poll::Interest::HangUp, Deadline::NOW).unwrap().is_some()
+}
+
+/// Asks until the server takes no more. Returns how often.
 fn ask_without_reading(endpoint: &mut Endpoint) -> u64 {
     let body = Words { data: vec![7; 2000].into(), ..Words::default() }.encode_to_vec();
     for number in 0..REQUESTS {
-        endpoint.arm(Interest::Receive);
-        let id = ((number / 256 + 1) << 16) | (number % 256);
+        // Beyond those of the rings.
+        let id = ((REQUESTS + number / 256 + 1) << 16) | (number % 256);
         if endpoint.send(&call(id, "Say", &[], &body), Deadline::after(SOON)).is_err() {
             return number;
         }
