@@ -28,6 +28,9 @@ pub(crate) const ROLES: &[Role] = &[("r21-trickster", play_all)];
 const WATCHDOG: Duration = Duration::from_secs(10);
 /// Requests whose answers are not read: more than any buffer between the two takes.
 const REQUESTS: u64 = 600;
+/// Requests at once whose answers are awaited, and how often.
+const BATCH: u64 = 64;
+const ROUNDS: u64 = 96;
 /// Time in which a server that reads takes a request.
 const SOON: Duration = Duration::from_millis(20);
 /// Writes that fill a socket, also of a server that reads meanwhile.
@@ -83,7 +86,7 @@ fn play_all(server: &str) {
                 };
                 let asked = ask_without_reading(&mut endpoint);
                 report(&format!(
-                    "played {mechanism}, {place}: {name}; {rings} rings, {asked} requests"
+                    "played {mechanism}, {place}: {name}; {rings} answers, {asked} requests"
                 ));
                 held = Some(endpoint);
             }
@@ -91,19 +94,22 @@ fn play_all(server: &str) {
     }
 }
 
-/// Reads every answer and none of the rings that come with them: more than the socket of the server takes.
-/// Returns how many.
+/// Reads every answer and none of the rings that come with them: more than the socket of the server
+/// takes. Returns how many answers.
 fn leave_rings(endpoint: &mut Endpoint) -> u64 {
-    endpoint.stay_armed();
-    for number in 0..REQUESTS {
-        // Each sleep of which it tells the server is a new one, so that each answer rings.
-        endpoint.arm(Interest::Receive);
-        let id = (number + 1) << 16;
-        let end = Deadline::after(PATIENCE);
-        if endpoint.send(&call(id, "Nothing", &[], &[]), end).is_err() {
-            return number;
+    let end = Deadline::after(PATIENCE);
+    for number in 0..ROUNDS * BATCH {
+        if number % BATCH == 0 {
+            // To send takes the announced sleep back, and the rings: there is none now.
+            for slot in 0..BATCH {
+                let request = call((number + 1) << 16 | slot, "Nothing", &[], &[]);
+                if endpoint.send(&request, end).is_err() {
+                    return number;
+                }
+            }
         }
-        // Once there is something it is no sleep any more, and the rings stay where they are.
+        // The server takes this for a sleep, and rings. Once there is an answer it is none any more,
+        // so that to receive it takes no ring away.
         while endpoint.arm(Interest::Receive) && !is_over(endpoint) {
             assert!(!end.has_passed(), "neither an answer nor an end");
         }
@@ -111,7 +117,7 @@ fn leave_rings(endpoint: &mut Endpoint) -> u64 {
             return number;
         }
     }
-    REQUESTS
+    ROUNDS * BATCH
 }
 
 /// Whether the server has ended the connection.
@@ -124,7 +130,7 @@ fn ask_without_reading(endpoint: &mut Endpoint) -> u64 {
     let body = Words { data: vec![7; 2000].into(), ..Words::default() }.encode_to_vec();
     for number in 0..REQUESTS {
         // Beyond those of the rings.
-        let id = ((REQUESTS + number / 256 + 1) << 16) | (number % 256);
+        let id = ((ROUNDS * BATCH + number / 256 + 1) << 16) | (number % 256);
         if endpoint.send(&call(id, "Say", &[], &body), Deadline::after(SOON)).is_err() {
             return number;
         }
