@@ -108,8 +108,8 @@ fn leave_rings(endpoint: &mut Endpoint) -> u64 {
                 }
             }
         }
-        // The server takes this for a sleep, and rings. Once there is an answer it is none any more,
-        // so that to receive it takes no ring away.
+        // The server takes this for a sleep, and rings. Once there is an answer, it is none any
+        // more, so that to receive it takes no ring away.
         while endpoint.arm(Interest::Receive) && !is_over(endpoint) {
             assert!(!end.has_passed(), "neither an answer nor an end");
         }
