@@ -15,7 +15,7 @@ use nearcall_os::signal::{Signal, send_by_pidfd};
 use nearcall_os::socket::{UnixAddress, unix_connect};
 
 use crate::echo::{EchoCaller, EchoDispatcher, Words};
-use crate::observed::{Observed, PATIENCE, wait_until, while_a_good_client_calls};
+use crate::observed::{Observed, PATIENCE, wait_until};
 use crate::support::{Service, everything, unique_address};
 
 const PART: &str = "NEARCALL_TEST_PART";
@@ -303,11 +303,4 @@ fn a_client_that_neither_reads_nor_leaves_delays_no_other_when_it_is_cut_off() {
     }
     // A busy machine may account for some.
     assert!(slow < crate::bad_input::RUDE_ROUNDS * 3 / 4, "{slow} of {calls} calls were slow");
-}
-
-/// Processor time that a process has used, in the kernel's ticks of 10 ms.
-fn ticks(process: &Child) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.pid())).unwrap();
-    let fields: Vec<_> = stat.rsplit(") ").next().unwrap().split(' ').collect();
-    fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum()
 }

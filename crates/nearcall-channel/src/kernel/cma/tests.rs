@@ -26,7 +26,7 @@ fn end_with_peer(peer: PeerMemory) -> (CmaTransport, OwnedFd, OwnedFd) {
     (CmaTransport::new(line, pages, peer, &settings).unwrap(), raw, other)
 }
 
-/// For a peer of whom the socket gave no pidfd, and its end of the control line.
+/// For a peer of which process the socket gave no pidfd, and its end of the control line.
 fn settings() -> (Settings, OwnedFd) {
     let (control, other) = socket::unix_pair(socket::Kind::Seqpacket).unwrap();
     let settings = Settings {
