@@ -108,9 +108,16 @@ impl Mechanism {
             Self::PosixMq => const { &[once("mq_timedreceive"), once("mq_timedsend")] },
             Self::SysvMq => const { &[once("msgrcv"), once("msgsnd")] },
             Self::Vmsplice => const { &[once("read"), once("vmsplice")] },
-            // After each copy the pidfd is asked whether it was the peer that was read.
             Self::Cma => {
-                const { &[once("ppoll"), once("process_vm_readv"), once("recvfrom"), once("sendto")] }
+                const {
+                    &[
+                        once("process_vm_readv"),
+                        // After each copy the pidfd is asked whether it was the peer that was read.
+                        once("ppoll"),
+                        once("recvfrom"),
+                        once("sendto"),
+                    ]
+                }
             }
             Self::Uring => const { &[calls("io_uring_enter", 2.0, 2.0)] },
             Self::ShmSpin => &[],
