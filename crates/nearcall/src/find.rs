@@ -3,6 +3,8 @@
 //! **Invariants:** only servers of this user are asked.
 //! **Not here:** asking them (`names.rs`).
 
+use std::time::Duration;
+
 use crate::address::Address;
 use crate::control::{DescribeRequest, Health};
 use crate::limits::NAME_ANSWER_MAX;
@@ -63,13 +65,22 @@ pub struct FoundObject {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn find(interface: &str) -> Result<Found, Status> {
+    find_within(interface, NAME_ANSWER_MAX)
+}
+
+/// Works like [`find`], and waits for each server for `timeout` at most.
+///
+/// # Errors
+///
+/// As [`find`].
+pub fn find_within(interface: &str, timeout: Duration) -> Result<Found, Status> {
     if interface.is_empty() {
         return Err(Status::invalid_argument(
             "an interface has a name, such as `home.v1.Thermostat`",
         ));
     }
     let request = DescribeRequest { interface: interface.to_owned(), ..DescribeRequest::default() };
-    Ok(Found::among(interface, ask_all(&request, NAME_ANSWER_MAX)?))
+    Ok(Found::among(interface, ask_all(&request, timeout)?))
 }
 
 impl Found {

@@ -141,7 +141,7 @@ pub use control::Health;
 pub use deadline::Deadline;
 pub use event_loop::poster::{PostError, Poster};
 pub use event_loop::{Event, EventLoop, Stopper};
-pub use find::{Found, FoundObject, find};
+pub use find::{Found, FoundObject, find, find_within};
 pub use interceptor::{CallEnd, CallSide, InterceptedCall, Interceptor};
 pub use interface::{Interface, Method, MethodKind};
 pub use limits::Limits;

@@ -41,7 +41,7 @@ pub enum NameProblem {
     /// The server has gone without taking its socket along: it was killed. The next server that
     /// listens at the name takes the socket over.
     Stale,
-    /// The socket is of this user, and the server is not asked: no server of this user calls there.
+    /// The socket belongs to this user id, which is not the caller's, and so does its server.
     OtherUser(u32),
     /// The server did not answer, and why: it is stopped, or a method blocks its loop.
     NoAnswer(Status),
