@@ -64,7 +64,10 @@ impl fmt::Display for NameProblem {
 }
 
 /// Returns the names at which servers of this user listen, sorted, and asks each server what it
-/// is: for a second at most, many at once. Blocks.
+/// is: for a second at most, many at once.
+///
+/// It blocks: in a method, the server of that method does not answer meanwhile, and a task calls it
+/// where its runtime lets tasks block.
 ///
 /// A server that does not answer is an entry with the reason. Where there is no runtime directory,
 /// no server of this user has listened yet: there are no names.
