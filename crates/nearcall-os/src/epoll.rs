@@ -15,6 +15,7 @@ use rustix::io::Errno;
 
 use crate::deadline::Deadline;
 use crate::poll::{Interest, Ready};
+use crate::seam::{self, Call};
 
 /// A set of descriptors to wait for.
 #[derive(Debug)]
@@ -45,6 +46,7 @@ impl Epoll {
     ///
     /// EMFILE when this process has no room for a descriptor.
     pub fn create() -> io::Result<Self> {
+        seam::enter(Call::Descriptor)?;
         Ok(Self { fd: epoll::create(epoll::CreateFlags::CLOEXEC)? })
     }
 
@@ -55,6 +57,7 @@ impl Epoll {
     ///
     /// EEXIST when it is watched already, EPERM for what cannot be polled (files).
     pub fn add(&self, fd: impl AsFd, interest: Interest, token: u64) -> io::Result<()> {
+        seam::enter(Call::Watch)?;
         Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(token), flags(interest))?)
     }
 
@@ -75,6 +78,7 @@ impl Epoll {
     /// As for [`add`](Self::add).
     pub fn add_once(&self, fd: impl AsFd, interest: Interest, token: u64) -> io::Result<()> {
         let flags = flags(interest) | epoll::EventFlags::ONESHOT;
+        seam::enter(Call::Watch)?;
         Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(token), flags)?)
     }
 
@@ -112,7 +116,9 @@ impl Epoll {
         let deadline = deadline.into();
         events.filled.clear();
         loop {
+            let deadline = seam::wait_ready(self.fd.as_fd(), Interest::Readable, deadline);
             let outcome = match deadline.remaining() {
+                _ if seam::enter(Call::Wait).is_err() => Err(Errno::INTR),
                 Some(remaining)
                     if !remaining.is_zero() && !LACKS_PWAIT2.load(Ordering::Relaxed) =>
                 {

@@ -13,6 +13,7 @@ use rustix::io::{Errno, retry_on_intr};
 use crate::deadline::Deadline;
 use crate::descriptor::none_if_blocked;
 use crate::poll::{Interest, poll_one};
+use crate::seam::{self, Call};
 
 /// The amount that a read takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +34,7 @@ pub fn create(kind: Kind) -> io::Result<OwnedFd> {
         Kind::Counter => EventfdFlags::CLOEXEC,
         Kind::Semaphore => EventfdFlags::CLOEXEC | EventfdFlags::SEMAPHORE,
     };
+    seam::enter(Call::Descriptor)?;
     Ok(rustix::event::eventfd(0, flags)?)
 }
 

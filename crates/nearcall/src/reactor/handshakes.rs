@@ -17,7 +17,7 @@ use nearcall_channel::{
     Address as Place, Endpoint, HandshakeError, Interest, Listener, Mechanism, Options, Rendezvous,
     WaitPolicy, accept_over, connect, connect_over,
 };
-use nearcall_os::{poll, socket};
+use nearcall_os::{poll, socket, thread};
 
 use super::{ListenerEntry, ListenerId, Reactor, Source};
 use crate::connection::{Connection, ServerId};
@@ -427,11 +427,10 @@ impl PendingHandshakes {
         let number = self.last.get() + 1;
         self.last.set(number);
         let mailbox = Arc::clone(&reactor.mailbox);
-        let thread = std::thread::Builder::new().name("nearcall-meet".into());
         let is_with_client = !matches!(purpose, Purpose::Connect(_));
-        thread.spawn(move || {
+        thread::start("nearcall-meet", move || {
             let handshaked = Handshaked { number, is_with_client, outcome: handshake() };
-            mailbox.post(Post::Handshaked(Box::new(handshaked)))
+            let _ = mailbox.post(Post::Handshaked(Box::new(handshaked)));
         })?;
         self.running.borrow_mut().insert(number, purpose);
         Ok(())

@@ -1,0 +1,117 @@
+//! The seam between this crate's system calls and a simulation: who runs next, what time it is,
+//! which call fails.
+//!
+//! **Invariants:** outside of `--cfg simulation`, and in threads that no simulation started, every
+//! function here returns its argument, so nothing of it is left in the program.
+//! **Not here:** what a simulation decides (`simulation.rs`).
+
+use std::os::fd::BorrowedFd;
+
+use rustix::io::Errno;
+
+use crate::deadline::Deadline;
+use crate::poll::{Interest, PollFd};
+
+/// The kinds of system calls that a simulation lets fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    /// Bytes that leave, without borders.
+    Send,
+    /// A packet that leaves, with or without descriptors.
+    SendPacket,
+    /// Bytes that come, without borders.
+    Receive,
+    /// A packet that comes.
+    ReceivePacket,
+    /// A client that connects.
+    Accept,
+    /// A server that is connected to.
+    Connect,
+    /// A wait for descriptors.
+    Wait,
+    /// One more descriptor: a socket, an epoll, an eventfd, a duplicate.
+    Descriptor,
+    /// A descriptor that an epoll is to watch.
+    Watch,
+    /// A file of memory, or a mapping of one.
+    Memory,
+}
+
+#[cfg(not(simulation))]
+mod real {
+    use super::{BorrowedFd, Call, Deadline, Errno, Interest, PollFd};
+
+    /// Returns the time of the simulation, in nanoseconds.
+    #[inline(always)]
+    pub(crate) fn now_ns() -> Option<u64> {
+        None
+    }
+
+    /// Sleeps in the simulation. False: this thread is in none.
+    #[inline(always)]
+    pub(crate) fn pause_until(_ns: u64) -> bool {
+        false
+    }
+
+    /// Fails a system call as the simulation decides.
+    #[inline(always)]
+    pub(crate) fn enter(_call: Call) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    /// Runs a system call that moves bytes or accepts, with whether it must not wait.
+    #[inline(always)]
+    pub(crate) fn transfer<T>(
+        _call: Call,
+        _fd: BorrowedFd<'_>,
+        must_not_wait: bool,
+        mut run: impl FnMut(bool) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        run(must_not_wait)
+    }
+
+    /// Returns how many bytes a call may move.
+    #[inline(always)]
+    pub(crate) fn shorten(_call: Call, bytes: usize) -> usize {
+        bytes
+    }
+
+    /// Returns what leaves in the place of `bytes`.
+    #[inline(always)]
+    pub(crate) fn mangle(bytes: &[u8]) -> &[u8] {
+        bytes
+    }
+
+    /// Waits in the simulation until `fd` is ready, and returns the deadline of the kernel's wait.
+    #[inline(always)]
+    pub(crate) fn wait_ready(_: BorrowedFd<'_>, _: Interest, deadline: Deadline) -> Deadline {
+        deadline
+    }
+
+    /// As [`wait_ready`], for any of some descriptors.
+    #[inline(always)]
+    pub(crate) fn wait_any_ready(_fds: &[PollFd<'_>], deadline: Deadline) -> Deadline {
+        deadline
+    }
+
+    /// Notes a mapping of a file of memory.
+    #[inline(always)]
+    pub(crate) fn note_mapping(_start: usize, _bytes: usize, _fd: BorrowedFd<'_>, _writable: bool) {
+    }
+
+    /// Forgets a mapping.
+    #[inline(always)]
+    pub(crate) fn forget_mapping(_start: usize) {}
+}
+
+#[cfg(not(simulation))]
+pub(crate) use real::{
+    enter, forget_mapping, mangle, note_mapping, now_ns, pause_until, shorten, transfer,
+    wait_any_ready, wait_ready,
+};
+
+#[cfg(simulation)]
+pub(crate) use crate::simulation::{
+    enter, forget_mapping, mangle, note_mapping, now_ns, pause_until, shorten, transfer,
+    wait_any_ready, wait_ready,
+};

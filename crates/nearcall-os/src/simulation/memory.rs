@@ -1,0 +1,89 @@
+//! The files of memory that are mapped: which words are the same, and wrong words in them.
+//!
+//! **Invariants:** a word has one key, whichever mapping of its file it is reached by.
+//! **Not here:** sleeping on a word (`simulation.rs`).
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Names a word of memory: its file and its place there, or its address outside of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct WordKey(u64, usize);
+
+/// A mapping of a file of memory.
+#[derive(Debug)]
+struct Mapped {
+    bytes: usize,
+    file: u64,
+    process: usize,
+    is_writable: bool,
+}
+
+/// All mappings, by their first address.
+#[derive(Debug, Default)]
+pub(super) struct Mappings(BTreeMap<usize, Mapped>);
+
+impl Mappings {
+    pub(super) fn add(
+        &mut self,
+        start: usize,
+        bytes: usize,
+        file: u64,
+        process: usize,
+        is_writable: bool,
+    ) {
+        self.0.insert(start, Mapped { bytes, file, process, is_writable });
+    }
+
+    pub(super) fn remove(&mut self, start: usize) {
+        self.0.remove(&start);
+    }
+
+    /// Returns how many there are of this process.
+    pub(super) fn count(&self, process: usize) -> usize {
+        self.0.values().filter(|mapped| mapped.process == process).count()
+    }
+
+    pub(super) fn key(&self, address: usize) -> WordKey {
+        match self.0.range(..=address).next_back() {
+            Some((start, mapped)) if address - start < mapped.bytes => {
+                WordKey(mapped.file, address - start)
+            }
+            _ => WordKey(0, address),
+        }
+    }
+
+    /// Overwrites a word of a process's own memory, as a hostile process does. Returns whether
+    /// there was one.
+    pub(super) fn write_wrong_word(&self, process: usize, random: &mut fastrand::Rng) -> bool {
+        let own = |mapped: &&Mapped| mapped.process == process && mapped.is_writable;
+        let count = self.0.values().filter(own).count();
+        if count == 0 {
+            return false;
+        }
+        let chosen = random.usize(0..count);
+        let Some((start, mapped)) = self.0.iter().filter(|(_, it)| own(it)).nth(chosen) else {
+            return false;
+        };
+        // Positions and flags stand at the beginning, where a wrong word does most.
+        let reach = if random.bool() { mapped.bytes.min(HEAD_BYTES) } else { mapped.bytes };
+        let place = start + random.usize(0..reach / WORD_BYTES) * WORD_BYTES;
+        let value = match random.u8(0..4) {
+            0 => 0,
+            1 => u32::MAX,
+            2 => random.u32(0..64),
+            _ => random.u32(..),
+        };
+        let word = std::ptr::with_exposed_provenance_mut(place);
+        // SAFETY: the word is aligned and inside a mapping that exists, since `remove` comes
+        // before the kernel unmaps; only one thread of the simulation runs at a time.
+        let word = unsafe { AtomicU32::from_ptr(word) };
+        word.store(value, Ordering::Relaxed);
+        true
+    }
+}
+
+/// The part of a file with the words that both ends look at for each message.
+const HEAD_BYTES: usize = 4096;
+
+const WORD_BYTES: usize = size_of::<u32>();
