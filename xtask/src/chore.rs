@@ -16,6 +16,8 @@ usage: cargo xtask CHORE
   kill-storm [--kills N]     kills either end in the middle of traffic, over every mechanism
   stress [--minutes N] [--seed N]  calls, streams, cancellations, ends of threads and kills of
                              clients by chance, against a server of two loops
+  simulate [--hours N | --seed N]  the whole of nearcall with faults from seeds: a million steps,
+                             hours (0.5: half of one), or one seed that failed
   advise-check [--sets N] [--seed N]  measures whether the advice is right, half a minute
                              for each of N random sets of requirements";
 
@@ -69,6 +71,13 @@ pub enum Chore {
         /// What the mix is drawn from.
         seed: u32,
     },
+    /// Clients and servers in a simulation.
+    Simulate {
+        /// How long; a million steps if that is not asked for.
+        seconds: Option<u64>,
+        /// The one seed to run.
+        seed: Option<u64>,
+    },
     /// The blind test of the advice, by measurements.
     AdviseCheck {
         /// How many sets of requirements.
@@ -80,7 +89,7 @@ pub enum Chore {
 
 impl Chore {
     /// The names of all chores.
-    pub const NAMES: [&str; 11] = [
+    pub const NAMES: [&str; 12] = [
         "ci",
         "tidy",
         "circles",
@@ -91,6 +100,7 @@ impl Chore {
         "fuzz",
         "kill-storm",
         "stress",
+        "simulate",
         "advise-check",
     ];
 
@@ -116,6 +126,14 @@ impl Chore {
                 let [minutes, seed] =
                     options("stress", ["--minutes", "--seed"], [STRESS_MINUTES, SEED], rest)?;
                 Self::Stress { minutes, seed }
+            }
+            ["simulate"] => Self::Simulate { seconds: None, seed: None },
+            ["simulate", "--hours", hours] => {
+                Self::Simulate { seconds: Some(seconds(hours)?), seed: None }
+            }
+            ["simulate", "--seed", seed] => {
+                let seed = seed.parse().map_err(|_| format!("`{seed}` is not a seed"))?;
+                Self::Simulate { seconds: None, seed: Some(seed) }
             }
             ["advise-check", rest @ ..] => {
                 let [sets, seed] =
@@ -171,6 +189,18 @@ fn options(
     }
 }
 
+/// Parses hours, with a fraction if need be.
+fn seconds(hours: &str) -> Result<u64, String> {
+    let seconds = hours.parse().ok().map(|hours: f64| (hours * 3600.0).round());
+    match seconds.filter(|seconds| (1.0..=SIMULATED_S_MAX).contains(seconds)) {
+        Some(seconds) => Ok(seconds as u64),
+        None => Err(format!("`{hours}` is not a number of hours from a second to a year")),
+    }
+}
+
+/// The longest simulation that can be asked for: a year, in seconds.
+const SIMULATED_S_MAX: f64 = 365.0 * 24.0 * 3600.0;
+
 fn number(word: &str) -> Result<u32, String> {
     let number = word.parse().ok().filter(|&number| number > 0);
     number.ok_or_else(|| format!("`{word}` is not a number above zero"))
@@ -197,6 +227,9 @@ mod tests {
         check("kill-storm --kills 7", Ok(Chore::KillStorm { kills: 7 }));
         check("stress", Ok(Chore::Stress { minutes: 10, seed: 1 }));
         check("stress --minutes 1", Ok(Chore::Stress { minutes: 1, seed: 1 }));
+        check("simulate", Ok(Chore::Simulate { seconds: None, seed: None }));
+        check("simulate --hours 0.5", Ok(Chore::Simulate { seconds: Some(1800), seed: None }));
+        check("simulate --seed 0", Ok(Chore::Simulate { seconds: None, seed: Some(0) }));
         check("advise-check", Ok(Chore::AdviseCheck { sets: 40, seed: 1 }));
         check("advise-check --seed 9 --sets 3", Ok(Chore::AdviseCheck { sets: 3, seed: 9 }));
     }
@@ -210,6 +243,9 @@ mod tests {
         check("advise-check --sets", Err("`advise-check` does not take `--sets`"));
         check("advise-check --kills 3", Err("`advise-check` does not take `--kills 3`"));
         check("stress --kills 3", Err("`stress` does not take `--kills 3`"));
+        let hours = "`0` is not a number of hours from a second to a year";
+        check("simulate --hours 0", Err(hours));
+        check("simulate --seed -1", Err("`-1` is not a seed"));
         check("kill-storm --kills 0", Err("`0` is not a number above zero"));
         check("fuzz frame --seconds soon", Err("`soon` is not a number above zero"));
     }

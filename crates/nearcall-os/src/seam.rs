@@ -5,13 +5,6 @@
 //! function here returns its argument, so nothing of it is left in the program.
 //! **Not here:** what a simulation decides (`simulation.rs`).
 
-use std::os::fd::BorrowedFd;
-
-use rustix::io::Errno;
-
-use crate::deadline::Deadline;
-use crate::poll::{Interest, PollFd};
-
 /// The kinds of system calls that a simulation lets fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
@@ -39,7 +32,13 @@ pub(crate) enum Call {
 
 #[cfg(not(simulation))]
 mod real {
-    use super::{BorrowedFd, Call, Deadline, Errno, Interest, PollFd};
+    use std::os::fd::BorrowedFd;
+
+    use rustix::io::Errno;
+
+    use super::Call;
+    use crate::deadline::Deadline;
+    use crate::poll::{Interest, PollFd};
 
     /// Returns the time of the simulation, in nanoseconds.
     #[inline(always)]

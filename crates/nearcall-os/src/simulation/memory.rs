@@ -1,3 +1,4 @@
+#![allow(unsafe_code, reason = "writes wrong words into memory that a process has mapped")]
 //! The files of memory that are mapped: which words are the same, and wrong words in them.
 //!
 //! **Invariants:** a word has one key, whichever mapping of its file it is reached by.

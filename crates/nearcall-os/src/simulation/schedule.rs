@@ -1,3 +1,4 @@
+#![allow(unsafe_code, reason = "asks for descriptors that threads which wait have borrowed")]
 //! The threads of a simulation, what each waits for, and which one runs next.
 //!
 //! **Invariants:** one thread runs at a time; which one follows from the seed and from what the
