@@ -24,9 +24,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use nearcall_os::{clock, thread};
 use nearcall_os::epoll::{Epoll, Events};
 use nearcall_os::poll::Interest;
+use nearcall_os::{clock, thread};
 
 use crate::control::Control;
 use crate::limits::WAKE_RETRY_INTERVAL;

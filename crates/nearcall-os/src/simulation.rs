@@ -153,11 +153,7 @@ pub fn current_process() -> Option<Process> {
 /// # Errors
 ///
 /// The process was killed, or the kernel has no thread.
-pub fn start(
-    process: Process,
-    name: &str,
-    body: impl FnOnce() + Send + 'static,
-) -> io::Result<()> {
+pub fn start(process: Process, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let index = with(|state, _| {
         let is_dead = state.processes[process.0].is_dead;
         (!is_dead).then(|| state.add_thread(name, process.0))
@@ -285,9 +281,21 @@ fn wait(what: Wait, until_ns: u64) -> Option<Cause> {
     Some(pass_turn(Status::Waits(what, until_ns)))
 }
 
-/// Kills a process: its threads unwind at their next turns.
+/// Kills a process: its threads unwind at their next turns. Nothing that they do meanwhile reaches
+/// another process, except that descriptors close.
 pub fn kill(process: Process) {
-    with(|state, _| state.processes[process.0].is_dead = true);
+    with(|state, me| {
+        if !std::mem::replace(&mut state.processes[process.0].is_dead, true) {
+            state.mappings.sever(process.0);
+            state.log(me, &("kills", process));
+        }
+    });
+}
+
+/// Returns what each thread does, for people.
+#[must_use]
+pub fn describe() -> String {
+    with(|state, _| state.describe()).unwrap_or_default()
 }
 
 /// Stops a process for a while, as SIGSTOP does.
@@ -366,8 +374,13 @@ fn decide(call: Call, may_wait: bool) -> Option<Fault> {
             && state.mappings.write_wrong_word(process, &mut state.dice.random)
         {
             state.dice.injected.mangled += 1;
+            state.log(me, &"a wrong word");
         }
-        state.dice.fault(call, may_wait)
+        let fault = state.dice.fault(call, may_wait);
+        if let Some(fault) = &fault {
+            state.log(me, &(call, fault));
+        }
+        fault
     })
     .flatten()
 }

@@ -101,7 +101,8 @@ pub fn unix_listen(address: UnixAddress<'_>, backlog: u16) -> io::Result<OwnedFd
 pub fn accept(listener: impl AsFd, deadline: impl Into<Deadline>) -> io::Result<Option<OwnedFd>> {
     let deadline = deadline.into();
     loop {
-        match seam::enter(Call::Accept).and_then(|()| accept_with(&listener, SocketFlags::CLOEXEC)) {
+        match seam::enter(Call::Accept).and_then(|()| accept_with(&listener, SocketFlags::CLOEXEC))
+        {
             // That client left the queue, or its network failed; the next may be there.
             Err(
                 Errno::INTR

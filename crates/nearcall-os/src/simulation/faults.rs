@@ -78,6 +78,7 @@ impl Injected {
 }
 
 /// What a call does instead of its work.
+#[derive(Debug)]
 pub(super) enum Fault {
     Fails(Errno),
     /// The connection is shut down before the call.
@@ -105,7 +106,8 @@ impl Dice {
     /// Decides whether a call fails. One that may wait is never blocked.
     pub(super) fn fault(&mut self, call: Call, may_wait: bool) -> Option<Fault> {
         let faults = self.faults;
-        if self.happens(faults.interrupted) {
+        let waits = !matches!(call, Call::Descriptor | Call::Watch | Call::Memory | Call::Connect);
+        if waits && self.happens(faults.interrupted) {
             self.injected.interrupted += 1;
             return Some(Fault::Fails(Errno::INTR));
         }

@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::mm::{MapFlags, ProtFlags};
+
 /// Names a word of memory: its file and its place there, or its address outside of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WordKey(u64, usize);
@@ -51,6 +53,31 @@ impl Mappings {
                 WordKey(mapped.file, address - start)
             }
             _ => WordKey(0, address),
+        }
+    }
+
+    /// Takes a process's own memory away from the others, as it was when the process died: what
+    /// its threads still write while they unwind reaches no other process.
+    pub(super) fn sever(&self, process: usize) {
+        for (start, mapped) in &self.0 {
+            if mapped.process != process || !mapped.is_writable {
+                continue;
+            }
+            let place: *mut u8 = std::ptr::with_exposed_provenance_mut(*start);
+            // SAFETY: the range is a mapping that exists, since `remove` comes before the kernel
+            // unmaps; only one thread of the simulation runs at a time.
+            let bytes = unsafe { std::slice::from_raw_parts(place, mapped.bytes) }.to_vec();
+            let (protection, flags) =
+                (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED);
+            // SAFETY: the range is exactly a mapping that its process keeps until it unmaps it,
+            // and has the same bytes again below.
+            let severed = unsafe {
+                rustix::mm::mmap_anonymous(place.cast(), mapped.bytes, protection, flags)
+            };
+            if severed.is_ok() {
+                // SAFETY: as above; both are as long as the mapping, and they do not overlap.
+                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) };
+            }
         }
     }
 

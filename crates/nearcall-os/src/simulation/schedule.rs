@@ -5,6 +5,7 @@
 //! threads have done. Time passes only when a step takes some, or when no thread can run.
 //! **Not here:** passing the turn from thread to thread (`simulation.rs`).
 
+use std::collections::VecDeque;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::thread::{JoinHandle, Thread};
 
@@ -80,6 +81,8 @@ pub(super) struct State {
     pub(super) stuck: Option<String>,
     /// Panics of threads.
     pub(super) failures: Vec<String>,
+    /// What went wrong lately.
+    log: VecDeque<String>,
     candidates: Vec<(usize, Cause)>,
 }
 
@@ -100,6 +103,7 @@ impl State {
             leaving: None,
             stuck: None,
             failures: Vec::new(),
+            log: VecDeque::new(),
             candidates: Vec::new(),
         }
     }
@@ -156,14 +160,30 @@ impl State {
 
     /// Has the first thread run, which panics.
     fn give_up(&mut self, why: &str) {
-        let threads: Vec<String> = self
-            .threads
-            .iter()
-            .filter(|thread| !matches!(thread.status, Status::Ended))
-            .map(|thread| format!("{} of {}: {:?}", thread.name, thread.process, thread.status))
-            .collect();
-        self.stuck = Some(format!("{why}:\n  {}", threads.join("\n  ")));
+        self.stuck = Some(format!("{why}:{}", self.describe()));
         self.threads[0].status = Status::Runnable;
+    }
+
+    /// Returns what each thread does.
+    pub(super) fn describe(&self) -> String {
+        let mut text = format!("\n  at {} ns", self.now_ns);
+        for SimThread { name, process, status, .. } in &self.threads {
+            if !matches!(status, Status::Ended) {
+                text += &format!("\n  {name} of process {process}: {status:?}");
+            }
+        }
+        text += "\nafter";
+        self.log.iter().for_each(|line| text += &format!("\n  {line}"));
+        text
+    }
+
+    /// Notes what went wrong in a thread, for [`describe`](Self::describe).
+    pub(super) fn log(&mut self, thread: usize, what: &dyn std::fmt::Debug) {
+        if self.log.len() == LOGGED_MAX {
+            self.log.pop_front();
+        }
+        let SimThread { name, process, .. } = &self.threads[thread];
+        self.log.push_back(format!("{} ns: {name} of {process}: {what:?}", self.now_ns));
     }
 
     fn find_candidates(&mut self) {
@@ -245,7 +265,7 @@ impl State {
                 // Stopped, or it would run.
                 Status::Runnable => Some(stopped_until_ns),
                 Status::Waits(_, until_ns) if stopped_until_ns > self.now_ns => {
-                    Some(stopped_until_ns.min(*until_ns).max(stopped_until_ns))
+                    Some(stopped_until_ns)
                 }
                 Status::Waits(_, until_ns) => Some(*until_ns),
             }
@@ -253,6 +273,9 @@ impl State {
         moments.filter(|ns| *ns != u64::MAX).min()
     }
 }
+
+/// What is kept of what went wrong.
+const LOGGED_MAX: usize = 30;
 
 /// The most that one step takes, in nanoseconds.
 const STEP_NS_MAX: u64 = 2_000;

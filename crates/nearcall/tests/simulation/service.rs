@@ -31,7 +31,8 @@ pub(crate) struct Served {
 
 /// Returns the padding of a job: no other job has the same.
 pub(crate) fn padding(worker: u64, number: u64, bytes: usize) -> Vec<u8> {
-    let pattern = (worker.rotate_left(17) ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_le_bytes();
+    let pattern =
+        (worker.rotate_left(17) ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_le_bytes();
     pattern.iter().copied().cycle().take(bytes).collect()
 }
 

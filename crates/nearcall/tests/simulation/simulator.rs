@@ -26,7 +26,9 @@ fn failure(main: impl FnOnce()) -> String {
 #[test]
 fn a_sleep_that_nobody_ends_is_found() {
     let text = failure(|| {
-        let sleep = || drop(futex::wait(&AtomicU32::new(0), 0, Deadline::NEVER));
+        let sleep = || {
+            futex::wait(&AtomicU32::new(0), 0, Deadline::NEVER);
+        };
         let sleeper = process("sleeper", sleep);
         simulation::wait_ended(sleeper, Deadline::NEVER);
     });
@@ -36,8 +38,10 @@ fn a_sleep_that_nobody_ends_is_found() {
 #[test]
 fn a_thread_that_goes_on_for_ever_is_found() {
     let text = failure(|| {
-        let turn = process("spinner", || loop {
-            clock::pause(Duration::from_micros(1));
+        let turn = process("spinner", || {
+            loop {
+                clock::pause(Duration::from_micros(1));
+            }
         });
         simulation::wait_ended(turn, Deadline::NEVER);
     });
@@ -92,9 +96,11 @@ fn a_process_that_is_stopped_does_nothing_meanwhile() {
     simulation::run(1, STEPS_MAX, || {
         let count = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&count);
-        let counter = process("counter", move || loop {
-            counted.fetch_add(1, Ordering::Relaxed);
-            clock::pause(Duration::from_micros(10));
+        let counter = process("counter", move || {
+            loop {
+                counted.fetch_add(1, Ordering::Relaxed);
+                clock::pause(Duration::from_micros(10));
+            }
         });
         clock::pause(Duration::from_millis(1));
         simulation::stop_for(counter, Duration::from_millis(5));

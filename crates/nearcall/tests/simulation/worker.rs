@@ -83,7 +83,8 @@ impl Worker {
             Some(event_loop) => Client::in_loop(event_loop),
             None => Client::new(),
         };
-        let at = |instance: &str| StressCaller::new(&client, &format!("{}{instance}", self.address));
+        let at =
+            |instance: &str| StressCaller::new(&client, &format!("{}{instance}", self.address));
         // They connect at their first calls.
         let (sync_service, async_service) = (at("").unwrap(), at(&format!("#{ASYNC}")).unwrap());
         let shared = Arc::clone(&self.shared);
@@ -253,7 +254,9 @@ impl Mix {
         let mut received = 0;
         loop {
             match stream.recv() {
-                Ok(Some(item)) if item.worker == id && item.number == received && is_whole(&item) => {
+                Ok(Some(item))
+                    if item.worker == id && item.number == received && is_whole(&item) =>
+                {
                     received += 1;
                 }
                 Ok(Some(item)) => {

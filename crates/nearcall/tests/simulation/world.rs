@@ -52,6 +52,8 @@ enum Order {
     Drain,
     /// Wait until all clients are gone, and end.
     End,
+    /// Describe the connections.
+    Show,
 }
 
 struct World {
@@ -244,7 +246,13 @@ impl World {
                 if deadline.has_passed() {
                     let workers: Vec<_> =
                         client.workers.iter().map(|(id, shared)| (id, shared.account())).collect();
-                    self.faults.push(format!("a client does not end: {workers:?}"));
+                    let threads = simulation::describe();
+                    self.faults.push(format!("a client does not end: {threads}\n{workers:?}"));
+                    self.order(Order::Show);
+                    clock::pause(LOOK * 2);
+                    let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
+                    self.faults.extend(control.left.take().unwrap_or_default());
+                    drop(control);
                     break;
                 }
                 clock::pause(Duration::from_millis(1));
@@ -281,7 +289,8 @@ impl World {
             }
             drop(control);
             if deadline.has_passed() {
-                self.faults.push("the server does not end".to_owned());
+                let threads = simulation::describe();
+                self.faults.push(format!("the server does not end{threads}"));
                 break;
             }
             clock::pause(Duration::from_millis(1));
@@ -344,9 +353,15 @@ fn serve(address: &str, ledger: &Arc<Ledger>, control: &Mutex<Control>) {
     let order = loop {
         // Sooner or later it looks, also for an order that came before the stopper.
         let event = event_loop.next(Deadline::after(LOOK)).unwrap();
-        match (event, lock().order.take()) {
+        let order = lock().order.take();
+        match (event, order) {
             (_, Some(Order::End)) => break Order::End,
             (_, Some(Order::Drain)) => server.drain(),
+            (_, Some(Order::Show)) => {
+                let connections = server.connections();
+                let connections = connections.iter().map(|connection| format!("{connection:?}"));
+                lock().left = Some(connections.collect());
+            }
             (Some(Event::Stopped) | None, None) => {}
             (event, None) => panic!("an event that nothing was asked for: {event:?}"),
         }
