@@ -18,6 +18,10 @@ usage: cargo xtask CHORE
                              clients by chance, against a server of two loops
   simulate [--hours N | --seed N]  the whole of nearcall with faults from seeds: a million steps,
                              hours (0.5: half of one), or one seed that failed
+  soak [--hours N] [--json FILE]  the same for hours (0.1 is six minutes): what the server holds
+                             when no client is connected, after thousands came, went or were killed
+  hostile [--seconds N]      hostile clients beside a good one, N seconds for each attack: whether
+                             the server lives, what the good client notices, what is left
   advise-check [--sets N] [--seed N]  measures whether the advice is right, half a minute
                              for each of N random sets of requirements";
 
@@ -29,6 +33,10 @@ pub(crate) const KILLS: u32 = 1000;
 const SETS: u32 = 40;
 /// The seed of those sets, and of the stress, by default.
 const SEED: u32 = 1;
+/// Seconds of a soak by default: an hour.
+const SOAK_SECONDS: u32 = 3600;
+/// Seconds of each attack by default: what the project promises.
+const HOSTILE_SECONDS: u32 = 60;
 /// Minutes of stress by default: what the project promises.
 pub(crate) const STRESS_MINUTES: u32 = 10;
 
@@ -74,9 +82,21 @@ pub enum Chore {
     /// Clients and servers in a simulation.
     Simulate {
         /// How long; a million steps if that is not asked for.
-        seconds: Option<u64>,
+        seconds: Option<u32>,
         /// The one seed to run.
         seed: Option<u64>,
+    },
+    /// The stress for hours.
+    Soak {
+        /// How long it takes.
+        seconds: u32,
+        /// The file for the result, as JSON.
+        json: Option<String>,
+    },
+    /// Hostile clients beside a good one.
+    Hostile {
+        /// How long each attack takes.
+        seconds: u32,
     },
     /// The blind test of the advice, by measurements.
     AdviseCheck {
@@ -89,7 +109,7 @@ pub enum Chore {
 
 impl Chore {
     /// The names of all chores.
-    pub const NAMES: [&str; 12] = [
+    pub const NAMES: [&str; 14] = [
         "ci",
         "tidy",
         "circles",
@@ -101,6 +121,8 @@ impl Chore {
         "kill-storm",
         "stress",
         "simulate",
+        "soak",
+        "hostile",
         "advise-check",
     ];
 
@@ -129,12 +151,15 @@ impl Chore {
             }
             ["simulate"] => Self::Simulate { seconds: None, seed: None },
             ["simulate", "--hours", hours] => {
-                Self::Simulate { seconds: Some(seconds(hours)?), seed: None }
+                Self::Simulate { seconds: Some(seconds_of(hours)?), seed: None }
             }
             ["simulate", "--seed", seed] => {
                 let seed = seed.parse().map_err(|_| format!("`{seed}` is not a seed"))?;
                 Self::Simulate { seconds: None, seed: Some(seed) }
             }
+            ["soak", rest @ ..] => soak(rest)?,
+            ["hostile"] => Self::Hostile { seconds: HOSTILE_SECONDS },
+            ["hostile", "--seconds", seconds] => Self::Hostile { seconds: number(seconds)? },
             ["advise-check", rest @ ..] => {
                 let [sets, seed] =
                     options("advise-check", ["--sets", "--seed"], [SETS, SEED], rest)?;
@@ -169,6 +194,32 @@ fn fuzz(arguments: &[&str]) -> Result<Chore, String> {
     Ok(Chore::Fuzz { target, seconds })
 }
 
+fn soak(arguments: &[&str]) -> Result<Chore, String> {
+    let (mut seconds, mut json, mut rest) = (SOAK_SECONDS, None, arguments);
+    loop {
+        rest = match rest {
+            ["--hours", hours, rest @ ..] => {
+                seconds = seconds_of(hours)?;
+                rest
+            }
+            ["--json", file, rest @ ..] => {
+                json = Some((*file).to_owned());
+                rest
+            }
+            [] => return Ok(Chore::Soak { seconds, json }),
+            _ => return Err(format!("`soak` does not take `{}`", rest.join(" "))),
+        };
+    }
+}
+
+/// Parses hours, with a fraction or without.
+fn seconds_of(word: &str) -> Result<u32, String> {
+    let hours = word.parse().ok().filter(|hours: &f64| (0.001..=1000.0).contains(hours));
+    let hours = hours.ok_or_else(|| format!("`{word}` is not a number of hours, 0.001 to 1000"))?;
+    let seconds = std::time::Duration::from_secs(3600).mul_f64(hours).as_secs();
+    Ok(u32::try_from(seconds).unwrap_or(u32::MAX))
+}
+
 /// Parses two options with numbers, in any order.
 fn options(
     chore: &str,
@@ -188,18 +239,6 @@ fn options(
         _ => Err(format!("`{chore}` does not take `{}`", rest.join(" "))),
     }
 }
-
-/// Parses hours, with a fraction if need be.
-fn seconds(hours: &str) -> Result<u64, String> {
-    let seconds = hours.parse().ok().map(|hours: f64| (hours * 3600.0).round());
-    match seconds.filter(|seconds| (1.0..=SIMULATED_S_MAX).contains(seconds)) {
-        Some(seconds) => Ok(seconds as u64),
-        None => Err(format!("`{hours}` is not a number of hours from a second to a year")),
-    }
-}
-
-/// The longest simulation that can be asked for: a year, in seconds.
-const SIMULATED_S_MAX: f64 = 365.0 * 24.0 * 3600.0;
 
 fn number(word: &str) -> Result<u32, String> {
     let number = word.parse().ok().filter(|&number| number > 0);
@@ -230,6 +269,11 @@ mod tests {
         check("simulate", Ok(Chore::Simulate { seconds: None, seed: None }));
         check("simulate --hours 0.5", Ok(Chore::Simulate { seconds: Some(1800), seed: None }));
         check("simulate --seed 0", Ok(Chore::Simulate { seconds: None, seed: Some(0) }));
+        check("soak", Ok(Chore::Soak { seconds: 3600, json: None }));
+        let json = Some("soak.json".to_owned());
+        check("soak --json soak.json --hours 0.5", Ok(Chore::Soak { seconds: 1800, json }));
+        check("hostile", Ok(Chore::Hostile { seconds: 60 }));
+        check("hostile --seconds 2", Ok(Chore::Hostile { seconds: 2 }));
         check("advise-check", Ok(Chore::AdviseCheck { sets: 40, seed: 1 }));
         check("advise-check --seed 9 --sets 3", Ok(Chore::AdviseCheck { sets: 3, seed: 9 }));
     }
@@ -243,9 +287,12 @@ mod tests {
         check("advise-check --sets", Err("`advise-check` does not take `--sets`"));
         check("advise-check --kills 3", Err("`advise-check` does not take `--kills 3`"));
         check("stress --kills 3", Err("`stress` does not take `--kills 3`"));
-        let hours = "`0` is not a number of hours from a second to a year";
-        check("simulate --hours 0", Err(hours));
+        check("simulate --hours 0", Err("`0` is not a number of hours, 0.001 to 1000"));
         check("simulate --seed -1", Err("`-1` is not a seed"));
+        check("soak --hours", Err("`soak` does not take `--hours`"));
+        check("soak --hours 0", Err("`0` is not a number of hours, 0.001 to 1000"));
+        check("soak --hours inf", Err("`inf` is not a number of hours, 0.001 to 1000"));
+        check("hostile --kills 3", Err("`hostile` does not take `--kills 3`"));
         check("kill-storm --kills 0", Err("`0` is not a number above zero"));
         check("fuzz frame --seconds soon", Err("`soon` is not a number above zero"));
     }

@@ -43,6 +43,8 @@ pub fn steps(chore: &Chore, facts: &Facts) -> Vec<Step> {
         Chore::KillStorm { kills } => vec![Step::Run(kill_storm(*kills))],
         Chore::Stress { minutes, seed } => vec![Step::Run(stress(*minutes, *seed))],
         Chore::Simulate { seconds, seed } => vec![Step::Run(simulate(*seconds, *seed, facts))],
+        Chore::Soak { seconds, json } => vec![Step::Run(soak(*seconds, json.as_deref(), facts))],
+        Chore::Hostile { seconds } => vec![Step::Run(hostile(*seconds))],
         Chore::AdviseCheck { sets, seed } => vec![Step::Run(advise_check(*sets, *seed))],
     }
 }
@@ -125,7 +127,7 @@ fn loom(facts: &Facts) -> Command {
 }
 
 /// With assertions and checks of overflow, and yet fast.
-fn simulate(seconds: Option<u64>, seed: Option<u64>, facts: &Facts) -> Command {
+fn simulate(seconds: Option<u32>, seed: Option<u64>, facts: &Facts) -> Command {
     let mut command = cargo("simulate", "test -p nearcall --test simulation -- --nocapture")
         .environment("RUSTFLAGS", "--cfg simulation")
         .environment("CARGO_TARGET_DIR", &facts.target.join("simulation").to_string_lossy())
@@ -157,9 +159,30 @@ fn kill_storm(kills: u32) -> Command {
 }
 
 fn stress(minutes: u32, seed: u32) -> Command {
-    cargo("stress", "test -p nearcall --release --test stress -- --nocapture")
-        .environment("NEARCALL_STRESS_S", &(u64::from(minutes) * 60).to_string())
+    stress_for("stress", u64::from(minutes) * 60)
         .environment("NEARCALL_STRESS_SEED", &seed.to_string())
+}
+
+/// A relative path is one below the root of the repository.
+fn soak(seconds: u32, json: Option<&str>, facts: &Facts) -> Command {
+    let command = stress_for("soak", seconds.into());
+    match json {
+        Some(file) => {
+            command.environment("NEARCALL_STRESS_JSON", &facts.root.join(file).to_string_lossy())
+        }
+        None => command,
+    }
+}
+
+fn stress_for(name: &str, seconds: u64) -> Command {
+    cargo(name, "test -p nearcall --release --test stress -- --nocapture")
+        .environment("NEARCALL_STRESS_S", &seconds.to_string())
+        .expect(Expect::TestsRan)
+}
+
+fn hostile(seconds: u32) -> Command {
+    cargo("hostile", "test -p nearcall --release --test faults hostile:: -- --nocapture")
+        .environment("NEARCALL_HOSTILE_MS", &(u64::from(seconds) * 1000).to_string())
         .expect(Expect::TestsRan)
 }
 

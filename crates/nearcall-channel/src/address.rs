@@ -167,6 +167,15 @@ impl Address {
         self.with_unix(|address| socket::unix_connect(address, Some(timeout)))
     }
 
+    /// Connects to the unix socket without waiting. `None`: the queue of its listener is full, or
+    /// the address is none of a unix socket.
+    pub(crate) fn try_connect(&self) -> io::Result<Option<OwnedFd>> {
+        match self {
+            Self::Tcp { .. } => Ok(None),
+            _ => self.with_unix(socket::unix_try_connect),
+        }
+    }
+
     /// Listens on the unix socket; takes over the path of a socket whose listener is gone.
     pub(crate) fn listen(&self) -> io::Result<OwnedFd> {
         if let Self::Name(_) = self {

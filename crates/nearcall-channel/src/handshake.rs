@@ -12,8 +12,8 @@
 //! ```
 //!
 //! **Invariants:** a listener serves one address; an error of one client does not end it.
-//! **Not here:** the handshake over a unix socket (`handshake/local.rs`) and over TCP
-//! (`handshake/remote.rs`), the packets as bytes (`packet.rs`).
+//! **Not here:** the handshake in steps (`handshake/steps.rs`), over a unix socket
+//! (`handshake/local.rs`) and over TCP (`handshake/remote.rs`), the packets as bytes (`packet.rs`).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,10 +22,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nearcall_os::socket;
 
 pub use error::{BadOptions, HandshakeError};
-pub use local::{accept_over, connect_over};
 pub use options::Options;
+pub use steps::Handshake;
 
 use crate::address::Address;
+use crate::control::Control;
 use crate::endpoint::Endpoint;
 use crate::mechanism::Mechanism;
 use crate::wait::Deadline;
@@ -34,6 +35,8 @@ mod error;
 mod local;
 mod options;
 mod remote;
+mod step;
+mod steps;
 
 /// A server's socket for new clients.
 pub struct Listener {
@@ -122,32 +125,31 @@ pub enum Rendezvous {
 
 impl Rendezvous {
     /// Opens the mechanism that the client behind `socket` asks for. Waits for the client: each of
-    /// its two answers has [`handshake_timeout`](Options::handshake_timeout).
+    /// its answers has [`handshake_timeout`](Options::handshake_timeout).
     ///
     /// # Errors
     ///
     /// As [`Listener::accept`]; all concern this client only.
     pub fn open(self, socket: OwnedFd, options: &Options) -> Result<Endpoint, HandshakeError> {
-        match self {
-            Self::Local => accept_over(socket, options),
-            Self::Remote => remote::accept(socket, options),
-        }
+        Handshake::serve(self, socket, options)?.complete()
     }
 
     /// Refuses the client behind `socket` with the reason `why`; over TCP the reason is always that
     /// there are too many clients. Does not wait.
     pub fn reject(self, socket: OwnedFd, why: &str) {
+        let control = Control::new(socket);
         match self {
-            Self::Local => local::reject(socket, why),
-            Self::Remote => remote::reject(&socket),
+            Self::Local => control.send_refusal(why),
+            Self::Remote => remote::reject(&control),
         }
     }
 }
 
-// The handshake may run in another thread than the one that goes on with its outcome.
+// A handshake may begin in another thread than the one that goes on with it.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Endpoint>();
+    is_send::<Handshake>();
     is_send::<Rendezvous>();
     is_send::<HandshakeError>();
 };
@@ -175,19 +177,28 @@ pub fn connect(
     mechanism: Mechanism,
     options: &Options,
 ) -> Result<Endpoint, HandshakeError> {
-    let unreachable = |error: io::Error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            HandshakeError::NoListener(address.clone())
-        }
-        io::ErrorKind::TimedOut => HandshakeError::TimedOut,
-        _ => HandshakeError::Os(error),
-    };
-    let timeout = options.handshake_timeout;
-    if let Address::Tcp { host, port } = address {
-        remote::check_options(mechanism, options)?;
-        let socket = remote::reach(host, *port, timeout).map_err(unreachable)?;
-        return remote::connect(socket, options);
-    }
-    let socket = address.connect(timeout).map_err(unreachable)?;
-    connect_over(socket, mechanism, options)
+    Handshake::connect(address, mechanism, options)?.complete()
+}
+
+/// Works like [`connect`], over a connected SOCK_SEQPACKET unix socket, such as one of a socket
+/// pair.
+///
+/// # Errors
+///
+/// As [`connect`].
+pub fn connect_over(
+    socket: OwnedFd,
+    mechanism: Mechanism,
+    options: &Options,
+) -> Result<Endpoint, HandshakeError> {
+    Handshake::connect_over(socket, mechanism, options)?.complete()
+}
+
+/// Serves one client over a connected SOCK_SEQPACKET unix socket.
+///
+/// # Errors
+///
+/// As [`Listener::accept`].
+pub fn accept_over(socket: OwnedFd, options: &Options) -> Result<Endpoint, HandshakeError> {
+    Rendezvous::Local.open(socket, options)
 }

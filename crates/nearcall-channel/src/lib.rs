@@ -6,6 +6,7 @@
 //! Knows nothing of calls, objects or `.proto` files.
 #![forbid(unsafe_code)]
 
+pub mod account;
 pub mod address;
 mod channel;
 mod control;
@@ -42,7 +43,8 @@ pub use due_time::DueTime;
 pub use endpoint::{Claim, Endpoint, Message};
 pub use error::{BadParts, OpenError, ReceiveError, SendError, Unsupported, Violation};
 pub use handshake::{
-    BadOptions, HandshakeError, Listener, Options, Rendezvous, accept_over, connect, connect_over,
+    BadOptions, Handshake, HandshakeError, Listener, Options, Rendezvous, accept_over, connect,
+    connect_over,
 };
 pub use hang_up::HangUp;
 pub use interrupt::Interrupt;

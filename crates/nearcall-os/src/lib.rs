@@ -6,6 +6,7 @@
 //! **Not here:** what the bytes mean (`nearcall-channel`), what is measured (`nearcall-bench`).
 
 pub mod alloc_count;
+pub mod capacity;
 pub mod clock;
 pub mod cma;
 pub mod counters;

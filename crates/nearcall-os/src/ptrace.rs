@@ -4,15 +4,20 @@
 //! **Invariants:** a tracer belongs to the thread that made it, and all threads of the process are
 //! watched, also those that it starts later. The process is only slowed down. When the tracer is
 //! dropped with its thread, the process runs on untraced.
-//! **Not here:** the names of system calls (`syscall_names.rs`), starting and reaping the process
-//! (`process.rs`): its end is seen here and left to its parent.
+//! **Not here:** single instructions (`ptrace/step.rs`), the names of system calls
+//! (`syscall_names.rs`), starting and reaping the process (`process.rs`): its end is seen here and
+//! left to its parent.
 #![allow(unsafe_code, reason = "rustix has no ptrace, and no waitid for all children of a thread")]
+
+mod step;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
+
+pub use self::step::{Step, Stepper};
 
 /// Watches one process, from the thread that made it.
 #[derive(Debug)]
@@ -211,6 +216,16 @@ enum What {
     Stopped { status: libc::c_int },
 }
 
+impl What {
+    /// What waitid reports by `si_code` and `si_status`.
+    fn of(code: libc::c_int, status: libc::c_int) -> Self {
+        match code {
+            libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED => Self::Ended,
+            _ => Self::Stopped { status },
+        }
+    }
+}
+
 /// Waits until a traced thread has stopped or ended. It stays so. `None`: there is none left.
 fn next_change() -> io::Result<Option<Change>> {
     let options = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL | libc::__WNOTHREAD;
@@ -222,11 +237,7 @@ fn next_change() -> io::Result<Option<Change>> {
     let tid = unsafe { info.si_pid() };
     // SAFETY: as above.
     let status = unsafe { info.si_status() };
-    let what = match info.si_code {
-        libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED => What::Ended,
-        _ => What::Stopped { status },
-    };
-    Ok(Some(Change { tid, what }))
+    Ok(Some(Change { tid, what: What::of(info.si_code, status) }))
 }
 
 fn reap(tid: libc::pid_t) -> io::Result<()> {
@@ -260,8 +271,8 @@ fn resume(request: libc::c_uint, tid: libc::pid_t, signal: libc::c_int) -> io::R
 
 /// Makes a request that reads and writes no memory of this process.
 fn ptrace(request: libc::c_uint, pid: libc::pid_t, address: usize, data: usize) -> io::Result<()> {
-    // SAFETY: of the requests made here (seize, interrupt, syscall, listen) the kernel takes both
-    // words as plain numbers.
+    // SAFETY: of the requests made here (seize, interrupt, syscall, listen, single step, detach)
+    // the kernel takes both words as plain numbers.
     match unsafe { libc::ptrace(request, pid, address, data) } {
         0.. => Ok(()),
         _ => Err(io::Error::last_os_error()),

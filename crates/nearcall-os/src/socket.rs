@@ -156,6 +156,20 @@ pub fn unix_connect(
     Ok(socket)
 }
 
+/// Works like [`unix_connect`] without waiting; `None` while the queue is full. The socket does not
+/// block.
+///
+/// # Errors
+///
+/// As for [`unix_connect`].
+pub fn unix_try_connect(address: UnixAddress<'_>) -> io::Result<Option<OwnedFd>> {
+    let address = socket_address(address)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    let connected = retry_on_intr(|| connect(&socket, &address)).map_err(io::Error::from);
+    Ok(none_if_blocked(connected)?.map(|()| socket))
+}
+
 /// Two connected unix sockets.
 ///
 /// # Errors

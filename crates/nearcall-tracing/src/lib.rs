@@ -18,8 +18,9 @@
 //! The span of a client's call has the span as its parent that is current where the call is made.
 //! That of a server has no parent in its own process: its trace is in `traceparent`.
 //!
-//! **Invariants:** `nearcall` does not depend on `tracing`; a call gets one span at each end, which
-//! closes when the call has ended.
+//! What a server refuses is no call: `nearcall` itself reports that, as events of the same target.
+//!
+//! **Invariants:** a call gets one span at each end, which closes when the call has ended.
 //! **Not here:** a subscriber, an exporter.
 #![forbid(unsafe_code)]
 

@@ -11,6 +11,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 
 use nearcall_channel::{DataPath, Endpoint, Mechanism, WaitPolicy};
 use nearcall_wire::{
@@ -23,6 +24,7 @@ use crate::connection::connection_info::ConnectionInfo;
 use crate::deadline::{self, Deadline};
 use crate::limits::Limits;
 use crate::peer::Peer;
+use crate::refusals::{ConnectionRefusals, RefusalKind, Refusals};
 use crate::status::{Code, Status};
 use crate::trust::Trust;
 
@@ -74,6 +76,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) trust: Trust,
     /// Whose objects the peer may call; none on a connection that a client opened.
     pub(crate) serves: Option<ServerId>,
+    /// Where a server counts what it refuses.
+    pub(crate) refusals: Option<Arc<Refusals>>,
 }
 
 /// A connection, of one thread unless its host says otherwise.
@@ -95,8 +99,8 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     /// Why it ended, once it has.
     close_reason: RefCell<Option<Status>>,
     is_closed: Cell<bool>,
-    /// The violation of the peer.
-    violation: Cell<Option<&'static str>>,
+    /// What the server refused to this peer; none on a connection that a client opened.
+    refusals: Option<ConnectionRefusals>,
     /// The peer was sent the reason.
     has_notified: Cell<bool>,
     /// The peer's process, once it has greeted.
@@ -171,7 +175,7 @@ impl<H: Host> Connection<H> {
         buffers: H::Buffers,
         host: H,
     ) -> Self {
-        let Setup { name, instance, limits, trust, serves } = setup;
+        let Setup { name, instance, limits, trust, serves, refusals } = setup;
         let peer = Peer::of(&endpoint);
         let is_trusted = trust.covers(&peer);
         let (lender, borrower) = endpoint.arena().unzip();
@@ -205,7 +209,7 @@ impl<H: Host> Connection<H> {
             name,
             close_reason: RefCell::default(),
             is_closed: Cell::new(false),
-            violation: Cell::new(None),
+            refusals: refusals.map(ConnectionRefusals::new),
             has_notified: Cell::new(false),
             peer_instance: Cell::new(None),
             own_message_bytes_max: limits.message_bytes_max,
@@ -267,6 +271,7 @@ impl<H: Host> Connection<H> {
             room_bytes: 2 * inner.endpoint.buffer_bytes(),
             slots_lent: Some(self.lending.slots_out()),
             slots_borrowed: Some(borrowed),
+            refusals: self.refusals.as_ref().map_or_else(Vec::new, ConnectionRefusals::counts),
         }
     }
 
@@ -276,9 +281,12 @@ impl<H: Host> Connection<H> {
         reason.unwrap_or_else(|| Status::unavailable(format!("{} takes no more calls", self.name)))
     }
 
-    /// Returns what the peer did that no correct peer does, if that ended the connection.
-    pub(crate) fn violation(&self) -> Option<&'static str> {
-        self.violation.get()
+    /// Counts and logs that the server refused something to this peer.
+    #[cold]
+    pub(crate) fn note_refusal(&self, kind: RefusalKind, why: &str) {
+        if let Some(refusals) = &self.refusals {
+            refusals.note(kind, &self.peer, why);
+        }
     }
 
     /// Returns whether a call of the peer waits for no reply any more.
@@ -318,6 +326,15 @@ impl<H: Host> Connection<H> {
     pub(crate) fn abort(&self, reason: Status) {
         self.with_endpoint(Endpoint::discard_unsent);
         self.close(reason);
+    }
+
+    /// As [`abort`](Self::abort), and counts and logs the reason at a server.
+    #[cold]
+    pub(crate) fn abort_for(&self, kind: RefusalKind, reason: Status) {
+        if !self.is_closed() {
+            self.note_refusal(kind, reason.message());
+        }
+        self.abort(reason);
     }
 
     /// Ends a connection that the peer may not have, and sends it the reason.

@@ -80,7 +80,8 @@
 //! - [`CallOptions`] set how one call is made; one that is waited for later is a [`PendingCall`].
 //! - A [`Context`] holds what a service may know of its call; a [`Responder`] answers later.
 //! - Where a server is and how messages travel is one text: an [`Address`].
-//! - What a peer can make us do is bounded by [`Limits`].
+//! - What a peer can make us do is bounded by [`Limits`]; what a server refuses is counted and
+//!   logged ([`Server::refusals`]).
 //!
 //! **Not here:** code generation (`nearcall-build`), mechanisms (`nearcall-channel`), the protocol
 //! (`nearcall-wire`).
@@ -106,6 +107,7 @@ mod options;
 mod panics;
 mod peer;
 mod reactor;
+mod refusals;
 mod server;
 mod service;
 mod status;
@@ -139,6 +141,7 @@ pub use options::CallOptions;
 pub use peer::{Peer, PeerIdentity};
 pub use prost;
 pub use prost_types;
+pub use refusals::{RefusalCount, RefusalKind, RefusedUser};
 pub use server::{
     ListenError, RegisterError, RunningServer, Server, ServerBuilder, ServerError, StartError,
 };

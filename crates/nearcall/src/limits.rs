@@ -66,26 +66,13 @@ pub(crate) const OWN_CALLER_ROUNDS_MIN: u32 = 8;
 /// [`Limits::calls_max`].
 pub(crate) const OUTBOX_MESSAGES_MAX: usize = 32 << 10;
 
-/// Handshakes that run at once, each on a thread of its own, because it waits for its peer.
-/// Clients beyond it wait for their turn. So many threads hide the waits of a few slow peers, and
-/// a crowd of clients starts no more of them.
-pub(crate) const HANDSHAKES_MAX: usize = 32;
+/// Handshakes with clients that one loop has at once, each with a descriptor. One user has at most
+/// half of what the others leave, 96 if it is the only one; all clients from other machines count
+/// as one user.
+pub(crate) const HANDSHAKES_MAX: usize = 192;
 
-/// Of those, handshakes with clients of one user id, so that a quarter is left to other users. All
-/// clients from other machines count as one user.
-pub(crate) const HANDSHAKES_PER_UID_MAX: usize = 24;
-
-/// Threads of handshakes, those included that were ended a moment ago and have not noticed yet: as
-/// many of those as run at once.
-pub(crate) const HANDSHAKE_THREADS_MAX: usize = 2 * HANDSHAKES_MAX;
-
-/// Clients that were accepted and wait for a handshake, each with a descriptor: as many as a
-/// listening socket's queue holds, where clients beyond it wait.
-pub(crate) const PENDING_CLIENTS_MAX: usize = 128;
-
-/// Of those, clients of one user id, so that one user cannot hold all of the places; a second's
-/// worth of silent ones, each of which gives its handshake's place up after a quarter of it.
-pub(crate) const PENDING_CLIENTS_PER_UID_MAX: usize = 96;
+/// Handshakes that go on in one round of a loop: a step maps memory, some tens of microseconds.
+pub(crate) const HANDSHAKE_STEPS_PER_ROUND_MAX: usize = 4;
 
 /// Room for a received message at first, in bytes: a page. Grows to the messages that come.
 pub(crate) const BUFFER_BYTES_MIN: usize = 4 << 10;
@@ -210,9 +197,10 @@ pub(crate) const STOP_WAIT_MAX: Duration = Duration::from_secs(1);
 /// once would only spin.
 pub(crate) const LISTENER_PAUSE: Duration = Duration::from_millis(100);
 
-/// Longest time that a handshake may take while others wait for its place. A local one takes a
-/// millisecond, on a machine with too much to do tens of them.
-pub(crate) const HANDSHAKE_GRACE: Duration = Duration::from_millis(250);
+/// Longest silence of a client in its handshake while others of its user wait for its place. A
+/// client takes a millisecond, on a machine with too much to do tens of them. A full queue of
+/// silent clients is gone after twice this.
+pub(crate) const HANDSHAKE_GRACE: Duration = Duration::from_millis(100);
 
 /// Interval at which a loop asks a connection without a descriptor for room while something waits
 /// for it: about as long as a wake-up takes, so that a stream of large messages loses little.
@@ -253,6 +241,17 @@ pub(crate) const HUNT_PAUSE_MIN: Duration = Duration::from_millis(1);
 /// Longest pause between two attempts of [`Client::hunt`](crate::Client::hunt): twenty attempts a
 /// second cost nothing.
 pub(crate) const HUNT_PAUSE_MAX: Duration = Duration::from_millis(50);
+
+/// Lines of the log about refusals of one kind to one user in a [`REFUSAL_LINES_PERIOD`]: enough to
+/// see what is attempted, and too few to fill a disk.
+pub(crate) const REFUSAL_LINES_MAX: u32 = 5;
+
+/// The time in which so many lines may be written.
+pub(crate) const REFUSAL_LINES_PERIOD: Duration = Duration::from_secs(1);
+
+/// Users whose refusals are counted apart, those of other machines as one: with all kinds they take
+/// some 100 KiB.
+pub(crate) const REFUSAL_USERS_MAX: usize = 64;
 
 /// The limits of one end of each connection. The smaller value of both ends applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -40,6 +40,7 @@ mod busy;
 pub(crate) mod census;
 mod handshakes;
 mod hosting;
+mod placing;
 mod posts;
 mod sources;
 mod timers;
@@ -259,6 +260,7 @@ impl Reactor {
                 Some(Source::Listener(_)) => {
                     self.handshakes.accept(self, ListenerId(event.token));
                 }
+                Some(Source::Handshake) => self.handshakes.note_ready(event.token),
                 Some(Source::Mailbox) => self.mailbox.silence(),
                 Some(Source::HostTimer) => self.activity.silence_timer()?,
                 None => {}
@@ -266,6 +268,8 @@ impl Reactor {
                 Some(Source::User(_)) => self.report(event.token, event.ready),
             }
         }
+        drop(events);
+        self.advance_handshakes();
         Ok(any)
     }
 

@@ -23,6 +23,7 @@ use crate::limits::Limits;
 use crate::reactor::acceptor::Acceptor;
 use crate::reactor::census::Census;
 use crate::reactor::{ListenerEntry, ListenerId, Reactor};
+use crate::refusals::RefusalCount;
 use crate::service::dispatcher::{Dispatcher, Registered};
 use crate::service::intercepted::{Intercepted, SharedChain};
 use crate::service::registry::{ObjectTable, Taken};
@@ -196,10 +197,11 @@ impl Server {
         self.core.acceptor.connections().iter().map(|connection| connection.info()).collect()
     }
 
-    /// Returns how many connections were closed because their client broke the protocol, by the
-    /// name of what it did, such as `second-reply`.
-    pub fn protocol_violations(&self) -> Vec<(&'static str, u64)> {
-        self.core.acceptor.census.violations()
+    /// Returns what this server has refused, by kind and user. Each refusal is also an event of the
+    /// `tracing` crate with the target `nearcall` and the level `WARN`: at most five a second of
+    /// one kind and user, with the number of those that were suppressed.
+    pub fn refusals(&self) -> Vec<RefusalCount> {
+        self.core.acceptor.census.refusals.counts()
     }
 }
 

@@ -26,7 +26,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
 ];
 
 /// Packages of others that only these crates of ours may depend on.
-const RESERVED: &[(&str, &[&str])] = &[("tracing", &["nearcall-tracing", "nearcall-peers"])];
+const RESERVED: &[(&str, &[&str])] =
+    &[("tracing", &["nearcall", "nearcall-tracing", "nearcall-peers"])];
 
 /// Everything that is wrong with the manifest of the crate `name`.
 #[must_use]
@@ -154,14 +155,14 @@ mod tests {
     }
 
     #[test]
-    fn tracing_is_for_one_crate() {
+    fn tracing_is_for_calls_and_not_for_what_lies_below() {
         let uses = "[dependencies]\nnearcall.workspace = true\ntracing.workspace = true";
         check("nearcall-tracing", uses, &[]);
-        let expected = &["nearcall: must not use tracing"];
-        check("nearcall", "[dependencies]\ntracing.workspace = true", expected);
-        check("nearcall", "[dev-dependencies]\ntracing = \"0.1\"", expected);
-        check("nearcall", "[dependencies.tracing]\nversion = \"0.1\"", expected);
-        check("nearcall", "[dependencies]\ntracing-like = \"0.1\"", &[]);
+        let expected = &["nearcall-wire: must not use tracing"];
+        check("nearcall-wire", "[dependencies]\ntracing.workspace = true", expected);
+        check("nearcall-wire", "[dev-dependencies]\ntracing = \"0.1\"", expected);
+        check("nearcall-wire", "[dependencies.tracing]\nversion = \"0.1\"", expected);
+        check("nearcall-wire", "[dependencies]\ntracing-like = \"0.1\"", &[]);
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! The handshake over a unix socket: the client asks for a mechanism, the server opens it.
 //!
-//! **Invariants:** the client asks, the server decides; the smaller limit wins; each step has a
-//! deadline; the identity of the other end comes from the kernel; a step that fails leaves nothing
-//! behind.
-//! **Not here:** the packets as bytes (`packet.rs`), what a mechanism makes of the parts
-//! (`open.rs`).
+//! **Invariants:** the client asks, the server decides; the smaller limit wins; no step waits; the
+//! identity of the other end comes from the kernel; a step that fails leaves nothing behind.
+//! **Not here:** when a step is due (`steps.rs`), the packets as bytes (`packet.rs`), what a
+//! mechanism makes of the parts (`open.rs`).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -13,88 +12,126 @@ use nearcall_os::socket;
 
 use super::error::{BadOptions, HandshakeError};
 use super::options::{Options, check_buffer, check_limit, check_version, choose_wait};
+use super::step::Step;
+use crate::channel::Channel;
 use crate::control::Control;
 use crate::endpoint::Endpoint;
-use crate::error::{OpenError, Violation};
+use crate::error::{OpenError, ReceiveError, Violation};
 use crate::fds::ChannelFds;
 use crate::limits;
 use crate::liveness::PeerLiveness;
 use crate::mechanism::Mechanism;
+use crate::open::{Accepted, Finish, Offer};
 use crate::packet::{Packet, Refusal, VERSION, escape};
 use crate::settings::{Peer, PeerIdentity, Settings};
 use crate::spin::SpinOptions;
 use crate::wait::{Deadline, WaitPolicy};
 
-/// Works like [`connect`](super::connect), over a connected SOCK_SEQPACKET unix socket, such as
-/// one of a socket pair.
-///
-/// # Errors
-///
-/// As [`connect`](super::connect).
-pub fn connect_over(
-    socket: OwnedFd,
+/// Where one end of a local handshake stands: the packet that it waits for, and what it has until
+/// then.
+pub(super) enum State {
+    /// The server waits for what the client asks for.
+    Hello,
+    /// The server waits for the client's parts.
+    Offered(Box<Opening<Finish>>),
+    /// The client waits for the server's parts.
+    Asked(Mechanism, WaitPolicy),
+    /// The client waits for the server's word that it is ready.
+    Accepted(Box<Opening<Box<dyn Channel>>>),
+    /// Over.
+    Ended,
+}
+
+/// What an end has made of the mechanism.
+pub(super) struct Opening<T> {
     mechanism: Mechanism,
+    settings: Settings,
+    made: T,
+}
+
+impl State {
+    /// Asks the server for `mechanism`.
+    pub(super) fn ask(
+        control: &Control,
+        mechanism: Mechanism,
+        options: &Options,
+    ) -> Result<Self, HandshakeError> {
+        let wait = choose_wait(mechanism, options)?;
+        let hello = Packet::Hello {
+            version: VERSION,
+            message_bytes_max: check_limit(options.message_bytes_max)?,
+            buffer_bytes: check_buffer(options.buffer_bytes)?,
+            mechanism: mechanism.name().to_owned(),
+        };
+        send_packet(control, &hello, &[])?;
+        Ok(Self::Asked(mechanism, wait))
+    }
+
+    /// Takes the next packet, if it is there. Does not wait.
+    pub(super) fn step(
+        &mut self,
+        control: &Arc<Control>,
+        options: &Options,
+    ) -> Result<Step, HandshakeError> {
+        // No descriptors before we know what the client wants.
+        let descriptors_max = match self {
+            Self::Hello => 0,
+            _ => limits::HANDSHAKE_DESCRIPTORS_MAX,
+        };
+        let Some((packet, descriptors)) = next_packet(control, descriptors_max)? else {
+            return Ok(Step::Nothing);
+        };
+        *self = match (std::mem::replace(self, Self::Ended), packet) {
+            (
+                Self::Hello,
+                Packet::Hello { version, message_bytes_max, buffer_bytes, mechanism },
+            ) => {
+                check_version(version)?;
+                offer(control, options, &mechanism, message_bytes_max, buffer_bytes)?
+            }
+            (Self::Offered(opening), Packet::Accept { parts }) => {
+                let Opening { mechanism, settings, made } = *opening;
+                let channel = made(ChannelFds { bytes: parts, descriptors });
+                let channel = channel.map_err(|error| HandshakeError::Open(mechanism, error))?;
+                control.send(&Packet::Ready.encode(), &[])?;
+                return Ok(done(Opening { mechanism, settings, made: channel }, control));
+            }
+            (
+                Self::Asked(mechanism, wait),
+                Packet::Offer { version, message_bytes_max, buffer_bytes, parts },
+            ) => {
+                check_version(version)?;
+                let limits = (message_bytes_max, buffer_bytes);
+                let offered = ChannelFds { bytes: parts, descriptors };
+                accept(control, options, (mechanism, wait), limits, offered)?
+            }
+            (Self::Accepted(opening), Packet::Ready) if descriptors.is_empty() => {
+                return Ok(done(*opening, control));
+            }
+            _ => return Err(Violation::BadPacket.into()),
+        };
+        Ok(Step::Moved)
+    }
+}
+
+fn done(opening: Opening<Box<dyn Channel>>, control: &Arc<Control>) -> Step {
+    let Opening { mechanism, settings, made } = opening;
+    Step::Done(Box::new(Endpoint::new(made, mechanism, settings, Arc::clone(control))))
+}
+
+/// The server's answer to a client that asks for `mechanism` with these limits.
+fn offer(
+    control: &Arc<Control>,
     options: &Options,
-) -> Result<Endpoint, HandshakeError> {
-    let control = Arc::new(Control::new(socket));
-    let wait = choose_wait(mechanism, options)?;
-    let hello = Packet::Hello {
-        version: VERSION,
-        message_bytes_max: check_limit(options.message_bytes_max)?,
-        buffer_bytes: check_buffer(options.buffer_bytes)?,
-        mechanism: mechanism.name().to_owned(),
-    };
-    send_packet(&control, &hello, &[], options)?;
-    let (packet, descriptors) = next_packet(&control, options)?;
-    let Packet::Offer { version, message_bytes_max, buffer_bytes, parts } = packet else {
-        return Err(Violation::BadPacket.into());
-    };
-    check_version(version)?;
-    // The server may lower what we asked for; it may not raise it.
-    if message_bytes_max > options.message_bytes_max || buffer_bytes > options.buffer_bytes {
-        return Err(Violation::BadPacket.into());
-    }
-    check_limit(message_bytes_max).map_err(|_| Violation::BadPacket)?;
-    check_buffer(buffer_bytes).map_err(|_| Violation::BadPacket)?;
-    let settings = settings(&control, wait, options.spin, message_bytes_max, buffer_bytes)?;
-    let offered = ChannelFds { bytes: parts, descriptors };
-    let accepted = (mechanism.row().accept)(&settings, offered);
-    let accepted = accepted.map_err(|error| HandshakeError::Open(mechanism, error));
-    let accepted = accepted.inspect_err(|error| refuse(&control, error))?;
-    let answer = Packet::Accept { parts: accepted.parts.bytes };
-    send_packet(&control, &answer, &accepted.parts.descriptors, options)?;
-    match next_packet(&control, options)? {
-        (Packet::Ready, none) if none.is_empty() => {
-            Ok(Endpoint::new(accepted.channel, mechanism, settings, control))
-        }
-        _ => Err(Violation::BadPacket.into()),
-    }
-}
-
-/// Serves one client over a connected SOCK_SEQPACKET unix socket.
-///
-/// # Errors
-///
-/// As [`Listener::accept`](super::Listener::accept).
-pub fn accept_over(socket: OwnedFd, options: &Options) -> Result<Endpoint, HandshakeError> {
-    let control = Arc::new(Control::new(socket));
-    serve(&control, options).inspect_err(|error| refuse(&control, error))
-}
-
-fn serve(control: &Arc<Control>, options: &Options) -> Result<Endpoint, HandshakeError> {
+    mechanism: &str,
+    message_bytes_max: u32,
+    buffer_bytes: u32,
+) -> Result<State, HandshakeError> {
     // Ours first: the client would take a number out of bounds for a broken server.
     check_limit(options.message_bytes_max)?;
     check_buffer(options.buffer_bytes)?;
-    // No descriptors before we know what the client wants.
-    let deadline = Deadline::after(options.handshake_timeout);
-    let hello = control.receive(deadline, 0)?;
-    let packet = Packet::decode(&hello.bytes)?;
-    let Packet::Hello { version, message_bytes_max, buffer_bytes, mechanism } = packet else {
-        return Err(Violation::BadPacket.into());
-    };
-    check_version(version)?;
     let mechanism: Mechanism =
-        escape(&mechanism).parse().map_err(HandshakeError::UnknownMechanism)?;
+        escape(mechanism).parse().map_err(HandshakeError::UnknownMechanism)?;
     let message_bytes_max = check_limit(message_bytes_max)?.min(options.message_bytes_max);
     let buffer_bytes = check_buffer(buffer_bytes)?.min(options.buffer_bytes);
     let wait = choose_wait(mechanism, options)?;
@@ -103,24 +140,38 @@ fn serve(control: &Arc<Control>, options: &Options) -> Result<Endpoint, Handshak
     }
     let settings = settings(control, wait, options.spin, message_bytes_max, buffer_bytes)?;
     let offer = (mechanism.row().offer)(&settings);
-    let offer = offer.map_err(|error| HandshakeError::Open(mechanism, error))?;
-    let ChannelFds { bytes: parts, descriptors } = offer.parts;
+    let Offer { parts, finish } = offer.map_err(|error| HandshakeError::Open(mechanism, error))?;
+    // They are closed at the end: while we hold the client's ends, we would not see it die.
+    let ChannelFds { bytes: parts, descriptors } = parts;
     let packet = Packet::Offer { version: VERSION, message_bytes_max, buffer_bytes, parts };
     send_parts(control, &packet, &descriptors)?;
-    // Ours are closed here: while we hold the client's ends, we would not see it die.
-    drop(descriptors);
-    let (packet, descriptors) = next_packet(control, options)?;
-    let Packet::Accept { parts } = packet else {
+    Ok(State::Offered(Box::new(Opening { mechanism, settings, made: finish })))
+}
+
+/// The client's answer to the parts of a server.
+fn accept(
+    control: &Arc<Control>,
+    options: &Options,
+    (mechanism, wait): (Mechanism, WaitPolicy),
+    (message_bytes_max, buffer_bytes): (u32, u32),
+    offered: ChannelFds,
+) -> Result<State, HandshakeError> {
+    // The server may lower what we asked for; it may not raise it.
+    if message_bytes_max > options.message_bytes_max || buffer_bytes > options.buffer_bytes {
         return Err(Violation::BadPacket.into());
-    };
-    let channel = (offer.finish)(ChannelFds { bytes: parts, descriptors });
-    let channel = channel.map_err(|error| HandshakeError::Open(mechanism, error))?;
-    control.send(&Packet::Ready.encode(), &[])?;
-    Ok(Endpoint::new(channel, mechanism, settings, Arc::clone(control)))
+    }
+    check_limit(message_bytes_max).map_err(|_| Violation::BadPacket)?;
+    check_buffer(buffer_bytes).map_err(|_| Violation::BadPacket)?;
+    let settings = settings(control, wait, options.spin, message_bytes_max, buffer_bytes)?;
+    let accepted = (mechanism.row().accept)(&settings, offered);
+    let accepted = accepted.map_err(|error| HandshakeError::Open(mechanism, error));
+    let Accepted { parts, channel } = accepted.inspect_err(|error| refuse(control, error))?;
+    send_packet(control, &Packet::Accept { parts: parts.bytes }, &parts.descriptors)?;
+    Ok(State::Accepted(Box::new(Opening { mechanism, settings, made: channel })))
 }
 
 /// Sends the reason to the other end, if it is still there.
-fn refuse(control: &Control, error: &HandshakeError) {
+pub(super) fn refuse(control: &Control, error: &HandshakeError) {
     let code = match error {
         HandshakeError::Version { .. } => Refusal::Version,
         HandshakeError::BadOptions(_) => Refusal::Limits,
@@ -133,17 +184,20 @@ fn refuse(control: &Control, error: &HandshakeError) {
     let _ = control.send(&Packet::Refusal { code, text: error.to_string() }.encode(), &[]);
 }
 
+/// Takes a packet that is there, with at most so many descriptors.
 fn next_packet(
     control: &Control,
-    options: &Options,
-) -> Result<(Packet, Vec<OwnedFd>), HandshakeError> {
-    let deadline = Deadline::after(options.handshake_timeout);
-    let parts = control.receive(deadline, limits::HANDSHAKE_DESCRIPTORS_MAX)?;
+    descriptors_max: usize,
+) -> Result<Option<(Packet, Vec<OwnedFd>)>, HandshakeError> {
+    let parts = match control.receive(Deadline::NOW, descriptors_max) {
+        Err(ReceiveError::Empty) => return Ok(None),
+        parts => parts?,
+    };
     match Packet::decode(&parts.bytes)? {
         Packet::Refusal { code, text } => {
             Err(HandshakeError::Refused { code, text: escape(&text) })
         }
-        packet => Ok((packet, parts.descriptors)),
+        packet => Ok(Some((packet, parts.descriptors))),
     }
 }
 
@@ -152,10 +206,9 @@ fn send_packet(
     control: &Control,
     packet: &Packet,
     descriptors: &[OwnedFd],
-    options: &Options,
 ) -> Result<(), HandshakeError> {
     send_parts(control, packet, descriptors).map_err(|error| match error {
-        HandshakeError::PeerGone => match next_packet(control, options) {
+        HandshakeError::PeerGone => match next_packet(control, limits::HANDSHAKE_DESCRIPTORS_MAX) {
             Err(refused @ HandshakeError::Refused { .. }) => refused,
             _ => HandshakeError::PeerGone,
         },
@@ -188,9 +241,4 @@ fn settings(
     let liveness = Arc::new(PeerLiveness::default());
     let control = Arc::clone(control);
     Ok(Settings { wait, spin, message_bytes_max, buffer_bytes, peer, liveness, control })
-}
-
-/// Refuses the client behind `socket`. Does not wait.
-pub(super) fn reject(socket: OwnedFd, why: &str) {
-    Control::new(socket).send_refusal(why);
 }

@@ -11,21 +11,22 @@
 //! authenticated, and nothing is encrypted.
 //!
 //! **Invariants:** bytes that are no greeting are refused at the first of them that is wrong; a
-//! greeting has one deadline as a whole, however slowly its bytes come; the smaller limit wins.
-//! **Not here:** the channel over the stream (`kernel/tcp.rs`), the local meeting (`handshake.rs`).
+//! greeting is one step as a whole, however slowly its bytes come; the smaller limit wins.
+//! **Not here:** when a step is due (`steps.rs`), the channel
+//! over the stream (`kernel/tcp.rs`), the local meeting (`handshake.rs`).
 
 use std::io;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use nearcall_os::descriptor;
-use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::socket;
 
 use super::error::{BadOptions, HandshakeError};
 use super::options::{Options, check_buffer, check_limit, check_version, choose_wait};
+use super::step::Step;
 use crate::address::Address;
 use crate::control::Control;
 use crate::endpoint::Endpoint;
@@ -110,39 +111,86 @@ pub(crate) fn check_options(mechanism: Mechanism, options: &Options) -> Result<(
     Ok(())
 }
 
-/// The client's part; its options have been judged.
-pub(crate) fn connect(socket: OwnedFd, options: &Options) -> Result<Endpoint, HandshakeError> {
-    socket::ready_tcp(&socket, REMOTE_SILENCE_MAX)?;
-    let (message_bytes_max, buffer_bytes) = (options.message_bytes_max, options.buffer_bytes);
-    let hello = Greeting { version: VERSION, message_bytes_max, buffer_bytes, refusal: 0 };
-    send(&socket, hello.encode(CLIENT_MAGIC))?;
-    let answer = Greeting::decode(receive(socket.as_fd(), SERVER_MAGIC, options)?);
+/// One end of a handshake over a stream: the greeting of the other end, as far as it has come.
+pub(super) struct State {
+    serves: bool,
+    bytes: [u8; GREETING_BYTES],
+    come: usize,
+}
+
+impl State {
+    /// Readies the stream; a client's options have been judged, and it greets.
+    pub(super) fn start(
+        control: &Control,
+        serves: bool,
+        options: &Options,
+    ) -> Result<Self, HandshakeError> {
+        if serves {
+            check_options(Mechanism::Tcp, options)?;
+        }
+        socket::ready_tcp(control, REMOTE_SILENCE_MAX)?;
+        if !serves {
+            send(control, greeting(options, 0).encode(CLIENT_MAGIC))?;
+        }
+        Ok(Self { serves, bytes: [0; GREETING_BYTES], come: 0 })
+    }
+
+    /// Takes what is there of the other end's greeting, and not a byte of what follows it. Does
+    /// not wait.
+    pub(super) fn step(
+        &mut self,
+        control: &Arc<Control>,
+        options: &Options,
+    ) -> Result<Step, HandshakeError> {
+        let magic = if self.serves { CLIENT_MAGIC } else { SERVER_MAGIC };
+        while self.come < GREETING_BYTES {
+            match socket::try_recv(control, &mut self.bytes[self.come..])? {
+                Some(0) => return Err(HandshakeError::PeerGone),
+                Some(more) => self.come += more,
+                None => return Ok(Step::Nothing),
+            }
+            let here = self.come.min(magic.len());
+            if self.bytes[..here] != magic[..here] {
+                return Err(Violation::BadPacket.into());
+            }
+        }
+        let theirs = Greeting::decode(self.bytes);
+        let agreed = match self.serves {
+            true => answer(control, theirs, options),
+            false => check_answer(theirs, options),
+        };
+        Ok(Step::Done(Box::new(endpoint(control, options, agreed?)?)))
+    }
+}
+
+/// The limits that both ends agree on.
+type Agreed = (u32, u32);
+
+fn greeting(options: &Options, refusal: u32) -> Greeting {
+    let Options { message_bytes_max, buffer_bytes, .. } = *options;
+    Greeting { version: VERSION, message_bytes_max, buffer_bytes, refusal }
+}
+
+/// The client's judgement of a server's greeting.
+fn check_answer(answer: Greeting, options: &Options) -> Result<Agreed, HandshakeError> {
     check_version(answer.version)?;
     if answer.refusal != 0 {
         return Err(refusal(answer));
     }
+    let Greeting { message_bytes_max, buffer_bytes, .. } = answer;
     // The server may lower what we asked for; it may not raise it.
-    if answer.message_bytes_max > message_bytes_max || answer.buffer_bytes > buffer_bytes {
+    if message_bytes_max > options.message_bytes_max || buffer_bytes > options.buffer_bytes {
         return Err(Violation::BadPacket.into());
     }
-    check_buffer(answer.buffer_bytes).map_err(|_| Violation::BadPacket)?;
-    endpoint(socket, options, answer.message_bytes_max, answer.buffer_bytes)
+    check_buffer(buffer_bytes).map_err(|_| Violation::BadPacket)?;
+    Ok((message_bytes_max, buffer_bytes))
 }
 
-/// The server's part, for a client that was accepted.
-pub(crate) fn accept(socket: OwnedFd, options: &Options) -> Result<Endpoint, HandshakeError> {
-    check_options(Mechanism::Tcp, options)?;
-    socket::ready_tcp(&socket, REMOTE_SILENCE_MAX)?;
-    let hello = Greeting::decode(receive(socket.as_fd(), CLIENT_MAGIC, options)?);
-    let ours = Greeting {
-        version: VERSION,
-        message_bytes_max: options.message_bytes_max,
-        buffer_bytes: options.buffer_bytes,
-        refusal: 0,
-    };
+/// The server's answer to a client's greeting.
+fn answer(control: &Control, hello: Greeting, options: &Options) -> Result<Agreed, HandshakeError> {
     let refuse = |code: u32| {
         // A client that has gone does not need it.
-        let _ = send(&socket, Greeting { refusal: code, ..ours }.encode(SERVER_MAGIC));
+        let _ = send(control, greeting(options, code).encode(SERVER_MAGIC));
     };
     check_version(hello.version).inspect_err(|_| refuse(REFUSED_VERSION))?;
     if hello.refusal != 0 {
@@ -151,38 +199,28 @@ pub(crate) fn accept(socket: OwnedFd, options: &Options) -> Result<Endpoint, Han
     let limits = check_limit(hello.message_bytes_max)
         .and_then(|limit| Ok((limit, check_buffer(hello.buffer_bytes)?)));
     let (limit, buffer) = limits.inspect_err(|_| refuse(REFUSED_LIMITS))?;
-    let answer = Greeting {
-        message_bytes_max: limit.min(options.message_bytes_max),
-        buffer_bytes: buffer.min(options.buffer_bytes),
-        ..ours
-    };
-    send(&socket, answer.encode(SERVER_MAGIC))?;
-    endpoint(socket, options, answer.message_bytes_max, answer.buffer_bytes)
+    let agreed = (limit.min(options.message_bytes_max), buffer.min(options.buffer_bytes));
+    let (message_bytes_max, buffer_bytes) = agreed;
+    let answer = Greeting { message_bytes_max, buffer_bytes, ..greeting(options, 0) };
+    send(control, answer.encode(SERVER_MAGIC))?;
+    Ok(agreed)
 }
 
 /// Refuses a client in place of any answer.
-pub(crate) fn reject(socket: &OwnedFd) {
-    let options = Options::default();
-    let answer = Greeting {
-        version: VERSION,
-        message_bytes_max: options.message_bytes_max,
-        buffer_bytes: options.buffer_bytes,
-        refusal: REFUSED_CROWDED,
-    };
+pub(super) fn reject(control: &Control) {
     // A client that does not read it sees the stream end.
-    let _ = send(socket, answer.encode(SERVER_MAGIC));
+    let _ = send(control, greeting(&Options::default(), REFUSED_CROWDED).encode(SERVER_MAGIC));
 }
 
 fn endpoint(
-    socket: OwnedFd,
+    control: &Arc<Control>,
     options: &Options,
-    message_bytes_max: u32,
-    buffer_bytes: u32,
+    (message_bytes_max, buffer_bytes): Agreed,
 ) -> Result<Endpoint, HandshakeError> {
     let mechanism = Mechanism::Tcp;
-    let peer = socket::tcp_peer(&socket)?.ok_or(HandshakeError::PeerGone)?;
-    // The watcher notices the hang-up by a duplicate, which replaces the control line.
-    let control = Arc::new(Control::new(descriptor::duplicate(&socket)?));
+    let peer = socket::tcp_peer(&**control)?.ok_or(HandshakeError::PeerGone)?;
+    // The watcher notices the hang-up by the first, which replaces the control line.
+    let socket = descriptor::duplicate(&**control)?;
     let settings = Settings {
         wait: choose_wait(mechanism, options)?,
         spin: options.spin,
@@ -190,42 +228,19 @@ fn endpoint(
         buffer_bytes,
         peer: Peer::Remote(peer),
         liveness: Arc::new(PeerLiveness::default()),
-        control: Arc::clone(&control),
+        control: Arc::clone(control),
     };
     let channel = tcp::over(socket, &settings);
     let channel = channel.map_err(|error| HandshakeError::Open(mechanism, error))?;
-    Ok(Endpoint::new(channel, mechanism, settings, control))
+    Ok(Endpoint::new(channel, mechanism, settings, Arc::clone(control)))
 }
 
 /// A greeting that fits the empty buffer of a new stream, so this never waits.
-fn send(socket: &OwnedFd, greeting: [u8; GREETING_BYTES]) -> Result<(), HandshakeError> {
+fn send(socket: &Control, greeting: [u8; GREETING_BYTES]) -> Result<(), HandshakeError> {
     match socket::try_send(socket, &greeting)? {
         Some(GREETING_BYTES) => Ok(()),
         _ => Err(HandshakeError::Os(io::ErrorKind::WriteZero.into())),
     }
-}
-
-/// A greeting with this magic, and not a byte of what follows it.
-fn receive(
-    socket: BorrowedFd<'_>,
-    magic: [u8; 8],
-    options: &Options,
-) -> Result<[u8; GREETING_BYTES], HandshakeError> {
-    let deadline = Deadline::after(options.handshake_timeout);
-    let (mut bytes, mut come) = ([0; GREETING_BYTES], 0);
-    while come < GREETING_BYTES {
-        match socket::try_recv(socket, &mut bytes[come..])? {
-            Some(0) => return Err(HandshakeError::PeerGone),
-            Some(more) => come += more,
-            None if deadline.has_passed() => return Err(HandshakeError::TimedOut),
-            None => drop(poll_one(socket, Interest::Readable, deadline)?),
-        }
-        let here = come.min(magic.len());
-        if bytes[..here] != magic[..here] {
-            return Err(Violation::BadPacket.into());
-        }
-    }
-    Ok(bytes)
 }
 
 /// Explains the number from the server. It sends no text, so that none has to be checked.

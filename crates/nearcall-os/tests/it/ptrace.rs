@@ -1,12 +1,15 @@
 //! Watching system calls of a child: exact counts, threads included, and nothing left behind.
 
+use std::io::Write;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use nearcall_os::Deadline;
 use nearcall_os::process::{Child, kill_pidfd, wait_pidfd};
-use nearcall_os::ptrace::{Event, Refusal, Tracer};
+use nearcall_os::ptrace::{Event, Refusal, Step, Stepper, Tracer};
 use nearcall_os::syscall_names::syscall_name;
 
-use crate::partner::{self, PATIENCE};
+use crate::partner::{self, PATIENCE, SHORT};
 
 /// Asks so many times for the user, and as often again in a thread of its own.
 fn work(role: &str) {
@@ -116,4 +119,40 @@ fn a_second_tracer_is_refused() {
     assert!(second.to_string().contains("ptrace"), "{second}");
     // Dropping it ends a stopped child as well.
     drop(child);
+}
+
+#[test]
+fn a_thread_is_run_instruction_by_instruction_and_killed_in_between() {
+    if partner::role().is_some() {
+        partner::send(&format!("tid {}\n", nearcall_os::process::tid()));
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).unwrap();
+        loop {
+            std::hint::black_box(line.len());
+        }
+    }
+    let test = "ptrace::a_thread_is_run_instruction_by_instruction_and_killed_in_between";
+    let mut child = partner::start(test, "steps");
+    let mut output = child.pipes().stdout.take().unwrap();
+    partner::read_until(&mut output, "tid ");
+    let tid = partner::read_until(&mut output, "\n").trim().parse().unwrap();
+    let mut stepper = match Stepper::seize(child.pid(), tid) {
+        Ok(stepper) => stepper,
+        Err(refusal @ Refusal::Forbidden { .. }) => {
+            return partner::send(&format!("skipped: {refusal}\n"));
+        }
+        Err(refusal) => panic!("{refusal}"),
+    };
+    // Up to the read of its input, or from where it was just before.
+    let limit = Deadline::after(Duration::from_secs(20));
+    while stepper.step(SHORT.unwrap()).unwrap() == Step::Done {
+        assert!(!limit.has_passed(), "it does not wait for its input");
+    }
+    child.pipes().stdin.take().unwrap().write_all(b"go\n").unwrap();
+    for _ in 0..1000 {
+        assert_eq!(stepper.step(limit).unwrap(), Step::Done);
+    }
+    stepper.kill(child.pidfd()).unwrap();
+    let status = child.wait(PATIENCE).unwrap().expect("it was killed");
+    assert!(!status.success(), "{status}");
 }

@@ -44,6 +44,7 @@ pub(super) fn open(
         limits,
         trust: route.trust,
         serves: None,
+        refusals: None,
     };
     let connection = Connection::with_host(endpoint, setup, Box::default(), AsyncHost::default());
     greet(&connection, deadline)?;

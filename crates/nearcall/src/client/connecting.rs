@@ -157,6 +157,7 @@ impl ClientCore {
             limits: self.limits(),
             trust: route.trust,
             serves: None,
+            refusals: None,
         };
         let activity = self.reactor.as_ref().map(|reactor| &reactor.activity);
         let connection = Connection::new(endpoint, setup, &self.services().buffers, activity);
@@ -263,7 +264,7 @@ pub(crate) fn may_change(status: &Status) -> bool {
     matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded)
 }
 
-/// Waits until a handshake is done on its thread, while the loop goes on serving.
+/// Waits until a handshake is done, while the loop goes on serving.
 fn wait_for_handshake(
     reactor: &Reactor,
     connected: &Connected,

@@ -7,6 +7,7 @@ use std::fmt;
 use nearcall_channel::{Mechanism, WaitPolicy};
 
 use crate::peer::Peer;
+use crate::refusals::RefusalKind;
 
 /// A connection as it is now, from
 /// [`Client::connections`](crate::Client::connections) or
@@ -36,6 +37,8 @@ pub struct ConnectionInfo {
     pub slots_lent: Option<usize>,
     /// Messages and slices of the other end's loans that live here. None: as for `slots_lent`.
     pub slots_borrowed: Option<usize>,
+    /// What the server has refused to this client, and how often. Empty at a client.
+    pub refusals: Vec<(RefusalKind, u64)>,
 }
 
 /// A thread that has connections.
@@ -74,6 +77,9 @@ impl fmt::Display for ConnectionInfo {
             write!(f, ", {lent} slots lent, {borrowed} borrowed")?;
         }
         write!(f, ", {descriptors} descriptors, room of {room_bytes} bytes")?;
+        for (kind, count) in &self.refusals {
+            write!(f, ", {count} {kind}")?;
+        }
         match &self.thread {
             Some(thread) => write!(f, ", {thread}"),
             None => Ok(()),

@@ -21,6 +21,7 @@ use crate::borrowed::BorrowedSegments;
 use crate::connection::buffer_pool::SMALL_BYTES_MAX;
 use crate::deadline::{self, Deadline};
 use crate::limits::{LOOK_AHEAD_BYTES_MAX, LOOK_AHEAD_MESSAGES_MAX};
+use crate::refusals::RefusalKind;
 use crate::status::{Code, Status};
 
 /// The outcome of receiving.
@@ -481,10 +482,11 @@ impl<H: Host> Connection<H> {
 
     #[cold]
     fn receive_failed(&self, error: &ReceiveError) -> Slow {
-        if matches!(error, ReceiveError::PeerBroken(_)) {
-            self.violation.set(Some("broken-channel"));
+        let reason = self.failure(matches!(error, ReceiveError::PeerGone), error);
+        match error {
+            ReceiveError::PeerBroken(_) => self.abort_for(RefusalKind::BROKEN_CHANNEL, reason),
+            _ => self.abort(reason),
         }
-        self.abort(self.failure(matches!(error, ReceiveError::PeerGone), error));
         Slow::Closed
     }
 
@@ -492,13 +494,13 @@ impl<H: Host> Connection<H> {
     /// as the error of one of its calls, if it has any.
     #[cold]
     fn protocol_violation(&self, error: ProtocolError, message: &[u8]) -> Slow {
-        self.violation.set(Some(error.name()));
         if !self.is_greeting()
             && let Some(call) = call_id(message)
         {
             self.notify_violation(call, &error);
         }
-        self.abort(Status::internal(format!("{} {error}; the connection is closed", self.name)));
+        let why = format!("{} {error}; the connection is closed", self.name);
+        self.abort_for(RefusalKind::ProtocolViolation(error.name()), Status::internal(why));
         Slow::Closed
     }
 

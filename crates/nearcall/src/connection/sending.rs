@@ -21,6 +21,7 @@ use super::{Connection, Host, Inner};
 use crate::codec::{self, Message};
 use crate::deadline::{self, Deadline};
 use crate::limits::ERROR_TEXT_BYTES_MAX;
+use crate::refusals::RefusalKind;
 use crate::status::{Detail, Status};
 use crate::tasks::reply_extras::{ReplyExtras, Sent};
 
@@ -331,7 +332,7 @@ impl<H: Host> Connection<H> {
     #[cold]
     pub(super) fn disconnect_slow_reader(&self) {
         let why = format!("{} does not read its replies and was disconnected", self.name);
-        self.abort(Status::resource_exhausted(why));
+        self.abort_for(RefusalKind::SlowReader, Status::resource_exhausted(why));
     }
 
     /// Returns the status of metadata above the limit.
@@ -396,7 +397,11 @@ impl<H: Host> Connection<H> {
 
     #[cold]
     pub(super) fn channel_failed(&self, error: &SendError) {
-        self.close(self.failure(matches!(error, SendError::PeerGone), error));
+        let reason = self.failure(matches!(error, SendError::PeerGone), error);
+        match error {
+            SendError::PeerBroken(_) => self.abort_for(RefusalKind::BROKEN_CHANNEL, reason),
+            _ => self.close(reason),
+        }
     }
 }
 

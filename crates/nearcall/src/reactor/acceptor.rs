@@ -64,7 +64,8 @@ impl Acceptor {
         };
         let (instance, limits) = (self.instance, &self.limits);
         let by = Deadline::after(limits.channel().handshake_timeout);
-        let setup = Setup { name, instance, limits, trust, serves: Some(self.id) };
+        let refusals = Some(Arc::clone(&self.census.refusals));
+        let setup = Setup { name, instance, limits, trust, serves: Some(self.id), refusals };
         (Connection::new(endpoint, setup, buffers, Some(activity)), by)
     }
 
@@ -77,12 +78,9 @@ impl Acceptor {
         self.connections.borrow_mut().push((Rc::clone(connection), admission));
     }
 
-    /// Forgets a connection that has ended, and counts why if the client broke the protocol.
+    /// Forgets a connection that has ended.
     pub(crate) fn remove(&self, connection: &Rc<Connection>) {
         self.connections.borrow_mut().retain(|(other, _)| !Rc::ptr_eq(other, connection));
-        if let Some(name) = connection.violation() {
-            self.census.note_violation(name);
-        }
     }
 
     /// Returns the connections that are open.

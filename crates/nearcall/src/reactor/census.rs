@@ -5,15 +5,18 @@
 //! **Not here:** the connections themselves (`acceptor.rs`), handing one to its loop
 //! (`handshakes.rs`).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::limits::Limits;
+use crate::refusals::Refusals;
 
 /// Shared by the loops of one server.
 pub(crate) struct Census {
     connections_max: usize,
     connections_per_uid_max: usize,
+    /// What the loops have refused.
+    pub(crate) refusals: Arc<Refusals>,
     /// A lock, because connections come and go rarely; no call takes it.
     counts: Mutex<Counts>,
 }
@@ -22,8 +25,6 @@ struct Counts {
     loops: Vec<LoopCounts>,
     /// Clients from other machines count as one user.
     by_uid: HashMap<Option<u32>, usize>,
-    /// Connections that were closed because the client broke the protocol, by what it did.
-    violations: BTreeMap<&'static str, u64>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -52,10 +53,10 @@ pub(crate) struct Admission {
 impl Census {
     pub(crate) fn new(loops: usize, limits: &Limits) -> Arc<Self> {
         let loops = vec![LoopCounts::default(); loops];
-        let (by_uid, violations) = (HashMap::new(), BTreeMap::new());
         let &Limits { connections_max, connections_per_uid_max, .. } = limits;
-        let counts = Mutex::new(Counts { loops, by_uid, violations });
-        Arc::new(Self { connections_max, connections_per_uid_max, counts })
+        let counts = Mutex::new(Counts { loops, by_uid: HashMap::new() });
+        let refusals = Arc::default();
+        Arc::new(Self { connections_max, connections_per_uid_max, refusals, counts })
     }
 
     fn lock(&self) -> MutexGuard<'_, Counts> {
@@ -120,17 +121,6 @@ impl Census {
     /// Returns the number of connections of each loop.
     pub(crate) fn counts(&self) -> Vec<usize> {
         self.lock().loops.iter().map(|one| one.connections).collect()
-    }
-
-    /// Counts a connection that was closed because of what its client did.
-    pub(crate) fn note_violation(&self, name: &'static str) {
-        *self.lock().violations.entry(name).or_default() += 1;
-    }
-
-    /// Returns how many connections were closed because the client broke the protocol, by the name
-    /// of what it did.
-    pub(crate) fn violations(&self) -> Vec<(&'static str, u64)> {
-        self.lock().violations.iter().map(|(name, count)| (*name, *count)).collect()
     }
 }
 

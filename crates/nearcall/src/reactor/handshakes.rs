@@ -1,21 +1,22 @@
-//! Handshakes with clients and servers, each on a thread of its own until it is done, so that a
-//! peer that is slow does not hold the loop up.
+//! Handshakes with clients and servers: each goes on when the other end has sent something, so that
+//! a slow peer delays no other one.
 //!
-//! **Invariants:** so many handshakes run at once and no more; while clients wait for their turn,
-//! the handshake that has taken longest is ended, so that silent clients keep others out only
-//! briefly; a failed handshake concerns its client only.
-//! **Not here:** the handshake (`nearcall-channel`), what a server agrees to (`acceptor.rs`).
+//! **Invariants:** of a bounded number of handshakes with clients, no user has more than half of
+//! what the others leave; a user's next client takes the place of the one that has been silent for
+//! longest, so that silent clients keep others out only briefly; a failed handshake concerns its
+//! client only.
+//! **Not here:** the steps of a handshake (`nearcall-channel`), what a server agrees to
+//! (`acceptor.rs`), clients of a finished handshake (`placing.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use nearcall_channel::{
-    Address as Place, Endpoint, HandshakeError, Interest, Listener, Mechanism, Options, Rendezvous,
-    WaitPolicy, accept_over, connect, connect_over,
+    Address as Place, Endpoint, Handshake, HandshakeError, Listener, Mechanism, Options, Rendezvous,
 };
 use nearcall_os::{poll, socket, thread};
 
@@ -23,25 +24,22 @@ use super::{ListenerEntry, ListenerId, Reactor, Source};
 use crate::connection::{Connection, ServerId};
 use crate::deadline::{self, Deadline};
 use crate::limits::{
-    ACCEPTS_AT_CLOSE_MAX, ACCEPTS_PER_ROUND_MAX, HANDSHAKE_GRACE, HANDSHAKE_THREADS_MAX,
-    HANDSHAKES_MAX, HANDSHAKES_PER_UID_MAX, LISTENER_PAUSE, PENDING_CLIENTS_MAX,
-    PENDING_CLIENTS_PER_UID_MAX,
+    ACCEPTS_AT_CLOSE_MAX, ACCEPTS_PER_ROUND_MAX, HANDSHAKE_GRACE, HANDSHAKE_STEPS_PER_ROUND_MAX,
+    HANDSHAKES_MAX, LISTENER_PAUSE,
 };
-use crate::peer::Peer;
 use crate::reactor::acceptor::Acceptor;
-use crate::reactor::census::{Admission, OwnLoop};
+use crate::refusals::RefusalKind;
 use crate::status::Status;
-use crate::tasks::mailbox::{Handshaked, Mailbox, Post};
 use crate::trust::Trust;
 
 /// Handshakes of one loop.
 pub(super) struct PendingHandshakes {
-    last: Cell<u64>,
-    running: RefCell<HashMap<u64, Purpose>>,
-    /// Clients that wait for their handshake to begin.
-    pending: RefCell<VecDeque<PendingClient>>,
-    /// The time when a handshake may be ended in favour of those that wait.
-    start_at: Cell<Deadline>,
+    /// By the token of its socket.
+    running: RefCell<HashMap<u64, Running>>,
+    /// Those whose other end has sent something.
+    ready: RefCell<VecDeque<u64>>,
+    /// When the first of them has had its time, or may have to give way.
+    due: Cell<Deadline>,
     /// Clients whose channel is open and that have not greeted yet, and how long they may take.
     greeting: RefCell<VecDeque<(Deadline, Weak<Connection>)>>,
     /// Listeners that wait until a handshake ends or a moment comes.
@@ -52,21 +50,9 @@ pub(super) struct PendingHandshakes {
 /// A user of this machine; those of all others together count as one.
 type User = Option<u32>;
 
-/// A client that was accepted and whose handshake has not begun.
-struct PendingClient {
-    listener: ListenerId,
-    user: User,
-    socket: OwnedFd,
-    rendezvous: Rendezvous,
-}
-
-/// A handshake with a client.
-struct Serving {
-    listener: ListenerId,
-    user: User,
-    since: Deadline,
-    /// A duplicate, to end the handshake with. None: it was ended, and its thread will post soon.
-    line: Option<(OwnedFd, Rendezvous)>,
+struct Running {
+    handshake: Handshake,
+    purpose: Purpose,
 }
 
 /// The outcome of connecting, once it is there.
@@ -79,35 +65,31 @@ enum Purpose {
     Connect(Connected),
 }
 
-impl Purpose {
-    /// Returns the handshake with a client, if it goes on.
-    fn serving(&self) -> Option<&Serving> {
-        match self {
-            Self::Serve(serving) if serving.line.is_some() => Some(serving),
-            _ => None,
-        }
-    }
+/// A handshake with a client.
+struct Serving {
+    listener: ListenerId,
+    user: User,
+    pid: Option<i32>,
+    /// Since when the client has been silent.
+    since: Deadline,
 }
 
 impl Serving {
-    /// Ends the handshake, and sends the client the reason.
-    fn end(&mut self, why: &str) {
-        if let Some((line, rendezvous)) = self.line.take() {
-            // Its thread, which waits at the same socket, wakes up by that.
-            let end = line.try_clone();
-            rendezvous.reject(line, why);
-            let _ = end.and_then(|end| socket::shutdown(end, socket::Half::Both));
-        }
+    fn note(&self, entry: &ListenerEntry, kind: RefusalKind, why: &str) {
+        entry.acceptor.census.refusals.note(kind, self.user, self.pid, why);
+    }
+
+    fn note_failure(&self, entry: &ListenerEntry, error: &HandshakeError) {
+        self.note(entry, RefusalKind::of_handshake(error), &error.to_string());
     }
 }
 
 impl Default for PendingHandshakes {
     fn default() -> Self {
         Self {
-            last: Cell::new(0),
             running: RefCell::default(),
-            pending: RefCell::default(),
-            start_at: Cell::new(Deadline::NEVER),
+            ready: RefCell::default(),
+            due: Cell::new(Deadline::NEVER),
             greeting: RefCell::default(),
             paused: RefCell::default(),
             resume_at: Cell::new(Deadline::NEVER),
@@ -137,7 +119,7 @@ impl Reactor {
         if let Some(entry) = self.listener(id) {
             let _ = self.epoll.delete(&entry.listener);
             self.sources.borrow_mut().remove(id.0);
-            self.handshakes.refuse_all(id, &entry.listener);
+            self.handshakes.refuse_all(self, id, &entry.listener);
         }
     }
 
@@ -152,20 +134,58 @@ impl Reactor {
     fn set_listener_paused(&self, id: ListenerId, paused: bool) {
         if let Some(entry) = self.listener(id) {
             let interest = if paused { poll::Interest::HangUp } else { poll::Interest::Readable };
-            let _ = self.epoll.modify(entry.listener.as_fd(), interest, id.0);
+            let _ = self.epoll.modify(&*entry.listener, interest, id.0);
         }
     }
 
-    /// Begins to connect to a server on a thread of its own.
+    /// Connects to a server, and begins the handshake. What waits before it (for the network, or
+    /// for room in the server's queue) is left to a thread of its own, while the loop goes on.
     pub(crate) fn start_connect(
         &self,
         place: Place,
         mechanism: Mechanism,
         options: Options,
     ) -> io::Result<Connected> {
+        let handshake = match Handshake::try_connect(&place, mechanism, &options) {
+            Ok(Some(handshake)) => Ok(handshake),
+            Ok(None) => self.connect_elsewhere(place, mechanism, options)?,
+            Err(error) => Err(error),
+        };
+        self.start_client(handshake)
+    }
+
+    /// Connects to a server in a thread of its own, while the loop goes on.
+    fn connect_elsewhere(
+        &self,
+        place: Place,
+        mechanism: Mechanism,
+        options: Options,
+    ) -> io::Result<Result<Handshake, HandshakeError>> {
+        let outcome = Arc::new(Mutex::new(None));
+        let (begun, mailbox) = (Arc::clone(&outcome), Arc::clone(&self.mailbox));
+        thread::start("nearcall-connect", move || {
+            let handshake = Handshake::connect(&place, mechanism, &options);
+            *begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(handshake);
+            mailbox.wake();
+        })?;
+        let mut handshake = None;
+        // Connecting has a deadline of its own.
+        self.run_until(Deadline::NEVER, || {
+            handshake = outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
+            handshake.is_some()
+        })?;
+        Ok(handshake.unwrap_or(Err(HandshakeError::TimedOut)))
+    }
+
+    fn start_client(&self, handshake: Result<Handshake, HandshakeError>) -> io::Result<Connected> {
         let connected = Connected::default();
-        let purpose = Purpose::Connect(Rc::clone(&connected));
-        self.handshakes.start(self, purpose, move || connect(&place, mechanism, &options))?;
+        match handshake {
+            Ok(handshake) => {
+                let purpose = Purpose::Connect(Rc::clone(&connected));
+                self.handshakes.start(self, handshake, purpose)?;
+            }
+            Err(error) => connected.set(Some(Err(error))),
+        }
         Ok(connected)
     }
 
@@ -177,106 +197,28 @@ impl Reactor {
         mechanism: Mechanism,
         options: Options,
     ) -> io::Result<Connected> {
-        let connected = Connected::default();
         let (ours, theirs) = socket::unix_pair(socket::Kind::Seqpacket)?;
         // Without an acceptor its socket closes, and the client sees that.
         if let Some(acceptor) = self.acceptor(server) {
             let pollable_only = acceptor.census.is_full_of_fdless(self.own_loop(&acceptor));
             let options = acceptor.options(None, pollable_only);
-            let purpose = Purpose::ServeOwn(Rc::downgrade(&acceptor));
-            self.handshakes.start(self, purpose, move || accept_over(theirs, &options))?;
-        }
-        let purpose = Purpose::Connect(Rc::clone(&connected));
-        let connect = move || connect_over(ours, mechanism, &options);
-        self.handshakes.start(self, purpose, connect)?;
-        Ok(connected)
-    }
-
-    /// Finds the loop for a client whose handshake is done, and hands the client to it.
-    fn place_client(
-        &self,
-        acceptor: &Acceptor,
-        trust: Trust,
-        mailboxes: &[Arc<Mailbox>],
-        mut endpoint: Endpoint,
-    ) {
-        let is_fdless = endpoint.wait_policy() != WaitPolicy::Spin
-            && endpoint.readiness(Interest::Receive).is_none();
-        // Others may have come in during its handshake.
-        let uid = Peer::of(&endpoint).uid();
-        let admission = match acceptor.census.admit(self.own_loop(acceptor), uid, is_fdless) {
-            Ok(admission) => admission,
-            Err(text) => return endpoint.refuse(&text),
-        };
-        match mailboxes.get(admission.loop_index()) {
-            Some(mailbox) if admission.loop_index() != acceptor.loop_index => {
-                hand_over(mailbox, HandedOver { endpoint, trust, admission });
+            if let Ok(handshake) = Handshake::serve(Rendezvous::Local, theirs, &options) {
+                let purpose = Purpose::ServeOwn(Rc::downgrade(&acceptor));
+                self.handshakes.start(self, handshake, purpose)?;
             }
-            _ => self.accept_client(acceptor, trust, endpoint, admission),
         }
+        self.start_client(Handshake::connect_over(ours, mechanism, &options))
     }
 
-    /// Accepts a client whose handshake another loop of its server has made.
-    fn accept_handed_over(&self, client: HandedOver) {
-        let HandedOver { mut endpoint, trust, admission } = client;
-        let acceptor = {
-            let acceptors = self.acceptors.borrow();
-            let mut acceptors = acceptors.iter().filter_map(|(_, acceptor)| acceptor.upgrade());
-            acceptors.find(|acceptor| admission.is_of(&acceptor.census))
-        };
-        match acceptor {
-            Some(acceptor) => self.accept_client(&acceptor, trust, endpoint, admission),
-            None => endpoint.refuse(NOT_LISTENING),
+    /// Goes on with the handshakes whose other ends have sent something.
+    pub(super) fn advance_handshakes(&self) {
+        for _ in 0..HANDSHAKE_STEPS_PER_ROUND_MAX {
+            let Some(token) = self.handshakes.ready.borrow_mut().pop_front() else { return };
+            self.handshakes.advance(self, token);
         }
+        // The others are reported again.
+        self.handshakes.ready.borrow_mut().clear();
     }
-
-    /// Accepts a client that was admitted to this loop.
-    fn accept_client(
-        &self,
-        acceptor: &Acceptor,
-        trust: Trust,
-        mut endpoint: Endpoint,
-        admission: Admission,
-    ) {
-        if acceptor.is_draining() {
-            return endpoint.refuse(NOT_LISTENING);
-        }
-        let (buffers, activity) = (&self.services.buffers, &self.activity);
-        let (connection, by) = acceptor.connection(endpoint, trust, buffers, activity);
-        if let Err(error) = self.add_connection(&connection) {
-            return connection.refuse(Status::unavailable(error.to_string()));
-        }
-        let greeting = (by, Rc::downgrade(&connection));
-        self.handshakes.greeting.borrow_mut().push_back(greeting);
-        acceptor.add(&connection, admission);
-        connection.send_control(Deadline::NOW);
-    }
-
-    /// Returns what the placement of a client must know of this loop.
-    fn own_loop(&self, acceptor: &Acceptor) -> OwnLoop {
-        OwnLoop { index: acceptor.loop_index, has_fdless: self.has_fdless() }
-    }
-}
-
-/// A client of a server with several loops, whose handshake another loop made.
-struct HandedOver {
-    endpoint: Endpoint,
-    trust: Trust,
-    /// Its place in the loop that it is handed to.
-    admission: Admission,
-}
-
-/// Hands a client to another loop. If that has closed, or closes before it takes the client, the
-/// client sees its connection close.
-fn hand_over(to: &Arc<Mailbox>, client: HandedOver) {
-    let mailbox = Arc::downgrade(to);
-    let accept = move || {
-        let reactor = mailbox.upgrade().and_then(|mailbox| Reactor::of_thread(&mailbox));
-        if let Some(reactor) = reactor {
-            reactor.accept_handed_over(client);
-        }
-    };
-    let _ = to.post(Post::Run(Box::new(accept)));
 }
 
 impl PendingHandshakes {
@@ -284,201 +226,177 @@ impl PendingHandshakes {
     pub(super) fn accept(&self, reactor: &Reactor, id: ListenerId) {
         let Some(entry) = reactor.listener(id) else { return };
         for _ in 0..ACCEPTS_PER_ROUND_MAX {
-            if self.pending.borrow().len() >= PENDING_CLIENTS_MAX {
-                return self.pause(reactor, id);
-            }
             match entry.listener.accept_socket() {
-                Ok(Some(socket)) => self.add_pending(reactor, id, &entry, socket),
-                Ok(None) => return,
-                Err(_) => {
-                    // Most likely no descriptor is free; asking again at once would only spin.
-                    self.resume_at.set(Deadline::after(LISTENER_PAUSE));
-                    return self.pause(reactor, id);
+                Ok(Some(socket)) => {
+                    let Some(user) = self.serve(reactor, id, &entry, socket) else { continue };
+                    if let Some(patience) = self.make_room(reactor, user) {
+                        return self.pause_until(reactor, id, patience);
+                    }
                 }
+                Ok(None) => return,
+                // Most likely no descriptor is free; asking again at once would only spin.
+                Err(_) => return self.pause_until(reactor, id, Deadline::after(LISTENER_PAUSE)),
             }
         }
     }
 
-    fn add_pending(
+    /// Begins the handshake with a client. Returns its user, if it goes on.
+    fn serve(
         &self,
         reactor: &Reactor,
         listener: ListenerId,
         entry: &ListenerEntry,
         socket: OwnedFd,
-    ) {
-        let rendezvous = Listener::rendezvous(&entry.listener);
-        let user = match rendezvous {
-            Rendezvous::Local => socket::peer_credentials(&socket).ok().map(|peer| peer.uid),
+    ) -> Option<User> {
+        let (rendezvous, acceptor) = (entry.listener.rendezvous(), &entry.acceptor);
+        let peer = match rendezvous {
+            Rendezvous::Local => socket::peer_credentials(&socket).ok(),
             Rendezvous::Remote => None,
         };
-        if let Err(text) = entry.acceptor.census.check(user) {
-            return rendezvous.reject(socket, &text);
+        let (user, pid) = (peer.map(|peer| peer.uid), peer.and_then(|peer| peer.pid));
+        let serving = Serving { listener, user, pid, since: deadline::now() };
+        if let Err(text) = acceptor.census.check(user) {
+            serving.note(entry, RefusalKind::ConnectionLimit, &text);
+            rendezvous.reject(socket, &text);
+            return None;
         }
-        let of_user = |client: &&PendingClient| client.user == user;
-        if self.pending.borrow().iter().filter(of_user).count() >= PENDING_CLIENTS_PER_UID_MAX {
-            let text = "too many clients of this user wait for a handshake; try again";
-            return rendezvous.reject(socket, text);
-        }
-        let client = PendingClient { listener, user, socket, rendezvous };
-        self.pending.borrow_mut().push_back(client);
-        self.start_pending(reactor);
-    }
-
-    /// Begins the handshakes of those that wait, as far as there is room for them.
-    fn start_pending(&self, reactor: &Reactor) {
-        self.start_at.set(Deadline::NEVER);
-        if self.pending.borrow().is_empty() {
-            return;
-        }
-        let now = deadline::now();
-        let mut index = 0;
-        loop {
-            let Some(user) = self.pending.borrow().get(index).map(|it| it.user) else { return };
-            if !self.make_room(user, now) {
-                index += 1;
-                continue;
-            }
-            let client = self.pending.borrow_mut().remove(index);
-            if let Some(client) = client {
-                self.start_handshake(reactor, client, now);
-            }
-        }
-    }
-
-    fn start_handshake(&self, reactor: &Reactor, client: PendingClient, since: Deadline) {
-        let PendingClient { listener, user, socket, rendezvous } = client;
-        let Some(entry) = reactor.listener(listener) else {
-            return rendezvous.reject(socket, NOT_LISTENING);
-        };
-        // Without a duplicate it could not be ended. It sees its socket close.
-        let Ok(line) = socket.try_clone() else { return };
-        let acceptor = &entry.acceptor;
         let pollable_only = acceptor.census.is_full_of_fdless(reactor.own_loop(acceptor));
         let options = acceptor.options(entry.wait, pollable_only);
-        let line = Some((line, rendezvous));
-        let purpose = Purpose::Serve(Serving { listener, user, since, line });
-        let _ = self.start(reactor, purpose, move || rendezvous.open(socket, &options));
+        let handshake = Handshake::serve(rendezvous, socket, &options);
+        let handshake = handshake.map_err(|error| serving.note_failure(entry, &error)).ok()?;
+        self.start(reactor, handshake, Purpose::Serve(serving)).ok()?;
+        Some(user)
     }
 
-    /// Returns whether a handshake with a client of this user may begin, perhaps in the place of
-    /// one that has taken long.
-    fn make_room(&self, user: User, now: Deadline) -> bool {
-        let mut running = self.running.borrow_mut();
-        let threads = running.values().filter(|it| matches!(it, Purpose::Serve(_))).count();
-        let mut counts: HashMap<User, usize> = HashMap::new();
-        for serving in running.values().filter_map(Purpose::serving) {
-            *counts.entry(serving.user).or_default() += 1;
-        }
-        let crowd = if counts.get(&user).copied().unwrap_or(0) >= HANDSHAKES_PER_UID_MAX {
-            user
-        } else if counts.values().sum::<usize>() >= HANDSHAKES_MAX {
-            counts.iter().max_by_key(|(_, count)| **count).map_or(user, |(user, _)| *user)
-        } else {
-            return threads < HANDSHAKE_THREADS_MAX;
-        };
-        let oldest = running.values_mut().filter_map(|purpose| match purpose {
-            Purpose::Serve(serving) if serving.line.is_some() && serving.user == crowd => {
-                Some(serving)
+    /// Has handshakes of this user that have been silent for long give way, if it has more than its
+    /// share. Returns the time when the next one may have to, if that is not enough.
+    fn make_room(&self, reactor: &Reactor, user: User) -> Option<Deadline> {
+        loop {
+            let oldest = {
+                let running = self.running.borrow();
+                let clients = running.iter().filter_map(|(token, it)| match &it.purpose {
+                    Purpose::Serve(serving) => Some((*token, serving.user, serving.since)),
+                    _ => None,
+                });
+                let (own, others): (Vec<_>, Vec<_>) = clients.partition(|(_, of, _)| *of == user);
+                if own.len() <= HANDSHAKES_MAX.saturating_sub(others.len()) / 2 {
+                    return None;
+                }
+                own.into_iter().min_by_key(|(_, _, since)| *since)
+            };
+            let (token, _, since) = oldest?;
+            let patience = deadline::later(since, HANDSHAKE_GRACE);
+            if !patience.has_passed() {
+                return Some(patience);
             }
-            _ => None,
-        });
-        let Some(oldest) = oldest.min_by_key(|serving| serving.since) else { return false };
-        let patience = deadline::later(oldest.since, HANDSHAKE_GRACE);
-        if patience > now {
-            self.start_at.set(self.start_at.get().min(patience));
-            return false;
+            if let Some(Running { handshake, purpose: Purpose::Serve(serving) }) =
+                self.remove(reactor, token)
+            {
+                let why = "the handshake took long, and others wait; try again";
+                if let Some(entry) = reactor.listener(serving.listener) {
+                    serving.note(&entry, RefusalKind::HandshakeTimeout, why);
+                }
+                handshake.refuse(why);
+            }
         }
-        if threads >= HANDSHAKE_THREADS_MAX {
-            return false;
-        }
-        oldest.end("the handshake took long, and others wait; try again");
-        true
     }
 
-    /// Refuses the clients of a listener that is closed: those in its queue, those that wait for
-    /// their handshake, and those in it.
-    fn refuse_all(&self, id: ListenerId, listener: &Listener) {
+    /// Refuses the clients of a listener that is closed: those in its queue, and those in their
+    /// handshake.
+    fn refuse_all(&self, reactor: &Reactor, id: ListenerId, listener: &Listener) {
         for _ in 0..ACCEPTS_AT_CLOSE_MAX {
             let Ok(Some(socket)) = listener.accept_socket() else { break };
             listener.rendezvous().reject(socket, NOT_LISTENING);
         }
-        let clients = self.pending.take().into_iter();
-        let (refused, others) = clients.partition(|client: &PendingClient| client.listener == id);
-        self.pending.replace(others);
-        let refused: VecDeque<PendingClient> = refused;
-        for PendingClient { socket, rendezvous, .. } in refused {
-            rendezvous.reject(socket, NOT_LISTENING);
-        }
-        for purpose in self.running.borrow_mut().values_mut() {
-            if let Purpose::Serve(serving) = purpose
-                && serving.listener == id
-            {
-                serving.end(NOT_LISTENING);
+        let is_of = |running: &Running| match &running.purpose {
+            Purpose::Serve(serving) => serving.listener == id,
+            _ => false,
+        };
+        let tokens: Vec<u64> = {
+            let running = self.running.borrow();
+            running.iter().filter(|(_, it)| is_of(it)).map(|(token, _)| *token).collect()
+        };
+        for token in tokens {
+            if let Some(Running { handshake, .. }) = self.remove(reactor, token) {
+                handshake.refuse(NOT_LISTENING);
             }
         }
     }
 
-    fn start(
-        &self,
-        reactor: &Reactor,
-        purpose: Purpose,
-        handshake: impl FnOnce() -> Result<Endpoint, HandshakeError> + Send + 'static,
-    ) -> io::Result<()> {
-        let number = self.last.get() + 1;
-        self.last.set(number);
-        let mailbox = Arc::clone(&reactor.mailbox);
-        let is_with_client = !matches!(purpose, Purpose::Connect(_));
-        thread::start("nearcall-meet", move || {
-            let handshaked = Handshaked { number, is_with_client, outcome: handshake() };
-            let _ = mailbox.post(Post::Handshaked(Box::new(handshaked)));
-        })?;
-        self.running.borrow_mut().insert(number, purpose);
+    /// Begins a handshake: takes what the other end has sent already, then waits for more.
+    fn start(&self, reactor: &Reactor, handshake: Handshake, purpose: Purpose) -> io::Result<()> {
+        let token = reactor.sources.borrow_mut().add(Source::Handshake);
+        if let Err(error) = reactor.epoll.add(&handshake, poll::Interest::Readable, token) {
+            reactor.sources.borrow_mut().remove(token);
+            return Err(error);
+        }
+        self.note_due(handshake.deadline());
+        self.running.borrow_mut().insert(token, Running { handshake, purpose });
         Ok(())
     }
 
-    /// Handles the outcome of a handshake.
-    pub(super) fn finish(&self, reactor: &Reactor, handshaked: Handshaked) {
-        let purpose = self.running.borrow_mut().remove(&handshaked.number);
-        match purpose {
-            Some(Purpose::Connect(connected)) => connected.set(Some(handshaked.outcome)),
-            Some(Purpose::Serve(Serving { listener, .. })) => {
-                match (reactor.listener(listener), handshaked.outcome) {
-                    (Some(entry), Ok(endpoint)) => {
-                        let ListenerEntry { acceptor, trust, mailboxes, .. } = &*entry;
-                        reactor.place_client(acceptor, *trust, mailboxes, endpoint);
+    fn remove(&self, reactor: &Reactor, token: u64) -> Option<Running> {
+        let running = self.running.borrow_mut().remove(&token)?;
+        let _ = reactor.epoll.delete(&running.handshake);
+        reactor.sources.borrow_mut().remove(token);
+        Some(running)
+    }
+
+    /// Takes the next steps of a handshake, if the other end has taken its own.
+    fn advance(&self, reactor: &Reactor, token: u64) {
+        let outcome = {
+            let mut running = self.running.borrow_mut();
+            let Some(Running { handshake, purpose }) = running.get_mut(&token) else { return };
+            let before = handshake.deadline();
+            match handshake.advance().transpose() {
+                Some(outcome) => outcome,
+                None => {
+                    self.note_due(handshake.deadline());
+                    if let Purpose::Serve(serving) = purpose
+                        && handshake.deadline() != before
+                    {
+                        serving.since = deadline::now();
                     }
-                    (None, Ok(mut endpoint)) => endpoint.refuse(NOT_LISTENING),
-                    (_, Err(_)) => {}
+                    return;
                 }
-                self.start_pending(reactor);
-                self.resume(reactor);
             }
-            Some(Purpose::ServeOwn(acceptor)) => match (acceptor.upgrade(), handshaked.outcome) {
-                (Some(acceptor), Ok(endpoint)) => {
-                    reactor.place_client(&acceptor, Trust::No, &[], endpoint);
-                }
-                (None, Ok(mut endpoint)) => endpoint.refuse(NOT_LISTENING),
-                (_, Err(_)) => {}
-            },
-            None => {}
+        };
+        if let Some(Running { purpose, .. }) = self.remove(reactor, token) {
+            finish(reactor, purpose, outcome);
         }
     }
 
-    fn pause(&self, reactor: &Reactor, id: ListenerId) {
+    /// Notes that the other end has sent something, or has gone.
+    pub(super) fn note_ready(&self, token: u64) {
+        self.ready.borrow_mut().push_back(token);
+    }
+
+    /// Notes by when a client has to greet.
+    pub(super) fn expect_greeting(&self, by: Deadline, connection: &Rc<Connection>) {
+        self.greeting.borrow_mut().push_back((by, Rc::downgrade(connection)));
+    }
+
+    fn pause_until(&self, reactor: &Reactor, id: ListenerId, end: Deadline) {
         reactor.set_listener_paused(id, true);
         self.paused.borrow_mut().push(id);
+        self.resume_at.set(self.resume_at.get().min(end));
     }
 
     fn resume(&self, reactor: &Reactor) {
+        self.resume_at.set(Deadline::NEVER);
         for id in self.paused.take() {
             reactor.set_listener_paused(id, false);
         }
     }
 
+    fn note_due(&self, deadline: Deadline) {
+        self.due.set(self.due.get().min(deadline));
+    }
+
     /// Returns when `run_due` has something to do.
     #[inline]
     pub(super) fn next_due(&self) -> Deadline {
-        self.resume_at.get().min(self.start_at.get()).min(self.greeting_due())
+        self.resume_at.get().min(self.due.get()).min(self.greeting_due())
     }
 
     /// Returns when the first client that has not greeted has had its time.
@@ -497,19 +415,46 @@ impl PendingHandshakes {
     /// Does what is due by `now`.
     pub(super) fn run_due(&self, reactor: &Reactor, now: Deadline) {
         if self.resume_at.get() <= now {
-            self.resume_at.set(Deadline::NEVER);
             self.resume(reactor);
         }
-        if self.start_at.get() <= now {
-            self.start_pending(reactor);
-            self.resume(reactor);
+        if self.due.get() <= now {
+            self.due.set(Deadline::NEVER);
+            let tokens: Vec<u64> = self.running.borrow().keys().copied().collect();
+            // Those whose time is up end by that, and the others say when theirs is.
+            tokens.into_iter().for_each(|token| self.advance(reactor, token));
         }
         while self.greeting_due() <= now {
             let first = self.greeting.borrow_mut().pop_front();
             if let Some(connection) = first.and_then(|(_, connection)| connection.upgrade()) {
                 let why = format!("{} did not greet in time", connection.name);
-                connection.abort(Status::unavailable(why));
+                connection.abort_for(RefusalKind::HandshakeTimeout, Status::unavailable(why));
             }
         }
+    }
+}
+
+/// Goes on with the outcome of a handshake.
+fn finish(reactor: &Reactor, purpose: Purpose, outcome: Result<Endpoint, HandshakeError>) {
+    let place = |acceptor: &Acceptor, trust, mailboxes: &[_], endpoint| {
+        reactor.place_client(acceptor, trust, mailboxes, endpoint);
+    };
+    match purpose {
+        Purpose::Connect(connected) => connected.set(Some(outcome)),
+        Purpose::Serve(serving) => {
+            match (reactor.listener(serving.listener), outcome) {
+                (Some(entry), Ok(endpoint)) => {
+                    place(&entry.acceptor, entry.trust, &entry.mailboxes, endpoint);
+                }
+                (None, Ok(mut endpoint)) => endpoint.refuse(NOT_LISTENING),
+                (Some(entry), Err(error)) => serving.note_failure(&entry, &error),
+                (None, Err(_)) => {}
+            }
+            reactor.handshakes.resume(reactor);
+        }
+        Purpose::ServeOwn(acceptor) => match (acceptor.upgrade(), outcome) {
+            (Some(acceptor), Ok(endpoint)) => place(&acceptor, Trust::No, &[], endpoint),
+            (None, Ok(mut endpoint)) => endpoint.refuse(NOT_LISTENING),
+            (_, Err(_)) => {}
+        },
     }
 }

@@ -1,4 +1,4 @@
-//! What other threads have posted to the loop: replies, tasks to poll, closures, handshakes.
+//! What other threads have posted to the loop: replies, tasks to poll, closures.
 //!
 //! **Invariants:** posts are served in their order, a bounded number in each round; nothing of the
 //! loop is borrowed meanwhile, since a closure or a task may run rounds of its own; what may do so
@@ -80,7 +80,6 @@ impl Reactor {
 
     fn serve_post(&self, post: Post) {
         match post {
-            Post::Handshaked(handshaked) => self.handshakes.finish(self, *handshaked),
             Post::Reply(PostedReply { connection, call, extras, answer }) => {
                 // None: it has ended, and its calls with it.
                 if let Some(connection) = self.activity.connection(connection) {

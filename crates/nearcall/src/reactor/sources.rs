@@ -26,6 +26,8 @@ pub(crate) enum Source {
     Connection(Rc<Connection>),
     /// Clients wait at a listener of a server.
     Listener(Rc<ListenerEntry>),
+    /// The other end of a handshake has taken a step.
+    Handshake,
     /// Another thread has posted something.
     Mailbox,
     /// A moment has come, for a loop that is hosted by another.

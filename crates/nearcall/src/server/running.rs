@@ -21,6 +21,7 @@ use crate::address::Address;
 use crate::connection::connection_info::ConnectionInfo;
 use crate::deadline::Deadline;
 use crate::limits::{LOOP_ANSWER_MAX, STOP_WAIT_MAX};
+use crate::refusals::RefusalCount;
 
 /// A server that has event loops of its own, in threads of their own. From
 /// [`ServerBuilder::start`](crate::ServerBuilder::start).
@@ -124,10 +125,10 @@ impl RunningServer {
         self.group.census.counts()
     }
 
-    /// Returns how many connections were closed because their client broke the protocol, by the
-    /// name of what it did, such as `second-reply`.
-    pub fn protocol_violations(&self) -> Vec<(&'static str, u64)> {
-        self.group.census.violations()
+    /// Returns what this server has refused, by kind and user, over all loops, as
+    /// [`Server::refusals`](crate::Server::refusals). Never waits.
+    pub fn refusals(&self) -> Vec<RefusalCount> {
+        self.group.census.refusals.counts()
     }
 
     /// Takes no more clients and no more calls, and waits until the calls and one-way messages

@@ -7,7 +7,7 @@
 use crate::codec::{self, Message};
 use crate::service::call_context::CallContext;
 use crate::service::context::Context;
-use crate::service::dispatcher::{Incoming, bad_request};
+use crate::service::dispatcher::Incoming;
 use crate::service::responder::Responder;
 use crate::status::Status;
 use crate::tasks::service_task::{ServiceTask, TaskRunner};
@@ -23,7 +23,7 @@ impl Incoming<'_> {
         let context = &self.context;
         let request = match codec::decode(self.body) {
             Ok(request) => request,
-            Err(status) => return context.fail(&bad_request(status)),
+            Err(status) => return context.fail(&context.bad_request(&status)),
         };
         spawn(context, runner, |context| serve(context, request));
     }

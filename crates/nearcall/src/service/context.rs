@@ -14,6 +14,7 @@ use crate::deadline::Deadline;
 use crate::interface::{Interface, MethodKind};
 use crate::metadata::{BadMetadata, Metadata};
 use crate::peer::Peer;
+use crate::refusals::RefusalKind;
 use crate::service::detached_sink::DetachedCall;
 use crate::service::reply_sink::ReplySink;
 use crate::service::responder::Responder;
@@ -241,6 +242,14 @@ impl<'a> Context<'a> {
             None => self.sink.reply(result),
             Some(extras) => self.sink.answer(extras, Ok(result)),
         }
+    }
+
+    /// Returns the status of a call whose request cannot be decoded, and counts the refusal.
+    #[cold]
+    pub(crate) fn bad_request(&self, status: &Status) -> Status {
+        let status = Status::internal(format!("bad request: {}", status.message()));
+        self.sink.note_refusal(RefusalKind::BadRequest, status.message());
+        status
     }
 
     /// Ends the call with an error.

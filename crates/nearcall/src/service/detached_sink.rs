@@ -15,6 +15,7 @@ use crate::codec::{Encoded, Message};
 use crate::connection::{Activity, Connection};
 use crate::metadata::BadMetadata;
 use crate::peer::Peer;
+use crate::refusals::RefusalKind;
 use crate::service::local_reply::LocalAnswer;
 use crate::service::service_stream::ServiceStream;
 use crate::status::Status;
@@ -48,6 +49,7 @@ enum To {
     Local(Arc<LocalAnswer>),
     /// A one-way message, with its place among those of the loop.
     Nowhere {
+        connection: ConnectionKey,
         _permit: Option<Arc<OnewayPermit>>,
     },
 }
@@ -55,16 +57,16 @@ enum To {
 impl DetachedSink {
     /// Returns the sink of a call that came over a connection; none of a one-way message.
     pub(crate) fn connection(connection: &Rc<Connection>, call: Option<IncomingCall>) -> Self {
-        let activity = connection.activity();
-        let mailbox = activity.map(|activity| &activity.mailbox);
-        let (Some(activity), Some(call)) = (activity, call) else {
-            return Self::oneway(mailbox);
+        let Some(activity) = connection.activity() else {
+            return Self::oneway(None, ConnectionKey::NONE);
         };
+        let key = activity.key(connection);
+        let Some(call) = call else { return Self::oneway(Some(&activity.mailbox), key) };
         let cancellation = Arc::default();
         connection.watch_call(call, &cancellation);
-        let to = To::Connection(activity.key(connection), call);
         let stream = ServiceStream::of_call(connection, call);
-        Self { to, mailbox: mailbox.cloned(), cancellation, stream }
+        let (to, mailbox) = (To::Connection(key, call), Some(Arc::clone(&activity.mailbox)));
+        Self { to, mailbox, cancellation, stream }
     }
 
     /// Returns the sink of a call from the loop's own thread.
@@ -75,13 +77,13 @@ impl DetachedSink {
     }
 
     /// Returns the sink of a one-way message. If the loop has too many of them it has ended.
-    pub(crate) fn oneway(mailbox: Option<&Arc<Mailbox>>) -> Self {
+    pub(crate) fn oneway(mailbox: Option<&Arc<Mailbox>>, connection: ConnectionKey) -> Self {
         let permit = mailbox.and_then(Mailbox::permit_oneway).map(Arc::new);
         let cancellation = Arc::<Cancellation>::default();
         if permit.is_none() {
             cancellation.end();
         }
-        let to = To::Nowhere { _permit: permit };
+        let to = To::Nowhere { connection, _permit: permit };
         Self { to, mailbox: mailbox.cloned(), cancellation, stream: None }
     }
 
@@ -129,6 +131,23 @@ impl DetachedSink {
     /// Ends the call with an error.
     pub(crate) fn fail(&self, status: &Status) {
         self.finish(Err::<&(), _>(status));
+    }
+
+    /// Has the loop count and log that something was refused to the caller.
+    #[cold]
+    pub(crate) fn note_refusal(&self, kind: RefusalKind, why: &str) {
+        let (To::Connection(key, _) | To::Nowhere { connection: key, .. }) = self.to else {
+            return;
+        };
+        let Some(mailbox) = &self.mailbox else { return };
+        let (of_loop, why) = (Arc::downgrade(mailbox), why.to_owned());
+        let note = move || {
+            let activity = of_loop.upgrade().and_then(|mailbox| Activity::of_thread(&mailbox));
+            if let Some(connection) = activity.and_then(|activity| activity.connection(key)) {
+                connection.note_refusal(kind, &why);
+            }
+        };
+        let _ = mailbox.post(Post::Run(Box::new(note)));
     }
 
     fn send_remote(

@@ -80,7 +80,7 @@ impl Incoming<'_> {
         serve: impl FnOnce(&Context<'_>, &Q) -> Result<R, Status>,
     ) {
         let context = self.context;
-        let answer = codec::decode(self.body).map_err(bad_request);
+        let answer = codec::decode(self.body).map_err(|error| context.bad_request(&error));
         match answer.and_then(|request: Q| serve(&context, &request)) {
             Ok(_) if context.deadline_moment().has_passed() => {
                 context.fail(&Status::answered_late());
@@ -100,7 +100,7 @@ impl Incoming<'_> {
                 // It may have been called as if it had a reply.
                 context.reply(&());
             }
-            Err(status) => context.fail(&bad_request(status)),
+            Err(status) => context.fail(&context.bad_request(&status)),
         }
     }
 
@@ -111,9 +111,4 @@ impl Incoming<'_> {
         let status = Status::unimplemented(text).with_detail(Detail::NoSuchMethod);
         self.context.fail(&status);
     }
-}
-
-#[cold]
-pub(crate) fn bad_request(status: Status) -> Status {
-    Status::internal(format!("bad request: {}", status.message()))
 }

@@ -15,10 +15,12 @@ use crate::codec::Message;
 use crate::connection::{Activity, Connection};
 use crate::deadline::Deadline;
 use crate::peer::Peer;
+use crate::refusals::RefusalKind;
 use crate::service::detached_sink::{DetachedCall, DetachedSink};
 use crate::service::local_reply::{LaterReply, LocalCall};
 use crate::service::service_stream::ServiceStream;
 use crate::status::Status;
+use crate::tasks::mailbox::ConnectionKey;
 use crate::tasks::reply_extras::{ReplyExtras, Sent};
 
 /// The sink of a call that is being served.
@@ -103,6 +105,16 @@ impl<'a> ReplySink<'a> {
             Sink::LocalBytes(call, _) => call.end(Err(status.clone())),
             Sink::Detached(call) => call.sink.fail(status),
             Sink::Connection(_, None) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => {}
+        }
+    }
+
+    /// Counts and logs that something was refused to the caller, unless it is in this thread.
+    #[cold]
+    pub(crate) fn note_refusal(self, kind: RefusalKind, why: &str) {
+        match self.0 {
+            Sink::Connection(connection, _) => connection.note_refusal(kind, why),
+            Sink::Detached(call) => call.sink.note_refusal(kind, why),
+            Sink::LocalBytes(..) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => {}
         }
     }
 
@@ -196,7 +208,9 @@ impl<'a> ReplySink<'a> {
             | Sink::LocalTyped(later, activity) => {
                 DetachedSink::local(&later.answer(), &activity.mailbox)
             }
-            Sink::LocalOneway(activity) => DetachedSink::oneway(Some(&activity.mailbox)),
+            Sink::LocalOneway(activity) => {
+                DetachedSink::oneway(Some(&activity.mailbox), ConnectionKey::NONE)
+            }
             Sink::Detached(call) => call.sink.clone(),
         };
         DetachedCall { sink, peer: self.peer(), is_trusted: self.is_trusted() }

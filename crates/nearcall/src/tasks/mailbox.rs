@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nearcall_channel::{Endpoint, HandshakeError, WakeFlags};
+use nearcall_channel::WakeFlags;
 use nearcall_os::eventfd;
 use nearcall_wire::IncomingCall;
 
@@ -23,8 +23,6 @@ use crate::tasks::service_task::ServiceTask;
 
 /// Something for a loop, from another thread.
 pub(crate) enum Post {
-    /// A handshake on a thread of its own has ended.
-    Handshaked(Box<Handshaked>),
     /// A call that came over a connection of the loop was answered.
     Reply(PostedReply),
     /// A call that streams over a connection of the loop is used in another thread.
@@ -35,15 +33,6 @@ pub(crate) enum Post {
     Spawn(ServiceTask),
     /// To be run in the loop's thread.
     Run(Box<dyn FnOnce() + Send>),
-}
-
-/// The outcome of a handshake on a thread of its own.
-pub(crate) struct Handshaked {
-    /// Which handshake.
-    pub(crate) number: u64,
-    /// It is one with a client of a server.
-    pub(crate) is_with_client: bool,
-    pub(crate) outcome: Result<Endpoint, HandshakeError>,
 }
 
 /// The answer to a call.
@@ -117,14 +106,10 @@ impl Mailbox {
     ///
     /// # Errors
     ///
-    /// The loop has closed. The outcome of a handshake with a server is taken even then: a client
-    /// of the loop's thread may still wait for it. One with a client of a server is not: its
-    /// connection closes, and does not wait in a mailbox.
+    /// The loop has closed.
     pub(crate) fn post(&self, post: Post) -> Result<(), LoopClosed> {
         let mut posts = self.lock();
-        let is_wanted_later =
-            matches!(&post, Post::Handshaked(handshaked) if !handshaked.is_with_client);
-        if posts.is_closed && !is_wanted_later {
+        if posts.is_closed {
             drop(posts);
             // Outside the lock: the end of a closure may post.
             drop(post);

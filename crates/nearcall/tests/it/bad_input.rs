@@ -7,6 +7,7 @@ mod addresses;
 mod bounds;
 mod frames;
 mod names;
+mod refusals;
 mod servers;
 mod unknown;
 

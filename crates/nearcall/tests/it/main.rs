@@ -13,6 +13,7 @@ mod loop_events;
 mod loops;
 mod mechanisms;
 mod observed;
+mod raw_frames;
 mod reply_metadata;
 mod review;
 mod scale;

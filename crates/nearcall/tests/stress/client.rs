@@ -32,6 +32,8 @@ pub(crate) const OPERATIONS_MAX: u32 = 200;
 pub(crate) const STARTED_MAX: usize = 32;
 /// One-way messages in a row, at most.
 pub(crate) const MESSAGES_MAX: u64 = 64;
+/// Bytes of one loan, at most.
+const LOAN_BYTES_MAX: usize = 256 << 10;
 /// Items of one stream, at most.
 pub(crate) const ITEMS_MAX: u64 = 100;
 /// The first number of tasks, beside those of threads.
@@ -123,6 +125,7 @@ impl Worker {
             match self.mix.random.u8(0..10) {
                 0..4 => self.ask(),
                 4 => self.ask_in_time(),
+                5 if self.mix.random.bool() => self.ask_with_loan(),
                 5 => self.start_some(),
                 6 => self.tell_some(),
                 7 => self.upload(),
@@ -153,6 +156,15 @@ impl Worker {
         let job = self.mix.job();
         assert_eq!(self.callers.sync_service.ask(&job).unwrap(), job);
         self.mix.confirm();
+    }
+
+    /// A call whose padding is lent: over shared memory it lies in a segment of its own.
+    fn ask_with_loan(&mut self) {
+        let caller = self.caller();
+        let padding = caller.loan(self.mix.random.usize(1..=LOAN_BYTES_MAX)).unwrap();
+        let job = Job { padding: padding.freeze(), ..self.mix.job() };
+        assert_eq!(caller.ask(&job).unwrap(), job);
+        self.mix.account.served.calls += 1;
     }
 
     fn ask_in_time(&mut self) {

@@ -9,7 +9,7 @@ use crate::codec::{self, Message};
 use crate::service::async_service::spawn;
 use crate::service::call_context::CallContext;
 use crate::service::context::Context;
-use crate::service::dispatcher::{Incoming, bad_request};
+use crate::service::dispatcher::Incoming;
 use crate::service::service_stream::ServiceStream;
 use crate::status::Status;
 use crate::tasks::service_task::TaskRunner;
@@ -22,7 +22,7 @@ impl Incoming<'_> {
     ) {
         let Some(call) = self.stream() else { return };
         let deadline = self.context.deadline_moment();
-        let request = codec::decode(self.body).map_err(bad_request);
+        let request = codec::decode(self.body).map_err(|error| self.context.bad_request(&error));
         let result = request
             .and_then(|request| serve(&self.context, &request, ItemSender::new(call, deadline)));
         finish(&self.context, &result);
@@ -66,7 +66,7 @@ impl Incoming<'_> {
             Ok(request) => spawn(&self.context, runner, |context| {
                 serve(context, request, AsyncItemSender::new(call, deadline))
             }),
-            Err(status) => self.context.fail(&bad_request(status)),
+            Err(status) => self.context.fail(&self.context.bad_request(&status)),
         }
     }
 

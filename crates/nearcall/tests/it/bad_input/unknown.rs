@@ -121,10 +121,11 @@ fn one_silent_process_delays_no_client() {
 }
 
 #[test]
-fn forty_silent_processes_do_not_keep_a_client_out() {
+fn r12_silent_processes_do_not_keep_a_client_out() {
     let server = Observed::start();
     server.while_a_good_client_calls(|| {
-        let silent: Vec<_> = (0..40).map(|_| connect(&server)).collect();
+        // More than the 96 handshakes that one user has at most.
+        let silent: Vec<_> = (0..140).map(|_| connect(&server)).collect();
         let took = first_call(&server.address);
         assert!(took < Duration::from_secs(2), "{took:?}");
         // They were told, those at least that had to make room.
@@ -135,7 +136,7 @@ fn forty_silent_processes_do_not_keep_a_client_out() {
 }
 
 #[test]
-fn processes_that_send_half_a_handshake_do_not_keep_a_client_out() {
+fn r12_processes_that_send_half_a_handshake_do_not_keep_a_client_out() {
     let server = Observed::start();
     let hello = nearcall_channel::VERSION;
     let mut greeting = b"NEARCALL\x01".to_vec();
@@ -145,7 +146,7 @@ fn processes_that_send_half_a_handshake_do_not_keep_a_client_out() {
     greeting.extend((256_u32 << 10).to_le_bytes());
     greeting.extend(b"shm-futex");
     server.while_a_good_client_calls(|| {
-        let half: Vec<_> = (0..40).map(|_| connect(&server)).collect();
+        let half: Vec<_> = (0..140).map(|_| connect(&server)).collect();
         for socket in &half {
             let _ = send(socket, &greeting);
         }
@@ -155,16 +156,16 @@ fn processes_that_send_half_a_handshake_do_not_keep_a_client_out() {
 }
 
 #[test]
-fn more_processes_than_may_wait_are_refused_with_the_reason() {
+fn r12_processes_that_make_room_are_refused_with_the_reason() {
     let server = Observed::start();
-    // More than 24 handshakes and 96 that wait; the kernel's queue holds 128.
+    // More than the 96 handshakes of one user; the kernel's queue holds 128.
     let silent: Vec<_> = (0..150).map(|_| connect(&server)).collect();
     let start = clock::now();
     let client = Client::new();
     client.hunt(&server.address, PATIENCE).unwrap();
     EchoCaller::new(&client, &server.address).unwrap().nothing(&()).unwrap();
-    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
-    // Those that made room; what may not wait is told so, too, if the server is quick enough.
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    // Those that made room, and those whose time was up.
     for socket in &silent[..90] {
         let told = answer(socket);
         let told = String::from_utf8_lossy(&told);

@@ -1,0 +1,260 @@
+//! Accounts of what users hold of this process: descriptors, mappings, bytes and more.
+//!
+//! A user never holds more than half of what the others leave. So a single user gets half, a second
+//! one a quarter, and whoever comes next still gets something. What is charged is given back when
+//! its [`Charge`] is dropped.
+//!
+//! **Invariants:** what is used of a resource is the sum of what its users hold, and never more
+//! than its total; no sum overflows; a charge that is refused changes nothing.
+//! **Not here:** how much there is (`nearcall_os::capacity`), who charges what.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use nearcall_os::capacity::Capacity;
+use thiserror::Error;
+
+/// Something that runs out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Resource {
+    /// Open descriptors.
+    Descriptors,
+    /// Mappings of memory.
+    Mappings,
+    /// Bytes of memory.
+    Bytes,
+    /// Jobs that wait for, or run in, threads of a pool.
+    PoolJobs,
+}
+
+const RESOURCES: usize = 4;
+
+/// A user of this machine; those of all others together count as one.
+pub type User = Option<u32>;
+
+/// The accounts of all users. Clones are the same accounts.
+#[derive(Debug, Clone)]
+pub struct Accounts(Arc<Mutex<Books>>);
+
+#[derive(Debug)]
+struct Books {
+    totals: [u64; RESOURCES],
+    used: [u64; RESOURCES],
+    held: HashMap<User, [u64; RESOURCES]>,
+    /// Bytes given back since [`Accounts::take_given_back`] said so.
+    given_back: u64,
+}
+
+/// The account of one user.
+#[derive(Debug, Clone)]
+pub struct UserAccount {
+    accounts: Accounts,
+    user: User,
+}
+
+/// What one holder has charged to an account. Dropping it gives everything back.
+#[derive(Debug)]
+pub struct Charge {
+    account: UserAccount,
+    resource: Resource,
+    amount: u64,
+}
+
+/// The share of a user does not suffice.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "{} would hold {wanted} {resource} here and may hold {share}: half of what others leave of \
+     {total}; close something, or raise {}", Named(*.user), .resource.limit()
+)]
+pub struct Exceeded {
+    /// The resource.
+    pub resource: Resource,
+    /// The user.
+    pub user: User,
+    /// What the user would hold, in the resource's unit.
+    pub wanted: u64,
+    /// What the user may hold now.
+    pub share: u64,
+    /// What there is for all users together.
+    pub total: u64,
+}
+
+struct Named(User);
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(uid) => write!(f, "user {uid}"),
+            None => f.write_str("clients of other machines together"),
+        }
+    }
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Descriptors => "descriptors",
+            Self::Mappings => "memory mappings",
+            Self::Bytes => "bytes of memory",
+            Self::PoolJobs => "calls in pools of threads",
+        })
+    }
+}
+
+impl Resource {
+    /// The limit that the total follows from.
+    fn limit(self) -> &'static str {
+        match self {
+            Self::Descriptors => "the server's limit of open files (`ulimit -n`)",
+            Self::Mappings => "vm.max_map_count",
+            Self::Bytes => "the memory of the server's control group, or its `ulimit -v`",
+            Self::PoolJobs => "the queue of the pool",
+        }
+    }
+}
+
+impl Accounts {
+    /// Creates accounts of so much of each resource.
+    #[must_use]
+    pub fn new(capacity: &Capacity) -> Self {
+        let (used, held) = ([0; RESOURCES], HashMap::new());
+        let books = Books { totals: totals(capacity), used, held, given_back: 0 };
+        Self(Arc::new(Mutex::new(books)))
+    }
+
+    /// Returns the accounts of this process, whose servers share what it has.
+    #[must_use]
+    pub fn of_process() -> Self {
+        static OWN: OnceLock<Accounts> = OnceLock::new();
+        OWN.get_or_init(|| Self::new(&Capacity::of_process())).clone()
+    }
+
+    /// Follows limits of this process that have changed. What is held stays.
+    pub fn set_capacity(&self, capacity: &Capacity) {
+        self.books().totals = totals(capacity);
+    }
+
+    /// Returns the account of a user.
+    #[must_use]
+    pub fn user(&self, user: User) -> UserAccount {
+        UserAccount { accounts: self.clone(), user }
+    }
+
+    /// Returns what all users hold of a resource, and what there is of it.
+    #[must_use]
+    pub fn used(&self, resource: Resource) -> (u64, u64) {
+        let books = self.books();
+        (books.used[resource as usize], books.totals[resource as usize])
+    }
+
+    /// Returns whether so many bytes were given back since it last returned true.
+    #[must_use]
+    pub fn take_given_back(&self, bytes: u64) -> bool {
+        let mut books = self.books();
+        let is_enough = books.given_back >= bytes;
+        if is_enough {
+            books.given_back = 0;
+        }
+        is_enough
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn totals(capacity: &Capacity) -> [u64; RESOURCES] {
+    let mut totals = [u64::MAX; RESOURCES];
+    totals[Resource::Descriptors as usize] = capacity.descriptors;
+    totals[Resource::Mappings as usize] = capacity.mappings;
+    totals[Resource::Bytes as usize] = capacity.bytes;
+    totals
+}
+
+impl Books {
+    /// Has `user` hold `new` in place of `old`, which it holds now.
+    fn replace(
+        &mut self,
+        user: User,
+        resource: Resource,
+        old: u64,
+        new: u64,
+    ) -> Result<(), Exceeded> {
+        let (index, total) = (resource as usize, self.totals[resource as usize]);
+        let held = self.held.get(&user).map_or(0, |held| held[index]);
+        let wanted = (held - old).saturating_add(new);
+        let others = self.used[index] - held;
+        let share = total.saturating_sub(others) / 2;
+        if new > old && wanted > share {
+            return Err(Exceeded { resource, user, wanted, share, total });
+        }
+        self.used[index] = others + wanted;
+        let account = self.held.entry(user).or_default();
+        account[index] = wanted;
+        if *account == [0; RESOURCES] {
+            self.held.remove(&user);
+        }
+        if resource == Resource::Bytes {
+            self.given_back = self.given_back.saturating_add(old.saturating_sub(new));
+        }
+        Ok(())
+    }
+}
+
+impl UserAccount {
+    /// Charges `amount` of a resource.
+    ///
+    /// # Errors
+    ///
+    /// The share of the user does not suffice; its other holders may give something back.
+    pub fn charge(&self, resource: Resource, amount: u64) -> Result<Charge, Exceeded> {
+        let mut charge = Charge { account: self.clone(), resource, amount: 0 };
+        charge.resize(amount)?;
+        Ok(charge)
+    }
+
+    /// Returns whose account it is.
+    #[must_use]
+    pub fn user(&self) -> User {
+        self.user
+    }
+
+    /// Returns the accounts of all users.
+    #[must_use]
+    pub fn accounts(&self) -> &Accounts {
+        &self.accounts
+    }
+}
+
+impl Charge {
+    /// Returns what is charged.
+    #[must_use]
+    pub fn amount(&self) -> u64 {
+        self.amount
+    }
+
+    /// Charges more, or gives some back.
+    ///
+    /// # Errors
+    ///
+    /// As [`UserAccount::charge`]; what was charged stays. Giving back never fails.
+    pub fn resize(&mut self, amount: u64) -> Result<(), Exceeded> {
+        if amount != self.amount {
+            let UserAccount { accounts, user } = &self.account;
+            accounts.books().replace(*user, self.resource, self.amount, amount)?;
+            self.amount = amount;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        let _ = self.resize(0);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,191 @@
+//! A handshake as steps that never wait: for the loop that watches its socket, and in one go.
+//!
+//! **Invariants:** a step takes what has come, and never waits for more; each step has a deadline
+//! of its own; a client that a server does not open gets the reason.
+//! **Not here:** what a step does, over a unix socket (`local.rs`) and over TCP (`remote.rs`).
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use nearcall_os::poll::{Interest, poll_one};
+
+use super::Rendezvous;
+use super::error::HandshakeError;
+use super::options::Options;
+use super::step::Step;
+use super::{local, remote};
+use crate::address::Address;
+use crate::control::Control;
+use crate::endpoint::Endpoint;
+use crate::mechanism::Mechanism;
+use crate::wait::Deadline;
+
+/// One end of a handshake under way. Call [`advance`](Self::advance) while its descriptor is
+/// readable, and once [`deadline`](Self::deadline) has passed; or [`complete`](Self::complete).
+/// Dropping it ends the handshake.
+pub struct Handshake {
+    control: Arc<Control>,
+    state: State,
+    /// It is a server's, which has a line to tell the client why it is not served.
+    serves_local: bool,
+    options: Options,
+    deadline: Deadline,
+}
+
+enum State {
+    Local(local::State),
+    Remote(remote::State),
+}
+
+impl Handshake {
+    /// Connects to the server at `address` and asks it for `mechanism`. Waits while the server's
+    /// queue is full, and for the network.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](super::connect).
+    pub fn connect(
+        address: &Address,
+        mechanism: Mechanism,
+        options: &Options,
+    ) -> Result<Self, HandshakeError> {
+        let unreachable = |error| unreachable(address, error);
+        let timeout = options.handshake_timeout;
+        if let Address::Tcp { host, port } = address {
+            remote::check_options(mechanism, options)?;
+            let control =
+                Arc::new(Control::new(remote::reach(host, *port, timeout).map_err(unreachable)?));
+            let state = State::Remote(remote::State::start(&control, false, options)?);
+            return Ok(Self::new(control, state, options));
+        }
+        let socket = address.connect(timeout).map_err(unreachable)?;
+        Self::connect_over(socket, mechanism, options)
+    }
+
+    /// Works like [`connect`](Self::connect), and never waits. `None`: it would have to.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](super::connect).
+    pub fn try_connect(
+        address: &Address,
+        mechanism: Mechanism,
+        options: &Options,
+    ) -> Result<Option<Self>, HandshakeError> {
+        let socket = address.try_connect().map_err(|error| unreachable(address, error))?;
+        socket.map(|socket| Self::connect_over(socket, mechanism, options)).transpose()
+    }
+
+    /// Asks the server at the other end of `socket`, a connected SOCK_SEQPACKET unix socket, for
+    /// `mechanism`.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](super::connect).
+    pub fn connect_over(
+        socket: OwnedFd,
+        mechanism: Mechanism,
+        options: &Options,
+    ) -> Result<Self, HandshakeError> {
+        let control = Arc::new(Control::new(socket));
+        let state = State::Local(local::State::ask(&control, mechanism, options)?);
+        Ok(Self::new(control, state, options))
+    }
+
+    /// Begins to serve the client behind `socket`.
+    ///
+    /// # Errors
+    ///
+    /// [`HandshakeError::BadOptions`]: those of this end. Over TCP the kernel's, too.
+    pub fn serve(
+        rendezvous: Rendezvous,
+        socket: OwnedFd,
+        options: &Options,
+    ) -> Result<Self, HandshakeError> {
+        let control = Arc::new(Control::new(socket));
+        let state = match rendezvous {
+            Rendezvous::Local => State::Local(local::State::Hello),
+            Rendezvous::Remote => State::Remote(remote::State::start(&control, true, options)?),
+        };
+        let serves_local = rendezvous == Rendezvous::Local;
+        Ok(Self { serves_local, ..Self::new(control, state, options) })
+    }
+
+    fn new(control: Arc<Control>, state: State, options: &Options) -> Self {
+        let deadline = Deadline::after(options.handshake_timeout);
+        Self { control, state, serves_local: false, options: options.clone(), deadline }
+    }
+
+    /// Takes what the other end has sent, and answers. `None`: more must come. Does not wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`Listener::accept`](super::Listener::accept). The handshake is over then.
+    pub fn advance(&mut self) -> Result<Option<Endpoint>, HandshakeError> {
+        loop {
+            let step = match &mut self.state {
+                State::Local(state) => state.step(&self.control, &self.options),
+                State::Remote(state) => state.step(&self.control, &self.options),
+            };
+            let error = match step {
+                Ok(Step::Moved) => {
+                    self.deadline = Deadline::after(self.options.handshake_timeout);
+                    continue;
+                }
+                Ok(Step::Done(endpoint)) => return Ok(Some(*endpoint)),
+                Ok(Step::Nothing) if !self.deadline.has_passed() => return Ok(None),
+                Ok(Step::Nothing) => HandshakeError::TimedOut,
+                Err(error) => error,
+            };
+            if self.serves_local {
+                local::refuse(&self.control, &error);
+            }
+            return Err(error);
+        }
+    }
+
+    /// Waits until the handshake is done.
+    ///
+    /// # Errors
+    ///
+    /// As [`advance`](Self::advance).
+    pub fn complete(mut self) -> Result<Endpoint, HandshakeError> {
+        loop {
+            if let Some(endpoint) = self.advance()? {
+                return Ok(endpoint);
+            }
+            poll_one(&self, Interest::Readable, self.deadline)?;
+        }
+    }
+
+    /// Returns by when the other end must have taken its next step. It moves with each.
+    pub fn deadline(&self) -> Deadline {
+        self.deadline
+    }
+
+    /// Ends the handshake with a client, and sends it the reason `why`; over TCP the reason is
+    /// always that there are too many clients.
+    pub fn refuse(self, why: &str) {
+        match self.state {
+            State::Local(_) => self.control.send_refusal(why),
+            State::Remote(_) => remote::reject(&self.control),
+        }
+    }
+}
+
+fn unreachable(address: &Address, error: io::Error) -> HandshakeError {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            HandshakeError::NoListener(address.clone())
+        }
+        io::ErrorKind::TimedOut => HandshakeError::TimedOut,
+        _ => HandshakeError::Os(error),
+    }
+}
+
+impl AsFd for Handshake {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.control.as_fd()
+    }
+}

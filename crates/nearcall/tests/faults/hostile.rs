@@ -1,0 +1,225 @@
+//! Hostile clients, one attack after the other, beside a good client of another user: whether the
+//! server lives, what the good client notices, and what is left.
+//!
+//! Each attack has a server, a good client and an attacker, all processes of their own. What the
+//! good client notices is compared with what it notices when the attacker is replaced by a harmless
+//! client of another server that takes the same share of a processor.
+//!
+//! `NEARCALL_HOSTILE_MS` milliseconds for each attack, 100 by default; `cargo xtask hostile` runs a
+//! release build for longer. `NEARCALL_HOSTILE_ATTACK` names the only attack to run.
+//! **Invariants:** the test fails if a server dies, does not answer at the end, or keeps
+//! descriptors, mappings, threads or names; latencies and memory are printed, and never judged.
+//! **Not here:** what the attackers do (`hostile/attacks.rs`).
+
+mod attacks;
+
+use std::os::unix::process::CommandExt;
+use std::panic::catch_unwind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nearcall::{CallOptions, Client, Context, Deadline, Limits, Status};
+use nearcall_os::clock;
+
+use crate::echo::{EchoCaller, Parcel, Receipt, Span, Store, StoreDispatcher};
+use crate::service::Service as StressService;
+use crate::stress::{StressAsyncDispatcher, StressDispatcher};
+use crate::support::child::{Process, command};
+use crate::support::good::{GoodClient, Latencies};
+use crate::support::leaks::{LeakOracle, anonymous_bytes};
+use crate::support::server::{ServerProcess, ServerSetup, serve};
+use crate::support::{PATIENCE, Role, User, number, wait_until, within};
+
+pub(crate) const ROLES: &[Role] = &[("hostile-server", serve_all), ("harmless", call_in_shares)];
+pub(crate) use self::attacks::ROLES as ATTACKS;
+
+/// The user of the attackers if the test may choose: another one than the good client's.
+const ATTACKER_UID: u32 = 65_532;
+/// What one attack takes beside its two measurements at most.
+const OVERHEAD: Duration = Duration::from_secs(100);
+/// A period in which a harmless client works for its share.
+const PERIOD: Duration = Duration::from_millis(10);
+/// Clock ticks of `/proc/PID/stat` in a second: the same on every machine that Linux runs on now.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+#[test]
+fn a_server_outlives_every_attack_and_keeps_nothing_of_it() {
+    let time = Duration::from_millis(number("NEARCALL_HOSTILE_MS", 100));
+    let only = std::env::var("NEARCALL_HOSTILE_ATTACK").ok();
+    let good = User::another().unwrap_or(User::Same);
+    if good == User::Same {
+        println!("not root: attackers and good client are of one user");
+    }
+    println!("{HEAD}");
+    let mut failed = Vec::new();
+    for &(attack, _) in ATTACKS {
+        if only.as_deref().is_none_or(|only| only == attack) {
+            let run =
+                move || within(2 * time + OVERHEAD, move || attack_beside(attack, good, time));
+            match catch_unwind(run) {
+                Ok(row) => println!("{row}"),
+                Err(_) => {
+                    println!("{attack:16} FAILED; the reason is above");
+                    failed.push(attack);
+                }
+            }
+        }
+    }
+    assert!(failed.is_empty(), "failed: {failed:?}");
+}
+
+/// A pair is what the good client notices beside the attack, and beside the harmless load.
+const HEAD: &str = "attack            calls failed         p50 us pair         p99 us pair  ratio  \
+                    cpu %  refused  memory MiB";
+
+/// Runs one attack, and then its harmless counterpart. Returns the row of the table.
+fn attack_beside(attack: &str, good: User, time: Duration) -> String {
+    let mut server = ServerSetup::new("hostile-server").start();
+    let other = ServerProcess::start();
+    warm_up(&mut server);
+    let (oracle, before) = (server.leak_oracle(), anonymous_bytes(server.pid()));
+    let unattacked = server.state().refusals;
+    let mut good = GoodClient::start_tolerant(&server.address, good);
+    // Beside the attack.
+    let mut attacker = start_as_attacker(attack, &server.address);
+    attacker.hear("begun");
+    let (share, hostile) = good.measure_while(|| cpu_share(&attacker, time));
+    attacker.kill();
+    assert!(server.process().is_alive(), "{attack}: the server has died");
+    // Only the good client is left; the server has dealt with everything that was under way.
+    wait_until("the end of the attack", || server.state().connections == 1);
+    // Beside the same load.
+    let work = format!("{} {share}", other.address);
+    let mut counterpart = start_as_attacker("harmless", &work);
+    counterpart.hear("begun");
+    let ((), harmless) = good.measure_while(|| clock::pause(time));
+    counterpart.kill();
+    good.finish();
+    let refused = server.state().refusals - unattacked;
+    check_end(&mut server, &oracle, attack);
+    let after = anonymous_bytes(server.pid());
+    let row = row(attack, hostile, harmless, share, refused, [before, after]);
+    server.finish();
+    other.finish();
+    row
+}
+
+/// Mechanisms of which a process keeps something, such as a thread that watches.
+const WARM_UP: [&str; 5] = ["", "?via=unix-stream", "?via=unix-seqpacket", "?via=pipe", "?via=cma"];
+
+/// Lets a client of each mechanism call once and go.
+fn warm_up(server: &mut ServerProcess) {
+    for via in WARM_UP {
+        let client = Client::new();
+        let echo = EchoCaller::new(&client, &server.via(via)).unwrap();
+        // A refusal leaves nothing either.
+        let _ = echo.nothing_with(&(), &CallOptions::new().deadline(PATIENCE));
+        drop((echo, client));
+        server.wait_for_connections(0);
+    }
+}
+
+/// Demands that the server answers and holds what it held before the attack.
+fn check_end(server: &mut ServerProcess, oracle: &LeakOracle, attack: &str) {
+    server.wait_for_connections(0);
+    let client = Client::new();
+    let echo = EchoCaller::new(&client, &server.address).unwrap();
+    let options = CallOptions::new().deadline(PATIENCE);
+    let answer = echo.nothing_with(&(), &options);
+    assert!(answer.is_ok(), "{attack}: the server does not answer a new client: {answer:?}");
+    drop((echo, client));
+    server.wait_for_connections(0);
+    oracle.check(&[]);
+}
+
+fn row(
+    attack: &str,
+    hostile: Latencies,
+    harmless: Latencies,
+    share: f64,
+    refused: u64,
+    memory: [u64; 2],
+) -> String {
+    let us = |time: Duration| time.as_secs_f64() * 1e6;
+    let pair = |a, b| format!("{:.0}/{:.0}", us(a), us(b));
+    let ratio = us(hostile.p99) / us(harmless.p99);
+    let [before, after] = memory.map(|bytes| bytes as f64 / f64::from(1 << 20));
+    format!(
+        "{attack:16} {:6} {:6} {:>19} {:>19} {ratio:6.2} {:6.0} {refused:8}  {before:.1} -> \
+         {after:.1}",
+        hostile.calls,
+        hostile.failed + harmless.failed,
+        pair(hostile.p50, harmless.p50),
+        pair(hostile.p99, harmless.p99),
+        share * 100.0,
+    )
+}
+
+fn start_as_attacker(role: &str, address: &str) -> Process {
+    let mut command = command(role, address, "");
+    if User::another().is_some() {
+        command.uid(ATTACKER_UID).gid(ATTACKER_UID);
+    }
+    Process::start_as(role, command)
+}
+
+/// Waits, and returns the share of a processor that a process has taken meanwhile.
+fn cpu_share(process: &Process, time: Duration) -> f64 {
+    let (begun, before) = (clock::now(), cpu_seconds(process.pid()));
+    clock::pause(time);
+    (cpu_seconds(process.pid()) - before) / begun.elapsed().as_secs_f64()
+}
+
+/// The processor time that a process has taken, without the system's work for others.
+fn cpu_seconds(pid: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process lives");
+    // After the name, which may hold anything: state, ten numbers, then user and system time.
+    let fields = stat.rsplit(") ").next().unwrap().split(' ').skip(11).take(2);
+    fields.map(|ticks| ticks.parse::<f64>().unwrap()).sum::<f64>() / TICKS_PER_SECOND
+}
+
+/// A client that calls as fast as it can, for its share of the time: `ADDRESS SHARE`.
+fn call_in_shares(work: &str) {
+    let (address, share) = work.split_once(' ').unwrap();
+    let busy = PERIOD.mul_f64(share.parse::<f64>().unwrap().clamp(0.0, 1.0));
+    let client = Client::new();
+    let echo = EchoCaller::new(&client, address).unwrap();
+    echo.nothing(&()).unwrap();
+    crate::support::child::report("begun");
+    loop {
+        let end = Deadline::after(busy);
+        while !end.has_passed() {
+            echo.nothing(&()).unwrap();
+        }
+        clock::pause(PERIOD - busy);
+    }
+}
+
+/// A server with what the attacks call: an `Echo`, a `Store` that decodes, streams that wait in the
+/// loop, and streams that are futures.
+fn serve_all(address: &str) {
+    serve(address, Limits::default(), |_, server| {
+        let service = Arc::<StressService>::default();
+        server.register(StoreDispatcher::new(Shelf)).unwrap();
+        server.register(StressDispatcher::shared(Arc::clone(&service))).unwrap();
+        server.register_as("async", StressAsyncDispatcher::shared(service)).unwrap();
+    });
+}
+
+struct Shelf;
+
+impl Store for Shelf {
+    fn put(&self, _: &Context<'_>, request: &Parcel) -> Result<Receipt, Status> {
+        Ok(Receipt { sum: request.more.len() as u64, ..Receipt::default() })
+    }
+
+    fn get(&self, _: &Context<'_>, _: &Span) -> Result<Parcel, Status> {
+        Ok(Parcel::default())
+    }
+
+    fn forget(&self, _: &Context<'_>, _: &Span) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn drop(&self, _: &Context<'_>, _: &Parcel) {}
+}

@@ -1,0 +1,273 @@
+//! What hostile clients do: each function is a process that goes on until it is killed.
+//!
+//! **Invariants:** each reports `begun` when the server has taken its first blow, so that an attack
+//! that does nothing fails; each goes on, whatever the server refuses; none of them needs more of
+//! this machine than one processor.
+
+use std::collections::VecDeque;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use nearcall::{Bytes, Client, Deadline, Mechanism};
+use nearcall_channel::{Endpoint, Options, SendError, connect};
+use nearcall_os::socket::{UnixAddress, unix_connect};
+use nearcall_os::{clock, process};
+
+use crate::echo::{EchoCaller, Parcel, Span, StoreCaller, Words};
+use crate::raw_frames::call;
+use crate::stress::{Job, StressCaller};
+use crate::support::child::report;
+use crate::support::{Role, hello};
+
+pub(crate) const ROLES: &[Role] = &[
+    ("mechanisms", ask_for_mechanisms),
+    ("segments", lend_segments),
+    ("nested-waits", wait_below_others),
+    ("decoding-bombs", send_bombs),
+    ("half-messages", send_halves),
+    ("non-readers", read_nothing),
+    ("connections", take_descriptors),
+    ("control-packets", flood_control),
+    ("half-handshakes", greet_nobody),
+    ("streams", flood_streams),
+    ("one-ways", flood_oneways),
+    ("fast-calls", call_without_pause),
+];
+
+/// Connections that an attack holds at the same time.
+const HELD: usize = 64;
+/// Pause between two rounds of an attack whose strength is what it holds.
+const ROUND: Duration = Duration::from_millis(20);
+/// Longest wait for the server in one step.
+const STEP: Duration = Duration::from_secs(1);
+/// Descriptors that an attacker may have.
+const DESCRIPTORS: u64 = 4096;
+/// The longest message by default, but for its header and a few tags.
+const LONG: usize = (4 << 20) - 4096;
+
+/// Reports the first blow, once.
+#[derive(Default)]
+struct Begun(bool);
+
+impl Begun {
+    fn note(&mut self) {
+        if !std::mem::replace(&mut self.0, true) {
+            report("begun");
+        }
+    }
+}
+
+/// A channel on which both have greeted, unless the server refuses.
+fn channel(address: &str, mechanism: Mechanism) -> Option<Endpoint> {
+    let options = Options { handshake_timeout: STEP, ..Options::default() };
+    let mut endpoint = connect(&address.parse().unwrap(), mechanism, &options).ok()?;
+    let soon = || Deadline::after(STEP);
+    let greeting = &mut [0; 4096];
+    endpoint.receive_into(greeting, soon()).ok()?;
+    endpoint.send(&hello(1, 1), soon()).ok()?;
+    Some(endpoint)
+}
+
+/// Asks for each mechanism there is, calls over those that it gets, reads nothing, and holds them.
+fn ask_for_mechanisms(address: &str) {
+    let mut begun = Begun::default();
+    loop {
+        let mut held = Vec::new();
+        for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
+            if let Some(mut endpoint) = channel(address, mechanism) {
+                let _ = endpoint.send(&call(1 << 16, "Nothing", &[], &[]), Deadline::NOW);
+                endpoint.discard_unsent();
+                held.push(endpoint);
+            }
+        }
+        begun.note();
+        clock::pause(ROUND);
+    }
+}
+
+/// Lends as many segments as it may over as many connections as it may, in messages that name them.
+fn lend_segments(address: &str) {
+    let _ = process::raise_descriptor_limit(DESCRIPTORS);
+    let mut begun = Begun::default();
+    loop {
+        let mut held = Vec::new();
+        for _ in 0..HELD {
+            // Each client has a connection of its own.
+            let store = StoreCaller::new(&Client::new(), address).unwrap();
+            let _ = store.forget(&Span::default());
+            let mut parcel = Parcel::default();
+            while parcel.more.len() < HELD
+                && let Ok(loan) = store.try_loan(LONG / HELD)
+            {
+                parcel.more.push(loan.freeze());
+            }
+            if store.try_start_put(&parcel).is_ok() {
+                begun.note();
+            }
+            held.push((store, parcel));
+        }
+        clock::pause(ROUND);
+    }
+}
+
+/// Opens streams that the service waits for in its loop, each inside of the one before, and sends
+/// nothing.
+fn wait_below_others(address: &str) {
+    let mut begun = Begun::default();
+    loop {
+        let client = Client::new();
+        let stress = StressCaller::new(&client, address).unwrap();
+        let held: Vec<_> = (0..HELD).map_while(|_| stress.upload().ok()).collect();
+        if !held.is_empty() {
+            begun.note();
+        }
+        clock::pause(STEP);
+        drop(held);
+    }
+}
+
+/// Sends messages of 4 MiB that become as much as possible when they are decoded.
+fn send_bombs(address: &str) {
+    let mut begun = Begun::default();
+    let store = StoreCaller::new(&Client::new(), address).unwrap();
+    // A tag and a length for each.
+    let bomb = Parcel { more: vec![Bytes::new(); LONG / 2], ..Parcel::default() };
+    loop {
+        // Refused or not, the server has looked at it.
+        let _ = store.put(&bomb);
+        begun.note();
+    }
+}
+
+/// Sends the first half of long messages over many connections, and never the second.
+fn send_halves(address: &str) {
+    let mut begun = Begun::default();
+    let half = vec![0; LONG / 2];
+    loop {
+        let mut held = Vec::new();
+        for _ in 0..HELD {
+            let Some(mut endpoint) = channel(address, Mechanism::UnixStream) else { continue };
+            if let Ok(mut claim) = endpoint.claim(LONG, Deadline::after(STEP)) {
+                if claim.write(&half).is_ok() {
+                    begun.note();
+                }
+                // Dropping it would tell the server that the rest does not come.
+                std::mem::forget(claim);
+            }
+            endpoint.discard_unsent();
+            held.push(endpoint);
+        }
+        clock::pause(STEP);
+    }
+}
+
+/// Asks for replies over many connections and reads none, until the server cuts it off.
+fn read_nothing(address: &str) {
+    let mut begun = Begun::default();
+    let mut held: VecDeque<(Endpoint, u64)> = VecDeque::new();
+    loop {
+        while held.len() < HELD
+            && let Some(endpoint) = channel(address, Mechanism::UnixStream)
+        {
+            held.push_back((endpoint, 0));
+        }
+        let Some((mut endpoint, mut asked)) = held.pop_front() else { continue };
+        // Ids are used in turn: 256 slots, each with a new generation.
+        let mut ask = || {
+            let id = ((asked / 256 + 1) << 16) | (asked % 256);
+            asked += 1;
+            endpoint.send(&call(id, "Fail", &[], &[0x08, 0x03]), Deadline::NOW).is_ok()
+        };
+        let all_sent = (0..256).all(|_| ask());
+        begun.note();
+        if all_sent {
+            held.push_back((endpoint, asked));
+        } else {
+            endpoint.discard_unsent();
+            clock::pause(ROUND / 20);
+        }
+    }
+}
+
+/// Connects as often as the server or this machine lets it, and goes on with the oldest replaced.
+fn take_descriptors(address: &str) {
+    let _ = process::raise_descriptor_limit(DESCRIPTORS);
+    let mut begun = Begun::default();
+    let mut held = VecDeque::new();
+    loop {
+        match channel(address, Mechanism::Shm) {
+            Some(endpoint) => {
+                held.push_back(endpoint);
+                begun.note();
+            }
+            None => drop(held.pop_front()),
+        }
+    }
+}
+
+/// Sends packets beside the channel as fast as the server takes them.
+fn flood_control(address: &str) {
+    let mut begun = Begun::default();
+    let null = std::fs::File::open("/dev/null").unwrap();
+    loop {
+        let Some(mut endpoint) = channel(address, Mechanism::Shm) else { continue };
+        while matches!(endpoint.pass_descriptors(&[null.as_fd()]), Ok(()) | Err(SendError::Full)) {
+            begun.note();
+        }
+        endpoint.discard_unsent();
+    }
+}
+
+/// Connects and says nothing, again and again.
+fn greet_nobody(address: &str) {
+    let mut begun = Begun::default();
+    let name = address.strip_prefix("unix:@").unwrap().as_bytes();
+    let mut held = VecDeque::new();
+    loop {
+        if let Ok(socket) = unix_connect(UnixAddress::Abstract(name), ROUND) {
+            held.push_back(socket);
+        }
+        if held.len() > 4 * HELD {
+            held.pop_front();
+        }
+        begun.note();
+    }
+}
+
+/// Opens streams and sends items into them without reading what comes back.
+fn flood_streams(address: &str) {
+    let mut begun = Begun::default();
+    let item = Job { padding: vec![0; 1024].into(), ..Job::default() };
+    loop {
+        let client = Client::new();
+        let stress = StressCaller::new(&client, &format!("{address}#async")).unwrap();
+        let mut held: Vec<_> = (0..HELD).map_while(|_| stress.chat().ok()).collect();
+        for number in 0..1000 {
+            let item = Job { number, ..item.clone() };
+            held.retain_mut(|(requests, _)| requests.try_send(&item).is_ok());
+            begun.note();
+        }
+    }
+}
+
+/// Sends one-way messages as fast as they go.
+fn flood_oneways(address: &str) {
+    let mut begun = Begun::default();
+    let client = Client::new();
+    let echo = EchoCaller::new(&client, address).unwrap();
+    loop {
+        let _ = echo.note(&Words { data: vec![0; 256].into(), ..Words::default() });
+        begun.note();
+    }
+}
+
+/// Calls as fast as it can, and spins for the reply.
+fn call_without_pause(address: &str) {
+    let mut begun = Begun::default();
+    let client = Client::new();
+    let echo = EchoCaller::new(&client, &format!("{address}?wait=spin")).unwrap();
+    loop {
+        let _ = echo.nothing(&());
+        begun.note();
+    }
+}

@@ -1,0 +1,64 @@
+//! Faults and hostile peers, each against a server in a process of its own: what is broken, killed,
+//! stopped, lost or flooded, what the server answers, and what is left afterwards.
+//!
+//! A test has the number of its case in its name (`r14_...`). The other processes of a test are
+//! this test program itself, which finds its role in its environment ([`entry`]).
+//! **Invariants:** a process that a test starts dies with the test; a test that hangs fails; what a
+//! test needs and this machine lacks it names in a line with `SKIPPED`.
+//! **Not here:** the same cases below the runtime (`nearcall-channel/tests/it/hostile_region.rs`,
+//! `nearcall-wire/tests/it/hostile.rs`) and beside a server in the same process
+//! (`../it/bad_input.rs`).
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "processes report, and so do tests")]
+
+mod hostile;
+mod killed_clients;
+mod killed_servers;
+mod smoke;
+#[allow(dead_code, reason = "for cases to come")]
+mod support;
+
+#[allow(dead_code, reason = "shared with the other test binary, which uses the rest")]
+#[path = "../it/observed.rs"]
+mod observed;
+#[allow(dead_code, reason = "shared with the other test binary, which uses the rest")]
+#[path = "../it/raw_frames.rs"]
+mod raw_frames;
+#[allow(dead_code, reason = "shared with the other test binary, which uses the rest")]
+#[path = "../it/support.rs"]
+mod served;
+
+/// Generated from `nearcall-build/tests/golden/echo.proto`.
+#[allow(dead_code, reason = "not every method is called here")]
+mod echo {
+    include!("../../../nearcall-build/tests/golden/echo.rs");
+}
+
+/// Generated from `nearcall-build/tests/golden/stress.proto`.
+#[allow(dead_code, reason = "not every method is called here")]
+mod stress {
+    include!("../../../nearcall-build/tests/golden/stress.rs");
+}
+
+#[allow(dead_code, reason = "shared with the stress test, which uses the rest")]
+#[path = "../stress/books.rs"]
+mod books;
+#[allow(dead_code, reason = "shared with the stress test, which uses the rest")]
+#[path = "../stress/service.rs"]
+mod service;
+
+/// The roles that child processes have, by the module that defines them. Add yours here.
+const ROLES: &[&[support::Role]] = &[
+    support::server::ROLES,
+    support::good::ROLES,
+    hostile::ROLES,
+    hostile::ATTACKS,
+    killed_clients::ROLES,
+    killed_servers::ROLES,
+];
+
+/// Where a child process begins; nothing when the harness runs it.
+#[test]
+fn entry() {
+    support::child::enter(ROLES);
+}

@@ -1,0 +1,104 @@
+//! Messages of the call protocol by hand, over a channel that was opened as it should be.
+
+use nearcall::{Deadline, Mechanism};
+use nearcall_channel::{Address, Endpoint, Options, ReceiveError, connect};
+use nearcall_wire::{CallId, Code, Frame, HEADER_BYTES, Hello, Payload, Shape};
+
+use crate::echo::EchoCaller;
+use crate::observed::PATIENCE;
+use crate::support::hello;
+
+/// A channel to the server, on which the server has greeted.
+pub(crate) fn channel_at(place: &Address, mechanism: Mechanism) -> Endpoint {
+    let mut endpoint = connect(place, mechanism, &Options::default()).unwrap();
+    let greeting = receive(&mut endpoint).expect("the server greets");
+    Hello::decode(&greeting, greeting.len()).unwrap();
+    endpoint
+}
+
+/// A channel on which both have greeted.
+pub(crate) fn greeted_at(place: &Address, mechanism: Mechanism) -> Endpoint {
+    let mut endpoint = channel_at(place, mechanism);
+    endpoint.send(&hello(1, 1), Deadline::after(PATIENCE)).unwrap();
+    endpoint
+}
+
+/// The next message, unless the server has closed.
+pub(crate) fn receive(endpoint: &mut Endpoint) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    match endpoint.receive(Deadline::after(PATIENCE)) {
+        Ok(mut message) => message.read_to_end(&mut bytes).unwrap(),
+        Err(ReceiveError::PeerGone) => return None,
+        Err(error) => panic!("neither a message nor an end: {error}"),
+    }
+    Some(bytes)
+}
+
+/// Demands that the server closes, after a few messages at most.
+#[track_caller]
+pub(crate) fn expect_closed(mut endpoint: Endpoint, what: &str) {
+    let mut rest = 0;
+    while let Some(message) = receive(&mut endpoint) {
+        rest += 1;
+        assert!(rest < 10, "{what}: the server goes on with {message:?}");
+    }
+}
+
+fn echo_object() -> u64 {
+    // FNV-1a of the name, as the protocol says.
+    "echo.v1.Echo".bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+fn method(name: &str) -> u32 {
+    let methods = EchoCaller::INTERFACE.methods;
+    methods.iter().find(|method| method.name == name).unwrap().id
+}
+
+/// A call of `Echo` with this slot and generation.
+pub(crate) fn call(id: u64, name: &str, metadata: &[u8], body: &[u8]) -> Vec<u8> {
+    let frame = Frame::Call {
+        id: CallId::from_word(id),
+        object: echo_object(),
+        method: method(name),
+        timeout_ns: 0,
+        payload: Payload::new(metadata.len(), body.len()).unwrap(),
+        shape: Shape::Unary,
+    };
+    [&frame.encode()[..], metadata, body].concat()
+}
+
+fn with_byte(mut frame: Vec<u8>, at: usize, byte: u8) -> Vec<u8> {
+    frame[at] = byte;
+    frame
+}
+
+/// Frames that end a connection, each for a reason of its own.
+pub(crate) fn violations() -> Vec<(&'static str, Vec<u8>)> {
+    let nothing = || call(1 << 16, "Nothing", &[], &[]);
+    let id = CallId::from_word(7 << 16 | 3);
+    let payload = Payload { metadata_bytes: 0, body_bytes: 0, ..Payload::EMPTY };
+    vec![
+        ("no bytes", vec![]),
+        ("half a header", nothing()[..HEADER_BYTES / 2].to_vec()),
+        ("a header but a byte", nothing()[..HEADER_BYTES - 1].to_vec()),
+        ("another version", with_byte(nothing(), 0, 9)),
+        ("an unknown kind", with_byte(nothing(), 1, 99)),
+        ("a stream's item", with_byte(nothing(), 1, 9)),
+        ("reserved flags", with_byte(nothing(), 2, 1)),
+        ("a status in a call", with_byte(nothing(), 6, 1)),
+        ("a deadline in eternity", with_byte(nothing(), 39, 0xff)),
+        ("more announced than sent", with_byte(nothing(), 8, 1)),
+        ("more sent than announced", [nothing(), vec![0]].concat()),
+        ("a second greeting", hello(1, 1)),
+        ("a reply to nothing", Frame::Reply { id, payload }.encode().to_vec()),
+        ("an error for nothing", {
+            Frame::Error { id, status: Code::Internal, payload }.encode().to_vec()
+        }),
+        ("a cancel of nothing", Frame::Cancel { id }.encode().to_vec()),
+        ("a pong for nothing", Frame::Pong { number: 4 }.encode().to_vec()),
+        ("too much metadata", call(1 << 16, "Nothing", &[0; (8 << 10) + 1], &[])),
+        ("a slot beyond the table", call(1 << 16 | 999, "Nothing", &[], &[])),
+    ]
+}
