@@ -291,7 +291,11 @@ impl From<Violation> for OpenError {
 
 impl From<RegionError> for OpenError {
     fn from(error: RegionError) -> Self {
-        Self::BadParts(BadParts::Region(error))
+        match error {
+            // No fault of the other end: this one has no memory or no descriptor left.
+            RegionError::Os(errno) => Self::Os { doing: "mapping memory", error: errno.into() },
+            error => Self::BadParts(BadParts::Region(error)),
+        }
     }
 }
 

@@ -613,7 +613,11 @@ impl<D: Doorbell> Transport for ShmTransport<D> {
             && self.rings
             && let Some(waiter) = self.waker.target_for_message(&self.memory.peer)
         {
-            self.doorbell.ring_for(&self.memory, waiter)?;
+            // The other end may have read the message all the same, so it was sent. An end that
+            // cannot be woken is as good as gone, which the next wait finds.
+            if self.doorbell.ring_for(&self.memory, waiter).is_err() {
+                self.liveness.set_gone();
+            }
         }
         Ok(())
     }

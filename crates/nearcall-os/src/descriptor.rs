@@ -164,6 +164,15 @@ pub fn open_list() -> io::Result<Vec<(i32, String)>> {
     Ok(list)
 }
 
+/// Returns whether an error of the kernel says that there is too little of something: descriptors
+/// or memory. It may pass.
+#[must_use]
+pub fn means_shortage(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOSPC, Errno::NOBUFS];
+    Errno::from_io_error(error).is_some_and(|errno| shortages.contains(&errno))
+}
+
 /// Turns `WouldBlock` into `None`.
 pub(crate) fn none_if_blocked<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
     match outcome {

@@ -10,6 +10,8 @@
 pub(crate) enum Call {
     /// Bytes that leave, without borders.
     Send,
+    /// One byte that leaves, as doorbells have it: there is room for it unless one is there.
+    Ring,
     /// A packet that leaves, with or without descriptors.
     SendPacket,
     /// Bytes that come, without borders.

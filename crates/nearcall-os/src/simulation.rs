@@ -355,7 +355,12 @@ fn decide(call: Call, may_wait: bool) -> Option<Fault> {
         let is_ended = matches!(state.threads[me].status, Status::Ended);
         let moves = matches!(
             call,
-            Call::Send | Call::SendPacket | Call::Receive | Call::ReceivePacket | Call::Connect
+            Call::Send
+                | Call::Ring
+                | Call::SendPacket
+                | Call::Receive
+                | Call::ReceivePacket
+                | Call::Connect
         );
         if state.processes[process].is_dead && moves {
             // Nothing leaves a process that has died.
@@ -407,7 +412,7 @@ pub(crate) fn transfer<T>(
         None => {}
     }
     let flags = match call {
-        Call::Send | Call::SendPacket => PollFlags::OUT,
+        Call::Send | Call::Ring | Call::SendPacket => PollFlags::OUT,
         _ => PollFlags::IN,
     };
     loop {

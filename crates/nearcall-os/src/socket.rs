@@ -392,11 +392,12 @@ pub fn shutdown(socket: impl AsFd, half: Half) -> io::Result<()> {
 fn send_flagged(socket: BorrowedFd<'_>, bytes: &[u8], flags: SendFlags) -> Result<usize, Errno> {
     let bytes = seam::mangle(bytes);
     let must_not_wait = flags.contains(SendFlags::DONTWAIT);
+    let call = if bytes.len() == 1 { Call::Ring } else { Call::Send };
     retry_on_intr(|| {
-        seam::transfer(Call::Send, socket, must_not_wait, |must_not_wait| {
+        seam::transfer(call, socket, must_not_wait, |must_not_wait| {
             let mut flags = flags;
             flags.set(SendFlags::DONTWAIT, must_not_wait);
-            let whole = seam::shorten(Call::Send, bytes.len());
+            let whole = seam::shorten(call, bytes.len());
             rustix::net::send(socket, &bytes[..whole], flags)
         })
     })

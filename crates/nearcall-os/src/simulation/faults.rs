@@ -112,8 +112,8 @@ impl Dice {
             return Some(Fault::Fails(Errno::INTR));
         }
         let errno = match call {
-            Call::Send | Call::SendPacket | Call::Receive | Call::ReceivePacket => {
-                if !may_wait && self.happens(faults.blocked) {
+            Call::Send | Call::Ring | Call::SendPacket | Call::Receive | Call::ReceivePacket => {
+                if !may_wait && call != Call::Ring && self.happens(faults.blocked) {
                     self.injected.blocked += 1;
                     return Some(Fault::Fails(Errno::AGAIN));
                 }

@@ -9,9 +9,9 @@ use std::io;
 use std::rc::Rc;
 
 use nearcall_channel::{
-    Address as Place, Endpoint, HandshakeError, WaitPolicy, connect, runtime_dir,
+    Address as Place, Endpoint, HandshakeError, OpenError, WaitPolicy, connect, runtime_dir,
 };
-use nearcall_os::clock;
+use nearcall_os::{clock, descriptor};
 
 use super::core::{ClientCore, Known, Route};
 use super::reconnect::ReconnectPolicy;
@@ -306,6 +306,11 @@ pub(super) fn connect_error(at: &At, error: &HandshakeError, deadline: Deadline)
         }
         HandshakeError::TimedOut if deadline.has_passed() => {
             Status::deadline_exceeded(format!("no connection to {at} in time"))
+        }
+        HandshakeError::Open(_, OpenError::Os { error: shortage, .. })
+            if descriptor::means_shortage(shortage) =>
+        {
+            Status::resource_exhausted(format!("cannot connect to {at}: {error}"))
         }
         HandshakeError::Open(..) => {
             Status::failed_precondition(format!("cannot connect to {at}: {error}"))
