@@ -14,7 +14,7 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 
 use crate::deadline::Deadline;
-use crate::poll::{Interest, Ready};
+use crate::poll::{Interest, PollFlags, Ready};
 use crate::seam::{self, Call};
 
 /// A set of descriptors to wait for.
@@ -116,7 +116,8 @@ impl Epoll {
         let deadline = deadline.into();
         events.filled.clear();
         loop {
-            let deadline = seam::wait_ready(self.fd.as_fd(), Interest::Readable, deadline);
+            let has_waited = seam::wait_ready(self.fd.as_fd(), PollFlags::IN, deadline.as_ns());
+            let deadline = if has_waited { Deadline::NOW } else { deadline };
             let outcome = match deadline.remaining() {
                 _ if seam::enter(Call::Wait).is_err() => Err(Errno::INTR),
                 Some(remaining)

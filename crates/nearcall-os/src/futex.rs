@@ -62,8 +62,12 @@ pub fn wait<'a>(
 ) -> Wait {
     let (word, deadline) = (word.into(), deadline.into());
     #[cfg(simulation)]
-    if let Some(end) = crate::simulation::futex_wait(word.0, expected, deadline) {
-        return end;
+    if let Some(is_in_time) = crate::simulation::futex_wait(word.0, expected, deadline.as_ns()) {
+        return match is_in_time {
+            Some(true) => Wait::Woken,
+            Some(false) => Wait::TimedOut,
+            None => Wait::Changed,
+        };
     }
     let end = match deadline {
         Deadline::NEVER => None,

@@ -34,6 +34,7 @@ pub mod simulation;
 pub mod sink;
 pub mod socket;
 pub mod syscall_names;
+mod system_call;
 pub mod sysv;
 pub mod thread;
 pub mod timerfd;

@@ -64,7 +64,8 @@ pub fn poll_one(
 pub fn poll(fds: &mut [PollFd<'_>], deadline: impl Into<Deadline>) -> io::Result<usize> {
     let deadline = deadline.into();
     loop {
-        let deadline = seam::wait_any_ready(fds, deadline);
+        let has_waited = seam::wait_any_ready(fds, deadline.as_ns());
+        let deadline = if has_waited { Deadline::NOW } else { deadline };
         let poll = |()| rustix::event::poll(fds, deadline.remaining_timespec().as_ref());
         match seam::enter(Call::Wait).and_then(poll) {
             Err(rustix::io::Errno::INTR) => {}

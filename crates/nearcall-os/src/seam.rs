@@ -5,42 +5,16 @@
 //! function here returns its argument, so nothing of it is left in the program.
 //! **Not here:** what a simulation decides (`simulation.rs`).
 
-/// The kinds of system calls that a simulation lets fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Call {
-    /// Bytes that leave, without borders.
-    Send,
-    /// One byte that leaves, as doorbells have it: there is room for it unless one is there.
-    Ring,
-    /// A packet that leaves, with or without descriptors.
-    SendPacket,
-    /// Bytes that come, without borders.
-    Receive,
-    /// A packet that comes.
-    ReceivePacket,
-    /// A client that connects.
-    Accept,
-    /// A server that is connected to.
-    Connect,
-    /// A wait for descriptors.
-    Wait,
-    /// One more descriptor: a socket, an epoll, an eventfd, a duplicate.
-    Descriptor,
-    /// A descriptor that an epoll is to watch.
-    Watch,
-    /// A file of memory, or a mapping of one.
-    Memory,
-}
+pub(crate) use crate::system_call::Call;
 
 #[cfg(not(simulation))]
 mod real {
     use std::os::fd::BorrowedFd;
 
+    use rustix::event::{PollFd, PollFlags};
     use rustix::io::Errno;
 
     use super::Call;
-    use crate::deadline::Deadline;
-    use crate::poll::{Interest, PollFd};
 
     /// Returns the time of the simulation, in nanoseconds.
     #[inline(always)]
@@ -83,16 +57,16 @@ mod real {
         bytes
     }
 
-    /// Waits in the simulation until `fd` is ready, and returns the deadline of the kernel's wait.
+    /// Waits in the simulation until `fd` is ready. False: this thread is in none.
     #[inline(always)]
-    pub(crate) fn wait_ready(_: BorrowedFd<'_>, _: Interest, deadline: Deadline) -> Deadline {
-        deadline
+    pub(crate) fn wait_ready(_: BorrowedFd<'_>, _: PollFlags, _until_ns: u64) -> bool {
+        false
     }
 
     /// As [`wait_ready`], for any of some descriptors.
     #[inline(always)]
-    pub(crate) fn wait_any_ready(_fds: &[PollFd<'_>], deadline: Deadline) -> Deadline {
-        deadline
+    pub(crate) fn wait_any_ready(_: &[PollFd<'_>], _until_ns: u64) -> bool {
+        false
     }
 
     /// Notes a mapping of a file of memory.

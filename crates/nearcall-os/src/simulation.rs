@@ -27,15 +27,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::event::PollFlags;
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
 use self::faults::Fault;
 pub use self::faults::{Faults, Injected};
 use self::schedule::{Cause, State, Status, Wait};
-use crate::deadline::Deadline;
-use crate::poll::{Interest, PollFd};
-use crate::seam::Call;
+use crate::system_call::Call;
 
 /// A process of the simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,7 +121,7 @@ fn end_all() {
         state.processes.len()
     });
     for process in 1..count.unwrap_or(1) {
-        wait_ended(Process(process), Deadline::NEVER);
+        wait_ended(Process(process), Duration::MAX);
     }
 }
 
@@ -321,8 +319,10 @@ pub fn mappings(process: Process) -> usize {
 }
 
 /// Waits until all threads of a process have ended. Returns whether they have in time.
-pub fn wait_ended(process: Process, deadline: Deadline) -> bool {
-    wait(Wait::End(process.0), deadline.as_ns());
+pub fn wait_ended(process: Process, timeout: Duration) -> bool {
+    let ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+    let until_ns = with(|state, _| state.now_ns.saturating_add(ns)).unwrap_or(0);
+    wait(Wait::End(process.0), until_ns);
     with(|state, _| state.has_ended(process.0)).unwrap_or(true)
 }
 
@@ -458,21 +458,18 @@ pub(crate) fn mangle(bytes: &[u8]) -> Cow<'_, [u8]> {
     mangled.flatten().map_or(Cow::Borrowed(bytes), Cow::Owned)
 }
 
-/// Waits in the simulation until `fd` is ready, and returns the deadline of the kernel's wait.
-pub(crate) fn wait_ready(fd: BorrowedFd<'_>, interest: Interest, deadline: Deadline) -> Deadline {
-    wait_any_ready(&[PollFd::from_borrowed_fd(fd, interest.into())], deadline)
+/// Waits in the simulation until `fd` is ready. False: this thread is in none.
+pub(crate) fn wait_ready(fd: BorrowedFd<'_>, flags: PollFlags, until_ns: u64) -> bool {
+    wait_any_ready(&[PollFd::from_borrowed_fd(fd, flags)], until_ns)
 }
 
-/// As [`wait_ready`], for any of some descriptors.
-pub(crate) fn wait_any_ready(fds: &[PollFd<'_>], deadline: Deadline) -> Deadline {
-    if deadline == Deadline::NOW {
-        return deadline;
+/// As [`wait_ready`], for any of some descriptors. What needs no waiting is not waited for.
+pub(crate) fn wait_any_ready(fds: &[PollFd<'_>], until_ns: u64) -> bool {
+    if until_ns == 0 {
+        return false;
     }
     let fds: Vec<_> = fds.iter().map(|fd| (raw(fd), events(fd))).collect();
-    match wait(Wait::Ready(fds), deadline.as_ns()) {
-        Some(_) => Deadline::NOW,
-        None => deadline,
-    }
+    wait(Wait::Ready(fds), until_ns).is_some()
 }
 
 fn raw(fd: &PollFd<'_>) -> i32 {
@@ -487,19 +484,15 @@ fn events(fd: &PollFd<'_>) -> PollFlags {
     PollFlags::from_bits_truncate(kernels.events.cast_unsigned())
 }
 
-/// Sleeps on a word of memory. `None`: this thread is in no simulation.
-pub(crate) fn futex_wait(
-    word: &AtomicU32,
-    expected: u32,
-    deadline: Deadline,
-) -> Option<crate::futex::Wait> {
-    use crate::futex::Wait as End;
+/// Sleeps on a word of memory. Returns whether it was woken in time, and `None` if the word had
+/// changed before; in all `None` if this thread is in no simulation.
+pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, until_ns: u64) -> Option<Option<bool>> {
     let key = with(|state, _| state.mappings.key(std::ptr::from_ref(word).addr()))?;
     if word.load(Ordering::Relaxed) != expected {
-        return Some(End::Changed);
+        return Some(None);
     }
-    let wait = wait(Wait::Word { key, is_woken: false }, deadline.as_ns())?;
-    Some(if wait == Cause::TimedOut { End::TimedOut } else { End::Woken })
+    let cause = wait(Wait::Word { key, is_woken: false }, until_ns)?;
+    Some(Some(cause == Cause::Ready))
 }
 
 /// Wakes sleepers of a word. `None`: this thread is in no simulation.

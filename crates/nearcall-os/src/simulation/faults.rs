@@ -6,7 +6,7 @@
 
 use rustix::io::Errno;
 
-use crate::seam::Call;
+use crate::system_call::Call;
 
 /// How often things go wrong: chances in a million for each system call that could.
 #[derive(Debug, Clone, Copy, Default)]

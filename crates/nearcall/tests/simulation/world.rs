@@ -263,7 +263,7 @@ impl World {
             self.check(&client);
         }
         for process in std::mem::take(&mut self.killed) {
-            if !simulation::wait_ended(process, deadline) {
+            if !simulation::wait_ended(process, CALM) {
                 self.faults.push("a process that was killed does not end".to_owned());
             }
             self.check_memory(process);
@@ -297,7 +297,7 @@ impl World {
             self.order(Order::End);
         }
         simulation::kill(self.server);
-        simulation::wait_ended(self.server, deadline);
+        simulation::wait_ended(self.server, CALM);
         self.check_memory(self.server);
     }
 
