@@ -31,7 +31,7 @@ use crate::shm::segment_table::{self, COUNTS, MADE, Outbox, RETIRED};
 use crate::wait::Deadline;
 
 /// First byte of a packet that passes descriptors between the users of a connection.
-const PASSED: u8 = 0xD5;
+pub(crate) const PASSED: u8 = 0xD5;
 
 /// One end of a control line.
 #[derive(Debug)]
@@ -219,8 +219,12 @@ impl Inbox {
 
     /// Returns whether no more packets may be kept: the next one could bring as many as one may.
     fn is_full(&self) -> bool {
-        let kept: usize = self.passed.iter().map(|fds| fds.len().max(1)).sum();
-        kept > PASSED_DESCRIPTORS_KEPT_MAX
+        self.kept_descriptors() > PASSED_DESCRIPTORS_KEPT_MAX
+    }
+
+    /// Returns how many descriptors are kept for the users, a packet without any counted as one.
+    pub(crate) fn kept_descriptors(&self) -> usize {
+        self.passed.iter().map(|fds| fds.len().max(1)).sum()
     }
 }
 

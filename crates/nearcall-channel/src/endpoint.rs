@@ -7,7 +7,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use nearcall_os::region::SharedBytes;
+use nearcall_os::region::{SharedBytes, Trust};
 
 use crate::channel::{Channel, ChannelParts, ReceiveBuffer};
 use crate::control::Control;
@@ -80,6 +80,12 @@ impl Endpoint {
     /// Returns the identity of the other end, as the kernel reports it.
     pub fn peer(&self) -> &Peer {
         &self.settings.peer
+    }
+
+    /// Returns what it takes to read the other end's loans where they lie: the kernel's word that
+    /// the other end could change this process in any case. `None` for a process of another user.
+    pub fn trust(&self) -> Option<Trust> {
+        Trust::of_peer(&*self.control)
     }
 
     /// Claims room for a message of `message_bytes`, to be written in place.

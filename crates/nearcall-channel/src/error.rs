@@ -196,6 +196,12 @@ pub enum Unsupported {
         /// The user of the other end.
         peer_uid: u32,
     },
+    /// The other end is of another user, who could break this process by what it writes to a lock.
+    #[error(
+        "its locks lie in memory that both ends write, so both must be of one user, or the other \
+         end of root; use shm or a mechanism of the kernel"
+    )]
+    LocksOfOtherUser,
     /// The other end is on another machine.
     #[error("queues do not reach another machine")]
     OtherMachine,

@@ -2,13 +2,27 @@
 //!
 //! Called by `fuzz/` with what the fuzzer makes up, and by the tests below with the corpora that
 //! are committed there. Not for any other use.
-//! **Not here:** stored runs (`nearcall-bench`).
+//! **Not here:** what is tried over the control line (`fuzzing/segments.rs`), stored runs
+//! (`nearcall-bench`).
 
-use nearcall_os::region::{OwnRegion, PeerRegion, region_pair_private};
+mod line;
+mod pair;
+pub(crate) mod regions;
+mod segments;
+mod steps;
+
+use std::cell::Cell;
+
+use nearcall_os::region::{OwnRegion, PeerRegion};
+
+pub use pair::pair;
+pub use segments::{arena, control, lane};
 
 use crate::address::Address;
 use crate::error::Violation;
 use crate::fragment::{FragmentHeader, Reassembly};
+use crate::fuzzing::regions::region_pair;
+use crate::fuzzing::steps::Steps;
 use crate::limits;
 use crate::packet::Packet;
 use crate::shm::doorbell::Waker;
@@ -59,25 +73,7 @@ pub fn address(bytes: &[u8]) {
 pub fn region(bytes: &[u8]) {
     let (mut ends, mut steps) = (Ends::new(), Steps(bytes));
     while ends.step(&mut steps).is_some() {}
-}
-
-/// Takes numbers off the front; `None` at the end.
-struct Steps<'a>(&'a [u8]);
-
-impl Steps<'_> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (first, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn word(&mut self) -> Option<u64> {
-        self.take().map(u64::from_le_bytes)
-    }
-
-    fn length(&mut self) -> Option<usize> {
-        self.take().map(u16::from_le_bytes).map(usize::from)
-    }
+    ends.keep_memory();
 }
 
 /// A reader and a writer of our own, and the memory of a hostile other end.
@@ -91,11 +87,33 @@ struct Ends {
     waker: Waker,
 }
 
+/// Memory of both ends, which is dear to make.
+struct Memory {
+    own: OwnRegion,
+    peer: PeerRegion,
+    hostile: OwnRegion,
+}
+
+thread_local! {
+    static MEMORY: Cell<Option<Memory>> = const { Cell::new(None) };
+}
+
+impl Memory {
+    fn new(bytes: usize) -> Self {
+        let (own, _) = region_pair(bytes);
+        let (hostile, peer) = region_pair(bytes);
+        Self { own, peer, hostile }
+    }
+}
+
 impl Ends {
     fn new() -> Self {
         let capacity = Capacity::at_least(4 * limits::BUFFER_BYTES_MIN);
-        let (own, _) = region_pair_private(capacity.region_bytes());
-        let (hostile, peer) = region_pair_private(capacity.region_bytes());
+        let bytes = capacity.region_bytes();
+        let kept = MEMORY.take();
+        let Memory { mut own, peer, mut hostile } = kept.unwrap_or_else(|| Memory::new(bytes));
+        own.zero(0..bytes);
+        hostile.zero(0..bytes);
         let reassembly = Reassembly::new(limits::MESSAGE_BYTES_MAX_DEFAULT);
         let waker = Waker::default();
         let writer = Some(Producer::new(capacity, Pages::First));
@@ -103,12 +121,17 @@ impl Ends {
         Self { capacity, own, peer, hostile, reader, writer, waker }
     }
 
+    /// Leaves the memory to the next input of this thread.
+    fn keep_memory(self) {
+        let Self { own, peer, hostile, .. } = self;
+        MEMORY.set(Some(Memory { own, peer, hostile }));
+    }
+
     fn step(&mut self, steps: &mut Steps<'_>) -> Option<()> {
-        let [choice] = steps.take()?;
+        let choice = steps.byte()?;
         match choice {
             0 => {
-                let [number] = steps.take()?;
-                let place = usize::from(number) % (self.capacity.bytes() / FRAME_ALIGN);
+                let place = usize::from(steps.byte()?) % (self.capacity.bytes() / FRAME_ALIGN);
                 let at = FRAMES + place * FRAME_ALIGN;
                 self.hostile.store64(at, steps.word()?, Ordering::Release);
             }
@@ -128,7 +151,7 @@ impl Ends {
                 }
             }
             6 => {
-                let sleep = u32::from_le_bytes(steps.take()?);
+                let sleep = steps.number()?;
                 self.hostile.store32(SLEEP, sleep, Ordering::Relaxed);
                 // At most one ring for each word that it writes, whatever that is.
                 let rings = [
@@ -220,6 +243,24 @@ mod tests {
     #[cfg_attr(miri, ignore = "needs the kernel")]
     fn committed_regions_stay_in_bounds() {
         replay("region", super::region);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn committed_control_packets_are_judged() {
+        replay("control", super::control);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn r04_committed_lies_about_loans_stay_in_bounds() {
+        replay("arena", super::arena);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn r04_committed_lies_about_lanes_stay_in_bounds() {
+        replay("lane", super::lane);
     }
 
     #[test]

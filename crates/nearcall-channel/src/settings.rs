@@ -7,7 +7,10 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use nearcall_os::region::Trust;
+
 use crate::control::Control;
+use crate::error::{OpenError, Unsupported};
 use crate::liveness::PeerLiveness;
 use crate::spin::SpinOptions;
 use crate::wait::WaitPolicy;
@@ -71,4 +74,12 @@ pub struct Settings {
     pub liveness: Arc<PeerLiveness>,
     /// The line on which the two ends met; over `tcp://` the stream itself.
     pub(crate) control: Arc<Control>,
+}
+
+impl Settings {
+    /// Returns the trust in the other end that locks in shared memory take.
+    pub(crate) fn trust_for_locks(&self) -> Result<Trust, OpenError> {
+        let trust = Trust::of_peer(&*self.control);
+        trust.ok_or_else(|| Unsupported::LocksOfOtherUser.into())
+    }
 }

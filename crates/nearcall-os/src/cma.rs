@@ -1,14 +1,18 @@
-//! Cross-memory attach: one copy between the memory of this process and that of a peer, by pid and
-//! address.
+//! Cross-memory attach: one copy out of the memory of a peer, by pid and address.
 //!
 //! The kernel checks the right to do so (the same as ptrace: same user, or the capability, and
 //! Yama). A false address from the peer can only make the copy fail or read other memory of the
-//! peer. When the peer dies, its pid may be given to another process: check its pidfd after the
-//! copy.
-//! **Not here:** memory with an address that stays (`pages.rs`).
+//! peer. When the peer dies, its pid may be given to another process, so [`read_of`] looks at its
+//! pidfd after the copy.
+//! **Not here:** writing into another process, which is never sure not to be this one; memory with
+//! an address that stays (`pages.rs`).
 #![allow(unsafe_code, reason = "rustix has no process_vm_readv")]
 
 use std::io;
+use std::os::fd::AsFd;
+
+use crate::deadline::Deadline;
+use crate::poll::{Interest, poll_one};
 
 /// Fills `buffer` with the peer's bytes from `address` on, all of them or an error. One system call
 /// per 2 GiB, one copy, no wake-up; does not wait.
@@ -31,23 +35,20 @@ pub fn read(pid: i32, address: u64, buffer: &mut [u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes `bytes` into the peer's memory from `address` on, all of them or an error.
+/// [`read`] from the process of `pidfd`, whose number was `pid` when it lived. Another system call,
+/// since the number may be another process's by the time of the copy: a process that has not died
+/// after it was there all the time.
 ///
 /// # Errors
 ///
-/// As for [`read`]. Some bytes may have been written.
-pub fn write(pid: i32, address: u64, bytes: &[u8]) -> io::Result<()> {
-    let mut done = 0;
-    while done < bytes.len() {
-        let source = bytes[done..].as_ptr().cast_mut();
-        let (local, remote) = vectors(source, bytes.len() - done, address, done)?;
-        // SAFETY: `local` is the rest of `bytes`, which the kernel only reads here; it judges the
-        // address in the other process. Both vectors outlive the call.
-        let copied =
-            unsafe { libc::process_vm_writev(pid, &raw const local, 1, &raw const remote, 1, 0) };
-        done += progress(copied)?;
+/// As for [`read`]; ESRCH also when the process has died meanwhile. The buffer may hold bytes of
+/// another process then: do not use them.
+pub fn read_of(pidfd: impl AsFd, pid: i32, address: u64, buffer: &mut [u8]) -> io::Result<()> {
+    let copied = read(pid, address, buffer);
+    match poll_one(pidfd, Interest::Readable, Deadline::NOW)? {
+        None => copied,
+        Some(_) => Err(io::Error::from_raw_os_error(libc::ESRCH)),
     }
-    Ok(())
 }
 
 /// The reason why memory of the peer cannot be reached.
@@ -85,7 +86,7 @@ pub fn probe(pid: i32, address: u64) -> Result<(), Refusal> {
     Ok(read(pid, address, &mut [0])?)
 }
 
-/// The reason behind an error of [`read`] or [`write()`].
+/// The reason behind an error of [`read`].
 impl From<io::Error> for Refusal {
     fn from(error: io::Error) -> Self {
         match error.raw_os_error() {

@@ -3,9 +3,10 @@
 //! A process that shares it can fill it or change its file flags, and then a blocking write here
 //! waits. Use it only between processes that trust each other.
 //! **Not here:** waiting for several descriptors (`epoll.rs`, `poll.rs`).
+#![allow(unsafe_code, reason = "rustix has no asynchronous I/O of the kernel")]
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::event::EventfdFlags;
 use rustix::io::{Errno, retry_on_intr};
@@ -48,7 +49,8 @@ pub fn add_one(eventfd: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Adds one unless the counter is full: then false. Costs a poll before the write.
+/// Adds one unless the counter is full: then false. Costs a poll before the write. Waits if another
+/// process fills the counter in between: for an eventfd that only this process has.
 ///
 /// # Errors
 ///
@@ -59,6 +61,82 @@ pub fn try_add_one(eventfd: impl AsFd) -> io::Result<bool> {
         _ => Ok(false),
     }
 }
+
+/// Adds one as the kernel itself does for its own events, which never waits: what does not fit is
+/// not added, and then the counter wakes in any case. Whoever else holds the eventfd can fill it at
+/// any moment, so neither a look before a write nor `O_NONBLOCK`, which they share, would do.
+///
+/// Four system calls, by the end of an asynchronous read of one byte; for rare events.
+///
+/// # Errors
+///
+/// ENOSYS where the kernel has no asynchronous I/O, EAGAIN at `fs.aio-max-nr`; nothing was added.
+pub fn signal(eventfd: impl AsFd) -> io::Result<()> {
+    let zeroes = std::fs::File::open("/dev/zero")?;
+    let mut byte = 0_u8;
+    let context = AioContext::create()?;
+    let mut request = AioRequest {
+        opcode: AIO_PREAD,
+        fd: zeroes.as_raw_fd().cast_unsigned(),
+        buffer: (&raw mut byte).expose_provenance() as u64,
+        bytes: 1,
+        flags: AIO_SIGNALS_EVENTFD,
+        eventfd: eventfd.as_fd().as_raw_fd().cast_unsigned(),
+        ..AioRequest::default()
+    };
+    let mut requests = [&raw mut request];
+    // SAFETY: the one request and the byte it fills outlive the context, whose end in its drop
+    // waits for what is still under way.
+    let submitted =
+        unsafe { libc::syscall(libc::SYS_io_submit, context.0, 1_i64, requests.as_mut_ptr()) };
+    let outcome = if submitted == 1 { Ok(()) } else { Err(io::Error::last_os_error()) };
+    drop(context);
+    outcome
+}
+
+/// A context of the kernel's asynchronous I/O, for one request.
+struct AioContext(libc::c_ulong);
+
+impl AioContext {
+    fn create() -> io::Result<Self> {
+        let mut context = 0;
+        // SAFETY: the kernel writes the number of the new context.
+        match unsafe { libc::syscall(libc::SYS_io_setup, 1_u32, &raw mut context) } {
+            0 => Ok(Self(context)),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl Drop for AioContext {
+    fn drop(&mut self) {
+        // SAFETY: `create` made it, and it is destroyed once. Waits for its requests.
+        let _ = unsafe { libc::syscall(libc::SYS_io_destroy, self.0) };
+    }
+}
+
+/// `struct iocb` of the kernel, little-endian.
+#[repr(C)]
+#[derive(Default)]
+struct AioRequest {
+    data: u64,
+    key: u32,
+    rw_flags: u32,
+    opcode: u16,
+    priority: i16,
+    fd: u32,
+    buffer: u64,
+    bytes: u64,
+    offset: i64,
+    reserved: u64,
+    flags: u32,
+    eventfd: u32,
+}
+
+/// `IOCB_CMD_PREAD`.
+const AIO_PREAD: u16 = 0;
+/// `IOCB_FLAG_RESFD`.
+const AIO_SIGNALS_EVENTFD: u32 = 1;
 
 /// Waits until the counter is not zero and takes it, or one of it (see [`Kind`]).
 ///

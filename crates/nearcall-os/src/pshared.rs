@@ -2,8 +2,10 @@
 //!
 //! They exist to be measured (`shm-semaphore`, `shm-condvar`, `shm-mq`) and only between processes
 //! that trust each other: the C library keeps pointers inside a robust mutex, so a peer that writes
-//! nonsense there can crash this process or worse. So can its own code, by `init` or a plain write
-//! over a lock in use: the places come from one layout. The product's channel has no lock.
+//! nonsense there can crash this process or worse. Hence a [`LockRegion`], which takes a
+//! [`Trust`](crate::region::Trust) to make. This process could do the same to itself by `init` or a
+//! plain write over a lock in use: the places come from one layout. The product's channel has no
+//! lock.
 //!
 //! One side calls `init` before the other side gets the descriptor; the other calls `attach`.
 //! Offsets are the caller's own numbers and must be multiples of `ALIGN`.
@@ -21,7 +23,7 @@ use std::sync::Arc;
 
 use rustix::time::Timespec;
 
-use crate::region::SharedRegion;
+use crate::region::LockRegion;
 
 pub use condvar::{Condvar, CondvarWait};
 pub use mutex::{Lock, Mutex, MutexGuard};
@@ -31,7 +33,7 @@ pub use semaphore::Semaphore;
 #[derive(Debug)]
 struct Place<T> {
     object: NonNull<T>,
-    region: Arc<SharedRegion>,
+    region: Arc<LockRegion>,
 }
 
 impl<T> Place<T> {
@@ -39,7 +41,7 @@ impl<T> Place<T> {
     ///
     /// If `offset` is misaligned or the object does not fit there.
     #[track_caller]
-    fn new(region: &Arc<SharedRegion>, offset: usize) -> Self {
+    fn new(region: &Arc<LockRegion>, offset: usize) -> Self {
         assert!(offset.is_multiple_of(align_of::<T>()), "{offset} is not aligned for the object");
         let object = region.bytes_ptr(offset, size_of::<T>()).cast();
         Self { object, region: Arc::clone(region) }

@@ -5,13 +5,35 @@
 //! | [`OwnRegion`] | this process alone; the seals forbid other processes | [`PeerRegion`] |
 //! | [`PeerRegion`] | the peer, at any time | its [`OwnRegion`] |
 //! | [`SharedRegion`] | both sides, at any time | [`SharedRegion`] |
+//! | [`LockRegion`] | both sides, the C library among them | [`LockRegion`] |
 //! | [`TrustedRegion`] | both sides, in place, by agreement | [`TrustedRegion`] |
 //! | [`PlainRegion`] | this process alone, bytes only | [`PeerRegion`], or [`TrustedBytes`] |
 //!
 //! **Invariants:** a mapped file can no longer change its size, so no access to it can fault
 //! because the peer shortened it; a peer's file is checked (kind, seals, size) before it is mapped.
+//! Memory that the other side can break this process through, by locks or by changing borrowed
+//! bytes, needs a [`Trust`], which the kernel grants.
 //! Offsets are the caller's own numbers: one that is out of range or misaligned panics. A number
 //! that a peer wrote must be checked first, or go through [`PeerRegion::get`].
+//! **Assumption:** bytes that another process may be writing are copied out by plain loads, in a
+//! function that the compiler may not look through from outside (`bytes.rs`). The language has no
+//! such copy yet: for it this is a race between processes, for the machine a mixture of old and new
+//! bytes. The same holds for copies into memory that both sides write. Within this process a region
+//! has one owner, and two threads get at its plain bytes through `&mut` only; [`SharedRegion`]
+//! leaves that to the lock in it.
+//!
+//! Both ends of one region on the heap, which one process could race on, exist in Miri only:
+//!
+//! ```compile_fail,E0432
+//! use nearcall_os::region::region_pair_private;
+//! ```
+//!
+//! Trust is not for the taking:
+//!
+//! ```compile_fail,E0451
+//! let trust = nearcall_os::region::Trust { granted: () };
+//! ```
+//!
 //! **Not here:** the layout of a region (`nearcall-channel`), sleeping on a word (`futex.rs`).
 
 mod bytes;
@@ -28,10 +50,12 @@ use rustix::fs::SealFlags;
 use rustix::io::Errno;
 
 pub use bytes::SharedBytes;
-pub use own::{OwnRegion, region_pair_private};
+pub use own::OwnRegion;
+#[cfg(any(test, miri))]
+pub use own::region_pair_private;
 pub use peer::PeerRegion;
 pub use plain::{PlainBytes, PlainRegion, Trust, TrustedBytes};
-pub use shared::SharedRegion;
+pub use shared::{LockRegion, SharedRegion};
 pub use trusted::TrustedRegion;
 
 /// The time at which the pages of a new region are allocated.

@@ -177,9 +177,10 @@ impl<H: Host> Connection<H> {
     ) -> Self {
         let Setup { name, instance, limits, trust, serves, refusals } = setup;
         let peer = Peer::of(&endpoint);
-        let is_trusted = trust.covers(&peer);
+        let trust = trust.covers(&peer).then(|| endpoint.trust()).flatten();
+        let is_trusted = trust.is_some();
         let (lender, borrower) = endpoint.arena().unzip();
-        let borrowing = borrower.map(|borrower| Borrowing::new(borrower, is_trusted));
+        let borrowing = borrower.map(|borrower| Borrowing::new(borrower, trust));
         let mut wire_limits = limits.wire();
         wire_limits.references = borrowing.is_some();
         let takes_whole = endpoint.mechanism().data_path() == DataPath::SharedMemory

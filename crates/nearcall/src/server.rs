@@ -11,7 +11,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use nearcall_channel::Listener;
+use nearcall_channel::{Endpoint, Listener};
 
 use crate::address::{Address, At};
 use crate::client::forget_stale;
@@ -29,6 +29,7 @@ use crate::service::intercepted::{Intercepted, SharedChain};
 use crate::service::registry::{ObjectTable, Taken};
 use crate::tasks::mailbox::Mailbox;
 use crate::thread_marker::BelongsToItsThread;
+use crate::trust::Trust;
 
 mod builder;
 mod ending;
@@ -180,6 +181,13 @@ impl Server {
     /// socket file whose server is gone is taken over. [`ListenError::Limits`]: see [`Limits`].
     pub fn listen(&self, address: &str) -> Result<Address, ListenError> {
         self.core.listen(Address::of_listener(address).map_err(ListenError::BadAddress)?)
+    }
+
+    /// Serves a client over a channel that is open already, as if it had come to an address of this
+    /// server. For the fuzz target of dispatchers, whose inputs need no handshake.
+    #[doc(hidden)]
+    pub fn serve_channel(&self, channel: Endpoint) {
+        self.core.reactor.place_client(&self.core.acceptor, Trust::No, &[], channel);
     }
 
     /// Takes no more calls and no more clients. Calls under way go on, then each connection closes.

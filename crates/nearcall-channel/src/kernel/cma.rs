@@ -13,10 +13,10 @@
 //! reaches over the end, has space for the largest fragment, which is a quarter.
 //!
 //! **Invariants:** what is announced is not written before its free came back; an offset is judged
-//! against the length that the peer announced when it opened; bytes are used only if the process
-//! that they came from is still the peer. The bytes stay with the sender until they are read. If
-//! its process ends, what it had sent and the receiver had not read is lost. If it closes, its
-//! pages stay for a while (`Drop` below).
+//! against the length that the peer announced when it opened; bytes are used only if the peer's
+//! process still lived after the copy, so that its number was not another's. The bytes stay with
+//! the sender until they are read. If its process ends, what it had sent and the receiver had not
+//! read is lost. If it closes, its pages stay for a while (`Drop` below).
 //! **Not here:** exchanging the address and trying it (`cma/meet.rs`), messages (`channel.rs`).
 
 use std::collections::VecDeque;
@@ -61,16 +61,17 @@ struct CmaTransport {
     /// Read and not reported yet: fragments, and the bytes that they took.
     freed: (u16, usize),
     liveness: Arc<PeerLiveness>,
-    pidfd: Option<Arc<OwnedFd>>,
     /// Closing does not wait for the reader.
     discards_unsent: bool,
     _watch: WatchGuard,
 }
 
 /// The address of the other end's pages.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct PeerMemory {
     pid: i32,
+    /// Of the process that we met, whatever process has its number now.
+    pidfd: Arc<OwnedFd>,
     address: u64,
     bytes: usize,
 }
@@ -94,13 +95,8 @@ impl CmaTransport {
         peer: PeerMemory,
         settings: &Settings,
     ) -> io::Result<Self> {
-        // The socket reports the end itself; this reports in time that the process number may be
-        // reused.
+        // The socket reports the end itself; this has what was announced before be dropped.
         let guard = watch(settings, |_| {})?;
-        // Before Linux 6.5 by number: had the peer died since we read its memory, the handshake,
-        // which is not over yet, would fail.
-        let pidfd = settings.peer.pidfd().cloned();
-        let pidfd = pidfd.or_else(|| process::pidfd_open(peer.pid).ok().map(Arc::new));
         Ok(Self {
             line: FdPair::new(socket, settings.wait),
             room: Room::new(pages.len(), FRAGMENTS_MAX),
@@ -116,7 +112,6 @@ impl CmaTransport {
             },
             freed: (0, 0),
             liveness: Arc::clone(&settings.liveness),
-            pidfd,
             discards_unsent: false,
             _watch: guard,
         })
@@ -157,7 +152,7 @@ impl CmaTransport {
         into: &mut [u8],
     ) -> Result<(), io::Error> {
         // The offset was judged against the length, and the length against the address space.
-        cma::read(peer.pid, peer.address + there.start as u64, into)?;
+        cma::read_of(&*peer.pidfd, peer.pid, peer.address + there.start as u64, into)?;
         there.start += into.len();
         Ok(())
     }
@@ -166,7 +161,6 @@ impl CmaTransport {
     #[inline]
     fn check_copy(&mut self, outcome: io::Result<()>) -> Result<(), ReceiveError> {
         let error = match outcome {
-            Ok(()) if self.has_died() => ReceiveError::PeerGone,
             Ok(()) => return Ok(()),
             Err(error) => self.why_not(error),
         };
@@ -198,11 +192,7 @@ impl CmaTransport {
     /// Returns whether the number still belongs to the process that we met.
     #[cold]
     fn peer_lives(&self) -> bool {
-        let dead = self
-            .pidfd
-            .as_ref()
-            .map(|pidfd| process::wait_pidfd(pidfd, Deadline::NOW).unwrap_or(true));
-        dead == Some(false)
+        process::wait_pidfd(&*self.peer.pidfd, Deadline::NOW).is_ok_and(|has_died| !has_died)
     }
 
     /// Returns whether so much was read that it should be reported to the sender.
@@ -285,7 +275,8 @@ impl Transport for CmaTransport {
     #[inline]
     fn next(&mut self, deadline: Deadline) -> Result<FragmentHeader, ReceiveError> {
         if self.has_died() {
-            return self.check_copy(Ok(())).and(Err(ReceiveError::PeerGone));
+            let gone = io::Error::from_raw_os_error(NO_SUCH_PROCESS);
+            return self.check_copy(Err(gone)).and(Err(ReceiveError::PeerGone));
         }
         loop {
             if let Some((header, offset)) = self.announced.pop_front() {

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use nearcall_os::region::SharedRegion;
+use nearcall_os::region::LockRegion;
 
 use crate::error::Violation;
 use crate::fragment::{FragmentHeader, HEADER_BYTES};
@@ -20,7 +20,7 @@ use crate::shm::monitor::transport::Buffer;
 
 /// One direction, as its sender or its receiver sees it.
 pub(crate) struct BoundedBuffer {
-    region: Arc<SharedRegion>,
+    region: Arc<LockRegion>,
     at: usize,
     capacity: Capacity,
     /// The bytes that this end has put in, or taken out.
@@ -68,7 +68,7 @@ impl Buffer for BoundedBuffer {
         BYTES + capacity.bytes()
     }
 
-    fn new(region: &Arc<SharedRegion>, at: usize, capacity: Capacity) -> Self {
+    fn new(region: &Arc<LockRegion>, at: usize, capacity: Capacity) -> Self {
         Self { region: Arc::clone(region), at, capacity, own: 0, other: 0 }
     }
 
@@ -132,15 +132,13 @@ impl Buffer for BoundedBuffer {
 
 #[cfg(test)]
 mod tests {
-    use nearcall_os::region::Backing;
-
     use super::*;
+    use crate::fuzzing::regions::lock_region;
 
     fn two_ends() -> (BoundedBuffer, BoundedBuffer) {
         let capacity = Capacity::at_least(4096);
         let bytes = BoundedBuffer::region_bytes(capacity).next_multiple_of(4096);
-        let (region, _fd) = SharedRegion::create("test", bytes, Backing::Reserved).unwrap();
-        let region = Arc::new(region);
+        let region = lock_region(bytes);
         let new = || BoundedBuffer::new(&region, 0, capacity);
         (new(), new())
     }

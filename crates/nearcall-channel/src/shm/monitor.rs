@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nearcall_os::pshared::{Condvar, Lock, Mutex, MutexGuard};
-use nearcall_os::region::SharedRegion;
+use nearcall_os::region::LockRegion;
 use nearcall_os::{clock, futex};
 
 use crate::error::Violation;
@@ -52,7 +52,7 @@ pub(crate) enum Condition {
 
 /// One end's handle on a monitor.
 pub(crate) struct Monitor {
-    region: Arc<SharedRegion>,
+    region: Arc<LockRegion>,
     at: usize,
     mutex: Mutex,
     not_empty: Condvar,
@@ -63,7 +63,7 @@ pub(crate) struct Monitor {
 impl Monitor {
     /// Makes a monitor at `at`, before the other end attaches.
     pub(crate) fn init(
-        region: &Arc<SharedRegion>,
+        region: &Arc<LockRegion>,
         at: usize,
         liveness: &Arc<PeerLiveness>,
     ) -> io::Result<Self> {
@@ -75,7 +75,7 @@ impl Monitor {
 
     /// The monitor that the other end has made at `at`.
     pub(crate) fn attach(
-        region: &Arc<SharedRegion>,
+        region: &Arc<LockRegion>,
         at: usize,
         liveness: &Arc<PeerLiveness>,
     ) -> Self {
@@ -211,7 +211,7 @@ impl Condition {
 
 /// For the watcher: called again and again after the other end's death while a thread of ours is
 /// inside a condition variable of the monitors at `places`.
-pub(crate) fn rescue(region: &Arc<SharedRegion>, places: [usize; 2]) -> Box<dyn Fn() + Send> {
+pub(crate) fn rescue(region: &Arc<LockRegion>, places: [usize; 2]) -> Box<dyn Fn() + Send> {
     let region = Arc::clone(region);
     let first_call = Cell::new(None);
     Box::new(move || {
@@ -229,7 +229,7 @@ pub(crate) fn rescue(region: &Arc<SharedRegion>, places: [usize; 2]) -> Box<dyn 
 /// For the watcher: called again and again while a thread of ours waits in a variable of the
 /// monitors at `sending` or `receiving` and is to be called away.
 pub(crate) fn nudge(
-    region: &Arc<SharedRegion>,
+    region: &Arc<LockRegion>,
     sending: usize,
     receiving: usize,
 ) -> Box<dyn Fn() + Send> {
@@ -260,7 +260,7 @@ pub(crate) fn nudge(
 ///
 /// They sleep on one of its words, and each of them looks again after a wake-up: one that waited
 /// for the inner lock finds it free, one that waited for a signal runs into the end of its slice.
-fn renew(region: &Arc<SharedRegion>, at: usize) {
+fn renew(region: &Arc<LockRegion>, at: usize) {
     // It worked when the monitor was made, with the same attributes.
     let _ = Condvar::init(region, at);
     for word in (at..at + Condvar::SIZE).step_by(size_of::<u32>()) {
@@ -279,10 +279,9 @@ mod tests {
     use std::thread::scope;
     use std::time::Duration;
 
-    use nearcall_os::region::Backing;
-
     use super::*;
     use crate::error::ReceiveError;
+    use crate::fuzzing::regions::lock_region;
     use crate::shm::layout::monitor::MONITOR_BYTES;
 
     /// The word in which glibc before 2.41 keeps a variable's own lock, in the lowest bit.
@@ -294,9 +293,8 @@ mod tests {
     /// Ends a test that would otherwise hang.
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    fn one_end() -> (Arc<SharedRegion>, Arc<PeerLiveness>, Monitor) {
-        let (region, _fd) = SharedRegion::create("test", 4096, Backing::Reserved).unwrap();
-        let (region, liveness) = (Arc::new(region), Arc::default());
+    fn one_end() -> (Arc<LockRegion>, Arc<PeerLiveness>, Monitor) {
+        let (region, liveness) = (lock_region(4096), Arc::default());
         let monitor = Monitor::init(&region, 0, &liveness).unwrap();
         Monitor::init(&region, MONITOR_BYTES, &liveness).unwrap();
         (region, liveness, monitor)
@@ -312,7 +310,7 @@ mod tests {
     }
 
     /// Does what the watcher does after a death, until `done`.
-    fn retry_wake(region: &Arc<SharedRegion>, liveness: &PeerLiveness, done: impl Fn() -> bool) {
+    fn retry_wake(region: &Arc<LockRegion>, liveness: &PeerLiveness, done: impl Fn() -> bool) {
         let wake = rescue(region, [0, MONITOR_BYTES]);
         let end = clock::now() + PATIENCE;
         liveness.set_gone();

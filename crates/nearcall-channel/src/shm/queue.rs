@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use nearcall_os::region::SharedRegion;
+use nearcall_os::region::LockRegion;
 
 use crate::error::Violation;
 use crate::fragment::{FragmentHeader, HEADER_BYTES};
@@ -21,7 +21,7 @@ use crate::shm::monitor::transport::Buffer;
 
 /// One direction, as its sender or its receiver sees it.
 pub(crate) struct SlotQueue {
-    region: Arc<SharedRegion>,
+    region: Arc<LockRegion>,
     at: usize,
     shape: Shape,
     /// Free slots when last looked; the receiver only makes more.
@@ -69,7 +69,7 @@ impl Buffer for SlotQueue {
         shape.slot(shape.slots)
     }
 
-    fn new(region: &Arc<SharedRegion>, at: usize, capacity: Capacity) -> Self {
+    fn new(region: &Arc<LockRegion>, at: usize, capacity: Capacity) -> Self {
         let shape = Shape::new(capacity);
         Self { region: Arc::clone(region), at, shape, free: shape.slots }
     }
@@ -140,15 +140,13 @@ impl Buffer for SlotQueue {
 
 #[cfg(test)]
 mod tests {
-    use nearcall_os::region::Backing;
-
     use super::*;
+    use crate::fuzzing::regions::lock_region;
 
     fn two_ends() -> (SlotQueue, SlotQueue) {
         let capacity = Capacity::at_least(4096);
         let bytes = SlotQueue::region_bytes(capacity).next_multiple_of(4096);
-        let (region, _fd) = SharedRegion::create("test", bytes, Backing::Reserved).unwrap();
-        let region = Arc::new(region);
+        let region = lock_region(bytes);
         let new = || SlotQueue::new(&region, 0, capacity);
         new().init();
         (new(), new())

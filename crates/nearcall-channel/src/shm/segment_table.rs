@@ -78,6 +78,11 @@ impl Inbox {
         self.live.iter().any(|(live, _)| *live == id)
     }
 
+    /// Returns how many segments the other end has here, and their bytes.
+    pub(crate) fn totals(&self) -> (usize, usize) {
+        (self.live.len(), self.live.iter().map(|(_, region)| region.len()).sum())
+    }
+
     /// The counters of the other end, once it has announced them.
     pub(crate) fn counts(&self) -> Option<&Arc<PeerRegion>> {
         self.counts.as_ref()
@@ -112,9 +117,9 @@ impl Inbox {
     }
 
     fn insert(&mut self, id: SegmentId, bytes: usize, fd: &OwnedFd) -> Result<(), ReceiveError> {
-        let in_use: usize = self.live.iter().map(|(_, region)| region.len()).sum();
+        let (segments, in_use) = self.totals();
         if id != next_free_id(self.next, |id| self.has(id))
-            || self.live.len() >= SEGMENTS_PER_END_MAX
+            || segments >= SEGMENTS_PER_END_MAX
             || bytes > SEGMENT_BYTES_PER_END_MAX - in_use
         {
             return Err(Violation::BadSegment.into());

@@ -15,7 +15,7 @@ use libc::{pthread_cond_t, pthread_condattr_t};
 
 use super::{MutexGuard, Place, c_timespec, check};
 use crate::deadline::Deadline;
-use crate::region::SharedRegion;
+use crate::region::LockRegion;
 
 /// A condition variable: sleeps until the other side signals a change under the mutex.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Condvar {
     ///
     /// If `offset` is misaligned or there is no room.
     #[track_caller]
-    pub fn init(region: &Arc<SharedRegion>, offset: usize) -> io::Result<Self> {
+    pub fn init(region: &Arc<LockRegion>, offset: usize) -> io::Result<Self> {
         let place = Place::<pthread_cond_t>::new(region, offset);
         let mut attributes = Attributes::new()?;
         attributes.set_shared_and_monotonic()?;
@@ -70,7 +70,7 @@ impl Condvar {
     /// If `offset` is misaligned or there is no room.
     #[must_use]
     #[track_caller]
-    pub fn attach(region: &Arc<SharedRegion>, offset: usize) -> Self {
+    pub fn attach(region: &Arc<LockRegion>, offset: usize) -> Self {
         Self { place: Place::new(region, offset) }
     }
 

@@ -16,7 +16,7 @@ use libc::{c_int, clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
 
 use super::{Place, c_timespec, check};
 use crate::deadline::Deadline;
-use crate::region::SharedRegion;
+use crate::region::LockRegion;
 
 /// A lock that threads of both processes take in turn.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Mutex {
     ///
     /// If `offset` is misaligned or there is no room.
     #[track_caller]
-    pub fn init(region: &Arc<SharedRegion>, offset: usize) -> io::Result<Self> {
+    pub fn init(region: &Arc<LockRegion>, offset: usize) -> io::Result<Self> {
         let place = Place::<pthread_mutex_t>::new(region, offset);
         let mut attributes = Attributes::new()?;
         attributes.set_shared_and_robust()?;
@@ -84,7 +84,7 @@ impl Mutex {
     /// If `offset` is misaligned or there is no room.
     #[must_use]
     #[track_caller]
-    pub fn attach(region: &Arc<SharedRegion>, offset: usize) -> Self {
+    pub fn attach(region: &Arc<LockRegion>, offset: usize) -> Self {
         Self { place: Place::new(region, offset), held: AtomicBool::new(false) }
     }
 

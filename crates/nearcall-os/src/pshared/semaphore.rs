@@ -11,7 +11,7 @@ use libc::{c_int, clockid_t, sem_t, timespec};
 
 use super::{Place, c_timespec};
 use crate::deadline::Deadline;
-use crate::region::SharedRegion;
+use crate::region::LockRegion;
 
 /// A counter that [`wait`](Self::wait) takes one from and [`post`](Self::post) adds one to.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Semaphore {
     ///
     /// If `offset` is misaligned or there is no room.
     #[track_caller]
-    pub fn init(region: &Arc<SharedRegion>, offset: usize, value: u32) -> io::Result<Self> {
+    pub fn init(region: &Arc<LockRegion>, offset: usize, value: u32) -> io::Result<Self> {
         let place = Place::<sem_t>::new(region, offset);
         // SAFETY: `Place` proves room and alignment, and keeps the memory.
         check_minus_one(unsafe { libc::sem_init(place.as_ptr(), PROCESS_SHARED, value) })?;
@@ -54,7 +54,7 @@ impl Semaphore {
     /// If `offset` is misaligned or there is no room.
     #[must_use]
     #[track_caller]
-    pub fn attach(region: &Arc<SharedRegion>, offset: usize) -> Self {
+    pub fn attach(region: &Arc<LockRegion>, offset: usize) -> Self {
         Self { place: Place::new(region, offset) }
     }
 

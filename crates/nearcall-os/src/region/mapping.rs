@@ -6,6 +6,7 @@
 //! **Not here:** which side may write, and the checks of a peer's file (`own.rs`, `peer.rs`,
 //! `shared.rs`).
 
+#[cfg(any(test, miri))]
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -37,6 +38,8 @@ pub(super) enum Access {
 #[derive(Debug)]
 enum Source {
     File,
+    /// Without memory files: see `region_pair_private`.
+    #[cfg(any(test, miri))]
     Heap,
 }
 
@@ -69,7 +72,8 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Zeroed memory from the heap, for two ends in one process and for Miri.
+    /// Zeroed memory from the heap, for two ends in one process under Miri.
+    #[cfg(any(test, miri))]
     pub(super) fn of_heap(bytes: usize) -> Self {
         let layout = heap_layout(bytes);
         // SAFETY: `heap_layout` panics for a size of zero.
@@ -89,6 +93,7 @@ impl Mapping {
     /// Makes the pages of `range` present, for reading or (breaking nothing) for writing.
     /// `Ok(false)`: this kernel cannot, so the caller touches the pages itself.
     pub(super) fn populate(&self, range: Range<usize>, access: Access) -> Result<bool, Errno> {
+        #[cfg(any(test, miri))]
         if matches!(self.source, Source::Heap) {
             return Ok(true);
         }
@@ -111,6 +116,7 @@ impl Mapping {
 
     /// Keeps the pages of `range` in memory. `Ok(false)`: the limit forbids it.
     pub(super) fn lock(&self, range: Range<usize>) -> Result<bool, Errno> {
+        #[cfg(any(test, miri))]
         if matches!(self.source, Source::Heap) {
             return Ok(false);
         }
@@ -144,6 +150,7 @@ impl Drop for Mapping {
                     unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.bytes) };
                 debug_assert!(unmapped.is_ok(), "the range is ours");
             }
+            #[cfg(any(test, miri))]
             Source::Heap => {
                 // SAFETY: `of_heap` allocated it with this layout; as above for the pointers.
                 unsafe { dealloc(self.start.as_ptr(), heap_layout(self.bytes)) };
@@ -219,6 +226,7 @@ fn open_memory_file(name: &str) -> Result<OwnedFd, Errno> {
     }
 }
 
+#[cfg(any(test, miri))]
 fn heap_layout(bytes: usize) -> Layout {
     assert!(bytes != 0, "a region has at least one byte");
     match Layout::from_size_align(bytes, HEAP_ALIGN) {
@@ -228,6 +236,7 @@ fn heap_layout(bytes: usize) -> Layout {
 }
 
 /// Alignment of a heap block, in bytes. A page, so that it behaves like a mapped file.
+#[cfg(any(test, miri))]
 const HEAP_ALIGN: usize = 4096;
 
 /// `f_type` of the file system behind a memory file of normal pages (`TMPFS_MAGIC`).

@@ -13,9 +13,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::io::Errno;
 
+#[cfg(any(test, miri))]
+use super::PeerRegion;
 use super::bytes::{check_range, check_word};
 use super::mapping::{Access, Mapping, create_file};
-use super::{Backing, PeerRegion, RegionError, SEALS_OWN};
+use super::{Backing, RegionError, SEALS_OWN};
 
 /// Memory that only this process writes: a sealed memory file, mapped for writing.
 ///
@@ -220,11 +222,13 @@ impl OwnRegion {
 
 /// A region and its reader in one process, on memory of the heap, without a system call.
 ///
-/// For tests under Miri and for a channel inside one process. The reader's rules stay the same.
+/// Only for the interpreter, which knows no memory files and reports a race; nothing else keeps the
+/// two apart. The reader's rules stay the same.
 ///
 /// # Panics
 ///
 /// If `bytes` is zero.
+#[cfg(any(test, miri))]
 #[must_use]
 pub fn region_pair_private(bytes: usize) -> (OwnRegion, PeerRegion) {
     let mapping = Arc::new(Mapping::of_heap(bytes));

@@ -1,6 +1,6 @@
 #![allow(unsafe_code, reason = "makes references into memory that two processes map")]
 //! Regions as plain bytes: those of this process once nothing else uses them, and those of a peer
-//! that the user trusts.
+//! that is trusted.
 //!
 //! **Invariants:** the bytes of a [`PlainRegion`] have one user at a time, and it has no words, so
 //! `&` and `&mut` to them follow the usual rules; [`TrustedBytes`] cannot be made without a
@@ -9,10 +9,13 @@
 //! memory may be written again (`nearcall-channel`).
 
 use std::ops::Range;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{OwnRegion, PeerRegion};
+use crate::process::user_id;
+use crate::socket::peer_credentials;
 
 /// A region of this process that holds only bytes, to be lent to one writer at a time.
 ///
@@ -103,24 +106,48 @@ impl Drop for PlainBytes {
     }
 }
 
-/// The promise of the user of this program that a peer does not change what it has handed over
-/// while it is read here. Nothing else keeps a peer from it: its memory is its own.
+/// The kernel's word that a peer could change the memory of this process in any case: it is a
+/// process of the same user, or of root.
 ///
-/// A peer that breaks this promise makes Rust's slices change under their readers, which is
-/// undefined behaviour in this process, not only wrong bytes. So it is given for a connection, by
-/// an option for it, and never assumed.
+/// A peer that changes bytes under their readers, or words inside a lock of the C library, makes
+/// this process undefined, not only its bytes wrong. Between processes of one user that is no new
+/// power: one may write the memory of another by `/proc`, by a debugger, or by what it has the
+/// other load. From any other user it is not taken, whatever an option says; an option of the user
+/// decides in addition whether a peer that could be trusted is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trust {
-    given: (),
+    granted: (),
 }
 
 impl Trust {
-    /// Call it only where an option of the user declares the peer trusted.
+    /// Returns the trust in the process that connected the other end of a unix socket. Two or three
+    /// system calls.
+    ///
+    /// `None`: it is of another user, the socket is no connected unix socket, or this process is of
+    /// the user that stands for all users without a name in its namespace.
     #[must_use]
-    pub fn given_by_the_user() -> Self {
-        Self { given: () }
+    pub fn of_peer(socket: impl AsFd) -> Option<Self> {
+        let peer = peer_credentials(socket).ok()?.uid;
+        is_trusted(peer, user_id(), is_overflow_user).then_some(Self { granted: () })
     }
 }
+
+fn is_trusted(peer: u32, own: u32, is_overflow: impl Fn(u32) -> bool) -> bool {
+    peer == ROOT || peer == own && !is_overflow(own)
+}
+
+/// The user who may do anything to every process of its namespace.
+const ROOT: u32 = 0;
+
+/// Returns whether `uid` is the one that the kernel shows for all users without a number in
+/// this namespace.
+fn is_overflow_user(uid: u32) -> bool {
+    let set = std::fs::read_to_string("/proc/sys/kernel/overflowuid");
+    uid == set.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(OVERFLOW_UID)
+}
+
+/// `DEFAULT_OVERFLOWUID` of the kernel.
+const OVERFLOW_UID: u32 = 65534;
 
 /// Bytes of a trusted peer's region where they lie. Keeps the region mapped, whatever becomes of
 /// the connection and of the peer.
@@ -135,7 +162,7 @@ impl TrustedBytes {
     #[must_use]
     #[inline]
     pub fn new(region: PeerRegion, range: Range<usize>, trust: Trust) -> Option<Self> {
-        let Trust { given: () } = trust;
+        let Trust { granted: () } = trust;
         region.get(range.clone()).is_some().then_some(Self { region, range })
     }
 }
@@ -145,8 +172,7 @@ impl AsRef<[u8]> for TrustedBytes {
     fn as_ref(&self) -> &[u8] {
         let start = self.region.bytes(self.range.clone()).as_ptr();
         // SAFETY: `new` checked the range; the region stays mapped as long as `self`, its size is
-        // sealed. That they are not written meanwhile is the promise of the user, given as a
-        // `Trust`.
+        // sealed. Who could write them meanwhile could write any memory of this process: `Trust`.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), self.range.len()) }
     }
 }
@@ -162,7 +188,7 @@ mod tests {
         let mut plain = PlainRegion::from(own);
         let mut bytes = plain.lend().unwrap();
         bytes.as_mut_slice()[10..15].copy_from_slice(b"hello");
-        let trust = Trust::given_by_the_user();
+        let trust = Trust { granted: () };
         let trusted = TrustedBytes::new(peer, 10..15, trust).unwrap();
         assert_eq!(trusted.as_ref(), b"hello");
         assert_eq!(&bytes.as_slice()[10..15], b"hello");
@@ -183,9 +209,19 @@ mod tests {
     }
 
     #[test]
+    fn only_the_same_user_and_root_are_trusted() {
+        let overflow = |uid| uid == OVERFLOW_UID;
+        assert!(is_trusted(1000, 1000, overflow) && is_trusted(0, 1000, overflow));
+        assert!(is_trusted(0, 0, overflow) && is_trusted(0, OVERFLOW_UID, overflow));
+        assert!(!is_trusted(1000, 0, overflow), "what root trusts runs as root");
+        assert!(!is_trusted(1000, 1001, overflow) && !is_trusted(OVERFLOW_UID, 0, overflow));
+        assert!(!is_trusted(OVERFLOW_UID, OVERFLOW_UID, overflow), "it stands for any user");
+    }
+
+    #[test]
     fn nothing_outside_of_the_region_is_trusted() {
         let (_own, peer) = region_pair_private(4096);
-        let trust = Trust::given_by_the_user();
+        let trust = Trust { granted: () };
         for range in [0..4097, 4097..4097, usize::MAX - 1..usize::MAX, 0..usize::MAX] {
             assert!(TrustedBytes::new(peer.clone(), range.clone(), trust).is_none(), "{range:?}");
         }

@@ -6,7 +6,7 @@
 //! **Not here:** the product's own channel, which has one writer per region (`own.rs`, `peer.rs`);
 //! the locks (`pshared.rs`).
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::{Deref, Range, RangeInclusive};
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use super::bytes::{SharedBytes, check_range, check_word, copy_shared};
 use super::mapping::{Access, Mapping, create_file, open_file};
-use super::{Backing, RegionError, SEALS_SHARED};
+use super::{Backing, RegionError, SEALS_SHARED, Trust};
 
 /// Memory that this process and a peer both write.
 ///
@@ -25,7 +25,38 @@ pub struct SharedRegion {
     mapping: Mapping,
 }
 
+/// Memory that this process and a trusted peer both write, and in which both may keep locks of the
+/// C library: see `pshared.rs`. A peer that breaks a lock there could break this process.
+///
+/// ```compile_fail,E0308
+/// # use std::sync::Arc;
+/// # use nearcall_os::pshared::Mutex;
+/// # use nearcall_os::region::{Backing, SharedRegion};
+/// let (region, _fd) = SharedRegion::create("locks", 4096, Backing::Lazy).unwrap();
+/// let mutex = Mutex::attach(&Arc::new(region), 0);
+/// ```
+#[derive(Debug)]
+pub struct LockRegion {
+    shared: SharedRegion,
+}
+
+impl Deref for LockRegion {
+    type Target = SharedRegion;
+
+    #[inline]
+    fn deref(&self) -> &SharedRegion {
+        &self.shared
+    }
+}
+
 impl SharedRegion {
+    /// Has it hold locks, if the peer is trusted.
+    #[must_use]
+    pub fn for_locks(self, trust: Trust) -> LockRegion {
+        let _: Trust = trust;
+        LockRegion { shared: self }
+    }
+
     /// Creates a zeroed region of `bytes` bytes, and the descriptor to hand to the peer.
     ///
     /// # Errors

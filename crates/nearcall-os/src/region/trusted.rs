@@ -2,7 +2,8 @@
 //! Memory that both sides write and read in place, because both are the same user's program.
 //!
 //! **Invariants:** inside this process a borrow of the bytes excludes every other access, as with
-//! any `&mut`; that the other side does not touch borrowed bytes is a promise of the user.
+//! any `&mut`; that the other side does not touch borrowed bytes is what a
+//! [`Trust`] stands for.
 //! **Not here:** memory of an untrusted peer (`shared.rs`, of which there are only copies).
 
 use std::ops::{Range, RangeInclusive};
@@ -114,9 +115,11 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     use super::*;
+    use crate::socket::{Kind, unix_pair};
 
     fn pair(bytes: usize) -> (TrustedRegion, TrustedRegion) {
-        let trust = Trust::given_by_the_user();
+        let (a, _b) = unix_pair(Kind::Stream).unwrap();
+        let trust = Trust::of_peer(a).unwrap();
         let (ours, fd) = TrustedRegion::create("trusted", bytes, Backing::Lazy, trust).unwrap();
         (ours, TrustedRegion::open(fd, bytes..=bytes, trust).unwrap())
     }

@@ -1,5 +1,7 @@
 //! Epoll, eventfd and timerfd.
 
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use nearcall_os::epoll::{Epoll, Events};
@@ -106,4 +108,23 @@ fn a_timer_expires_and_can_be_stopped() {
     assert!(timerfd::read(&timer).unwrap() >= 1);
     timerfd::disarm(&timer).unwrap();
     assert!(poll_one(&timer, Interest::Readable, SHORT).unwrap().is_none());
+}
+
+/// The other holder of an eventfd has filled it, in which state a write waits.
+#[test]
+fn r21_a_signal_never_waits_whatever_the_other_holder_does() {
+    let bell = Arc::new(eventfd::create(eventfd::Kind::Counter).unwrap());
+    eventfd::signal(&bell).unwrap();
+    assert_eq!(eventfd::try_read(&bell).unwrap(), Some(1));
+    rustix::io::write(&bell, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+    let (done, is_done) = mpsc::channel();
+    let signals = {
+        let bell = Arc::clone(&bell);
+        thread::spawn(move || done.send((0..3).all(|_| eventfd::signal(&bell).is_ok())))
+    };
+    let outcome = is_done.recv_timeout(Duration::from_secs(20));
+    // Frees the thread, if it waits.
+    let _ = eventfd::try_read(&bell);
+    signals.join().unwrap().unwrap();
+    assert_eq!(outcome, Ok(true), "a signal waited for the other holder");
 }

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use nearcall_os::clock;
 use nearcall_os::futex::{self, Wait};
-use nearcall_os::region::{Backing, OwnRegion, PeerRegion, region_pair_private};
+use nearcall_os::region::{Backing, OwnRegion, PeerRegion};
 
 use crate::child::{Child, PATIENCE, is_child};
+use crate::region::region_pair;
 
 #[test]
 fn a_changed_word_is_not_slept_on() {
@@ -35,7 +36,7 @@ fn waking_without_a_waiter_is_harmless() {
 
 #[test]
 fn a_thread_is_woken_through_private_memory() {
-    let (own, peer) = region_pair_private(64);
+    let (own, peer) = region_pair(64);
     wake_a_thread(&own, &peer);
 }
 

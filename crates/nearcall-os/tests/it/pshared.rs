@@ -8,7 +8,8 @@ use std::time::Duration;
 use nearcall_os::clock;
 use nearcall_os::futex;
 use nearcall_os::pshared::{Condvar, CondvarWait, Lock, Mutex, Semaphore};
-use nearcall_os::region::{Backing, SharedRegion};
+use nearcall_os::region::{Backing, LockRegion, SharedRegion, Trust};
+use nearcall_os::socket::{Kind, unix_pair};
 
 use crate::child::{Child, PATIENCE, is_child};
 
@@ -21,13 +22,20 @@ const SEMAPHORE_BACK: usize = 512;
 
 const SHORT: Duration = Duration::from_millis(5);
 
-fn region() -> (Arc<SharedRegion>, OwnedFd) {
+fn region() -> (Arc<LockRegion>, OwnedFd) {
     let (region, file) = SharedRegion::create("nearcall-test", BYTES, Backing::Reserved).unwrap();
-    (Arc::new(region), file)
+    (Arc::new(region.for_locks(trust())), file)
 }
 
-fn region_of_parent() -> Arc<SharedRegion> {
-    Arc::new(SharedRegion::open(std::io::stdin().as_fd(), BYTES..=BYTES).unwrap())
+/// In this process, and in those that it starts.
+fn trust() -> Trust {
+    let (own, _other) = unix_pair(Kind::Stream).unwrap();
+    Trust::of_peer(own).unwrap()
+}
+
+fn region_of_parent() -> Arc<LockRegion> {
+    let region = SharedRegion::open(std::io::stdin().as_fd(), BYTES..=BYTES).unwrap();
+    Arc::new(region.for_locks(trust()))
 }
 
 #[test]
@@ -184,7 +192,7 @@ fn child_answers_a_condition() {
 }
 
 /// Waits until the word is `turn`, and makes it the next one.
-fn take_turn(region: &SharedRegion, mutex: &Mutex, condvar: &Condvar, turn: u32) {
+fn take_turn(region: &LockRegion, mutex: &Mutex, condvar: &Condvar, turn: u32) {
     let end = clock::now() + PATIENCE;
     let mut guard = mutex.lock_timeout(PATIENCE).unwrap().unwrap();
     while region.word32(WORD).load(Ordering::Relaxed) != turn {

@@ -3,15 +3,19 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
-use nearcall_os::region::{
-    Backing, OwnRegion, PeerRegion, RegionError, SharedRegion, region_pair_private,
-};
+use nearcall_os::region::{Backing, OwnRegion, PeerRegion, RegionError, SharedRegion};
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 
 use crate::child::{Child, is_child};
 
 const BYTES: usize = 3 * 4096;
+
+/// A region of this process, and the same file as another process has it.
+pub(crate) fn region_pair(bytes: usize) -> (OwnRegion, PeerRegion) {
+    let (own, file) = OwnRegion::create("nearcall-test", bytes, Backing::Lazy).unwrap();
+    (own, PeerRegion::open(file, bytes..=bytes).unwrap())
+}
 
 fn pair() -> (OwnRegion, PeerRegion, OwnedFd) {
     let (own, file) = OwnRegion::create("nearcall-test", BYTES, Backing::Reserved).unwrap();
@@ -49,7 +53,7 @@ fn a_large_copy_is_exact() {
 
 #[test]
 fn an_offset_that_a_peer_invented_gives_none() {
-    let (_own, peer) = region_pair_private(64);
+    let (_own, peer) = region_pair(64);
     assert!(peer.get(60..64).is_some());
     assert!(peer.get(60..65).is_none());
     assert!(peer.get(usize::MAX..usize::MAX).is_none());
@@ -60,7 +64,7 @@ fn an_offset_that_a_peer_invented_gives_none() {
 
 #[test]
 fn a_private_pair_behaves_like_a_mapped_one() {
-    let (own, peer) = region_pair_private(4096);
+    let (own, peer) = region_pair(4096);
     let writer = std::thread::spawn(move || {
         let mut own = own;
         own.write(8, &[9; 600]);
@@ -98,13 +102,13 @@ fn two_halves_of_a_region_are_written_by_two_threads() {
 #[test]
 #[should_panic(expected = "no aligned word")]
 fn a_misaligned_word_panics() {
-    let _ = region_pair_private(64).0.word64(4);
+    let _ = region_pair(64).0.word64(4);
 }
 
 #[test]
 #[should_panic(expected = "no aligned word")]
 fn a_word_past_the_end_panics() {
-    let _ = region_pair_private(64).1.load32(64, Ordering::Relaxed);
+    let _ = region_pair(64).1.load32(64, Ordering::Relaxed);
 }
 
 #[test]

@@ -18,13 +18,13 @@ use crate::borrowed::BorrowedSegments;
 #[derive(Debug)]
 pub(super) struct Borrowing {
     borrower: Borrower,
-    /// The user's declaration of trust, if it was given for this connection.
+    /// If the user has the peer trusted, and the kernel has no objection.
     trust: Option<Trust>,
 }
 
 impl Borrowing {
-    pub(super) fn new(borrower: Borrower, is_trusted: bool) -> Self {
-        Self { borrower, trust: is_trusted.then(Trust::given_by_the_user) }
+    pub(super) fn new(borrower: Borrower, trust: Option<Trust>) -> Self {
+        Self { borrower, trust }
     }
 
     /// Returns how much lives here of the other end's loans.

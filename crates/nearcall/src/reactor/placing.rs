@@ -20,7 +20,7 @@ use crate::trust::Trust;
 
 impl Reactor {
     /// Finds the loop for a client whose handshake is done, and hands the client to it.
-    pub(super) fn place_client(
+    pub(crate) fn place_client(
         &self,
         acceptor: &Acceptor,
         trust: Trust,

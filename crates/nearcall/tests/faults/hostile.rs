@@ -28,7 +28,7 @@ use crate::support::child::{Process, command};
 use crate::support::good::{GoodClient, Latencies};
 use crate::support::leaks::{LeakOracle, anonymous_bytes};
 use crate::support::server::{ServerProcess, ServerSetup, serve};
-use crate::support::{PATIENCE, Role, User, number, wait_until, within};
+use crate::support::{Holdings, PATIENCE, Role, User, number, wait_until, within};
 
 pub(crate) const ROLES: &[Role] = &[("hostile-server", serve_all), ("harmless", call_in_shares)];
 pub(crate) use self::attacks::ROLES as ATTACKS;
@@ -84,6 +84,7 @@ fn attack_beside(attack: &str, good: User, time: Duration) -> String {
     let mut attacker = start_as_attacker(attack, &server.address);
     attacker.hear("begun");
     let (share, hostile) = good.measure_while(|| cpu_share(&attacker, time));
+    assert!(attacker.is_alive(), "{attack}: the attacker has given up");
     attacker.kill();
     assert!(server.process().is_alive(), "{attack}: the server has died");
     // Only the good client is left; the server has dealt with everything that was under way.
@@ -93,6 +94,7 @@ fn attack_beside(attack: &str, good: User, time: Duration) -> String {
     let mut counterpart = start_as_attacker("harmless", &work);
     counterpart.hear("begun");
     let ((), harmless) = good.measure_while(|| clock::pause(time));
+    assert!(counterpart.is_alive(), "the harmless client has failed");
     counterpart.kill();
     good.finish();
     let refused = server.state().refusals - unattacked;
@@ -117,6 +119,10 @@ fn warm_up(server: &mut ServerProcess) {
         drop((echo, client));
         server.wait_for_connections(0);
     }
+    // Until a new thread takes its name it has that of the one that started it.
+    wait_until("the names of threads", || {
+        Holdings::of(server.pid()).unwrap().threads.get("entry") == Some(&1)
+    });
 }
 
 /// Demands that the server answers and holds what it held before the attack.

@@ -8,6 +8,7 @@ mod busy;
 mod calls;
 mod fdless;
 mod figures;
+mod fuzzing;
 mod interceptors;
 mod loop_events;
 mod loops;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nearcall_os::pshared::{Condvar, CondvarWait, Lock, Mutex, MutexGuard};
-use nearcall_os::region::SharedRegion;
+use nearcall_os::region::LockRegion;
 
 use crate::exchange::Failure;
 use crate::floor::carrier::Carrier;
@@ -38,8 +38,8 @@ pub(super) struct Condvars<'a, C> {
 
 /// How bytes get into and out of the buffer.
 pub(super) trait Copying {
-    fn copy_in(region: &SharedRegion, at: usize, bytes: &[u8]);
-    fn copy_out(region: &SharedRegion, at: usize, into: &mut [u8]);
+    fn copy_in(region: &LockRegion, at: usize, bytes: &[u8]);
+    fn copy_out(region: &LockRegion, at: usize, into: &mut [u8]);
 }
 
 /// By memcpy.
@@ -51,19 +51,19 @@ pub(super) struct ByBytes;
 
 impl Copying for AtOnce {
     #[inline]
-    fn copy_in(region: &SharedRegion, at: usize, bytes: &[u8]) {
+    fn copy_in(region: &LockRegion, at: usize, bytes: &[u8]) {
         region.write(at, bytes);
     }
 
     #[inline]
-    fn copy_out(region: &SharedRegion, at: usize, into: &mut [u8]) {
+    fn copy_out(region: &LockRegion, at: usize, into: &mut [u8]) {
         region.read(at, into);
     }
 }
 
 impl Copying for ByBytes {
     #[inline]
-    fn copy_in(region: &SharedRegion, at: usize, bytes: &[u8]) {
+    fn copy_in(region: &LockRegion, at: usize, bytes: &[u8]) {
         let mut place = 0;
         while place < bytes.len() {
             region.byte(at + place).store(bytes[place], Ordering::Relaxed);
@@ -72,7 +72,7 @@ impl Copying for ByBytes {
     }
 
     #[inline]
-    fn copy_out(region: &SharedRegion, at: usize, into: &mut [u8]) {
+    fn copy_out(region: &LockRegion, at: usize, into: &mut [u8]) {
         let mut place = 0;
         while place < into.len() {
             into[place] = region.byte(at + place).load(Ordering::Relaxed);
@@ -83,7 +83,7 @@ impl Copying for ByBytes {
 
 /// One direction.
 struct Buffer {
-    region: Arc<SharedRegion>,
+    region: Arc<LockRegion>,
     at: usize,
     mutex: Mutex,
     /// Waited for by the receiver.
@@ -93,14 +93,14 @@ struct Buffer {
 }
 
 impl Buffer {
-    fn init(region: &Arc<SharedRegion>, at: usize) -> Result<(), Failure> {
+    fn init(region: &Arc<LockRegion>, at: usize) -> Result<(), Failure> {
         Mutex::init(region, at + MUTEX)?;
         Condvar::init(region, at + FILLED)?;
         Condvar::init(region, at + EMPTIED)?;
         Ok(())
     }
 
-    fn attach(region: &Arc<SharedRegion>, at: usize) -> Self {
+    fn attach(region: &Arc<LockRegion>, at: usize) -> Self {
         Self {
             region: Arc::clone(region),
             at,

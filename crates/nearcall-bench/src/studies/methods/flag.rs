@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use nearcall_os::region::SharedRegion;
+use nearcall_os::region::LockRegion;
 
 use crate::exchange::{Cause, Failure};
 use crate::floor::carrier::Carrier;
@@ -20,7 +20,7 @@ use crate::studies::methods::partner::{Partner, share};
 
 /// One end.
 pub(super) struct Flags<'a> {
-    region: Arc<SharedRegion>,
+    region: Arc<LockRegion>,
     partner: Partner<'a>,
     role: Role,
 }

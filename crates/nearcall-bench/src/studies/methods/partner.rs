@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nearcall_os::poll::{Interest, poll_one};
-use nearcall_os::region::{Backing, RegionError, SharedRegion, Trust, TrustedRegion};
+use nearcall_os::region::{Backing, LockRegion, RegionError, SharedRegion, Trust, TrustedRegion};
 
 use crate::exchange::Failure;
 use crate::floor::carrier::{Carrier, FloorEnd};
@@ -67,18 +67,24 @@ pub(super) fn gone() -> Failure {
     Failure::other("the other end is gone")
 }
 
+/// What it takes to share memory with the process at the other end of a socket.
+pub(super) fn trust_of(socket: impl AsFd) -> Result<Trust, Failure> {
+    Trust::of_peer(socket).ok_or_else(|| Failure::other("both ends must be of one user"))
+}
+
 /// Memory with locks in it. The server makes it and readies it by `init` before the client has it.
 pub(super) fn share(
     meeting: &Meeting,
     role: Role,
     bytes: usize,
-    init: impl FnOnce(&Arc<SharedRegion>) -> Result<(), Failure>,
-) -> Result<Arc<SharedRegion>, Failure> {
+    init: impl FnOnce(&Arc<LockRegion>) -> Result<(), Failure>,
+) -> Result<Arc<LockRegion>, Failure> {
+    let trust = trust_of(meeting)?;
     let make = || {
         let (region, fd) = SharedRegion::create(NAME, bytes, Backing::Reserved)?;
-        Ok((Arc::new(region), fd))
+        Ok((Arc::new(region.for_locks(trust)), fd))
     };
-    let open = |fd| Ok(Arc::new(SharedRegion::open(fd, bytes..=bytes)?));
+    let open = |fd| Ok(Arc::new(SharedRegion::open(fd, bytes..=bytes)?.for_locks(trust)));
     let region = hand_over(meeting, role, make, open, init)?;
     region.prefault().map_err(Failure::other)?;
     Ok(region)
@@ -90,8 +96,8 @@ pub(super) fn share_two(
     meeting: &Meeting,
     role: Role,
     bytes: usize,
-    init: impl Fn(&Arc<SharedRegion>, usize) -> Result<(), Failure>,
-) -> Result<(Arc<SharedRegion>, usize, usize), Failure> {
+    init: impl Fn(&Arc<LockRegion>, usize) -> Result<(), Failure>,
+) -> Result<(Arc<LockRegion>, usize, usize), Failure> {
     let second_at = bytes.next_multiple_of(PAGE_BYTES);
     let region = share(meeting, role, 2 * second_at, |region| {
         init(region, 0)?;
@@ -109,8 +115,7 @@ pub(super) fn share_in_place(
     role: Role,
     bytes: usize,
 ) -> Result<TrustedRegion, Failure> {
-    // Who started the runner trusts both of its processes: they are one program.
-    let trust = Trust::given_by_the_user();
+    let trust = trust_of(meeting)?;
     let make = || TrustedRegion::create(NAME, bytes, Backing::Reserved, trust);
     let open = |fd| TrustedRegion::open(fd, bytes..=bytes, trust);
     let region = hand_over(meeting, role, make, open, |_| Ok(()))?;

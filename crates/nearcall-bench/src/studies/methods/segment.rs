@@ -22,7 +22,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use nearcall_os::pshared::{Lock, Mutex};
-use nearcall_os::region::{Backing, SharedRegion};
+use nearcall_os::region::{Backing, LockRegion, SharedRegion, Trust};
+use nearcall_os::socket;
 
 use self::blocks::Blocks;
 use crate::exchange::Failure;
@@ -30,10 +31,11 @@ use crate::exchange::client::{Job, Measured};
 use crate::floor::alone;
 use crate::floor::meeting::Meeting;
 use crate::launch::Role;
+use crate::studies::methods::partner::trust_of;
 
 /// One end's view of the segment.
 pub(super) struct Segment {
-    region: Arc<SharedRegion>,
+    region: Arc<LockRegion>,
     mutex: Mutex,
 }
 
@@ -50,7 +52,8 @@ pub(super) struct Handle {
 /// it is between two ends that take turns.
 pub(super) fn measure_allocation(job: &Job) -> Result<Measured, Failure> {
     let bytes = job.cell.bytes();
-    let (segment, _fd) = Segment::create(bytes)?;
+    let (own, _other) = socket::unix_pair(socket::Kind::Stream)?;
+    let (segment, _fd) = Segment::create(bytes, trust_of(own)?)?;
     alone::measure(job, ALLOCATIONS_PER_SAMPLE, || {
         for _ in 0..ALLOCATIONS_PER_SAMPLE {
             segment.free(black_box(segment.allocate(black_box(bytes))?))?;
@@ -76,11 +79,11 @@ pub(super) enum SegmentError {
 
 impl Segment {
     /// Makes a segment in which two messages of `message_bytes` have room.
-    pub(super) fn create(message_bytes: usize) -> Result<(Self, OwnedFd), Failure> {
+    pub(super) fn create(message_bytes: usize, trust: Trust) -> Result<(Self, OwnedFd), Failure> {
         let bytes = segment_bytes(message_bytes);
         let created = SharedRegion::create("nearcall-segment", bytes, Backing::Reserved);
         let (region, fd) = created.map_err(Failure::other)?;
-        let region = Arc::new(region);
+        let region = Arc::new(region.for_locks(trust));
         region.prefault().map_err(io::Error::from)?;
         let mutex = Mutex::init(&region, LOCK)?;
         Blocks::new(&region, BLOCKS).init();
@@ -88,10 +91,10 @@ impl Segment {
     }
 
     /// Maps the segment that the other end has made.
-    pub(super) fn open(fd: impl AsFd, message_bytes: usize) -> Result<Self, Failure> {
+    pub(super) fn open(fd: impl AsFd, message_bytes: usize, trust: Trust) -> Result<Self, Failure> {
         let bytes = segment_bytes(message_bytes);
         let region = SharedRegion::open(fd, bytes..=bytes).map_err(Failure::other)?;
-        let region = Arc::new(region);
+        let region = Arc::new(region.for_locks(trust));
         region.prefault().map_err(io::Error::from)?;
         let mutex = Mutex::attach(&region, LOCK);
         Ok(Self { region, mutex })
@@ -105,13 +108,13 @@ impl Segment {
     ) -> Result<Self, Failure> {
         match role {
             Role::Server => {
-                let (segment, fd) = Self::create(message_bytes)?;
+                let (segment, fd) = Self::create(message_bytes, trust_of(meeting)?)?;
                 meeting.say_with("segment", &[fd.as_fd()])?;
                 Ok(segment)
             }
             Role::Client => {
                 let (_, [fd]) = meeting.hear_with::<1>()?;
-                Self::open(fd, message_bytes)
+                Self::open(fd, message_bytes, trust_of(meeting)?)
             }
         }
     }

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use nearcall_os::pshared::Semaphore;
-use nearcall_os::region::SharedRegion;
+use nearcall_os::region::LockRegion;
 
 use crate::exchange::Failure;
 use crate::floor::carrier::Carrier;
@@ -30,20 +30,20 @@ pub(super) struct Semaphores<'a> {
 
 /// One direction.
 struct Buffer {
-    region: Arc<SharedRegion>,
+    region: Arc<LockRegion>,
     data_at: usize,
     free: Semaphore,
     full: Semaphore,
 }
 
 impl Buffer {
-    fn init(region: &Arc<SharedRegion>, at: usize) -> Result<(), Failure> {
+    fn init(region: &Arc<LockRegion>, at: usize) -> Result<(), Failure> {
         Semaphore::init(region, at + FREE, 1)?;
         Semaphore::init(region, at + FULL, 0)?;
         Ok(())
     }
 
-    fn attach(region: &Arc<SharedRegion>, at: usize) -> Self {
+    fn attach(region: &Arc<LockRegion>, at: usize) -> Self {
         Self {
             region: Arc::clone(region),
             data_at: at + DATA,

@@ -6,6 +6,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
 
 use nearcall_os::pages::Pages;
 use nearcall_os::{cma, process, socket};
@@ -87,15 +88,20 @@ fn find_peer(settings: &Settings, told: &[u8]) -> Result<PeerMemory, OpenError> 
     let Some(pid) = settings.peer.pid() else {
         return Err(Unsupported::PidNamespace.into());
     };
+    // Before Linux 6.5 by number: the random number shows that it is the process that announced it.
+    let pidfd = match settings.peer.pidfd() {
+        Some(pidfd) => Arc::clone(pidfd),
+        None => Arc::new(process::pidfd_open(pid).map_err(OpenError::doing("opening a pidfd"))?),
+    };
     let mut read = [0; 8];
-    let outcome = cma::read(pid, address, &mut read);
+    let outcome = cma::read_of(&*pidfd, pid, address, &mut read);
     outcome.map_err(|error| Unsupported::CrossMemory(error.into()))?;
     if read != *cookie {
         // The number of whoever made the connection, which was then given to another process.
         return Err(Unsupported::NotTheConnector { pid }.into());
     }
     let bytes = usize::try_from(length).map_err(|_| OpenError::bad_parts("too much memory"))?;
-    Ok(PeerMemory { pid, address, bytes })
+    Ok(PeerMemory { pid, pidfd, address, bytes })
 }
 
 /// The largest page of any machine we know, in bytes.

@@ -1,5 +1,7 @@
 //! Hostile records, and ends that close early.
 
+use std::process::Command;
+
 use nearcall_os::pages::Pages;
 use nearcall_os::{process, socket};
 
@@ -11,6 +13,11 @@ use crate::settings::{Peer, PeerIdentity};
 
 /// An end of ours whose peer is this test: it holds the other end of the line.
 fn end_with_raw_peer(address: u64, bytes: usize) -> (CmaTransport, OwnedFd, OwnedFd) {
+    let own = process::pidfd_open(process::pid()).unwrap();
+    end_with_peer(PeerMemory { pid: process::pid(), pidfd: Arc::new(own), address, bytes })
+}
+
+fn end_with_peer(peer: PeerMemory) -> (CmaTransport, OwnedFd, OwnedFd) {
     let (line, raw) = socket::unix_pair(socket::Kind::Stream).unwrap();
     let (control, other) = socket::unix_pair(socket::Kind::Seqpacket).unwrap();
     let settings = Settings {
@@ -27,7 +34,6 @@ fn end_with_raw_peer(address: u64, bytes: usize) -> (CmaTransport, OwnedFd, Owne
         liveness: Arc::default(),
         control: Arc::new(Control::new(control)),
     };
-    let peer = PeerMemory { pid: process::pid(), address, bytes };
     let pages = Pages::create(4096).unwrap();
     (CmaTransport::new(line, pages, peer, &settings).unwrap(), raw, other)
 }
@@ -70,6 +76,23 @@ fn memory_that_is_not_there_is_a_violation_by_the_peer() {
     transport.next(Deadline::NEVER).unwrap();
     let outcome = transport.read(&mut [0; 9], Deadline::NEVER);
     assert!(matches!(outcome, Err(ReceiveError::PeerBroken(Violation::BadAddress))), "{outcome:?}");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
+fn r22_bytes_of_the_process_that_got_the_number_of_the_peer_are_not_taken() {
+    let mut child = process::Child::spawn(&mut Command::new("true")).unwrap();
+    let pidfd = Arc::new(child.pidfd().try_clone_to_owned().unwrap());
+    child.wait(None).unwrap();
+    // The peer has died, its number is another's by now (here this process's), and neither its line
+    // nor the watcher has reported it yet.
+    let theirs = Pages::create(4096).unwrap();
+    let (pid, address, bytes) = (process::pid(), theirs.address(), theirs.len());
+    let (mut transport, raw, _control) = end_with_peer(PeerMemory { pid, pidfd, address, bytes });
+    socket::send(&raw, &record(9, 0, 0)).unwrap();
+    transport.next(Deadline::NEVER).unwrap();
+    let outcome = transport.read(&mut [0; 9], Deadline::NEVER);
+    assert!(matches!(outcome, Err(ReceiveError::PeerGone)), "{outcome:?}");
 }
 
 #[test]

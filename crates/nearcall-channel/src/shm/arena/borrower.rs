@@ -130,7 +130,7 @@ impl Borrowed {
         self.region.bytes(self.start..self.start + self.bytes)
     }
 
-    /// The bytes where they lie as a handle, on the user's word that the lender leaves them alone.
+    /// The bytes where they lie as a handle, which takes trust that the lender leaves them alone.
     /// The place is given back when the last slice of it is dropped. One allocation.
     #[must_use]
     #[inline]

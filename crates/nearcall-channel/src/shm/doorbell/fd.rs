@@ -7,7 +7,8 @@
 //! check. The end of a pipe or a socket reports the other end's death, without the watcher. Both
 //! ends share each eventfd and each queue, so a hostile peer can take our rings away, or fill our
 //! eventfd and make our ring wait. Asking before each ring would cost a system call; these
-//! mechanisms exist to be measured, so they do not ask and claim no isolation.
+//! mechanisms exist to be measured, so they do not ask and claim no isolation. The thread that
+//! watches all connections never waits for them.
 //! **Not here:** announcing sleeps and choosing the end to ring (`doorbell.rs`).
 
 use std::io;
@@ -193,7 +194,11 @@ impl BellKind for Eventfd {
     }
 
     fn wake(ours: &OwnedFd) {
-        let _ = eventfd::try_add_one(ours);
+        // The other end holds it as well, and could fill it between any look and a write. Without
+        // the kernel's own way there is only that.
+        if eventfd::signal(ours).is_err() {
+            let _ = eventfd::try_add_one(ours);
+        }
     }
 }
 

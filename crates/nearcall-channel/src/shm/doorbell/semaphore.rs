@@ -49,20 +49,21 @@ impl Doorbell for PosixSemaphore {
 }
 
 impl Meet for PosixSemaphore {
-    fn offer(_: &Settings) -> Result<(Self, ChannelFds), OpenError> {
+    fn offer(settings: &Settings) -> Result<(Self, ChannelFds), OpenError> {
         let (region, fd) =
             SharedRegion::create("nearcall-semaphores", REGION_BYTES, Backing::Reserved)?;
-        let region = Arc::new(region);
+        let region = Arc::new(region.for_locks(settings.trust_for_locks()?));
         let init =
             |at| Semaphore::init(&region, at, 0).map_err(OpenError::doing("making a semaphore"));
         let bell = Self { ours: Arc::new(init(SERVER)?), theirs: init(CLIENT)? };
         Ok((bell, ChannelFds { bytes: Vec::new(), descriptors: vec![fd] }))
     }
 
-    fn accept(_: &Settings, mut parts: ChannelFds) -> Result<Self, OpenError> {
+    fn accept(settings: &Settings, mut parts: ChannelFds) -> Result<Self, OpenError> {
         let [fd] = parts.take_descriptors()?;
         parts.expect_nothing_more()?;
-        let region = Arc::new(SharedRegion::open(fd, REGION_BYTES..=REGION_BYTES)?);
+        let region = SharedRegion::open(fd, REGION_BYTES..=REGION_BYTES)?;
+        let region = Arc::new(region.for_locks(settings.trust_for_locks()?));
         let ours = Arc::new(Semaphore::attach(&region, CLIENT));
         Ok(Self { ours, theirs: Semaphore::attach(&region, SERVER) })
     }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use nearcall_os::region::{Backing, SharedBytes, SharedRegion};
+use nearcall_os::region::{Backing, LockRegion, SharedBytes, SharedRegion};
 
 use crate::channel;
 use crate::error::OpenError;
@@ -30,7 +30,7 @@ pub(crate) trait Buffer: Send + Sized + 'static {
 
     /// The buffer at `at`, a multiple of 128, in memory that was all zero or that the other end
     /// has initialised.
-    fn new(region: &Arc<SharedRegion>, at: usize, capacity: Capacity) -> Self;
+    fn new(region: &Arc<LockRegion>, at: usize, capacity: Capacity) -> Self;
 
     /// Makes an empty buffer of zeroed memory, before the other end attaches.
     fn init(&self) {}
@@ -77,7 +77,7 @@ pub(crate) fn offer<B: Buffer>(settings: &Settings) -> Result<Offer, OpenError> 
     let places = Places::new::<B>(settings);
     let (region, fd) =
         SharedRegion::create("nearcall-monitor", places.region_bytes, Backing::Reserved)?;
-    let region = Arc::new(region);
+    let region = Arc::new(region.for_locks(settings.trust_for_locks()?));
     for at in [places.to_client, places.to_server] {
         Monitor::init(&region, at, &settings.liveness)
             .map_err(OpenError::doing("making a mutex and condition variables"))?;
@@ -104,6 +104,7 @@ pub(crate) fn accept<B: Buffer>(
     parts.expect_nothing_more()?;
     let places = Places::new::<B>(settings);
     let region = SharedRegion::open(fd, places.region_bytes..=places.region_bytes)?;
+    let region = region.for_locks(settings.trust_for_locks()?);
     let (sending, receiving) = (places.to_server, places.to_client);
     let transport = MonitorTransport::<B>::new(
         &Arc::new(region),
@@ -138,7 +139,7 @@ const PAGE_BYTES: usize = 4096;
 
 impl<B: Buffer> MonitorTransport<B> {
     fn new(
-        region: &Arc<SharedRegion>,
+        region: &Arc<LockRegion>,
         sending: usize,
         receiving: usize,
         capacity: Capacity,

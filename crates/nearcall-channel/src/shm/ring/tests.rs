@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
-use nearcall_os::region::{OwnRegion, PeerRegion, region_pair_private};
+use nearcall_os::region::{OwnRegion, PeerRegion};
 
 use super::*;
+use crate::fuzzing::regions::region_pair;
 use crate::limits;
 use crate::shm::layout::fragment_range;
 
@@ -37,8 +38,8 @@ struct Pair {
 impl Pair {
     fn new(buffer_bytes: u32) -> Self {
         let capacity = Capacity::at_least(buffer_bytes);
-        let (frames, frames_read) = region_pair_private(capacity.region_bytes());
-        let (progress, progress_read) = region_pair_private(capacity.region_bytes());
+        let (frames, frames_read) = region_pair(capacity.region_bytes());
+        let (progress, progress_read) = region_pair(capacity.region_bytes());
         let producer = Producer::new(capacity, Pages::First);
         let consumer = Consumer::new(capacity, Pages::First);
         Self { producer, consumer, frames, frames_read, progress, progress_read }

@@ -3,7 +3,8 @@
 use super::*;
 
 fn segment(message_bytes: usize) -> Segment {
-    Segment::create(message_bytes).unwrap().0
+    let (own, _other) = socket::unix_pair(socket::Kind::Stream).unwrap();
+    Segment::create(message_bytes, trust_of(own).unwrap()).unwrap().0
 }
 
 fn all_free(segment: &Segment) -> Vec<(usize, usize)> {
