@@ -44,7 +44,7 @@ const HANG: Duration = Duration::from_secs(120);
 #[test]
 fn every_call_ends_once_and_nothing_is_left_whatever_goes_wrong() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
-    let _watch = Watch::start();
+    let _guard = HangGuard::start();
     if let Some(seed) = number(SEED) {
         let (report, seen) = check(seed);
         println!("seed {seed}: {report:?} {seen:?}");
@@ -150,11 +150,11 @@ impl Total {
 }
 
 /// Ends the program if a simulation stands still, since its threads cannot be ended.
-struct Watch {
+struct HangGuard {
     _end: mpsc::Sender<()>,
 }
 
-impl Watch {
+impl HangGuard {
     fn start() -> Self {
         let (end, is_over) = mpsc::channel::<()>();
         std::thread::spawn(move || {
