@@ -14,12 +14,16 @@ usage: cargo xtask CHORE
   fuzz [TARGET] [--seconds N]  one or every target, needs nightly and cargo-fuzz
   release-check              licences, miri, every fuzz target, kill-storm; installs what is missing
   kill-storm [--kills N]     kills either end in the middle of traffic, over every mechanism
+  sweep                      has every system call and every large allocation of a server and its
+                             client fail once; hours
   stress [--minutes N] [--seed N]  calls, streams, cancellations, ends of threads and kills of
                              clients by chance, against a server of two loops
   simulate [--hours N | --seed N]  the whole of nearcall with faults from seeds: a million steps,
                              hours (0.5: half of one), or one seed that failed
   soak [--hours N] [--json FILE]  the same for hours (0.1 is six minutes): what the server holds
                              when no client is connected, after thousands came, went or were killed
+  sanitize [--seconds N]     server, runtime and hostile peers under AddressSanitizer and
+                             ThreadSanitizer, N seconds for each case; needs nightly with rust-src
   hostile [--seconds N]      hostile clients beside a good one, N seconds for each attack: whether
                              the server lives, what the good client notices, what is left
   advise-check [--sets N] [--seed N]  measures whether the advice is right, half a minute
@@ -37,6 +41,8 @@ const SEED: u32 = 1;
 const SOAK_SECONDS: u32 = 3600;
 /// Seconds of each attack by default: what the project promises.
 const HOSTILE_SECONDS: u32 = 60;
+/// Seconds of each case under a sanitizer by default: millions of mutations.
+const SANITIZE_SECONDS: u32 = 60;
 /// Minutes of stress by default: what the project promises.
 pub(crate) const STRESS_MINUTES: u32 = 10;
 
@@ -67,6 +73,8 @@ pub enum Chore {
         /// How long each runs.
         seconds: u32,
     },
+    /// Every system call and every large allocation fails once.
+    Sweep,
     /// The long form of the test that kills peers.
     KillStorm {
         /// How often each case kills.
@@ -98,6 +106,11 @@ pub enum Chore {
         /// How long each attack takes.
         seconds: u32,
     },
+    /// The code that peers reach, instrumented.
+    Sanitize {
+        /// How long each case of live mutation takes, and the stress.
+        seconds: u32,
+    },
     /// The blind test of the advice, by measurements.
     AdviseCheck {
         /// How many sets of requirements.
@@ -109,7 +122,7 @@ pub enum Chore {
 
 impl Chore {
     /// The names of all chores.
-    pub const NAMES: [&str; 14] = [
+    pub const NAMES: [&str; 16] = [
         "ci",
         "tidy",
         "circles",
@@ -119,9 +132,11 @@ impl Chore {
         "miri",
         "fuzz",
         "kill-storm",
+        "sweep",
         "stress",
         "simulate",
         "soak",
+        "sanitize",
         "hostile",
         "advise-check",
     ];
@@ -143,6 +158,7 @@ impl Chore {
             ["miri"] => Self::Miri,
             ["kill-storm"] => Self::KillStorm { kills: KILLS },
             ["kill-storm", "--kills", kills] => Self::KillStorm { kills: number(kills)? },
+            ["sweep"] => Self::Sweep,
             ["fuzz", rest @ ..] => fuzz(rest)?,
             ["stress", rest @ ..] => {
                 let [minutes, seed] =
@@ -158,6 +174,8 @@ impl Chore {
                 Self::Simulate { seconds: None, seed: Some(seed) }
             }
             ["soak", rest @ ..] => soak(rest)?,
+            ["sanitize"] => Self::Sanitize { seconds: SANITIZE_SECONDS },
+            ["sanitize", "--seconds", seconds] => Self::Sanitize { seconds: number(seconds)? },
             ["hostile"] => Self::Hostile { seconds: HOSTILE_SECONDS },
             ["hostile", "--seconds", seconds] => Self::Hostile { seconds: number(seconds)? },
             ["advise-check", rest @ ..] => {
@@ -272,6 +290,8 @@ mod tests {
         check("soak", Ok(Chore::Soak { seconds: 3600, json: None }));
         let json = Some("soak.json".to_owned());
         check("soak --json soak.json --hours 0.5", Ok(Chore::Soak { seconds: 1800, json }));
+        check("sanitize", Ok(Chore::Sanitize { seconds: 60 }));
+        check("sanitize --seconds 2", Ok(Chore::Sanitize { seconds: 2 }));
         check("hostile", Ok(Chore::Hostile { seconds: 60 }));
         check("hostile --seconds 2", Ok(Chore::Hostile { seconds: 2 }));
         check("advise-check", Ok(Chore::AdviseCheck { sets: 40, seed: 1 }));

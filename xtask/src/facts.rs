@@ -26,6 +26,8 @@ pub struct Facts {
     pub miri: Presence,
     /// Whether nightly is installed, which the fuzz targets are built with.
     pub nightly: Presence,
+    /// Whether nightly has the source of the standard library.
+    pub rust_src: Presence,
     /// Whether cargo-fuzz is installed.
     pub cargo_fuzz: Presence,
     /// The names of the fuzz targets.
@@ -56,6 +58,7 @@ impl Facts {
                 "rustup component add miri rust-src --toolchain nightly",
             ),
             nightly: tool(&["+nightly", "--version"], nightly),
+            rust_src: rust_src(),
             cargo_fuzz: tool(&["fuzz", "--version"], "cargo install cargo-fuzz --locked"),
             fuzz_targets: fs::read_to_string(root.join("fuzz/Cargo.toml"))
                 .map(|manifest| target_names(&manifest))
@@ -90,6 +93,22 @@ fn tool(arguments: &[&str], cure: &str) -> Presence {
     match cargo.status() {
         Ok(status) if status.success() => Ok(()),
         _ => Err(format!("`cargo {}` fails; install it with `{cure}`", arguments.join(" "))),
+    }
+}
+
+/// The sanitizers need a standard library that is built with them.
+fn rust_src() -> Presence {
+    let mut rustc = Command::new("rustc");
+    rustc.args(["+nightly", "--print", "sysroot"]).stdin(Stdio::null()).stderr(Stdio::null());
+    rustc.env_remove("RUSTUP_TOOLCHAIN");
+    let sysroot = rustc.output().ok().filter(|output| output.status.success());
+    let sysroot = sysroot.and_then(|output| String::from_utf8(output.stdout).ok());
+    let source = "lib/rustlib/src/rust/library/Cargo.lock";
+    match sysroot.map(|sysroot| Path::new(sysroot.trim()).join(source)) {
+        Some(source) if source.exists() => Ok(()),
+        _ => Err("nightly has no source of the standard library; add it with `rustup component \
+                  add rust-src --toolchain nightly`"
+            .to_owned()),
     }
 }
 

@@ -29,6 +29,9 @@ const STORED_CALLS: &str = "docs/runs/epyc-2cpu-calls.json";
 /// What is generated from: the interface of the first example.
 const PROTO: &str = "crates/nearcall-examples/proto/thermostat.proto";
 
+/// What the sanitizers run on.
+const SANITIZED: &str = "x86_64-unknown-linux-gnu";
+
 /// The steps of `chore`, in order.
 #[must_use]
 pub fn steps(chore: &Chore, facts: &Facts) -> Vec<Step> {
@@ -41,9 +44,11 @@ pub fn steps(chore: &Chore, facts: &Facts) -> Vec<Step> {
         Chore::ReleaseCheck => release_check(facts),
         Chore::Fuzz { target, seconds } => fuzz(target.as_deref(), *seconds, facts),
         Chore::KillStorm { kills } => vec![Step::Run(kill_storm(*kills))],
+        Chore::Sweep => vec![Step::Run(sweep())],
         Chore::Stress { minutes, seed } => vec![Step::Run(stress(*minutes, *seed))],
         Chore::Simulate { seconds, seed } => vec![Step::Run(simulate(*seconds, *seed, facts))],
         Chore::Soak { seconds, json } => vec![Step::Run(soak(*seconds, json.as_deref(), facts))],
+        Chore::Sanitize { seconds } => sanitize(*seconds, facts),
         Chore::Hostile { seconds } => vec![Step::Run(hostile(*seconds))],
         Chore::AdviseCheck { sets, seed } => vec![Step::Run(advise_check(*sets, *seed))],
     }
@@ -158,6 +163,12 @@ fn kill_storm(kills: u32) -> Command {
         .expect(Expect::TestsRan)
 }
 
+fn sweep() -> Command {
+    cargo("sweep", "test -p nearcall --test faults r18_ -- --nocapture")
+        .environment("NEARCALL_SWEEP", "all")
+        .expect(Expect::TestsRan)
+}
+
 fn stress(minutes: u32, seed: u32) -> Command {
     stress_for("stress", u64::from(minutes) * 60)
         .environment("NEARCALL_STRESS_SEED", &seed.to_string())
@@ -184,6 +195,32 @@ fn hostile(seconds: u32) -> Command {
     cargo("hostile", "test -p nearcall --release --test faults hostile:: -- --nocapture")
         .environment("NEARCALL_HOSTILE_MS", &(u64::from(seconds) * 1000).to_string())
         .expect(Expect::TestsRan)
+}
+
+/// What peers reach, built with each sanitizer, the standard library as well: otherwise the one
+/// would not see what the other does. Each has a directory of its own: other flags rebuild all.
+fn sanitize(seconds: u32, facts: &Facts) -> Vec<Step> {
+    let parts = [
+        ("channel", "-p nearcall-channel --test it -- r03 r04"),
+        ("runtime", "-p nearcall --test it -- fuzzing threads zero_copy bad_input"),
+        ("stress", "-p nearcall --test stress"),
+    ];
+    let mut steps = Vec::new();
+    for sanitizer in ["address", "thread"] {
+        for (part, arguments) in parts {
+            let target = format!("+nightly test -Zbuild-std --target {SANITIZED} {arguments}");
+            let command = cargo(&format!("{sanitizer} {part}"), &target)
+                .environment("RUSTFLAGS", &format!("-Zsanitizer={sanitizer}"))
+                .environment("CARGO_TARGET_DIR", &facts.target.join(sanitizer).to_string_lossy())
+                // Processes of a test are killed, and some leak what they hold by intent.
+                .environment("ASAN_OPTIONS", "detect_leaks=0")
+                .environment("NEARCALL_HOSTILE_S", &seconds.to_string())
+                .environment("NEARCALL_STRESS_S", &seconds.to_string())
+                .expect(Expect::TestsRan);
+            steps.push(when(&facts.rust_src, command));
+        }
+    }
+    steps
 }
 
 /// Its exit code shows whether the advice passed.
@@ -309,6 +346,7 @@ mod tests {
             loom: Ok(()),
             miri: Ok(()),
             nightly: Ok(()),
+            rust_src: Ok(()),
             cargo_fuzz: Ok(()),
             fuzz_targets: vec!["frame".to_owned(), "region".to_owned()],
             deny: Ok(()),
@@ -319,9 +357,19 @@ mod tests {
     fn nothing() -> Facts {
         let missing = || Err("missing".to_owned());
         let fuzz_targets = Vec::new();
-        let (loom, miri, nightly) = (missing(), missing(), missing());
+        let (loom, miri, nightly, rust_src) = (missing(), missing(), missing(), missing());
         let (cargo_fuzz, deny, program) = (missing(), missing(), missing());
-        Facts { loom, miri, nightly, cargo_fuzz, fuzz_targets, deny, program, ..everything() }
+        Facts {
+            loom,
+            miri,
+            nightly,
+            rust_src,
+            cargo_fuzz,
+            fuzz_targets,
+            deny,
+            program,
+            ..everything()
+        }
     }
 
     fn names(steps: &[Step]) -> Vec<String> {
@@ -360,6 +408,18 @@ mod tests {
         ];
         let steps = steps(&Chore::Ci { quick: false }, &everything());
         assert_eq!(names(&steps), [&FIRST[..], &rest].concat());
+    }
+
+    #[test]
+    fn each_sanitizer_sees_each_part_or_none_is_run() {
+        let chore = Chore::Sanitize { seconds: 7 };
+        let all = steps(&chore, &everything());
+        let expected = ["channel", "runtime", "stress"];
+        let expected = ["address", "thread"]
+            .iter()
+            .flat_map(|sanitizer| expected.iter().map(move |part| format!("{sanitizer} {part}")));
+        assert_eq!(names(&all), expected.collect::<Vec<_>>());
+        assert!(names(&steps(&chore, &nothing())).iter().all(|name| name.starts_with("no ")));
     }
 
     #[test]

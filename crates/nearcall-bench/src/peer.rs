@@ -7,7 +7,9 @@
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
-use nearcall_channel::{Address, Deadline, Endpoint, Listener, Mechanism, Options, connect};
+use nearcall_channel::{
+    Address, Deadline, Endpoint, Listener, Mechanism, MechanismSet, Options, connect,
+};
 use nearcall_os::{clock, cpu};
 
 use crate::calls;
@@ -162,7 +164,7 @@ fn channel_client(mechanism: Mechanism, orders: &Orders) -> Result<(), Failure> 
 
 /// What both ends ask of the channel.
 fn options(orders: &Orders) -> Options {
-    let mut options = Options { wait: Some(orders.wait), ..Options::default() };
+    let mut options = Options { wait: Some(orders.wait), ..Options::offering(MechanismSet::ALL) };
     if orders.scene.buffer_bytes > 0 {
         options.buffer_bytes = orders.scene.buffer_bytes;
     }

@@ -12,7 +12,6 @@ use std::fmt;
 use std::io;
 use std::net::Ipv6Addr;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -22,6 +21,7 @@ use thiserror::Error;
 
 use crate::error::debug_as_display;
 use crate::runtime_dir;
+use crate::socket_file::{SocketAccess, SocketFile};
 
 /// Longest name of a service, in bytes: with the directory it must fit a socket path of 107.
 pub const NAME_BYTES_MAX: usize = 64;
@@ -176,35 +176,22 @@ impl Address {
         }
     }
 
-    /// Listens on the unix socket; takes over the path of a socket whose listener is gone.
-    pub(crate) fn listen(&self) -> io::Result<OwnedFd> {
+    /// Listens on the unix socket; takes over the path of a socket whose listener is gone. Also
+    /// returns the file, if it has one.
+    pub(crate) fn listen(&self, access: SocketAccess) -> io::Result<(OwnedFd, Option<SocketFile>)> {
         if let Self::Name(_) = self {
             runtime_dir::create()?;
         }
-        let error = match self.with_unix(|address| socket::unix_listen(address, BACKLOG)) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => error,
-            outcome => return outcome,
-        };
-        // An abstract name goes with its listener, so one that is taken has a listener.
-        let Some(path) = self.path()? else { return Err(error) };
-        // Connecting to any file that is no socket is refused, too, and that file is not ours.
-        if !std::fs::symlink_metadata(&path)?.file_type().is_socket() {
-            let text = format!("{} is there and is no socket", path.display());
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
-        }
-        match self.connect(Duration::ZERO) {
-            Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => {
-                std::fs::remove_file(path)?;
-                self.with_unix(|address| socket::unix_listen(address, BACKLOG))
+        match self.path()? {
+            Some(path) => {
+                let (socket, file) = SocketFile::listen(&path, access, BACKLOG)?;
+                Ok((socket, Some(file)))
             }
-            _ => Err(error),
-        }
-    }
-
-    /// Removes the name of a socket that we listened on.
-    pub(crate) fn unlink(&self) {
-        if let Ok(Some(path)) = self.path() {
-            let _ = std::fs::remove_file(path);
+            // An abstract name goes with its listener, so one that is taken has a listener.
+            None => {
+                let socket = self.with_unix(|address| socket::unix_listen(address, BACKLOG))?;
+                Ok((socket, None))
+            }
         }
     }
 }

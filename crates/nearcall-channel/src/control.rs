@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nearcall_os::descriptor;
+use nearcall_os::fork::Epoch;
 use nearcall_os::poll::{Interest, poll_one};
 
 use crate::error::{ReceiveError, SendError, Violation};
@@ -37,12 +38,16 @@ pub(crate) const PASSED: u8 = 0xD5;
 #[derive(Debug)]
 pub(crate) struct Control {
     socket: OwnedFd,
+    /// A forked process has the same socket as its parent, and must not touch it.
+    epoch: Epoch,
     /// The packets that wait until their reader takes them. There is no lock on the path of a
     /// message: this one is taken when descriptors or segments come.
     inbox: Mutex<Inbox>,
     outbox: Mutex<Outbox>,
     /// Descriptors that the users of this end have passed, a packet without any counted as one.
     passed_descriptors: AtomicUsize,
+    /// Packets that were taken while segments were looked for.
+    packets_taken: AtomicUsize,
 }
 
 /// The packets that came after the handshake.
@@ -57,11 +62,19 @@ pub(crate) struct Inbox {
 impl Control {
     pub(crate) fn new(socket: OwnedFd) -> Self {
         let (inbox, outbox) = (Mutex::default(), Mutex::default());
-        Self { socket, inbox, outbox, passed_descriptors: AtomicUsize::new(0) }
+        let (passed_descriptors, packets_taken) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let epoch = Epoch::current();
+        Self { socket, epoch, inbox, outbox, passed_descriptors, packets_taken }
+    }
+
+    /// Returns the process that the connection belongs to.
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.epoch
     }
 
     /// Sends one packet, or fails at once with `WouldBlock`.
     pub(crate) fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        self.epoch.check()?;
         match descriptor::try_send_with_fds(self, bytes, descriptors)? {
             Some(sent) if sent == bytes.len() => Ok(()),
             Some(_) => Err(io::ErrorKind::WriteZero.into()),
@@ -71,8 +84,8 @@ impl Control {
 
     /// Sends the reason why the connection ends. Does not wait; an end that does not get it sees
     /// the line close.
-    pub(crate) fn send_refusal(&self, why: &str) {
-        let refusal = Packet::Refusal { code: Refusal::Other, text: why.to_owned() };
+    pub(crate) fn send_refusal(&self, code: Refusal, why: &str) {
+        let refusal = Packet::Refusal { code, text: why.to_owned() };
         let _ = self.send(&refusal.encode(), &[]);
     }
 
@@ -94,6 +107,7 @@ impl Control {
         deadline: Deadline,
         descriptors_max: usize,
     ) -> Result<ChannelFds, ReceiveError> {
+        self.epoch.check()?;
         if poll_one(self, Interest::Readable, deadline)?.is_none() {
             return Err(ReceiveError::Empty);
         }
@@ -155,20 +169,24 @@ impl Control {
         Err(ReceiveError::Empty)
     }
 
-    /// Takes packets that are there until `enough`, and keeps each for its reader. One lock covers
-    /// taking and keeping a packet, because the lender and the receiver may be two threads and the
-    /// order of the packets counts.
+    /// Takes up to `packets_max` packets that are there until `enough`, and keeps each for its
+    /// reader. One lock covers taking and keeping a packet, because the lender and the receiver
+    /// may be two threads and the order of the packets counts.
     pub(crate) fn take_packets(
         &self,
+        packets_max: usize,
         enough: impl Fn(&segment_table::Inbox) -> bool,
     ) -> Result<(), ReceiveError> {
-        for _ in 0..CONTROL_PACKETS_PER_LOOK_MAX {
+        for _ in 0..packets_max {
             let mut inbox = self.inbox();
             if enough(&inbox.segments) || inbox.is_full() {
                 break;
             }
             match self.receive(Deadline::NOW, PASSED_DESCRIPTORS_MAX) {
-                Ok(parts) => inbox.put(parts)?,
+                Ok(parts) => {
+                    self.packets_taken.fetch_add(1, Ordering::Relaxed);
+                    inbox.put(parts)?;
+                }
                 // The end of the peer is reported by the receive of its next message.
                 Err(ReceiveError::Empty | ReceiveError::PeerGone) => break,
                 Err(error) => return Err(error),
@@ -185,6 +203,11 @@ impl Control {
     /// Returns how many descriptors the users of this end have passed since the beginning.
     pub(crate) fn passed_descriptors(&self) -> usize {
         self.passed_descriptors.load(Ordering::Relaxed)
+    }
+
+    /// Returns how many packets were taken while segments were looked for, since the beginning.
+    pub(crate) fn packets_taken(&self) -> usize {
+        self.packets_taken.load(Ordering::Relaxed)
     }
 
     pub(crate) fn inbox(&self) -> MutexGuard<'_, Inbox> {

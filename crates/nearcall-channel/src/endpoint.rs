@@ -7,14 +7,17 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use nearcall_os::fork::Epoch;
 use nearcall_os::region::{SharedBytes, Trust};
 
 use crate::channel::{Channel, ChannelParts, ReceiveBuffer};
 use crate::control::Control;
 use crate::error::{ReceiveError, SendError};
+use crate::growing::grow;
 use crate::hang_up::HangUp;
 use crate::interrupt::Interrupt;
 use crate::mechanism::Mechanism;
+use crate::packet::Refusal;
 use crate::settings::{Peer, Settings};
 use crate::shm::arena::{Borrower, Lender};
 use crate::wait::{Deadline, Interest, Readiness, WaitPolicy};
@@ -24,12 +27,17 @@ use crate::wait::{Deadline, Interest, Readiness, WaitPolicy};
 /// Dropping it closes the connection; the other end receives what was sent, then `PeerGone`. What
 /// [`flush`](Endpoint::flush) would still have to move on is lost. Over `cma` the drop waits up to
 /// 100 ms for the other end to read what lies in our memory.
+///
+/// A process that is forked from the one that has the endpoint can only drop it, which the other
+/// end does not notice as long as the parent has it: sends and receives fail with `Os`.
 pub struct Endpoint {
     // First, so that it goes before the control line whose hang-up the other end sees.
     channel: Box<dyn Channel>,
     mechanism: Mechanism,
     settings: Settings,
     control: Arc<Control>,
+    /// A forked process has the same rings and sockets as its parent, and must not use them.
+    epoch: Epoch,
 }
 
 impl Endpoint {
@@ -39,7 +47,8 @@ impl Endpoint {
         settings: Settings,
         control: Arc<Control>,
     ) -> Self {
-        Self { channel, mechanism, settings, control }
+        let epoch = control.epoch();
+        Self { channel, mechanism, settings, control, epoch }
     }
 
     /// Returns the mechanism that moves this connection's messages.
@@ -104,6 +113,7 @@ impl Endpoint {
         if message_bytes > message_bytes_max {
             return Err(SendError::TooLarge { message_bytes, message_bytes_max });
         }
+        self.epoch.check()?;
         self.channel.claim(message_bytes, deadline)?;
         let channel = &mut *self.channel;
         Ok(Claim { channel, left_bytes: message_bytes, space_bytes: 0, ended: false })
@@ -122,6 +132,7 @@ impl Endpoint {
         if message_bytes > message_bytes_max {
             return Err(SendError::TooLarge { message_bytes, message_bytes_max });
         }
+        self.epoch.check()?;
         self.channel.send(message, deadline)
     }
 
@@ -133,6 +144,7 @@ impl Endpoint {
     ///
     /// [`SendError::Full`]: not all of it by the deadline.
     pub fn flush(&mut self, deadline: Deadline) -> Result<(), SendError> {
+        self.epoch.check()?;
         let ChannelParts { outgoing, transport, .. } = self.channel.parts();
         outgoing.settle(transport, deadline)?;
         transport.drain(deadline)
@@ -146,6 +158,7 @@ impl Endpoint {
     /// [`ReceiveError::PeerGone`]: all that was sent has been received, and no more will come.
     #[inline]
     pub fn receive(&mut self, deadline: Deadline) -> Result<Message<'_>, ReceiveError> {
+        self.epoch.check()?;
         let message_bytes = self.channel.receive(deadline)?;
         let channel = &mut *self.channel;
         Ok(Message { channel, message_bytes, left_bytes: message_bytes, fragment_bytes: 0 })
@@ -167,6 +180,7 @@ impl Endpoint {
         into: &mut [u8],
         deadline: Deadline,
     ) -> Result<usize, ReceiveError> {
+        self.epoch.check()?;
         match self.channel.receive_small(into, deadline) {
             Err(ReceiveError::DoesNotFit { .. }) => {
                 self.channel.receive_long(ReceiveBuffer::Slice(into), deadline)
@@ -187,6 +201,7 @@ impl Endpoint {
         into: &mut [u8],
         deadline: Deadline,
     ) -> Result<usize, ReceiveError> {
+        self.epoch.check()?;
         self.channel.receive_small(into, deadline)
     }
 
@@ -204,6 +219,7 @@ impl Endpoint {
         into: &mut Vec<u8>,
         deadline: Deadline,
     ) -> Result<usize, ReceiveError> {
+        self.epoch.check()?;
         match self.channel.receive_small(into, deadline) {
             Err(ReceiveError::DoesNotFit { .. }) => {
                 self.channel.receive_long(ReceiveBuffer::Vec(into), deadline)
@@ -295,7 +311,7 @@ impl Endpoint {
     /// Does not wait. Over `tcp://`, which has no control line, nothing is sent.
     pub fn refuse(&mut self, why: &str) {
         if self.has_control_line().is_ok() {
-            self.control.send_refusal(why);
+            self.control.send_refusal(Refusal::Other, why);
         }
     }
 
@@ -355,6 +371,12 @@ impl Endpoint {
     /// control line, or over `tcp://` the stream. Wait for the hang-up only.
     pub fn control_fd(&self) -> BorrowedFd<'_> {
         self.control.as_fd()
+    }
+
+    /// Returns how many packets of the other end were taken from the control line while segments of
+    /// its memory were looked for: a peer that sends many costs this end time.
+    pub fn control_packets(&self) -> usize {
+        self.control.packets_taken()
     }
 
     /// Returns how many descriptors this end holds open, without those of loans.
@@ -514,7 +536,7 @@ impl Message<'_> {
     /// As [`read`](Self::read). `into` is then as it was.
     pub fn read_to_end(&mut self, into: &mut Vec<u8>) -> Result<(), ReceiveError> {
         let start = into.len();
-        into.resize(start + self.left_bytes, 0);
+        grow(into, start + self.left_bytes).map_err(ReceiveError::Os)?;
         let outcome = self.read(&mut into[start..]);
         outcome.map(drop).inspect_err(|_| into.truncate(start))
     }

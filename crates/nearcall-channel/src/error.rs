@@ -298,8 +298,11 @@ impl From<Violation> for OpenError {
 impl From<RegionError> for OpenError {
     fn from(error: RegionError) -> Self {
         match error {
-            // No fault of the other end: this one has no memory or no descriptor left.
-            RegionError::Os(errno) => Self::Os { doing: "mapping memory", error: errno.into() },
+            // What is missing is missing here: the other end did nothing wrong.
+            RegionError::Os(errno) if error.is_shortage() => {
+                let error = io::Error::new(io::Error::from(errno).kind(), error);
+                Self::Os { doing: "making or mapping shared memory", error }
+            }
             error => Self::BadParts(BadParts::Region(error)),
         }
     }

@@ -19,6 +19,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nearcall_os::fork::Epoch;
 use nearcall_os::socket;
 
 pub use error::{BadOptions, HandshakeError};
@@ -29,6 +30,8 @@ use crate::address::Address;
 use crate::control::Control;
 use crate::endpoint::Endpoint;
 use crate::mechanism::Mechanism;
+use crate::packet::Refusal;
+use crate::socket_file::{SocketAccess, SocketFile};
 use crate::wait::Deadline;
 
 mod error;
@@ -42,27 +45,44 @@ mod steps;
 pub struct Listener {
     socket: OwnedFd,
     address: Address,
-    /// Its socket may have a file, which was not removed yet.
+    /// The file of its socket, if it has one.
+    file: Option<SocketFile>,
+    /// It was not removed yet.
     has_file: AtomicBool,
+    epoch: Epoch,
 }
 
 impl Listener {
-    /// Listens at `address` and nowhere else. Over `tcp://` every host that reaches the port can
-    /// connect.
+    /// Listens at `address` and nowhere else, for processes of this user. Over `tcp://` every host
+    /// that reaches the port can connect, and to a name `unix:@name` every process.
     ///
     /// # Errors
     ///
     /// [`HandshakeError::AddressInUse`]: another server listens there.
+    /// [`HandshakeError::CannotListen`]: the reason.
     pub fn bind(address: &Address) -> Result<Self, HandshakeError> {
+        Self::bind_for(address, SocketAccess::default())
+    }
+
+    /// Listens like [`bind`](Self::bind), with a file of the socket that others may have access to.
+    /// A socket without a file has no mode and no owner.
+    ///
+    /// # Errors
+    ///
+    /// As [`bind`](Self::bind).
+    pub fn bind_for(address: &Address, access: SocketAccess) -> Result<Self, HandshakeError> {
         let bound = match address {
-            Address::Tcp { host, port } => remote::listen(host, *port),
-            _ => address.listen().map(|socket| (socket, address.clone())),
+            Address::Tcp { host, port } => {
+                remote::listen(host, *port).map(|(socket, address)| (socket, address, None))
+            }
+            _ => address.listen(access).map(|(socket, file)| (socket, address.clone(), file)),
         };
-        let (socket, address) = bound.map_err(|error| match error.kind() {
+        let (socket, address, file) = bound.map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => HandshakeError::AddressInUse(address.clone()),
-            _ => HandshakeError::Os(error),
+            _ => HandshakeError::CannotListen(error),
         })?;
-        Ok(Self { socket, address, has_file: AtomicBool::new(true) })
+        let (has_file, epoch) = (AtomicBool::new(true), Epoch::current());
+        Ok(Self { socket, address, file, has_file, epoch })
     }
 
     /// Returns the address; for port 0, with the port that the kernel chose.
@@ -72,12 +92,20 @@ impl Listener {
 
     /// Removes the file of the socket, if it has one, so that no client finds the listener any
     /// more. Clients that have found it are still accepted. Dropping the listener does the same;
-    /// this is for a program that ends while another thread has the listener.
+    /// this is for a program that ends while another thread has the listener. A process that was
+    /// forked from the one that listens removes nothing.
     pub fn unlink(&self) {
         // Once only: another server may have made a file of the same name since.
-        if self.has_file.swap(false, Ordering::AcqRel) {
-            self.address.unlink();
+        if let Some(file) = &self.file
+            && self.has_file.swap(false, Ordering::AcqRel)
+        {
+            file.remove();
         }
+    }
+
+    /// Returns whether this is the process that listens, and not one that was forked from it.
+    pub fn is_of_this_process(&self) -> bool {
+        self.epoch.is_current()
     }
 
     /// Waits for a client until `deadline` and opens the mechanism that it asks for.
@@ -91,6 +119,7 @@ impl Listener {
         deadline: Deadline,
         options: &Options,
     ) -> Result<Endpoint, HandshakeError> {
+        self.epoch.check().map_err(HandshakeError::Os)?;
         let socket = socket::accept(self, deadline)?.ok_or(HandshakeError::TimedOut)?;
         self.rendezvous().open(socket, options)
     }
@@ -100,8 +129,10 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// The kernel's. After EMFILE the client still waits, so do not ask again at once.
+    /// The kernel's. After EMFILE the client still waits, so do not ask again at once. In a forked
+    /// process: the clients are the parent's.
     pub fn accept_socket(&self) -> io::Result<Option<OwnedFd>> {
+        self.epoch.check()?;
         socket::accept(self, Deadline::NOW)
     }
 
@@ -134,12 +165,22 @@ impl Rendezvous {
         Handshake::serve(self, socket, options)?.complete()
     }
 
+    /// Refuses the client behind `socket`, because its user is not let in: a reason that time does
+    /// not change. Over TCP, where no user is known, as [`reject`](Self::reject). Does not wait.
+    pub fn refuse_user(self, socket: OwnedFd, why: &str) {
+        let control = Control::new(socket);
+        match self {
+            Self::Local => control.send_refusal(Refusal::NotAllowed, why),
+            Self::Remote => remote::reject(&control),
+        }
+    }
+
     /// Refuses the client behind `socket` with the reason `why`; over TCP the reason is always that
     /// there are too many clients. Does not wait.
     pub fn reject(self, socket: OwnedFd, why: &str) {
         let control = Control::new(socket);
         match self {
-            Self::Local => control.send_refusal(why),
+            Self::Local => control.send_refusal(Refusal::Other, why),
             Self::Remote => remote::reject(&control),
         }
     }

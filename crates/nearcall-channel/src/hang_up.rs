@@ -28,10 +28,11 @@ impl HangUp {
     /// see it as they would see the death of the other one; where they wait on other sockets or
     /// pipes, they see the drop of the endpoint only. Nothing happens if it was dropped before.
     pub fn hang_up(&self) {
-        // The other end may have closed them already.
-        if let Some(control) = self.control.upgrade() {
-            let _ = socket::shutdown(&*control, Half::Both);
-        }
+        // In a forked process the line is the parent's. The other end may have closed it already.
+        let Some(control) = self.control.upgrade().filter(|it| it.epoch().is_current()) else {
+            return;
+        };
+        let _ = socket::shutdown(&*control, Half::Both);
         if let Some(socket) = self.socket.as_ref().and_then(Weak::upgrade) {
             let _ = socket::shutdown(&*socket, Half::Both);
         }

@@ -63,6 +63,7 @@ impl Interrupt {
 
 impl Drop for Interrupt {
     fn drop(&mut self) {
+        // Of a forked process it does nothing but let go.
         self.watcher.end_interruptions(self.fd.as_fd(), &self.liveness);
     }
 }

@@ -17,6 +17,7 @@ mod fds;
 mod fragment;
 #[doc(hidden)]
 pub mod fuzzing;
+mod growing;
 pub mod handshake;
 mod hang_up;
 pub mod interrupt;
@@ -31,6 +32,7 @@ mod posted_flag;
 pub mod runtime_dir;
 pub mod settings;
 mod shm;
+mod socket_file;
 pub mod spin;
 mod sync;
 mod transport;
@@ -42,6 +44,7 @@ pub use address::{Address, BadAddress};
 pub use due_time::DueTime;
 pub use endpoint::{Claim, Endpoint, Message};
 pub use error::{BadParts, OpenError, ReceiveError, SendError, Unsupported, Violation};
+pub use growing::grow;
 pub use handshake::{
     BadOptions, Handshake, HandshakeError, Listener, Options, Rendezvous, accept_over, connect,
     connect_over,
@@ -49,11 +52,14 @@ pub use handshake::{
 pub use hang_up::HangUp;
 pub use interrupt::Interrupt;
 pub use last_use::{ClosedFlag, UseCount};
-pub use mechanism::{Capabilities, DataPath, Mechanism, UnknownMechanism};
+pub use mechanism::{
+    BadMechanismSet, Capabilities, DataPath, Mechanism, MechanismSet, UnknownMechanism,
+};
 pub use packet::{Refusal, VERSION, Version};
 pub use posted_flag::PostedFlag;
 pub use settings::{Peer, PeerIdentity};
 pub use shm::arena::{Borrowed, Borrower, Lender, Loan, LoanError, Place};
+pub use socket_file::{SOCKET_MODE_DEFAULT, SocketAccess};
 pub use spin::{SpinOptions, SpinPlan, Spinner, measure_wake_up_cost, wake_up_cost};
 pub use wait::{Deadline, Interest, Readiness, UnknownWaitPolicy, WaitPolicy};
 pub use wake_flags::WakeFlags;

@@ -62,9 +62,17 @@ pub const PASSED_DESCRIPTORS_MAX: usize = 16;
 /// A sixteenth of the usual limit of 1,024 open descriptors.
 pub const PASSED_DESCRIPTORS_KEPT_MAX: usize = 64;
 
-/// Most packets that one look into the control line takes, so that a peer that goes on sending
-/// does not keep it going. A socket of the usual size holds fewer.
-pub const CONTROL_PACKETS_PER_LOOK_MAX: usize = 1024;
+/// Most packets that a look for one segment takes from the control line, so that a peer that goes
+/// on sending does not keep it going.
+///
+/// A socket of the usual size (212,992 bytes) holds 278, so that what a correct peer has made
+/// before it sent the message that names it is among them. Each may be a segment to map, some 15
+/// us.
+pub const CONTROL_PACKETS_PER_LOOK_MAX: usize = 320;
+
+/// Most packets that a look takes from the control line which needs none of them: half a
+/// millisecond at most. The next one takes what is left.
+pub const CONTROL_PACKETS_PER_PAUSE_MAX: usize = 32;
 
 /// Most slots for loans of one end of a connection. A slot is a segment of its own.
 ///
@@ -126,6 +134,10 @@ pub(crate) const PENDING_INTERVAL: Duration = Duration::from_millis(1);
 /// Most rings that one read of a doorbell with bytes takes back. Few ever lie there: an end is rung
 /// once for each sleep.
 pub(crate) const RINGS_PER_READ: usize = 64;
+
+/// Most tries to ring while the kernel has no memory for the byte. After that the connection ends:
+/// the other end would sleep without a wake-up.
+pub(crate) const RING_TRIES_MAX: u32 = 4;
 
 /// Bytes that one read of a flood takes.
 pub(crate) const FLOOD_BYTES_PER_READ: usize = 16 << 10;

@@ -13,9 +13,11 @@ use crate::open::{AcceptFn, OfferFn};
 use crate::wait::WaitPolicy;
 
 mod costs;
+mod set;
 mod table;
 
 pub use costs::{Calls, Copies, Costs};
+pub use set::{BadMechanismSet, MechanismSet};
 
 /// A way to move messages between two processes of one machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -121,6 +123,15 @@ pub struct Capabilities {
     pub vanishes_with_both: bool,
 }
 
+/// Whether a server opens a mechanism for every client that asks for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offered {
+    /// It does, unless the server names other mechanisms.
+    ByDefault,
+    /// Only if the server names it, because of this.
+    WhenNamed(&'static str),
+}
+
 /// One row of the table.
 pub(crate) struct Row {
     pub(crate) mechanism: Mechanism,
@@ -130,6 +141,7 @@ pub(crate) struct Row {
     pub(crate) wake_up: &'static str,
     pub(crate) waits: &'static [WaitPolicy],
     pub(crate) capabilities: Capabilities,
+    pub(crate) offered: Offered,
     /// Descriptors that one end of a connection holds open, beside the control line.
     pub(crate) descriptors: usize,
     /// Tries whether this kernel can do it now.
@@ -183,6 +195,19 @@ impl Mechanism {
     /// Returns the capabilities of the mechanism.
     pub fn capabilities(self) -> Capabilities {
         self.row().capabilities
+    }
+
+    /// Returns whether a server that names no mechanisms opens this one for its clients.
+    pub fn offered_by_default(self) -> bool {
+        self.row().offered == Offered::ByDefault
+    }
+
+    /// Returns why a server has to name the mechanism before a client can have it.
+    pub fn reason_to_be_named(self) -> Option<&'static str> {
+        match self.row().offered {
+            Offered::ByDefault => None,
+            Offered::WhenNamed(reason) => Some(reason),
+        }
     }
 
     /// Asks this kernel whether the mechanism works here and now.
@@ -275,6 +300,17 @@ mod tests {
             assert_eq!(polls, mechanism.capabilities().pollable, "{mechanism}");
         }
         assert_eq!(Mechanism::all().len(), 23);
+    }
+
+    #[test]
+    fn what_is_offered_by_default_isolates_sleeps_survives_kills_and_shares_memory_of_nobody() {
+        for mechanism in Mechanism::all().filter(|it| it.offered_by_default()) {
+            let can = mechanism.capabilities();
+            assert!(can.isolation && can.kill_safe && can.vanishes_with_both, "{mechanism}");
+            assert!(can.pollable && !can.needs_spinning && can.same_cpu_safe, "{mechanism}");
+        }
+        let named = Mechanism::all().filter_map(Mechanism::reason_to_be_named);
+        assert_eq!(named.count(), Mechanism::all().len() - 5);
     }
 
     #[test]

@@ -52,6 +52,10 @@ pub enum Refusal {
     Limits,
     /// A region or descriptor that was handed over is not what it should be.
     Parts,
+    /// The mechanism is known, but the server does not offer it to this client.
+    NotOffered,
+    /// The server does not let this user in.
+    NotAllowed,
     /// A reason that this build does not know.
     Other,
 }
@@ -62,12 +66,14 @@ const ACCEPT: u8 = 3;
 const READY: u8 = 4;
 const REFUSAL: u8 = 5;
 
-const REFUSALS: [(u8, Refusal); 5] = [
+const REFUSALS: [(u8, Refusal); 7] = [
     (1, Refusal::Version),
     (2, Refusal::UnknownMechanism),
     (3, Refusal::Unsupported),
     (4, Refusal::Limits),
     (5, Refusal::Parts),
+    (6, Refusal::NotOffered),
+    (7, Refusal::NotAllowed),
 ];
 
 impl Packet {

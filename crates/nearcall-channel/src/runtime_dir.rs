@@ -53,7 +53,14 @@ pub(crate) fn existing() -> io::Result<PathBuf> {
 /// The directory, made if it is not there.
 pub(crate) fn create() -> io::Result<PathBuf> {
     match std::fs::DirBuilder::new().mode(0o700).create(path()) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            let path = path();
+            let text = format!(
+                "the runtime directory {} cannot be made: {error}; set NEARCALL_RUNTIME_DIR",
+                path.display()
+            );
+            Err(io::Error::new(error.kind(), text))
+        }
         _ => existing(),
     }
 }

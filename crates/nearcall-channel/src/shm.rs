@@ -473,8 +473,11 @@ impl<D: Doorbell> ShmTransport<D> {
         if D::SLEEPS && self.rings && read - self.rung_at >= worth.max(1) {
             self.rung_at = read;
             if let Some(waiter) = self.waker.target_for_room(&self.memory.peer) {
-                // A bell that cannot be rung belongs to an end that is going away.
-                let _ = self.doorbell.ring_for(&self.memory, waiter);
+                // A bell that cannot be rung belongs to an end that is going away, or to one that
+                // would sleep without end.
+                if self.doorbell.ring_for(&self.memory, waiter).is_err() {
+                    self.liveness.set_gone();
+                }
             }
         }
     }

@@ -10,8 +10,8 @@
 //! The same thread interrupts the sleep of an end when a descriptor of its user becomes readable:
 //! an [`Interrupt`] has it watched, once for each time that it is armed.
 //!
-//! **Invariants:** an interruption is marked once for each arming, and only while its `Interrupt`
-//! lives.
+//! **Invariants:** a forked process has a watcher of its own, or none; an interruption is marked
+//! once for each arming, and only while its `Interrupt` lives.
 //! **Not here:** the marks themselves (`liveness.rs`); pipes and sockets, which report a hang-up
 //! themselves; arming (`interrupt.rs`).
 //!
@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nearcall_os::epoll::{Epoll, Events};
+use nearcall_os::fork::Epoch;
 use nearcall_os::poll::Interest;
 use nearcall_os::{clock, thread};
 
@@ -49,6 +50,14 @@ pub(crate) enum Cause {
 /// Ends the watch over one connection when it is dropped.
 pub(crate) struct WatchGuard {
     token: u64,
+    epoch: Epoch,
+}
+
+impl WatchGuard {
+    /// Returns the process that the connection belongs to.
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.epoch
+    }
 }
 
 struct Watched {
@@ -61,6 +70,7 @@ struct Watched {
 
 pub(crate) struct Watcher {
     epoll: Epoll,
+    epoch: Epoch,
     /// By token. A lock, because connections come and go; nothing of a call's path takes it.
     watched: Mutex<HashMap<u64, Watched>>,
 }
@@ -85,7 +95,7 @@ pub(crate) fn watch(
         Watched { control, pidfd, liveness: Arc::clone(&settings.liveness), wake: Box::new(wake) };
     watcher.lock().insert(token, watched);
     // From here on its drop takes everything back.
-    let guard = WatchGuard { token };
+    let guard = WatchGuard { token, epoch: settings.control.epoch() };
     watcher.epoll.add(settings.control.as_fd(), Interest::HangUp, token)?;
     if let Some(pidfd) = settings.peer.pidfd() {
         watcher.epoll.add(pidfd, Interest::Readable, token)?;
@@ -98,7 +108,8 @@ pub(crate) fn watch(
 pub(crate) fn watcher() -> io::Result<Arc<Watcher>> {
     static WATCHER: Mutex<Option<Arc<Watcher>>> = Mutex::new(None);
     let mut slot = WATCHER.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(watcher) = &*slot {
+    // The thread of the parent is not in a forked process.
+    if let Some(watcher) = slot.as_ref().filter(|watcher| watcher.epoch.is_current()) {
         return Ok(Arc::clone(watcher));
     }
     Ok(Arc::clone(slot.insert(Watcher::start()?)))
@@ -126,7 +137,8 @@ pub(crate) fn watcher() -> io::Result<Arc<Watcher>> {
 
 impl Watcher {
     fn start() -> io::Result<Arc<Self>> {
-        let watcher = Arc::new(Self { epoll: Epoll::create()?, watched: Mutex::default() });
+        let (epoll, epoch) = (Epoll::create()?, Epoch::current());
+        let watcher = Arc::new(Self { epoll, epoch, watched: Mutex::default() });
         let running = Arc::clone(&watcher);
         thread::start("nearcall-watch", move || running.run())?;
         Ok(watcher)
@@ -156,6 +168,9 @@ impl Watcher {
 
     /// No interruption of the connection of `life` comes any more, and none is left.
     pub(crate) fn end_interruptions(&self, fd: BorrowedFd<'_>, liveness: &PeerLiveness) {
+        if !self.epoch.is_current() {
+            return;
+        }
         let _ = self.epoll.delete(fd);
         // What was reported before that is marked under the lock.
         let _watched = self.lock();
@@ -209,6 +224,9 @@ impl Watcher {
 
 impl Drop for WatchGuard {
     fn drop(&mut self) {
+        if !self.epoch.is_current() {
+            return;
+        }
         if let Ok(watcher) = watcher() {
             let mut watched = watcher.lock();
             if let Some(entry) = watched.remove(&self.token) {

@@ -5,7 +5,9 @@
 
 use std::thread;
 
-use nearcall_channel::{Address, Deadline, Endpoint, Listener, Mechanism, Options, connect};
+use nearcall_channel::{
+    Address, Deadline, Endpoint, Listener, Mechanism, MechanismSet, Options, connect,
+};
 
 fn open_descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
@@ -16,8 +18,10 @@ fn ends(mechanism: Mechanism) -> (Endpoint, Endpoint) {
     let name = format!("unix:@nearcall-descriptors-{}", std::process::id());
     let address: Address = name.parse().unwrap();
     let listener = Listener::bind(&address).unwrap();
-    let client = thread::spawn(move || connect(&address, mechanism, &Options::default()).unwrap());
-    let server = listener.accept(Deadline::NEVER, &Options::default()).unwrap();
+    let client = thread::spawn(move || {
+        connect(&address, mechanism, &Options::offering(MechanismSet::ALL)).unwrap()
+    });
+    let server = listener.accept(Deadline::NEVER, &Options::offering(MechanismSet::ALL)).unwrap();
     (client.join().unwrap(), server)
 }
 

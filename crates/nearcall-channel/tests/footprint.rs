@@ -9,8 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use nearcall_channel::{
-    Deadline, Endpoint, Interest, Mechanism, Options, ReceiveError, WaitPolicy, accept_over,
-    connect_over,
+    Deadline, Endpoint, Interest, Mechanism, MechanismSet, Options, ReceiveError, WaitPolicy,
+    accept_over, connect_over,
 };
 use nearcall_os::clock;
 use nearcall_os::socket::{self, Kind};
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 fn pair(client: WaitPolicy, server: WaitPolicy) -> (Endpoint, Endpoint) {
     let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
-    let options = |wait| Options { wait: Some(wait), ..Options::default() };
+    let options = |wait| Options { wait: Some(wait), ..Options::offering(MechanismSet::ALL) };
     let server = thread::spawn(move || accept_over(theirs, &options(server)).unwrap());
     let client = connect_over(ours, Mechanism::Shm, &options(client)).unwrap();
     (client, server.join().unwrap())

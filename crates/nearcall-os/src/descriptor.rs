@@ -35,6 +35,27 @@ pub struct Received {
     pub truncated: bool,
 }
 
+/// Takes hold of the file at `path` without opening it (O_PATH), and of a link itself. While the
+/// descriptor lives, no other file gets the number of this one.
+///
+/// # Errors
+///
+/// The error of the kernel.
+pub fn hold_path(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
+/// Returns the device and the number of a file, which no other file has while this one is held.
+///
+/// # Errors
+///
+/// The error of the kernel.
+pub fn identity(file: impl AsFd) -> io::Result<(u64, u64)> {
+    let stat = rustix::fs::fstat(file)?;
+    Ok((stat.st_dev, stat.st_ino))
+}
+
 /// Sends `bytes` and duplicates of `fds` as one message; waits while the socket is full.
 ///
 /// `bytes` must not be empty: the descriptors travel with them. Never raises SIGPIPE.

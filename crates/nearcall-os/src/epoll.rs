@@ -1,6 +1,8 @@
 //! Epoll, level-triggered: many descriptors, each with a token of the caller's.
 //!
-//! **Invariants:** an interrupted wait goes on with the time that remains; a timeout is exact to
+//! **Invariants:** a set that a forked process has got from its parent can be closed there and
+//! nothing else, since the kernel keeps one set for both; an interrupted wait goes on with the time
+//! that remains; a timeout is exact to
 //! the timer slack of the thread (50 us unless it was changed) where the kernel has epoll_pwait2.
 #![allow(unsafe_code, reason = "rustix calls epoll_pwait2 only where it may not fall back")]
 
@@ -14,6 +16,7 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 
 use crate::deadline::Deadline;
+use crate::fork::Epoch;
 use crate::poll::{Interest, PollFlags, Ready};
 use crate::seam::{self, Call};
 
@@ -21,6 +24,8 @@ use crate::seam::{self, Call};
 #[derive(Debug)]
 pub struct Epoll {
     fd: OwnedFd,
+    /// A forked process has the same set as its parent, whose watches it must not change.
+    epoch: Epoch,
 }
 
 /// Room for what one wait reports. Allocates once, when made.
@@ -47,7 +52,7 @@ impl Epoll {
     /// EMFILE when this process has no room for a descriptor.
     pub fn create() -> io::Result<Self> {
         seam::enter(Call::Descriptor)?;
-        Ok(Self { fd: epoll::create(epoll::CreateFlags::CLOEXEC)? })
+        Ok(Self { fd: epoll::create(epoll::CreateFlags::CLOEXEC)?, epoch: Epoch::current() })
     }
 
     /// Watches `fd`. It leaves the set when the last duplicate of it is closed, so delete it
@@ -57,6 +62,7 @@ impl Epoll {
     ///
     /// EEXIST when it is watched already, EPERM for what cannot be polled (files).
     pub fn add(&self, fd: impl AsFd, interest: Interest, token: u64) -> io::Result<()> {
+        self.epoch.check()?;
         seam::enter(Call::Watch)?;
         Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(token), flags(interest))?)
     }
@@ -67,6 +73,7 @@ impl Epoll {
     ///
     /// ENOENT when it is not watched.
     pub fn modify(&self, fd: impl AsFd, interest: Interest, token: u64) -> io::Result<()> {
+        self.epoch.check()?;
         Ok(epoll::modify(&self.fd, fd, epoll::EventData::new_u64(token), flags(interest))?)
     }
 
@@ -77,6 +84,7 @@ impl Epoll {
     ///
     /// As for [`add`](Self::add).
     pub fn add_once(&self, fd: impl AsFd, interest: Interest, token: u64) -> io::Result<()> {
+        self.epoch.check()?;
         let flags = flags(interest) | epoll::EventFlags::ONESHOT;
         seam::enter(Call::Watch)?;
         Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(token), flags)?)
@@ -88,6 +96,7 @@ impl Epoll {
     ///
     /// As for [`modify`](Self::modify).
     pub fn modify_once(&self, fd: impl AsFd, interest: Interest, token: u64) -> io::Result<()> {
+        self.epoch.check()?;
         let flags = flags(interest) | epoll::EventFlags::ONESHOT;
         Ok(epoll::modify(&self.fd, fd, epoll::EventData::new_u64(token), flags)?)
     }
@@ -98,6 +107,7 @@ impl Epoll {
     ///
     /// ENOENT when it is not watched.
     pub fn delete(&self, fd: impl AsFd) -> io::Result<()> {
+        self.epoch.check()?;
         Ok(epoll::delete(&self.fd, fd)?)
     }
 
@@ -115,14 +125,17 @@ impl Epoll {
     ) -> io::Result<&'events [Event]> {
         let deadline = deadline.into();
         events.filled.clear();
+        self.epoch.check()?;
         loop {
             let has_waited = seam::wait_ready(self.fd.as_fd(), PollFlags::IN, deadline.as_ns());
             let deadline = if has_waited { Deadline::NOW } else { deadline };
+            let mut asked_exactly = false;
             let outcome = match deadline.remaining() {
                 _ if seam::enter(Call::Wait).is_err() => Err(Errno::INTR),
                 Some(remaining)
                     if !remaining.is_zero() && !LACKS_PWAIT2.load(Ordering::Relaxed) =>
                 {
+                    asked_exactly = true;
                     wait_exactly(self.fd.as_fd(), &mut events.list, remaining)
                 }
                 remaining => {
@@ -134,8 +147,8 @@ impl Epoll {
             match outcome {
                 Err(Errno::INTR) => {}
                 // EPERM comes from a filter that does not know the call; the call itself never
-                // returns it.
-                Err(Errno::NOSYS | Errno::PERM) if !LACKS_PWAIT2.load(Ordering::Relaxed) => {
+                // returns it. Another thread may have found that out at the same time.
+                Err(Errno::NOSYS | Errno::PERM) if asked_exactly => {
                     LACKS_PWAIT2.store(true, Ordering::Relaxed);
                 }
                 outcome => {

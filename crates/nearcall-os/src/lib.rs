@@ -6,6 +6,7 @@
 //! **Not here:** what the bytes mean (`nearcall-channel`), what is measured (`nearcall-bench`).
 
 pub mod alloc_count;
+pub mod alloc_fail;
 pub mod capacity;
 pub mod clock;
 pub mod cma;
@@ -16,7 +17,9 @@ mod deadline;
 pub mod descriptor;
 pub mod epoll;
 pub mod eventfd;
+pub mod fork;
 pub mod futex;
+pub mod lock_file;
 pub mod mqueue;
 pub mod pages;
 pub mod perf;
@@ -41,6 +44,7 @@ pub mod timerfd;
 pub mod tsc;
 pub mod unlinked;
 pub mod uring;
+pub mod users;
 pub mod vmsplice;
 
 pub use deadline::Deadline;

@@ -1,9 +1,10 @@
 //! Traces the system calls of another process (ptrace): each entry with its arguments, each exit
-//! with its outcome.
+//! with its outcome. A call that has begun can be made to fail, for tests.
 //!
 //! **Invariants:** a tracer belongs to the thread that made it, and all threads of the process are
-//! watched, also those that it starts later. The process is only slowed down. When the tracer is
-//! dropped with its thread, the process runs on untraced.
+//! watched, also those that it starts later. The process is only slowed down, unless
+//! [`Tracer::fail_call`] is called. When the tracer is dropped with its thread, the process runs on
+//! untraced.
 //! **Not here:** single instructions (`ptrace/step.rs`), the names of system calls
 //! (`syscall_names.rs`), starting and reaping the process (`process.rs`): its end is seen here and
 //! left to its parent.
@@ -14,10 +15,51 @@ mod step;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
 use std::ptr;
 
 pub use self::step::{Step, Stepper};
+
+/// The number of an error of the kernel, such as `libc::ENOMEM`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Errno(i32);
+
+impl Errno {
+    /// A call was interrupted by a signal.
+    pub const INTR: Self = Self(libc::EINTR);
+    /// It would have to wait, or a limit of the user is reached.
+    pub const AGAIN: Self = Self(libc::EAGAIN);
+    /// No memory is left.
+    pub const NOMEM: Self = Self(libc::ENOMEM);
+    /// The process has as many descriptors as it may have.
+    pub const MFILE: Self = Self(libc::EMFILE);
+    /// The system has as many open files as it may have.
+    pub const NFILE: Self = Self(libc::ENFILE);
+    /// It is forbidden.
+    pub const PERM: Self = Self(libc::EPERM);
+    /// The file may not be accessed.
+    pub const ACCES: Self = Self(libc::EACCES);
+    /// No space is left on the device, or for the user.
+    pub const NOSPC: Self = Self(libc::ENOSPC);
+    /// No buffer space is left.
+    pub const NOBUFS: Self = Self(libc::ENOBUFS);
+    /// The kernel has no such call.
+    pub const NOSYS: Self = Self(libc::ENOSYS);
+    /// Too many descriptors of this user are on their way.
+    pub const TOOMANYREFS: Self = Self(libc::ETOOMANYREFS);
+
+    /// The error as the standard library has it.
+    #[must_use]
+    pub fn error(self) -> io::Error {
+        io::Error::from_raw_os_error(self.0)
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(self) -> i32 {
+        self.0
+    }
+}
 
 /// Watches one process, from the thread that made it.
 #[derive(Debug)]
@@ -25,6 +67,10 @@ pub struct Tracer {
     pid: libc::pid_t,
     /// Of each thread that is inside a system call, which and with what.
     inside: BTreeMap<libc::pid_t, (u64, [u64; 6])>,
+    /// Of each thread whose call is to fail, with which error.
+    failing: BTreeMap<libc::pid_t, Errno>,
+    /// Calls are not reported any more.
+    ignores_calls: bool,
     /// The stopped thread to continue, and the signal that it gets then.
     stopped: Option<(libc::pid_t, libc::c_int)>,
     /// Only the thread that has seized may ask and continue.
@@ -101,7 +147,36 @@ impl Tracer {
                 }
             }
         }
-        Ok(Self { pid: leader, inside: BTreeMap::new(), stopped: None, _not_send: PhantomData })
+        Ok(Self {
+            pid: leader,
+            inside: BTreeMap::new(),
+            failing: BTreeMap::new(),
+            ignores_calls: false,
+            stopped: None,
+            _not_send: PhantomData,
+        })
+    }
+
+    /// Reports no further system call, only the end of the process, and no longer slows it down. A
+    /// call that was made to fail still does.
+    pub fn ignore_calls(&mut self) {
+        self.ignores_calls = true;
+    }
+
+    /// Has the call that the last event has [`Begun`](Event::Begun) fail with `error`: the kernel
+    /// does not execute it. A thread that was killed in the meantime is no error.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput`: the last event was not the beginning of a call. `Unsupported`: on another
+    /// architecture than `x86_64`. The kernel's otherwise.
+    pub fn fail_call(&mut self, error: Errno) -> io::Result<()> {
+        let at = self.stopped.map(|(tid, _)| tid).filter(|tid| self.inside.contains_key(tid));
+        let tid = at.ok_or(io::ErrorKind::InvalidInput)?;
+        // No call has this number, so the kernel executes none.
+        write_register(tid, Register::Number, -1)?;
+        self.failing.insert(tid, error);
+        Ok(())
     }
 
     /// Lets the thread that did the last event go on, and waits for the next one of any thread.
@@ -114,13 +189,18 @@ impl Tracer {
     pub fn next_event(&mut self) -> Result<Option<Event>, Refusal> {
         loop {
             if let Some((tid, signal)) = self.stopped.take() {
-                resume(libc::PTRACE_SYSCALL, tid, signal).map_err(Refusal::Os)?;
+                let request = match self.ignores_calls && !self.failing.contains_key(&tid) {
+                    true => libc::PTRACE_CONT,
+                    false => libc::PTRACE_SYSCALL,
+                };
+                resume(request, tid, signal).map_err(Refusal::Os)?;
             }
             let Some(change) = next_change().map_err(Refusal::Os)? else { return Ok(None) };
             match change {
                 Change { tid, what: What::Ended } if tid == self.pid => return Ok(None),
                 Change { tid, what: What::Ended } => {
                     self.inside.remove(&tid);
+                    self.failing.remove(&tid);
                     // Only the tracer can: it alone is notified of the end of a thread.
                     reap(tid).map_err(Refusal::Os)?;
                 }
@@ -138,7 +218,8 @@ impl Tracer {
         let (signal, event) = (status & 0xff, status >> 8);
         if status == libc::SIGTRAP | SYSTEM_CALL {
             self.stopped = Some((tid, 0));
-            return self.system_call(tid);
+            let event = self.system_call(tid)?;
+            return Ok(event.filter(|_| !self.ignores_calls));
         }
         if event == libc::PTRACE_EVENT_STOP && is_group_stop(signal) {
             // A stop by a signal, which lasts until SIGCONT.
@@ -180,7 +261,11 @@ impl Tracer {
                 Some(Event::Begun { tid, number, arguments })
             }
             libc::PTRACE_SYSCALL_INFO_EXIT => {
-                let outcome = info[INFO_FIRST].cast_signed();
+                let mut outcome = info[INFO_FIRST].cast_signed();
+                if let Some(error) = self.failing.remove(&tid) {
+                    outcome = -i64::from(error.0);
+                    write_register(tid, Register::Outcome, outcome).map_err(Refusal::Os)?;
+                }
                 // A call that was entered before the tracer attached is not reported.
                 let begun = self.inside.remove(&tid);
                 begun.map(|(number, arguments)| Event::Ended { tid, number, arguments, outcome })
@@ -271,12 +356,41 @@ fn resume(request: libc::c_uint, tid: libc::pid_t, signal: libc::c_int) -> io::R
 
 /// Makes a request that reads and writes no memory of this process.
 fn ptrace(request: libc::c_uint, pid: libc::pid_t, address: usize, data: usize) -> io::Result<()> {
-    // SAFETY: of the requests made here (seize, interrupt, syscall, listen, single step, detach)
-    // the kernel takes both words as plain numbers.
+    // SAFETY: of the requests made here (seize, interrupt, syscall, listen, single step, detach,
+    // and the write of a register of the other process) the kernel takes both words as plain
+    // numbers.
     match unsafe { libc::ptrace(request, pid, address, data) } {
         0.. => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// A register that decides about a system call.
+#[derive(Clone, Copy)]
+enum Register {
+    Number,
+    Outcome,
+}
+
+/// Writes a register of a thread that is stopped in a system call. One that was killed in the
+/// meantime is no error.
+#[cfg(target_arch = "x86_64")]
+fn write_register(tid: libc::pid_t, register: Register, value: i64) -> io::Result<()> {
+    let offset = match register {
+        Register::Number => mem::offset_of!(libc::user_regs_struct, orig_rax),
+        Register::Outcome => mem::offset_of!(libc::user_regs_struct, rax),
+    };
+    let value = usize::from_ne_bytes(value.to_ne_bytes());
+    match ptrace(libc::PTRACE_POKEUSER, tid, offset, value) {
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+/// Writes a register of a thread that is stopped in a system call.
+#[cfg(not(target_arch = "x86_64"))]
+fn write_register(_: libc::pid_t, _: Register, _: i64) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 fn is_group_stop(signal: libc::c_int) -> bool {

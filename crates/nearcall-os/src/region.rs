@@ -104,6 +104,17 @@ pub enum RegionError {
     Os(#[from] Errno),
 }
 
+impl RegionError {
+    /// Returns whether this process or this machine had not enough of something, whatever the file
+    /// is.
+    #[must_use]
+    pub fn is_shortage(&self) -> bool {
+        use Errno as E;
+        let shortages = [E::NOMEM, E::NOSPC, E::MFILE, E::NFILE, E::AGAIN, E::NOSYS];
+        matches!(self, Self::Os(errno) if shortages.contains(errno))
+    }
+}
+
 /// Describes an error of the kernel, and what to do about it.
 fn explain(errno: Errno) -> String {
     match errno {

@@ -85,12 +85,32 @@ pub struct BufferBytes {
 /// `InvalidInput` for a name that is too long (the text names both lengths), EADDRINUSE when the
 /// name exists, otherwise the kernel's.
 pub fn unix_listen(address: UnixAddress<'_>, backlog: u16) -> io::Result<OwnedFd> {
+    let socket = unix_bind(address)?;
+    start_listening(&socket, backlog)?;
+    Ok(socket)
+}
+
+/// Makes a SOCK_SEQPACKET socket of this name, to which no client can connect before
+/// [`start_listening`].
+///
+/// # Errors
+///
+/// As for [`unix_listen`].
+pub fn unix_bind(address: UnixAddress<'_>) -> io::Result<OwnedFd> {
     let address = socket_address(address)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     bind(&socket, &address)?;
-    listen(&socket, i32::from(backlog))?;
     Ok(socket)
+}
+
+/// Lets clients connect to the socket of [`unix_bind`], `backlog` of them before they are accepted.
+///
+/// # Errors
+///
+/// The error of the kernel.
+pub fn start_listening(socket: impl AsFd, backlog: u16) -> io::Result<()> {
+    Ok(listen(socket, i32::from(backlog))?)
 }
 
 /// Takes the next connection, a blocking socket; `None` when none comes in time.
@@ -286,6 +306,41 @@ pub fn peer_pidfd(socket: impl AsFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Returns the supplementary groups of the peer of a unix socket, when it connected.
+///
+/// # Errors
+///
+/// The error of the kernel, for what is no connected unix socket.
+pub fn peer_groups(socket: impl AsFd) -> io::Result<Vec<u32>> {
+    let mut groups: Vec<libc::gid_t> = vec![0; 64];
+    loop {
+        let bytes = size_of_val(groups.as_slice());
+        let mut length = libc::socklen_t::try_from(bytes).unwrap_or(libc::socklen_t::MAX);
+        // SAFETY: `groups` has `length` writable bytes, and both outlive the call.
+        let outcome = unsafe {
+            libc::getsockopt(
+                socket.as_fd().as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERGROUPS,
+                groups.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        let filled = length as usize / size_of::<libc::gid_t>();
+        if outcome == 0 {
+            groups.truncate(filled);
+            return Ok(groups);
+        }
+        match io::Error::last_os_error() {
+            // The kernel says how many there are.
+            error if error.raw_os_error() == Some(libc::ERANGE) && filled > groups.len() => {
+                groups.resize(filled, 0);
+            }
+            error => return Err(error),
+        }
+    }
+}
+
 /// Requests buffer sizes (`None`: leave) and returns the actual ones.
 ///
 /// # Errors
@@ -334,6 +389,14 @@ pub fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
 pub fn try_send(socket: impl AsFd, bytes: &[u8]) -> io::Result<Option<usize>> {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     none_if_blocked(send_flagged(socket.as_fd(), bytes, flags).map_err(io::Error::from))
+}
+
+/// Returns whether a send failed because the kernel had no memory for it. It has tried to free
+/// some, so another try may succeed.
+#[must_use]
+#[cold]
+pub fn is_out_of_memory(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOMEM | Errno::NOBUFS))
 }
 
 /// Receives from a stream and waits. Zero is the end.

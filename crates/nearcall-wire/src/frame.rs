@@ -555,6 +555,19 @@ pub fn needs_time(head: &[u8]) -> bool {
     word_at(head, 32) != 0 || head[1] == Kind::Pong as u8
 }
 
+/// Returns the timeout that a call or one-way message with these first bytes asks for, in
+/// nanoseconds; 0 if it asks for none or is something else.
+#[must_use]
+#[inline]
+pub fn timeout_ns(head: &[u8]) -> u64 {
+    match head.first_chunk::<HEADER_BYTES>() {
+        Some(head) if [Kind::Call as u8, Kind::Oneway as u8].contains(&head[1]) => {
+            word_at(head, 32)
+        }
+        _ => 0,
+    }
+}
+
 /// Returns whether the message with these first bytes names memory outside of it, if it is a frame.
 #[must_use]
 #[inline]

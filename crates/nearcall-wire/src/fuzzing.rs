@@ -313,6 +313,7 @@ const LIMITS: Limits = Limits {
     calls_in_max: 3,
     calls_out_max: 3,
     stream_window_bytes: 300,
+    timeout_ns_max: 80,
     references: true,
 };
 

@@ -82,6 +82,7 @@ pub use call_table::{grant_bytes, item_cost};
 pub use error::{Ended, ItemError, PingError, ProtocolError, ReplyError, StartError};
 pub use frame::{
     Frame, HEADER_BYTES, Head, Kind, Payload, Shape, VERSION, has_references, needs_time,
+    timeout_ns,
 };
 pub use hello::{Hello, InstanceId};
 pub use limits::Limits;

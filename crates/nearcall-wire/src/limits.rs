@@ -49,6 +49,9 @@ pub struct Limits {
     /// Bytes of items that the peer may have sent here on each stream beyond what was consumed. 0:
     /// this end takes part in no stream.
     pub stream_window_bytes: u32,
+    /// Longest timeout that the peer's calls and one-way messages get, in nanoseconds, at least 1.
+    /// One that asks for more gets this; one that asks for none has none.
+    pub timeout_ns_max: u64,
     /// The channel can hand over memory outside of its messages, and both ends know it. Without it
     /// the peer breaks the rules by a message with references.
     pub references: bool,
@@ -62,6 +65,7 @@ impl Default for Limits {
             calls_in_max: CALLS_MAX_DEFAULT,
             calls_out_max: CALLS_MAX_DEFAULT,
             stream_window_bytes: STREAM_WINDOW_BYTES_DEFAULT,
+            timeout_ns_max: TIMEOUT_NS_MAX,
             references: false,
         }
     }

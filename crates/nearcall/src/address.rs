@@ -1,15 +1,16 @@
 //! Where a server is, and how to talk to it: an address with its parameters.
 //!
-//! `PLACE[?via=MECHANISM&wait=POLICY&trust=TRUST][#INSTANCE]`. A place is a `NAME` in the runtime
-//! directory, `unix:/path`, `unix:@abstract`, `tcp://host:port`, or `inproc:NAME` for a server of
-//! the same event loop. `#INSTANCE` names one of several objects with the same interface.
+//! `PLACE[?via=MECHANISM&wait=POLICY&trust=TRUST&user=USER][#INSTANCE]` for a client,
+//! `PLACE[?allow=MECHANISMS&wait=POLICY&trust=TRUST]` for a server. A place is a `NAME` in the
+//! runtime directory, `unix:/path`, `unix:@abstract`, `tcp://host:port`, or `inproc:NAME` for a
+//! server of the same event loop. `#INSTANCE` names one of several objects with the same interface.
 //! **Invariants:** a printed address parses back to the same address.
 //! **Not here:** connecting (`client.rs`).
 
 use std::fmt;
 use std::str::FromStr;
 
-use nearcall_channel::{Address as Place, Mechanism, WaitPolicy};
+use nearcall_channel::{Address as Place, Mechanism, MechanismSet, WaitPolicy};
 
 use crate::status::Status;
 use crate::trust::Trust;
@@ -21,6 +22,10 @@ pub struct Address {
     pub(crate) via: Option<Mechanism>,
     pub(crate) wait: Option<WaitPolicy>,
     pub(crate) trust: Option<Trust>,
+    /// The user whose server a client demands: a name or a number.
+    pub(crate) user: Option<String>,
+    /// The mechanisms that a server opens.
+    pub(crate) allow: Option<MechanismSet>,
     pub(crate) instance: Option<String>,
 }
 
@@ -76,17 +81,23 @@ impl Address {
     /// whose waiters spin while that pays and then sleep.
     pub const MECHANISM_DEFAULT: Mechanism = Mechanism::Shm;
 
-    /// Parses the address of a listener.
+    /// Parses the address of a listener, as [`Server::listen`](crate::Server::listen) does. Text of
+    /// clients is parsed by `FromStr`.
     ///
     /// # Errors
     ///
     /// It cannot be parsed, or a part of it is for clients only.
-    pub(crate) fn of_listener(text: &str) -> Result<Self, BadAddress> {
-        let address: Self = text.parse()?;
+    pub fn of_listener(text: &str) -> Result<Self, BadAddress> {
+        let address = Self::parse(text)?;
         let why = if let Some(via) = address.via {
             format!(
-                "`via={via}` is for clients: a server takes every mechanism, and each client \
-                 chooses; leave it out"
+                "`via={via}` is for clients, each of which chooses; what they may choose, a \
+                 server says by `allow={via}`"
+            )
+        } else if let Some(user) = &address.user {
+            format!(
+                "`user={user}` is for clients, which demand the user of a server by it; which \
+                 users a server lets in, it says by `ListenOptions::users`"
             )
         } else if let Some(instance) = &address.instance {
             format!(
@@ -128,6 +139,11 @@ impl Address {
         self.trust.unwrap_or_default()
     }
 
+    /// Returns the user whose server this must be, as a name or a number, if the address says so.
+    pub fn user(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
     /// Which of several objects with one interface.
     pub fn instance(&self) -> Option<&str> {
         self.instance.as_deref()
@@ -138,6 +154,20 @@ impl FromStr for Address {
     type Err = BadAddress;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let address = Self::parse(text)?;
+        match address.allow {
+            None => Ok(address),
+            Some(allow) => {
+                let why = format!("`allow={allow}` is for servers: a client says `via=MECHANISM`");
+                Err(BadAddress { text: text.to_owned(), why })
+            }
+        }
+    }
+}
+
+impl Address {
+    /// Parses the address of a server or a client.
+    fn parse(text: &str) -> Result<Self, BadAddress> {
         let bad = |why: String| BadAddress { text: text.to_owned(), why };
         let (rest, instance) = match text.split_once('#') {
             Some((_, "")) => return Err(bad("an instance must follow `#`".into())),
@@ -162,22 +192,39 @@ impl FromStr for Address {
                 At::Socket(place.map_err(|error| bad(error.why().to_owned()))?)
             }
         };
-        let mut address = Self { at, via: None, wait: None, trust: None, instance: None };
-        address.instance = instance.map(str::to_owned);
+        let instance = instance.map(str::to_owned);
+        let (via, wait, trust, user, allow) = (None, None, None, None, None);
+        let mut address = Self { at, via, wait, trust, user, allow, instance };
         for parameter in parameters.into_iter().flat_map(|all| all.split('&')) {
             address.set(parameter).map_err(bad)?;
         }
+        let is_local =
+            matches!(&address.at, At::Socket(place) if !matches!(place, Place::Tcp { .. }));
+        if let (Some(user), false) = (&address.user, is_local) {
+            let text =
+                format!("`user={user}`: only of a server at a unix socket the user is known");
+            return Err(bad(text));
+        }
+        if let (Some(allow), false) = (address.allow, is_local) {
+            let text = format!("`allow={allow}`: only at a unix socket there is more than one way");
+            return Err(bad(text));
+        }
         Ok(address)
     }
-}
 
-impl Address {
     fn set(&mut self, parameter: &str) -> Result<(), String> {
         let twice = |name| Err(format!("`{name}` is given twice"));
         match parameter.split_once('=') {
             Some(("via", _)) if self.via.is_some() => return twice("via"),
             Some(("wait", _)) if self.wait.is_some() => return twice("wait"),
             Some(("trust", _)) if self.trust.is_some() => return twice("trust"),
+            Some(("user", _)) if self.user.is_some() => return twice("user"),
+            Some(("allow", _)) if self.allow.is_some() => return twice("allow"),
+            Some(("user", "")) => return Err("a name or a number must follow `user=`".into()),
+            Some(("user", word)) => self.user = Some(word.to_owned()),
+            Some(("allow", word)) => {
+                self.allow = Some(word.parse().map_err(|error| format!("{error}"))?);
+            }
             Some(("trust", word)) => self.trust = Some(word.parse()?),
             Some(("via", word)) => {
                 self.via = Some(word.parse().map_err(|error| format!("{error}"))?);
@@ -187,8 +234,8 @@ impl Address {
             }
             _ => {
                 return Err(format!(
-                    "unknown parameter `{parameter}`: there are `via=MECHANISM`, `wait=POLICY` \
-                     and `trust=TRUST`"
+                    "unknown parameter `{parameter}`: there are `via=MECHANISM`, `wait=POLICY`, \
+                     `trust=TRUST` and `user=USER`, and for servers `allow=MECHANISMS`"
                 ));
             }
         }
@@ -202,7 +249,10 @@ impl fmt::Display for Address {
         let via = self.via.map(|via| format!("via={via}"));
         let wait = self.wait.map(|wait| format!("wait={wait}"));
         let trust = self.trust.map(|trust| format!("trust={trust}"));
-        for (parameter, mark) in via.iter().chain(&wait).chain(&trust).zip(['?', '&', '&']) {
+        let user = self.user.as_ref().map(|user| format!("user={user}"));
+        let allow = self.allow.map(|allow| format!("allow={allow}"));
+        for (index, parameter) in [via, wait, trust, user, allow].iter().flatten().enumerate() {
+            let mark = if index == 0 { '?' } else { '&' };
             write!(f, "{mark}{parameter}")?;
         }
         match &self.instance {
@@ -231,11 +281,29 @@ mod tests {
             "unix:/run/x.sock?wait=spin",
             "unix:@x?via=pipe&wait=poll#kitchen",
             "unix:@x?trust=yes",
-            "x?via=shm&wait=spin&trust=same-user#kitchen",
+            "x?via=shm&wait=spin&trust=same-user&user=root#kitchen",
             "inproc:thermostat#a",
         ] {
             let address: Address = text.parse().unwrap();
             assert_eq!(address.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_server_says_what_it_allows() {
+        let address = Address::of_listener("x?wait=spin&allow=shm,cma").unwrap();
+        assert_eq!(address.to_string(), "x?wait=spin&allow=shm,cma");
+        for (text, why) in [
+            ("x?allow=", "no mechanism is named"),
+            ("x?allow=shm-futx", "did you mean `shm-futex`"),
+            ("x?allow=all&allow=all", "`allow` is given twice"),
+            ("tcp://a:1?allow=all", "only at a unix socket"),
+            ("inproc:x?allow=all", "only at a unix socket"),
+            ("x?via=cma", "`allow=cma`"),
+            ("x?user=root", "is for clients"),
+        ] {
+            let error = Address::of_listener(text).unwrap_err().to_string();
+            assert!(error.contains(why), "{text}: {error}");
         }
     }
 
@@ -250,6 +318,10 @@ mod tests {
             ("x?via=pipe&via=fifo", "`via` is given twice"),
             ("x?trust=me", "unknown trust `me`"),
             ("x?trust=no&trust=yes", "`trust` is given twice"),
+            ("x?user=", "must follow `user=`"),
+            ("x?user=a&user=b", "`user` is given twice"),
+            ("tcp://a:1?user=root", "only of a server at a unix socket"),
+            ("x?allow=shm", "is for servers"),
             ("x#", "an instance must follow"),
             ("x#a b", "an instance has only"),
             ("inproc:", "a name must follow"),

@@ -139,6 +139,12 @@ impl AsyncObjectRef {
         lending::loan(&connection, bytes, deadline).await
     }
 
+    /// Returns the interface of the object.
+    #[inline]
+    fn interface(&self) -> &'static Interface {
+        self.object.name.interface
+    }
+
     /// Returns whether the client has interceptors.
     #[inline]
     fn is_intercepted(&self) -> bool {

@@ -21,6 +21,7 @@ use crate::codec::{self, Body, Message};
 use crate::connection::connection_info::ConnectionInfo;
 use crate::connection::{Connection, INLINE_BUF, InlineBuf, Outcome, Outgoing, Reply, SendMode};
 use crate::deadline::Deadline;
+use crate::decoded_size::{self, MessageType};
 use crate::limits::SHARED_BYTES_MIN;
 use crate::metadata::Entries;
 use crate::status::Status;
@@ -144,6 +145,7 @@ impl AsyncConnection {
         outgoing: &Outgoing<'_>,
         request: &impl Message,
         metadata: Option<&mut Entries>,
+        reply: MessageType,
     ) -> Poll<Result<StartedCall<R>, Status>> {
         let mut buf = INLINE_BUF;
         let mut plan = None;
@@ -179,7 +181,7 @@ impl AsyncConnection {
                 }
                 StartedCall::Ended(codec::decode(Body::copied(&buf[body])))
             }
-            Look::Nothing | Look::Over => match self.poll_call(call, waker, metadata) {
+            Look::Nothing | Look::Over => match self.poll_call(call, waker, metadata, reply) {
                 Poll::Ready(outcome) => StartedCall::Ended(outcome),
                 Poll::Pending => StartedCall::Waits(call),
             },
@@ -249,6 +251,7 @@ impl AsyncConnection {
         call: OutgoingCall,
         waker: &Waker,
         metadata: Option<&mut Entries>,
+        reply: MessageType,
     ) -> Poll<Result<R, Status>> {
         let ended = self.locked(|shared| {
             let connection = &shared.connection;
@@ -266,7 +269,7 @@ impl AsyncConnection {
             }
         });
         match ended {
-            Some(ended) => Poll::Ready(ended.read()),
+            Some(ended) => Poll::Ready(ended.read(reply)),
             None => Poll::Pending,
         }
     }
@@ -405,10 +408,10 @@ impl Drop for AsyncConnection {
 enum Ended<R> {
     /// It was small, and read at once.
     Read(Result<R, Status>),
-    /// A long reply, and where its result begins.
-    Long(Bytes, usize),
+    /// A long reply, and where its result begins; the memory that decoding it may take.
+    Long(Bytes, usize, u32),
     /// A reply of which parts lie in memory of the server.
-    Borrowed(Vec<u8>, Box<BorrowedSegments>),
+    Borrowed(Vec<u8>, Box<BorrowedSegments>, u32),
 }
 
 impl<R: Message + Default> Ended<R> {
@@ -419,24 +422,28 @@ impl<R: Message + Default> Ended<R> {
         };
         let buffers = connection.buffers();
         if let Some(segments) = borrowed {
-            return Self::Borrowed(buffer, segments);
+            return Self::Borrowed(buffer, segments, connection.decoded_bytes_max);
         }
         let Range { start, end } = body;
         if end >= SHARED_BYTES_MIN {
-            return Self::Long(buffers.share(buffer, end), start);
+            let whole = buffers.share(buffer, end);
+            return Self::Long(whole, start, connection.decoded_bytes_max);
         }
         let result = codec::decode(Body::copied(&buffer[start..end]));
         buffers.give(buffer);
         Self::Read(result)
     }
 
-    fn read(self) -> Result<R, Status> {
+    fn read(self, reply: MessageType) -> Result<R, Status> {
+        let decode = |body: Body<'_>, max| {
+            decoded_size::check(&body, reply, max)?;
+            codec::decode(body)
+        };
         match self {
             Self::Read(result) => result,
-            Self::Long(whole, start) => codec::decode(Body::sliced(&whole, start)),
-            Self::Borrowed(buffer, segments) => {
-                let rest = &buffer[segments.rest.clone()];
-                codec::decode(Body::borrowed(rest, &segments))
+            Self::Long(whole, start, max) => decode(Body::sliced(&whole, start), max),
+            Self::Borrowed(buffer, segments, max) => {
+                decode(Body::borrowed(&buffer[segments.rest.clone()], &segments), max)
             }
         }
     }

@@ -44,6 +44,17 @@ impl BorrowedSegments {
         Self { parts, parts_bytes: self.parts_bytes, rest: self.rest.clone() }
     }
 
+    /// Returns the same, to be read beside this.
+    pub(crate) fn peek(&self) -> Self {
+        let part = |(position, part): &(usize, Cell<Bytes>)| {
+            let bytes = part.take();
+            part.set(bytes.clone());
+            (*position, Cell::new(bytes))
+        };
+        let parts = self.parts.iter().map(part).collect();
+        Self { parts, parts_bytes: self.parts_bytes, rest: self.rest.clone() }
+    }
+
     /// Returns the length of all parts together.
     pub(crate) fn parts_bytes(&self) -> usize {
         self.parts_bytes

@@ -171,7 +171,7 @@ impl ObjectRef {
             return result;
         }
         let outcome = binding.core.wait(connection, call, deadline);
-        binding.read_outcome(outcome)
+        binding.read_outcome(outcome, outgoing.method)
     }
 
     /// Starts a call whose end is taken later. Waits for room, and while as many calls are in
@@ -242,7 +242,7 @@ impl ObjectRef {
                             self.start_again(&binding, why, &outgoing, request, options, mode)?
                         }
                     };
-                Ok(PendingCall::remote(binding, connection, call, deadline))
+                Ok(PendingCall::remote(binding, connection, (call, method.id), deadline))
             }
             Target::Local(dispatcher, _) => {
                 let reply =
@@ -434,8 +434,10 @@ impl ObjectRef {
                 }
             } else {
                 let connection = core.connect_by(policy, &name.address, deadline)?;
-                // The server may be one of this thread under another name.
-                let instance = connection.peer_instance().filter(|_| short_circuits);
+                // The server may be one of this thread under another name. Its greeting says which
+                // one; that it is in this process the kernel has to say: any server may greet so.
+                let may_be_own = short_circuits && connection.peer.is_this_process();
+                let instance = connection.peer_instance().filter(|_| may_be_own);
                 let server = instance.and_then(|instance| registry.server_with(instance));
                 match server.and_then(|server| server.object(*number)) {
                     Some(dispatcher) => local(dispatcher),

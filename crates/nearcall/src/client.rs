@@ -74,8 +74,8 @@ pub(crate) use self::thread::{InUse, bind, current_binding, forget_stale, unbind
 /// thermostat.set_target(&SetTargetRequest { celsius: 20.0 })?;
 ///
 /// // The same server by another mechanism: another connection of the same client.
-/// let faster = format!("{address}?via={}", Mechanism::ShmEventfd);
-/// let thermostat = ThermostatCaller::new(&client, &faster)?;
+/// let plainer = format!("{address}?via={}", Mechanism::UnixStream);
+/// let thermostat = ThermostatCaller::new(&client, &plainer)?;
 /// let before = thermostat.set_target(&SetTargetRequest { celsius: 21.0 })?;
 /// assert_eq!(before.celsius_before, 20.0);
 ///

@@ -59,6 +59,11 @@ impl<'a> Body<'a> {
         Self { rest, whole: None, borrowed: Some(borrowed) }
     }
 
+    /// Returns the bytes of the message that lie in our memory, and the lent parts.
+    pub(crate) fn parts(&self) -> (&'a [u8], Option<&'a BorrowedSegments>) {
+        (self.rest, self.borrowed)
+    }
+
     /// Returns the length of the message, in bytes.
     pub(crate) fn len(&self) -> usize {
         self.rest.len() + self.borrowed.map_or(0, BorrowedSegments::parts_bytes)

@@ -10,8 +10,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::time::Duration;
 
 use nearcall_channel::{DataPath, Endpoint, Mechanism, WaitPolicy};
 use nearcall_wire::{
@@ -22,7 +24,8 @@ use nearcall_wire::{
 use crate::connection::buffer_pool::BufferPool;
 use crate::connection::connection_info::ConnectionInfo;
 use crate::deadline::{self, Deadline};
-use crate::limits::Limits;
+use crate::limits::{CONTROL_PACKETS_PER_TURN_MAX, Limits};
+use crate::nesting::{Handler, Origin};
 use crate::peer::Peer;
 use crate::refusals::{ConnectionRefusals, RefusalKind, Refusals};
 use crate::status::{Code, Status};
@@ -120,6 +123,14 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     watched_calls: WatchedCalls,
     /// Loans of the peer are read where they lie.
     pub(crate) is_trusted: bool,
+    /// Whose calls those of the peer count as.
+    origin: Cell<Origin>,
+    /// Memory that decoding a message of the peer may take, beyond its own bytes.
+    pub(crate) decoded_bytes_max: u32,
+    /// Packets of the control line that were taken by the last look at them.
+    packets_seen: Cell<usize>,
+    /// The longest deadline that calls of the peer get.
+    deadline_max: Duration,
     /// The readiness of the connection in its loop.
     pub(crate) readiness: Readiness,
 }
@@ -178,7 +189,7 @@ impl<H: Host> Connection<H> {
         let Setup { name, instance, limits, trust, serves, refusals } = setup;
         let peer = Peer::of(&endpoint);
         let trust = trust.covers(&peer).then(|| endpoint.trust()).flatten();
-        let is_trusted = trust.is_some();
+        let (is_trusted, origin) = (trust.is_some(), Origin::of_connection(peer.uid()));
         let (lender, borrower) = endpoint.arena().unzip();
         let borrowing = borrower.map(|borrower| Borrowing::new(borrower, trust));
         let mut wire_limits = limits.wire();
@@ -222,8 +233,25 @@ impl<H: Host> Connection<H> {
             stream_window_bytes: limits.stream_window_bytes,
             watched_calls: WatchedCalls::default(),
             is_trusted,
+            origin: Cell::new(origin),
+            decoded_bytes_max: limits.decoded_bytes_max,
+            packets_seen: Cell::new(0),
+            deadline_max: limits.deadline_max,
             readiness: Readiness::default(),
         }
+    }
+
+    /// Returns the handler of a call of the peer with this deadline.
+    #[inline]
+    pub(crate) fn handler(&self, deadline: Deadline) -> Handler {
+        Handler { deadline, origin: self.origin.get(), deadline_max: self.deadline_max }
+    }
+
+    /// Returns whether the peer had this end take many packets from the control line since the last
+    /// time.
+    pub(crate) fn has_taken_time(&self) -> bool {
+        let taken = self.inner.borrow().endpoint.control_packets();
+        taken - self.packets_seen.replace(taken) > CONTROL_PACKETS_PER_TURN_MAX
     }
 
     /// Returns whether it has ended.
@@ -352,6 +380,11 @@ impl<H: Host> Connection<H> {
         let may_be_refused = self.serves.is_none() && self.is_greeting();
         if may_be_refused && let Some(why) = self.with_endpoint(Endpoint::take_refusal) {
             return Status::unavailable(format!("{} refused the connection: {why}", self.name));
+        }
+        let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+        if cause.is_some_and(|cause| cause.kind() == io::ErrorKind::OutOfMemory) {
+            let why = format_args!("the connection to {} failed: {error}", self.name);
+            return Status::no_memory(why);
         }
         Status::unavailable(match is_peer_gone {
             true => format!("{} went away", self.name),

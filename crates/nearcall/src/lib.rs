@@ -87,6 +87,10 @@
 //! (`nearcall-wire`).
 #![forbid(unsafe_code)]
 
+// Generated code names the crate, also in its own tests.
+#[cfg(test)]
+extern crate self as nearcall;
+
 mod address;
 mod async_call;
 mod async_connection;
@@ -96,11 +100,13 @@ mod client;
 mod codec;
 mod connection;
 mod deadline;
+mod decoded_size;
 pub mod event_loop;
 mod instance;
 mod interceptor;
 mod interface;
 pub mod limits;
+mod listen_policy;
 mod metadata;
 mod nesting;
 mod options;
@@ -136,14 +142,15 @@ pub use interceptor::{CallEnd, CallSide, InterceptedCall, Interceptor};
 pub use interface::{Interface, Method, MethodKind};
 pub use limits::Limits;
 pub use metadata::{BadMetadata, Metadata, ReplyMetadata};
-pub use nearcall_channel::{HandshakeError, Loan, Mechanism, WaitPolicy};
+pub use nearcall_channel::{HandshakeError, Loan, Mechanism, MechanismSet, WaitPolicy};
 pub use options::CallOptions;
 pub use peer::{Peer, PeerIdentity};
 pub use prost;
 pub use prost_types;
 pub use refusals::{RefusalCount, RefusalKind, RefusedUser};
 pub use server::{
-    ListenError, RegisterError, RunningServer, Server, ServerBuilder, ServerError, StartError,
+    ListenError, ListenOptions, RegisterError, RunningServer, Server, ServerBuilder, ServerError,
+    StartError,
 };
 pub use service::blocking::{Blocking, BlockingPool, BlockingPoolBuilder, WhenFull};
 pub use service::call_context::CallContext;

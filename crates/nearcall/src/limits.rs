@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use nearcall_channel::Options;
-use nearcall_channel::limits::MESSAGE_BYTES_MAX_CEILING;
+use nearcall_channel::limits::{self as channel, MESSAGE_BYTES_MAX_CEILING};
 
 /// Messages of one connection that are served before the others have their turn.
 ///
@@ -20,6 +20,11 @@ pub(crate) const MESSAGES_PER_TURN_MAX: usize = 4;
 /// What else a round does costs some 30 ns, as much as three looks; timers and services of others
 /// still wait below a microsecond.
 pub(crate) const SPIN_LOOKS_PER_ROUND: u32 = 32;
+
+/// Packets of the control line, each a segment of memory that the peer has made or taken back,
+/// after which a turn ends: some hundreds of microseconds. A correct peer sends one or two with a
+/// message.
+pub(crate) const CONTROL_PACKETS_PER_TURN_MAX: usize = 16;
 
 /// Turns of spinning connections between two looks at everything else.
 ///
@@ -35,11 +40,13 @@ pub(crate) const SPIN_TURNS_PER_LOOK: u32 = 64;
 pub(crate) const TURNS_PER_FULL_TURN: u32 = SPIN_TURNS_PER_LOOK / 2;
 
 /// Handlers that may wait for calls of their own inside each other on one thread. A call that would
-/// go deeper is answered `RESOURCE_EXHAUSTED`: every level needs its stack frames.
+/// go deeper is answered `RESOURCE_EXHAUSTED`: every level needs its stack frames. The calls of one
+/// user get half of what the others leave of it, those of one connection half of what is left of
+/// that: 16 and 8 of an idle server.
 ///
 /// Futures and posted closures of the loop wait until fewer run. So a handler at the largest depth
 /// that waits for what only one of those can give waits until its deadline.
-pub(crate) const NESTING_MAX: u32 = 32;
+pub(crate) const NESTING_MAX: usize = 32;
 
 /// Messages that found no room in the channel, kept for a connection, in bytes. Above it replies
 /// become `RESOURCE_EXHAUSTED`: the peer asks and does not read.
@@ -80,6 +87,11 @@ pub(crate) const BUFFER_BYTES_MIN: usize = 4 << 10;
 /// A received message of this length or more, in bytes, lies in a buffer that its `bytes` fields
 /// become slices of: sharing the buffer costs an allocation, about as much as copying so much.
 pub(crate) const SHARED_BYTES_MIN: usize = 16 << 10;
+
+/// A received message of this length or more, in bytes, is judged by the size that it has when it
+/// is decoded. A shorter one grows to some megabytes at most, and a walk over its fields would show
+/// in the time of its call.
+pub(crate) const JUDGED_BYTES_MIN: usize = 16 << 10;
 
 /// One-way messages to a server of the same loop that wait for its next turn. Above it, sending is
 /// refused with `RESOURCE_EXHAUSTED`, as a full channel would: as many as its default room holds if
@@ -136,6 +148,13 @@ pub(crate) const BUSY_MISSES_MAX: u32 = 256;
 /// Interval at which everything else is looked at while nothing comes, in readings of the spinner's
 /// clock: every 10 us or so.
 pub(crate) const CLOCKS_PER_LOOK: u32 = 8;
+
+/// Looks at the kernel that may fail one after the other before the loop ends: a second of them
+/// with [`LOOK_FAILURE_PAUSE`] between, which a shortage may last.
+pub(crate) const LOOK_FAILURES_MAX: u32 = 100;
+
+/// Pause after a look at the kernel that has failed, so that the loop does not spin meanwhile.
+pub(crate) const LOOK_FAILURE_PAUSE: Duration = Duration::from_millis(10);
 
 /// Ready descriptors taken from the kernel at once: a buffer of a page or less. More come with the
 /// next round.
@@ -259,6 +278,15 @@ pub struct Limits {
     /// Longest message with header and metadata, in bytes: 4 MiB, as gRPC has it. A longer one is
     /// refused with `RESOURCE_EXHAUSTED` before anything is allocated or copied.
     pub message_bytes_max: u32,
+    /// Memory that decoding a message may take beyond the bytes of the message, in bytes: 32 MiB.
+    /// A message that would take more is refused with `RESOURCE_EXHAUSTED` before it is decoded.
+    ///
+    /// A list of numbers of one byte each becomes eight times as long, so that every message of 4
+    /// MiB with numbers fits; only very many empty or tiny messages and strings grow by more.
+    /// Decoding so much takes some tens of milliseconds, in which the loop serves no other client.
+    /// The allocator may reserve as much again for lists that grow: leave so much memory to the
+    /// process, since one that gets none ends.
+    pub decoded_bytes_max: u32,
     /// Longest metadata of a message, in bytes: 8 KiB, what servers take as headers by default.
     pub metadata_bytes_max: u16,
     /// Calls in flight in each direction of a connection: 256. Each costs about 120 bytes. The next
@@ -271,6 +299,17 @@ pub struct Limits {
     /// three quarters of this, so a receiver keeps at most this, or one message and a quarter of
     /// this; the sender waits until there is credit for its item. 0: no streams.
     pub stream_window_bytes: u32,
+    /// Longest deadline that a server grants: 5 minutes, as long as proxies keep a request on which
+    /// nothing moves. A call that asks for more gets this one.
+    ///
+    /// A call that asks for none has none, but for the waits of its method while they keep the
+    /// method of another call waiting: on one loop a method that waits has others run inside its
+    /// wait, and goes on when those have returned. These may wait no longer than this, and no
+    /// longer than the deadline of any call that they keep waiting. So a call that waits in a loop
+    /// for its method ends at its own deadline at the latest, whatever other clients ask for; one
+    /// that must not be kept waiting until then is served by an async service or in a
+    /// [`BlockingPool`](crate::BlockingPool), as gateways should be.
+    pub deadline_max: Duration,
     /// Room of a channel in each direction, in bytes: 256 KiB, half of a usual second-level cache.
     pub room_bytes: u32,
     /// Connections of one server: 4096, so that an idle one needs well below a gigabyte for them.
@@ -294,9 +333,11 @@ impl Default for Limits {
         let (wire, channel) = (nearcall_wire::Limits::default(), Options::default());
         Self {
             message_bytes_max: wire.message_bytes_max,
+            decoded_bytes_max: 32 << 20,
             metadata_bytes_max: wire.metadata_bytes_max,
             calls_max: wire.calls_in_max,
             stream_window_bytes: wire.stream_window_bytes,
+            deadline_max: Duration::from_secs(300),
             room_bytes: channel.buffer_bytes,
             connections_max: 4096,
             connections_per_uid_max: 2048,
@@ -307,7 +348,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Checks the limits that have a largest value.
+    /// Checks the limits of a server: those that have a largest value, and those without which no
+    /// client could call.
     ///
     /// # Errors
     ///
@@ -320,6 +362,24 @@ impl Limits {
                  {max} bytes"
             ));
         }
+        for (name, is_zero) in [
+            ("message_bytes_max", own == 0),
+            ("calls_max", self.calls_max == 0),
+            ("deadline_max", self.deadline_max.is_zero()),
+            ("connections_max", self.connections_max == 0),
+            ("connections_per_uid_max", self.connections_per_uid_max == 0),
+        ] {
+            if is_zero {
+                return Err(format!("`Limits::{name}` is 0, so that no client could call"));
+            }
+        }
+        let room = self.room_bytes;
+        let (least, most) = (channel::BUFFER_BYTES_MIN, channel::BUFFER_BYTES_MAX);
+        if !(least..=most).contains(&room) {
+            return Err(format!(
+                "`Limits::room_bytes` is {room} bytes, and not between {least} and {most} bytes"
+            ));
+        }
         Ok(())
     }
 
@@ -330,6 +390,7 @@ impl Limits {
             calls_in_max: self.calls_max,
             calls_out_max: self.calls_max,
             stream_window_bytes: self.stream_window_bytes,
+            timeout_ns_max: u64::try_from(self.deadline_max.as_nanos()).unwrap_or(u64::MAX).max(1),
             references: false,
         }
     }

@@ -7,6 +7,9 @@ use std::net::SocketAddr;
 
 use nearcall_channel::Endpoint;
 pub use nearcall_channel::PeerIdentity;
+use nearcall_os::process;
+
+use crate::deadline::Deadline;
 
 /// The other end of a connection.
 #[derive(Debug, Clone)]
@@ -27,10 +30,21 @@ impl Peer {
         }
     }
 
+    /// Returns whether the kernel reports this process at the other end. Without a pidfd (Linux
+    /// before 6.5) it cannot be known: the number may have been another process's before.
+    pub(crate) fn is_this_process(&self) -> bool {
+        let Self::Process(PeerIdentity { pid, pidfd: Some(pidfd), .. }) = self else {
+            return matches!(self, Self::Local);
+        };
+        // A process that lives shares its number with no other one.
+        *pid == Some(process::pid())
+            && process::wait_pidfd(pidfd, Deadline::NOW).is_ok_and(|has_ended| !has_ended)
+    }
+
     /// The user id of the caller; `None` for another machine.
     pub fn uid(&self) -> Option<u32> {
         match self {
-            Self::Local => Some(nearcall_os::process::user_id()),
+            Self::Local => Some(process::user_id()),
             Self::Process(identity) => Some(identity.uid),
             Self::Remote(_) => None,
         }

@@ -17,6 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::{Rc, Weak};
 use std::sync::{self, Arc};
 
+use nearcall_os::clock;
 use nearcall_os::epoll::{Epoll, Events};
 use nearcall_os::poll::{self, Ready};
 use nearcall_os::signal::SignalInfo;
@@ -24,8 +25,11 @@ use nearcall_os::signal::SignalInfo;
 use crate::codec::Body;
 use crate::connection::{Activity, Connection, Rounds, ServerId};
 use crate::deadline::{self, Deadline};
-use crate::limits::{EVENTS_PER_ROUND_MAX, LOCAL_ONEWAYS_MAX};
+use crate::limits::{
+    EVENTS_PER_ROUND_MAX, LOCAL_ONEWAYS_MAX, LOOK_FAILURE_PAUSE, LOOK_FAILURES_MAX,
+};
 use crate::metadata::Metadata;
+use crate::nesting::Handler;
 use crate::reactor::acceptor::Acceptor;
 use crate::service::context::Context;
 use crate::service::dispatch::{self, Services};
@@ -106,6 +110,8 @@ pub(crate) struct Reactor {
     /// next event.
     reported: RefCell<Vec<u64>>,
     signals: RefCell<Option<OwnedFd>>,
+    /// Looks at the kernel that have failed since one succeeded.
+    look_failures: Cell<u32>,
 }
 
 /// A one-way message to a server of this thread.
@@ -148,6 +154,7 @@ impl Reactor {
             user_events: RefCell::default(),
             reported: RefCell::default(),
             signals: RefCell::default(),
+            look_failures: Cell::new(0),
         };
         let token = reactor.sources.borrow_mut().add(Source::Mailbox);
         reactor.epoll.add(&*reactor.mailbox, poll::Interest::Readable, token)?;
@@ -249,7 +256,34 @@ impl Reactor {
 
     /// Polls the kernel for what is ready without running any service. Returns whether there was
     /// anything.
+    ///
+    /// # Errors
+    ///
+    /// The kernel has failed so often that it will not recover.
     fn poll_epoll(&self, deadline: Deadline) -> io::Result<bool> {
+        match self.poll_epoll_once(deadline) {
+            Ok(any) => {
+                self.look_failures.set(0);
+                Ok(any)
+            }
+            Err(error) => self.survive_failure(error),
+        }
+    }
+
+    /// Pauses after a look that has failed. The next one may succeed, and ending the loop would end
+    /// the connections of all clients.
+    #[cold]
+    fn survive_failure(&self, error: io::Error) -> io::Result<bool> {
+        let failures = self.look_failures.get() + 1;
+        if failures >= LOOK_FAILURES_MAX {
+            return Err(error);
+        }
+        self.look_failures.set(failures);
+        clock::pause(LOOK_FAILURE_PAUSE);
+        Ok(true)
+    }
+
+    fn poll_epoll_once(&self, deadline: Deadline) -> io::Result<bool> {
         let mut any = false;
         let mut events = self.events.borrow_mut();
         for event in self.epoll.wait(&mut events, deadline)? {
@@ -374,7 +408,11 @@ impl Reactor {
             let sink = ReplySink::local_oneway(&self.activity);
             let context = Context::new(deadline, metadata, interface, method, sink);
             let body = Body::copied(&body);
-            dispatch::run(&**dispatcher, sink, deadline, || Incoming { method, body, context });
+            dispatch::run(&**dispatcher, sink, Handler::own(deadline), || Incoming {
+                method,
+                body,
+                context,
+            });
         }
     }
 

@@ -11,7 +11,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use nearcall_channel::{Endpoint, Listener};
+use nearcall_channel::Endpoint;
 
 use crate::address::{Address, At};
 use crate::client::forget_stale;
@@ -29,18 +29,22 @@ use crate::service::intercepted::{Intercepted, SharedChain};
 use crate::service::registry::{ObjectTable, Taken};
 use crate::tasks::mailbox::Mailbox;
 use crate::thread_marker::BelongsToItsThread;
-use crate::trust::Trust;
 
 mod builder;
 mod ending;
 mod errors;
 mod group;
+mod listen_options;
+mod listening;
 mod loop_thread;
 mod running;
 
 pub use self::builder::ServerBuilder;
 pub use self::errors::{ListenError, RegisterError, ServerError, StartError};
+pub use self::listen_options::ListenOptions;
 pub use self::running::RunningServer;
+
+use self::listening::Listening;
 
 /// Objects that can be called, in one event loop. Dropping it closes its connections.
 ///
@@ -169,25 +173,49 @@ impl Server {
         self.core.set_interceptors(chain);
     }
 
-    /// Listens at an address, and returns where exactly. `?wait=spin` has the loop spin for clients
-    /// that come here; `?trust=same-user` has it read what clients of the same user id lend where
-    /// it lies ([`Trust`](crate::Trust)). At an `inproc:` address neither has an effect.
+    /// Listens at an address, and returns where exactly, for clients. `?wait=spin` has the loop
+    /// spin for clients that come here; `?trust=same-user` has it read what clients of the same
+    /// user id lend where it lies ([`Trust`](crate::Trust)). At an `inproc:` address neither has an
+    /// effect.
+    ///
+    /// A client chooses the mechanism from those that are offered. By default these are the ones
+    /// with which no client can hurt the server or its other clients; `?allow=shm-spin,cma` offers
+    /// exactly these instead, and `?allow=all` every one ([`MechanismSet`](crate::MechanismSet)).
+    /// A client that asks for another gets `FAILED_PRECONDITION` with the names of what is offered.
     ///
     /// # Errors
     ///
-    /// [`ListenError::BadAddress`]: it cannot be parsed, or has `?via=` or `#instance`, which are
-    /// for clients. [`ListenError::Rendezvous`] with `AddressInUse`: another server listens there,
-    /// perhaps in another thread; [`builder`](Self::builder) serves one address in several. A
-    /// socket file whose server is gone is taken over. [`ListenError::Limits`]: see [`Limits`].
+    /// [`ListenError::BadAddress`]: it cannot be parsed, or has `?via=`, `?user=` or `#instance`,
+    /// which are for clients. [`ListenError::Rendezvous`] with `AddressInUse`: another server
+    /// listens there, perhaps in another thread; [`builder`](Self::builder) serves one address in
+    /// several. A socket file whose server is gone is taken over. [`ListenError::Limits`]: see
+    /// [`Limits`].
     pub fn listen(&self, address: &str) -> Result<Address, ListenError> {
-        self.core.listen(Address::of_listener(address).map_err(ListenError::BadAddress)?)
+        self.listen_with(address, &ListenOptions::default())
+    }
+
+    /// Listens like [`listen`](Self::listen), with options of this listener: who may connect, by
+    /// which mechanisms, and within which limits.
+    ///
+    /// # Errors
+    ///
+    /// As [`listen`](Self::listen). [`ListenError::Limits`]: the options contradict each other or
+    /// the address, or let no client in.
+    pub fn listen_with(
+        &self,
+        address: &str,
+        options: &ListenOptions,
+    ) -> Result<Address, ListenError> {
+        let address = Address::of_listener(address).map_err(ListenError::BadAddress)?;
+        self.core.listen(address, options)
     }
 
     /// Serves a client over a channel that is open already, as if it had come to an address of this
     /// server. For the fuzz target of dispatchers, whose inputs need no handshake.
     #[doc(hidden)]
     pub fn serve_channel(&self, channel: Endpoint) {
-        self.core.reactor.place_client(&self.core.acceptor, Trust::No, &[], channel);
+        let policy = self.core.acceptor.policy_of_own_loop();
+        self.core.reactor.place_client(&self.core.acceptor, &policy, &[], channel);
     }
 
     /// Takes no more calls and no more clients. Calls under way go on, then each connection closes.
@@ -264,7 +292,11 @@ impl ServerCore {
         }
     }
 
-    fn listen(&self, mut address: Address) -> Result<Address, ListenError> {
+    fn listen(
+        &self,
+        mut address: Address,
+        options: &ListenOptions,
+    ) -> Result<Address, ListenError> {
         let registry = &self.reactor.services.registry;
         if registry.server_at(&address.at).is_some() {
             return Err(ListenError::InUse(address));
@@ -272,13 +304,13 @@ impl ServerCore {
         if let Err(text) = self.limits.check() {
             return Err(ListenError::Limits(address, text));
         }
-        if let At::Socket(place) = &address.at {
-            let bound = Listener::bind(place);
-            let listener =
-                bound.map_err(|error| ListenError::Rendezvous(address.clone(), error.into()))?;
-            address.at = At::Socket(listener.address().clone());
-            self.add_listener(&address, Arc::new(listener), Vec::new())?;
+        if let At::Socket(_) = &address.at {
+            let listening = Listening::bind(address, options, self.limits)?;
+            address = listening.address.clone();
+            self.add_listener(listening, Vec::new())?;
         } else {
+            let policy = options.policy(&address, self.limits);
+            policy.map_err(|text| ListenError::Limits(address.clone(), text))?;
             self.acceptor.set_draining(false);
         }
         self.objects.add_place(address.at.clone());
@@ -289,14 +321,14 @@ impl ServerCore {
     /// Accepts the clients of a listener, for this loop or for that of one of the mailboxes.
     fn add_listener(
         &self,
-        address: &Address,
-        listener: Arc<Listener>,
+        listening: Listening,
         mailboxes: Vec<Arc<Mailbox>>,
     ) -> Result<(), ListenError> {
-        let (wait, trust, acceptor) = (address.wait, address.trust(), Rc::clone(&self.acceptor));
-        let entry = ListenerEntry { listener, wait, trust, acceptor, mailboxes };
+        let Listening { address, listener, policy } = listening;
+        let acceptor = Rc::clone(&self.acceptor);
+        let entry = ListenerEntry { listener, policy, acceptor, mailboxes };
         let id = self.reactor.add_listener(entry);
-        let id = id.map_err(|error| ListenError::Os(address.clone(), error))?;
+        let id = id.map_err(|error| ListenError::Os(address, error))?;
         self.listeners.borrow_mut().push(id);
         self.acceptor.set_draining(false);
         Ok(())

@@ -178,6 +178,12 @@ impl Status {
         self.detail
     }
 
+    /// Returns the status of a call whose message has no room in memory.
+    #[cold]
+    pub(crate) fn no_memory(error: impl fmt::Display) -> Self {
+        Self::resource_exhausted(format!("{error}; try again later, or send less at once"))
+    }
+
     /// Returns the status of a call whose answer came after its deadline: it does not count, at
     /// whichever end it is noticed.
     #[cold]

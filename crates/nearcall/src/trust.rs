@@ -7,6 +7,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use nearcall_os::users::is_overflow_user;
+
 use crate::peer::Peer;
 
 /// Decides whether the other end of a connection may hand over memory that is read in place.
@@ -20,9 +22,11 @@ pub enum Trust {
     /// No peer is trusted: everything is copied once. The default.
     #[default]
     No,
-    /// A process of the same user id, by the kernel.
+    /// A process of the same user id, by the kernel. No process, where this one has no user id in
+    /// its user namespace.
     SameUser,
-    /// Whoever is at this address. For clients only.
+    /// Whoever is at this address, if that is a process of the same user or of root, which could
+    /// change this one in any case. For clients only.
     Yes,
 }
 
@@ -43,7 +47,11 @@ impl Trust {
         match (self, peer) {
             (Self::No, _) | (_, Peer::Remote(_)) => false,
             (Self::Yes, _) | (_, Peer::Local) => true,
-            (Self::SameUser, peer) => peer.uid() == Some(nearcall_os::process::user_id()),
+            (Self::SameUser, peer) => {
+                let own = nearcall_os::process::user_id();
+                // That number stands for all users without one, also for unknown ones.
+                peer.uid() == Some(own) && !is_overflow_user(own)
+            }
         }
     }
 }

@@ -234,7 +234,7 @@ fn calls_allocate_nothing() {
             let event_loop = EventLoop::new().unwrap();
             let server = Server::new(&event_loop);
             server.register(AdderDispatcher::new(Service::default())).unwrap();
-            server.listen(&name).unwrap();
+            server.listen(&format!("{name}?allow=all")).unwrap();
             give.send(event_loop.stopper()).unwrap();
             event_loop.run().unwrap();
         });

@@ -110,7 +110,7 @@ impl Idle {
         let server = looping(format!("s {mechanism}"), move |event_loop| {
             let server = Server::new(event_loop);
             server.register(EchoDispatcher::new(Keeper::default())).unwrap();
-            server.listen(&listens).unwrap();
+            server.listen(&format!("{listens}?allow=all")).unwrap();
             Box::new(server)
         });
         // A loop sleeps in one connection only where the mechanism has no descriptor.

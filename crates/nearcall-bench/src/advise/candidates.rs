@@ -67,7 +67,8 @@ impl Candidate {
         }
     }
 
-    /// What the server listens at, so that it waits as it did in the measurement.
+    /// What the server listens at, so that it waits as it did in the measurement, and opens the
+    /// mechanism.
     #[must_use]
     pub fn server_address(&self, needs: &[Need]) -> String {
         let at = match needs.contains(&Need::MultiMachine) {
@@ -76,10 +77,14 @@ impl Candidate {
         };
         let wait = Route::Blocking(self.mechanism).server_wait(self.wait);
         // Elsewhere the server's loop sleeps in the one way that there is.
-        match wait == WaitPolicy::Spin || (self.mechanism == OURS && wait != WaitPolicy::Adaptive) {
-            true => format!("{at}?wait={wait}"),
-            false => at.to_owned(),
-        }
+        let says_wait =
+            wait == WaitPolicy::Spin || (self.mechanism == OURS && wait != WaitPolicy::Adaptive);
+        // Over tcp:// there is nothing to allow.
+        let says_allow = at == "NAME" && !self.mechanism.offered_by_default();
+        let wait = says_wait.then(|| format!("wait={wait}"));
+        let allow = says_allow.then(|| format!("allow={}", self.mechanism));
+        let words: Vec<_> = wait.into_iter().chain(allow).collect();
+        if words.is_empty() { at.to_owned() } else { format!("{at}?{}", words.join("&")) }
     }
 }
 
@@ -286,7 +291,8 @@ mod tests {
                 if needs.is_empty() {
                     assert_eq!(parsed.mechanism(), candidate.mechanism);
                 }
-                assert!(at(candidate.server_address(needs)).parse::<nearcall::Address>().is_ok());
+                let listens_at = at(candidate.server_address(needs));
+                assert!(nearcall::Address::of_listener(&listens_at).is_ok());
             }
         }
         let ours = |wait| Candidate { mechanism: OURS, wait }.server_address(&[]);

@@ -103,7 +103,7 @@ fn the_fastest_that_meets_the_needs_is_chosen() {
 fn the_advice_has_all_that_a_program_needs() {
     let advice = usual().advise(&wanted(64, &[Need::NoSpin])).unwrap();
     assert_eq!(advice.address, "NAME?via=shm-futex&wait=block");
-    assert_eq!(advice.server_address, "NAME");
+    assert_eq!(advice.server_address, "NAME?allow=shm-futex");
     // Most candidates were not measured.
     assert_eq!(advice.confidence, Confidence::Medium);
     let figure = advice.ranking[0].latency_ns.unwrap();

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use nearcall::{Client, EventLoop, Server};
-use nearcall_channel::{Address, Deadline, Listener, Mechanism, Options, connect};
+use nearcall_channel::{Address, Deadline, Listener, Mechanism, MechanismSet, Options, connect};
 
 use crate::calls::end::{BothEnds, CallEnd, rewrite};
 use crate::calls::generated::{Argument, BenchCaller, BenchDispatcher};
@@ -150,7 +150,7 @@ impl SameLoop {
 fn both_ends(orders: &Orders, mechanism: Mechanism) -> Result<[ChannelEnd; 2], Failure> {
     let address = Address::Abstract(format!("{}-both", orders.meet_at));
     let listener = Listener::bind(&address)?;
-    let options = Options { wait: Some(orders.wait), ..Options::default() };
+    let options = Options { wait: Some(orders.wait), ..Options::offering(MechanismSet::ALL) };
     let (client, server) = std::thread::scope(|scope| {
         let server = scope.spawn(|| listener.accept(Deadline::after(MEET_TIMEOUT), &options));
         let client = connect(&address, mechanism, &options);

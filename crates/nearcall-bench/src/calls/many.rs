@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use nearcall::Client;
-use nearcall_channel::{Mechanism, Options, connect};
+use nearcall_channel::{Mechanism, MechanismSet, Options, connect};
 use nearcall_os::clock;
 
 use crate::calls::generated::BenchCaller;
@@ -38,7 +38,7 @@ pub(super) fn client(
     meeting: &Meeting,
 ) -> Result<(), Failure> {
     // The server expects it; nothing moves over it.
-    let options = Options { wait: Some(orders.wait), ..Options::default() };
+    let options = Options { wait: Some(orders.wait), ..Options::offering(MechanismSet::ALL) };
     let _bare = connect(&bare_address(orders), mechanism, &options)?;
     if meeting.hear()? != READY {
         return Err(Failure::other("the server does not listen"));

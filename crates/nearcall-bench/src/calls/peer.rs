@@ -20,7 +20,7 @@ use std::sync::Arc;
 use nearcall::event_loop::Interest;
 use nearcall::{Client, Event, EventLoop, Server, Trust};
 use nearcall_channel::{
-    Address, Deadline, Endpoint, Listener, Mechanism, Options, WaitPolicy, connect,
+    Address, Deadline, Endpoint, Listener, Mechanism, MechanismSet, Options, WaitPolicy, connect,
 };
 use nearcall_os::clock;
 
@@ -99,7 +99,7 @@ pub(crate) fn server(route: Route, orders: &Orders) -> Result<(), Failure> {
     let wait = route.server_wait(orders.wait);
     let listener = Listener::bind(&bare_address(orders))?;
     let meeting = Meeting::accept(&orders.meet_at, || peer::write(&Line::Listening))?;
-    let options = Options { wait: Some(wait), ..Options::default() };
+    let options = Options { wait: Some(wait), ..Options::offering(MechanismSet::ALL) };
     let bare = ChannelEnd::new(listener.accept(Deadline::after(MEET_TIMEOUT), &options)?)?;
     if let Traffic::Clients { loops: Some(loops), .. } = orders.scene.traffic {
         return loops::server(loops, orders, &meeting);
@@ -171,7 +171,7 @@ fn remote(
     orders: &Orders,
     meeting: &Meeting,
 ) -> Result<(), Failure> {
-    let options = Options { wait: Some(orders.wait), ..Options::default() };
+    let options = Options { wait: Some(orders.wait), ..Options::offering(MechanismSet::ALL) };
     let endpoint = connect(&bare_address(orders), mechanism, &options)?;
     let (sizes, buffer_bytes) = sizes_of(&endpoint, &options)?;
     let mut bare = ChannelEnd::new(endpoint)?;
@@ -283,6 +283,7 @@ pub(super) fn server_address(orders: &Orders) -> String {
     if orders.scene.by_reference {
         words.push(format!("trust={}", Trust::SameUser));
     }
+    words.extend(route.mechanism().map(|mechanism| format!("allow={mechanism}")));
     if words.is_empty() { at } else { format!("{at}?{}", words.join("&")) }
 }
 

@@ -15,7 +15,9 @@
 
 use std::time::Duration;
 
-use nearcall_channel::{Address, Deadline, Listener, Mechanism, Options, ReceiveError, connect};
+use nearcall_channel::{
+    Address, Deadline, Listener, Mechanism, MechanismSet, Options, ReceiveError, connect,
+};
 use nearcall_os::clock;
 use serde::{Deserialize, Serialize};
 
@@ -62,7 +64,7 @@ pub(crate) fn client(mechanism: Mechanism, connects: u32, orders: &Orders) -> Re
 pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
     let listener = Listener::bind(&channel_address(orders))?;
     let meeting = Meeting::accept(&orders.meet_at, || peer::write(&Line::Listening))?;
-    let options = Options { wait: Some(orders.wait), ..Options::default() };
+    let options = Options { wait: Some(orders.wait), ..Options::offering(MechanismSet::ALL) };
     let Some(&cell) = orders.cells.first() else { return Ok(()) };
     let (requests, replies) = (cell.requests(orders.seed), cell.replies(orders.seed));
     loop {

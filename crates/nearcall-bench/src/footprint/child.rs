@@ -108,7 +108,7 @@ fn serve(addresses: &[String], connections_max: u32) -> Result<(), String> {
     for address in addresses {
         let server = Server::with_limits(&event_loop, limits);
         server.register(BenchDispatcher::new(FakeService::new())).map_err(text)?;
-        server.listen(address).map_err(text)?;
+        server.listen(&format!("{address}?allow=all")).map_err(text)?;
         servers.push(server);
     }
     event_loop.add_descriptor(io::stdin().as_fd(), Interest::Readable).map_err(text)?;

@@ -81,6 +81,12 @@ fn the_streams_that_the_tests_of_the_runtime_open() {
     check("streams", "streams.v1.rs");
 }
 
+/// The tests of the runtime's bound of decoded messages use this one.
+#[test]
+fn messages_that_grow_when_they_are_decoded() {
+    check("sizes", "sizes.v1.rs");
+}
+
 /// The benchmark of calls uses this one.
 #[test]
 fn what_the_benchmark_calls() {

@@ -13,6 +13,7 @@ use nearcall_os::region::SharedBytes;
 
 use crate::error::{ReceiveError, Violation};
 use crate::fragment::{FragmentHeader, Reassembly, Step};
+use crate::growing::grow;
 use crate::limits::{ABORTED_PER_RECEIVE_MAX, REASSEMBLY_STEP_BYTES};
 use crate::transport::Transport;
 use crate::wait::Deadline;
@@ -237,7 +238,7 @@ impl Incoming {
             return Ok(message_bytes);
         }
         if message_bytes > into.len() {
-            into.resize(message_bytes, 0);
+            grow(into, message_bytes).map_err(ReceiveError::Os)?;
         }
         let outcome = self.read(transport, &mut into[..message_bytes]);
         self.release(transport);
@@ -477,7 +478,7 @@ impl Incoming {
         let State::Collecting { fragment, message_bytes } = self.state else { return Ok(None) };
         let fragment = match fragment {
             Some(Fragment { left_bytes, last }) if left_bytes > 0 => {
-                let bytes = transport.read_some(self.room_for(left_bytes), deadline)?;
+                let bytes = transport.read_some(self.room_for(left_bytes)?, deadline)?;
                 self.collected_bytes += bytes;
                 Some(Fragment { left_bytes: left_bytes - bytes, last })
             }
@@ -503,14 +504,14 @@ impl Incoming {
 
     /// Room to collect some of the next `bytes` in. It doubles at most: the rest may never come.
     #[inline]
-    fn room_for(&mut self, bytes: usize) -> &mut [u8] {
+    fn room_for(&mut self, bytes: usize) -> Result<&mut [u8], ReceiveError> {
         let start = self.collected_bytes;
         let end = self.collected.len().max(start + start.max(REASSEMBLY_STEP_BYTES));
         let end = end.min(start + bytes);
         if self.collected.len() < end {
-            self.collected.resize(end.next_power_of_two(), 0);
+            grow(&mut self.collected, end.next_power_of_two()).map_err(ReceiveError::Os)?;
         }
-        &mut self.collected[start..end]
+        Ok(&mut self.collected[start..end])
     }
 
     /// Drops the fragments of a message that the user is done with.

@@ -12,6 +12,7 @@ use std::ops::Range;
 
 use crate::error::SendError;
 use crate::fragment::FragmentHeader;
+use crate::growing::grow;
 use crate::transport::Transport;
 use crate::wait::Deadline;
 
@@ -163,7 +164,7 @@ impl Outgoing {
         Ok(match &mut self.writing {
             Writing::Nothing => &mut [],
             Writing::Staging { later_bytes } => {
-                self.staged.room((*later_bytes).min(transport.fragment_bytes_max()))
+                self.staged.room((*later_bytes).min(transport.fragment_bytes_max()))?
             }
             Writing::Direct(direct) => match direct.reserved {
                 Some((_, written_bytes)) => &mut transport.room()[written_bytes..],
@@ -272,7 +273,7 @@ impl Outgoing {
 
 impl Staged {
     /// Room for the next `bytes`.
-    fn room(&mut self, bytes: usize) -> &mut [u8] {
+    fn room(&mut self, bytes: usize) -> Result<&mut [u8], SendError> {
         let Range { start, end } = self.filled;
         if start > 0 && end - start <= bytes {
             // Back to the start, so that a receiver that keeps up keeps us in the cache.
@@ -281,9 +282,9 @@ impl Staged {
         }
         let end = self.filled.end;
         if self.bytes.len() < end + bytes {
-            self.bytes.resize(end + bytes, 0);
+            grow(&mut self.bytes, end + bytes).map_err(SendError::Os)?;
         }
-        &mut self.bytes[end..end + bytes]
+        Ok(&mut self.bytes[end..end + bytes])
     }
 
     /// Sends fragments while there is room, until at most `kept_bytes` are here.

@@ -4,12 +4,13 @@
 
 use std::io;
 
+use nearcall_os::users::is_overflow_user;
 use thiserror::Error;
 
 use crate::address::Address;
 use crate::error::{OpenError, ReceiveError, Violation, debug_as_display, means_peer_gone};
 use crate::limits::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, MESSAGE_BYTES_MAX_CEILING};
-use crate::mechanism::{Mechanism, UnknownMechanism};
+use crate::mechanism::{Mechanism, MechanismSet, UnknownMechanism};
 use crate::packet::{Refusal, Version};
 use crate::wait::WaitPolicy;
 
@@ -22,12 +23,38 @@ pub enum HandshakeError {
     /// The address is taken by a listener that lives.
     #[error("{0} is in use by another server: stop it, or use another address")]
     AddressInUse(Address),
+    /// The address cannot be listened at: the directory, the socket or its lock forbids it.
+    #[error("{0}")]
+    CannotListen(#[source] io::Error),
     /// The wait policy or a limit cannot be had; nothing was sent.
     #[error("{0}")]
     BadOptions(BadOptions),
     /// The client asked for a mechanism that this build does not have.
     #[error("{0}")]
     UnknownMechanism(UnknownMechanism),
+    /// The server belongs to another user than the one that the client demands.
+    #[error(
+        "the server is one of {}, and not of user {demanded} as this client demands: another \
+         program has the address", user(*found)
+    )]
+    OtherUser {
+        /// The user that the client demands.
+        demanded: u32,
+        /// The user of the server, by the kernel. None: the kernel does not know it.
+        found: Option<u32>,
+    },
+    /// The client asked for a mechanism that this server does not open.
+    #[error(
+        "this server does not offer {mechanism}, only {}; use one of these, or have the server \
+         allow it (`?allow={mechanism}`){}",
+        list(*offered), why_named(*mechanism)
+    )]
+    NotOffered {
+        /// What the client asked for.
+        mechanism: Mechanism,
+        /// What the server offers.
+        offered: MechanismSet,
+    },
     /// The other end speaks another major version.
     #[error(
         "the other end speaks version {}.{}, this program {}.{}: update the older one",
@@ -111,6 +138,26 @@ pub enum BadOptions {
 }
 
 debug_as_display!(HandshakeError, BadOptions);
+
+/// Returns a user for people.
+fn user(uid: Option<u32>) -> String {
+    match uid {
+        Some(uid) if is_overflow_user(uid) => format!("a user unknown here ({uid})"),
+        Some(uid) => format!("user {uid}"),
+        None => "an unknown user".to_owned(),
+    }
+}
+
+/// Returns the names of the mechanisms of a set for people.
+fn list(offered: MechanismSet) -> String {
+    let names: Vec<_> = offered.iter().map(Mechanism::name).collect();
+    names.join(", ")
+}
+
+/// Returns why a server has to name a mechanism.
+fn why_named(mechanism: Mechanism) -> String {
+    mechanism.reason_to_be_named().map_or_else(String::new, |why| format!(": {why}"))
+}
 
 /// Returns the wait policies of `mechanism` for people.
 fn names(mechanism: &Mechanism) -> String {

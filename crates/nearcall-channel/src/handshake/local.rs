@@ -11,7 +11,10 @@ use std::sync::Arc;
 use nearcall_os::socket;
 
 use super::error::{BadOptions, HandshakeError};
-use super::options::{Options, check_buffer, check_limit, check_version, choose_wait};
+use super::options::{
+    Options, check_buffer, check_limit, check_offered, check_server_user, check_version,
+    choose_wait,
+};
 use super::step::Step;
 use crate::channel::Channel;
 use crate::control::Control;
@@ -56,6 +59,9 @@ impl State {
         mechanism: Mechanism,
         options: &Options,
     ) -> Result<Self, HandshakeError> {
+        if options.server_user.is_some() {
+            check_server_user(options, Some(socket::peer_credentials(control)?.uid))?;
+        }
         let wait = choose_wait(mechanism, options)?;
         let hello = Packet::Hello {
             version: VERSION,
@@ -132,6 +138,7 @@ fn offer(
     check_buffer(options.buffer_bytes)?;
     let mechanism: Mechanism =
         escape(mechanism).parse().map_err(HandshakeError::UnknownMechanism)?;
+    check_offered(mechanism, options)?;
     let message_bytes_max = check_limit(message_bytes_max)?.min(options.message_bytes_max);
     let buffer_bytes = check_buffer(buffer_bytes)?.min(options.buffer_bytes);
     let wait = choose_wait(mechanism, options)?;
@@ -176,6 +183,7 @@ pub(super) fn refuse(control: &Control, error: &HandshakeError) {
         HandshakeError::Version { .. } => Refusal::Version,
         HandshakeError::BadOptions(_) => Refusal::Limits,
         HandshakeError::UnknownMechanism(_) => Refusal::UnknownMechanism,
+        HandshakeError::NotOffered { .. } => Refusal::NotOffered,
         HandshakeError::Open(_, OpenError::Unsupported(_)) => Refusal::Unsupported,
         HandshakeError::Open(_, OpenError::BadParts(_)) => Refusal::Parts,
         HandshakeError::PeerGone | HandshakeError::Refused { .. } => return,

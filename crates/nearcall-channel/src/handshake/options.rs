@@ -5,9 +5,11 @@
 
 use std::time::Duration;
 
+use nearcall_os::users::is_overflow_user;
+
 use super::error::{BadOptions, HandshakeError};
 use crate::limits;
-use crate::mechanism::Mechanism;
+use crate::mechanism::{Mechanism, MechanismSet};
 use crate::packet::{VERSION, Version};
 use crate::spin::SpinOptions;
 use crate::wait::WaitPolicy;
@@ -25,6 +27,13 @@ pub struct Options {
     /// For a server in an event loop that sleeps in another connection already: a client that asks
     /// for an end without a descriptor to wait on is refused.
     pub pollable_only: bool,
+    /// The mechanisms that a server opens for its client. One that asks for another is refused
+    /// before anything is made for it. A client does not look at it, and neither does a server
+    /// over `tcp://`, where there is one mechanism only.
+    pub offered: MechanismSet,
+    /// The user whose server a client demands, by its number. Another's server is sent nothing.
+    /// Over `tcp://` no user is known, and no server is the one that it demands.
+    pub server_user: Option<u32>,
     /// The longest message to agree on, in bytes.
     pub message_bytes_max: u32,
     /// Room in each direction to agree on, in bytes.
@@ -40,10 +49,20 @@ impl Default for Options {
             wait_preferred: &[],
             spin: SpinOptions::default(),
             pollable_only: false,
+            offered: MechanismSet::BY_DEFAULT,
+            server_user: None,
             message_bytes_max: limits::MESSAGE_BYTES_MAX_DEFAULT,
             buffer_bytes: limits::BUFFER_BYTES_DEFAULT,
             handshake_timeout: limits::HANDSHAKE_TIMEOUT,
         }
+    }
+}
+
+impl Options {
+    /// Returns the default options of a server that opens these mechanisms.
+    #[must_use]
+    pub fn offering(offered: MechanismSet) -> Self {
+        Self { offered, ..Self::default() }
     }
 }
 
@@ -60,6 +79,29 @@ pub(super) fn choose_wait(
         Ok(wait)
     } else {
         Err(BadOptions::WaitPolicy { mechanism, wait })
+    }
+}
+
+/// Returns an error unless a server with these options opens `mechanism`.
+pub(super) fn check_offered(mechanism: Mechanism, options: &Options) -> Result<(), HandshakeError> {
+    let offered = options.offered;
+    match offered.contains(mechanism) {
+        true => Ok(()),
+        false => Err(HandshakeError::NotOffered { mechanism, offered }),
+    }
+}
+
+/// Returns an error unless the server with these credentials is the one that a client demands.
+pub(super) fn check_server_user(
+    options: &Options,
+    found: Option<u32>,
+) -> Result<(), HandshakeError> {
+    match options.server_user {
+        // A number that stands for several users is that of no server.
+        Some(demanded) if found != Some(demanded) || is_overflow_user(demanded) => {
+            Err(HandshakeError::OtherUser { demanded, found })
+        }
+        _ => Ok(()),
     }
 }
 

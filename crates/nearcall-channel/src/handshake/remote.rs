@@ -25,7 +25,9 @@ use nearcall_os::descriptor;
 use nearcall_os::socket;
 
 use super::error::{BadOptions, HandshakeError};
-use super::options::{Options, check_buffer, check_limit, check_version, choose_wait};
+use super::options::{
+    Options, check_buffer, check_limit, check_server_user, check_version, choose_wait,
+};
 use super::step::Step;
 use crate::address::Address;
 use crate::control::Control;
@@ -105,6 +107,7 @@ pub(crate) fn check_options(mechanism: Mechanism, options: &Options) -> Result<(
     if mechanism != Mechanism::Tcp {
         return Err(BadOptions::NotOverTcp { mechanism }.into());
     }
+    check_server_user(options, None)?;
     choose_wait(mechanism, options)?;
     check_limit(options.message_bytes_max)?;
     check_buffer(options.buffer_bytes)?;

@@ -19,6 +19,7 @@ use crate::address::Address;
 use crate::control::Control;
 use crate::endpoint::Endpoint;
 use crate::mechanism::Mechanism;
+use crate::packet::Refusal;
 use crate::wait::Deadline;
 
 /// One end of a handshake under way. Call [`advance`](Self::advance) while its descriptor is
@@ -168,7 +169,7 @@ impl Handshake {
     /// always that there are too many clients.
     pub fn refuse(self, why: &str) {
         match self.state {
-            State::Local(_) => self.control.send_refusal(why),
+            State::Local(_) => self.control.send_refusal(Refusal::Other, why),
             State::Remote(_) => remote::reject(&self.control),
         }
     }

@@ -63,7 +63,7 @@ struct CmaTransport {
     liveness: Arc<PeerLiveness>,
     /// Closing does not wait for the reader.
     discards_unsent: bool,
-    _watch: WatchGuard,
+    watch: WatchGuard,
 }
 
 /// The address of the other end's pages.
@@ -113,7 +113,7 @@ impl CmaTransport {
             freed: (0, 0),
             liveness: Arc::clone(&settings.liveness),
             discards_unsent: false,
-            _watch: guard,
+            watch: guard,
         })
     }
 
@@ -366,7 +366,7 @@ impl Drop for CmaTransport {
     /// A peer in another process gets up to [`linger::BLOCKING_MAX`] in this call; after that a
     /// thread of its own keeps them for up to [`linger::MAX`], or until this process ends.
     fn drop(&mut self) {
-        if self.discards_unsent {
+        if self.discards_unsent || !self.watch.epoch().is_current() {
             return;
         }
         let _ = self.report_frees(Deadline::NOW);

@@ -136,7 +136,7 @@ pub(crate) fn channel(
     now: HowNow,
 ) -> Result<Box<dyn Channel>, OpenError> {
     let line = PipeLine::new(read, write, now).map_err(OpenError::doing("preparing a pipe"))?;
-    let transport = StreamTransport::new(line, settings.wait);
+    let transport = StreamTransport::new(line, settings.wait)?;
     Ok(channel::over(transport, settings.message_bytes_max))
 }
 

@@ -18,8 +18,9 @@ use nearcall_os::pipe::queued_bytes;
 use nearcall_os::poll::{PollFd, PollFlags, poll, poll_one};
 use nearcall_os::region::SharedBytes;
 
-use crate::error::{ReceiveError, SendError};
+use crate::error::{OpenError, ReceiveError, SendError};
 use crate::fragment::{FragmentHeader, HEADER_BYTES};
+use crate::growing::open_buffer;
 use crate::kernel::{Attempt, FdPair, WaitStrategy, poll_interest};
 use crate::transport::Transport;
 use crate::wait::{Deadline, Interest, Readiness, WaitPolicy};
@@ -80,22 +81,25 @@ struct Inbox {
 }
 
 impl<B: ByteStream> StreamTransport<B> {
-    pub(crate) fn new(line: B, wait: WaitPolicy) -> Self {
-        Self {
+    /// # Errors
+    ///
+    /// There is no memory for its buffers.
+    pub(crate) fn new(line: B, wait: WaitPolicy) -> Result<Self, OpenError> {
+        Ok(Self {
             line,
             strategy: WaitStrategy { wait, liveness: None },
             outbox: Outbox {
-                buffer: vec![0; STREAM_FRAGMENT_BYTES].into_boxed_slice(),
+                buffer: open_buffer(STREAM_FRAGMENT_BYTES)?,
                 fragment_bytes: 0,
                 pending: 0..0,
             },
             inbox: Inbox {
-                buffer: vec![0; AHEAD_BYTES].into_boxed_slice(),
+                buffer: open_buffer(AHEAD_BYTES)?,
                 filled: 0..0,
                 left_bytes: 0,
                 skip_bytes: 0,
             },
-        }
+        })
     }
 
     /// Hands the pending bytes to the kernel. `Full`: not all of them by the deadline.

@@ -60,6 +60,9 @@ struct Queues {
 
 impl Drop for Queues {
     fn drop(&mut self) {
+        if !self.control.epoch().is_current() {
+            return;
+        }
         // No other process needs what is still in it.
         let _ = sysv::remove(self.inward);
         let is_empty = sysv::stat(self.outward).is_ok_and(|stat| stat.messages == 0);

@@ -31,7 +31,7 @@ use crate::watcher::{WatchGuard, watch};
 struct TcpLine {
     socket: SocketLine,
     liveness: Arc<PeerLiveness>,
-    _watch: WatchGuard,
+    watch: WatchGuard,
 }
 
 impl ByteStream for TcpLine {
@@ -65,6 +65,9 @@ impl ByteStream for TcpLine {
 
 impl Drop for TcpLine {
     fn drop(&mut self) {
+        if !self.watch.epoch().is_current() {
+            return;
+        }
         let _ = socket::shutdown(self.socket.writer(), Half::Send);
         let mut nowhere = [0; 4 << 10];
         for _ in 0..UNREAD_READS_MAX {
@@ -116,8 +119,8 @@ fn channel(socket: OwnedFd, settings: &Settings) -> Result<Box<dyn Channel>, Ope
     // Whoever sleeps on the socket is woken by the kernel.
     let guard = watch(settings, |_| ()).map_err(OpenError::doing("watching the other end"))?;
     let liveness = Arc::clone(&settings.liveness);
-    let line = TcpLine { socket: SocketLine::new(socket), liveness, _watch: guard };
-    let transport = StreamTransport::new(line, settings.wait);
+    let line = TcpLine { socket: SocketLine::new(socket), liveness, watch: guard };
+    let transport = StreamTransport::new(line, settings.wait)?;
     Ok(channel::over(transport, settings.message_bytes_max))
 }
 

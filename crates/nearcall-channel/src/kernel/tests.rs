@@ -9,7 +9,7 @@ use nearcall_os::socket::{Kind, unix_pair};
 use crate::endpoint::Endpoint;
 use crate::error::{ReceiveError, SendError};
 use crate::handshake::{Options, accept_over, connect_over};
-use crate::mechanism::Mechanism;
+use crate::mechanism::{Mechanism, MechanismSet};
 use crate::wait::{Deadline, WaitPolicy};
 
 const MECHANISMS: [Mechanism; 9] = [
@@ -27,7 +27,8 @@ const MECHANISMS: [Mechanism; 9] = [
 const SIZES: [usize; 9] = [0, 1, 8, 4087, 4096, 65_528, 65_529, 200_000, 1 << 20];
 
 fn pair(mechanism: Mechanism, wait: WaitPolicy, buffer_bytes: u32) -> (Endpoint, Endpoint) {
-    let options = Options { wait: Some(wait), buffer_bytes, ..Options::default() };
+    let options =
+        Options { wait: Some(wait), buffer_bytes, ..Options::offering(MechanismSet::ALL) };
     let (server, client) = unix_pair(Kind::Seqpacket).unwrap();
     let theirs = options.clone();
     let server = thread::spawn(move || accept_over(server, &theirs).unwrap());

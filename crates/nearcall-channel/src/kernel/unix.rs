@@ -19,6 +19,7 @@ use crate::error::OpenError;
 use crate::error::Violation;
 use crate::fds::ChannelFds;
 use crate::fragment::HEADER_BYTES;
+use crate::growing::open_buffer;
 use crate::kernel::packet::{PacketSocket, PacketTransport, Received};
 use crate::kernel::stream::{ByteStream, StreamTransport};
 use crate::kernel::{Attempt, FdPair, WaitStrategy, nonblocking, poll_interest};
@@ -96,8 +97,8 @@ impl UnixPackets {
         let packet_bytes = (sizes.send / 4).clamp(PACKET_BYTES_MIN, PACKET_BYTES_MAX);
         Ok(Self {
             socket,
-            outgoing: vec![0; packet_bytes].into_boxed_slice(),
-            incoming: vec![0; PACKET_BYTES_MAX].into_boxed_slice(),
+            outgoing: open_buffer(packet_bytes)?,
+            incoming: open_buffer(PACKET_BYTES_MAX)?,
             empty_is_end: kind != Kind::Datagram,
             _watch: guard,
         })
@@ -227,7 +228,7 @@ fn channel(
     settings: &Settings,
 ) -> Result<Box<dyn Channel>, OpenError> {
     if kind == Kind::Stream {
-        let transport = StreamTransport::new(SocketLine::new(socket), settings.wait);
+        let transport = StreamTransport::new(SocketLine::new(socket), settings.wait)?;
         return Ok(channel::over(transport, settings.message_bytes_max));
     }
     let line = UnixPackets::new(socket, kind, settings)?;

@@ -399,7 +399,7 @@ const CANCELLED: i32 = 125;
 mod tests {
     use super::*;
     use crate::handshake::{Options, accept_over, connect_over};
-    use crate::mechanism::Mechanism;
+    use crate::mechanism::{Mechanism, MechanismSet};
 
     #[test]
     #[cfg_attr(miri, ignore = "needs the kernel")]
@@ -409,11 +409,12 @@ mod tests {
         }
         let (here, there) = socket::unix_pair(socket::Kind::Seqpacket).unwrap();
         let beginner = std::thread::spawn(move || {
-            let mut endpoint = accept_over(here, &Options::default()).unwrap();
+            let mut endpoint = accept_over(here, &Options::offering(MechanismSet::ALL)).unwrap();
             assert!(matches!(endpoint.receive(Deadline::NOW), Err(ReceiveError::Empty)));
             endpoint
         });
-        let mut sender = connect_over(there, Mechanism::Uring, &Options::default()).unwrap();
+        let mut sender =
+            connect_over(there, Mechanism::Uring, &Options::offering(MechanismSet::ALL)).unwrap();
         let mut receiver = beginner.join().unwrap();
         sender.send(b"still there", Deadline::NEVER).unwrap();
         let mut bytes = [0; 11];

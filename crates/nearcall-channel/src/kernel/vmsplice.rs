@@ -419,7 +419,7 @@ const DIRECT_BYTES_MIN: usize = 4 << 10;
 mod tests {
     use super::*;
     use crate::handshake::{Options, accept_over, connect_over};
-    use crate::mechanism::Mechanism;
+    use crate::mechanism::{Mechanism, MechanismSet};
     use nearcall_os::socket;
 
     fn sender(pipe: OwnedFd) -> Sender {
@@ -454,8 +454,10 @@ mod tests {
     #[cfg_attr(miri, ignore = "needs the kernel")]
     fn messages_stay_as_they_were_sent_round_both_buffers() {
         let (here, there) = socket::unix_pair(socket::Kind::Seqpacket).unwrap();
-        let server = std::thread::spawn(move || accept_over(here, &Options::default()).unwrap());
-        let options = Options::default();
+        let server = std::thread::spawn(move || {
+            accept_over(here, &Options::offering(MechanismSet::ALL)).unwrap()
+        });
+        let options = Options::offering(MechanismSet::ALL);
         let mut sender = connect_over(there, Mechanism::Vmsplice, &options).unwrap();
         let mut receiver = server.join().unwrap();
         let reader = std::thread::spawn(move || {

@@ -3,9 +3,12 @@
 //! A new mechanism is a variant in `mechanism.rs`, a file in `kernel/` or `shm/`, and a row here. A
 //! row states what differs from [`KERNEL`] or [`SHM`] and from [`CAPABLE`].
 //!
-//! **Invariants:** names are unique; each row states name, summary, wake-up and how it is opened.
+//! **Invariants:** names are unique; each row states name, summary, wake-up and how it is opened. A
+//! row that a server offers by default isolates, sleeps in an event loop, survives kills, reports a
+//! death, takes nothing of a quota that the server shares with others, and has no open file of
+//! which the other end changes the flags so that a call here waits.
 
-use super::{Capabilities, DataPath, Mechanism, Row};
+use super::{Capabilities, DataPath, Mechanism, Offered, Row};
 use crate::error::Unsupported;
 use crate::kernel::{cma, fifo, pipe, posix_mq, sysv_mq, tcp, udp, unix, uring, vmsplice};
 use crate::shm::{self, doorbell};
@@ -39,6 +42,7 @@ const KERNEL: Row = Row {
     wake_up: "",
     waits: &[Block, Spin, Poll],
     capabilities: CAPABLE,
+    offered: Offered::WhenNamed("its row says nothing else"),
     descriptors: 0,
     probe: always,
     offer: pipe::offer,
@@ -48,10 +52,48 @@ const KERNEL: Row = Row {
 /// A mechanism in memory that both processes map.
 const SHM: Row = Row { data_path: DataPath::SharedMemory, waits: &[Block], ..KERNEL };
 
+/// Why a mechanism of pipes is not offered to everybody.
+const PIPE_QUOTA: &str = "its buffers count in the pages that all pipes of the server's user may \
+                          have (/proc/sys/fs/pipe-user-pages-soft)";
+
+/// Why a mechanism of the internet is not offered to everybody over a unix socket.
+const PORTS: &str = "each connection takes ports of the machine, also for a minute after its end; \
+                     a server at tcp:// takes the one port that it listens at";
+
+/// Why a mechanism of POSIX queues is not offered to everybody.
+const MQ_QUOTA: &str = "a few connections use up the queues that the server's user may have \
+                        (RLIMIT_MSGQUEUE), and both ends share them";
+
+/// Why `sysv-mq` is not offered to everybody.
+const SYSV: &str = "every process of the server's user may read, fill and remove its queues, of \
+                    which the machine has few";
+
+/// Why `cma` is not offered to everybody.
+const CMA: &str = "the server reads memory of the client, and such a read can be made to wait \
+                   without end";
+
+/// Why `uring` is not offered to everybody.
+const URING: &str = "each connection takes rings of the kernel, which count as locked memory of \
+                     the server's user on older kernels";
+
+/// Why `shm-futex` is not offered to everybody.
+const ONE_SLEEP: &str = "an event loop can sleep in one such connection only, and all others reach \
+                         it by a detour";
+
+/// Why `shm-eventfd` is not offered to everybody.
+const SHARED_FILE: &str = "both ends share the eventfds: a client can make the server's writes to \
+                           them wait without end";
+
+/// Why a mechanism with a lock is not offered to everybody.
+const LOCK: &str = "it runs a mutex of the C library in memory that the client writes: a hostile \
+                    client can hold it without end, or have the server write to addresses of its \
+                    choice";
+
 /// In the order in which they are listed to users.
 pub(super) static ROWS: [Row; 23] = [
     Row {
         mechanism: Mechanism::Shm,
+        offered: Offered::ByDefault,
         name: "shm",
         summary: "a ring in shared memory; the waiter spins while that pays, then sleeps",
         wake_up: "futex or unix socket",
@@ -63,6 +105,7 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::Pipe,
+        offered: Offered::WhenNamed(PIPE_QUOTA),
         name: "pipe",
         summary: "two anonymous pipes, one for each direction",
         wake_up: "the pipe itself",
@@ -73,6 +116,7 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::Fifo,
+        offered: Offered::WhenNamed(PIPE_QUOTA),
         name: "fifo",
         summary: "two named pipes; their names are removed before the first message",
         wake_up: "the named pipe itself",
@@ -84,6 +128,7 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::UnixStream,
+        offered: Offered::ByDefault,
         name: "unix-stream",
         summary: "a pair of unix stream sockets",
         wake_up: "the socket itself",
@@ -94,6 +139,7 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::UnixSeqpacket,
+        offered: Offered::ByDefault,
         name: "unix-seqpacket",
         summary: "a pair of unix sockets that keep message boundaries",
         wake_up: "the socket itself",
@@ -105,6 +151,7 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::UnixDgram,
+        offered: Offered::ByDefault,
         name: "unix-dgram",
         summary: "a pair of unix datagram sockets",
         wake_up: "the socket itself",
@@ -120,6 +167,7 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::Tcp,
+        offered: Offered::WhenNamed(PORTS),
         name: "tcp",
         summary: "TCP over the loopback interface, without Nagle's delay",
         wake_up: "the socket itself",
@@ -132,6 +180,7 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::Udp,
+        offered: Offered::WhenNamed(PORTS),
         name: "udp",
         summary: "UDP over the loopback interface, with credits so that nothing is lost",
         wake_up: "the socket itself",
@@ -148,6 +197,7 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::PosixMq,
+        offered: Offered::WhenNamed(MQ_QUOTA),
         name: "posix-mq",
         summary: "two POSIX message queues without a name",
         wake_up: "the queue itself",
@@ -165,6 +215,7 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::SysvMq,
+        offered: Offered::WhenNamed(SYSV),
         name: "sysv-mq",
         summary: "two System V message queues",
         wake_up: "the queue itself",
@@ -184,6 +235,7 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::Vmsplice,
+        offered: Offered::WhenNamed(PIPE_QUOTA),
         name: "vmsplice",
         summary: "the sender's pages are spliced into a pipe; only the receiver copies",
         wake_up: "the pipe itself",
@@ -195,6 +247,7 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::Cma,
+        offered: Offered::WhenNamed(CMA),
         name: "cma",
         summary: "the receiver reads the sender's memory (process_vm_readv)",
         wake_up: "a unix socket",
@@ -207,6 +260,7 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::Uring,
+        offered: Offered::WhenNamed(URING),
         name: "uring",
         summary: "a pair of unix stream sockets driven by io_uring",
         wake_up: "a completion",
@@ -218,6 +272,7 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::ShmSpin,
+        offered: Offered::WhenNamed("one idle client keeps a CPU of the server busy"),
         name: "shm-spin",
         summary: "a ring in shared memory; the waiter spins",
         wake_up: "none: the waiter spins",
@@ -235,6 +290,7 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::ShmFutex,
+        offered: Offered::WhenNamed(ONE_SLEEP),
         name: "shm-futex",
         summary: "a ring in shared memory; the waiter sleeps on a futex",
         wake_up: "futex",
@@ -245,6 +301,7 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::ShmEventfd,
+        offered: Offered::WhenNamed(SHARED_FILE),
         name: "shm-eventfd",
         summary: "a ring in shared memory; the waiter sleeps on an eventfd",
         wake_up: "eventfd",
@@ -257,6 +314,7 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::ShmUnix,
+        offered: Offered::ByDefault,
         name: "shm-unix",
         summary: "a ring in shared memory; the waiter sleeps on a unix socket",
         wake_up: "a byte on a unix socket",
@@ -268,6 +326,7 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::ShmPipe,
+        offered: Offered::WhenNamed(PIPE_QUOTA),
         name: "shm-pipe",
         summary: "a ring in shared memory; the waiter sleeps on a pipe",
         wake_up: "a byte in a pipe",
@@ -279,6 +338,9 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::ShmSignal,
+        offered: Offered::WhenNamed(
+            "it changes signal masks and takes a real-time signal of the whole process",
+        ),
         name: "shm-signal",
         summary: "a ring in shared memory; the waiter sleeps until a signal",
         wake_up: "a signal to the sleeper",
@@ -290,6 +352,7 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::ShmPosixMq,
+        offered: Offered::WhenNamed(MQ_QUOTA),
         name: "shm-posix-mq",
         summary: "a ring in shared memory; the waiter sleeps on a POSIX queue",
         wake_up: "a byte in a POSIX queue",
@@ -303,6 +366,9 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::ShmSemaphore,
+        offered: Offered::WhenNamed(
+            "it runs a semaphore of the C library in memory that the client writes",
+        ),
         name: "shm-semaphore",
         summary: "a ring in shared memory; the waiter sleeps on a POSIX semaphore",
         wake_up: "POSIX semaphore",
@@ -318,6 +384,7 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::ShmCondvar,
+        offered: Offered::WhenNamed(LOCK),
         name: "shm-condvar",
         summary: "a bounded buffer in shared memory under a mutex, with condition variables",
         wake_up: "condition variable",
@@ -334,6 +401,7 @@ pub(super) static ROWS: [Row; 23] = [
     },
     Row {
         mechanism: Mechanism::ShmMq,
+        offered: Offered::WhenNamed(LOCK),
         name: "shm-mq",
         summary: "a queue of messages in shared memory under a mutex, the kind that Boost has",
         wake_up: "condition variable",

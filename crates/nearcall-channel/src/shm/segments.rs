@@ -24,7 +24,10 @@ use thiserror::Error;
 
 use crate::control::Control;
 use crate::error::{ReceiveError, Violation};
-use crate::limits::{PASSED_DESCRIPTORS_KEPT_MAX, SEGMENT_BYTES_PER_END_MAX, SEGMENTS_PER_END_MAX};
+use crate::limits::{
+    CONTROL_PACKETS_PER_LOOK_MAX, CONTROL_PACKETS_PER_PAUSE_MAX, PASSED_DESCRIPTORS_KEPT_MAX,
+    SEGMENT_BYTES_PER_END_MAX, SEGMENTS_PER_END_MAX,
+};
 use crate::shm::segment_table::{COUNTS, MADE, Outbox, RETIRED, SegmentId, next_free_id};
 
 /// Why no segment was made. The connection is as good as before; do without.
@@ -158,7 +161,7 @@ impl PeerSegments {
 
     #[cold]
     fn get_new(&mut self, id: SegmentId) -> Result<&Arc<PeerRegion>, ReceiveError> {
-        self.control.take_packets(|inbox| inbox.has(id))?;
+        self.control.take_packets(CONTROL_PACKETS_PER_LOOK_MAX, |inbox| inbox.has(id))?;
         let inbox = self.control.inbox();
         let live = &inbox.segments.live;
         self.known.retain(|(known, _)| live.iter().any(|(id, _)| id == known));
@@ -168,13 +171,13 @@ impl PeerSegments {
     }
 
     /// Lets go of what the other end has taken back. Call it before a pause: one system call, or
-    /// one for each packet that is there.
+    /// one for each packet that is there, of which it leaves many to the next time.
     ///
     /// # Errors
     ///
     /// As [`get`](Self::get).
     pub(crate) fn maintain(&mut self) -> Result<(), ReceiveError> {
-        self.control.take_packets(|_| false)?;
+        self.control.take_packets(CONTROL_PACKETS_PER_PAUSE_MAX, |_| false)?;
         let inbox = self.control.inbox();
         let live = &inbox.segments.live;
         self.known.retain(|(known, _)| live.iter().any(|(id, _)| id == known));

@@ -7,8 +7,9 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use nearcall_channel::{
-    Address, Deadline, Endpoint, HandshakeError, Listener, Mechanism, Options, ReceiveError,
-    Refusal, VERSION, Version, Violation, WaitPolicy, accept_over, connect, connect_over,
+    Address, Deadline, Endpoint, HandshakeError, Listener, Mechanism, MechanismSet, Options,
+    ReceiveError, Refusal, VERSION, Version, Violation, WaitPolicy, accept_over, connect,
+    connect_over,
 };
 use nearcall_os::clock;
 use nearcall_os::socket::{self, Kind, UnixAddress};
@@ -34,8 +35,16 @@ fn random_name() -> String {
 
 #[test]
 fn the_smaller_limit_wins() {
-    let small = Options { message_bytes_max: 1000, buffer_bytes: 8192, ..Options::default() };
-    let large = Options { message_bytes_max: 9000, buffer_bytes: 16_384, ..Options::default() };
+    let small = Options {
+        message_bytes_max: 1000,
+        buffer_bytes: 8192,
+        ..Options::offering(MechanismSet::ALL)
+    };
+    let large = Options {
+        message_bytes_max: 9000,
+        buffer_bytes: 16_384,
+        ..Options::offering(MechanismSet::ALL)
+    };
     for (server, client) in [(&small, &large), (&large, &small)] {
         let (server, client) = meet(server, client, Mechanism::ShmFutex);
         for endpoint in [server.unwrap(), client.unwrap()] {
@@ -47,20 +56,20 @@ fn the_smaller_limit_wins() {
 
 #[test]
 fn each_end_waits_as_it_likes() {
-    let spin = Options { wait: Some(WaitPolicy::Spin), ..Options::default() };
-    let (server, client) = meet(&spin, &Options::default(), Mechanism::ShmSpin);
+    let spin = Options { wait: Some(WaitPolicy::Spin), ..Options::offering(MechanismSet::ALL) };
+    let (server, client) = meet(&spin, &Options::offering(MechanismSet::ALL), Mechanism::ShmSpin);
     assert_eq!(server.unwrap().wait_policy(), WaitPolicy::Spin);
     assert_eq!(client.unwrap().wait_policy(), WaitPolicy::Spin);
 }
 
 #[test]
 fn a_wait_policy_that_cannot_be_had_is_named() {
-    let poll = Options { wait: Some(WaitPolicy::Poll), ..Options::default() };
+    let poll = Options { wait: Some(WaitPolicy::Poll), ..Options::offering(MechanismSet::ALL) };
     let (_server, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
     let error = connect_over(theirs, Mechanism::ShmFutex, &poll).err().unwrap();
     assert!(matches!(error, HandshakeError::BadOptions(_)), "{error:?}");
     assert!(error.to_string().contains("only by block"), "{error}");
-    let (server, client) = meet(&poll, &Options::default(), Mechanism::ShmFutex);
+    let (server, client) = meet(&poll, &Options::offering(MechanismSet::ALL), Mechanism::ShmFutex);
     assert!(matches!(server, Err(HandshakeError::BadOptions(_))));
     let Err(HandshakeError::Refused { text, .. }) = client else { panic!("not refused") };
     assert!(text.contains("only by block"), "{text}");
@@ -70,7 +79,8 @@ fn a_wait_policy_that_cannot_be_had_is_named() {
 fn an_older_or_newer_minor_version_is_welcome() {
     for minor in [0, 7, u16::MAX] {
         let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
-        let server = std::thread::spawn(move || accept_over(ours, &Options::default()));
+        let server =
+            std::thread::spawn(move || accept_over(ours, &Options::offering(MechanismSet::ALL)));
         let line = RawLine { socket: theirs, mechanism: Mechanism::ShmFutex };
         let version = Version { major: VERSION.major, minor };
         line.send(&hello(version, 4096, 4096, b"shm-spin"), &[]);
@@ -92,7 +102,7 @@ fn client_of(answer: &[u8], fds: &[OwnedFd]) -> HandshakeError {
             // Until the client has gone.
             while !line.receive().0.is_empty() {}
         });
-        let options = Options { message_bytes_max: 5000, ..Options::default() };
+        let options = Options { message_bytes_max: 5000, ..Options::offering(MechanismSet::ALL) };
         let options = Options { handshake_timeout: Duration::from_millis(500), ..options };
         connect_over(theirs, Mechanism::ShmFutex, &options).err().unwrap()
     })
@@ -141,7 +151,7 @@ fn a_client_checks_the_greeting_of_a_server() {
 fn a_silent_server_is_given_up() {
     let (_silent, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
     let timeout = Duration::from_millis(50);
-    let options = Options { handshake_timeout: timeout, ..Options::default() };
+    let options = Options { handshake_timeout: timeout, ..Options::offering(MechanismSet::ALL) };
     let started = clock::now();
     let error = connect_over(theirs, Mechanism::ShmFutex, &options).err().unwrap();
     assert!(matches!(error, HandshakeError::TimedOut), "{error:?}");
@@ -152,12 +162,14 @@ fn a_silent_server_is_given_up() {
 #[test]
 fn an_address_has_one_listener() {
     let address: Address = format!("unix:@{}", random_name()).parse().unwrap();
-    let refused = connect(&address, Mechanism::ShmFutex, &Options::default()).err().unwrap();
+    let refused = connect(&address, Mechanism::ShmFutex, &Options::offering(MechanismSet::ALL))
+        .err()
+        .unwrap();
     assert!(matches!(refused, HandshakeError::NoListener(_)), "{refused:?}");
     let first = Listener::bind(&address).unwrap();
     let second = Listener::bind(&address).err().unwrap();
     assert!(matches!(second, HandshakeError::AddressInUse(_)), "{second:?}");
-    let refused = first.accept(Deadline::NOW, &Options::default()).err().unwrap();
+    let refused = first.accept(Deadline::NOW, &Options::offering(MechanismSet::ALL)).err().unwrap();
     assert!(matches!(refused, HandshakeError::TimedOut), "{refused:?}");
     drop(first);
     drop(Listener::bind(&address).unwrap());
@@ -186,8 +198,10 @@ fn a_connection_outlives_its_listener() {
     let address: Address = format!("unix:@{}", random_name()).parse().unwrap();
     let listener = Listener::bind(&address).unwrap();
     let mut client = std::thread::scope(|scope| {
-        let options = Options::default();
-        let client = scope.spawn(|| connect(&address, Mechanism::ShmFutex, &Options::default()));
+        let options = Options::offering(MechanismSet::ALL);
+        let client = scope.spawn(|| {
+            connect(&address, Mechanism::ShmFutex, &Options::offering(MechanismSet::ALL))
+        });
         let mut server = listener.accept(patient(), &options).unwrap();
         drop(listener);
         server.send(b"last words", patient()).unwrap();
@@ -210,11 +224,13 @@ fn a_silent_client_holds_refused_but_the_thread_that_meets_it() {
     assert_eq!(credentials.uid, nearcall_os::process::user_id());
     let meeting = listener.rendezvous();
     let timeout = Duration::from_millis(300);
-    let options = Options { handshake_timeout: timeout, ..Options::default() };
+    let options = Options { handshake_timeout: timeout, ..Options::offering(MechanismSet::ALL) };
     let silent = std::thread::spawn(move || meeting.open(waiting, &options).err().unwrap());
     std::thread::scope(|scope| {
-        scope.spawn(|| connect(&address, Mechanism::ShmFutex, &Options::default()).unwrap());
-        drop(listener.accept(patient(), &Options::default()).unwrap());
+        scope.spawn(|| {
+            connect(&address, Mechanism::ShmFutex, &Options::offering(MechanismSet::ALL)).unwrap()
+        });
+        drop(listener.accept(patient(), &Options::offering(MechanismSet::ALL)).unwrap());
     });
     let error = silent.join().unwrap();
     assert!(matches!(error, HandshakeError::TimedOut), "{error:?}");
@@ -231,9 +247,11 @@ fn address_name(address: &Address) -> &[u8] {
 fn an_endpoint_outlives_the_thread_that_opened_it() {
     for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
         let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
-        let server = std::thread::spawn(move || accept_over(ours, &Options::default()));
-        let client =
-            std::thread::spawn(move || connect_over(theirs, mechanism, &Options::default()));
+        let server =
+            std::thread::spawn(move || accept_over(ours, &Options::offering(MechanismSet::ALL)));
+        let client = std::thread::spawn(move || {
+            connect_over(theirs, mechanism, &Options::offering(MechanismSet::ALL))
+        });
         // Both threads have ended.
         let (mut server, mut client) =
             (server.join().unwrap().unwrap(), client.join().unwrap().unwrap());

@@ -9,11 +9,14 @@ use std::time::Duration;
 
 use nearcall_channel::{Mechanism, WaitPolicy};
 
+use crate::support::live_seconds;
 use crate::support::play::{self, Case};
 use crate::support::stage::{Run, report};
 
 mod attack;
+mod lanes;
 mod live;
+mod wakes;
 
 /// Where the processes begin; nothing when the harness runs it.
 #[test]
@@ -25,7 +28,9 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn run(case: &str, mechanism: Mechanism, wait: WaitPolicy) {
     let entry = "hostile_region::entry";
-    let run = Run { entry, case, mechanism, wait, first_serves: true, timeout: TIMEOUT };
+    // A connection of an instrumented build takes several times its share of the seconds.
+    let timeout = TIMEOUT + Duration::from_secs(live_seconds().unwrap_or(0) * 8);
+    let run = Run { entry, case, mechanism, wait, first_serves: true, timeout };
     for line in run.run() {
         report(&format!("{case}: {line}"));
     }
@@ -45,13 +50,17 @@ macro_rules! cases {
 
 cases! {
     an_unknown_process_is_refused attack ShmFutex Block,
-    bad_parts_are_refused attack ShmFutex Block,
+    r02_bad_parts_are_refused attack ShmFutex Block,
     bad_terms_are_refused attack ShmFutex Block,
     a_client_that_leaves_or_falls_silent_is_given_up attack ShmFutex Block,
-    bad_parts_of_shm_are_refused attack Shm Adaptive,
+    r02_bad_parts_of_shm_are_refused attack Shm Adaptive,
     r03_random_bytes_in_a_live_shm_that_adapts live Shm Adaptive,
     r03_random_bytes_in_a_live_shm_that_polls live Shm Poll,
     r04_random_bytes_in_a_live_shm_spinning live Shm Spin,
     r03_random_bytes_in_a_live_ring_asleep live ShmFutex Block,
     r04_random_bytes_in_a_live_ring_spinning live ShmSpin Spin,
+    r03_random_bytes_in_live_lanes_and_segments lanes Shm Adaptive,
+    r20_a_peer_that_never_wakes_delays_its_own_messages_only wakes Shm Block,
+    r20_wakes_at_full_speed_end_no_wait_early wakes Shm Block,
+    r20_signals_at_full_speed_end_no_wait_early wakes Shm Block,
 }

@@ -11,8 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use nearcall_channel::{
-    Deadline, Endpoint, Interrupt, Mechanism, Options, ReceiveError, SendError, WaitPolicy,
-    accept_over, connect_over,
+    Deadline, Endpoint, Interrupt, Mechanism, MechanismSet, Options, ReceiveError, SendError,
+    WaitPolicy, accept_over, connect_over,
 };
 use nearcall_os::socket::{self, Kind};
 use nearcall_os::{clock, eventfd, process};
@@ -46,7 +46,7 @@ fn pair(mechanism: Mechanism) -> Pair {
 
 fn pair_that_waits(mechanism: Mechanism, wait: Option<WaitPolicy>) -> Pair {
     let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
-    let options = Options { buffer_bytes: 4 << 10, wait, ..Options::default() };
+    let options = Options { buffer_bytes: 4 << 10, wait, ..Options::offering(MechanismSet::ALL) };
     let (mut endpoint, partner) = thread::scope(|scope| {
         let server = scope.spawn(|| accept_over(ours, &options).unwrap());
         let client = connect_over(theirs, mechanism, &options).unwrap();
@@ -65,8 +65,10 @@ fn is_empty<T>(outcome: &Result<T, ReceiveError>) -> bool {
 fn the_mechanisms_without_a_descriptor_are_those_that_can_be_interrupted() {
     let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
     let bell = eventfd::create(eventfd::Kind::Counter).unwrap();
-    let server = thread::spawn(|| accept_over(ours, &Options::default()).unwrap());
-    let mut client = connect_over(theirs, Mechanism::ShmEventfd, &Options::default()).unwrap();
+    let server =
+        thread::spawn(|| accept_over(ours, &Options::offering(MechanismSet::ALL)).unwrap());
+    let mut client =
+        connect_over(theirs, Mechanism::ShmEventfd, &Options::offering(MechanismSet::ALL)).unwrap();
     let error = client.interrupt_when_readable(bell.as_fd()).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::Unsupported);
     assert!(error.to_string().contains("can be waited on"), "{error}");

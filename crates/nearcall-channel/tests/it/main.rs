@@ -10,6 +10,7 @@ mod handshake;
 mod hostile_region;
 mod interrupt;
 mod killed_peer;
+mod listener;
 mod remote;
 mod shm_mixed;
 mod support;

@@ -97,7 +97,7 @@ fn names_and_ipv6_addresses_work_where_the_machine_has_them() {
         let listener = match Listener::bind(&address) {
             Ok(listener) => listener,
             // Without IPv6 or without a hosts file.
-            Err(HandshakeError::Os(_)) => continue,
+            Err(HandshakeError::CannotListen(_)) => continue,
             Err(error) => panic!("{error}"),
         };
         let address: Address = listener.address().to_string().parse().unwrap();

@@ -5,8 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use nearcall_channel::{
-    Deadline, Endpoint, Interest, Mechanism, Options, ReceiveError, SendError, WaitPolicy,
-    accept_over, connect_over,
+    Deadline, Endpoint, Interest, Mechanism, MechanismSet, Options, ReceiveError, SendError,
+    WaitPolicy, accept_over, connect_over,
 };
 use nearcall_os::socket::{self, Kind};
 use nearcall_os::{clock, poll};
@@ -63,7 +63,7 @@ fn pair_with_room(buffer_bytes: u32, first: Waits, second: Waits) -> (Endpoint, 
     let options = move |waits: Waits| Options {
         wait: Some(waits.policy()),
         buffer_bytes,
-        ..Options::default()
+        ..Options::offering(MechanismSet::ALL)
     };
     let server = thread::spawn(move || accept_over(theirs, &options(second)).unwrap());
     let client = connect_over(ours, Mechanism::Shm, &options(first)).unwrap();
@@ -259,7 +259,8 @@ fn a_flood_of_rings_wakes_a_loop_a_few_times() {
 fn a_tiny_dev_shm_does_not_matter() {
     const INSIDE: &str = "NEARCALL_TEST_TINY_DEV_SHM";
     if std::env::var_os(INSIDE).is_some() {
-        let options = || Options { wait: Some(WaitPolicy::Adaptive), ..Options::default() };
+        let options =
+            || Options { wait: Some(WaitPolicy::Adaptive), ..Options::offering(MechanismSet::ALL) };
         let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
         let server = thread::spawn(move || accept_over(theirs, &options()).unwrap());
         let mut client = connect_over(ours, Mechanism::Shm, &options()).unwrap();

@@ -22,3 +22,9 @@ pub(crate) const DEATH_NOTICED: Duration = Duration::from_secs(2);
 pub(crate) fn patient() -> Deadline {
     Deadline::after(PATIENCE)
 }
+
+/// How many seconds each case of live mutation lasts, if `NEARCALL_HOSTILE_S` asks for more than
+/// the second of a usual run.
+pub(crate) fn live_seconds() -> Option<u64> {
+    std::env::var("NEARCALL_HOSTILE_S").ok().and_then(|text| text.parse().ok())
+}

@@ -41,6 +41,10 @@ struct Row {
     /// The usual one first.
     waits: Vec<&'static str>,
     capabilities: Abilities,
+    /// A server opens it for every client unless it names other mechanisms.
+    offered_by_default: bool,
+    /// Why it is not.
+    reason_to_be_named: Option<&'static str>,
     supported: bool,
     /// Why it is not.
     reason: Option<String>,
@@ -56,6 +60,8 @@ impl Row {
             wake_up: mechanism.wake_up(),
             waits: mechanism.waits().iter().map(|wait| wait.name()).collect(),
             capabilities: mechanism.capabilities().into(),
+            offered_by_default: mechanism.offered_by_default(),
+            reason_to_be_named: mechanism.reason_to_be_named(),
             supported: reason.is_none(),
             reason,
         }
@@ -152,6 +158,13 @@ fn text(rows: &[Row], style: Style) -> String {
         }
     }
     out.blank();
+    out.title("Why a server has to name it");
+    for row in rows {
+        if let Some(reason) = row.reason_to_be_named {
+            out.wrap(&format!("  {:<NAME$}", row.name), reason);
+        }
+    }
+    out.blank();
     for (label, meaning) in LEGEND {
         out.wrap_in(Ink::Note, &format!("  {label:<NAME$}"), meaning);
     }
@@ -167,6 +180,7 @@ fn cells(row: &Row) -> Vec<String> {
     let can = |can: bool| if can { "yes" } else { number::MISSING }.to_owned();
     cells.extend(row.capabilities.in_columns().map(can));
     cells.push(unit.map_or_else(|| number::MISSING.to_owned(), |max| number::size(max.into())));
+    cells.push(can(row.offered_by_default));
     cells.push(if row.supported { "yes" } else { "no" }.to_owned());
     cells.extend([row.wake_up.to_owned(), row.waits.join(" ")]);
     cells
@@ -177,7 +191,7 @@ const SCHEMA: &str = "nearcall.mechanisms/1";
 /// The width of the first column of what stands below the table, the gap included.
 const NAME: usize = 16;
 
-const HEAD: [(&str, Align, usize); 14] = [
+const HEAD: [(&str, Align, usize); 15] = [
     ("", Align::Left, 0),
     ("event\nloop", Align::Right, 0),
     ("same\nCPU", Align::Right, 0),
@@ -189,15 +203,16 @@ const HEAD: [(&str, Align, usize); 14] = [
     ("kill-\nsafe", Align::Right, 0),
     ("leaves\nnothing", Align::Right, 0),
     ("unit", Align::Right, 0),
+    ("offered", Align::Right, 0),
     ("here", Align::Left, 0),
     ("wake-up", Align::Left, 0),
     ("waits", Align::Text, 0),
 ];
 
 /// The column of whether the mechanism works here.
-const HERE: usize = 11;
+const HERE: usize = 12;
 
-const LEGEND: [(&str, &str); 11] = [
+const LEGEND: [(&str, &str); 12] = [
     ("event loop", "an end can wait for it in epoll (pollable)"),
     ("same CPU", "both ends can share one CPU without a loss (same-cpu-safe)"),
     ("passes fds", "its channel can pass descriptors; calls carry none (descriptor-passing)"),
@@ -208,12 +223,45 @@ const LEGEND: [(&str, &str); 11] = [
     ("kill-safe", "a kill leaves no lock taken or broken (kill-safe)"),
     ("leaves nothing", "if both ends are killed, nothing stays behind (nothing-left)"),
     ("unit", "the largest message that travels in one piece, where there are pieces"),
+    ("offered", "servers open it for every client; the others only if they name it (`?allow=`)"),
     ("waits", "how an end can wait; the default first"),
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The table of documents: what a server offers, and why not the rest.
+    fn markdown() -> String {
+        let mut out =
+            String::from("| mechanism | offered | why a server has to name it |\n|---|---|---|\n");
+        for mechanism in Mechanism::all() {
+            let (offered, why) = match mechanism.reason_to_be_named() {
+                None => ("by default", ""),
+                Some(reason) => ("when named", reason),
+            };
+            out.push_str(&format!("| `{mechanism}` | {offered} | {why} |\n"));
+        }
+        out
+    }
+
+    #[test]
+    fn documents_have_the_table_of_what_servers_offer() {
+        const BEGIN: &str = "<!-- offered mechanisms: from the code -->\n";
+        const END: &str = "<!-- end of offered mechanisms -->";
+        for (document, is_needed) in [("SECURITY.md", true), ("README.md", false)] {
+            let path = format!("{}/../../{document}", env!("CARGO_MANIFEST_DIR"));
+            let text = std::fs::read_to_string(path).unwrap();
+            let table = text.split_once(BEGIN).and_then(|(_, rest)| rest.split_once(END));
+            match table {
+                Some((table, _)) => {
+                    let expected = markdown();
+                    assert_eq!(table, expected, "put this into {document}:\n{expected}");
+                }
+                None => assert!(!is_needed, "{document} lacks {BEGIN}{}{END}", markdown()),
+            }
+        }
+    }
 
     #[test]
     fn the_table_fits_every_terminal_and_has_every_mechanism() {

@@ -13,7 +13,7 @@ fn address(test: &str) -> String {
 #[test]
 fn it_works_by_every_mechanism() {
     let address = address("every");
-    let server = start("thermostat", &["serve", &address]);
+    let server = start("thermostat", &["serve", &format!("{address}?allow=all")]);
     assert_eq!(server.first_line, format!("listening at {address}"));
     let mut before = "18";
     for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {

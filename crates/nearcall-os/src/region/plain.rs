@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::{OwnRegion, PeerRegion};
 use crate::process::user_id;
 use crate::socket::peer_credentials;
+use crate::users::is_overflow_user;
 
 /// A region of this process that holds only bytes, to be lent to one writer at a time.
 ///
@@ -139,16 +140,6 @@ fn is_trusted(peer: u32, own: u32, is_overflow: impl Fn(u32) -> bool) -> bool {
 /// The user who may do anything to every process of its namespace.
 const ROOT: u32 = 0;
 
-/// Returns whether `uid` is the one that the kernel shows for all users without a number in
-/// this namespace.
-fn is_overflow_user(uid: u32) -> bool {
-    let set = std::fs::read_to_string("/proc/sys/kernel/overflowuid");
-    uid == set.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(OVERFLOW_UID)
-}
-
-/// `DEFAULT_OVERFLOWUID` of the kernel.
-const OVERFLOW_UID: u32 = 65534;
-
 /// Bytes of a trusted peer's region where they lie. Keeps the region mapped, whatever becomes of
 /// the connection and of the peer.
 #[derive(Debug)]
@@ -210,6 +201,7 @@ mod tests {
 
     #[test]
     fn only_the_same_user_and_root_are_trusted() {
+        const OVERFLOW_UID: u32 = 65534;
         let overflow = |uid| uid == OVERFLOW_UID;
         assert!(is_trusted(1000, 1000, overflow) && is_trusted(0, 1000, overflow));
         assert!(is_trusted(0, 0, overflow) && is_trusted(0, OVERFLOW_UID, overflow));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nearcall_os::Deadline;
 use nearcall_os::process::{Child, kill_pidfd, wait_pidfd};
-use nearcall_os::ptrace::{Event, Refusal, Step, Stepper, Tracer};
+use nearcall_os::ptrace::{Errno, Event, Refusal, Step, Stepper, Tracer};
 use nearcall_os::syscall_names::syscall_name;
 
 use crate::partner::{self, PATIENCE, SHORT};
@@ -119,6 +119,47 @@ fn a_second_tracer_is_refused() {
     assert!(second.to_string().contains("ptrace"), "{second}");
     // Dropping it ends a stopped child as well.
     drop(child);
+}
+
+/// Asks the kernel for a descriptor twice, and prints how each went.
+fn ask_twice() {
+    partner::send("ready\n");
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+    for _ in 0..2 {
+        let outcome = nearcall_os::eventfd::create(nearcall_os::eventfd::Kind::Counter);
+        partner::send(&format!("{}\n", outcome.err().map_or("ok".to_owned(), |e| e.to_string())));
+    }
+}
+
+#[test]
+fn one_call_of_a_process_is_made_to_fail() {
+    if partner::role().is_some() {
+        return ask_twice();
+    }
+    let mut child = partner::start("ptrace::one_call_of_a_process_is_made_to_fail", "ask");
+    let Some(mut tracer) = seize(&child) else { return };
+    let guard = end_in_time(&child);
+    drop(child.pipes().stdin.take());
+    let output = child.pipes().stdout.take().unwrap();
+    assert!(tracer.fail_call(Errno::MFILE).is_err(), "no call has begun");
+    let mut outcomes = Vec::new();
+    while let Some(event) = tracer.next_event().unwrap() {
+        let (Event::Begun { number, .. } | Event::Ended { number, .. }) = event;
+        if syscall_name(number) != Some("eventfd2") {
+            continue;
+        }
+        match event {
+            Event::Ended { outcome, .. } => outcomes.push(outcome),
+            Event::Begun { .. } if outcomes.is_empty() => tracer.fail_call(Errno::MFILE).unwrap(),
+            Event::Begun { .. } => {}
+        }
+    }
+    assert!(guard.join().unwrap(), "it had to be killed");
+    let text = std::io::read_to_string(output).unwrap();
+    assert_eq!(outcomes[0], -i64::from(Errno::MFILE.number()));
+    assert!(outcomes[1] >= 0, "the second is executed: {outcomes:?}");
+    assert!(text.contains(&Errno::MFILE.error().to_string()), "{text}");
+    assert!(text.contains("\nok\n"), "{text}");
 }
 
 #[test]

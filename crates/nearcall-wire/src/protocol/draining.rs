@@ -8,7 +8,7 @@
 use super::event::Event;
 use super::session::Session;
 use crate::error::ProtocolError;
-use crate::frame::{self, Frame};
+use crate::frame::Frame;
 use crate::time::Time;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl<T: Default> Draining<T> {
             }
             // The peer thinks that it is delivered, and it leaves nothing open.
             Frame::Oneway { object, method, timeout_ns, payload } => {
-                let deadline = frame::deadline(now, timeout_ns);
+                let deadline = self.session.deadline(now, timeout_ns);
                 Ok(Some(Event::Oneway { object, method, deadline, payload }))
             }
             Frame::GoAway if self.peer_drains => Err(ProtocolError::SecondGoAway),

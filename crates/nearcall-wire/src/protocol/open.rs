@@ -7,7 +7,7 @@ use super::draining::Draining;
 use super::event::{End, Event};
 use super::session::Session;
 use crate::error::ProtocolError;
-use crate::frame::{self, Frame};
+use crate::frame::Frame;
 use crate::time::Time;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,12 +26,12 @@ impl<T: Default> Open<T> {
     ) -> Result<Option<Event>, ProtocolError> {
         match self.session.decode(head, message_bytes)? {
             Frame::Call { id, object, method, timeout_ns, payload, shape } => {
-                let deadline = frame::deadline(now, timeout_ns);
+                let deadline = self.session.deadline(now, timeout_ns);
                 let call = self.session.handle_call(id, deadline, shape)?;
                 Ok(Some(Event::Call { call, object, method, deadline, payload, shape }))
             }
             Frame::Oneway { object, method, timeout_ns, payload } => {
-                let deadline = frame::deadline(now, timeout_ns);
+                let deadline = self.session.deadline(now, timeout_ns);
                 Ok(Some(Event::Oneway { object, method, deadline, payload }))
             }
             Frame::Reply { id, payload } => self.session.handle_answer(id, End::Reply(payload)),

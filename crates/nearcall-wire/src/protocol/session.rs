@@ -12,7 +12,7 @@ use super::transmits::{Transmit, Transmits};
 use crate::call_id::{CallId, IncomingCall, OutgoingCall};
 use crate::call_table::{Answer, Incoming, Outgoing};
 use crate::error::{Ended, PingError, ProtocolError, ReplyError, StartError};
-use crate::frame::{Frame, HEADER_BYTES, Head, Kind, Payload, Plain, Shape};
+use crate::frame::{self, Frame, HEADER_BYTES, Head, Kind, Payload, Plain, Shape};
 use crate::hello::is_greeting;
 use crate::limits::Limits;
 use crate::status::Code;
@@ -28,6 +28,8 @@ pub(super) struct Session<T> {
     references: bool,
     /// Bytes of items that the peer may have sent here on each stream beyond what was consumed.
     pub(super) stream_window_bytes: u32,
+    /// Longest timeout that a call of the peer gets.
+    timeout_ns_max: u64,
     /// Deadlines up to here have passed.
     passed: Time,
     /// Our greeting, if it is queued.
@@ -54,7 +56,7 @@ enum Ping {
 impl<T: Default> Session<T> {
     /// `greeting` is ours if it has not been sent yet.
     pub(super) fn new(peer: Peer, limits: Limits, greeting: Option<Head>) -> Self {
-        let Limits { calls_in_max, references, stream_window_bytes, .. } = limits;
+        let Limits { calls_in_max, references, stream_window_bytes, timeout_ns_max, .. } = limits;
         let mut transmits = Transmits::new(peer.calls_out_max, calls_in_max);
         if greeting.is_some() {
             transmits.push(Transmit::Hello);
@@ -66,6 +68,7 @@ impl<T: Default> Session<T> {
             peer,
             references,
             stream_window_bytes,
+            timeout_ns_max,
             passed: Time::from_ns(0),
             greeting,
             ping: Ping::Answered,
@@ -99,6 +102,12 @@ impl<T: Default> Session<T> {
             return Err(ProtocolError::ReservedBits { flags: 1 });
         }
         Ok(frame)
+    }
+
+    /// Returns the deadline of a call of the peer that came at `now` and asks for this timeout.
+    #[inline]
+    pub(super) fn deadline(&self, now: Time, timeout_ns: u64) -> Time {
+        frame::deadline(now, timeout_ns.min(self.timeout_ns_max))
     }
 
     /// Takes a call without a deadline or a reply in time, if it is plain and sound. `None`:

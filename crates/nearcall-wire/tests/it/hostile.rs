@@ -4,6 +4,7 @@
 //! calls that were open end once. Nothing panics.
 //! **Not here:** peers that keep the rules at odd moments (`pair.rs`, `simulation.rs`).
 
+use nearcall_wire::limits::TIMEOUT_NS_MAX;
 use nearcall_wire::{
     CallId, CallProtocol, CancelReason, CloseReason, Code, End, Event, Frame, HEADER_BYTES, Head,
     Hello, IncomingCall, Limits, OutgoingCall, Payload, ProtocolError, Request, Shape, StartError,
@@ -19,6 +20,7 @@ const LIMITS: Limits = Limits {
     calls_in_max: 4,
     calls_out_max: 4,
     stream_window_bytes: 1000,
+    timeout_ns_max: TIMEOUT_NS_MAX,
     references: false,
 };
 
@@ -46,6 +48,28 @@ fn victim() -> (CallProtocol, OutgoingCall) {
 fn request() -> Request {
     let (deadline, payload, shape) = (Time::NEVER, Payload::EMPTY, Shape::Unary);
     Request { object: 1, method: 2, deadline, payload, shape }
+}
+
+#[test]
+fn a_call_that_asks_for_too_long_a_deadline_gets_the_longest() {
+    let limits = Limits { timeout_ns_max: 500, ..LIMITS };
+    let mut connection = CallProtocol::new([9; 16], limits);
+    connection.poll_transmit().unwrap();
+    both_ways(&mut connection, NOW, &hello().encode(), HEADER_BYTES).unwrap();
+    let asked = [(0, Time::NEVER), (300, NOW.after_ns(300)), (501, NOW.after_ns(500))];
+    for (slot, (timeout_ns, wanted)) in (0..).zip(asked) {
+        let (id, payload) = (id(1, slot), Payload::EMPTY);
+        let oneway = Frame::Oneway { object: 1, method: 2, timeout_ns, payload };
+        let call =
+            Frame::Call { id, object: 1, method: 2, timeout_ns, payload, shape: Shape::Unary };
+        for frame in [call, oneway] {
+            let event = send(&mut connection, frame).unwrap();
+            let Some(Event::Call { deadline, .. } | Event::Oneway { deadline, .. }) = event else {
+                panic!("{event:?}")
+            };
+            assert_eq!(deadline, wanted, "{frame:?}");
+        }
+    }
 }
 
 /// The id with the generation and slot.

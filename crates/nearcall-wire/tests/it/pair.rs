@@ -53,6 +53,7 @@ fn the_greeting_agrees_on_the_smaller_limits() {
         calls_in_max: 3,
         calls_out_max: 9,
         stream_window_bytes: 700,
+        timeout_ns_max: nearcall_wire::limits::TIMEOUT_NS_MAX,
         references: false,
     };
     link.sides[SERVER].connection = CallProtocol::new([2; 16], small);

@@ -59,6 +59,7 @@ pub(crate) fn any_link(seed: u64, rng: &mut fastrand::Rng) -> Link {
         calls_in_max: calls_max,
         calls_out_max: rng.u16(1..12),
         stream_window_bytes: rng.u32(1..200),
+        timeout_ns_max: nearcall_wire::limits::TIMEOUT_NS_MAX,
         ..Limits::default()
     };
     let window = limits.stream_window_bytes;

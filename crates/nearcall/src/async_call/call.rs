@@ -93,6 +93,7 @@ impl<Q: Message, R: Message + Default> AsyncCall<'_, Q, R> {
         mut metadata: Option<&mut Entries>,
     ) -> Poll<Result<R, Status>> {
         let this = self;
+        let reply = this.sending.reply_type();
         let outcome = match &this.state {
             State::Sending => {
                 let request = this.request;
@@ -101,7 +102,7 @@ impl<Q: Message, R: Message + Default> AsyncCall<'_, Q, R> {
                     request,
                     |connection, places, waker, outgoing| {
                         let metadata = metadata.as_deref_mut();
-                        connection.start_call(places, waker, outgoing, request, metadata)
+                        connection.start_call(places, waker, outgoing, request, metadata, reply)
                     }
                 ));
                 match sent {
@@ -114,7 +115,7 @@ impl<Q: Message, R: Message + Default> AsyncCall<'_, Q, R> {
                 }
             }
             State::Waiting(call) => match this.sending.connection() {
-                Some(connection) => ready!(connection.poll_call(*call, waker, metadata)),
+                Some(connection) => ready!(connection.poll_call(*call, waker, metadata, reply)),
                 None => Err(polled_after_end()),
             },
             State::Ended => return Poll::Ready(Err(polled_after_end())),

@@ -86,7 +86,7 @@ impl AsyncObjectRef {
         }) else {
             return Err(Status::internal("a call was started without a connection"));
         };
-        let observed = sending.take_observed();
-        Ok(AsyncStreamedCall::new(self.clone(), connection, (call, stream), observed))
+        let (observed, reply) = (sending.take_observed(), sending.reply_type());
+        Ok(AsyncStreamedCall::new(self.clone(), connection, (call, stream), reply, observed))
     }
 }

@@ -16,6 +16,7 @@ use crate::client::show_start;
 use crate::codec::{self, Message};
 use crate::connection::Outgoing;
 use crate::deadline::Deadline;
+use crate::decoded_size::{MessageType, Part};
 use crate::interceptor::ObservedCall;
 use crate::interface::Method;
 use crate::options::CallOptions;
@@ -161,6 +162,13 @@ impl<'a> Sending<'a> {
                 }
             }
         }
+    }
+
+    /// Returns the type of the reply, or of its items.
+    #[inline]
+    pub(crate) fn reply_type(&self) -> MessageType {
+        let interface = self.object.interface();
+        MessageType { interface, method: self.method.id, part: Part::Reply }
     }
 
     /// Returns once a request that was sent is in the channel as a whole, or its deadline passes.

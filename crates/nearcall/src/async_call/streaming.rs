@@ -13,6 +13,7 @@ use nearcall_wire::OutgoingCall;
 use super::AsyncObjectRef;
 use crate::async_connection::{AsyncConnection, Places};
 use crate::codec::Message;
+use crate::decoded_size::MessageType;
 use crate::interceptor::ObservedCall;
 use crate::metadata::{Entries, ReplyMetadata};
 use crate::status::Status;
@@ -24,6 +25,8 @@ pub(super) struct AsyncStreamedCall {
     object: AsyncObjectRef,
     connection: Arc<AsyncConnection>,
     call: OutgoingCall,
+    /// The type of its reply, or of the items of that.
+    reply: MessageType,
     pub(super) stream: Arc<CallStream>,
     state: Mutex<State>,
 }
@@ -40,10 +43,12 @@ impl AsyncStreamedCall {
         object: AsyncObjectRef,
         connection: Arc<AsyncConnection>,
         started: (OutgoingCall, Arc<CallStream>),
+        reply: MessageType,
         observed: Option<Box<ObservedCall>>,
     ) -> Self {
         let (state, (call, stream)) = (Mutex::new(State { end: None, observed }), started);
-        Self { object, connection, call, stream, state }
+        stream.expect(reply);
+        Self { object, connection, call, reply, stream, state }
     }
 
     pub(super) fn object(&self) -> &AsyncObjectRef {
@@ -85,7 +90,8 @@ impl AsyncStreamedCall {
             return Poll::Ready(end.and_then(|_| Err(taken())));
         }
         let mut metadata = Entries::default();
-        let reply = self.connection.poll_call::<R>(self.call, waker, Some(&mut metadata));
+        let reply =
+            self.connection.poll_call::<R>(self.call, waker, Some(&mut metadata), self.reply);
         let reply = ready!(reply).map_err(|status| self.object.explain(status));
         let metadata = ReplyMetadata::new(metadata);
         self.set_end(reply.as_ref().map(|_| metadata).map_err(Status::clone));

@@ -12,7 +12,7 @@ use crate::connection::{Activity, SendMode};
 use crate::deadline::Deadline;
 use crate::interface::Method;
 use crate::metadata::Metadata;
-use crate::nesting::{self, NestingGuard};
+use crate::nesting::{self, Handler, NestingGuard};
 use crate::options::CallOptions;
 use crate::panics::contain;
 use crate::reactor::LocalOneway;
@@ -38,7 +38,7 @@ impl Binding {
             return Err(Status::not_answered_in_time());
         }
         self.core.check_metadata(options)?;
-        let guard = NestingGuard::enter(deadline)?;
+        let guard = NestingGuard::enter(Handler::own(deadline))?;
         let later = LaterReply::default();
         let sink = ReplySink::local_typed(&later, self.activity()?);
         let context = self.local_context(method, options, deadline, sink);
@@ -144,14 +144,18 @@ impl Binding {
         let buffers = &self.core.services().buffers;
         let mut buffer = buffers.take();
         let body_bytes = codec::encoded_bytes(request);
-        buffers.grow(&mut buffer, body_bytes);
+        buffers.grow(&mut buffer, body_bytes).map_err(Status::no_memory)?;
         codec::encode_into(request, &mut buffer[..body_bytes])?;
         let call = LocalCall::default();
         let sink = ReplySink::local_bytes(&call, self.activity()?);
         let context = self.local_context(method, options, deadline, sink);
         let body = Body::copied(&buffer[..body_bytes]);
         let method = method.id;
-        dispatch::run(dispatcher, sink, deadline, || Incoming { method, body, context });
+        dispatch::run(dispatcher, sink, Handler::own(deadline), || Incoming {
+            method,
+            body,
+            context,
+        });
         buffers.give(buffer);
         let outcome = call.into_outcome();
         if let Err(reply) = &outcome {

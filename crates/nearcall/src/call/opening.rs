@@ -96,7 +96,7 @@ impl ObjectRef {
             Ok(started) => (Rc::clone(&binding), Rc::clone(connection), started),
             Err(why) => self.send_until(&binding, why, deadline, options, mode, start)?,
         };
-        Ok(StreamedCall::new(InUse::new(binding), connection, (call, stream), deadline))
+        Ok(StreamedCall::new(InUse::new(binding), connection, (call, stream), method.id, deadline))
     }
 
     /// Returns a connection to the object, also to one of this thread: it gives streams their

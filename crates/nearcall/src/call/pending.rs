@@ -60,8 +60,8 @@ pub struct PendingCall<R> {
 }
 
 enum State {
-    /// Over a connection.
-    Remote(InUse, Rc<Connection>, OutgoingCall),
+    /// Over a connection, of the method with this number.
+    Remote(InUse, Rc<Connection>, OutgoingCall, u32),
     Local(InUse, LocalReply),
     Failed(Status),
     Taken,
@@ -71,10 +71,10 @@ impl<R: Message + Default> PendingCall<R> {
     pub(super) fn remote(
         binding: Rc<Binding>,
         connection: Rc<Connection>,
-        call: OutgoingCall,
+        (call, method): (OutgoingCall, u32),
         deadline: Deadline,
     ) -> Self {
-        Self::new(State::Remote(InUse::new(binding), connection, call), deadline)
+        Self::new(State::Remote(InUse::new(binding), connection, call, method), deadline)
     }
 
     pub(super) fn local(binding: Rc<Binding>, reply: LocalReply, deadline: Deadline) -> Self {
@@ -129,13 +129,13 @@ impl<R: Message + Default> PendingCall<R> {
 
     fn take_result(&mut self, read_metadata: impl FnOnce(&[u8])) -> Result<R, Status> {
         match std::mem::replace(&mut self.state, State::Taken) {
-            State::Remote(used, connection, call) => {
+            State::Remote(used, connection, call, method) => {
                 let binding = used.binding();
                 let outcome = binding.core.wait(&connection, call, self.deadline);
                 if let Ok(reply) = &outcome {
                     read_metadata(reply.metadata());
                 }
-                binding.read_outcome(outcome)
+                binding.read_outcome(outcome, method)
             }
             State::Local(used, reply) => {
                 let result = used.binding().take_local(&reply, self.deadline)?;
@@ -151,7 +151,7 @@ impl<R: Message + Default> PendingCall<R> {
     /// this only looks at what the loop has received; without one it receives what has come.
     pub fn is_done(&self) -> bool {
         match &self.state {
-            State::Remote(used, connection, call) => {
+            State::Remote(used, connection, call, _) => {
                 if !connection.has_ended(*call) {
                     used.binding().core.poll(connection);
                 }
@@ -171,7 +171,7 @@ impl<R: Message + Default> PendingCall<R> {
 impl<R> PendingCall<R> {
     /// Cancels the call, unless it has ended or was taken.
     fn give_up(&mut self) {
-        if let State::Remote(_used, connection, call) =
+        if let State::Remote(_used, connection, call, _) =
             std::mem::replace(&mut self.state, State::Taken)
         {
             connection.cancel(call);
@@ -197,7 +197,7 @@ impl<R: Message + Default> Future for PendingCall<R> {
             return Poll::Ready(self.take(|_| {}));
         }
         match &self.state {
-            State::Remote(_, connection, call) => connection.set_waker(*call, context.waker()),
+            State::Remote(_, connection, call, _) => connection.set_waker(*call, context.waker()),
             // The loop wakes it at its deadline.
             State::Local(_, reply) => reply.set_waker(context.waker()),
             State::Failed(_) | State::Taken => {}

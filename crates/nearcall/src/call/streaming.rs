@@ -15,6 +15,7 @@ use crate::client::{ClientCore, InUse};
 use crate::codec::{self, Body, Message};
 use crate::connection::{Connection, ItemUnsent, Outcome, SendMode};
 use crate::deadline::Deadline;
+use crate::decoded_size::{MessageType, Part};
 use crate::interceptor::ObservedCall;
 use crate::metadata::{Entries, ReplyMetadata};
 use crate::status::Status;
@@ -26,6 +27,8 @@ pub(super) struct StreamedCall {
     in_use: InUse,
     connection: Rc<Connection>,
     call: OutgoingCall,
+    /// The number of its method.
+    method: u32,
     deadline: Deadline,
     stream: Arc<CallStream>,
     state: RefCell<State>,
@@ -47,11 +50,14 @@ impl StreamedCall {
         in_use: InUse,
         connection: Rc<Connection>,
         started: (OutgoingCall, Arc<CallStream>),
+        method: u32,
         deadline: Deadline,
     ) -> Self {
         let (state, observed, (call, stream)) =
             (RefCell::new(State::Open), Cell::new(None), started);
-        Self { in_use, connection, call, deadline, stream, state, observed }
+        let interface = in_use.binding().name.interface;
+        stream.expect(MessageType { interface, method, part: Part::Reply });
+        Self { in_use, connection, call, method, deadline, stream, state, observed }
     }
 
     /// Has the interceptors see the end of the call.
@@ -84,7 +90,7 @@ impl StreamedCall {
     ) -> Result<Option<R>, Status> {
         loop {
             if let Some(item) = items.batch.next() {
-                let (bytes, item) = (item.message_bytes(), item.decode());
+                let (bytes, item) = (item.message_bytes(), self.stream.decode(&item));
                 self.report(items, bytes);
                 return self.read(item);
             }
@@ -239,7 +245,7 @@ impl StreamedCall {
     fn read_end<R: Message + Default>(&self, outcome: Outcome) -> Result<R, Status> {
         let metadata = outcome.as_ref().map(|reply| Entries::from_peer(reply.metadata()));
         let metadata = ReplyMetadata::new(metadata.unwrap_or_default());
-        let result = self.in_use.binding().read_outcome(outcome);
+        let result = self.in_use.binding().read_outcome(outcome, self.method);
         let end = result.as_ref().map(|_| metadata).map_err(Status::clone);
         *self.state.borrow_mut() = State::Ended(end);
         self.show_end(result.as_ref(), Message::encoded_len);

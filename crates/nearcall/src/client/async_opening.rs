@@ -34,6 +34,7 @@ pub(super) fn open(
     let limits = &client.settings.limits;
     let mut options = limits.channel();
     options.wait = Some(wait_policy(route)?);
+    options.server_user = route.server_user()?;
     let account = client.reserve_shared()?;
     let deadline = Deadline::after(options.handshake_timeout);
     let endpoint = connect(place, route.mechanism, &options)

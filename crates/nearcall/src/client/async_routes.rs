@@ -123,6 +123,9 @@ impl AsyncRoute {
     /// Returns the connection, if there is one.
     #[inline]
     pub(crate) fn connection(&self) -> Option<Arc<AsyncConnection>> {
+        if !self.client.is_of_this_process() {
+            return None;
+        }
         match &*lock(&self.state) {
             State::Open(connection) => Some(Arc::clone(connection)),
             _ => None,
@@ -133,10 +136,11 @@ impl AsyncRoute {
     ///
     /// # Errors
     ///
-    /// `UNAVAILABLE`: it has ended, and `policy` is to leave it at that. `RESOURCE_EXHAUSTED`:
-    /// there is no room for a thread.
+    /// `FAILED_PRECONDITION`: the process was forked. `UNAVAILABLE`: it has ended, and `policy` is
+    /// to leave it at that. `RESOURCE_EXHAUSTED`: there is no room for a thread.
     #[inline]
     pub(crate) fn connect(self: &Arc<Self>, policy: ReconnectPolicy) -> Result<Connected, Status> {
+        self.client.check_process()?;
         let mut state = lock(&self.state);
         if let State::Open(connection) = &*state {
             return Ok(Connected::Open(Arc::clone(connection)));

@@ -11,6 +11,7 @@ use super::core::ClientCore;
 use crate::address::Address;
 use crate::codec::{self, Body, Message};
 use crate::connection::{Connection, Outcome, Reply};
+use crate::decoded_size::{self, MessageType, Part};
 use crate::interface::Interface;
 use crate::limits::SHARED_BYTES_MIN;
 use crate::metadata::Entries;
@@ -96,28 +97,39 @@ impl Binding {
     #[inline]
     pub(super) fn is_current(&self) -> bool {
         match &self.target {
-            Target::Remote(connection) => !connection.is_closed(),
+            Target::Remote(connection) => {
+                !connection.is_closed() && self.core.shared.is_of_this_process()
+            }
             Target::Local(_, epoch) => *epoch == self.core.services().registry.epoch(),
         }
     }
 
     /// Reads the result of a call from its outcome.
     #[inline]
-    pub(crate) fn read_outcome<R: Message + Default>(&self, outcome: Outcome) -> Result<R, Status> {
+    pub(crate) fn read_outcome<R: Message + Default>(
+        &self,
+        outcome: Outcome,
+        method: u32,
+    ) -> Result<R, Status> {
+        let decode = |body: Body<'_>| {
+            let message = MessageType { interface: self.name.interface, method, part: Part::Reply };
+            decoded_size::check(&body, message, self.core.limits().decoded_bytes_max)?;
+            codec::decode(body)
+        };
         match outcome {
             Ok(reply) => {
                 let Reply { buffer, body, borrowed } = reply;
                 let buffers = &self.core.services().buffers;
                 if let Some(segments) = borrowed {
                     let rest = &buffer[segments.rest.clone()];
-                    let result = codec::decode(Body::borrowed(rest, &segments));
+                    let result = decode(Body::borrowed(rest, &segments));
                     buffers.give(buffer);
                     buffers.give_segments(segments);
                     return result;
                 }
                 if body.end >= SHARED_BYTES_MIN {
                     let whole = buffers.share(buffer, body.end);
-                    return codec::decode(Body::sliced(&whole, body.start));
+                    return decode(Body::sliced(&whole, body.start));
                 }
                 let result = codec::decode(Body::copied(&buffer[body]));
                 buffers.give(buffer);

@@ -9,9 +9,10 @@ use std::io;
 use std::rc::Rc;
 
 use nearcall_channel::{
-    Address as Place, Endpoint, HandshakeError, OpenError, WaitPolicy, connect, runtime_dir,
+    Address as Place, Endpoint, HandshakeError, OpenError, Refusal, WaitPolicy, connect,
+    runtime_dir,
 };
-use nearcall_os::{clock, descriptor};
+use nearcall_os::{clock, descriptor, users};
 
 use super::core::{ClientCore, Known, Route};
 use super::reconnect::ReconnectPolicy;
@@ -20,7 +21,7 @@ use crate::address::{Address, At};
 use crate::connection::{Connection, ServerId, Setup};
 use crate::deadline::{Deadline, Pauses};
 use crate::instance::own_thread;
-use crate::reactor::acceptor::loop_preference;
+use crate::listen_policy::loop_preference;
 use crate::reactor::{Connected, Reactor};
 use crate::status::{Code, Status};
 
@@ -170,6 +171,7 @@ impl ClientCore {
 
     fn open_channel(&self, route: &Route, deadline: Deadline) -> Result<Endpoint, Status> {
         let mut options = self.limits().channel();
+        options.server_user = route.server_user()?;
         if let Some(left) = deadline.remaining() {
             options.handshake_timeout = options.handshake_timeout.min(left);
         }
@@ -247,7 +249,34 @@ impl ClientCore {
 impl Route {
     pub(super) fn new(address: &Address) -> Self {
         let (mechanism, wait, trust) = (address.mechanism(), address.wait, address.trust());
-        Self { at: address.at.clone(), mechanism, wait, trust }
+        Self { at: address.at.clone(), mechanism, wait, trust, user: address.user.clone() }
+    }
+
+    /// Returns the user whose server this must be.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_ARGUMENT`: no user has the name.
+    pub(super) fn server_user(&self) -> Result<Option<u32>, Status> {
+        self.user.as_deref().map(user_id).transpose()
+    }
+}
+
+/// Returns the number of a user, from that or from the name.
+fn user_id(user: &str) -> Result<u32, Status> {
+    if let Ok(uid) = user.parse() {
+        return Ok(uid);
+    }
+    match users::user_id_of(user) {
+        Ok(Some(uid)) => Ok(uid),
+        Ok(None) => Err(Status::invalid_argument(format!(
+            "`user={}`: there is no such user here, by name or number",
+            user.escape_debug()
+        ))),
+        Err(error) => Err(Status::failed_precondition(format!(
+            "`user={}`: the users of this machine cannot be read: {error}",
+            user.escape_debug()
+        ))),
     }
 }
 
@@ -314,15 +343,20 @@ pub(super) fn connect_error(at: &At, error: &HandshakeError, deadline: Deadline)
         HandshakeError::BadOptions(_) | HandshakeError::UnknownMechanism(_) => {
             Status::invalid_argument(format!("cannot connect to {at}: {error}"))
         }
+        HandshakeError::Refused { code: Refusal::NotAllowed, .. } => {
+            Status::permission_denied(format!("cannot connect to {at}: {error}"))
+        }
         HandshakeError::TimedOut if deadline.has_passed() => {
             Status::deadline_exceeded(format!("no connection to {at} in time"))
         }
-        HandshakeError::Open(_, OpenError::Os { error: shortage, .. })
-            if descriptor::means_shortage(shortage) =>
-        {
-            Status::resource_exhausted(format!("cannot connect to {at}: {error}"))
+        // What is missing here now may be there later.
+        HandshakeError::Open(_, OpenError::Os { .. }) => {
+            Status::unavailable(format!("cannot connect to {at}: {error}"))
         }
-        HandshakeError::Open(..) => {
+        HandshakeError::Open(..)
+        | HandshakeError::NotOffered { .. }
+        | HandshakeError::OtherUser { .. }
+        | HandshakeError::Refused { code: Refusal::NotOffered, .. } => {
             Status::failed_precondition(format!("cannot connect to {at}: {error}"))
         }
         _ => Status::unavailable(format!("cannot connect to {at}: {error}")),

@@ -52,6 +52,8 @@ pub(super) struct Route {
     pub(super) mechanism: Mechanism,
     pub(super) wait: Option<WaitPolicy>,
     pub(super) trust: Trust,
+    /// The user whose server this must be.
+    pub(super) user: Option<String>,
 }
 
 impl ClientCore {
@@ -77,7 +79,7 @@ impl ClientCore {
         &self.services
     }
 
-    pub(super) fn limits(&self) -> &Limits {
+    pub(crate) fn limits(&self) -> &Limits {
         &self.shared.settings.limits
     }
 

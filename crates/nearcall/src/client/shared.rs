@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nearcall_channel::{ClosedFlag, HangUp, UseCount};
+use nearcall_os::fork::Epoch;
 use nearcall_wire::InstanceId;
 
 use super::reconnect::ReconnectPolicy;
@@ -45,6 +46,8 @@ pub(crate) struct ClientShared {
     short_circuits: AtomicBool,
     closed: ClosedFlag,
     accounts: Mutex<Accounts>,
+    /// A forked process has the same connections as its parent, and must not use them.
+    epoch: Epoch,
 }
 
 #[derive(Default)]
@@ -79,7 +82,24 @@ impl ClientShared {
             short_circuits: AtomicBool::new(true),
             closed: ClosedFlag::default(),
             accounts: Mutex::default(),
+            epoch: Epoch::current(),
         }
+    }
+
+    /// Returns whether this is the process that has made the client. One load.
+    #[inline]
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.epoch.is_current()
+    }
+
+    /// Returns an error unless this is the process that has made the client.
+    ///
+    /// # Errors
+    ///
+    /// `FAILED_PRECONDITION`: it was made before this process was forked.
+    pub(crate) fn check_process(&self) -> Result<(), Status> {
+        let error = |error| Status::failed_precondition(format!("this client: {error}"));
+        self.epoch.check().map_err(error)
     }
 
     fn accounts(&self) -> MutexGuard<'_, Accounts> {
@@ -107,6 +127,9 @@ impl ClientShared {
     /// Notes that there is no handle any more, and ends the connections of other threads, except
     /// those on which a started call is still waited for.
     pub(super) fn close(&self) {
+        if !self.is_of_this_process() {
+            return;
+        }
         // Either a thread sees this when its last call ends, or that is seen below.
         self.closed.close();
         CLOSED_CLIENTS.fetch_add(1, Ordering::Release);

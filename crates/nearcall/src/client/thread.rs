@@ -80,8 +80,9 @@ pub(crate) fn unbind(slot: &Slot) {
 ///
 /// # Errors
 ///
-/// `FAILED_PRECONDITION`: the thread is ending.
+/// `FAILED_PRECONDITION`: the thread is ending, or the process was forked.
 pub(super) fn core_of(shared: &Arc<ClientShared>) -> Result<Rc<ClientCore>, Status> {
+    shared.check_process()?;
     forget_closed_clients();
     let known = known_core(shared)?;
     Ok(known.unwrap_or_else(|| {

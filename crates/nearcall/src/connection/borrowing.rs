@@ -70,7 +70,8 @@ impl<H: Host> Connection<H> {
         }
         let whole_bytes = start + references.body_bytes();
         let mut whole = self.buffers.take_large(whole_bytes);
-        self.buffers.grow(&mut whole, whole_bytes);
+        let grown = self.buffers.grow(&mut whole, whole_bytes);
+        grown.map_err(|error| Unreceived::Channel(ReceiveError::Os(error)))?;
         let (place_of_head, place_of_body) = whole[..whole_bytes].split_at_mut(start);
         place_of_head.copy_from_slice(head);
         copy_together(borrower, &references, rest, place_of_body).map_err(Unreceived::Channel)?;

@@ -6,9 +6,11 @@
 //! **Not here:** whose message is in a buffer that is in use.
 
 use std::cell::{Cell, RefCell};
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use nearcall_channel::grow;
 
 use crate::borrowed::BorrowedSegments;
 use crate::limits::BUFFER_BYTES_MIN;
@@ -50,20 +52,26 @@ impl BufferPool {
     }
 
     /// Makes room for `bytes` in a buffer, which are sure to come.
+    ///
+    /// # Errors
+    ///
+    /// `OutOfMemory`: the buffer may be another one then, and is not long enough.
     #[inline]
-    pub(crate) fn grow(&self, buffer: &mut Vec<u8>, bytes: usize) {
-        if buffer.len() < bytes {
-            self.grow_further(buffer, bytes);
+    pub(crate) fn grow(&self, buffer: &mut Vec<u8>, bytes: usize) -> io::Result<()> {
+        match buffer.len() < bytes {
+            true => self.grow_further(buffer, bytes),
+            false => Ok(()),
         }
     }
 
     #[cold]
-    fn grow_further(&self, buffer: &mut Vec<u8>, bytes: usize) {
+    fn grow_further(&self, buffer: &mut Vec<u8>, bytes: usize) -> io::Result<()> {
         if bytes > SMALL_BYTES_MAX {
             self.give(std::mem::replace(buffer, self.large.take(bytes)));
         }
-        if buffer.len() < bytes {
-            buffer.resize(bytes.next_power_of_two().max(BUFFER_BYTES_MIN), 0);
+        match buffer.len() < bytes {
+            true => grow(buffer, bytes.next_power_of_two().max(BUFFER_BYTES_MIN)),
+            false => Ok(()),
         }
     }
 
@@ -161,7 +169,7 @@ mod tests {
     fn a_buffer_comes_back() {
         let buffers = BufferPool::default();
         let mut buffer = buffers.take();
-        buffers.grow(&mut buffer, 3 * BUFFER_BYTES_MIN);
+        buffers.grow(&mut buffer, 3 * BUFFER_BYTES_MIN).unwrap();
         assert_eq!(buffer.len(), 4 * BUFFER_BYTES_MIN);
         buffers.give(buffer);
         assert_eq!(buffers.take().len(), 4 * BUFFER_BYTES_MIN);
@@ -174,7 +182,7 @@ mod tests {
         for bytes in [0, 1, 64, BUFFER_BYTES_MIN - 1] {
             buffers.give(vec![0; bytes]);
             let mut fresh = Vec::new();
-            buffers.grow(&mut fresh, bytes);
+            buffers.grow(&mut fresh, bytes).unwrap();
             buffers.give(fresh);
             assert!(buffers.take().len() >= BUFFER_BYTES_MIN, "{bytes}");
         }
@@ -185,12 +193,12 @@ mod tests {
     fn a_large_buffer_serves_the_next_large_message() {
         let buffers = BufferPool::default();
         let mut buffer = buffers.take();
-        buffers.grow(&mut buffer, 1 << 20);
+        buffers.grow(&mut buffer, 1 << 20).unwrap();
         let place = buffer.as_ptr();
         buffers.give(buffer);
         let mut other = buffers.take();
         assert_eq!(other.len(), BUFFER_BYTES_MIN, "small messages do not use it");
-        buffers.grow(&mut other, 1 << 20);
+        buffers.grow(&mut other, 1 << 20).unwrap();
         assert_eq!(other.as_ptr(), place);
     }
 
@@ -213,7 +221,7 @@ mod tests {
         let buffers = BufferPool::default();
         buffers.give(vec![0; 4 << 20]);
         let mut buffer = buffers.take();
-        buffers.grow(&mut buffer, 20_000);
+        buffers.grow(&mut buffer, 20_000).unwrap();
         assert!((20_000..80_000).contains(&buffer.len()), "{}", buffer.len());
         assert!(buffers.take_large(20_000).is_empty());
         assert_eq!(buffers.take_large(2 << 20).len(), 4 << 20);

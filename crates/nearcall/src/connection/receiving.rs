@@ -7,11 +7,13 @@
 //! **Not here:** what a service does with a call (`service/dispatch.rs`), waiting for several
 //! connections (`reactor.rs`).
 
+use std::time::Duration;
+
 use nearcall_channel::{Endpoint, Interest, ReceiveError};
 use nearcall_os::poll;
 use nearcall_wire::{
     CallId, End, Event as ProtocolEvent, Frame, HEADER_BYTES, IncomingCall, Kind, OutgoingCall,
-    Payload, ProtocolError, Shape, Time, has_references, needs_time,
+    Payload, ProtocolError, Shape, Time, has_references, needs_time, timeout_ns,
 };
 
 use super::calls::Reply;
@@ -20,7 +22,9 @@ use super::{Connection, Host, Inner};
 use crate::borrowed::BorrowedSegments;
 use crate::connection::buffer_pool::SMALL_BYTES_MAX;
 use crate::deadline::{self, Deadline};
+use crate::instance::own_thread;
 use crate::limits::{LOOK_AHEAD_BYTES_MAX, LOOK_AHEAD_MESSAGES_MAX};
+use crate::nesting::Origin;
 use crate::refusals::RefusalKind;
 use crate::status::{Code, Status};
 
@@ -217,7 +221,7 @@ impl<H: Host> Connection<H> {
         loop {
             match endpoint.receive_vec(buffer, deadline) {
                 Err(ReceiveError::DoesNotFit { message_bytes }) => {
-                    self.make_room(endpoint, buffer, message_bytes);
+                    self.make_room(endpoint, buffer, message_bytes)?;
                 }
                 outcome => return outcome,
             }
@@ -227,15 +231,21 @@ impl<H: Host> Connection<H> {
     /// Makes room for a message that does not fit, or comes in parts. The channel has judged the
     /// length: it is below the limit of the connection.
     #[cold]
-    fn make_room(&self, endpoint: &mut Endpoint, buffer: &mut Vec<u8>, message_bytes: usize) {
+    fn make_room(
+        &self,
+        endpoint: &mut Endpoint,
+        buffer: &mut Vec<u8>,
+        message_bytes: usize,
+    ) -> Result<(), ReceiveError> {
         if buffer.len() < message_bytes && message_bytes <= SMALL_BYTES_MAX {
-            self.buffers.grow(buffer, message_bytes);
+            self.buffers.grow(buffer, message_bytes).map_err(ReceiveError::Os)?;
         } else {
             // Has a message that comes in parts collected in a buffer of ours.
             let mut large = self.buffers.take_large(message_bytes);
             endpoint.swap_buffer(&mut large);
             self.buffers.give(large);
         }
+        Ok(())
     }
 
     /// Judges a message in `buffer`: queues a call, handles everything else.
@@ -305,7 +315,10 @@ impl<H: Host> Connection<H> {
     fn judge(&self, message: &[u8]) -> Result<Option<ProtocolEvent>, ProtocolError> {
         let mut inner = self.inner.borrow_mut();
         let now = match needs_time(message) {
-            true => deadline::to_wire(deadline::now()),
+            true => {
+                self.check_timeout(timeout_ns(message));
+                deadline::to_wire(deadline::now())
+            }
             false => Time::from_ns(0),
         };
         let event = inner.protocol.handle_message(now, message, message.len());
@@ -313,6 +326,16 @@ impl<H: Host> Connection<H> {
             self.reply_to_control(&mut inner);
         }
         event
+    }
+
+    /// Counts a call that asks for more than the longest deadline that the server grants.
+    #[inline]
+    fn check_timeout(&self, timeout_ns: u64) {
+        if Duration::from_nanos(timeout_ns) > self.deadline_max {
+            let max = self.deadline_max;
+            let why = format!("a call asked for {timeout_ns} ns and got the longest, {max:?}");
+            self.note_refusal(RefusalKind::DeadlineCapped, &why);
+        }
     }
 
     /// Sends what the protocol replies by itself, and has its events handled afterwards.
@@ -340,6 +363,10 @@ impl<H: Host> Connection<H> {
             }
             ProtocolEvent::Opened(peer) => {
                 self.peer_instance.set(Some(peer.instance));
+                // By the kernel's word: any peer may greet so.
+                if peer.instance == own_thread() && self.peer.is_this_process() {
+                    self.origin.set(Origin::OWN);
+                }
                 self.message_bytes_max.set(peer.message_bytes_max);
                 self.metadata_bytes_max.set(peer.metadata_bytes_max);
             }

@@ -8,7 +8,7 @@
 //! **Not here:** waiting until a full channel has room again (`reactor.rs`).
 
 use bytes::BufMut;
-use nearcall_channel::{Claim, SendError};
+use nearcall_channel::{Claim, SendError, grow};
 use nearcall_os::sink::{Sink, SinkBuf};
 use nearcall_wire::{
     HEADER_BYTES, IncomingCall, OutgoingCall, Payload, ReplyError, Request, Shape, StartError, Time,
@@ -530,8 +530,12 @@ impl Inner {
         if !self.outbox.has_room_for(message.message_bytes()) {
             return Err(Unsent::Full);
         }
+        // Before a reply is prepared, which cannot be undone.
+        let mut bytes = Vec::new();
+        grow(&mut bytes, message.message_bytes()).map_err(Status::no_memory)?;
         let prepared = message.prepare(&mut self.protocol).map_err(Unsent::Protocol)?;
-        self.outbox.push(marshal(message, prepared, metadata, body).map_err(Unsent::Message)?);
+        marshal_into(&mut bytes, message, prepared, metadata, body).map_err(Unsent::Message)?;
+        self.outbox.push(bytes);
         Ok(prepared)
     }
 
@@ -689,18 +693,6 @@ fn write_payload(into: &mut [u8], metadata: &[u8], body: &impl Message) -> Resul
     let (place, rest) = into.split_at_mut(metadata.len());
     place.copy_from_slice(metadata);
     codec::encode_into(body, rest)
-}
-
-/// A whole message, to be kept. Allocates.
-fn marshal<O: OutboundMessage>(
-    message: &O,
-    prepared: O::Prepared,
-    metadata: &[u8],
-    body: &impl Message,
-) -> Result<Vec<u8>, Status> {
-    let mut bytes = vec![0; message.message_bytes()];
-    marshal_into(&mut bytes, message, prepared, metadata, body)?;
-    Ok(bytes)
 }
 
 #[inline]

@@ -55,12 +55,12 @@ impl CallStreams {
         calls.collect()
     }
 
-    fn insert(&mut self, call: StreamCall, window: u32) -> Arc<CallStream> {
+    fn insert(&mut self, call: StreamCall, new: CallStream) -> Arc<CallStream> {
         let (table, index) = self.table(call);
         if index >= table.len() {
             table.resize_with(index + 1, || None);
         }
-        let stream = Arc::new(CallStream::new(window));
+        let stream = Arc::new(new);
         let before = table[index].replace(Entry { call, stream: Arc::clone(&stream) });
         if before.is_none() && matches!(call, StreamCall::Outgoing(_)) {
             self.outgoing_count += 1;
@@ -111,7 +111,7 @@ impl<H: Host> Connection<H> {
             (call, outgoing.deadline)
         })?;
         self.has_streams.set(true);
-        let stream = self.streams.borrow_mut().insert(call.into(), self.stream_window_bytes);
+        let stream = self.streams.borrow_mut().insert(call.into(), self.new_stream());
         // It may have ended with its connection while it was sent.
         if self.has_ended(call) {
             self.wake(stream.received.end(ItemsEnd::Finished));
@@ -259,11 +259,15 @@ impl<H: Host> Connection<H> {
         }
     }
 
+    fn new_stream(&self) -> CallStream {
+        CallStream::new(self.stream_window_bytes, self.decoded_bytes_max)
+    }
+
     /// Begins the stream of a call of the peer.
     #[cold]
     pub(super) fn open_incoming_stream(&self, call: IncomingCall, shape: Shape) {
         self.has_streams.set(true);
-        let stream = self.streams.borrow_mut().insert(call.into(), self.stream_window_bytes);
+        let stream = self.streams.borrow_mut().insert(call.into(), self.new_stream());
         if !shape.caller_streams() {
             self.wake(stream.received.end(ItemsEnd::Finished));
         }

@@ -9,16 +9,16 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use nearcall_channel::{Endpoint, Options, WaitPolicy};
+use nearcall_channel::Endpoint;
 use nearcall_wire::InstanceId;
 
 use crate::connection::buffer_pool::BufferPool;
 use crate::connection::{Activity, Connection, ServerId, Setup};
 use crate::deadline::Deadline;
 use crate::limits::Limits;
+use crate::listen_policy::ListenPolicy;
 use crate::peer::{Peer, PeerIdentity};
 use crate::reactor::census::{Admission, Census};
-use crate::trust::Trust;
 
 /// The connections of one server in one loop.
 pub(crate) struct Acceptor {
@@ -51,7 +51,7 @@ impl Acceptor {
     pub(crate) fn connection(
         &self,
         endpoint: Endpoint,
-        trust: Trust,
+        policy: &ListenPolicy,
         buffers: &Rc<BufferPool>,
         activity: &Rc<Activity>,
     ) -> (Rc<Connection>, Deadline) {
@@ -62,16 +62,16 @@ impl Acceptor {
             Peer::Remote(address) => format!("the client at {address}"),
             _ => "the client".to_owned(),
         };
-        let (instance, limits) = (self.instance, &self.limits);
+        let (instance, trust, limits) = (self.instance, policy.trust, &policy.limits);
         let by = Deadline::after(limits.channel().handshake_timeout);
         let refusals = Some(Arc::clone(&self.census.refusals));
         let setup = Setup { name, instance, limits, trust, serves: Some(self.id), refusals };
         (Connection::new(endpoint, setup, buffers, Some(activity)), by)
     }
 
-    /// Returns the options of a handshake with a client.
-    pub(crate) fn options(&self, wait: Option<WaitPolicy>, pollable_only: bool) -> Options {
-        Options { wait_preferred: loop_preference(wait), pollable_only, ..self.limits.channel() }
+    /// Returns the policy for clients of this loop, which no process of another user can be.
+    pub(crate) fn policy_of_own_loop(&self) -> Arc<ListenPolicy> {
+        Arc::new(ListenPolicy::of_own_loop(self.limits))
     }
 
     pub(crate) fn add(&self, connection: &Rc<Connection>, admission: Admission) {
@@ -98,15 +98,5 @@ impl Acceptor {
     /// Returns whether clients are refused.
     pub(crate) fn is_draining(&self) -> bool {
         self.is_draining.get()
-    }
-}
-
-/// Returns the wait policies that a loop prefers, the best first.
-pub(crate) fn loop_preference(wanted: Option<WaitPolicy>) -> &'static [WaitPolicy] {
-    use WaitPolicy::{Adaptive, Block, Poll, Spin};
-    match wanted {
-        Some(Spin) => &[Spin, Adaptive, Poll, Block],
-        Some(Poll | Block) => &[Poll, Block, Adaptive, Spin],
-        Some(Adaptive) | None => &[Adaptive, Poll, Block, Spin],
     }
 }

@@ -11,7 +11,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -30,7 +30,6 @@ use crate::limits::{
 use crate::reactor::acceptor::Acceptor;
 use crate::refusals::RefusalKind;
 use crate::status::Status;
-use crate::trust::Trust;
 
 /// Handshakes of one loop.
 pub(super) struct PendingHandshakes {
@@ -119,7 +118,10 @@ impl Reactor {
         if let Some(entry) = self.listener(id) {
             let _ = self.epoll.delete(&entry.listener);
             self.sources.borrow_mut().remove(id.0);
-            self.handshakes.refuse_all(self, id, &entry.listener);
+            // In a forked process they are the clients of the parent.
+            if entry.listener.is_of_this_process() {
+                self.handshakes.refuse_all(self, id, &entry.listener);
+            }
         }
     }
 
@@ -201,7 +203,7 @@ impl Reactor {
         // Without an acceptor its socket closes, and the client sees that.
         if let Some(acceptor) = self.acceptor(server) {
             let pollable_only = acceptor.census.is_full_of_fdless(self.own_loop(&acceptor));
-            let options = acceptor.options(None, pollable_only);
+            let options = acceptor.policy_of_own_loop().options(pollable_only);
             if let Ok(handshake) = Handshake::serve(Rendezvous::Local, theirs, &options) {
                 let purpose = Purpose::ServeOwn(Rc::downgrade(&acceptor));
                 self.handshakes.start(self, handshake, purpose)?;
@@ -255,13 +257,18 @@ impl PendingHandshakes {
         };
         let (user, pid) = (peer.map(|peer| peer.uid), peer.and_then(|peer| peer.pid));
         let serving = Serving { listener, user, pid, since: deadline::now() };
+        if let Err(text) = entry.policy.admit(socket.as_fd()) {
+            serving.note(entry, RefusalKind::UserNotAllowed, &text);
+            rendezvous.refuse_user(socket, &text);
+            return None;
+        }
         if let Err(text) = acceptor.census.check(user) {
             serving.note(entry, RefusalKind::ConnectionLimit, &text);
             rendezvous.reject(socket, &text);
             return None;
         }
         let pollable_only = acceptor.census.is_full_of_fdless(reactor.own_loop(acceptor));
-        let options = acceptor.options(entry.wait, pollable_only);
+        let options = entry.policy.options(pollable_only);
         let handshake = Handshake::serve(rendezvous, socket, &options);
         let handshake = handshake.map_err(|error| serving.note_failure(entry, &error)).ok()?;
         self.start(reactor, handshake, Purpose::Serve(serving)).ok()?;
@@ -435,15 +442,15 @@ impl PendingHandshakes {
 
 /// Goes on with the outcome of a handshake.
 fn finish(reactor: &Reactor, purpose: Purpose, outcome: Result<Endpoint, HandshakeError>) {
-    let place = |acceptor: &Acceptor, trust, mailboxes: &[_], endpoint| {
-        reactor.place_client(acceptor, trust, mailboxes, endpoint);
+    let place = |acceptor: &Acceptor, policy: &Arc<_>, mailboxes: &[_], endpoint| {
+        reactor.place_client(acceptor, policy, mailboxes, endpoint);
     };
     match purpose {
         Purpose::Connect(connected) => connected.set(Some(outcome)),
         Purpose::Serve(serving) => {
             match (reactor.listener(serving.listener), outcome) {
                 (Some(entry), Ok(endpoint)) => {
-                    place(&entry.acceptor, entry.trust, &entry.mailboxes, endpoint);
+                    place(&entry.acceptor, &entry.policy, &entry.mailboxes, endpoint);
                 }
                 (None, Ok(mut endpoint)) => endpoint.refuse(NOT_LISTENING),
                 (Some(entry), Err(error)) => serving.note_failure(&entry, &error),
@@ -452,7 +459,9 @@ fn finish(reactor: &Reactor, purpose: Purpose, outcome: Result<Endpoint, Handsha
             reactor.handshakes.resume(reactor);
         }
         Purpose::ServeOwn(acceptor) => match (acceptor.upgrade(), outcome) {
-            (Some(acceptor), Ok(endpoint)) => place(&acceptor, Trust::No, &[], endpoint),
+            (Some(acceptor), Ok(endpoint)) => {
+                place(&acceptor, &acceptor.policy_of_own_loop(), &[], endpoint);
+            }
             (None, Ok(mut endpoint)) => endpoint.refuse(NOT_LISTENING),
             (_, Err(_)) => {}
         },

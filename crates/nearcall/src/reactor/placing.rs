@@ -10,20 +10,20 @@ use nearcall_channel::{Endpoint, Interest, WaitPolicy};
 use super::Reactor;
 use super::handshakes::NOT_LISTENING;
 use crate::deadline::Deadline;
+use crate::listen_policy::ListenPolicy;
 use crate::peer::Peer;
 use crate::reactor::acceptor::Acceptor;
 use crate::reactor::census::{Admission, OwnLoop};
 use crate::refusals::RefusalKind;
 use crate::status::Status;
 use crate::tasks::mailbox::{Mailbox, Post};
-use crate::trust::Trust;
 
 impl Reactor {
     /// Finds the loop for a client whose handshake is done, and hands the client to it.
     pub(crate) fn place_client(
         &self,
         acceptor: &Acceptor,
-        trust: Trust,
+        policy: &Arc<ListenPolicy>,
         mailboxes: &[Arc<Mailbox>],
         mut endpoint: Endpoint,
     ) {
@@ -41,22 +41,23 @@ impl Reactor {
         };
         match mailboxes.get(admission.loop_index()) {
             Some(mailbox) if admission.loop_index() != acceptor.loop_index => {
-                hand_over(mailbox, HandedOver { endpoint, trust, admission });
+                let policy = Arc::clone(policy);
+                hand_over(mailbox, HandedOver { endpoint, policy, admission });
             }
-            _ => self.accept_client(acceptor, trust, endpoint, admission),
+            _ => self.accept_client(acceptor, policy, endpoint, admission),
         }
     }
 
     /// Accepts a client whose handshake another loop of its server has made.
     fn accept_handed_over(&self, client: HandedOver) {
-        let HandedOver { mut endpoint, trust, admission } = client;
+        let HandedOver { mut endpoint, policy, admission } = client;
         let acceptor = {
             let acceptors = self.acceptors.borrow();
             let mut acceptors = acceptors.iter().filter_map(|(_, acceptor)| acceptor.upgrade());
             acceptors.find(|acceptor| admission.is_of(&acceptor.census))
         };
         match acceptor {
-            Some(acceptor) => self.accept_client(&acceptor, trust, endpoint, admission),
+            Some(acceptor) => self.accept_client(&acceptor, &policy, endpoint, admission),
             None => endpoint.refuse(NOT_LISTENING),
         }
     }
@@ -65,7 +66,7 @@ impl Reactor {
     fn accept_client(
         &self,
         acceptor: &Acceptor,
-        trust: Trust,
+        policy: &ListenPolicy,
         mut endpoint: Endpoint,
         admission: Admission,
     ) {
@@ -73,7 +74,7 @@ impl Reactor {
             return endpoint.refuse(NOT_LISTENING);
         }
         let (buffers, activity) = (&self.services.buffers, &self.activity);
-        let (connection, by) = acceptor.connection(endpoint, trust, buffers, activity);
+        let (connection, by) = acceptor.connection(endpoint, policy, buffers, activity);
         if let Err(error) = self.add_connection(&connection) {
             return connection.refuse(Status::unavailable(error.to_string()));
         }
@@ -91,7 +92,7 @@ impl Reactor {
 /// A client of a server with several loops, whose handshake another loop made.
 struct HandedOver {
     endpoint: Endpoint,
-    trust: Trust,
+    policy: Arc<ListenPolicy>,
     /// Its place in the loop that it is handed to.
     admission: Admission,
 }

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use super::{Event, Reactor};
 use crate::deadline::Deadline;
 use crate::limits::POSTS_PER_ROUND_MAX;
-use crate::nesting::{NestingGuard, may_nest};
+use crate::nesting::{Handler, NestingGuard, may_nest};
 use crate::panics::contain;
 use crate::tasks::mailbox::{Post, PostedReply, StreamPost};
 
@@ -102,6 +102,6 @@ impl Reactor {
 
 fn run_closure(run: Box<dyn FnOnce() + Send>) {
     // It may run inside a service that waits, whose deadline is none of its own.
-    let _guard = NestingGuard::enter(Deadline::NEVER);
+    let _guard = NestingGuard::enter(Handler::own(Deadline::NEVER));
     contain(run);
 }

@@ -7,13 +7,13 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use nearcall_channel::{Listener, WaitPolicy};
+use nearcall_channel::Listener;
 use nearcall_os::poll::Interest;
 
 use crate::connection::Connection;
+use crate::listen_policy::ListenPolicy;
 use crate::reactor::acceptor::Acceptor;
 use crate::tasks::mailbox::Mailbox;
-use crate::trust::Trust;
 
 /// A descriptor of the user in an event loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -45,8 +45,7 @@ pub(crate) struct ListenerId(pub(super) u64);
 /// A listener or another entry for the clients of a server.
 pub(crate) struct ListenerEntry {
     pub(crate) listener: Arc<Listener>,
-    pub(crate) wait: Option<WaitPolicy>,
-    pub(crate) trust: Trust,
+    pub(crate) policy: Arc<ListenPolicy>,
     pub(crate) acceptor: Rc<Acceptor>,
     /// Those of all loops of the server, this one included. Empty if it has one loop only.
     pub(crate) mailboxes: Vec<Arc<Mailbox>>,

@@ -51,7 +51,11 @@ impl Reactor {
             }
             match self.services.receive(connection, deadline) {
                 Received::Message if !connection.is_closed() => served = true,
-                Received::Message | Received::Closed => return true,
+                Received::TurnOver if !connection.is_closed() => {
+                    served = true;
+                    break;
+                }
+                Received::Message | Received::TurnOver | Received::Closed => return true,
                 Received::Empty => return served,
             }
             if matches!(turn, Turn::Ready)

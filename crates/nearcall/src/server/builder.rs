@@ -10,10 +10,10 @@ use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::thread::{Builder, JoinHandle};
 
-use nearcall_channel::Listener;
-
 use super::errors::{ListenError, StartError};
-use super::group::{Group, Listening, thread_name};
+use super::group::{Group, thread_name};
+use super::listen_options::ListenOptions;
+use super::listening::Listening;
 use super::loop_thread::{self, LoopSetup, Object};
 use super::running::RunningServer;
 use crate::address::{Address, At};
@@ -86,7 +86,7 @@ pub struct ServerBuilder {
     limits: Limits,
     interceptors: Chain,
     objects: Vec<Object>,
-    addresses: Vec<String>,
+    addresses: Vec<(String, ListenOptions)>,
 }
 
 impl ServerBuilder {
@@ -143,8 +143,15 @@ impl ServerBuilder {
     /// Listens at an address, with the parameters of [`Server::listen`]. Call it again for more.
     ///
     /// [`Server::listen`]: crate::Server::listen
-    pub fn listen(mut self, address: &str) -> Self {
-        self.addresses.push(address.to_owned());
+    pub fn listen(self, address: &str) -> Self {
+        self.listen_with(address, &ListenOptions::default())
+    }
+
+    /// Listens at an address, as [`Server::listen_with`] does. Call it again for more.
+    ///
+    /// [`Server::listen_with`]: crate::Server::listen_with
+    pub fn listen_with(mut self, address: &str, options: &ListenOptions) -> Self {
+        self.addresses.push((address.to_owned(), options.clone()));
         self
     }
 
@@ -164,8 +171,10 @@ impl ServerBuilder {
         if !(1..=SERVER_THREADS_MAX).contains(&threads) {
             return Err(StartError::Threads(threads));
         }
-        let addresses: Result<Vec<_>, _> =
-            addresses.iter().map(|address| check_address(address, &limits)).collect();
+        let addresses: Result<Vec<_>, _> = addresses
+            .iter()
+            .map(|(address, options)| check_address(address, options, limits))
+            .collect();
         let addresses = addresses.map_err(StartError::Listen)?;
         let group = Arc::new(Group::new(threads, limits).map_err(StartError::Os)?);
         let mut server = RunningServer::new(Arc::clone(&group));
@@ -189,7 +198,10 @@ impl ServerBuilder {
                 Err(_) => return Err(server.why_not_started()),
             }
         }
-        let listening: Result<Vec<_>, _> = addresses.into_iter().map(bind).collect();
+        let listening: Result<Vec<_>, _> = addresses
+            .into_iter()
+            .map(|(address, options)| Listening::bind(address, &options, limits))
+            .collect();
         server.start_listening(listening.map_err(StartError::Listen)?)?;
         Ok(server)
     }
@@ -204,25 +216,19 @@ impl fmt::Debug for ServerBuilder {
     }
 }
 
-fn check_address(text: &str, limits: &Limits) -> Result<Address, ListenError> {
+fn check_address(
+    text: &str,
+    options: &ListenOptions,
+    limits: Limits,
+) -> Result<(Address, ListenOptions), ListenError> {
     let address = Address::of_listener(text).map_err(ListenError::BadAddress)?;
     if let At::InProcess(_) = address.at {
         return Err(ListenError::BadAddress(address.only_in_one_loop()));
     }
-    match limits.check() {
-        Ok(()) => Ok(address),
+    match limits.check().and_then(|()| options.policy(&address, limits)) {
+        Ok(_) => Ok((address, options.clone())),
         Err(text) => Err(ListenError::Limits(address, text)),
     }
-}
-
-fn bind(mut address: Address) -> Result<Listening, ListenError> {
-    let At::Socket(place) = &address.at else {
-        return Err(ListenError::BadAddress(address.only_in_one_loop()));
-    };
-    let bound = Listener::bind(place);
-    let listener = bound.map_err(|error| ListenError::Rendezvous(address.clone(), error.into()))?;
-    address.at = At::Socket(listener.address().clone());
-    Ok((address, Arc::new(listener)))
 }
 
 fn start_thread(setup: LoopSetup) -> io::Result<JoinHandle<()>> {

@@ -49,7 +49,8 @@ pub enum ListenError {
     BadAddress(BadAddress),
     /// Another server of this thread is there.
     InUse(Address),
-    /// A limit of the server is above what any connection supports.
+    /// A limit is out of its range, or the options of the listener contradict each other or the
+    /// address.
     Limits(Address, String),
     /// The rendezvous failed: the address is taken, or not available here.
     Rendezvous(Address, Box<HandshakeError>),

@@ -10,11 +10,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use nearcall_channel::Listener;
 use nearcall_os::eventfd;
 
 use super::errors::{ListenError, ServerError};
-use crate::address::Address;
+use super::listening::Listening;
 use crate::connection::connection_info::ConnectionInfo;
 use crate::deadline::Deadline;
 use crate::limits::Limits;
@@ -53,9 +52,6 @@ pub(super) enum Order {
     #[cfg(test)]
     Fail(fn() -> io::Result<()>),
 }
-
-/// A listener, and where it listens.
-pub(super) type Listening = (Address, Arc<Listener>);
 
 /// The handle's end of a loop.
 pub(super) type Orders = Sender<Order>;

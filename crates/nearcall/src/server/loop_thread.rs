@@ -77,9 +77,9 @@ fn serve(setup: LoopSetup) -> std::io::Result<()> {
             match order {
                 Order::Listen(listening, done) => {
                     let mut listening = listening.into_iter();
-                    let _ = done.send(listening.try_for_each(|(address, listener)| {
-                        core.add_listener(&address, listener, group.mailboxes.clone())
-                    }));
+                    let _ = done.send(
+                        listening.try_for_each(|it| core.add_listener(it, group.mailboxes.clone())),
+                    );
                 }
                 Order::Connections(connections) => {
                     let _ = connections.send(server.connections());

@@ -7,16 +7,18 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
 
 use nearcall_channel::Listener;
+use nearcall_os::fork::Epoch;
 use nearcall_os::poll::{self, PollFd, PollFlags};
 use nearcall_os::signal::Termination;
 
 use super::errors::{ServerError, StartError};
-use super::group::{Group, Listening, Order, Orders};
+use super::group::{Group, Order, Orders};
+use super::listening::Listening;
 use crate::address::Address;
 use crate::connection::connection_info::ConnectionInfo;
 use crate::deadline::Deadline;
@@ -39,6 +41,8 @@ pub struct RunningServer {
     listeners: Vec<Weak<Listener>>,
     orders: Vec<Orders>,
     ids: Vec<ThreadId>,
+    /// The threads are not in a forked process.
+    epoch: Epoch,
     /// Until they were joined.
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -46,13 +50,18 @@ pub struct RunningServer {
 impl RunningServer {
     pub(super) fn new(group: Arc<Group>) -> Self {
         let (addresses, listeners, orders) = (Vec::new(), Vec::new(), Vec::new());
-        Self { group, addresses, listeners, orders, ids: Vec::new(), threads: Mutex::default() }
+        let (ids, epoch, threads) = (Vec::new(), Epoch::current(), Mutex::default());
+        Self { group, addresses, listeners, orders, ids, epoch, threads }
     }
 
     pub(super) fn add_loop(&mut self, orders: Orders, thread: JoinHandle<()>) {
         self.orders.push(orders);
         self.ids.push(thread.thread().id());
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        self.lock_threads().push(thread);
+    }
+
+    fn lock_threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns why a thread ended before it was ready.
@@ -66,8 +75,8 @@ impl RunningServer {
 
     /// Has the first loop accept clients.
     pub(super) fn start_listening(&mut self, listening: Vec<Listening>) -> Result<(), StartError> {
-        self.addresses = listening.iter().map(|(address, _)| address.clone()).collect();
-        self.listeners = listening.iter().map(|(_, listener)| Arc::downgrade(listener)).collect();
+        self.addresses = listening.iter().map(|it| it.address.clone()).collect();
+        self.listeners = listening.iter().map(|it| Arc::downgrade(&it.listener)).collect();
         let (done, is_done) = mpsc::channel();
         self.order(0, Order::Listen(listening, done));
         match is_done.recv() {
@@ -140,6 +149,9 @@ impl RunningServer {
     /// and returns `false`: that loop goes on when the caller has returned. Called in a method that
     /// runs elsewhere, it waits for that method as well, without success.
     pub fn drain(&self, timeout: Duration) -> bool {
+        if !self.epoch.is_current() {
+            return false;
+        }
         self.unlink();
         let deadline = Deadline::after(timeout);
         let (give, take) = mpsc::channel();
@@ -160,21 +172,27 @@ impl RunningServer {
     /// Ends the server: removes the socket files, closes the connections, and waits for the
     /// threads, for 1 s at most. Calls that have no reply yet end with `UNAVAILABLE`, so
     /// [`drain`](Self::drain) first. Calling it again is no error. Called in a method of this
-    /// server it does not wait.
+    /// server it does not wait. In a process that was forked from the server's it does nothing, and
+    /// neither does [`drain`](Self::drain): the server goes on in the parent.
     ///
     /// # Errors
     ///
     /// [`ServerError::LoopFailed`]: the server had ended by itself. [`ServerError::StillRunning`]:
     /// a method has not returned.
     pub fn stop(&self) -> Result<(), ServerError> {
+        if !self.epoch.is_current() {
+            // Threads that are not here cannot be waited for.
+            let threads = std::mem::take(&mut *self.lock_threads());
+            std::mem::forget(threads);
+            return Ok(());
+        }
         self.unlink();
         self.group.stop();
         if self.ids.contains(&thread::current().id()) {
             return Ok(());
         }
         let outcome = self.group.wait_for_end(Deadline::after(STOP_WAIT_MAX));
-        let threads =
-            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let threads = std::mem::take(&mut *self.lock_threads());
         if !matches!(outcome, Err(ServerError::StillRunning(_))) {
             for thread in threads {
                 // A panic was noted as the failure.

@@ -11,6 +11,7 @@ use nearcall_channel::Loan;
 
 use crate::codec::Message;
 use crate::deadline::Deadline;
+use crate::decoded_size::{MessageType, Part};
 use crate::interface::{Interface, MethodKind};
 use crate::metadata::{BadMetadata, Metadata};
 use crate::peer::Peer;
@@ -262,7 +263,10 @@ impl<'a> Context<'a> {
 
     /// Returns the stream of the call, if it streams.
     pub(crate) fn stream(&self) -> Option<ServiceStream> {
-        self.sink.stream()
+        let stream = self.sink.stream()?;
+        let (interface, method) = (self.interface, self.method);
+        stream.stream.expect(MessageType { interface, method, part: Part::Request });
+        Some(stream)
     }
 
     /// Ends a call that streams, after the items that its service has sent.

@@ -17,11 +17,13 @@ use crate::connection::{
     Connection, Event, INLINE_BUF, InboundCall, InlineBuf, RequestHead, split_payload,
 };
 use crate::deadline::Deadline;
+use crate::decoded_size::{self, MessageType, Part};
 use crate::interface::{Interface, MethodKind};
 use crate::limits::SHARED_BYTES_MIN;
 use crate::metadata::Metadata;
-use crate::nesting::NestingGuard;
+use crate::nesting::{Handler, NestingGuard};
 use crate::panics::contain;
+use crate::refusals::RefusalKind;
 use crate::service::context::{Context, wrong_shape};
 use crate::service::dispatcher::{Dispatcher, Incoming};
 use crate::service::registry::Registry;
@@ -40,6 +42,8 @@ pub(crate) struct Services {
 pub(crate) enum Received {
     /// A message, which was handled.
     Message,
+    /// The same, after which others have their turn: receiving it took long.
+    TurnOver,
     /// None by the deadline.
     Empty,
     /// None, and never again.
@@ -92,13 +96,19 @@ impl Services {
         event: Event,
         buf: &InlineBuf,
     ) -> Result<Range<usize>, Received> {
+        let mut received = Received::Message;
         match event {
             Event::Reply(start, end) => return Ok(start..end),
             Event::Call(head, payload) => {
                 let (metadata, body) = split_payload(&buf[..payload.message_bytes()], payload);
                 self.serve(connection, &head, metadata, Body::copied(body));
             }
-            Event::Queued => self.serve_queued(connection),
+            Event::Queued => {
+                self.serve_queued(connection);
+                if connection.has_taken_time() {
+                    received = Received::TurnOver;
+                }
+            }
             Event::Handled => {}
             Event::Empty => return Err(Received::Empty),
             Event::Closed => return Err(Received::Closed),
@@ -107,7 +117,7 @@ impl Services {
         if connection.has_inbound() && connection.is_closed() {
             self.serve_rest(connection);
         }
-        Err(Received::Message)
+        Err(received)
     }
 
     /// Serves the calls that were queued when their connection ended: nothing comes back to it, and
@@ -168,7 +178,13 @@ impl Services {
         if shape != Shape::Unary && !has_shape(dispatcher.interface(), method, shape) {
             return sink.fail(&wrong_shape(dispatcher.interface(), method));
         }
-        run(&**dispatcher, sink, deadline, || {
+        let interface = dispatcher.interface();
+        let message = MessageType { interface, method, part: Part::Request };
+        if let Err(status) = decoded_size::check(&body, message, connection.decoded_bytes_max) {
+            sink.note_refusal(RefusalKind::BadRequest, status.message());
+            return sink.fail(&status);
+        }
+        run(&**dispatcher, sink, connection.handler(deadline), || {
             let (metadata, interface) = (Metadata::new(metadata), dispatcher.interface());
             let context = Context::new(deadline, metadata, interface, method, sink);
             Incoming { method, body, context }
@@ -193,7 +209,7 @@ fn has_shape(interface: &Interface, method: u32, shape: Shape) -> bool {
     })
 }
 
-/// Runs a service: bounded in depth, its panics contained, its deadline handed on.
+/// Runs a service: bounded in depth and in its waits, its panics contained.
 ///
 /// What comes in is made where it is used: it is large, and moving what was just stored in parts
 /// costs more than making it.
@@ -201,12 +217,15 @@ fn has_shape(interface: &Interface, method: u32, shape: Shape) -> bool {
 pub(crate) fn run<'a>(
     dispatcher: &dyn Dispatcher,
     sink: ReplySink<'_>,
-    deadline: Deadline,
+    handler: Handler,
     incoming: impl FnOnce() -> Incoming<'a>,
 ) {
-    let _guard = match NestingGuard::enter(deadline) {
+    let _guard = match NestingGuard::enter(handler) {
         Ok(guard) => guard,
-        Err(status) => return sink.fail(&status),
+        Err(status) => {
+            sink.note_refusal(RefusalKind::NestingLimit, status.message());
+            return sink.fail(&status);
+        }
     };
     if contain(|| dispatcher.dispatch(incoming())).is_none() {
         // If it had replied already, this goes nowhere.

@@ -15,6 +15,7 @@ use crate::codec::OwnedBody;
 use crate::deadline::Deadline;
 use crate::interface::Interface;
 use crate::metadata::Metadata;
+use crate::nesting::Handler;
 use crate::service::context::Context;
 use crate::service::detached_sink::DetachedCall;
 use crate::service::dispatch;
@@ -54,7 +55,7 @@ impl OwnedCall {
             return;
         }
         let sink = ReplySink::detached(&call);
-        dispatch::run(dispatcher, sink, deadline, || {
+        dispatch::run(dispatcher, sink, Handler::own(deadline), || {
             let context = Context::new(deadline, Metadata::new(&metadata), interface, method, sink);
             Incoming { method, body: body.as_body(), context }
         });

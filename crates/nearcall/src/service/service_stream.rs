@@ -17,6 +17,7 @@ use crate::connection::{Activity, Connection, ItemUnsent, SendMode};
 use crate::deadline::Deadline;
 use crate::instance::own_thread;
 use crate::limits::{OWN_CALLER_ROUNDS_MIN, OWN_CALLER_WAIT};
+use crate::nesting::inherited_deadline;
 use crate::status::Status;
 use crate::stream::call_stream::CallStream;
 use crate::stream::item_outlet::Put;
@@ -179,7 +180,9 @@ impl ServiceStream {
         mut done: impl FnMut() -> bool,
     ) -> Result<(), Status> {
         let instance = connection.and_then(|connection| connection.peer_instance());
+        // What the peer says of itself shortens its own wait at most.
         let is_own = instance == Some(own_thread());
+        let deadline = deadline.min(inherited_deadline());
         let mut rounds = 0;
         loop {
             let end =

@@ -5,14 +5,16 @@
 //! **Not here:** the table of them (`connection/streaming.rs`), what users hold
 //! (`service/streams.rs`, `call/streaming.rs`).
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::task::Waker;
 
 use nearcall_wire::{grant_bytes, item_cost};
 
+use crate::codec::{self, Message};
+use crate::decoded_size::{self, MessageType};
 use crate::status::Status;
 use crate::stream::item_outlet::ItemOutlet;
-use crate::stream::item_queue::{ItemQueue, Woken};
+use crate::stream::item_queue::{Item, ItemQueue, Woken};
 
 /// The state of one call that streams, which any thread may use.
 #[derive(Default)]
@@ -23,13 +25,32 @@ pub(crate) struct CallStream {
     pub(crate) outlet: ItemOutlet,
     /// What this end lets the peer send and not consume, in bytes.
     window: u32,
+    /// Memory that decoding an item may take, beyond its own bytes.
+    decoded_bytes_max: u32,
+    /// The type of the items that the peer sends, once its reader knows it.
+    item_type: OnceLock<MessageType>,
     /// The task of an async caller that waits until it may send.
     sender: Mutex<Option<Waker>>,
 }
 
 impl CallStream {
-    pub(crate) fn new(window: u32) -> Self {
-        Self { window, ..Self::default() }
+    pub(crate) fn new(window: u32, decoded_bytes_max: u32) -> Self {
+        Self { window, decoded_bytes_max, ..Self::default() }
+    }
+
+    /// Notes the type of the items that the peer sends.
+    pub(crate) fn expect(&self, items: MessageType) {
+        let _ = self.item_type.set(items);
+    }
+
+    /// Reads an item.
+    #[inline]
+    pub(crate) fn decode<M: Message + Default>(&self, item: &Item<'_>) -> Result<M, Status> {
+        let body = item.body();
+        if let Some(item_type) = self.item_type.get() {
+            decoded_size::check(&body, *item_type, self.decoded_bytes_max)?;
+        }
+        codec::decode(body)
     }
 
     /// Returns what an item of the peer has cost, of a message with so many bytes.

@@ -19,7 +19,7 @@ use crate::waking;
 
 mod batch;
 
-pub(crate) use self::batch::ItemBatch;
+pub(crate) use self::batch::{Item, ItemBatch};
 
 /// Shared by a connection and the reader of one of its streams.
 #[derive(Default)]

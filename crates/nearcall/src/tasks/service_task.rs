@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::deadline::Deadline;
-use crate::nesting::NestingGuard;
+use crate::nesting::{Handler, NestingGuard};
 use crate::panics::contain;
 use crate::tasks::cancellation::Cancellation;
 
@@ -55,7 +55,7 @@ impl Future for ServiceTask {
         }
         let Some(future) = &mut this.future else { return Poll::Ready(()) };
         // Calls that it makes end at its deadline at the latest.
-        let Ok(_guard) = NestingGuard::enter(this.deadline) else {
+        let Ok(_guard) = NestingGuard::enter(Handler::own(this.deadline)) else {
             context.waker().wake_by_ref();
             return Poll::Pending;
         };

@@ -128,10 +128,11 @@ impl By {
         }
     }
 
-    /// Kills of each phase by default: an instruction takes some 40 µs.
+    /// Kills of each phase by default: at all of some hundred system calls, and after some of the
+    /// twenty thousand instructions, of which one takes some 40 µs.
     fn kills(self) -> u64 {
         match self {
-            Self::SystemCall => 24,
+            Self::SystemCall => 200,
             Self::Instruction => 8,
         }
     }

@@ -11,11 +11,20 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "processes report, and so do tests")]
 
+mod handed_over;
+mod handlers;
 mod hostile;
 mod killed_clients;
 mod killed_servers;
+mod namespaces;
+mod r17;
+mod r18;
+mod r22;
+mod r28;
+mod r29;
+mod slow_peers;
 mod smoke;
-#[allow(dead_code, reason = "for cases to come")]
+#[allow(dead_code, reason = "a kit: what no case needs at the moment stays whole")]
 mod support;
 
 #[allow(dead_code, reason = "shared with the other test binary, which uses the rest")]
@@ -33,6 +42,17 @@ mod served;
 mod echo {
     include!("../../../nearcall-build/tests/golden/echo.rs");
 }
+
+/// Generated from `nearcall-build/tests/golden/streams.proto`.
+#[allow(dead_code, reason = "not every method is called here")]
+mod streams {
+    include!("../../../nearcall-build/tests/golden/streams.rs");
+}
+
+/// Only `r18.rs` has an allocation fail.
+#[global_allocator]
+static ALLOCATOR: nearcall_os::alloc_fail::FailingAllocator =
+    nearcall_os::alloc_fail::FailingAllocator;
 
 /// Generated from `nearcall-build/tests/golden/stress.proto`.
 #[allow(dead_code, reason = "not every method is called here")]
@@ -55,6 +75,13 @@ const ROLES: &[&[support::Role]] = &[
     hostile::ATTACKS,
     killed_clients::ROLES,
     killed_servers::ROLES,
+    r17::ROLES,
+    r22::ROLES,
+    r28::ROLES,
+    r29::ROLES,
+    handed_over::ROLES,
+    slow_peers::ROLES,
+    handlers::ROLES,
 ];
 
 /// Where a child process begins; nothing when the harness runs it.

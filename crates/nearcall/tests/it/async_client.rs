@@ -13,7 +13,7 @@ use nearcall::{Context, Limits, Responder, RunningServer, Server, Status};
 
 use crate::echo::{Echo, EchoDispatcher, Failure, Seen, Span, Words};
 use crate::stage::words;
-use crate::support::{LoopThread, seen, unique_address};
+use crate::support::{LoopThread, everything, seen, unique_address};
 
 mod dropped;
 mod ends;
@@ -158,7 +158,7 @@ impl Served {
         let (thread, ()) = LoopThread::serve(limits, move |_, server| {
             let service = Service { books: kept, held: Mutex::default() };
             server.register(EchoDispatcher::new(service)).unwrap();
-            server.listen(&at).unwrap();
+            server.listen(&everything(&at)).unwrap();
         });
         Self { address, books, _thread: thread }
     }
@@ -172,7 +172,7 @@ impl Served {
 fn start_to_drain(address: &str, limits: Limits) -> RunningServer {
     let service = Service { books: Arc::default(), held: Mutex::default() };
     let server = Server::builder().threads(1).limits(limits);
-    server.register(EchoDispatcher::new(service)).listen(address).start().unwrap()
+    server.register(EchoDispatcher::new(service)).listen(&everything(address)).start().unwrap()
 }
 
 /// Wakes a thread that is parked, and counts.

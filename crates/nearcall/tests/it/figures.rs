@@ -10,6 +10,7 @@ use nearcall_os::clock;
 mod blocking;
 mod connections;
 mod deadlines;
+mod decoding;
 mod flood;
 mod futures;
 mod slow_readers;

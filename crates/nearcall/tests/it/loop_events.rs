@@ -15,7 +15,7 @@ use nearcall_os::{clock, pipe, process, signal};
 
 use crate::echo::{EchoCaller, EchoDispatcher};
 use crate::stage::{PATIENCE, Scripted, in_time, keeper, serve_scripted, words};
-use crate::support::{Service, unique_address};
+use crate::support::{Service, everything, unique_address};
 
 const SOON: Duration = Duration::from_millis(2);
 
@@ -104,7 +104,7 @@ fn a_file_is_always_ready_and_keeps_nothing_from_its_turn() {
         let id = event_loop.add_descriptor(&file, Interest::Readable).unwrap();
         let server = Server::new(&event_loop);
         server.register(EchoDispatcher::new(Service::default())).unwrap();
-        let at = server.listen(&unique_address()).unwrap().to_string();
+        let at = server.listen(&everything(&unique_address())).unwrap().to_string();
         let beat = event_loop.add_timer(SOON, Some(SOON));
         let client = thread::spawn(move || {
             let echo = EchoCaller::new(&Client::new(), &at).unwrap();
@@ -158,7 +158,7 @@ fn a_loop_is_stopped_from_another_thread_or_from_a_service() {
             Ok(words(1))
         });
         server.register(EchoDispatcher::new(stops)).unwrap();
-        let at = server.listen(&unique_address()).unwrap().to_string();
+        let at = server.listen(&everything(&unique_address())).unwrap().to_string();
         let client = thread::spawn(move || {
             EchoCaller::new(&Client::new(), &at).unwrap().say(&words(0)).map(|reply| reply.number)
         });
@@ -175,7 +175,7 @@ fn a_loop_that_is_asked_in_passing_serves_over_any_mechanism() {
             let event_loop = EventLoop::new().unwrap();
             let server = Server::new(&event_loop);
             server.register(EchoDispatcher::new(Service::default())).unwrap();
-            let at = format!("{}{way}", server.listen(&unique_address()).unwrap());
+            let at = format!("{}{way}", server.listen(&everything(&unique_address())).unwrap());
             let client = thread::spawn(move || {
                 let echo = EchoCaller::new(&Client::new(), &at).unwrap();
                 (0..10).try_for_each(|number| {
@@ -231,7 +231,7 @@ fn a_hosted_loop_is_due_only_when_there_is_something_to_do() {
             let event_loop = EventLoop::new().unwrap();
             let server = Server::new(&event_loop);
             server.register(EchoDispatcher::new(Service::default())).unwrap();
-            let at = format!("{}{way}", server.listen(&unique_address()).unwrap());
+            let at = format!("{}{way}", server.listen(&everything(&unique_address())).unwrap());
             settle(&event_loop);
             let (go, wait) = mpsc::channel::<u8>();
             let done = pipe::create().unwrap();

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Mechanism};
+use nearcall::{CallOptions, Client, Code, Limits, Mechanism, MechanismSet, Server, Status};
 
-use crate::echo::{EchoCaller, Words};
+use crate::echo::{EchoCaller, EchoDispatcher, Words};
 use crate::stage::alone;
-use crate::support::Served;
+use crate::support::{LoopThread, Served, Service, unique_address};
 
 fn exchange(mechanism: Mechanism, parameters: &str) {
     let _alone = alone(parameters);
@@ -85,4 +85,68 @@ fn a_loop_that_sleeps_in_one_connection_receives_signals() {
         futex.nothing_with(&(), &options).unwrap();
         signal.nothing_with(&(), &options).unwrap();
     }
+}
+
+/// The outcome of one call over each mechanism that this kernel has.
+fn outcomes(address: &str) -> Vec<(Mechanism, Result<(), Status>)> {
+    let here = Mechanism::all().filter(|mechanism| mechanism.supported().is_ok());
+    here.map(|mechanism| {
+        let client = Client::new();
+        let echo = EchoCaller::new(&client, &format!("{address}?via={mechanism}")).unwrap();
+        let options = CallOptions::new().deadline(Duration::from_secs(20));
+        (mechanism, echo.nothing_with(&(), &options))
+    })
+    .collect()
+}
+
+/// A client chose any mechanism, and with that a mutex in memory that it writes, eventfds that it
+/// fills, or a busy processor of the server.
+#[test]
+fn a_client_gets_no_mechanism_that_the_server_did_not_offer() {
+    for (parameters, offered) in [
+        ("", MechanismSet::BY_DEFAULT),
+        ("?allow=shm-condvar,cma", "shm-condvar,cma".parse().unwrap()),
+    ] {
+        let (address, served_at) = (unique_address(), unique_address());
+        let _one_loop = LoopThread::serve(Limits::default(), {
+            let listens = format!("{address}{parameters}");
+            move |_, server| {
+                server.register(EchoDispatcher::new(Service::default())).unwrap();
+                let told = server.listen(&listens).unwrap().to_string();
+                assert!(!told.contains("allow"), "clients cannot say {told}");
+            }
+        });
+        let server = Server::builder().threads(2).listen(&format!("{served_at}{parameters}"));
+        let server = server.start().unwrap();
+        for (at, has_object) in [(&address, true), (&served_at, false)] {
+            for (mechanism, outcome) in outcomes(at) {
+                let Err(status) = outcome else {
+                    assert!(has_object && offered.contains(mechanism), "{mechanism} at {at}");
+                    continue;
+                };
+                let text = status.message();
+                if offered.contains(mechanism) {
+                    assert!(!has_object && status.code() == Code::Unimplemented, "{text}");
+                    continue;
+                }
+                assert_eq!(status.code(), Code::FailedPrecondition, "{mechanism}: {text}");
+                let names: Vec<_> = offered.iter().map(Mechanism::name).collect();
+                let expected = format!("does not offer {mechanism}, only {}", names.join(", "));
+                assert!(text.contains(&expected), "{text}");
+            }
+        }
+        server.stop().unwrap();
+    }
+}
+
+/// A refused client waits for nothing: the server made nothing, and asking again changes nothing.
+#[test]
+fn a_hunt_for_a_mechanism_that_is_not_offered_ends_at_once() {
+    let server = Server::builder().listen(&unique_address()).start().unwrap();
+    let client = Client::new();
+    let at = format!("{}?via=shm-condvar", server.address());
+    let refused = client.hunt(&at, Duration::from_secs(3600)).unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    assert!(refused.message().contains("`?allow=shm-condvar`"), "{refused}");
+    assert!(server.connections().is_empty());
 }

@@ -11,7 +11,7 @@ use nearcall::{CallOptions, Client, Deadline, Event, EventLoop, Limits, Server, 
 use nearcall_os::clock;
 
 use crate::echo::{EchoCaller, EchoDispatcher, Words};
-use crate::support::{Service, unique_address};
+use crate::support::{Service, everything, unique_address};
 
 /// Longest wait of one step. Far above what is needed, so that it only ends a hang.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -54,7 +54,7 @@ impl Observed {
             let server = Server::with_limits(&event_loop, limits);
             let service = Arc::<Service>::default();
             server.register(EchoDispatcher::shared(Arc::clone(&service))).unwrap();
-            let address = server.listen(&address).unwrap();
+            let address = server.listen(&everything(&address)).unwrap();
             give.send((event_loop.stopper(), address.to_string())).unwrap();
             event_loop.add_timer(Duration::ZERO, Some(Duration::from_millis(1)));
             while !matches!(event_loop.next(Deadline::NEVER).unwrap(), Some(Event::Stopped)) {

@@ -17,7 +17,7 @@ use nearcall_os::process::raise_descriptor_limit;
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
 use crate::observed::{wait_until, while_a_good_client_calls};
 use crate::stage::{PATIENCE, in_time, words};
-use crate::support::unique_address;
+use crate::support::{everything, unique_address};
 use crate::two_processes;
 
 mod drains;
@@ -86,7 +86,7 @@ fn start(threads: usize, dispatcher: EchoDispatcher<Shared>) -> RunningServer {
 }
 
 fn start_with(builder: ServerBuilder, dispatcher: EchoDispatcher<Shared>) -> RunningServer {
-    builder.register(dispatcher).listen(&unique_address()).start().unwrap()
+    builder.register(dispatcher).listen(&everything(&unique_address())).start().unwrap()
 }
 
 /// A client of its own that has called the server.
@@ -407,7 +407,7 @@ fn objects_and_addresses_may_be_several() {
             .threads(2)
             .register(shared_echo())
             .register_as("plus", shared(|_, request| Ok(words(request.number + 1))))
-            .listen(&unique_address())
+            .listen(&everything(&unique_address()))
             .listen("tcp://127.0.0.1:0?wait=poll")
             .start()
             .unwrap();

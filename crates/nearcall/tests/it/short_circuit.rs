@@ -7,11 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nearcall::{
-    CallOptions, Client, Code, Context, EventLoop, Limits, Peer, Responder, Server, Status,
+    CallOptions, Client, Code, Context, Deadline, EventLoop, Limits, Mechanism, Peer, Responder,
+    Server, Status,
 };
+use nearcall_channel::{Listener, Options, connect};
+use nearcall_wire::{Frame, Payload};
 
 use crate::async_client::block_on;
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
+use crate::raw_frames::receive;
 use crate::stage::{PATIENCE, in_time};
 use crate::streams::served::{
     Kind, Plan, Service as Streams, StreamsAsyncCaller, StreamsCaller, item, register,
@@ -347,6 +351,41 @@ fn a_server_is_known_by_its_greeting_under_another_name() {
         }
         drop(house);
         std::fs::remove_dir_all(&dir).unwrap();
+    });
+}
+
+/// Learns what the server at the first of two places greets with, and greets with that at the
+/// second, where it refuses every call.
+pub(crate) fn impersonate(places: &str) {
+    let (victim, own) = places.split_once(' ').unwrap();
+    let victim = &victim.parse().unwrap();
+    let mut endpoint = connect(victim, Mechanism::Shm, &Options::default()).unwrap();
+    let greeting = receive(&mut endpoint).expect("the server greets");
+    let listener = Listener::bind(&own.parse().unwrap()).unwrap();
+    let deadline = Deadline::after(PATIENCE);
+    let mut endpoint = listener.accept(deadline, &Options::default()).unwrap();
+    endpoint.send(&greeting, deadline).unwrap();
+    while let Some(message) = receive(&mut endpoint) {
+        if let Ok(Frame::Call { id, .. }) = Frame::decode(&message, message.len()) {
+            let (status, payload) = (Code::DataLoss, Payload::EMPTY);
+            endpoint.send(&Frame::Error { id, status, payload }.encode(), deadline).unwrap();
+        }
+    }
+}
+
+#[test]
+fn r23_a_server_of_another_process_that_greets_as_ours_is_not_taken_for_it() {
+    in_time(|| {
+        let house = House::new(&unique_address(), true);
+        let other = unique_address();
+        let places = format!("{} {other}", house.address);
+        let _impostor = crate::two_processes::start("impostor", &places);
+        house.client.hunt(&other, PATIENCE).unwrap();
+        let echo = EchoCaller::new(&house.client, &other).unwrap();
+        let status = echo.look(&()).expect_err("the other process refuses");
+        assert_eq!(status.code(), Code::DataLoss, "{status}");
+        let own = EchoCaller::new(&house.client, &house.address).unwrap();
+        assert!(own.look(&()).unwrap().local);
     });
 }
 

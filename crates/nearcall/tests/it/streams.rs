@@ -9,7 +9,7 @@ use nearcall::{CallOptions, Client, Code, EventLoop, Mechanism, Server, Status};
 
 use crate::echo::{EchoCaller, Words};
 use crate::stage::{alone, in_time, words};
-use crate::support::{method, object, unique_address};
+use crate::support::{everything, method, object, unique_address};
 
 mod ends;
 pub(crate) mod killed;
@@ -185,7 +185,7 @@ fn wrong_shapes_say_how_to_call() {
             let event_loop = EventLoop::new().unwrap();
             let server = Server::new(&event_loop);
             register(&server, Service::new(kind));
-            let address = server.listen(&unique_address()).unwrap().to_string();
+            let address = server.listen(&everything(&unique_address())).unwrap().to_string();
             check_wrong_shapes(&Client::in_loop(&event_loop), &address);
         }
         let (served, client) = (crate::support::Served::start(), Client::new());

@@ -125,6 +125,15 @@ pub(crate) fn unique_address() -> String {
     format!("unix:@nearcall-test-{}-{number}", std::process::id())
 }
 
+/// The address of a server that offers every mechanism: the tests of each need that.
+pub(crate) fn everything(address: &str) -> String {
+    if address.starts_with("tcp://") || address.starts_with("inproc:") {
+        return address.to_owned();
+    }
+    let mark = if address.contains('?') { '&' } else { '?' };
+    format!("{address}{mark}allow=all")
+}
+
 /// A thread that runs a loop, and ends with this.
 pub(crate) struct LoopThread {
     stopper: Stopper,
@@ -191,7 +200,7 @@ impl Served {
         parameters: &str,
         prepare: impl FnOnce(&EventLoop, &Server, &Arc<Service>) + Send + 'static,
     ) -> Self {
-        let at = format!("{address}{parameters}");
+        let at = everything(&format!("{address}{parameters}"));
         let (thread, ()) = LoopThread::serve(limits, move |event_loop, server| {
             let service = Arc::<Service>::default();
             server.register(EchoDispatcher::shared(Arc::clone(&service))).unwrap();

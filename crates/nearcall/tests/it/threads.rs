@@ -15,7 +15,7 @@ use nearcall::{
 
 use crate::echo::{EchoCaller, EchoDispatcher, Words};
 use crate::stage::{Scripted, command, in_time, keeper, serve_scripted, turn_until, words};
-use crate::support::{Served, Service, unique_address};
+use crate::support::{Served, Service, everything, unique_address};
 
 const THREADS: u64 = 8;
 const CALLS: u64 = 200;
@@ -364,7 +364,7 @@ fn a_client_of_a_loop_blocks_other_threads_while_the_loop_is_called_directly() {
         let server = Server::new(&event_loop);
         server.register(EchoDispatcher::new(Service::default())).unwrap();
         let address = unique_address();
-        server.listen(&address).unwrap();
+        server.listen(&everything(&address)).unwrap();
         let client = Client::in_loop(&event_loop);
         let caller = EchoCaller::new(&client, &address).unwrap();
         let there = caller.clone();
@@ -447,7 +447,7 @@ fn a_service_calls_through_the_caller_that_is_being_called() {
             number => Ok(words(again.say(&words(number - 1))?.number + 1)),
         };
         server.register(EchoDispatcher::new(Scripted::new(count_down))).unwrap();
-        server.listen(&address).unwrap();
+        server.listen(&everything(&address)).unwrap();
         assert_eq!(caller.say(&words(10)).unwrap().number, 10);
         // The service holds a caller of the loop, and must go before it.
         server.unregister("echo.v1.Echo");

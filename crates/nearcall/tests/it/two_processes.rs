@@ -16,7 +16,7 @@ use nearcall_os::socket::{UnixAddress, unix_connect};
 
 use crate::echo::{EchoCaller, EchoDispatcher, Words};
 use crate::observed::{Observed, PATIENCE, wait_until, while_a_good_client_calls};
-use crate::support::{Service, unique_address};
+use crate::support::{Service, everything, unique_address};
 
 const PART: &str = "NEARCALL_TEST_PART";
 const ADDRESS: &str = "NEARCALL_TEST_ADDRESS";
@@ -42,6 +42,7 @@ fn entry() {
         "streams-client" | "streams-tasks" | "streams-unread" => {
             crate::streams::killed::call(&part, &address);
         }
+        "impostor" => crate::short_circuit::impersonate(&address),
         "rude" => crate::bad_input::be_rude(&address),
         "hurt" => crate::bad_input::leaves_nothing(),
         "lends" => crate::zero_copy::kept::lend_to_the_dying(&address),
@@ -68,7 +69,7 @@ fn serve(address: &str) {
     let event_loop = EventLoop::new().unwrap();
     let server = Server::new(&event_loop);
     server.register(EchoDispatcher::new(Service::default())).unwrap();
-    server.listen(address).unwrap();
+    server.listen(&everything(address)).unwrap();
     event_loop.run().unwrap();
 }
 
@@ -150,7 +151,7 @@ fn expect_gone<T: std::fmt::Debug>(outcome: Result<T, Status>, what: &str) {
 }
 
 #[test]
-fn a_server_that_vanishes_ends_each_call_once_and_at_once() {
+fn r09_a_server_that_vanishes_ends_each_call_once_and_at_once() {
     everywhere(|via, client| {
         let place = unique_address();
         let first = server(&place);
@@ -174,7 +175,7 @@ fn a_server_that_vanishes_ends_each_call_once_and_at_once() {
 }
 
 #[test]
-fn a_server_that_was_replaced_between_calls_is_found_again() {
+fn r09_a_server_that_was_replaced_between_calls_is_found_again() {
     everywhere(|via, client| {
         let place = unique_address();
         let mut first = server(&place);
@@ -193,7 +194,7 @@ fn a_server_that_was_replaced_between_calls_is_found_again() {
 }
 
 #[test]
-fn a_client_that_is_killed_leaves_nothing_in_its_server() {
+fn r08_a_client_that_is_killed_leaves_nothing_in_its_server() {
     for mechanism in Mechanism::all().filter(|mechanism| mechanism.supported().is_ok()) {
         let _alone = crate::stage::alone(mechanism.name());
         let server = Observed::start();
@@ -237,7 +238,7 @@ fn a_server_that_is_killed_during_a_hunt_is_waited_for_again() {
 }
 
 #[test]
-fn a_stopped_server_costs_a_call_its_deadline_and_no_more() {
+fn r10_a_stopped_server_costs_a_call_its_deadline_and_no_more() {
     everywhere(|via, client| {
         let place = unique_address();
         let server = server(&place);
@@ -265,7 +266,7 @@ fn a_stopped_server_costs_a_call_its_deadline_and_no_more() {
 }
 
 #[test]
-fn a_client_that_connects_to_a_stopped_server_gives_up_in_time() {
+fn r10_a_client_that_connects_to_a_stopped_server_gives_up_in_time() {
     let place = unique_address();
     let server = server(&place);
     stop(&server);

@@ -114,7 +114,7 @@ impl Stress {
             .threads(LOOPS)
             .register(StressDispatcher::shared(Arc::clone(&service)))
             .register_as(client::ASYNC, StressAsyncDispatcher::shared(Arc::clone(&service)))
-            .listen(&address)
+            .listen(&format!("{address}?allow=all"))
             .start()
             .unwrap();
         let random = fastrand::Rng::with_seed(seed);

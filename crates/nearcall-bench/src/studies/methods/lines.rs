@@ -6,7 +6,9 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use nearcall_channel::{Address, Deadline, Endpoint, Listener, Mechanism, Options, connect};
+use nearcall_channel::{
+    Address, Deadline, Endpoint, Listener, Mechanism, MechanismSet, Options, connect,
+};
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::{clock, process, socket};
 
@@ -74,7 +76,7 @@ pub(super) struct QueueLine(Endpoint);
 
 impl QueueLine {
     pub(super) fn meet(meeting: &Meeting, role: Role) -> Result<Self, Failure> {
-        let options = Options::default();
+        let options = Options::offering(MechanismSet::ALL);
         let endpoint = match role {
             Role::Server => {
                 let (pid, ns) = (process::pid(), clock::monotonic_ns());

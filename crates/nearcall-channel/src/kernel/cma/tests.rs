@@ -8,7 +8,7 @@ use nearcall_os::{process, socket};
 use super::*;
 use crate::control::Control;
 use crate::handshake::{Options, accept_over, connect_over};
-use crate::mechanism::Mechanism;
+use crate::mechanism::{Mechanism, MechanismSet};
 use crate::settings::{Peer, PeerIdentity};
 
 /// An end of ours whose peer is this test: it holds the other end of the line.
@@ -102,8 +102,11 @@ fn what_was_sent_can_be_read_after_the_sender_closed() {
         return;
     }
     let (here, there) = socket::unix_pair(socket::Kind::Seqpacket).unwrap();
-    let server = std::thread::spawn(move || accept_over(here, &Options::default()).unwrap());
-    let mut sender = connect_over(there, Mechanism::Cma, &Options::default()).unwrap();
+    let server = std::thread::spawn(move || {
+        accept_over(here, &Options::offering(MechanismSet::ALL)).unwrap()
+    });
+    let mut sender =
+        connect_over(there, Mechanism::Cma, &Options::offering(MechanismSet::ALL)).unwrap();
     let mut receiver = server.join().unwrap();
     sender.send(b"farewell", Deadline::NEVER).unwrap();
     drop(sender);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use nearcall_os::fork::Epoch;
 use nearcall_os::region::{OwnRegion, PeerRegion, SharedBytes, Trust, TrustedBytes};
 
 use super::Place;
@@ -32,6 +33,8 @@ pub struct Borrower {
 #[derive(Debug)]
 struct Counts {
     region: OwnRegion,
+    /// A forked process gives back nothing of what its parent has borrowed.
+    epoch: Epoch,
 }
 
 /// A place that is borrowed. Dropped, it is given back.
@@ -97,7 +100,7 @@ impl Borrower {
     fn counts(&mut self) -> Result<&Arc<Counts>, ReceiveError> {
         if self.counts.is_none() {
             let region = self.own.create_counts(COUNTS_BYTES).map_err(cannot_count)?;
-            self.counts = Some(Arc::new(Counts { region }));
+            self.counts = Some(Arc::new(Counts { region, epoch: Epoch::current() }));
         }
         self.counts.as_ref().ok_or(ReceiveError::Empty)
     }
@@ -157,6 +160,9 @@ impl AsRef<[u8]> for Trusted {
 
 impl Drop for GiveBack {
     fn drop(&mut self) {
+        if !self.counts.epoch.is_current() {
+            return;
+        }
         // Release: our reads come before the lender's next writes. A count, not a flag: the same
         // slot may be lent again, or more than once, before the lender looks.
         self.counts.region.word32(counter_at(self.slot)).fetch_add(1, Ordering::Release);

@@ -15,7 +15,10 @@ use thiserror::Error;
 use super::Place;
 use crate::control::Control;
 use crate::error::debug_as_display;
-use crate::limits::{SLOT_BYTES_MIN, SLOT_BYTES_PER_END_MAX, SLOTS_IN_ROTATION, SLOTS_PER_END_MAX};
+use crate::limits::{
+    CONTROL_PACKETS_PER_PAUSE_MAX, SLOT_BYTES_MIN, SLOT_BYTES_PER_END_MAX, SLOTS_IN_ROTATION,
+    SLOTS_PER_END_MAX,
+};
 use crate::shm::layout::counter_at;
 use crate::shm::segment_table::SegmentId;
 use crate::shm::segments::{OwnSegments, SegmentError};
@@ -269,7 +272,9 @@ impl Lender {
     fn look_at_counts(&mut self) {
         if self.counts.is_none() && self.tallies.iter().any(|tally| tally.passes != 0) {
             // An error here is reported by the next receive of a message.
-            let _ = self.control.take_packets(|inbox| inbox.counts().is_some());
+            let _ = self
+                .control
+                .take_packets(CONTROL_PACKETS_PER_PAUSE_MAX, |inbox| inbox.counts().is_some());
             self.counts = self.control.inbox().segments.counts().cloned();
         }
         let Some(counts) = &self.counts else { return };

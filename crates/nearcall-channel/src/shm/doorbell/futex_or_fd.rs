@@ -16,7 +16,7 @@ use nearcall_os::socket::{self, Kind};
 
 use crate::error::OpenError;
 use crate::fds::ChannelFds;
-use crate::limits::{FLOOD_BYTES_PER_READ, FLOOD_READS_MAX, RINGS_PER_READ};
+use crate::limits::{FLOOD_BYTES_PER_READ, FLOOD_READS_MAX, RING_TRIES_MAX, RINGS_PER_READ};
 use crate::liveness::PeerLiveness;
 use crate::settings::Settings;
 use crate::shm::Meet;
@@ -37,6 +37,20 @@ impl FutexOrFdDoorbell {
             socket: Arc::new(socket),
             wait: settings.wait,
             liveness: Arc::clone(&settings.liveness),
+        }
+    }
+
+    /// Rings on the socket. Without memory the kernel has tried to free some, so it is asked again.
+    #[inline]
+    fn ring_socket(&self) -> io::Result<()> {
+        let mut tries = 1;
+        loop {
+            match socket::try_send(&self.socket, &[1]) {
+                Err(error) if socket::is_out_of_memory(&error) && tries < RING_TRIES_MAX => {
+                    tries += 1
+                }
+                outcome => return outcome.map(drop),
+            }
         }
     }
 
@@ -97,7 +111,7 @@ impl Doorbell for FutexOrFdDoorbell {
     fn ring_for(&self, memory: &Memory, waiter: SleepOn) -> io::Result<()> {
         match waiter {
             SleepOn::Futex => self.ring(memory),
-            SleepOn::Descriptor => socket::try_send(&self.socket, &[1]).map(drop),
+            SleepOn::Descriptor => self.ring_socket(),
         }
     }
 

@@ -7,7 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use nearcall_os::socket::{self, Kind};
 
 use super::*;
-use crate::limits::PASSED_DESCRIPTORS_MAX;
+use crate::limits::{
+    CONTROL_PACKETS_PER_LOOK_MAX, CONTROL_PACKETS_PER_PAUSE_MAX, PASSED_DESCRIPTORS_MAX,
+};
 use crate::wait::Deadline;
 
 fn lines() -> (Arc<Control>, Arc<Control>) {
@@ -169,8 +171,60 @@ fn a_full_line_makes_no_segment_and_loses_no_retirement() {
     assert!(theirs.inbox().segments.has(first));
     maker.retire(SegmentId(number));
     // The second retirement sent the first one on its way.
-    let _ = reader.maintain();
+    for _ in 0..CONTROL_PACKETS_PER_LOOK_MAX / CONTROL_PACKETS_PER_PAUSE_MAX {
+        let _ = reader.maintain();
+    }
     assert!(!theirs.inbox().segments.has(first));
+}
+
+/// A peer that makes segments and takes them back.
+struct Flood<'a> {
+    line: &'a Control,
+    segment: OwnedFd,
+    next: u16,
+    is_made: bool,
+}
+
+impl Flood<'_> {
+    /// Sends one packet, if there is room.
+    fn send(&mut self) -> bool {
+        let [a, b] = self.next.to_le_bytes();
+        let sent = match self.is_made {
+            false => self.line.send(&made(self.next, 4096), &[self.segment.as_fd()]),
+            true => self.line.send(&[RETIRED, a, b], &[]),
+        };
+        if sent.is_ok() {
+            self.next += u16::from(self.is_made);
+            self.is_made = !self.is_made;
+        }
+        sent.is_ok()
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
+fn a_look_takes_a_bounded_number_of_packets_while_the_peer_goes_on_sending() {
+    let (ours, theirs) = lines();
+    let mut reader = PeerSegments::new(&theirs);
+    let mut flood = Flood { line: &ours, segment: file(4096), next: 1, is_made: false };
+    let line = (0..).take_while(|_| flood.send()).count();
+    assert!(line <= CONTROL_PACKETS_PER_LOOK_MAX, "a line holds {line} packets");
+    reader.maintain().unwrap();
+    assert_eq!(theirs.packets_taken(), CONTROL_PACKETS_PER_PAUSE_MAX);
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Relaxed) {
+                flood.send();
+            }
+        });
+        // One that was never made ends the connection.
+        let looked = reader.get(SegmentId(u16::MAX)).is_err();
+        over.store(true, Relaxed);
+        assert!(looked);
+    });
+    let taken = theirs.packets_taken() - CONTROL_PACKETS_PER_PAUSE_MAX;
+    assert!(taken <= CONTROL_PACKETS_PER_LOOK_MAX, "{taken} packets in one look");
 }
 
 #[test]

@@ -296,12 +296,12 @@ const OTHER_LAYOUTS: &[Attack] = &[
     ),
 ];
 
-pub(super) fn bad_parts_are_refused(play: &mut Play) {
+pub(super) fn r02_bad_parts_are_refused(play: &mut Play) {
     act(play, &[OTHER_PARTS, OTHER_LAYOUTS].concat());
 }
 
-pub(super) fn bad_parts_of_shm_are_refused(play: &mut Play) {
-    bad_parts_are_refused(play);
+pub(super) fn r02_bad_parts_of_shm_are_refused(play: &mut Play) {
+    r02_bad_parts_are_refused(play);
 }
 
 pub(super) fn a_client_that_leaves_or_falls_silent_is_given_up(play: &mut Play) {

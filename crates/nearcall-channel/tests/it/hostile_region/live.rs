@@ -12,14 +12,17 @@ use crate::support::play::{Play, note};
 use crate::support::raw::{
     ACCEPT, CONSUMED, FRAMES, READY, RING_BYTES, RawLine, good_region, hello,
 };
-use crate::support::{PATIENCE, patient};
+use crate::support::{PATIENCE, live_seconds, patient};
 
 /// Connections of one run, each with another stream of random bytes.
-const CONNECTIONS: u64 = 40;
+pub(super) fn connections() -> u64 {
+    live_seconds().map_or(40, |seconds| seconds * 50)
+}
+
 /// How long a connection lives if its violations are never seen.
-const CONNECTION: Duration = Duration::from_millis(20);
+pub(super) const CONNECTION: Duration = Duration::from_millis(20);
 /// Small, so that random lengths are often above it.
-const LIMIT: u32 = 10_000;
+pub(super) const LIMIT: u32 = 10_000;
 
 pub(super) fn r03_random_bytes_in_a_live_ring_asleep(play: &mut Play) {
     mutate(play);
@@ -44,15 +47,16 @@ pub(super) fn r04_random_bytes_in_a_live_shm_spinning(play: &mut Play) {
 fn mutate(play: &mut Play) {
     let name = format!("nearcall-live-{:016x}", play.seed);
     if !play.is_first() {
-        for connection in 0..CONNECTIONS {
+        for connection in 0..connections() {
             attack(play, &name, play.seed ^ connection);
         }
         return;
     }
     let listener = Listener::bind(&format!("unix:@{name}").parse().unwrap()).unwrap();
-    let options = Options { message_bytes_max: LIMIT, buffer_bytes: RING_BYTES, ..play.options() };
+    let usual = Options { handshake_timeout: PATIENCE, ..play.options() };
+    let options = Options { message_bytes_max: LIMIT, buffer_bytes: RING_BYTES, ..usual };
     let mut seen = BTreeMap::new();
-    for _ in 0..CONNECTIONS {
+    for _ in 0..connections() {
         let mut endpoint = listener.accept(patient(), &options).unwrap();
         endure(&mut endpoint, &mut seen);
         drop(endpoint);

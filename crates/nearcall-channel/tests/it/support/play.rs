@@ -12,8 +12,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nearcall_channel::{
-    Address, Endpoint, HandshakeError, Listener, Mechanism, OpenError, Options, Refusal,
-    WaitPolicy, accept_over, connect, connect_over,
+    Address, Endpoint, HandshakeError, Listener, Mechanism, MechanismSet, OpenError, Options,
+    Refusal, WaitPolicy, accept_over, connect, connect_over,
 };
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::process::{self, Child};
@@ -94,8 +94,11 @@ fn play_second(case: Case) {
 /// Starts what lives as long as the process: the thread that watches, with its descriptor.
 fn warm_up() {
     let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).unwrap();
-    let server = std::thread::spawn(move || accept_over(ours, &Options::default()).unwrap());
-    let client = connect_over(theirs, Mechanism::ShmFutex, &Options::default()).unwrap();
+    let server = std::thread::spawn(move || {
+        accept_over(ours, &Options::offering(MechanismSet::ALL)).unwrap()
+    });
+    let client =
+        connect_over(theirs, Mechanism::ShmFutex, &Options::offering(MechanismSet::ALL)).unwrap();
     drop((server.join().unwrap(), client));
 }
 
@@ -130,7 +133,7 @@ impl Play {
 
     /// The options of a case that does not care.
     pub(crate) fn options(&self) -> Options {
-        Options { wait: Some(self.wait), ..Options::default() }
+        Options { wait: Some(self.wait), ..Options::offering(MechanismSet::ALL) }
     }
 
     /// Meets the other end with the usual options.

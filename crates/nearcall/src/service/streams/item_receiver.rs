@@ -44,7 +44,7 @@ impl Reader {
     fn look<Q: Message + Default>(&mut self) -> Found<Q> {
         loop {
             if let Some(item) = self.batch.next() {
-                let (bytes, item) = (item.message_bytes(), item.decode());
+                let (bytes, item) = (item.message_bytes(), self.call.stream.decode(&item));
                 self.unreported_cost += self.call.stream.cost(bytes);
                 if self.unreported_cost >= self.call.stream.report_cost() {
                     self.call.consume(std::mem::take(&mut self.unreported_cost));

@@ -10,8 +10,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use nearcall_wire::HEADER_BYTES;
 
-use crate::codec::{self, Body, Message};
-use crate::status::Status;
+use crate::codec::Body;
 
 /// Items, of which some may have been read.
 #[derive(Debug, Default)]
@@ -41,12 +40,12 @@ impl Item<'_> {
         }
     }
 
-    /// Reads the item.
+    /// Returns the item as a codec reads it.
     #[inline]
-    pub(crate) fn decode<M: Message + Default>(&self) -> Result<M, Status> {
+    pub(crate) fn body(&self) -> Body<'_> {
         match self {
-            Self::Copied(item) => codec::decode(Body::copied(item)),
-            Self::Whole(whole, start) => codec::decode(Body::sliced(whole, *start)),
+            Self::Copied(item) => Body::copied(item),
+            Self::Whole(whole, start) => Body::sliced(whole, *start),
         }
     }
 }

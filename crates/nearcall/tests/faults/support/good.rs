@@ -16,6 +16,7 @@ use crate::echo::{EchoCaller, Words};
 pub(crate) const ROLES: &[Role] = &[
     ("good-client", |address| call_until_told(address, false)),
     ("tolerant-client", |address| call_until_told(address, true)),
+    ("patient-client", connect_patiently),
 ];
 
 /// Pause between two calls: a client that asks some thousand times a second.
@@ -66,6 +67,11 @@ impl GoodClient {
         Self::start_role("tolerant-client", address, user)
     }
 
+    /// Works like [`GoodClient::start`], but tries to connect until the server accepts it.
+    pub(crate) fn start_patient(address: &str, user: User) -> Self {
+        Self::start_role("patient-client", address, user)
+    }
+
     fn start_role(role: &str, address: &str, user: User) -> Self {
         let mut command = command(role, address, "");
         if let User::Uid(uid) = user {
@@ -114,7 +120,18 @@ impl GoodClient {
 
 /// Calls until the parent says `stop` or goes.
 fn call_until_told(address: &str, may_fail: bool) {
-    let echo = EchoCaller::new(&Client::new(), address).unwrap();
+    call_with(&Client::new(), address, may_fail);
+}
+
+/// Works like [`call_until_told`], with a client that tries to connect until it is accepted.
+fn connect_patiently(address: &str) {
+    let client = Client::new();
+    client.hunt(address, PATIENCE).unwrap();
+    call_with(&client, address, false);
+}
+
+fn call_with(client: &Client, address: &str, may_fail: bool) {
+    let echo = EchoCaller::new(client, address).unwrap();
     let options = CallOptions::new().deadline(PATIENCE);
     let mut failed = 0;
     let say = |number: u64, failed: &mut u64| {

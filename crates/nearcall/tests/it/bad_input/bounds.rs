@@ -158,7 +158,7 @@ fn the_client_one_too_many_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_client_that_does_not_read_is_refused_first() {
+fn r11_a_client_that_does_not_read_is_refused_first() {
     let server = Observed::start();
     server.while_a_good_client_calls(|| {
         for mechanism in [Mechanism::UnixStream, Mechanism::ShmFutex] {
@@ -185,7 +185,7 @@ fn a_client_that_does_not_read_is_refused_first() {
 }
 
 #[test]
-fn a_client_that_never_reads_is_cut_off() {
+fn r11_a_client_that_never_reads_is_cut_off() {
     let server = Observed::start();
     server.while_a_good_client_calls(|| {
         for body_bytes in [0, 2000] {

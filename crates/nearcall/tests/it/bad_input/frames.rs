@@ -52,7 +52,7 @@ fn what_is_no_greeting_ends_the_connection() {
 }
 
 #[test]
-fn a_frame_against_the_rules_ends_the_connection() {
+fn r07_a_frame_against_the_rules_ends_the_connection() {
     let server = Observed::start();
     server.while_a_good_client_calls(|| {
         for mechanism in MECHANISMS {
@@ -127,7 +127,7 @@ pub(super) fn ask_and_stay(address: &str, mechanism: Mechanism, stay: Duration) 
 }
 
 #[test]
-fn an_id_that_is_in_use_ends_the_connection_and_its_calls() {
+fn r07_an_id_that_is_in_use_ends_the_connection_and_its_calls() {
     let server = Observed::start();
     server.while_a_good_client_calls(|| {
         let mut endpoint = greeted(&server, Mechanism::UnixStream);
@@ -142,7 +142,7 @@ fn an_id_that_is_in_use_ends_the_connection_and_its_calls() {
 }
 
 #[test]
-fn random_frames_hurt_no_other_client() {
+fn r07_random_frames_hurt_no_other_client() {
     let server = Observed::start();
     server.while_a_good_client_calls(|| {
         for seed in 0..300 {

@@ -13,7 +13,7 @@ use super::served::{
 use crate::async_client::block_on;
 use crate::observed::{PATIENCE, wait_until};
 use crate::stage::{alone, in_time};
-use crate::support::unique_address;
+use crate::support::{everything, unique_address};
 use crate::two_processes::start;
 
 const ENDLESS: Plan = Plan { items: 1 << 40, bytes: 1000, code: 0 };
@@ -23,7 +23,7 @@ pub(crate) fn serve(address: &str) {
     let event_loop = EventLoop::new().unwrap();
     let server = Server::new(&event_loop);
     register(&server, Service::new(Kind::Thread));
-    server.listen(address).unwrap();
+    server.listen(&everything(address)).unwrap();
     event_loop.run().unwrap();
 }
 

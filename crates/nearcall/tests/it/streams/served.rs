@@ -11,7 +11,7 @@ use nearcall::{
 };
 use nearcall_os::clock;
 
-use crate::support::{LoopThread, unique_address};
+use crate::support::{LoopThread, everything, unique_address};
 
 mod golden {
     include!("../../../../nearcall-build/tests/golden/streams.rs");
@@ -296,7 +296,7 @@ impl Served {
         let counts = service.counts.clone();
         let (thread, poster) = LoopThread::serve(limits, move |event_loop, server| {
             register(server, service);
-            server.listen(&at).unwrap();
+            server.listen(&everything(&at)).unwrap();
             event_loop.poster()
         });
         Self { address, counts, poster, _thread: Some(thread), own: None }
@@ -309,7 +309,7 @@ impl Served {
         let service = Service::new(kind);
         let counts = service.counts.clone();
         register(&server, service);
-        let address = server.listen(address).unwrap().to_string();
+        let address = server.listen(&everything(address)).unwrap().to_string();
         let poster = event_loop.poster();
         Self { address, counts, poster, _thread: None, own: Some((event_loop, server)) }
     }

@@ -10,7 +10,7 @@ use crate::stage::in_time;
 const ITEM_BYTES: u32 = 10_000;
 
 #[test]
-fn a_reader_that_stops_stops_its_sender_only() {
+fn r11_a_reader_that_stops_stops_its_sender_only() {
     in_time(|| {
         let event_loop = EventLoop::new().unwrap();
         for kind in Kind::ALL {

@@ -1,0 +1,205 @@
+//! The file of a listener's socket: taken over from a listener that is gone, with the owner and
+//! the mode that were asked for, and removed by the listener that made it and by no other.
+//!
+//! Beside `name` lies `.name.lock`, which the listener has locked for as long as the file is its
+//! own: of two that start in the same instant one gets it, and a file whose lock is free has no
+//! listener. The next listener takes over both files of one that was killed.
+//!
+//! **Invariants:** no client can connect before owner and mode are set; a file is removed only
+//! while it is the one that this process made.
+//! **Not here:** addresses (`address.rs`), the runtime directory (`runtime_dir.rs`).
+
+use std::fs::{self, Metadata, Permissions};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nearcall_os::fork::Epoch;
+use nearcall_os::lock_file::LockFile;
+use nearcall_os::socket::{self, UnixAddress};
+use nearcall_os::{descriptor, process};
+
+/// The mode of a socket file unless its listener says another: for its own user.
+pub const SOCKET_MODE_DEFAULT: u32 = 0o600;
+
+/// Who may connect to the file of a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SocketAccess {
+    /// The mode of the file. Processes with the right to write may connect.
+    pub mode: u32,
+    /// User and group of the file, if they are not those of this process.
+    pub owner: Option<(u32, u32)>,
+}
+
+impl Default for SocketAccess {
+    fn default() -> Self {
+        Self { mode: SOCKET_MODE_DEFAULT, owner: None }
+    }
+}
+
+/// The file of a socket that this process listens on.
+#[derive(Debug)]
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    /// Holds the file, so that no other one gets its number while this lives.
+    file: OwnedFd,
+    lock: LockFile,
+    epoch: Epoch,
+}
+
+impl SocketFile {
+    /// Listens at `path`, in the place of a listener that is gone.
+    ///
+    /// # Errors
+    ///
+    /// `AddrInUse`: another listener lives there. `AlreadyExists`: something else is there.
+    /// `PermissionDenied`: the directory or the lock belongs to others.
+    pub(crate) fn listen(
+        path: &Path,
+        access: SocketAccess,
+        backlog: u16,
+    ) -> io::Result<(OwnedFd, Self)> {
+        check_directory(path)?;
+        let lock = LockFile::acquire(&lock_path(path)?).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::AddrInUse, error),
+            _ => error,
+        })?;
+        // From here on no other listener of this library comes or goes here.
+        let bound = remove_stale(path).and_then(|()| socket::unix_bind(UnixAddress::Path(path)));
+        let socket = bound.inspect_err(|_| lock.remove())?;
+        let file = hold(path).inspect_err(|_| lock.remove())?;
+        let file = Self { path: path.to_owned(), file, lock, epoch: Epoch::current() };
+        let ready =
+            file.set_access(access).and_then(|()| socket::start_listening(&socket, backlog));
+        ready.inspect_err(|_| file.remove())?;
+        Ok((socket, file))
+    }
+
+    /// Sets owner and mode, whatever the umask has made of the mode.
+    fn set_access(&self, access: SocketAccess) -> io::Result<()> {
+        let SocketAccess { mode, owner } = access;
+        // Not by its path, which may name something else by now.
+        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        if let Some((uid, gid)) = owner {
+            std::os::unix::fs::chown(&path, Some(uid), Some(gid)).map_err(|error| {
+                let text = format!(
+                    "cannot give {} to user {uid} and group {gid}: {error}",
+                    self.path.display()
+                );
+                io::Error::new(error.kind(), text)
+            })?;
+        }
+        fs::set_permissions(path, Permissions::from_mode(mode)).map_err(|error| {
+            let text = format!("cannot set the mode of {}: {error}", self.path.display());
+            io::Error::new(error.kind(), text)
+        })
+    }
+
+    /// Removes the file and its lock, unless the file is another's by now or this process was
+    /// forked from the one that made it.
+    pub(crate) fn remove(&self) {
+        if !self.epoch.is_current() {
+            return;
+        }
+        let ours = descriptor::identity(&self.file);
+        let now = fs::symlink_metadata(&self.path);
+        if let (Ok(ours), Ok(now)) = (ours, now)
+            && ours == (now.dev(), now.ino())
+        {
+            let _ = fs::remove_file(&self.path);
+        }
+        self.lock.remove();
+    }
+}
+
+/// Returns the path of the lock of a socket.
+fn lock_path(path: &Path) -> io::Result<PathBuf> {
+    let no_name = || {
+        let text = format!("{} does not end in the name of a file", path.display());
+        io::Error::new(io::ErrorKind::InvalidInput, text)
+    };
+    let name = path.file_name().ok_or_else(no_name)?;
+    let mut lock = std::ffi::OsString::from(".");
+    lock.push(name);
+    lock.push(".lock");
+    Ok(path.with_file_name(lock))
+}
+
+/// Returns the directory of a path.
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Returns an error if any user may remove or replace what lies in the directory of `path`, or if
+/// this one may not enter it.
+fn check_directory(path: &Path) -> io::Result<()> {
+    let directory = directory_of(path);
+    let cannot = |kind, why: &str| {
+        io::Error::new(kind, format!("the directory {} {why}", directory.display()))
+    };
+    let metadata = fs::metadata(directory).map_err(|error| {
+        let why = match error.kind() {
+            io::ErrorKind::NotFound => "is not there: make it first".to_owned(),
+            _ => format!("cannot be entered: {error}"),
+        };
+        cannot(error.kind(), &why)
+    })?;
+    if !metadata.is_dir() {
+        return Err(cannot(io::ErrorKind::NotADirectory, "is no directory"));
+    }
+    let mode = metadata.mode();
+    if mode & 0o1002 == 0o002 {
+        let why = format!(
+            "has the mode {:04o}: any user could replace the socket; remove the right to write of \
+             others, or use a directory of this user",
+            mode & 0o7777
+        );
+        return Err(cannot(io::ErrorKind::PermissionDenied, &why));
+    }
+    Ok(())
+}
+
+/// Removes the socket of a listener that is gone.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    let found = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found?,
+    };
+    // Connecting to any file that is no socket is refused, too, and that file is not ours.
+    if !found.file_type().is_socket() {
+        let text = format!("{} is there and is no socket", path.display());
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+    }
+    // The lock was free, so no listener of this library lives; another program's may.
+    match socket::unix_connect(UnixAddress::Path(path), Some(Duration::ZERO)) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            fs::remove_file(path).map_err(|error| cannot_remove(path, &found, &error))
+        }
+        _ => Err(io::ErrorKind::AddrInUse.into()),
+    }
+}
+
+fn cannot_remove(path: &Path, file: &Metadata, error: &io::Error) -> io::Error {
+    let text = format!(
+        "cannot remove {}, which a server of user {} has left, as user {}: {error}",
+        path.display(),
+        file.uid(),
+        process::user_id()
+    );
+    io::Error::new(error.kind(), text)
+}
+
+/// Takes hold of the socket that this process has just made at `path`.
+fn hold(path: &Path) -> io::Result<OwnedFd> {
+    let file = descriptor::hold_path(path).inspect_err(|_| {
+        let _ = fs::remove_file(path);
+    })?;
+    let metadata = fs::metadata(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    if metadata.file_type().is_socket() && metadata.uid() == process::user_id() {
+        return Ok(file);
+    }
+    let text = format!("another program replaces {}", path.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+}

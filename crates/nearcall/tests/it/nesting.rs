@@ -1,0 +1,118 @@
+//! Handlers that wait on one stack: what a client whose calls wait can do to the others.
+//!
+//! **Not here:** the shares of users (`src/nesting.rs`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use nearcall::{CallOptions, Client, Code, Limits, Status};
+
+use crate::echo::EchoCaller;
+use crate::observed::wait_until;
+use crate::stage::{PATIENCE, Scripted, command, in_time, keeper, serve_scripted, words};
+use crate::support::Served;
+
+/// A server whose `Say` waits for a `Later` of `last`, and how many of these calls have begun.
+fn gateway(last: &Served, limits: Limits) -> (Served, Arc<AtomicUsize>) {
+    let (to, begun) = (last.via("#s"), Arc::new(AtomicUsize::new(0)));
+    let count = Arc::clone(&begun);
+    let served = serve_scripted(limits, move |event_loop| {
+        let next = EchoCaller::new(&Client::in_loop(event_loop), &to).unwrap();
+        // Connects now, so that no method runs inside the wait of another for the connection.
+        next.nothing(&()).unwrap();
+        Scripted::new(move |_, request| {
+            count.fetch_add(1, Ordering::Relaxed);
+            next.later(request)
+        })
+    });
+    (served, begun)
+}
+
+fn caller(served: &Served) -> EchoCaller {
+    EchoCaller::new(&Client::new(), &served.via("#s")).unwrap()
+}
+
+/// Starts a call that waits in the gateway, in a thread of its own. It has no deadline.
+fn wait_in(served: &Served) -> std::thread::JoinHandle<Status> {
+    let echo = caller(served);
+    let options = CallOptions::new().no_deadline();
+    std::thread::spawn(move || echo.say_with(&words(1), &options).unwrap_err())
+}
+
+#[test]
+fn a_call_without_a_deadline_holds_up_no_other_beyond_its_deadline() {
+    in_time(|| {
+        let last = serve_scripted(Limits::default(), |_| keeper());
+        let (gate, begun) = gateway(&last, Limits::default());
+        let options = CallOptions::new().deadline(Duration::from_secs(1));
+        let echo = caller(&gate);
+        let honest = std::thread::spawn(move || echo.say_with(&words(0), &options));
+        wait_until("the honest call", || begun.load(Ordering::Relaxed) == 1);
+        let hostile = wait_in(&gate);
+        wait_until("the hostile call", || begun.load(Ordering::Relaxed) == 2);
+        // Its method goes on when that of the hostile call has ended, so it may come late.
+        let _ = honest.join().unwrap();
+        let status = hostile.join().unwrap();
+        assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+        caller(&last).say(&words(command::DROP)).unwrap();
+    });
+}
+
+#[test]
+fn a_call_that_asks_for_more_gets_the_longest_deadline_of_the_server() {
+    in_time(|| {
+        let last = serve_scripted(Limits::default(), |_| keeper());
+        let limits = Limits { deadline_max: Duration::from_millis(200), ..Limits::default() };
+        let (gate, begun) = gateway(&last, limits);
+        for options in [
+            CallOptions::new().deadline(PATIENCE),
+            CallOptions::new().deadline_at(nearcall_os::clock::now() + PATIENCE),
+        ] {
+            let status = caller(&gate).say_with(&words(1), &options).unwrap_err();
+            assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+        }
+        // One that asks for none has none, unless it runs inside the wait of another.
+        let (outer, before) = (wait_in(&gate), begun.load(Ordering::Relaxed));
+        wait_until("the outer call", || begun.load(Ordering::Relaxed) > before.max(2));
+        assert_eq!(wait_in(&gate).join().unwrap().code(), Code::DeadlineExceeded);
+        assert!(!outer.is_finished());
+        drop(last);
+        assert_eq!(outer.join().unwrap().code(), Code::Unavailable);
+    });
+}
+
+#[test]
+fn waiting_calls_of_one_client_do_not_refuse_everybody() {
+    in_time(|| {
+        let last = serve_scripted(Limits::default(), |_| keeper());
+        let (gate, begun) = gateway(&last, Limits::default());
+        let hostile = caller(&gate);
+        let options = CallOptions::new().no_deadline();
+        let calls: Vec<_> = (0..64).map(|_| hostile.start_say_with(&words(1), &options)).collect();
+        let (mut waiting, mut refused) = (Vec::new(), 0);
+        for call in calls {
+            if refused + waiting.len() < 8 {
+                waiting.push(call);
+                continue;
+            }
+            let status = call.wait().unwrap_err();
+            assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+            assert!(status.message().contains("BlockingPool"), "{status}");
+            refused += 1;
+        }
+        assert_eq!((waiting.len(), refused, begun.load(Ordering::Relaxed)), (8, 56, 8));
+        let good = CallOptions::new().deadline(PATIENCE / 2);
+        caller(&gate).nothing_with(&(), &good).unwrap();
+        // Also one whose method waits, and whose answer comes first.
+        let good = caller(&gate).start_say_with(&words(7), &good);
+        let keeper = caller(&last);
+        let kept = || keeper.say(&words(command::WANTED)).unwrap().number;
+        wait_until("the good call", || kept() == 9);
+        keeper.say(&words(command::ANSWER)).unwrap();
+        assert_eq!(good.wait().unwrap().number, 7);
+        for call in waiting {
+            assert_eq!(call.wait().unwrap().number, 1);
+        }
+    });
+}
