@@ -19,6 +19,9 @@ const LONG_FUNCTIONS: &[LongFunction] = &[];
 /// What checks each rule of measuring.
 const MEASURING: &str = "docs/measuring.md";
 
+/// What is promised, and which test proves it.
+const SECURITY: &str = "SECURITY.md";
+
 /// What happens at each bound.
 const BACKPRESSURE: &str = "docs/backpressure.md";
 
@@ -93,7 +96,15 @@ fn documents_show_commands_that_exist() {
 fn every_rule_of_measuring_has_checks_that_exist() {
     let text = read(MEASURING);
     report(document::unknown_tests(MEASURING, &text, &rust_files()));
-    report(document::rules_without_a_row(MEASURING, &text));
+    let rules = (1..=20).map(|rule| format!("R{rule}"));
+    report(document::missing_rows(MEASURING, &text, rules));
+}
+
+#[test]
+fn every_case_of_a_fault_has_tests_that_exist() {
+    let text = read(SECURITY);
+    report(document::unknown_tests(SECURITY, &text, &rust_files()));
+    report(document::missing_rows(SECURITY, &text, (1..=30).map(|case| format!("R{case:02}"))));
 }
 
 #[test]

@@ -25,11 +25,9 @@ pub enum Resource {
     Mappings,
     /// Bytes of memory.
     Bytes,
-    /// Jobs that wait for, or run in, threads of a pool.
-    PoolJobs,
 }
 
-const RESOURCES: usize = 4;
+const RESOURCES: usize = 3;
 
 /// A user of this machine; those of all others together count as one.
 pub type User = Option<u32>;
@@ -43,7 +41,7 @@ struct Books {
     totals: [u64; RESOURCES],
     used: [u64; RESOURCES],
     held: HashMap<User, [u64; RESOURCES]>,
-    /// Bytes given back since [`Accounts::take_given_back`] said so.
+    /// Bytes given back since [`Accounts::take_given_back`].
     given_back: u64,
 }
 
@@ -98,7 +96,6 @@ impl fmt::Display for Resource {
             Self::Descriptors => "descriptors",
             Self::Mappings => "memory mappings",
             Self::Bytes => "bytes of memory",
-            Self::PoolJobs => "calls in pools of threads",
         })
     }
 }
@@ -110,7 +107,6 @@ impl Resource {
             Self::Descriptors => "the server's limit of open files (`ulimit -n`)",
             Self::Mappings => "vm.max_map_count",
             Self::Bytes => "the memory of the server's control group, or its `ulimit -v`",
-            Self::PoolJobs => "the queue of the pool",
         }
     }
 }
@@ -131,8 +127,16 @@ impl Accounts {
         OWN.get_or_init(|| Self::new(&Capacity::of_process())).clone()
     }
 
-    /// Follows limits of this process that have changed. What is held stays.
-    pub fn set_capacity(&self, capacity: &Capacity) {
+    /// Follows limits of this process that may have changed. What is held stays.
+    pub fn read_limits(&self) {
+        let mut capacity = Capacity::of_process();
+        // Those that are charged are open, too.
+        let (charged, _) = self.used(Resource::Descriptors);
+        capacity.descriptors = capacity.descriptors.saturating_add(charged);
+        self.set_capacity(&capacity);
+    }
+
+    fn set_capacity(&self, capacity: &Capacity) {
         self.books().totals = totals(capacity);
     }
 
@@ -149,15 +153,15 @@ impl Accounts {
         (books.used[resource as usize], books.totals[resource as usize])
     }
 
-    /// Returns whether so many bytes were given back since it last returned true.
+    /// Returns how many bytes were given back since they were last taken.
     #[must_use]
-    pub fn take_given_back(&self, bytes: u64) -> bool {
-        let mut books = self.books();
-        let is_enough = books.given_back >= bytes;
-        if is_enough {
-            books.given_back = 0;
-        }
-        is_enough
+    pub fn given_back(&self) -> u64 {
+        self.books().given_back
+    }
+
+    /// Works like [`given_back`](Self::given_back), and counts from zero again.
+    pub fn take_given_back(&self) -> u64 {
+        std::mem::take(&mut self.books().given_back)
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
@@ -210,9 +214,15 @@ impl UserAccount {
     ///
     /// The share of the user does not suffice; its other holders may give something back.
     pub fn charge(&self, resource: Resource, amount: u64) -> Result<Charge, Exceeded> {
-        let mut charge = Charge { account: self.clone(), resource, amount: 0 };
+        let mut charge = self.empty_charge(resource);
         charge.resize(amount)?;
         Ok(charge)
+    }
+
+    /// Returns a charge of nothing yet, to be resized.
+    #[must_use]
+    pub fn empty_charge(&self, resource: Resource) -> Charge {
+        Charge { account: self.clone(), resource, amount: 0 }
     }
 
     /// Returns whose account it is.
@@ -248,6 +258,15 @@ impl Charge {
         }
         Ok(())
     }
+}
+
+/// Resizes a charge to an account that there may be none of.
+///
+/// # Errors
+///
+/// As [`Charge::resize`].
+pub fn resize(charge: &mut Option<Charge>, amount: usize) -> Result<(), Exceeded> {
+    charge.as_mut().map_or(Ok(()), |charge| charge.resize(amount as u64))
 }
 
 impl Drop for Charge {

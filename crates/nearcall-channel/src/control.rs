@@ -21,6 +21,7 @@ use nearcall_os::descriptor;
 use nearcall_os::fork::Epoch;
 use nearcall_os::poll::{Interest, poll_one};
 
+use crate::account::{self, Charge, Exceeded, Resource, UserAccount};
 use crate::error::{ReceiveError, SendError, Violation};
 use crate::fds::ChannelFds;
 use crate::limits::{
@@ -44,6 +45,9 @@ pub(crate) struct Control {
     /// message: this one is taken when descriptors or segments come.
     inbox: Mutex<Inbox>,
     outbox: Mutex<Outbox>,
+    /// Whose account pays for what this end holds, and what was charged when it was opened.
+    account: Option<UserAccount>,
+    charges: Mutex<Vec<Charge>>,
     /// Descriptors that the users of this end have passed, a packet without any counted as one.
     passed_descriptors: AtomicUsize,
     /// Packets that were taken while segments were looked for.
@@ -54,6 +58,8 @@ pub(crate) struct Control {
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     passed: VecDeque<Vec<OwnedFd>>,
+    /// The charge for those.
+    descriptors: Option<Charge>,
     /// The reason why the other end refuses the connection after all.
     refusal: Option<String>,
     pub(crate) segments: segment_table::Inbox,
@@ -61,10 +67,40 @@ pub(crate) struct Inbox {
 
 impl Control {
     pub(crate) fn new(socket: OwnedFd) -> Self {
-        let (inbox, outbox) = (Mutex::default(), Mutex::default());
-        let (passed_descriptors, packets_taken) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let epoch = Epoch::current();
-        Self { socket, epoch, inbox, outbox, passed_descriptors, packets_taken }
+        Self::charged_to(None, socket)
+    }
+
+    /// Creates one end, whose connection charges what it holds to an account.
+    pub(crate) fn charged_to(account: Option<&UserAccount>, socket: OwnedFd) -> Self {
+        let charge = |resource| account.map(|account| account.empty_charge(resource));
+        let segments =
+            segment_table::Inbox::charged_to(charge(Resource::Mappings), charge(Resource::Bytes));
+        let descriptors = charge(Resource::Descriptors);
+        let outbox = Outbox::charged_to(charge(Resource::Mappings), charge(Resource::Bytes));
+        Self {
+            socket,
+            inbox: Mutex::new(Inbox { segments, descriptors, ..Inbox::default() }),
+            outbox: Mutex::new(outbox),
+            account: account.cloned(),
+            charges: Mutex::default(),
+            passed_descriptors: AtomicUsize::new(0),
+            packets_taken: AtomicUsize::new(0),
+            epoch: Epoch::current(),
+        }
+    }
+
+    /// Returns the account that pays for what this end holds, if there is one.
+    pub(crate) fn account(&self) -> Option<&UserAccount> {
+        self.account.as_ref()
+    }
+
+    /// Charges something for as long as this end is open.
+    pub(crate) fn charge(&self, resource: Resource, amount: usize) -> Result<(), Exceeded> {
+        if let Some(account) = &self.account {
+            let charge = account.charge(resource, amount as u64)?;
+            self.charges.lock().unwrap_or_else(PoisonError::into_inner).push(charge);
+        }
+        Ok(())
     }
 
     /// Returns the process that the connection belongs to.
@@ -221,12 +257,18 @@ impl Control {
 
 impl Inbox {
     pub(crate) fn pop_passed(&mut self) -> Option<Vec<OwnedFd>> {
-        self.passed.pop_front()
+        let fds = self.passed.pop_front();
+        // Less is never refused.
+        let kept = self.kept_descriptors();
+        let _ = account::resize(&mut self.descriptors, kept);
+        fds
     }
 
     fn put(&mut self, parts: ChannelFds) -> Result<(), ReceiveError> {
         match parts.bytes[..] {
             [PASSED] => {
+                let kept = self.kept_descriptors() + parts.descriptors.len();
+                account::resize(&mut self.descriptors, kept)?;
                 self.passed.push_back(parts.descriptors);
                 Ok(())
             }

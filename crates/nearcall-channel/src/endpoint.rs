@@ -10,6 +10,7 @@ use std::sync::Arc;
 use nearcall_os::fork::Epoch;
 use nearcall_os::region::{SharedBytes, Trust};
 
+use crate::account::UserAccount;
 use crate::channel::{Channel, ChannelParts, ReceiveBuffer};
 use crate::control::Control;
 use crate::error::{ReceiveError, SendError};
@@ -89,6 +90,11 @@ impl Endpoint {
     /// Returns the identity of the other end, as the kernel reports it.
     pub fn peer(&self) -> &Peer {
         &self.settings.peer
+    }
+
+    /// Returns the account that pays for what this end holds, if there is one.
+    pub fn account(&self) -> Option<&UserAccount> {
+        self.control.account()
     }
 
     /// Returns what it takes to read the other end's loans where they lie: the kernel's word that

@@ -1,9 +1,9 @@
 //! What can go wrong with a channel: one type per operation, "not now" apart from "never again".
 //!
-//! **Invariants:** after `PeerGone`, `PeerBroken` or `Os` the connection is of no further use;
-//! after `Full`, `Empty`, `TooLarge`, `DoesNotFit`, `Incomplete` and `Aborted` it is as good as
-//! before. `Debug` prints what `Display` prints, so that a `main` that returns the error prints it
-//! for people.
+//! **Invariants:** after `PeerGone`, `PeerBroken`, `Exceeded` or `Os` the connection is of no
+//! further use; after `Full`, `Empty`, `TooLarge`, `DoesNotFit`, `Incomplete` and `Aborted` it is
+//! as good as before. `Debug` prints what `Display` prints, so that a `main` that returns the error
+//! prints it for people.
 //! **Not here:** failures of the handshake (`handshake/error.rs`).
 
 use std::io;
@@ -12,6 +12,8 @@ use std::path::PathBuf;
 use nearcall_os::region::RegionError;
 use nearcall_os::{cma, mqueue, uring};
 use thiserror::Error;
+
+use crate::account::Exceeded;
 
 /// Implements `Debug` by `Display`.
 macro_rules! debug_as_display {
@@ -81,6 +83,9 @@ pub enum ReceiveError {
     /// The other end broke the rules of the mechanism. Close the connection.
     #[error("the other end {0}; close the connection")]
     PeerBroken(Violation),
+    /// The account of the other end's user has no room for what it sends. Close the connection.
+    #[error("{0}")]
+    Exceeded(#[from] Exceeded),
     /// The kernel refused. Close the connection.
     #[error("receiving failed: {0}; close the connection")]
     Os(#[source] io::Error),

@@ -21,6 +21,10 @@ pub const MESSAGE_BYTES_MAX_CEILING: u32 = 256 << 20;
 /// Half of a 512 KiB second-level cache: both the writer's and the reader's copy stay inside it.
 pub const BUFFER_BYTES_DEFAULT: u32 = 256 << 10;
 
+/// Memory that counts for a connection beside its room, in bytes: its state, and a buffer for
+/// messages up to this length. What is longer is charged as it comes.
+pub const CONNECTION_BYTES: usize = 64 << 10;
+
 /// Smallest room that can be asked for, in bytes: one page of frames.
 pub const BUFFER_BYTES_MIN: u32 = 4 << 10;
 

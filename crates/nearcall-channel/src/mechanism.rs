@@ -87,6 +87,16 @@ impl DataPath {
             Self::SharedMemory => "shared memory",
         }
     }
+
+    /// Returns the most mappings of memory that one end of a connection holds, beside segments.
+    pub(crate) const fn mappings(self) -> usize {
+        match self {
+            // Pages that the other end reads, or the queues of an io_uring.
+            Self::KernelCopies => 3,
+            // The memory of either end, and that of a doorbell.
+            Self::SharedMemory => 3,
+        }
+    }
 }
 
 /// The capabilities of a mechanism. The conformance suite checks both answers of each.

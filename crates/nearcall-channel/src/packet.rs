@@ -56,6 +56,8 @@ pub enum Refusal {
     NotOffered,
     /// The server does not let this user in.
     NotAllowed,
+    /// The client's user holds as much of the server as it may.
+    Exhausted,
     /// A reason that this build does not know.
     Other,
 }
@@ -66,7 +68,7 @@ const ACCEPT: u8 = 3;
 const READY: u8 = 4;
 const REFUSAL: u8 = 5;
 
-const REFUSALS: [(u8, Refusal); 7] = [
+const REFUSALS: [(u8, Refusal); 8] = [
     (1, Refusal::Version),
     (2, Refusal::UnknownMechanism),
     (3, Refusal::Unsupported),
@@ -74,6 +76,7 @@ const REFUSALS: [(u8, Refusal); 7] = [
     (5, Refusal::Parts),
     (6, Refusal::NotOffered),
     (7, Refusal::NotAllowed),
+    (8, Refusal::Exhausted),
 ];
 
 impl Packet {

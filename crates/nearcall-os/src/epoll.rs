@@ -55,6 +55,16 @@ impl Epoll {
         Ok(Self { fd: epoll::create(epoll::CreateFlags::CLOEXEC)?, epoch: Epoch::current() })
     }
 
+    /// Returns an error unless this is the process that has made the set.
+    ///
+    /// # Errors
+    ///
+    /// It was made before this process was forked.
+    #[inline]
+    pub fn check_process(&self) -> io::Result<()> {
+        self.epoch.check()
+    }
+
     /// Watches `fd`. It leaves the set when the last duplicate of it is closed, so delete it
     /// before.
     ///

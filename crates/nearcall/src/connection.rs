@@ -15,6 +15,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nearcall_channel::account::{Charge, Resource};
 use nearcall_channel::{DataPath, Endpoint, Mechanism, WaitPolicy};
 use nearcall_wire::{
     CallProtocol, CancelReason, CloseReason, End, Event as ProtocolEvent, IncomingCall, InstanceId,
@@ -145,6 +146,8 @@ struct Inner {
     /// None over mechanisms that lend nothing.
     borrowing: Option<Borrowing>,
     outbox: Outbox,
+    /// The charge for a long message that is under way.
+    receiving: Option<Charge>,
     /// Outcomes that were not taken yet of calls that lost their places to newer ones.
     results: HashMap<OutgoingCall, Outcome>,
     /// A message is in the channel's hands that the mechanism has not taken whole.
@@ -198,6 +201,8 @@ impl<H: Host> Connection<H> {
             && endpoint.fragment_bytes_max() >= SMALL_BYTES;
         let channel_max = u32::try_from(endpoint.message_bytes_max()).unwrap_or(u32::MAX);
         wire_limits.message_bytes_max = wire_limits.message_bytes_max.min(channel_max);
+        let charge = || Some(endpoint.account()?.empty_charge(Resource::Bytes));
+        let (outbox, receiving) = (Outbox::charged_to(charge()), charge());
         Self {
             peer,
             mechanism: endpoint.mechanism(),
@@ -206,7 +211,8 @@ impl<H: Host> Connection<H> {
                 endpoint,
                 protocol: Protocol::with_values(instance, wire_limits),
                 borrowing,
-                outbox: Outbox::default(),
+                outbox,
+                receiving,
                 results: HashMap::new(),
                 unflushed: false,
                 takes_whole,
@@ -377,8 +383,9 @@ impl<H: Host> Connection<H> {
     /// handshake.
     #[cold]
     fn failure(&self, is_peer_gone: bool, error: &dyn std::error::Error) -> Status {
-        let may_be_refused = self.serves.is_none() && self.is_greeting();
-        if may_be_refused && let Some(why) = self.with_endpoint(Endpoint::take_refusal) {
+        if self.serves.is_none()
+            && let Some(why) = self.with_endpoint(Endpoint::take_refusal)
+        {
             return Status::unavailable(format!("{} refused the connection: {why}", self.name));
         }
         let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());

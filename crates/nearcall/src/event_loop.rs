@@ -138,7 +138,7 @@ impl EventLoop {
     ///
     /// # Errors
     ///
-    /// The kernel's, when waiting itself fails.
+    /// The kernel's, when waiting itself fails. The loop was made before this process was forked.
     pub fn next(&self, deadline: Deadline) -> io::Result<Option<Event>> {
         let reactor = &*self.reactor;
         if let Some(event) = reactor.take_event() {

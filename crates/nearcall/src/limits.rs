@@ -54,6 +54,18 @@ pub(crate) const NESTING_MAX: usize = 32;
 /// Two messages of the largest default size: one under way, one ready.
 pub(crate) const OUTBOX_BYTES_MAX: usize = 8 << 20;
 
+/// Steps in which messages that are kept for a connection are charged to the account of its user,
+/// in bytes: few messages need a further one.
+pub(crate) const OUTBOX_STEP_BYTES: u64 = 256 << 10;
+
+/// Memory that ended connections have given back after which the allocator is asked to give it back
+/// as well, in bytes: a dozen connections over `shm`.
+pub(crate) const TRIM_BYTES: u64 = 4 << 20;
+
+/// Time until it is asked, so that it is once for many connections: asking walks the heap, which
+/// takes about a millisecond.
+pub(crate) const TRIM_DELAY: Duration = Duration::from_secs(1);
+
 /// Items of one stream that a service in another thread, or a future, has handed to its loop and
 /// that wait for credit or room, in bytes; then its send waits. An eighth of what the receiver
 /// takes by default, so that the loop is woken for many items at once.

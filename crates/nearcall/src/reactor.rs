@@ -17,16 +17,18 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::{Rc, Weak};
 use std::sync::{self, Arc};
 
-use nearcall_os::clock;
+use nearcall_channel::account::Accounts;
 use nearcall_os::epoll::{Epoll, Events};
 use nearcall_os::poll::{self, Ready};
 use nearcall_os::signal::SignalInfo;
+use nearcall_os::{capacity, clock};
 
 use crate::codec::Body;
 use crate::connection::{Activity, Connection, Rounds, ServerId};
 use crate::deadline::{self, Deadline};
 use crate::limits::{
-    EVENTS_PER_ROUND_MAX, LOCAL_ONEWAYS_MAX, LOOK_FAILURE_PAUSE, LOOK_FAILURES_MAX,
+    EVENTS_PER_ROUND_MAX, LOCAL_ONEWAYS_MAX, LOOK_FAILURE_PAUSE, LOOK_FAILURES_MAX, TRIM_BYTES,
+    TRIM_DELAY,
 };
 use crate::metadata::Metadata;
 use crate::nesting::Handler;
@@ -103,6 +105,8 @@ pub(crate) struct Reactor {
     /// One-way messages to servers of this thread, for the next round.
     local_oneways: RefCell<VecDeque<LocalOneway>>,
     handshakes: handshakes::PendingHandshakes,
+    /// When the memory that ended connections have given back goes back to the kernel.
+    trim_at: Cell<Deadline>,
     /// The servers whose clients connect to this loop.
     acceptors: RefCell<Vec<(ServerId, Weak<Acceptor>)>>,
     user_events: RefCell<VecDeque<Event>>,
@@ -150,6 +154,7 @@ impl Reactor {
             is_hosted: Cell::new(false),
             local_oneways: RefCell::default(),
             handshakes: handshakes::PendingHandshakes::default(),
+            trim_at: Cell::new(Deadline::NEVER),
             acceptors: RefCell::default(),
             user_events: RefCell::default(),
             reported: RefCell::default(),
@@ -199,6 +204,8 @@ impl Reactor {
     /// Sleeps until something happens or `deadline`, then serves what is ready.
     #[inline]
     pub(crate) fn round(&self, deadline: Deadline) -> io::Result<()> {
+        // The connections of a forked process are those of its parent.
+        self.epoll.check_process()?;
         self.activity.wake_host();
         self.forget_closed();
         let must_look =
@@ -318,6 +325,13 @@ impl Reactor {
             return;
         }
         self.report_timers(now);
+        if self.trim_at.get() <= now {
+            self.trim_at.set(Deadline::NEVER);
+            // Another loop may have done it.
+            if Accounts::of_process().take_given_back() >= TRIM_BYTES {
+                capacity::trim_heap();
+            }
+        }
         self.handshakes.run_due(self, now);
         if self.activity.deadline() <= now {
             self.end_calls(now);
@@ -368,7 +382,8 @@ impl Reactor {
     #[inline]
     fn next_due(&self) -> Deadline {
         let timers = self.timers.borrow().next();
-        timers.min(self.activity.deadline()).min(self.handshakes.next_due())
+        let due = timers.min(self.activity.deadline()).min(self.handshakes.next_due());
+        due.min(self.trim_at.get())
     }
 
     /// Returns whether one more one-way message to a server of this thread may wait.
@@ -444,6 +459,11 @@ impl Reactor {
             if let Some(acceptor) = self.acceptor(server) {
                 acceptor.remove(connection);
             }
+        }
+        if Accounts::of_process().given_back() >= TRIM_BYTES
+            && self.trim_at.get() == Deadline::NEVER
+        {
+            self.trim_at.set(Deadline::after(TRIM_DELAY));
         }
     }
 

@@ -77,6 +77,7 @@ impl RefusalKind {
     pub(crate) fn of_handshake(error: &HandshakeError) -> Self {
         match error {
             HandshakeError::TimedOut => Self::HandshakeTimeout,
+            HandshakeError::Exceeded(_) => Self::ResourceLimit,
             HandshakeError::NotOffered { .. } => Self::MechanismNotOffered,
             _ => Self::HandshakeFailed,
         }

@@ -7,6 +7,7 @@ use std::io;
 use nearcall_os::users::is_overflow_user;
 use thiserror::Error;
 
+use crate::account::Exceeded;
 use crate::address::Address;
 use crate::error::{OpenError, ReceiveError, Violation, debug_as_display, means_peer_gone};
 use crate::limits::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, MESSAGE_BYTES_MAX_CEILING};
@@ -86,6 +87,9 @@ pub enum HandshakeError {
     /// The other end does not speak this protocol.
     #[error("the other end {0}")]
     PeerBroken(Violation),
+    /// The account of the client's user has no room for the connection.
+    #[error("{0}")]
+    Exceeded(#[from] Exceeded),
     /// A system call failed.
     #[error("the socket of the handshake failed: {0}")]
     Os(#[source] io::Error),
@@ -182,6 +186,7 @@ impl From<ReceiveError> for HandshakeError {
                 Self::PeerGone
             }
             ReceiveError::PeerBroken(violation) => Self::PeerBroken(violation),
+            ReceiveError::Exceeded(exceeded) => Self::Exceeded(exceeded),
             ReceiveError::Os(error) => Self::Os(error),
         }
     }

@@ -16,6 +16,7 @@ use super::options::{
     choose_wait,
 };
 use super::step::Step;
+use crate::account::Resource;
 use crate::channel::Channel;
 use crate::control::Control;
 use crate::endpoint::Endpoint;
@@ -145,6 +146,7 @@ fn offer(
     if options.pollable_only && wait != WaitPolicy::Spin && !mechanism.capabilities().pollable {
         return Err(BadOptions::NotPollable { mechanism }.into());
     }
+    charge(control, mechanism, buffer_bytes)?;
     let settings = settings(control, wait, options.spin, message_bytes_max, buffer_bytes)?;
     let offer = (mechanism.row().offer)(&settings);
     let Offer { parts, finish } = offer.map_err(|error| HandshakeError::Open(mechanism, error))?;
@@ -153,6 +155,20 @@ fn offer(
     let packet = Packet::Offer { version: VERSION, message_bytes_max, buffer_bytes, parts };
     send_parts(control, &packet, &descriptors)?;
     Ok(State::Offered(Box::new(Opening { mechanism, settings, made: finish })))
+}
+
+/// Charges what the server's end holds as long as it is open, beside the control line.
+fn charge(
+    control: &Control,
+    mechanism: Mechanism,
+    buffer_bytes: u32,
+) -> Result<(), HandshakeError> {
+    let row = mechanism.row();
+    // One more is the pidfd of the client.
+    control.charge(Resource::Descriptors, row.descriptors + 1)?;
+    control.charge(Resource::Mappings, row.data_path.mappings())?;
+    let bytes = buffer_bytes as usize + limits::CONNECTION_BYTES;
+    Ok(control.charge(Resource::Bytes, bytes)?)
 }
 
 /// The client's answer to the parts of a server.
@@ -186,6 +202,7 @@ pub(super) fn refuse(control: &Control, error: &HandshakeError) {
         HandshakeError::NotOffered { .. } => Refusal::NotOffered,
         HandshakeError::Open(_, OpenError::Unsupported(_)) => Refusal::Unsupported,
         HandshakeError::Open(_, OpenError::BadParts(_)) => Refusal::Parts,
+        HandshakeError::Exceeded(_) => Refusal::Exhausted,
         HandshakeError::PeerGone | HandshakeError::Refused { .. } => return,
         _ => Refusal::Other,
     };

@@ -8,6 +8,7 @@ use std::time::Duration;
 use nearcall_os::users::is_overflow_user;
 
 use super::error::{BadOptions, HandshakeError};
+use crate::account::UserAccount;
 use crate::limits;
 use crate::mechanism::{Mechanism, MechanismSet};
 use crate::packet::{VERSION, Version};
@@ -38,6 +39,8 @@ pub struct Options {
     pub message_bytes_max: u32,
     /// Room in each direction to agree on, in bytes.
     pub buffer_bytes: u32,
+    /// The account of the other end's user, which pays for what this end holds.
+    pub account: Option<UserAccount>,
     /// The longest time that the other end may take for each step of the handshake.
     pub handshake_timeout: Duration,
 }
@@ -53,6 +56,7 @@ impl Default for Options {
             server_user: None,
             message_bytes_max: limits::MESSAGE_BYTES_MAX_DEFAULT,
             buffer_bytes: limits::BUFFER_BYTES_DEFAULT,
+            account: None,
             handshake_timeout: limits::HANDSHAKE_TIMEOUT,
         }
     }

@@ -15,6 +15,7 @@ use super::error::HandshakeError;
 use super::options::Options;
 use super::step::Step;
 use super::{local, remote};
+use crate::account::Resource;
 use crate::address::Address;
 use crate::control::Control;
 use crate::endpoint::Endpoint;
@@ -98,13 +99,23 @@ impl Handshake {
     ///
     /// # Errors
     ///
-    /// [`HandshakeError::BadOptions`]: those of this end. Over TCP the kernel's, too.
+    /// [`HandshakeError::BadOptions`]: those of this end. [`HandshakeError::Exceeded`]: the client
+    /// was refused. Over TCP the kernel's, too.
     pub fn serve(
         rendezvous: Rendezvous,
         socket: OwnedFd,
         options: &Options,
     ) -> Result<Self, HandshakeError> {
-        let control = Arc::new(Control::new(socket));
+        let control = Arc::new(Control::charged_to(options.account.as_ref(), socket));
+        let descriptors = if rendezvous == Rendezvous::Local { 1 } else { 2 };
+        if let Err(exceeded) = control.charge(Resource::Descriptors, descriptors) {
+            let error = HandshakeError::Exceeded(exceeded);
+            match rendezvous {
+                Rendezvous::Local => local::refuse(&control, &error),
+                Rendezvous::Remote => remote::reject(&control),
+            }
+            return Err(error);
+        }
         let state = match rendezvous {
             Rendezvous::Local => State::Local(local::State::Hello),
             Rendezvous::Remote => State::Remote(remote::State::start(&control, true, options)?),

@@ -400,6 +400,7 @@ fn to_send_error(error: ReceiveError) -> SendError {
         ReceiveError::PeerGone => SendError::PeerGone,
         ReceiveError::PeerBroken(violation) => SendError::PeerBroken(violation),
         ReceiveError::Os(error) => SendError::Os(error),
+        error @ ReceiveError::Exceeded(_) => SendError::Os(io::Error::other(error)),
     }
 }
 

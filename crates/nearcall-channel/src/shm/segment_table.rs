@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use nearcall_os::region::{PeerRegion, RegionError};
 
+use crate::account::{self, Charge, Exceeded};
 use crate::error::{ReceiveError, Violation};
 use crate::limits::{SEGMENT_BYTES_PER_END_MAX, SEGMENTS_PER_END_MAX};
 use crate::shm::layout::COUNTS_BYTES;
@@ -46,6 +47,26 @@ pub(crate) struct Outbox {
     pub(super) live: Vec<(SegmentId, usize)>,
     /// Retired, but the line had no room to say so.
     pub(super) pending_retirements: VecDeque<SegmentId>,
+    mappings: Option<Charge>,
+    bytes: Option<Charge>,
+}
+
+impl Outbox {
+    /// An end without segments, which charges them.
+    pub(crate) fn charged_to(mappings: Option<Charge>, bytes: Option<Charge>) -> Self {
+        Self { mappings, bytes, ..Self::default() }
+    }
+
+    pub(super) fn live_bytes(&self) -> usize {
+        self.live.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Charges the segments that there are, and one more of `bytes`, unless that is zero.
+    pub(super) fn charge(&mut self, bytes: usize) -> Result<(), Exceeded> {
+        let (count, in_use) = (self.live.len() + usize::from(bytes > 0), self.live_bytes());
+        account::resize(&mut self.mappings, count)?;
+        account::resize(&mut self.bytes, in_use + bytes)
+    }
 }
 
 /// The first number from `next` on that no segment has. Both ends compute it: the retirements that
@@ -67,9 +88,24 @@ pub(crate) struct Inbox {
     pub(super) next: u16,
     pub(super) live: Vec<(SegmentId, Arc<PeerRegion>)>,
     counts: Option<Arc<PeerRegion>>,
+    mappings: Option<Charge>,
+    bytes: Option<Charge>,
 }
 
 impl Inbox {
+    /// An end without segments of the other end, which charges them: they take room in the address
+    /// space of this process, and memory of its control group once it has read them.
+    pub(crate) fn charged_to(mappings: Option<Charge>, bytes: Option<Charge>) -> Self {
+        Self { mappings, bytes, ..Self::default() }
+    }
+
+    /// Charges the segments that there are, and one more of `bytes`, unless that is zero.
+    fn charge(&mut self, bytes: usize) -> Result<(), Exceeded> {
+        let (segments, in_use) = self.totals();
+        account::resize(&mut self.mappings, segments + usize::from(bytes > 0))?;
+        account::resize(&mut self.bytes, in_use + bytes)
+    }
+
     pub(crate) fn expect(&mut self) {
         self.expected = true;
     }
@@ -110,6 +146,8 @@ impl Inbox {
                 let id = SegmentId(u16::from_le_bytes([a, b]));
                 let at = self.live.iter().position(|(live, _)| *live == id);
                 self.live.swap_remove(at.ok_or(Violation::BadSegment)?);
+                // Less is never refused.
+                let _ = self.charge(0);
                 Ok(())
             }
             _ => Err(Violation::BadPacket.into()),
@@ -124,6 +162,7 @@ impl Inbox {
         {
             return Err(Violation::BadSegment.into());
         }
+        self.charge(bytes)?;
         match PeerRegion::open(fd, bytes..=bytes) {
             Ok(region) => {
                 self.live.push((id, Arc::new(region)));

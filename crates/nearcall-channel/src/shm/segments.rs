@@ -22,6 +22,7 @@ use std::sync::Arc;
 use nearcall_os::region::{Backing, OwnRegion, PeerRegion, RegionError};
 use thiserror::Error;
 
+use crate::account::Exceeded;
 use crate::control::Control;
 use crate::error::{ReceiveError, Violation};
 use crate::limits::{
@@ -39,6 +40,9 @@ pub(crate) enum SegmentError {
          already"
     )]
     Limit,
+    /// The account that pays for it does not suffice.
+    #[error("{0}")]
+    Share(Exceeded),
     /// The other end has not taken from the control line what was sent before.
     #[error("the other end has not taken what was sent before")]
     LineFull,
@@ -80,13 +84,14 @@ impl OwnSegments {
     fn hand_over(&self, kind: u8, bytes: usize) -> Result<(SegmentId, OwnRegion), SegmentError> {
         let mut outbox = self.control.outbox();
         self.send_retirements(&mut outbox)?;
-        let in_use: usize = outbox.live.iter().map(|(_, bytes)| bytes).sum();
+        let in_use = outbox.live_bytes();
         let announced = u32::try_from(bytes).map_err(|_| SegmentError::Limit)?;
         if outbox.live.len() >= SEGMENTS_PER_END_MAX
             || bytes > SEGMENT_BYTES_PER_END_MAX - in_use.min(SEGMENT_BYTES_PER_END_MAX)
         {
             return Err(SegmentError::Limit);
         }
+        outbox.charge(bytes).map_err(SegmentError::Share)?;
         let created = OwnRegion::create("nearcall-segment", bytes, Backing::Reserved);
         let (region, fd) = created.map_err(SegmentError::Region)?;
         let id = next_free_id(outbox.next, |id| outbox.live.iter().any(|(live, _)| *live == id));
@@ -105,6 +110,8 @@ impl OwnSegments {
     pub(crate) fn retire(&self, id: SegmentId) {
         let mut outbox = self.control.outbox();
         outbox.live.retain(|(live, _)| *live != id);
+        // Less is never refused.
+        let _ = outbox.charge(0);
         outbox.pending_retirements.push_back(id);
         // Whatever hinders, the next call meets it again.
         let _ = self.send_retirements(&mut outbox);

@@ -343,6 +343,9 @@ pub(super) fn connect_error(at: &At, error: &HandshakeError, deadline: Deadline)
         HandshakeError::BadOptions(_) | HandshakeError::UnknownMechanism(_) => {
             Status::invalid_argument(format!("cannot connect to {at}: {error}"))
         }
+        HandshakeError::Refused { code: Refusal::Exhausted, text } => {
+            Status::resource_exhausted(format!("{at} refused the connection: {text}"))
+        }
         HandshakeError::Refused { code: Refusal::NotAllowed, .. } => {
             Status::permission_denied(format!("cannot connect to {at}: {error}"))
         }

@@ -9,6 +9,8 @@
 
 use std::time::Duration;
 
+use nearcall_channel::account;
+use nearcall_channel::limits::CONNECTION_BYTES;
 use nearcall_channel::{Endpoint, Interest, ReceiveError};
 use nearcall_os::poll;
 use nearcall_wire::{
@@ -217,11 +219,21 @@ impl<H: Host> Connection<H> {
         buffer: &mut Vec<u8>,
         deadline: Deadline,
     ) -> Result<usize, ReceiveError> {
-        let endpoint = &mut self.inner.borrow_mut().endpoint;
+        let Inner { endpoint, receiving, .. } = &mut *self.inner.borrow_mut();
         loop {
             match endpoint.receive_vec(buffer, deadline) {
                 Err(ReceiveError::DoesNotFit { message_bytes }) => {
+                    if message_bytes > CONNECTION_BYTES {
+                        account::resize(receiving, message_bytes)?;
+                    }
                     self.make_room(endpoint, buffer, message_bytes)?;
+                }
+                Ok(message_bytes) => {
+                    if message_bytes > CONNECTION_BYTES {
+                        // It is whole, and at most one of a thread is.
+                        account::resize(receiving, 0)?;
+                    }
+                    return Ok(message_bytes);
                 }
                 outcome => return outcome,
             }
@@ -414,7 +426,7 @@ impl<H: Host> Connection<H> {
     #[cold]
     fn handle_owed_events(&self) {
         self.handle_events();
-        if self.inner.borrow().outbox.is_overfull() {
+        if self.inner.borrow_mut().outbox.is_overfull_with(0) {
             self.disconnect_slow_reader();
         }
     }
@@ -512,6 +524,12 @@ impl<H: Host> Connection<H> {
         let reason = self.failure(matches!(error, ReceiveError::PeerGone), error);
         match error {
             ReceiveError::PeerBroken(_) => self.abort_for(RefusalKind::BROKEN_CHANNEL, reason),
+            ReceiveError::Exceeded(exceeded) => {
+                let text = exceeded.to_string();
+                self.note_refusal(RefusalKind::ResourceLimit, &text);
+                self.with_endpoint(Endpoint::discard_unsent);
+                self.refuse(Status::resource_exhausted(text));
+            }
             _ => self.abort(reason),
         }
         Slow::Closed

@@ -577,7 +577,7 @@ impl Inner {
                 Err(error) => return Err(Unsent::Channel(error)),
             }
         }
-        if self.outbox.is_overfull() {
+        if self.outbox.is_overfull_with(message.len()) {
             return Err(Unsent::Full);
         }
         self.outbox.push(message.to_vec());

@@ -15,10 +15,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use nearcall_channel::account::Accounts;
 use nearcall_channel::{
     Address as Place, Endpoint, Handshake, HandshakeError, Listener, Mechanism, Options, Rendezvous,
 };
-use nearcall_os::{poll, socket, thread};
+use nearcall_os::{descriptor, poll, socket, thread};
 
 use super::{ListenerEntry, ListenerId, Reactor, Source};
 use crate::connection::{Connection, ServerId};
@@ -44,6 +45,8 @@ pub(super) struct PendingHandshakes {
     /// Listeners that wait until a handshake ends or a moment comes.
     paused: RefCell<Vec<ListenerId>>,
     resume_at: Cell<Deadline>,
+    /// A descriptor that is closed to accept and refuse a client when no other is free.
+    spare: Cell<Option<OwnedFd>>,
 }
 
 /// A user of this machine; those of all others together count as one.
@@ -92,6 +95,7 @@ impl Default for PendingHandshakes {
             greeting: RefCell::default(),
             paused: RefCell::default(),
             resume_at: Cell::new(Deadline::NEVER),
+            spare: Cell::default(),
         }
     }
 }
@@ -99,9 +103,14 @@ impl Default for PendingHandshakes {
 /// The reason for a client whose server stops during its handshake.
 pub(crate) const NOT_LISTENING: &str = "the server takes no more clients";
 
+const NO_DESCRIPTOR: &str =
+    "no descriptor is free in the server; try again later, or raise its limit (`ulimit -n`)";
+
 impl Reactor {
     /// Waits for clients at a listener.
     pub(crate) fn add_listener(&self, entry: ListenerEntry) -> io::Result<ListenerId> {
+        Accounts::of_process().read_limits();
+        self.handshakes.keep_spare(&entry.listener);
         let entry = Rc::new(entry);
         let token = self.sources.borrow_mut().add(Source::Listener(Rc::clone(&entry)));
         match self.epoll.add(&entry.listener, poll::Interest::Readable, token) {
@@ -237,9 +246,36 @@ impl PendingHandshakes {
                 }
                 Ok(None) => return,
                 // Most likely no descriptor is free; asking again at once would only spin.
-                Err(_) => return self.pause_until(reactor, id, Deadline::after(LISTENER_PAUSE)),
+                Err(_) => {
+                    self.refuse_with_spare(&entry.listener);
+                    return self.pause_until(reactor, id, Deadline::after(LISTENER_PAUSE));
+                }
             }
         }
+    }
+
+    /// Refuses clients for which no descriptor is free, by means of the one that is kept for that.
+    fn refuse_with_spare(&self, listener: &Listener) {
+        for _ in 0..ACCEPTS_PER_ROUND_MAX {
+            if self.spare.take().is_none() {
+                break;
+            }
+            let client = listener.accept_socket();
+            let is_last = !matches!(client, Ok(Some(_)));
+            if let Ok(Some(socket)) = client {
+                listener.rendezvous().reject(socket, NO_DESCRIPTOR);
+            }
+            self.keep_spare(listener);
+            if is_last {
+                break;
+            }
+        }
+    }
+
+    /// Keeps a descriptor, to be closed when no other is free.
+    fn keep_spare(&self, listener: &Listener) {
+        let spare = self.spare.take().or_else(|| descriptor::duplicate(listener).ok());
+        self.spare.set(spare);
     }
 
     /// Begins the handshake with a client. Returns its user, if it goes on.
@@ -267,8 +303,9 @@ impl PendingHandshakes {
             rendezvous.reject(socket, &text);
             return None;
         }
+        let account = Accounts::of_process().user(user);
         let pollable_only = acceptor.census.is_full_of_fdless(reactor.own_loop(acceptor));
-        let options = entry.policy.options(pollable_only);
+        let options = Options { account: Some(account), ..entry.policy.options(pollable_only) };
         let handshake = Handshake::serve(rendezvous, socket, &options);
         let handshake = handshake.map_err(|error| serving.note_failure(entry, &error)).ok()?;
         self.start(reactor, handshake, Purpose::Serve(serving)).ok()?;

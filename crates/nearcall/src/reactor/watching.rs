@@ -17,6 +17,7 @@ use super::{Reactor, Source};
 use crate::connection::{Connection, ReadinessState, Tokens};
 use crate::deadline::{self, Deadline};
 use crate::limits::{LOOP_ROOM_INTERVAL, SIGNAL_LOOK_INTERVAL, SPIN_TURNS_PER_LOOK};
+use crate::status::Status;
 
 /// The connection that the loop sleeps in: its mechanism has no descriptor.
 pub(super) struct FdlessConnection {
@@ -143,6 +144,9 @@ impl Reactor {
         let tokens = connection.readiness.tokens.get();
         if has_pending_writes != (tokens.both || tokens.send.is_some()) {
             self.watch_for_room(connection, has_pending_writes);
+            if connection.is_closed() {
+                return false;
+            }
         }
         if tokens.receive.is_none() {
             // The loop sleeps in it, and looks there first. Room that came just now may be what a
@@ -179,30 +183,36 @@ impl Reactor {
         let Some(receive) = tokens.receive else {
             return self.watch_fdless_for_room(connection, wanted);
         };
-        connection.with_endpoint(|endpoint| {
+        let watched = connection.with_endpoint(|endpoint| {
             let (Some(messages), Some(room)) =
                 (endpoint.readiness(Interest::Receive), endpoint.readiness(Interest::Send))
             else {
-                return;
+                return Ok(());
             };
             if messages.fd.as_raw_fd() == room.fd.as_raw_fd() {
                 let interest = if wanted { poll::Interest::Both } else { poll::Interest::Readable };
+                tokens.both = wanted;
                 // A doorbell is watched in the same way, whatever it rings for.
                 if room.writable {
-                    let _ = self.epoll.modify(messages.fd, interest, receive);
+                    return self.epoll.modify(messages.fd, interest, receive);
                 }
-                tokens.both = wanted;
             } else if wanted {
                 let token =
                     self.sources.borrow_mut().add(Source::Connection(Rc::clone(connection)));
-                let _ = self.epoll.add(room.fd, kernel_interest(room.writable), token);
                 tokens.send = Some(token);
+                return self.epoll.add(room.fd, kernel_interest(room.writable), token);
             } else if let Some(token) = tokens.send.take() {
                 self.sources.borrow_mut().remove(token);
                 let _ = self.epoll.delete(room.fd);
             }
+            Ok(())
         });
         connection.readiness.tokens.set(tokens);
+        // Without that word of the kernel, what waits would wait until its deadline.
+        if let Err(error) = watched {
+            let text = format!("{}: cannot wait for room to send: {error}", connection.name);
+            connection.abort(Status::unavailable(text));
+        }
     }
 
     /// Has the loop ask again soon: a connection without a descriptor cannot report room.

@@ -6,6 +6,7 @@
 //! (`nearcall-channel`).
 
 use std::path::Path;
+use std::time::Duration;
 
 use nearcall_channel::{Address as Place, MechanismSet, SOCKET_MODE_DEFAULT, SocketAccess};
 use nearcall_os::process;
@@ -23,13 +24,16 @@ use crate::listen_policy::ListenPolicy;
 /// # Examples
 ///
 /// ```
+/// use std::time::Duration;
+///
 /// use nearcall::{EventLoop, ListenOptions, Server};
 ///
 /// let event_loop = EventLoop::new()?;
 /// let server = Server::new(&event_loop);
 /// let options = ListenOptions::new()
 ///     .users([0, 1000]) // Whoever else connects is refused with the reason.
-///     .message_bytes_max(64 << 10);
+///     .message_bytes_max(64 << 10)
+///     .deadline_max(Duration::from_secs(10));
 /// server.listen_with("unix:@doc-of-listen-options", &options)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -40,6 +44,7 @@ pub struct ListenOptions {
     groups: Option<Vec<u32>>,
     socket_mode: Option<u32>,
     socket_owner: Option<(u32, u32)>,
+    deadline_max: Option<Duration>,
     message_bytes_max: Option<u32>,
 }
 
@@ -90,6 +95,14 @@ impl ListenOptions {
         self
     }
 
+    /// Sets the longest deadline that clients of this listener are granted:
+    /// [`Limits::deadline_max`].
+    #[must_use]
+    pub fn deadline_max(mut self, longest: Duration) -> Self {
+        self.deadline_max = Some(longest);
+        self
+    }
+
     /// Sets the longest message, in bytes: [`Limits::message_bytes_max`].
     #[must_use]
     pub fn message_bytes_max(mut self, bytes: u32) -> Self {
@@ -110,6 +123,7 @@ impl ListenOptions {
     ) -> Result<(ListenPolicy, SocketAccess), String> {
         let limits = Limits {
             message_bytes_max: self.message_bytes_max.unwrap_or(limits.message_bytes_max),
+            deadline_max: self.deadline_max.unwrap_or(limits.deadline_max),
             ..limits
         };
         limits.check()?;

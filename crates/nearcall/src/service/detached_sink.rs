@@ -13,6 +13,7 @@ use nearcall_wire::IncomingCall;
 
 use crate::codec::{Encoded, Message};
 use crate::connection::{Activity, Connection};
+use crate::limits::ONEWAYS_DETACHED_MAX;
 use crate::metadata::BadMetadata;
 use crate::peer::Peer;
 use crate::refusals::RefusalKind;
@@ -61,7 +62,17 @@ impl DetachedSink {
             return Self::oneway(None, ConnectionKey::NONE);
         };
         let key = activity.key(connection);
-        let Some(call) = call else { return Self::oneway(Some(&activity.mailbox), key) };
+        let Some(call) = call else {
+            let sink = Self::oneway(Some(&activity.mailbox), key);
+            if sink.is_cancelled() {
+                let why = format!(
+                    "{ONEWAYS_DETACHED_MAX} one-way messages of this loop go on, its limit; \
+                     another one was dropped"
+                );
+                connection.note_refusal(RefusalKind::ResourceLimit, &why);
+            }
+            return sink;
+        };
         let cancellation = Arc::default();
         connection.watch_call(call, &cancellation);
         let stream = ServiceStream::of_call(connection, call);
@@ -140,14 +151,22 @@ impl DetachedSink {
             return;
         };
         let Some(mailbox) = &self.mailbox else { return };
-        let (of_loop, why) = (Arc::downgrade(mailbox), why.to_owned());
-        let note = move || {
-            let activity = of_loop.upgrade().and_then(|mailbox| Activity::of_thread(&mailbox));
-            if let Some(connection) = activity.and_then(|activity| activity.connection(key)) {
-                connection.note_refusal(kind, &why);
+        let note = move |activity: Rc<Activity>, why: &str| {
+            if let Some(connection) = activity.connection(key) {
+                connection.note_refusal(kind, why);
             }
         };
-        let _ = mailbox.post(Post::Run(Box::new(note)));
+        if let Some(activity) = Activity::of_thread(mailbox) {
+            return note(activity, why);
+        }
+        let (of_loop, why) = (Arc::downgrade(mailbox), why.to_owned());
+        let post = move || {
+            let activity = of_loop.upgrade().and_then(|mailbox| Activity::of_thread(&mailbox));
+            if let Some(activity) = activity {
+                note(activity, &why);
+            }
+        };
+        let _ = mailbox.post(Post::Run(Box::new(post)));
     }
 
     fn send_remote(

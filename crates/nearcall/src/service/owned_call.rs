@@ -16,12 +16,13 @@ use crate::deadline::Deadline;
 use crate::interface::Interface;
 use crate::metadata::Metadata;
 use crate::nesting::Handler;
+use crate::refusals::RefusalKind;
 use crate::service::context::Context;
 use crate::service::detached_sink::DetachedCall;
 use crate::service::dispatch;
 use crate::service::dispatcher::{Dispatcher, Incoming};
 use crate::service::reply_sink::ReplySink;
-use crate::status::Status;
+use crate::status::{Code, Status};
 
 /// A call with all that its method sees.
 pub(crate) struct OwnedCall {
@@ -63,6 +64,9 @@ impl OwnedCall {
 
     /// Ends the call without running its method.
     pub(crate) fn refuse(self, status: &Status) {
+        if status.code() == Code::ResourceExhausted {
+            self.call.sink.note_refusal(RefusalKind::ResourceLimit, status.message());
+        }
         self.call.sink.fail(status);
     }
 

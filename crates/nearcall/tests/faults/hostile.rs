@@ -18,7 +18,7 @@ use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Context, Deadline, Limits, Status};
+use nearcall::{CallOptions, Client, Context, Deadline, Limits, Mechanism, Status};
 use nearcall_os::clock;
 
 use crate::echo::{EchoCaller, Parcel, Receipt, Span, Store, StoreDispatcher};
@@ -106,18 +106,12 @@ fn attack_beside(attack: &str, good: User, time: Duration) -> String {
     row
 }
 
-/// Mechanisms of which a process keeps something, such as a thread that watches.
-const WARM_UP: [&str; 5] = ["", "?via=unix-stream", "?via=unix-seqpacket", "?via=pipe", "?via=cma"];
-
-/// Lets a client of each mechanism call once and go.
+/// Lets a client of each mechanism that servers offer call once and go, so that what a process
+/// keeps of a mechanism, such as a thread that watches, is there.
 fn warm_up(server: &mut ServerProcess) {
-    for via in WARM_UP {
-        let client = Client::new();
-        let echo = EchoCaller::new(&client, &server.via(via)).unwrap();
-        // A refusal leaves nothing either.
-        let _ = echo.nothing_with(&(), &CallOptions::new().deadline(PATIENCE));
-        drop((echo, client));
-        server.wait_for_connections(0);
+    let offered = Mechanism::all().filter(|mechanism| mechanism.offered_by_default());
+    for mechanism in offered.filter(|mechanism| mechanism.supported().is_ok()) {
+        server.warm_up(&[&format!("?via={mechanism}")]);
     }
     // Until a new thread takes its name it has that of the one that started it.
     wait_until("the names of threads", || {

@@ -11,17 +11,23 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "processes report, and so do tests")]
 
+mod forks;
 mod handed_over;
 mod handlers;
 mod hostile;
+mod identity;
 mod killed_clients;
 mod killed_servers;
 mod namespaces;
 mod r17;
 mod r18;
+mod r19;
 mod r22;
+mod r25;
 mod r28;
 mod r29;
+mod runtime_directory;
+mod shares;
 mod slow_peers;
 mod smoke;
 #[allow(dead_code, reason = "a kit: what no case needs at the moment stays whole")]
@@ -75,13 +81,18 @@ const ROLES: &[&[support::Role]] = &[
     hostile::ATTACKS,
     killed_clients::ROLES,
     killed_servers::ROLES,
+    forks::ROLES,
+    identity::ROLES,
+    runtime_directory::ROLES,
     r17::ROLES,
+    r19::ROLES,
     r22::ROLES,
     r28::ROLES,
     r29::ROLES,
     handed_over::ROLES,
     slow_peers::ROLES,
     handlers::ROLES,
+    shares::ROLES,
 ];
 
 /// Where a child process begins; nothing when the harness runs it.

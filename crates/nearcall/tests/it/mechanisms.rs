@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Code, Limits, Mechanism, MechanismSet, Server, Status};
+use nearcall::{
+    CallOptions, Client, Code, Limits, ListenOptions, Mechanism, MechanismSet, Server, Status,
+};
 
 use crate::echo::{EchoCaller, EchoDispatcher, Words};
 use crate::stage::alone;
@@ -149,4 +151,37 @@ fn a_hunt_for_a_mechanism_that_is_not_offered_ends_at_once() {
     assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
     assert!(refused.message().contains("`?allow=shm-condvar`"), "{refused}");
     assert!(server.connections().is_empty());
+}
+
+#[test]
+fn limits_of_a_listener_hold_for_its_clients_only() {
+    let (strict, at) = (unique_address(), unique_address());
+    let options = ListenOptions::new()
+        .deadline_max(Duration::from_secs(10))
+        .message_bytes_max(64 << 10)
+        .mechanisms(Mechanism::UnixStream);
+    let (_served, ()) = LoopThread::serve(Limits::default(), {
+        let (strict, at) = (strict.clone(), at.clone());
+        move |_, server| {
+            server.register(EchoDispatcher::new(Service::default())).unwrap();
+            server.listen_with(&strict, &options).unwrap();
+            server.listen(&at).unwrap();
+        }
+    });
+    let client = Client::new();
+    let asked = CallOptions::new().deadline(Duration::from_secs(100));
+    let large = Words { data: vec![1; 100_000].into(), number: 1 };
+    for (address, is_strict) in [(format!("{strict}?via=unix-stream"), true), (at, false)] {
+        let echo = EchoCaller::new(&client, &address).unwrap();
+        let left = Duration::from_nanos(echo.look_with(&(), &asked).unwrap().remaining_ns);
+        assert_eq!(left <= Duration::from_secs(10), is_strict, "{left:?}");
+        match echo.say_with(&large, &asked) {
+            Ok(reply) => assert!(!is_strict && reply == large),
+            Err(status) => {
+                assert!(is_strict && status.code() == Code::ResourceExhausted, "{status}");
+            }
+        }
+    }
+    let refused = EchoCaller::new(&client, &strict).unwrap().nothing_with(&(), &asked);
+    assert_eq!(refused.unwrap_err().code(), Code::FailedPrecondition);
 }

@@ -125,7 +125,7 @@ impl Lender {
                     return Err(LoanError::NoMemory(error.to_string()));
                 }
                 // Not now, or not any more: what is written there is copied.
-                Err(SegmentError::LineFull | SegmentError::Os(_)) => {
+                Err(SegmentError::Share(_) | SegmentError::LineFull | SegmentError::Os(_)) => {
                     return Ok(Loan::plain(loan_bytes));
                 }
             },

@@ -206,7 +206,7 @@ impl Flood<'_> {
 fn a_look_takes_a_bounded_number_of_packets_while_the_peer_goes_on_sending() {
     let (ours, theirs) = lines();
     let mut reader = PeerSegments::new(&theirs);
-    let mut flood = Flood { line: &ours, segment: file(4096), next: 1, is_made: false };
+    let mut flood = Flood { line: &ours, segment: file(4096), next: 0, is_made: false };
     let line = (0..).take_while(|_| flood.send()).count();
     assert!(line <= CONTROL_PACKETS_PER_LOOK_MAX, "a line holds {line} packets");
     reader.maintain().unwrap();

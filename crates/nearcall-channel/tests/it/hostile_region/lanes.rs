@@ -2,7 +2,7 @@
 //! memory while its frames name places there.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -10,10 +10,11 @@ use nearcall_channel::{
     Borrowed, Borrower, Deadline, Endpoint, Lender, Listener, Options, Place, ReceiveError, VERSION,
 };
 use nearcall_os::clock;
+use nearcall_os::descriptor::send_with_fds;
 use nearcall_os::region::{Backing, OwnRegion, PeerRegion};
 use rustix::fs::FallocateFlags;
 
-use super::live::{CONNECTION, LIMIT, connections};
+use super::live::{CONNECTION, HANDSHAKE, LIMIT, connections};
 use crate::support::play::{Play, note};
 use crate::support::raw::{ACCEPT, CONSUMED, FRAMES, LAYOUT, READY, RawLine, hello};
 use crate::support::{PATIENCE, patient};
@@ -38,7 +39,7 @@ pub(super) fn r03_random_bytes_in_live_lanes_and_segments(play: &mut Play) {
         return;
     }
     let listener = Listener::bind(&format!("unix:@{name}").parse().unwrap()).unwrap();
-    let usual = Options { handshake_timeout: PATIENCE, ..play.options() };
+    let usual = Options { handshake_timeout: HANDSHAKE, ..play.options() };
     let options = Options { message_bytes_max: LIMIT, buffer_bytes: RING, ..usual };
     let mut seen = BTreeMap::new();
     let mut random = fastrand::Rng::with_seed(play.seed);
@@ -72,26 +73,36 @@ impl Victim {
     }
 
     fn endure(&mut self, random: &mut fastrand::Rng, seen: &mut BTreeMap<String, u32>) {
+        // However busy the machine is, each kind of thing happens once.
+        let patience = clock::now() + PATIENCE;
+        while seen.is_empty() && clock::now() < patience {
+            // Its frames come without a wake-up.
+            self.receive(Deadline::after(Duration::from_millis(1)), seen);
+        }
+        self.borrow(random, false, seen);
         let end = clock::now() + CONNECTION;
         while clock::now() < end && !(self.is_caught && self.borrower.is_none()) {
-            self.receive(random, seen);
-            self.borrow(random, seen);
+            let deadline = match random.u8(0..8) {
+                0 => Deadline::after(Duration::from_millis(1)),
+                _ => Deadline::NOW,
+            };
+            self.receive(deadline, seen);
+            // Nearly always a place that is there: one that is not ends the borrowing.
+            let is_lie = random.u8(..) == 0;
+            self.borrow(random, is_lie, seen);
             self.lend(random);
             let _ = self.endpoint.send(&vec![1; random.usize(0..LIMIT as usize)], Deadline::NOW);
         }
+        self.borrow(random, true, seen);
         while let Some((bytes, fill)) = self.loans.pop_front() {
             assert!(bytes.iter().all(|byte| *byte == fill), "the peer changed what we lent");
         }
     }
 
-    fn receive(&mut self, random: &mut fastrand::Rng, seen: &mut BTreeMap<String, u32>) {
+    fn receive(&mut self, deadline: Deadline, seen: &mut BTreeMap<String, u32>) {
         if self.is_caught {
             return;
         }
-        let deadline = match random.u8(0..8) {
-            0 => Deadline::after(Duration::from_millis(1)),
-            _ => Deadline::NOW,
-        };
         let mut bytes = Vec::new();
         let received = self.endpoint.receive(deadline).and_then(|mut message| {
             assert!(message.len() <= LIMIT as usize, "a message above the limit");
@@ -108,12 +119,15 @@ impl Victim {
         }
     }
 
-    /// Borrows what a message might name, at any place.
-    fn borrow(&mut self, random: &mut fastrand::Rng, seen: &mut BTreeMap<String, u32>) {
+    /// Borrows what a message might name: a place that is there, or any.
+    fn borrow(
+        &mut self,
+        random: &mut fastrand::Rng,
+        is_lie: bool,
+        seen: &mut BTreeMap<String, u32>,
+    ) {
         let Some(borrower) = &mut self.borrower else { return };
-        // Nearly always a place that is there: one that is not ends the borrowing.
-        let is_lie = random.u8(..) == 0;
-        let bytes = if is_lie { random.u32(..) } else { random.u32(1..=SLOT_BYTES / 2) };
+        let bytes = if is_lie { u32::MAX } else { random.u32(1..=SLOT_BYTES / 2) };
         let offset = if is_lie { random.u32(..) } else { random.u32(0..SLOT_BYTES / 2) };
         let slot = random.u16(0..SLOTS);
         match borrower.borrow(Place { slot, segment: 1, offset, bytes }) {
@@ -166,8 +180,8 @@ fn hand_over(line: &RawLine, kind: u8, number: u16, bytes: usize) -> (OwnRegion,
     let (region, fd) = OwnRegion::create("hostile", bytes, Backing::Lazy).unwrap();
     let length = u32::try_from(bytes).unwrap().to_le_bytes();
     let packet = [&[kind][..], &number.to_le_bytes(), &length].concat();
-    let copy = fd.try_clone().unwrap();
-    line.send(&packet, &[copy]);
+    // The server may have had enough of this connection already.
+    let _ = send_with_fds(&line.socket, &packet, &[fd.as_fd()]);
     (region, fd)
 }
 

@@ -21,6 +21,8 @@ pub(super) fn connections() -> u64 {
 
 /// How long a connection lives if its violations are never seen.
 pub(super) const CONNECTION: Duration = Duration::from_millis(20);
+/// How long a handshake may take: both ends of several cases keep all processors busy.
+pub(super) const HANDSHAKE: Duration = Duration::from_secs(60);
 /// Small, so that random lengths are often above it.
 pub(super) const LIMIT: u32 = 10_000;
 
@@ -53,7 +55,7 @@ fn mutate(play: &mut Play) {
         return;
     }
     let listener = Listener::bind(&format!("unix:@{name}").parse().unwrap()).unwrap();
-    let usual = Options { handshake_timeout: PATIENCE, ..play.options() };
+    let usual = Options { handshake_timeout: HANDSHAKE, ..play.options() };
     let options = Options { message_bytes_max: LIMIT, buffer_bytes: RING_BYTES, ..usual };
     let mut seen = BTreeMap::new();
     for _ in 0..connections() {

@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nearcall::{Client, Deadline, Event, EventLoop, Limits, RefusalKind, Server};
+use nearcall::{Client, Deadline, Event, EventLoop, Limits, ListenOptions, RefusalKind, Server};
 use nearcall_os::poll::Interest;
 use nearcall_os::process;
 use nearcall_os::signal::{Signal, send_by_pidfd};
@@ -206,11 +206,21 @@ impl Drop for ServerProcess {
 /// Serves an `Echo` at `address` in this process until the parent says `stop`, once `prepare` has
 /// added to it; for roles that need other limits or services.
 pub(crate) fn serve(address: &str, limits: Limits, prepare: impl FnOnce(&EventLoop, &Server)) {
+    serve_with(address, &ListenOptions::new(), limits, prepare);
+}
+
+/// Works like [`serve`] with options of the listener.
+pub(crate) fn serve_with(
+    address: &str,
+    options: &ListenOptions,
+    limits: Limits,
+    prepare: impl FnOnce(&EventLoop, &Server),
+) {
     let event_loop = EventLoop::new().unwrap();
     let server = Server::with_limits(&event_loop, limits);
     let service = Arc::<Service>::default();
     server.register(EchoDispatcher::shared(Arc::clone(&service))).unwrap();
-    let address = server.listen(address).unwrap();
+    let address = server.listen_with(address, options).unwrap();
     prepare(&event_loop, &server);
     let input = std::io::stdin();
     let watched = event_loop.add_descriptor(&input, Interest::Readable).unwrap();

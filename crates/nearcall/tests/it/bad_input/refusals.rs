@@ -148,6 +148,14 @@ fn what_is_refused_is_counted_and_logged_with_kind_user_and_process() {
         let line = unix_connect(place, Some(PATIENCE)).unwrap();
         nearcall_os::socket::send(&line, b"GET / HTTP/1.1").unwrap();
         wait_for(report, RefusalKind::HandshakeFailed, 1);
+        drop(line);
+        let spinning = nearcall_channel::connect(
+            &address.parse().unwrap(),
+            Mechanism::ShmSpin,
+            &nearcall_channel::Options::default(),
+        );
+        assert!(spinning.is_err());
+        wait_for(report, RefusalKind::MechanismNotOffered, 1);
     });
     let (uid, pid) = (process::user_id(), std::process::id());
     let expected = [
@@ -155,6 +163,7 @@ fn what_is_refused_is_counted_and_logged_with_kind_user_and_process() {
         (RefusalKind::ConnectionLimit, "this user has 1 connections"),
         (violation, "used the id of an older call"),
         (RefusalKind::HandshakeFailed, "the other end"),
+        (RefusalKind::MechanismNotOffered, "shm-spin"),
     ];
     assert_eq!(report.lines.len(), expected.len(), "{:?}", report.lines);
     for (line, (kind, why)) in report.lines.iter().zip(expected) {

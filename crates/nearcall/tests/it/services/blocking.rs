@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nearcall::{
     Blocking, BlockingPool, CallEnd, CallOptions, Client, Code, EventLoop, Interceptor, Limits,
-    Server, Status, WhenFull,
+    RefusalKind, Server, Status, WhenFull,
 };
 
 use super::{Threaded, code, serve, start, thread_number};
@@ -80,13 +80,14 @@ fn a_method_that_blocks_holds_nobody_up() {
 }
 
 #[test]
-fn a_full_pool_refuses() {
+fn a_full_pool_refuses_and_the_server_counts_it() {
     in_time(|| {
         let (gate, service) = Gate::new();
         let pool = BlockingPool::builder().threads(1).queue(1).build();
-        let served = serve(Limits::default(), Blocking::new(service, &pool));
+        let builder = Server::builder().register(Blocking::new(service, &pool));
+        let server = builder.listen(&crate::support::unique_address()).start().unwrap();
         let client = Client::new();
-        let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
+        let echo = EchoCaller::new(&client, &server.address().to_string()).unwrap();
         let first = start(&echo, &words(1), &options());
         gate.wait_for(1);
         let second = start(&echo, &words(2), &options());
@@ -94,6 +95,8 @@ fn a_full_pool_refuses() {
         let refused = echo.say(&words(3)).unwrap_err();
         assert_eq!(refused.code(), Code::ResourceExhausted);
         assert!(refused.message().contains("1 threads"), "{refused}");
+        let [counted] = server.refusals().try_into().unwrap();
+        assert_eq!((counted.kind, counted.count), (RefusalKind::ResourceLimit, 1));
         gate.open();
         gate.open();
         assert_eq!(first.wait().unwrap().number, 1);

@@ -1,0 +1,290 @@
+//! One user floods a server with connections, segments, half messages and requests whose replies it
+//! does not read: it ends at its share, with the reason, and another user has all that it needs.
+
+use std::process::Command;
+use std::time::Duration;
+
+use nearcall::{Client, Deadline, Mechanism};
+use nearcall_channel::{Address, Endpoint, HandshakeError, Options, Refusal, SendError, connect};
+use nearcall_os::clock;
+
+use crate::echo::EchoCaller;
+use crate::raw_frames::call;
+use crate::served::hello;
+use crate::support::child::{Process, report, wait_for_the_parent};
+use crate::support::server::ServerSetup;
+use crate::support::{
+    GoodClient, PATIENCE, Role, ServerProcess, User, in_time, skip, wait_until, within,
+};
+
+pub(crate) const ROLES: &[Role] = &[("lend-much", lend_much)];
+
+/// A channel on which this end has greeted; none if it was refused.
+fn open(address: &str, mechanism: Mechanism) -> Result<Endpoint, HandshakeError> {
+    let address: Address = address.parse().unwrap();
+    let mut endpoint = connect(&address, mechanism, &Options::default())?;
+    // The server may have closed.
+    let _ = endpoint.send(&hello(1, 1), Deadline::after(PATIENCE));
+    Ok(endpoint)
+}
+
+/// A number of `/proc/PID/status` in KiB, such as `VmRSS`.
+fn status_kib(pid: u32, name: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.unwrap().trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// Time of a CPU that a process has used, in hundredths of a second.
+fn cpu_ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(") ").unwrap();
+    let numbers: Vec<u64> =
+        fields.split(' ').skip(11).take(2).map(|it| it.parse().unwrap()).collect();
+    numbers.iter().sum()
+}
+
+/// Lets another user call while `flood` is there. It is the same user where no other can be.
+fn expect_room_for_another_user(test: &str, server: &ServerProcess) {
+    let Some(another) = User::another() else {
+        return skip(test, "only root can become another user");
+    };
+    let mut good = GoodClient::start(&server.address, another);
+    let latencies = good.measure(Duration::from_millis(100));
+    println!("{test}: the other user's calls take {:?} (p99)", latencies.p99);
+    good.finish();
+}
+
+#[test]
+fn r13_one_user_leaves_descriptors_to_another() {
+    in_time(|| {
+        let mut server = ServerSetup::new("server").ulimit("-n 1024").start();
+        let mut kept = Vec::new();
+        let refused = loop {
+            assert!(kept.len() < 400, "one user has {} connections", kept.len());
+            match open(&server.address, Mechanism::Shm) {
+                Ok(endpoint) => kept.push(endpoint),
+                Err(error) => break error,
+            }
+        };
+        println!("at 1,024 descriptors one user has {} connections", kept.len());
+        let HandshakeError::Refused { code: Refusal::Exhausted, text } = refused else {
+            panic!("{refused}")
+        };
+        for part in ["descriptors", "may hold", "half of what others leave", "ulimit -n"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(server.state().refusals > 0);
+        expect_room_for_another_user("r13 descriptors", &server);
+        drop(kept);
+        server.wait_for_connections(0);
+        drop(open(&server.address, Mechanism::Shm).unwrap());
+        server.finish();
+    });
+}
+
+/// The number of the next descriptor that a process opens.
+fn first_free(pid: u32) -> u64 {
+    let is_open =
+        |number: &u64| std::fs::symlink_metadata(format!("/proc/{pid}/fd/{number}")).is_ok();
+    (0..).find(|number| !is_open(number)).unwrap()
+}
+
+/// Sets how many descriptors a process may have; `false` without the tool for it.
+fn limit_descriptors(pid: u32, count: u64) -> bool {
+    let (pid, limit) = (format!("--pid={pid}"), format!("--nofile={count}:"));
+    Command::new("prlimit").args([pid, limit]).status().is_ok_and(|status| status.success())
+}
+
+#[test]
+fn r13_a_server_without_a_descriptor_refuses_and_sleeps() {
+    in_time(|| {
+        let server = ServerProcess::start();
+        let client = Client::new();
+        let echo = EchoCaller::new(&client, &server.address).unwrap();
+        echo.nothing(&()).unwrap();
+        if !limit_descriptors(server.pid(), first_free(server.pid())) {
+            return skip("r13 without a descriptor", "there is no tool `prlimit`");
+        }
+        // The one that is kept for that suffices to say why.
+        let error = open(&server.address, Mechanism::Shm).err().unwrap().to_string();
+        assert!(error.contains("no descriptor is free"), "{error}");
+        // Now not even that one.
+        assert!(limit_descriptors(server.pid(), 3));
+        let address = server.address.clone();
+        let waiting = std::thread::spawn(move || open(&address, Mechanism::Shm).map(drop));
+        let (before, time) = (cpu_ticks(server.pid()), Duration::from_millis(500));
+        clock::pause(time);
+        let ticks = cpu_ticks(server.pid()) - before;
+        println!("a server that can accept no client used {} ms of {time:?}", 10 * ticks);
+        assert!(ticks <= 5, "{ticks} hundredths of a second in {time:?}");
+        echo.nothing(&()).unwrap();
+        assert!(limit_descriptors(server.pid(), 1000));
+        waiting.join().unwrap().unwrap();
+        server.finish();
+    });
+}
+
+/// Connections of one process that hands over segments.
+const LENDERS: usize = 350;
+
+/// Has a server map as many segments as it takes, over many connections.
+fn lend_much(address: &str) {
+    let mut kept = Vec::new();
+    for number in 1..=LENDERS {
+        let Ok(mut endpoint) = open(address, Mechanism::Shm) else { break };
+        let (mut lender, _) = endpoint.arena().unwrap();
+        let loans: Vec<_> = (0..64).map_while(|_| lender.loan(4 << 10).ok()).collect();
+        // It names a segment of its own, before which the server finds the others.
+        let _ = endpoint.send(&call(1 << 16, "Nothing", &[], &[0; 256 << 10]), Deadline::NOW);
+        kept.push((endpoint, lender, loans));
+        report(&format!("lent {number}"));
+    }
+    report("lent all");
+    wait_for_the_parent();
+}
+
+#[test]
+fn r16_segments_of_a_thousand_connections_leave_mappings_to_another_user() {
+    within(Duration::from_secs(300), || {
+        let mut server = ServerProcess::start();
+        let mut lenders: Vec<_> =
+            (0..3).map(|_| Process::start("lend-much", &server.address)).collect();
+        let mut lent = 0;
+        for lender in &mut lenders {
+            while lender.hear("lent") != "all" {
+                lent += 1;
+            }
+        }
+        let state = server.state();
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", server.pid())).unwrap();
+        println!(
+            "{lent} connections lent; the server has {} mappings, {state:?}",
+            maps.lines().count()
+        );
+        assert!(state.refusals > 0, "nothing was refused");
+        expect_room_for_another_user("r16 mappings", &server);
+        for lender in &mut lenders {
+            lender.kill();
+        }
+        server.wait_for_connections(0);
+        server.finish();
+    });
+}
+
+/// A server with little memory: what a user may have of it is a quarter of that.
+const MEMORY_KIB: u64 = 1_600_000;
+
+fn small_server() -> ServerProcess {
+    ServerSetup::new("server").ulimit(&format!("-v {MEMORY_KIB}")).start()
+}
+
+/// Runs a flood of one user, and checks what the server's memory does.
+fn expect_memory_back(test: &str, flood: impl FnOnce(&str) -> Vec<Endpoint>) {
+    let mut server = small_server();
+    server.warm_up(&["", "?via=unix-stream"]);
+    let (before, pid) = (status_kib(server.pid(), "VmRSS"), server.pid());
+    let kept = flood(&server.address);
+    // It answers after what has come.
+    let refusals = server.state().refusals;
+    let peak = status_kib(pid, "VmHWM");
+    expect_room_for_another_user(test, &server);
+    drop(kept);
+    server.wait_for_connections(0);
+    let share = MEMORY_KIB / 4;
+    println!("{test}: {before} KiB, at most {peak} KiB in the flood, {refusals} refusals");
+    assert!(refusals > 0, "nothing was refused");
+    assert!(peak <= before + share + share / 4, "{peak} KiB, above the share of {share} KiB");
+    let limit = before + before / 10 + (16 << 10);
+    wait_until("the memory to come back", || status_kib(pid, "VmRSS") <= limit);
+    println!("{test}: {} KiB afterwards", status_kib(pid, "VmRSS"));
+    server.finish();
+}
+
+#[test]
+fn r16_half_messages_stay_within_the_share_of_their_user() {
+    in_time(|| {
+        expect_memory_back("r16 half messages", |address| {
+            let message = vec![7; (4 << 20) - 1000];
+            let opened = (0..300).map_while(|_| open(address, Mechanism::UnixStream).ok());
+            let mut kept: Vec<Endpoint> = opened.collect();
+            for endpoint in &mut kept {
+                let Ok(mut claim) = endpoint.claim(message.len(), Deadline::NEVER) else {
+                    continue;
+                };
+                // A server that refuses closes.
+                let _ = claim.write(&message[..message.len() - (20 << 10)]);
+                // The rest never comes, nor an abort.
+                std::mem::forget(claim);
+            }
+            kept
+        });
+    });
+}
+
+/// A number as protobuf writes it.
+fn varint(mut number: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number > 127 {
+        bytes.push(u8::try_from(number & 127).unwrap() | 128);
+        number >>= 7;
+    }
+    bytes.push(u8::try_from(number).unwrap());
+    bytes
+}
+
+/// Clients that ask for 12 MB each, and read none of it.
+fn flood_unread(address: &str, clients: usize) -> Vec<Endpoint> {
+    let text = vec![b'x'; 200 << 10];
+    let body = [&[0x0a][..], &varint(text.len()), &text].concat();
+    let opened = (0..clients).map_while(|_| open(address, Mechanism::UnixStream).ok());
+    let mut kept: Vec<Endpoint> = opened.collect();
+    for endpoint in &mut kept {
+        for number in 0..60_u64 {
+            let message = call(1 << 16 | number, "Say", &[], &body);
+            match endpoint.send(&message, Deadline::after(Duration::from_millis(200))) {
+                Ok(()) | Err(SendError::Full) => {}
+                Err(_) => break,
+            }
+        }
+    }
+    kept
+}
+
+#[test]
+fn r11_replies_that_are_never_read_stay_within_the_share_of_their_user() {
+    in_time(|| {
+        expect_memory_back("r11 unread replies", |address| flood_unread(address, 100));
+    });
+}
+
+#[test]
+fn memory_after_a_hundred_floods_beside_two_thousand_connections_is_as_before() {
+    within(Duration::from_secs(300), || {
+        let mut server = ServerProcess::start();
+        server.warm_up(&["", "?via=unix-stream"]);
+        let opened = (0..2000).map_while(|_| open(&server.address, Mechanism::Shm).ok());
+        let kept: Vec<Endpoint> = opened.collect();
+        if kept.len() < 2000 {
+            let limit = "this machine's limits give one user fewer connections";
+            return skip("memory after floods", limit);
+        }
+        server.wait_for_connections(2000);
+        flood_unread(&server.address, 1);
+        server.wait_for_connections(2000);
+        let (pid, before) = (server.pid(), status_kib(server.pid(), "VmRSS"));
+        for _ in 0..10 {
+            drop(flood_unread(&server.address, 10));
+        }
+        server.wait_for_connections(2000);
+        let now = || status_kib(pid, "VmRSS");
+        wait_until("the memory to come back", || now() <= before + before / 10);
+        let (peak, after) = (status_kib(pid, "VmHWM"), now());
+        println!(
+            "2,000 connections: {before} KiB; at most {peak} KiB in 100 floods; {after} KiB after"
+        );
+        drop(kept);
+        server.wait_for_connections(0);
+        server.finish();
+    });
+}
