@@ -180,7 +180,6 @@ fn read_while_sending<B: ByteStream>(
     deadline: Deadline,
 ) -> Result<usize, ReceiveError> {
     loop {
-        // An end that has closed still has to be read out; reading will tell.
         let mut flags = PollFlags::IN;
         if !outbox.pending.is_empty() {
             match line.write(&outbox.buffer[outbox.pending.clone()], Attempt::NonBlocking) {
@@ -188,7 +187,12 @@ fn read_while_sending<B: ByteStream>(
                     outbox.pending.start += bytes.unwrap_or(0);
                     flags |= PollFlags::OUT;
                 }
-                Err(_) => outbox.pending = 0..0,
+                Err(error) => match ReceiveError::from(error) {
+                    // An end that has closed still has to be read out; reading will tell.
+                    ReceiveError::PeerGone => outbox.pending = 0..0,
+                    // Such as no memory: what is pending was promised, and would be lost.
+                    error => return Err(error),
+                },
             }
         }
         match line.read(into, Attempt::NonBlocking)? {
@@ -387,3 +391,66 @@ const HEADER_READ_BYTES: usize = 8 << 10;
 /// A rest of a fragment from this length on, in bytes, is read straight into the caller's memory;
 /// below, the copy is cheaper than the system call that it may save for the next message.
 const DIRECT_READ_BYTES_MIN: usize = 1 << 10;
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::collections::VecDeque;
+    use std::os::fd::{AsFd, OwnedFd};
+
+    use nearcall_os::socket::{Kind, unix_pair};
+
+    use super::*;
+
+    /// A stream whose writes end as a test says, and that always has a whole message to read.
+    struct Line {
+        socket: OwnedFd,
+        writes: RefCell<VecDeque<io::Result<Option<usize>>>>,
+    }
+
+    impl ByteStream for Line {
+        fn read(&self, into: &mut [u8], _: Attempt) -> io::Result<Option<usize>> {
+            into[..HEADER_BYTES].copy_from_slice(&FragmentHeader::data(0, 0, 0).encode());
+            Ok(Some(HEADER_BYTES))
+        }
+
+        fn write(&self, _: &[u8], _: Attempt) -> io::Result<Option<usize>> {
+            self.writes.borrow_mut().pop_front().unwrap()
+        }
+
+        fn room_bytes(&self) -> io::Result<usize> {
+            Ok(usize::MAX)
+        }
+
+        fn reader(&self) -> BorrowedFd<'_> {
+            self.socket.as_fd()
+        }
+
+        fn writer(&self) -> BorrowedFd<'_> {
+            self.socket.as_fd()
+        }
+    }
+
+    /// Receives while a part of a message is here that a write with this outcome does not take.
+    fn receive_while(outcome: io::Error) -> Result<FragmentHeader, ReceiveError> {
+        let (socket, _peer) = unix_pair(Kind::Stream).unwrap();
+        let writes = RefCell::new([Ok(Some(3)), Ok(None), Err(outcome)].into());
+        let mut stream = StreamTransport::new(Line { socket, writes }, WaitPolicy::Poll).unwrap();
+        stream.reserve(5, Deadline::NOW).unwrap();
+        stream.publish(FragmentHeader::data(5, 5, 0), Deadline::NOW).unwrap();
+        stream.next(Deadline::NOW)
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn a_message_that_cannot_be_sent_on_is_never_dropped_without_an_error() {
+        let no_memory = io::Error::from_raw_os_error(105);
+        assert!(matches!(receive_while(no_memory), Err(ReceiveError::Os(_))));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn what_an_end_sent_before_it_closed_is_received_although_nothing_can_be_sent() {
+        assert!(receive_while(io::ErrorKind::BrokenPipe.into()).is_ok());
+    }
+}
