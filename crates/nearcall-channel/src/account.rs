@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nearcall_os::capacity::Capacity;
 use thiserror::Error;
@@ -121,10 +121,29 @@ impl Accounts {
     }
 
     /// Returns the accounts of this process, whose servers share what it has.
+    #[cfg(not(simulation))]
     #[must_use]
     pub fn of_process() -> Self {
-        static OWN: OnceLock<Accounts> = OnceLock::new();
+        static OWN: std::sync::OnceLock<Accounts> = std::sync::OnceLock::new();
         OWN.get_or_init(|| Self::new(&Capacity::of_process())).clone()
+    }
+
+    /// Returns the accounts of this process of the simulation.
+    #[cfg(simulation)]
+    #[must_use]
+    pub fn of_process() -> Self {
+        use nearcall_os::simulation::{Process, current_process};
+
+        static ALL: Mutex<Vec<(Process, Accounts)>> = Mutex::new(Vec::new());
+        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(process) = current_process() else { return Self::new(&Capacity::of_process()) };
+        all.retain(|(other, _)| other.is_beside(process));
+        if let Some((_, accounts)) = all.iter().find(|(other, _)| *other == process) {
+            return accounts.clone();
+        }
+        let accounts = Self::new(&Capacity::of_process());
+        all.push((process, accounts.clone()));
+        accounts
     }
 
     /// Follows limits of this process that may have changed. What is held stays.

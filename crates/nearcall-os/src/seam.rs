@@ -9,6 +9,7 @@ pub(crate) use crate::system_call::Call;
 
 #[cfg(not(simulation))]
 mod real {
+    use std::borrow::Cow;
     use std::os::fd::BorrowedFd;
 
     use rustix::event::{PollFd, PollFlags};
@@ -51,10 +52,14 @@ mod real {
         bytes
     }
 
+    /// Notes that the kernel has told of bytes that can be received.
+    #[inline(always)]
+    pub(crate) fn note_queued(_fd: BorrowedFd<'_>) {}
+
     /// Returns what leaves in the place of `bytes`.
     #[inline(always)]
-    pub(crate) fn mangle(bytes: &[u8]) -> &[u8] {
-        bytes
+    pub(crate) fn mangle(bytes: &[u8]) -> Cow<'_, [u8]> {
+        Cow::Borrowed(bytes)
     }
 
     /// Waits in the simulation until `fd` is ready. False: this thread is in none.
@@ -81,12 +86,12 @@ mod real {
 
 #[cfg(not(simulation))]
 pub(crate) use real::{
-    enter, forget_mapping, mangle, note_mapping, now_ns, pause_until, shorten, transfer,
-    wait_any_ready, wait_ready,
+    enter, forget_mapping, mangle, note_mapping, note_queued, now_ns, pause_until, shorten,
+    transfer, wait_any_ready, wait_ready,
 };
 
 #[cfg(simulation)]
 pub(crate) use crate::simulation::{
-    enter, forget_mapping, mangle, note_mapping, now_ns, pause_until, shorten, transfer,
-    wait_any_ready, wait_ready,
+    enter, forget_mapping, mangle, note_mapping, note_queued, now_ns, pause_until, shorten,
+    transfer, wait_any_ready, wait_ready,
 };

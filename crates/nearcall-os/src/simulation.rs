@@ -33,11 +33,27 @@ use rustix::io::Errno;
 use self::faults::Fault;
 pub use self::faults::{Faults, Injected};
 use self::schedule::{Cause, State, Status, Wait};
+use crate::descriptor;
 use crate::system_call::Call;
 
 /// A process of the simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Process(usize);
+pub struct Process {
+    run: u64,
+    index: usize,
+}
+
+impl Process {
+    fn new(index: usize) -> Self {
+        Self { run: RUN.load(Ordering::Relaxed), index }
+    }
+
+    /// Returns whether both are of the same simulation.
+    #[must_use]
+    pub fn is_beside(self, other: Self) -> bool {
+        self.run == other.run
+    }
+}
 
 /// What has happened in a simulation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +68,8 @@ pub struct Report {
     pub injected: Injected,
     /// The panics of threads.
     pub failures: Vec<String>,
+    /// The descriptors that are open although everything has ended.
+    pub left: Vec<String>,
 }
 
 /// What a killed thread unwinds with.
@@ -62,6 +80,8 @@ static STATE: Mutex<Option<State>> = Mutex::new(None);
 static TURN: AtomicUsize = AtomicUsize::new(0);
 /// Counts the steps of all simulations, to see from outside whether one goes on.
 static PROGRESS: AtomicU64 = AtomicU64::new(0);
+/// Counts the simulations.
+static RUN: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     /// The number of this thread in the simulation.
@@ -87,6 +107,8 @@ fn with<T>(act: impl FnOnce(&mut State, usize) -> T) -> Option<T> {
 pub fn run<T>(seed: u64, steps_max: u64, main: impl FnOnce() -> T) -> (Report, T) {
     static RUNNING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    let open_before = descriptor::open_list().unwrap_or_default();
+    RUN.fetch_add(1, Ordering::Relaxed);
     let mut state = State::new(seed, steps_max);
     let me = state.add_thread("main", 0);
     state.threads[me].thread = Some(std::thread::current());
@@ -98,12 +120,15 @@ pub fn run<T>(seed: u64, steps_max: u64, main: impl FnOnce() -> T) -> (Report, T
     let ended = catch_unwind(end_all);
     ME.set(None);
     let state = lock().take();
+    let mut left = descriptor::open_list().unwrap_or_default();
+    left.retain(|open| !open_before.contains(open));
     let report = state.map(|state| Report {
         steps: state.steps,
         trace: state.trace,
         elapsed_ns: state.now_ns - start_ns,
         injected: state.dice.injected,
         failures: state.failures,
+        left: left.into_iter().map(|(number, target)| format!("{number}: {target}")).collect(),
     });
     match (outcome, ended, report) {
         (Ok(value), Ok(()), Some(report)) => (report, value),
@@ -121,7 +146,7 @@ fn end_all() {
         state.processes.len()
     });
     for process in 1..count.unwrap_or(1) {
-        wait_ended(Process(process), Duration::MAX);
+        wait_ended(Process::new(process), Duration::MAX);
     }
 }
 
@@ -137,13 +162,13 @@ pub fn new_process() -> Process {
         state.processes.push(schedule::Process::default());
         state.processes.len() - 1
     });
-    Process(index.unwrap_or(0))
+    Process::new(index.unwrap_or(0))
 }
 
 /// Returns the process of this thread; `None` outside of a simulation.
 #[must_use]
 pub fn current_process() -> Option<Process> {
-    with(|state, me| Process(state.threads[me].process))
+    with(|state, me| Process::new(state.threads[me].process))
 }
 
 /// Starts a thread in a process.
@@ -153,8 +178,8 @@ pub fn current_process() -> Option<Process> {
 /// The process was killed, or the kernel has no thread.
 pub fn start(process: Process, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let index = with(|state, _| {
-        let is_dead = state.processes[process.0].is_dead;
-        (!is_dead).then(|| state.add_thread(name, process.0))
+        let is_dead = state.processes[process.index].is_dead;
+        (!is_dead).then(|| state.add_thread(name, process.index))
     });
     let Some(Some(index)) = index else { return Err(io::ErrorKind::OutOfMemory.into()) };
     let run = move || {
@@ -283,8 +308,8 @@ fn wait(what: Wait, until_ns: u64) -> Option<Cause> {
 /// another process, except that descriptors close.
 pub fn kill(process: Process) {
     with(|state, me| {
-        if !std::mem::replace(&mut state.processes[process.0].is_dead, true) {
-            state.mappings.sever(process.0);
+        if !std::mem::replace(&mut state.processes[process.index].is_dead, true) {
+            state.mappings.sever(process.index);
             state.log(me, &("kills", process));
         }
     });
@@ -299,12 +324,14 @@ pub fn describe() -> String {
 /// Stops a process for a while, as SIGSTOP does.
 pub fn stop_for(process: Process, duration: Duration) {
     let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-    with(|state, _| state.processes[process.0].stopped_until_ns = state.now_ns.saturating_add(ns));
+    with(|state, _| {
+        state.processes[process.index].stopped_until_ns = state.now_ns.saturating_add(ns)
+    });
 }
 
 /// Lets a process write wrong bytes, by a chance in a million for each of its calls.
 pub fn set_hostile(process: Process, chance: u32) {
-    with(|state, _| state.processes[process.0].hostile = chance);
+    with(|state, _| state.processes[process.index].hostile = chance);
 }
 
 /// Sets how often calls fail from now on, in all processes but the first.
@@ -315,15 +342,15 @@ pub fn set_faults(faults: Faults) {
 /// Returns how many files of memory a process has mapped.
 #[must_use]
 pub fn mappings(process: Process) -> usize {
-    with(|state, _| state.mappings.count(process.0)).unwrap_or(0)
+    with(|state, _| state.mappings.count(process.index)).unwrap_or(0)
 }
 
 /// Waits until all threads of a process have ended. Returns whether they have in time.
 pub fn wait_ended(process: Process, timeout: Duration) -> bool {
     let ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
     let until_ns = with(|state, _| state.now_ns.saturating_add(ns)).unwrap_or(0);
-    wait(Wait::End(process.0), until_ns);
-    with(|state, _| state.has_ended(process.0)).unwrap_or(true)
+    wait(Wait::End(process.index), until_ns);
+    with(|state, _| state.has_ended(process.index)).unwrap_or(true)
 }
 
 /// Returns the time of the simulation, in nanoseconds. A reading takes a moment.
@@ -404,7 +431,10 @@ pub(crate) fn transfer<T>(
     if !is_leaving() && with(|state, _| state.dice.random.u8(0..4) == 0).unwrap_or(false) {
         pass_turn(Status::Runnable);
     }
-    match decide(call, !must_not_wait) {
+    // The kernel finds what it has told of.
+    let is_there = call == Call::Receive
+        && with(|state, _| state.told.contains(&fd.as_raw_fd())).unwrap_or(false);
+    match decide(call, !must_not_wait || is_there) {
         Some(Fault::Fails(errno)) => return Err(errno),
         Some(Fault::Breaks) => {
             let _ = rustix::net::shutdown(fd, rustix::net::Shutdown::Both);
@@ -417,6 +447,9 @@ pub(crate) fn transfer<T>(
     };
     loop {
         let outcome = run(true);
+        if let (Call::Receive, Err(Errno::AGAIN)) = (call, &outcome) {
+            with(|state, _| state.told.remove(&fd.as_raw_fd()));
+        }
         match outcome {
             Err(Errno::AGAIN) if !must_not_wait => {
                 if is_leaving() {
@@ -427,6 +460,11 @@ pub(crate) fn transfer<T>(
             outcome => return outcome,
         }
     }
+}
+
+/// Notes that the kernel has told of bytes that can be received.
+pub(crate) fn note_queued(fd: BorrowedFd<'_>) {
+    with(|state, _| state.told.insert(fd.as_raw_fd()));
 }
 
 /// Returns how many bytes a call may move.

@@ -16,15 +16,20 @@ pub(super) struct WordKey(u64, usize);
 /// A mapping of a file of memory.
 #[derive(Debug)]
 struct Mapped {
+    /// It was mapped as this one of all.
+    number: u64,
     bytes: usize,
     file: u64,
     process: usize,
     is_writable: bool,
 }
 
-/// All mappings, by their first address.
+/// All mappings.
 #[derive(Debug, Default)]
-pub(super) struct Mappings(BTreeMap<usize, Mapped>);
+pub(super) struct Mappings {
+    by_address: BTreeMap<usize, Mapped>,
+    count: u64,
+}
 
 impl Mappings {
     pub(super) fn add(
@@ -35,20 +40,22 @@ impl Mappings {
         process: usize,
         is_writable: bool,
     ) {
-        self.0.insert(start, Mapped { bytes, file, process, is_writable });
+        self.count += 1;
+        let number = self.count;
+        self.by_address.insert(start, Mapped { number, bytes, file, process, is_writable });
     }
 
     pub(super) fn remove(&mut self, start: usize) {
-        self.0.remove(&start);
+        self.by_address.remove(&start);
     }
 
     /// Returns how many there are of this process.
     pub(super) fn count(&self, process: usize) -> usize {
-        self.0.values().filter(|mapped| mapped.process == process).count()
+        self.by_address.values().filter(|mapped| mapped.process == process).count()
     }
 
     pub(super) fn key(&self, address: usize) -> WordKey {
-        match self.0.range(..=address).next_back() {
+        match self.by_address.range(..=address).next_back() {
             Some((start, mapped)) if address - start < mapped.bytes => {
                 WordKey(mapped.file, address - start)
             }
@@ -59,7 +66,7 @@ impl Mappings {
     /// Takes a process's own memory away from the others, as it was when the process died: what
     /// its threads still write while they unwind reaches no other process.
     pub(super) fn sever(&self, process: usize) {
-        for (start, mapped) in &self.0 {
+        for (start, mapped) in &self.by_address {
             if mapped.process != process || !mapped.is_writable {
                 continue;
             }
@@ -85,14 +92,13 @@ impl Mappings {
     /// there was one.
     pub(super) fn write_wrong_word(&self, process: usize, random: &mut fastrand::Rng) -> bool {
         let own = |mapped: &&Mapped| mapped.process == process && mapped.is_writable;
-        let count = self.0.values().filter(own).count();
-        if count == 0 {
+        let mut own: Vec<_> = self.by_address.iter().filter(|(_, mapped)| own(mapped)).collect();
+        if own.is_empty() {
             return false;
         }
-        let chosen = random.usize(0..count);
-        let Some((start, mapped)) = self.0.iter().filter(|(_, it)| own(it)).nth(chosen) else {
-            return false;
-        };
+        // The kernel does not always place them alike.
+        own.sort_by_key(|(_, mapped)| mapped.number);
+        let (start, mapped) = own[random.usize(0..own.len())];
         // Positions and flags stand at the beginning, where a wrong word does most.
         let reach = if random.bool() { mapped.bytes.min(HEAD_BYTES) } else { mapped.bytes };
         let place = start + random.usize(0..reach / WORD_BYTES) * WORD_BYTES;

@@ -5,7 +5,7 @@
 //! threads have done. Time passes only when a step takes some, or when no thread can run.
 //! **Not here:** passing the turn from thread to thread (`simulation.rs`).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::{BorrowedFd, RawFd};
 use std::thread::{JoinHandle, Thread};
 
@@ -75,6 +75,8 @@ pub(super) struct State {
     pub(super) threads: Vec<SimThread>,
     pub(super) processes: Vec<Process>,
     pub(super) mappings: Mappings,
+    /// The descriptors of which the kernel has told that bytes can be received, until none can.
+    pub(super) told: BTreeSet<RawFd>,
     /// The thread that has ended and whose thread-local values are being dropped.
     pub(super) leaving: Option<JoinHandle<()>>,
     /// Why the first thread has to give up.
@@ -100,6 +102,7 @@ impl State {
             threads: Vec::new(),
             processes: vec![Process::default()],
             mappings: Mappings::default(),
+            told: BTreeSet::new(),
             leaving: None,
             stuck: None,
             failures: Vec::new(),

@@ -9,7 +9,7 @@
 //! (`acceptor.rs`), clients of a finished handshake (`placing.rs`).
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::{Rc, Weak};
@@ -35,7 +35,7 @@ use crate::status::Status;
 /// Handshakes of one loop.
 pub(super) struct PendingHandshakes {
     /// By the token of its socket.
-    running: RefCell<HashMap<u64, Running>>,
+    running: RefCell<BTreeMap<u64, Running>>,
     /// Those whose other end has sent something.
     ready: RefCell<VecDeque<u64>>,
     /// When the first of them has had its time, or may have to give way.

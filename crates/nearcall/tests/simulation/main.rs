@@ -16,7 +16,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use nearcall_os::simulation::{self, Report};
-use nearcall_os::{Deadline, clock, descriptor};
+use nearcall_os::{Deadline, clock};
 
 mod service;
 mod simulator;
@@ -86,7 +86,6 @@ const REPEATED: u64 = 8;
 
 /// Runs a seed; fails with the seed if anything is wrong.
 fn check(seed: u64) -> (Report, Seen) {
-    let before = descriptor::open_count().unwrap();
     let run = catch_unwind(AssertUnwindSafe(|| world::run(seed)));
     let again = format!("repeat it by `cargo xtask simulate --seed {seed}`");
     let (report, seen, mut faults) = match run {
@@ -96,10 +95,6 @@ fn check(seed: u64) -> (Report, Seen) {
             panic!("seed {seed} failed: {text}\n{again}");
         }
     };
-    let left = descriptor::open_count().unwrap().saturating_sub(before);
-    if left > 0 {
-        faults.push(format!("{left} descriptors are left: {:?}", descriptor::open_list().unwrap()));
-    }
     faults.truncate(FAULTS_SHOWN);
     assert!(faults.is_empty(), "seed {seed} failed: {faults:#?}\n{again}");
     (report, seen)

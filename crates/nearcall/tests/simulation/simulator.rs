@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nearcall_os::simulation::{self, Faults, Process};
 use nearcall_os::socket::{self, Kind};
-use nearcall_os::{Deadline, clock, futex};
+use nearcall_os::{Deadline, clock, futex, pipe};
 
 const STEPS_MAX: u64 = 10_000;
 
@@ -88,6 +88,35 @@ fn a_process_that_is_killed_lets_go_of_everything_and_sends_nothing_more() {
         assert_eq!(socket::recv_message(&ours, &mut buffer).unwrap(), 0);
         assert!(simulation::wait_ended(victim, Duration::ZERO));
     });
+    assert_eq!(report.failures, Vec::<String>::new());
+}
+
+#[test]
+fn a_descriptor_that_is_left_is_found() {
+    let (report, ours) = simulation::run(1, STEPS_MAX, || {
+        let (ours, _theirs) = socket::unix_pair(Kind::Stream).unwrap();
+        ours
+    });
+    assert!(matches!(&report.left[..], [socket] if socket.contains("socket:")), "{report:?}");
+    drop(ours);
+}
+
+#[test]
+fn a_receive_finds_what_the_kernel_has_told_of() {
+    let report = simulation::run(1, STEPS_MAX, || {
+        simulation::set_faults(Faults { blocked: 1_000_000, ..Faults::default() });
+        let (ours, theirs) = socket::unix_pair(Kind::Stream).unwrap();
+        let receiver = process("receiver", move || {
+            let mut byte = [0];
+            assert_eq!(socket::try_recv(&ours, &mut byte).unwrap(), None);
+            assert_eq!(pipe::queued_bytes(&ours).unwrap(), 1);
+            assert_eq!(socket::try_recv(&ours, &mut byte).unwrap(), Some(1));
+            assert_eq!(socket::try_recv(&ours, &mut byte).unwrap(), None);
+        });
+        socket::send(&theirs, &[1]).unwrap();
+        simulation::wait_ended(receiver, Duration::MAX);
+    })
+    .0;
     assert_eq!(report.failures, Vec::<String>::new());
 }
 

@@ -74,6 +74,7 @@ struct World {
 pub(crate) fn run(seed: u64) -> (Report, Seen, Vec<String>) {
     let (report, (seen, mut faults)) = simulation::run(seed, STEPS_MAX, || World::new(seed).live());
     faults.extend(report.failures.iter().map(|failure| format!("a thread panicked: {failure}")));
+    faults.extend(report.left.iter().map(|open| format!("a descriptor is left: {open}")));
     (report, seen, faults)
 }
 
