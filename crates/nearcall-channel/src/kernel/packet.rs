@@ -132,6 +132,15 @@ impl<P: PacketSocket> PacketTransport<P> {
     }
 }
 
+impl<P: PacketSocket> PacketTransport<P> {
+    /// Drops a packet whose send has failed: its message may be sent again over another connection.
+    #[cold]
+    fn give_up(&mut self, error: SendError) -> SendError {
+        self.pending_bytes = 0;
+        error
+    }
+}
+
 impl<P: PacketSocket> Transport for PacketTransport<P> {
     fn room_bytes(&self) -> io::Result<usize> {
         self.line.room_bytes()
@@ -180,7 +189,8 @@ impl<P: PacketSocket> Transport for PacketTransport<P> {
         match pushed {
             // It goes out before anything else.
             Err(SendError::Full) => Ok(()),
-            outcome => outcome,
+            Err(error) => Err(self.give_up(error)),
+            Ok(()) => Ok(()),
         }
     }
 
@@ -189,7 +199,11 @@ impl<P: PacketSocket> Transport for PacketTransport<P> {
     }
 
     fn drain(&mut self, deadline: Deadline) -> Result<(), SendError> {
-        self.push(deadline)
+        match self.push(deadline) {
+            Err(SendError::Full) => Err(SendError::Full),
+            Err(error) => Err(self.give_up(error)),
+            Ok(()) => Ok(()),
+        }
     }
 
     #[inline]

@@ -68,6 +68,8 @@ struct Outbox {
     buffer: Box<[u8]>,
     fragment_bytes: usize,
     pending: Range<usize>,
+    /// A fragment was given up, perhaps in its middle: nothing may follow it.
+    has_failed: bool,
 }
 
 /// The bytes that have been read ahead.
@@ -92,6 +94,7 @@ impl<B: ByteStream> StreamTransport<B> {
                 buffer: open_buffer(STREAM_FRAGMENT_BYTES)?,
                 fragment_bytes: 0,
                 pending: 0..0,
+                has_failed: false,
             },
             inbox: Inbox {
                 buffer: open_buffer(AHEAD_BYTES)?,
@@ -102,17 +105,22 @@ impl<B: ByteStream> StreamTransport<B> {
         })
     }
 
-    /// Hands the pending bytes to the kernel. `Full`: not all of them by the deadline.
+    /// Hands the pending bytes to the kernel. `Full`: not all of them by the deadline. After any
+    /// other error they are never sent: their message may be sent again over another connection.
     #[inline]
     fn push(&mut self, deadline: Deadline) -> Result<(), SendError> {
-        let Outbox { buffer, pending, .. } = &mut self.outbox;
+        let Outbox { buffer, pending, has_failed, .. } = &mut self.outbox;
         while pending.start < pending.end {
             let rest = &buffer[pending.clone()];
             let attempt = |line: &mut B, how| line.write(rest, how);
             let line = &mut self.line;
-            match self.strategy.until_done(line, Interest::Send, deadline, attempt)? {
-                Some(bytes) => pending.start += bytes,
-                None => return Err(SendError::Full),
+            match self.strategy.until_done(line, Interest::Send, deadline, attempt) {
+                Ok(Some(bytes)) => pending.start += bytes,
+                Ok(None) => return Err(SendError::Full),
+                Err(error) => {
+                    (*pending, *has_failed) = (0..0, true);
+                    return Err(error.into());
+                }
             }
         }
         Ok(())
@@ -226,7 +234,7 @@ impl<B: ByteStream> Transport for StreamTransport<B> {
 
     #[inline]
     fn reserve(&mut self, fragment_bytes: usize, deadline: Deadline) -> Result<(), SendError> {
-        if self.line.is_gone() {
+        if self.line.is_gone() || self.outbox.has_failed {
             return Err(SendError::PeerGone);
         }
         self.push(deadline)?;
@@ -446,6 +454,21 @@ mod tests {
     fn a_message_that_cannot_be_sent_on_is_never_dropped_without_an_error() {
         let no_memory = io::Error::from_raw_os_error(105);
         assert!(matches!(receive_while(no_memory), Err(ReceiveError::Os(_))));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn nothing_of_a_message_leaves_after_its_send_has_failed() {
+        let (socket, _peer) = unix_pair(Kind::Stream).unwrap();
+        let no_memory = io::Error::from_raw_os_error(105);
+        // A further write would panic.
+        let writes = RefCell::new([Ok(Some(3)), Err(no_memory)].into());
+        let mut stream = StreamTransport::new(Line { socket, writes }, WaitPolicy::Poll).unwrap();
+        stream.reserve(5, Deadline::NOW).unwrap();
+        let sent = stream.publish(FragmentHeader::data(5, 5, 0), Deadline::NOW);
+        assert!(matches!(sent, Err(SendError::Os(_))));
+        stream.drain(Deadline::NOW).unwrap();
+        assert!(matches!(stream.reserve(5, Deadline::NOW), Err(SendError::PeerGone)));
     }
 
     #[test]
