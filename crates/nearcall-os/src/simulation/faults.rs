@@ -19,7 +19,7 @@ pub struct Faults {
     pub partial: u32,
     /// The connection breaks.
     pub reset: u32,
-    /// No memory, or no watch of an epoll, is left.
+    /// No memory, also for what is sent, or no watch of an epoll is left.
     pub no_memory: u32,
     /// No descriptor is left.
     pub no_descriptor: u32,
@@ -116,6 +116,11 @@ impl Dice {
                 if !may_wait && call != Call::Ring && self.happens(faults.blocked) {
                     self.injected.blocked += 1;
                     return Some(Fault::Fails(Errno::AGAIN));
+                }
+                let sends = !matches!(call, Call::Receive | Call::ReceivePacket);
+                if sends && self.happens(faults.no_memory) {
+                    self.injected.no_memory += 1;
+                    return Some(Fault::Fails(Errno::NOBUFS));
                 }
                 if self.happens(faults.reset) {
                     self.injected.reset += 1;
