@@ -33,7 +33,6 @@ use rustix::io::Errno;
 use self::faults::Fault;
 pub use self::faults::{Faults, Injected};
 use self::schedule::{Cause, State, Status, Wait};
-use crate::descriptor;
 use crate::system_call::Call;
 
 /// A process of the simulation.
@@ -107,7 +106,7 @@ fn with<T>(act: impl FnOnce(&mut State, usize) -> T) -> Option<T> {
 pub fn run<T>(seed: u64, steps_max: u64, main: impl FnOnce() -> T) -> (Report, T) {
     static RUNNING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-    let open_before = descriptor::open_list().unwrap_or_default();
+    let open_before = open_descriptors();
     RUN.fetch_add(1, Ordering::Relaxed);
     let mut state = State::new(seed, steps_max);
     let me = state.add_thread("main", 0);
@@ -120,7 +119,7 @@ pub fn run<T>(seed: u64, steps_max: u64, main: impl FnOnce() -> T) -> (Report, T
     let ended = catch_unwind(end_all);
     ME.set(None);
     let state = lock().take();
-    let mut left = descriptor::open_list().unwrap_or_default();
+    let mut left = open_descriptors();
     left.retain(|open| !open_before.contains(open));
     let report = state.map(|state| Report {
         steps: state.steps,
@@ -128,13 +127,25 @@ pub fn run<T>(seed: u64, steps_max: u64, main: impl FnOnce() -> T) -> (Report, T
         elapsed_ns: state.now_ns - start_ns,
         injected: state.dice.injected,
         failures: state.failures,
-        left: left.into_iter().map(|(number, target)| format!("{number}: {target}")).collect(),
+        left,
     });
     match (outcome, ended, report) {
         (Ok(value), Ok(()), Some(report)) => (report, value),
         (Err(panic), ..) | (_, Err(panic), _) => resume_unwind(panic),
         (_, _, None) => unreachable!("the state is taken here only"),
     }
+}
+
+/// Returns what the descriptors of this program are, with their numbers.
+fn open_descriptors() -> Vec<String> {
+    let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let named = entries.filter_map(|entry| {
+        let target = std::fs::read_link(entry.path()).ok()?;
+        let is_listing = target.starts_with("/proc/") && target.ends_with("fd");
+        let number = entry.file_name();
+        (!is_listing).then(|| format!("{}: {}", number.display(), target.display()))
+    });
+    named.collect()
 }
 
 /// Kills all processes but this one, and waits until their threads have ended.
