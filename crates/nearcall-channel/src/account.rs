@@ -5,7 +5,8 @@
 //! its [`Charge`] is dropped.
 //!
 //! **Invariants:** what is used of a resource is the sum of what its users hold, and never more
-//! than its total; no sum overflows; a charge that is refused changes nothing.
+//! than its total; no sum overflows; a charge that is refused changes nothing; a forked process
+//! charges nothing to the books of its parent, gives nothing back to them and never locks them.
 //! **Not here:** how much there is (`nearcall_os::capacity`), who charges what.
 
 use std::collections::HashMap;
@@ -13,6 +14,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nearcall_os::capacity::Capacity;
+use nearcall_os::fork::Epoch;
 use thiserror::Error;
 
 /// Something that runs out.
@@ -34,7 +36,11 @@ pub type User = Option<u32>;
 
 /// The accounts of all users. Clones are the same accounts.
 #[derive(Debug, Clone)]
-pub struct Accounts(Arc<Mutex<Books>>);
+pub struct Accounts {
+    books: Arc<Mutex<Books>>,
+    /// Of the process whose books they are.
+    epoch: Epoch,
+}
 
 #[derive(Debug)]
 struct Books {
@@ -117,15 +123,20 @@ impl Accounts {
     pub fn new(capacity: &Capacity) -> Self {
         let (used, held) = ([0; RESOURCES], HashMap::new());
         let books = Books { totals: totals(capacity), used, held, given_back: 0 };
-        Self(Arc::new(Mutex::new(books)))
+        Self { books: Arc::new(Mutex::new(books)), epoch: Epoch::current() }
     }
 
-    /// Returns the accounts of this process, whose servers share what it has.
+    /// Returns the accounts of this process, whose servers share what it has. A forked process has
+    /// new ones.
     #[cfg(not(simulation))]
     #[must_use]
     pub fn of_process() -> Self {
-        static OWN: std::sync::OnceLock<Accounts> = std::sync::OnceLock::new();
-        OWN.get_or_init(|| Self::new(&Capacity::of_process())).clone()
+        static OWN: Mutex<Option<Accounts>> = Mutex::new(None);
+        let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+        match own.as_ref().filter(|accounts| accounts.epoch.is_current()) {
+            Some(accounts) => accounts.clone(),
+            None => own.insert(Self::new(&Capacity::of_process())).clone(),
+        }
     }
 
     /// Returns the accounts of this process of the simulation.
@@ -184,7 +195,7 @@ impl Accounts {
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -264,7 +275,8 @@ impl Charge {
         self.amount
     }
 
-    /// Charges more, or gives some back.
+    /// Charges more, or gives some back. In a forked process it only notes the amount: the books
+    /// are its parent's, and a thread that is not there may have locked them.
     ///
     /// # Errors
     ///
@@ -272,7 +284,9 @@ impl Charge {
     pub fn resize(&mut self, amount: u64) -> Result<(), Exceeded> {
         if amount != self.amount {
             let UserAccount { accounts, user } = &self.account;
-            accounts.books().replace(*user, self.resource, self.amount, amount)?;
+            if accounts.epoch.is_current() {
+                accounts.books().replace(*user, self.resource, self.amount, amount)?;
+            }
             self.amount = amount;
         }
         Ok(())

@@ -50,7 +50,8 @@ pub fn add_one(eventfd: impl AsFd) -> io::Result<()> {
 }
 
 /// Adds one unless the counter is full: then false. Costs a poll before the write. Waits if another
-/// process fills the counter in between: for an eventfd that only this process has.
+/// process fills the counter in between: for an eventfd that only this process has, or where
+/// [`signal`] is missing.
 ///
 /// # Errors
 ///
@@ -70,7 +71,8 @@ pub fn try_add_one(eventfd: impl AsFd) -> io::Result<bool> {
 ///
 /// # Errors
 ///
-/// ENOSYS where the kernel has no asynchronous I/O, EAGAIN at `fs.aio-max-nr`; nothing was added.
+/// ENOSYS where the kernel has no asynchronous I/O ([`lacks_signal`]); EAGAIN at `fs.aio-max-nr`,
+/// which any user can exhaust. Nothing was added.
 pub fn signal(eventfd: impl AsFd) -> io::Result<()> {
     let zeroes = std::fs::File::open("/dev/zero")?;
     let mut byte = 0_u8;
@@ -92,6 +94,12 @@ pub fn signal(eventfd: impl AsFd) -> io::Result<()> {
     let outcome = if submitted == 1 { Ok(()) } else { Err(io::Error::last_os_error()) };
     drop(context);
     outcome
+}
+
+/// Returns whether [`signal`] failed because the kernel has no such call, and so always will.
+#[must_use]
+pub fn lacks_signal(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENOSYS)
 }
 
 /// A context of the kernel's asynchronous I/O, for one request.

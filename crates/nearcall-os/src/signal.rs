@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
 
 pub use caught::Caught;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 pub use rustix::process::Signal;
 pub use termination::Termination;
 
@@ -195,6 +196,22 @@ pub fn send_to_thread(pid: i32, tid: i32, signal: Signal) -> io::Result<()> {
 /// ESRCH when it was reaped, EPERM when it is another user's.
 pub fn send_by_pidfd(pidfd: impl AsFd, signal: Signal) -> io::Result<()> {
     Ok(rustix::process::pidfd_send_signal(pidfd, signal)?)
+}
+
+/// From now on the kernel sends SIGIO to process `pid` whenever the open file of `fd` becomes ready
+/// (F_SETOWN and O_ASYNC). Nothing comes, and nothing fails, if this user may not signal that
+/// process. For tests that play a hostile peer.
+///
+/// # Errors
+///
+/// ESRCH when there is no such process, otherwise the kernel's.
+pub fn send_when_ready(fd: impl AsFd, pid: i32) -> io::Result<()> {
+    // SAFETY: F_SETOWN takes a number and touches no memory of this process.
+    let outcome = unsafe { libc::fcntl(fd.as_fd().as_raw_fd(), libc::F_SETOWN, pid) };
+    if outcome != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(fcntl_setfl(&fd, fcntl_getfl(&fd)? | OFlags::ASYNC)?)
 }
 
 /// SIGINT and SIGTERM as a flag. The second one ends the process at once, by the signal itself.

@@ -372,6 +372,17 @@ pub fn buffer_bytes(socket: impl AsFd) -> io::Result<BufferBytes> {
     })
 }
 
+/// Sets the longest time that a call on this socket waits to send, and to receive (SO_SNDTIMEO,
+/// SO_RCVTIMEO).
+///
+/// # Errors
+///
+/// `InvalidInput` for zero, which would mean no limit; otherwise the kernel's.
+pub fn set_timeouts(socket: impl AsFd, time: Duration) -> io::Result<()> {
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(time))?;
+    Ok(sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(time))?)
+}
+
 /// Sends and waits while the socket is full. May send less than all on a stream.
 ///
 /// # Errors

@@ -132,6 +132,8 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     packets_seen: Cell<usize>,
     /// The longest deadline that calls of the peer get.
     deadline_max: Duration,
+    /// A call has asked for more than that. Counted once, since such calls are served.
+    has_capped: Cell<bool>,
     /// The readiness of the connection in its loop.
     pub(crate) readiness: Readiness,
 }
@@ -243,6 +245,7 @@ impl<H: Host> Connection<H> {
             decoded_bytes_max: limits.decoded_bytes_max,
             packets_seen: Cell::new(0),
             deadline_max: limits.deadline_max,
+            has_capped: Cell::new(false),
             readiness: Readiness::default(),
         }
     }

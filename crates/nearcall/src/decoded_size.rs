@@ -3,7 +3,8 @@
 //!
 //! Two bytes of a message may become a struct of hundreds, so a bound of the encoded length is
 //! none of the decoded size. A walk over the fields, by the shapes of their types, adds up what the
-//! decoder would allocate beyond the bytes of the message itself. It allocates nothing.
+//! decoder would allocate beyond the bytes of the message itself. It allocates nothing, but for the
+//! list of the parts of a message that was lent.
 //! **Invariants:** what the decoder allocates is at most what was added up, but for the capacity
 //! that a growing list reserves ahead (as much again, untouched); a message that breaks the rules
 //! of the encoding is left to the decoder, which fails where the walk ends.
@@ -137,8 +138,8 @@ impl Budget {
 enum End {
     /// Where so many bytes are left.
     Left(usize),
-    /// At the tag that ends the group, or where so many bytes are left.
-    Group(usize),
+    /// At the tag that ends the group.
+    Group,
 }
 
 /// A walk over a message.
@@ -161,26 +162,30 @@ impl Walk<'_> {
         }
         let shapes = self.shapes;
         let shape = shapes.shape(shape);
-        let (End::Left(left) | End::Group(left)) = end;
+        // Like the decoder, which compares a length with what is left of the whole body, and only
+        // notices afterwards that it has gone past the end of the message around it.
+        let left = match end {
+            End::Left(left) => left,
+            End::Group => 0,
+        };
         let mut lists = Lists::default();
         while buf.remaining() > left {
             let (number, wire) = decode_key(buf)?;
             match (shape.field(number), wire) {
-                (_, WireType::EndGroup) if matches!(end, End::Group(_)) => return Ok(()),
+                (_, WireType::EndGroup) if matches!(end, End::Group) => return Ok(()),
                 (None, _) | (_, WireType::EndGroup) => {
                     skip_field(wire, number, buf, DecodeContext::default())?;
                 }
                 (Some(field), WireType::LengthDelimited) => {
                     let bytes = usize::try_from(decode_varint(buf)?).unwrap_or(usize::MAX);
-                    let rest = buf.remaining().checked_sub(bytes).filter(|rest| *rest >= left);
-                    let rest = rest.ok_or(Stop::Malformed)?;
+                    let rest = buf.remaining().checked_sub(bytes).ok_or(Stop::Malformed)?;
                     self.delimited(buf, rest, field, &mut lists, depth)?;
                 }
                 (Some(field), WireType::StartGroup) => {
                     self.element(field, &mut lists)?;
                     match field.content {
                         Content::Message { shape, .. } => {
-                            self.message(buf, End::Group(left), shape, depth + 1)?;
+                            self.message(buf, End::Group, shape, depth + 1)?;
                         }
                         _ => return Err(Stop::Malformed),
                     }
@@ -254,15 +259,15 @@ impl Walk<'_> {
 
 /// The lists of a message that have an element.
 #[derive(Default)]
-struct Lists(u64);
+struct Lists(u128);
 
 impl Lists {
     /// Returns whether the list of a field has one, and notes that it has one now. Lists behind the
-    /// first 64 fields are taken for new ones each time, which costs too much rather than too
+    /// first 128 fields are taken for new ones each time, which costs too much rather than too
     /// little.
     #[inline]
     fn contains(&mut self, field: &Field) -> bool {
-        let bit = 1_u64.checked_shl(u32::try_from(field.index).unwrap_or(u32::MAX)).unwrap_or(0);
+        let bit = 1_u128.checked_shl(u32::try_from(field.index).unwrap_or(u32::MAX)).unwrap_or(0);
         let has_bit = self.0 & bit != 0;
         self.0 |= bit;
         has_bit

@@ -90,6 +90,10 @@ pub(crate) const OUTBOX_MESSAGES_MAX: usize = 32 << 10;
 /// as one user.
 pub(crate) const HANDSHAKES_MAX: usize = 192;
 
+/// Clients of one loop that have not greeted at which those that have gone are first taken out of
+/// their queue; afterwards whenever it has doubled.
+pub(crate) const GREETINGS_BEFORE_SWEEP: usize = 64;
+
 /// Handshakes that go on in one round of a loop: a step maps memory, some tens of microseconds.
 pub(crate) const HANDSHAKE_STEPS_PER_ROUND_MAX: usize = 4;
 
@@ -297,7 +301,7 @@ pub struct Limits {
     /// MiB with numbers fits; only very many empty or tiny messages and strings grow by more.
     /// Decoding so much takes some tens of milliseconds, in which the loop serves no other client.
     /// The allocator may reserve as much again for lists that grow: leave so much memory to the
-    /// process, since one that gets none ends.
+    /// process, since one that gets none ends. Messages below 16 KiB are not judged.
     pub decoded_bytes_max: u32,
     /// Longest metadata of a message, in bytes: 8 KiB, what servers take as headers by default.
     pub metadata_bytes_max: u16,

@@ -48,7 +48,8 @@ pub enum RefusalKind {
     BadRequest,
     /// A call whose method would have run inside of too many others.
     NestingLimit,
-    /// A call that got an earlier deadline than it asked for. It was served.
+    /// A connection whose calls ask for longer deadlines than the server grants, and are served
+    /// with the longest one. Counted once for each connection.
     DeadlineCapped,
 }
 

@@ -1,6 +1,7 @@
 //! The accounts against a model, and their rule in numbers.
 
 use nearcall_os::capacity::Capacity;
+use nearcall_os::fork::run_in_child;
 
 use super::*;
 
@@ -45,6 +46,28 @@ fn a_limit_that_falls_refuses_growth_and_takes_nothing_away() {
     assert_eq!(charge.amount(), 400);
     charge.resize(50).unwrap();
     assert!(charge.resize(51).is_err());
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
+fn a_forked_process_leaves_the_books_of_its_parent_alone() {
+    let accounts = accounts(1000);
+    let own = Accounts::of_process();
+    assert!(Arc::ptr_eq(&own.books, &Accounts::of_process().books));
+    let mut charges: Vec<_> =
+        (0..2).map(|_| accounts.user(None).charge(Resource::Descriptors, 100).unwrap()).collect();
+    // As by a thread that the child does not have.
+    let locked = accounts.books();
+    let code = run_in_child(|| {
+        charges[0].resize(900).unwrap();
+        charges.clear();
+        let new = Accounts::of_process();
+        let _charge = new.user(None).charge(Resource::Bytes, 1).unwrap();
+        u8::from(Arc::ptr_eq(&own.books, &new.books))
+    });
+    drop(locked);
+    assert_eq!(code.unwrap(), 0);
+    assert_eq!(accounts.used(Resource::Descriptors), (200, 1000));
 }
 
 /// Small as a rule, and now and then as large as a number can be.

@@ -39,12 +39,13 @@ pub fn pair(mechanism: Mechanism, buffer_bytes: u32) -> (Endpoint, Endpoint) {
 fn settings(socket: std::os::fd::OwnedFd, buffer_bytes: u32) -> Settings {
     let credentials = socket::peer_credentials(&socket).expect("a unix socket");
     let (pid, uid, gid) = (credentials.pid, credentials.uid, credentials.gid);
+    let pidfd = socket::peer_pidfd(&socket).ok().map(Arc::new);
     Settings {
         wait: WaitPolicy::Poll,
         spin: SpinOptions::default(),
         message_bytes_max: limits::MESSAGE_BYTES_MAX_DEFAULT,
         buffer_bytes,
-        peer: Peer::Process(PeerIdentity { pid, uid, gid, pidfd: None }),
+        peer: Peer::Process(PeerIdentity { pid, uid, gid, pidfd }),
         liveness: Arc::new(PeerLiveness::default()),
         control: Arc::new(Control::new(socket)),
     }

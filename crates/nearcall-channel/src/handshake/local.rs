@@ -24,7 +24,7 @@ use crate::error::{OpenError, ReceiveError, Violation};
 use crate::fds::ChannelFds;
 use crate::limits;
 use crate::liveness::PeerLiveness;
-use crate::mechanism::Mechanism;
+use crate::mechanism::{DataPath, Mechanism};
 use crate::open::{Accepted, Finish, Offer};
 use crate::packet::{Packet, Refusal, VERSION, escape};
 use crate::settings::{Peer, PeerIdentity, Settings};
@@ -167,7 +167,12 @@ fn charge(
     // One more is the pidfd of the client.
     control.charge(Resource::Descriptors, row.descriptors + 1)?;
     control.charge(Resource::Mappings, row.data_path.mappings())?;
-    let bytes = buffer_bytes as usize + limits::CONNECTION_BYTES;
+    let buffers = match row.data_path {
+        // Both rings: pages that the other end has left out of its own are made when we read them.
+        DataPath::SharedMemory => 2 * (buffer_bytes as usize).next_power_of_two(),
+        DataPath::KernelCopies => buffer_bytes as usize,
+    };
+    let bytes = buffers + limits::CONNECTION_BYTES;
     Ok(control.charge(Resource::Bytes, bytes)?)
 }
 

@@ -1,10 +1,12 @@
 //! Signals between threads and from Ctrl-C.
 
 use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
 
 use nearcall_os::poll::{Interest, poll_one};
-use nearcall_os::process::{pid, tid};
+use nearcall_os::process::{Child, pid, tid};
 use nearcall_os::signal::{self, Interrupt, Signal, SignalSet, Termination};
+use nearcall_os::socket;
 
 use crate::partner::{self, PATIENCE, SHORT};
 
@@ -30,6 +32,16 @@ fn a_blocked_signal_is_read_from_a_descriptor() {
     assert_eq!((info.signal, info.sender_pid), (Signal::USR2.as_raw(), pid()));
     let inside = signal::unblock(&set).unwrap();
     assert!(inside.contains(Signal::USR2) && !inside.contains(Signal::USR1));
+}
+
+#[test]
+fn a_socket_that_becomes_ready_sends_a_signal_to_the_process_that_was_named() {
+    let mut named = Child::spawn(Command::new("sleep").arg("1000")).unwrap();
+    let (here, there) = socket::unix_pair(socket::Kind::Stream).unwrap();
+    signal::send_when_ready(&here, named.pid().cast_signed()).unwrap();
+    socket::send(&there, &[1]).unwrap();
+    let status = named.wait(PATIENCE).unwrap().expect("it is ended by the signal");
+    assert_eq!(status.signal(), Some(Signal::IO.as_raw()));
 }
 
 #[test]

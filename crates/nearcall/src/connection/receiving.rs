@@ -325,7 +325,6 @@ impl<H: Host> Connection<H> {
 
     /// Judges a message by the protocol, which may have something to reply by itself.
     fn judge(&self, message: &[u8]) -> Result<Option<ProtocolEvent>, ProtocolError> {
-        let mut inner = self.inner.borrow_mut();
         let now = match needs_time(message) {
             true => {
                 self.check_timeout(timeout_ns(message));
@@ -333,6 +332,7 @@ impl<H: Host> Connection<H> {
             }
             false => Time::from_ns(0),
         };
+        let mut inner = self.inner.borrow_mut();
         let event = inner.protocol.handle_message(now, message, message.len());
         if inner.protocol.has_transmit() {
             self.reply_to_control(&mut inner);
@@ -340,10 +340,13 @@ impl<H: Host> Connection<H> {
         event
     }
 
-    /// Counts a call that asks for more than the longest deadline that the server grants.
+    /// Counts the first call that asks for more than the longest deadline that the server grants.
     #[inline]
     fn check_timeout(&self, timeout_ns: u64) {
-        if Duration::from_nanos(timeout_ns) > self.deadline_max {
+        if Duration::from_nanos(timeout_ns) > self.deadline_max
+            && self.refusals.is_some()
+            && !self.has_capped.replace(true)
+        {
             let max = self.deadline_max;
             let why = format!("a call asked for {timeout_ns} ns and got the longest, {max:?}");
             self.note_refusal(RefusalKind::DeadlineCapped, &why);

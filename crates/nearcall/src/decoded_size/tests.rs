@@ -172,6 +172,19 @@ fn lent_parts_are_judged_and_stay() {
 }
 
 #[test]
+fn what_goes_past_the_message_around_it_is_judged() {
+    // The decoder notices the end of the outer message, of three bytes, only afterwards.
+    let mut bytes = vec![6 << 3 | 2, 3, 6 << 3 | 2];
+    prost::encoding::encode_varint(2000, &mut bytes);
+    bytes.extend([1 << 3 | 2, 0].repeat(1000));
+    let method =
+        SizesCaller::INTERFACE.methods.iter().find(|method| method.name == "Send").unwrap().id;
+    let message = MessageType { interface: SizesCaller::INTERFACE, method, part: Part::Request };
+    let refused = check_long(&Body::copied(&bytes), message, 100_000).unwrap_err();
+    assert_eq!(refused.code(), crate::Code::ResourceExhausted, "{refused}");
+}
+
+#[test]
 fn an_interface_without_a_description_is_judged_by_its_length() {
     static BARE: Interface = Interface { name: "a.B", methods: &[], descriptor_set: &[] };
     let bytes = vec![0; 1000];

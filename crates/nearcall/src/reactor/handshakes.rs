@@ -25,8 +25,8 @@ use super::{ListenerEntry, ListenerId, Reactor, Source};
 use crate::connection::{Connection, ServerId};
 use crate::deadline::{self, Deadline};
 use crate::limits::{
-    ACCEPTS_AT_CLOSE_MAX, ACCEPTS_PER_ROUND_MAX, HANDSHAKE_GRACE, HANDSHAKE_STEPS_PER_ROUND_MAX,
-    HANDSHAKES_MAX, LISTENER_PAUSE,
+    ACCEPTS_AT_CLOSE_MAX, ACCEPTS_PER_ROUND_MAX, GREETINGS_BEFORE_SWEEP, HANDSHAKE_GRACE,
+    HANDSHAKE_STEPS_PER_ROUND_MAX, HANDSHAKES_MAX, LISTENER_PAUSE,
 };
 use crate::reactor::acceptor::Acceptor;
 use crate::refusals::RefusalKind;
@@ -42,6 +42,8 @@ pub(super) struct PendingHandshakes {
     due: Cell<Deadline>,
     /// Clients whose channel is open and that have not greeted yet, and how long they may take.
     greeting: RefCell<VecDeque<(Deadline, Weak<Connection>)>>,
+    /// The length of that queue at which those that have gone are taken out.
+    greeting_sweep_at: Cell<usize>,
     /// Listeners that wait until a handshake ends or a moment comes.
     paused: RefCell<Vec<ListenerId>>,
     resume_at: Cell<Deadline>,
@@ -93,6 +95,7 @@ impl Default for PendingHandshakes {
             ready: RefCell::default(),
             due: Cell::new(Deadline::NEVER),
             greeting: RefCell::default(),
+            greeting_sweep_at: Cell::default(),
             paused: RefCell::default(),
             resume_at: Cell::new(Deadline::NEVER),
             spare: Cell::default(),
@@ -380,10 +383,18 @@ impl PendingHandshakes {
     }
 
     fn remove(&self, reactor: &Reactor, token: u64) -> Option<Running> {
-        let running = self.running.borrow_mut().remove(&token)?;
-        let _ = reactor.epoll.delete(&running.handshake);
+        let ended = {
+            let mut running = self.running.borrow_mut();
+            let ended = running.remove(&token)?;
+            if running.is_empty() {
+                // Else each sleep of the loop would be timed, until the handshake would have ended.
+                self.due.set(Deadline::NEVER);
+            }
+            ended
+        };
+        let _ = reactor.epoll.delete(&ended.handshake);
         reactor.sources.borrow_mut().remove(token);
-        Some(running)
+        Some(ended)
     }
 
     /// Takes the next steps of a handshake, if the other end has taken its own.
@@ -417,7 +428,13 @@ impl PendingHandshakes {
 
     /// Notes by when a client has to greet.
     pub(super) fn expect_greeting(&self, by: Deadline, connection: &Rc<Connection>) {
-        self.greeting.borrow_mut().push_back((by, Rc::downgrade(connection)));
+        let mut greeting = self.greeting.borrow_mut();
+        if greeting.len() >= self.greeting_sweep_at.get() {
+            // A silent one in front must not keep the memory of those behind it that have gone.
+            greeting.retain(|(_, connection)| connection.strong_count() > 0);
+            self.greeting_sweep_at.set((2 * greeting.len()).max(GREETINGS_BEFORE_SWEEP));
+        }
+        greeting.push_back((by, Rc::downgrade(connection)));
     }
 
     fn pause_until(&self, reactor: &Reactor, id: ListenerId, end: Deadline) {
@@ -463,9 +480,16 @@ impl PendingHandshakes {
         }
         if self.due.get() <= now {
             self.due.set(Deadline::NEVER);
-            let tokens: Vec<u64> = self.running.borrow().keys().copied().collect();
-            // Those whose time is up end by that, and the others say when theirs is.
-            tokens.into_iter().for_each(|token| self.advance(reactor, token));
+            let mut late = Vec::new();
+            for (token, Running { handshake, .. }) in &*self.running.borrow() {
+                if handshake.deadline() <= now {
+                    late.push(*token);
+                } else {
+                    self.note_due(handshake.deadline());
+                }
+            }
+            // They end by that, unless the other end has sent something just now.
+            late.into_iter().for_each(|token| self.advance(reactor, token));
         }
         while self.greeting_due() <= now {
             let first = self.greeting.borrow_mut().pop_front();

@@ -22,6 +22,7 @@ mod namespaces;
 mod r17;
 mod r18;
 mod r19;
+mod r21;
 mod r22;
 mod r25;
 mod r28;
@@ -86,6 +87,7 @@ const ROLES: &[&[support::Role]] = &[
     runtime_directory::ROLES,
     r17::ROLES,
     r19::ROLES,
+    r21::ROLES,
     r22::ROLES,
     r28::ROLES,
     r29::ROLES,

@@ -15,7 +15,7 @@ use nearcall_os::signal::{Signal, send_by_pidfd};
 use nearcall_os::socket::{UnixAddress, unix_connect};
 
 use crate::echo::{EchoCaller, EchoDispatcher, Words};
-use crate::observed::{Observed, PATIENCE, wait_until, while_a_good_client_calls};
+use crate::observed::{Observed, PATIENCE, wait_until};
 use crate::support::{Service, everything, unique_address};
 
 const PART: &str = "NEARCALL_TEST_PART";
@@ -303,48 +303,4 @@ fn a_client_that_neither_reads_nor_leaves_delays_no_other_when_it_is_cut_off() {
     }
     // A busy machine may account for some.
     assert!(slow < crate::bad_input::RUDE_ROUNDS * 3 / 4, "{slow} of {calls} calls were slow");
-}
-
-/// Processor time that a process has used, in the kernel's ticks of 10 ms.
-fn ticks(process: &Child) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.pid())).unwrap();
-    let fields: Vec<_> = stat.rsplit(") ").next().unwrap().split(' ').collect();
-    fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum()
-}
-
-#[test]
-fn a_server_without_free_descriptors_serves_its_clients() {
-    let place = unique_address();
-    let mut shell = Command::new("sh");
-    shell.args(["-c", r#"ulimit -n 40; exec "$0" "$@""#]).arg(std::env::current_exe().unwrap());
-    let server = start_as(shell, "server", &place);
-    Client::new().hunt(&place, PATIENCE).unwrap();
-    while_a_good_client_calls(&place, || {
-        let options = CallOptions::new().deadline(Duration::from_millis(300));
-        let connect = || {
-            let client = Client::new();
-            let echo = EchoCaller::new(&client, &place).unwrap();
-            echo.nothing_with(&(), &options).map(|()| client)
-        };
-        let mut clients = Vec::new();
-        let refused = loop {
-            match connect() {
-                Ok(client) => clients.push(client),
-                Err(status) => break status,
-            }
-            assert!(clients.len() < 100, "the limit does not hold");
-        };
-        let codes = [Code::Unavailable, Code::DeadlineExceeded];
-        assert!(codes.contains(&refused.code()), "{refused}");
-        // Clients that wait in the socket's queue do not keep it busy.
-        let name = UnixAddress::Abstract(place.strip_prefix("unix:@").unwrap().as_bytes());
-        let waiting: Vec<_> =
-            (0..20).map(|_| unix_connect(name, Some(PATIENCE)).unwrap()).collect();
-        let before = ticks(&server);
-        clock::pause(Duration::from_millis(500));
-        let used = ticks(&server) - before;
-        assert!(used < 35, "{used} of 50 ticks");
-        drop((clients, waiting));
-        wait_until("a place", || connect().is_ok());
-    });
 }

@@ -1,12 +1,12 @@
 //! Opening cross-memory attach: each end sends the address of its pages and tries to read
 //! those of the other.
 //!
-//! **Invariants:** the process is the one that the kernel names, never one that the peer names; an
-//! end that cannot read the other says so in the handshake, with the reason.
+//! **Invariants:** the process is the one of the socket's own pidfd, never one that the peer names
+//! nor one found by its number; an end that cannot read the other says so in the handshake, with
+//! the reason.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
-use std::sync::Arc;
 
 use nearcall_os::pages::Pages;
 use nearcall_os::{cma, process, socket};
@@ -20,8 +20,13 @@ use crate::limits::BUFFER_BYTES_MAX;
 use crate::open::{Accepted, Offer};
 use crate::settings::Settings;
 
-/// Returns whether we can read our own memory this way; the other end's is tried in the handshake.
+/// Returns whether we can read our own memory this way, and the kernel has pidfds of sockets; the
+/// other end is tried in the handshake.
 pub(crate) fn probe() -> Result<(), Unsupported> {
+    let pair = socket::unix_pair(socket::Kind::Stream);
+    let (socket, _other) = pair.map_err(Unsupported::doing("making a socket pair"))?;
+    socket::peer_pidfd(&socket)
+        .map_err(Unsupported::doing("asking a socket for a pidfd (Linux 6.5 or newer)"))?;
     let pages = Pages::create(1).map_err(Unsupported::doing("taking pages"))?;
     cma::read(process::pid(), pages.address(), &mut [0; 8])
         .map(drop)
@@ -88,10 +93,10 @@ fn find_peer(settings: &Settings, told: &[u8]) -> Result<PeerMemory, OpenError> 
     let Some(pid) = settings.peer.pid() else {
         return Err(Unsupported::PidNamespace.into());
     };
-    // Before Linux 6.5 by number: the random number shows that it is the process that announced it.
-    let pidfd = match settings.peer.pidfd() {
-        Some(pidfd) => Arc::clone(pidfd),
-        None => Arc::new(process::pidfd_open(pid).map_err(OpenError::doing("opening a pidfd"))?),
+    // A pidfd opened by number could be another process's: the peer may have handed its socket on
+    // and died, and whoever has the socket now can know what lies at the address.
+    let Some(pidfd) = settings.peer.pidfd().cloned() else {
+        return Err(Unsupported::Missing(NO_PIDFD).into());
     };
     let mut read = [0; 8];
     let outcome = cma::read_of(&*pidfd, pid, address, &mut read);
@@ -103,6 +108,10 @@ fn find_peer(settings: &Settings, told: &[u8]) -> Result<PeerMemory, OpenError> 
     let bytes = usize::try_from(length).map_err(|_| OpenError::bad_parts("too much memory"))?;
     Ok(PeerMemory { pid, pidfd, address, bytes })
 }
+
+/// Why there is no pidfd of the other end.
+const NO_PIDFD: &str =
+    "cma needs Linux 6.5 or newer, and at the other end the process that connected";
 
 /// The largest page of any machine we know, in bytes.
 const PAGE_BYTES_MAX: u64 = 64 << 10;

@@ -7,6 +7,8 @@ use nearcall_os::{process, socket};
 
 use super::*;
 use crate::control::Control;
+use crate::error::{OpenError, Unsupported};
+use crate::fds::ChannelFds;
 use crate::handshake::{Options, accept_over, connect_over};
 use crate::mechanism::{Mechanism, MechanismSet};
 use crate::settings::{Peer, PeerIdentity};
@@ -19,6 +21,13 @@ fn end_with_raw_peer(address: u64, bytes: usize) -> (CmaTransport, OwnedFd, Owne
 
 fn end_with_peer(peer: PeerMemory) -> (CmaTransport, OwnedFd, OwnedFd) {
     let (line, raw) = socket::unix_pair(socket::Kind::Stream).unwrap();
+    let (settings, other) = settings();
+    let pages = Pages::create(4096).unwrap();
+    (CmaTransport::new(line, pages, peer, &settings).unwrap(), raw, other)
+}
+
+/// For a peer of which process the socket gave no pidfd, and its end of the control line.
+fn settings() -> (Settings, OwnedFd) {
     let (control, other) = socket::unix_pair(socket::Kind::Seqpacket).unwrap();
     let settings = Settings {
         spin: crate::spin::SpinOptions::default(),
@@ -34,8 +43,7 @@ fn end_with_peer(peer: PeerMemory) -> (CmaTransport, OwnedFd, OwnedFd) {
         liveness: Arc::default(),
         control: Arc::new(Control::new(control)),
     };
-    let pages = Pages::create(4096).unwrap();
-    (CmaTransport::new(line, pages, peer, &settings).unwrap(), raw, other)
+    (settings, other)
 }
 
 fn record(fragment_bytes: u32, offset: u32, freed: u16) -> Vec<u8> {
@@ -93,6 +101,22 @@ fn r22_bytes_of_the_process_that_got_the_number_of_the_peer_are_not_taken() {
     transport.next(Deadline::NEVER).unwrap();
     let outcome = transport.read(&mut [0; 9], Deadline::NEVER);
     assert!(matches!(outcome, Err(ReceiveError::PeerGone)), "{outcome:?}");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "needs the kernel")]
+fn r22_a_peer_without_a_pidfd_of_the_socket_is_refused() {
+    // Its number is that of a living process, which has the announced number at the address.
+    let mut theirs = Pages::create(4096).unwrap();
+    theirs[..8].copy_from_slice(&7_u64.to_le_bytes());
+    let told = [theirs.address(), theirs.len() as u64, 7].map(u64::to_le_bytes).concat();
+    let (_here, there) = socket::unix_pair(socket::Kind::Stream).unwrap();
+    let (settings, _control) = settings();
+    let outcome = accept(&settings, ChannelFds { bytes: told, descriptors: vec![there] });
+    let Err(OpenError::Unsupported(Unsupported::Missing(why))) = outcome.map(drop) else {
+        panic!("not refused for want of a pidfd")
+    };
+    assert!(why.contains("Linux 6.5"), "{why}");
 }
 
 #[test]

@@ -170,12 +170,14 @@ fn a_closure_inherits_no_deadline() {
         let far = Threaded::new(|context, _| Ok(words(u64::from(context.deadline().is_some()))));
         let far = serve(Limits::default(), far);
         let (give, loops) = mpsc::channel();
+        let (begin, begun) = mpsc::channel();
         let far_at = far.via("#s");
         let served = Served::with(Limits::default(), "", move |event_loop, server, _| {
             let client = Client::in_loop(event_loop);
             let far = EchoCaller::new(&client, &far_at).unwrap();
             give.send((event_loop.poster(), far.clone())).unwrap();
             let service = crate::stage::Scripted::new(move |_, request| {
+                begin.send(()).unwrap();
                 while RUN.with_borrow(Vec::is_empty) {
                     assert_eq!(far.say(request)?.number, 1, "the service has a deadline");
                 }
@@ -188,6 +190,8 @@ fn a_closure_inherits_no_deadline() {
         let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
         let options = CallOptions::new().deadline(crate::stage::PATIENCE);
         let call = start(&echo, &words(1), &options);
+        // Else the service might run inside the wait of the closure, which it waits for.
+        begun.recv().unwrap();
         let post = move |_: &EventLoop| {
             let seen = far.say(&words(1)).unwrap().number;
             RUN.with_borrow_mut(|run| run.push((seen, 0)));
