@@ -328,7 +328,11 @@ fn next_change() -> io::Result<Option<Change>> {
 fn reap(tid: libc::pid_t) -> io::Result<()> {
     let id = libc::id_t::try_from(tid).map_err(io::Error::other)?;
     let options = libc::WEXITED | libc::__WALL | libc::__WNOTHREAD;
-    wait(libc::P_PID, id, options).map(|_| ())
+    match wait(libc::P_PID, id, options) {
+        // Of a process that is killed meanwhile, a thread may be gone already.
+        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(()),
+        reaped => reaped.map(|_| ()),
+    }
 }
 
 fn wait(kind: libc::idtype_t, id: libc::id_t, options: libc::c_int) -> io::Result<libc::siginfo_t> {

@@ -108,7 +108,17 @@ impl Mechanism {
             Self::PosixMq => const { &[once("mq_timedreceive"), once("mq_timedsend")] },
             Self::SysvMq => const { &[once("msgrcv"), once("msgsnd")] },
             Self::Vmsplice => const { &[once("read"), once("vmsplice")] },
-            Self::Cma => const { &[once("process_vm_readv"), once("recvfrom"), once("sendto")] },
+            Self::Cma => {
+                const {
+                    &[
+                        once("process_vm_readv"),
+                        // After each copy the pidfd is asked whether it was the peer that was read.
+                        once("ppoll"),
+                        once("recvfrom"),
+                        once("sendto"),
+                    ]
+                }
+            }
             Self::Uring => const { &[calls("io_uring_enter", 2.0, 2.0)] },
             Self::ShmSpin => &[],
             // One to sleep and one to wake the other.
