@@ -71,8 +71,8 @@ pub fn try_add_one(eventfd: impl AsFd) -> io::Result<bool> {
 ///
 /// # Errors
 ///
-/// ENOSYS where the kernel has no asynchronous I/O ([`lacks_signal`]); EAGAIN at `fs.aio-max-nr`,
-/// which any user can exhaust. Nothing was added.
+/// ENOSYS where the kernel has no asynchronous I/O, EPERM where a filter of system calls refuses it
+/// ([`lacks_signal`]); EAGAIN at `fs.aio-max-nr`, which any user can exhaust. Nothing was added.
 pub fn signal(eventfd: impl AsFd) -> io::Result<()> {
     let zeroes = std::fs::File::open("/dev/zero")?;
     let mut byte = 0_u8;
@@ -96,10 +96,10 @@ pub fn signal(eventfd: impl AsFd) -> io::Result<()> {
     outcome
 }
 
-/// Returns whether [`signal`] failed because the kernel has no such call, and so always will.
+/// Returns whether [`signal`] failed because this process may make no such call, and so always will.
 #[must_use]
 pub fn lacks_signal(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(libc::ENOSYS)
+    matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM))
 }
 
 /// A context of the kernel's asynchronous I/O, for one request.

@@ -42,7 +42,7 @@ const SEED: &str = "NEARCALL_SIMULATION_SEED";
 const HANG: Duration = Duration::from_secs(120);
 
 #[test]
-fn every_call_ends_once_and_nothing_is_left_whatever_goes_wrong() {
+fn r30_every_call_ends_once_and_nothing_is_left_whatever_goes_wrong() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
     let _guard = HangGuard::start();
     if let Some(seed) = number(SEED) {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nearcall::{Deadline, Event, EventLoop, Server, Stopper};
+use nearcall_channel::account::{Accounts, Resource};
 use nearcall_os::simulation::{self, Faults, Process, Report};
 use nearcall_os::{clock, process};
 
@@ -374,9 +375,21 @@ fn serve(address: &str, ledger: &Arc<Ledger>, control: &Mutex<Control>) {
     }
     let left = server.connections();
     let left = left.iter().map(|connection| format!("left at the server: {connection:?}"));
-    let left = left.collect();
+    let mut left: Vec<_> = left.collect();
     drop((server, event_loop));
+    left.extend(charges_left());
     lock().left = Some(left);
+}
+
+/// Returns what the accounts of this process say that users still hold.
+fn charges_left() -> impl Iterator<Item = String> {
+    let accounts = Accounts::of_process();
+    [Resource::Descriptors, Resource::Mappings, Resource::Bytes].into_iter().filter_map(
+        move |resource| match accounts.used(resource) {
+            (0, _) => None,
+            (used, total) => Some(format!("{used} of {total} {resource} are still charged")),
+        },
+    )
 }
 
 /// Client processes at a time, and threads of each.

@@ -196,7 +196,7 @@ impl BellKind for Eventfd {
 
     fn wake(ours: &OwnedFd) {
         // The other end holds it as well, and could fill it between a look and a write, which would
-        // wait then. That is only for kernels that have no other way. Any other error passes, such
+        // wait then. That is only for processes that have no other way. Any other error passes, such
         // as a limit that another user has exhausted: the watcher tries again.
         if let Err(error) = eventfd::signal(ours)
             && eventfd::lacks_signal(&error)
