@@ -3,7 +3,7 @@
 //! **Invariants:** a pidfd always means the same process; a pid may be reused.
 #![allow(
     unsafe_code,
-    reason = "Command::pre_exec is unsafe to call; rustix takes getrlimit for a call that cannot fail"
+    reason = "Command::pre_exec is unsafe to call; rustix has no getrlimit that can fail"
 )]
 
 use std::io;
