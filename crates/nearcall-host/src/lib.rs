@@ -7,3 +7,5 @@
 //! **Not here:** calls and servers (`nearcall`), processes and sockets as the kernel has them
 //! (`nearcall-os`), what is printed (`nearcall-cli`).
 #![forbid(unsafe_code)]
+
+pub mod library;
