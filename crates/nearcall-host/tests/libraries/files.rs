@@ -83,7 +83,7 @@ fn a_file_that_is_no_library_for_this_machine_is_refused() {
     expect_refusal(&changed("machine.so", 18, 8), "is for another machine", "for this machine");
     expect_refusal(&changed("object.so", 16, 1), "is no dynamic library", "cdylib");
     let cut = directory.file("cut.so", &bytes[..bytes.len() / 2]);
-    expect_refusal(&cut, "the dynamic linker refused it", "install that");
+    expect_refusal(&cut, "is cut off", "copy or build it again");
 }
 
 /// Returns the test library with other bytes at the head of its table.
@@ -153,14 +153,14 @@ fn a_service_that_does_not_fit_is_refused_before_anything_listens() {
     expect_group_refusal(&["plain"], &["home.v2.Thermostat"], &expected);
 }
 
-/// Compiles the service in C; `None` without a compiler.
-fn compile(directory: &Directory) -> Option<PathBuf> {
+/// Compiles a library in C; `None` without a compiler.
+fn compile(directory: &Directory, source: &Path) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let library = directory.0.join("libcounter.so");
+    let library = directory.0.join("library.so");
     let mut command = Command::new("cc");
     command.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I"]);
     command.arg(root.join("../nearcall-os/include"));
-    command.arg("-o").arg(&library).arg(root.join("tests/libraries/counter.c"));
+    command.arg("-o").arg(&library).arg(source);
     let Ok(output) = command.output() else {
         println!("SKIPPED: there is no C compiler `cc` here");
         return None;
@@ -171,9 +171,18 @@ fn compile(directory: &Directory) -> Option<PathBuf> {
 }
 
 #[test]
+fn a_library_that_needs_a_symbol_that_is_missing_is_refused() {
+    let directory = Directory::new();
+    let source = directory.file("needs.c", b"void nowhere(void); void call(void) { nowhere(); }");
+    let Some(library) = compile(&directory, &source) else { return };
+    expect_refusal(&library, "undefined symbol: nowhere", "link the library against");
+}
+
+#[test]
 fn a_service_in_c_is_served() {
     let directory = Directory::new();
-    let Some(library) = compile(&directory) else { return };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/libraries/counter.c");
+    let Some(library) = compile(&directory, &source) else { return };
     let mut counter = service(&[]);
     counter.file = library;
     let relay = service(&["relay", &counter.listen]);

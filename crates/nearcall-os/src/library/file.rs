@@ -123,17 +123,56 @@ fn check_elf(file: &File) -> Result<(), (String, &'static str)> {
     if is_little != cfg!(target_endian = "little") {
         return Err(("has the other byte order".into(), REBUILD));
     }
-    let number = |at: usize| u16::from_ne_bytes([head[at], head[at + 1]]);
-    let machine = number(18);
+    let machine = half(&head, 18);
     if ELF_MACHINE != 0 && machine != ELF_MACHINE {
         let why = format!("is for another machine (ELF machine {machine}, here {ELF_MACHINE})");
         return Err((why, REBUILD));
     }
-    match number(16) {
-        ELF_TYPE_SHARED => Ok(()),
-        other => {
-            let why = format!("is no dynamic library (ELF type {other})");
-            Err((why, "build it with crate-type `cdylib`, or run it as a process"))
+    let kind = half(&head, 16);
+    if kind != ELF_TYPE_SHARED {
+        let why = format!("is no dynamic library (ELF type {kind})");
+        return Err((why, "build it with crate-type `cdylib`, or run it as a process"));
+    }
+    check_length(file)
+}
+
+/// Checks that the file has all that its program headers map: to touch what lies behind the end of
+/// a file that was copied by half is SIGBUS, in the middle of the dynamic linker.
+#[cfg(target_pointer_width = "64")]
+fn check_length(file: &File) -> Result<(), (String, &'static str)> {
+    const REMEDY: &str = "copy or build it again";
+    let cut = |what: &str| (format!("is cut off: it ends before its {what}"), REMEDY);
+    let length = file.metadata().map_err(|_| cut("headers"))?.len();
+    let mut head = [0; 64];
+    file.read_exact_at(&mut head, 0).map_err(|_| cut("headers"))?;
+    let headers_at = word(&head, 32);
+    let (entry_bytes, entries) = (half(&head, 54), half(&head, 56));
+    for entry in 0..u64::from(entries) {
+        let at = entry.saturating_mul(entry_bytes.into()).saturating_add(headers_at);
+        let mut header = [0; 56];
+        file.read_exact_at(&mut header, at).map_err(|_| cut("headers"))?;
+        let end = word(&header, 8).saturating_add(word(&header, 32));
+        if end > length {
+            return Err(cut(&format!("contents, as it has {length} bytes, and needs {end}")));
         }
     }
+    Ok(())
+}
+
+#[cfg(not(target_pointer_width = "64"))]
+fn check_length(_: &File) -> Result<(), (String, &'static str)> {
+    Ok(())
+}
+
+/// Returns the number of 64 bits at a place of a header.
+#[cfg(target_pointer_width = "64")]
+fn word(header: &[u8], at: usize) -> u64 {
+    let bytes = header.get(at..).and_then(|rest| rest.first_chunk());
+    bytes.map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+}
+
+/// Returns the number of 16 bits at a place of a header.
+fn half(header: &[u8], at: usize) -> u16 {
+    let bytes = header.get(at..).and_then(|rest| rest.first_chunk());
+    bytes.map_or(0, |bytes| u16::from_ne_bytes(*bytes))
 }
