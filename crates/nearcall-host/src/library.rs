@@ -32,6 +32,7 @@ mod watchdog;
 
 use self::registry::REGISTRY;
 use self::service::{LibraryDispatcher, Service};
+use self::watchdog::Watchdog;
 
 /// A service of a group, in a dynamic library.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +47,7 @@ pub struct LibraryConfig {
     pub listen: String,
     /// The interfaces that it must have, such as `home.v1.Thermostat`; none: whatever it has.
     pub interfaces: Vec<String>,
-    /// How long a method may run before that is said; `None`: for ever.
+    /// How long a method may run before that is reported; `None`: it is not watched.
     pub watchdog: Option<Duration>,
     /// How long calls under way may go on when the group is stopped.
     pub stop_within: Duration,
@@ -113,7 +114,8 @@ pub fn run_group(libraries: &[LibraryConfig]) -> Result<(), GroupError> {
         let server = start(config, service);
         running.push(server.map_err(|error| GroupError::Start(config.name.clone(), error))?);
     }
-    let _watchdog = watchdog::start(libraries, &services).map_err(GroupError::Os)?;
+    let limits = libraries.iter().filter_map(|config| config.watchdog);
+    let _watchdog = Watchdog::start(limits).map_err(GroupError::Os)?;
     let ended = wait(&termination, &running).map_err(GroupError::Os)?;
     if let Some(index) = ended {
         let name = libraries[index].name.clone();

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use nearcall::{Dispatcher, Incoming, Interface, Method, MethodKind};
 use nearcall_os::library::{
@@ -15,15 +15,13 @@ use nearcall_os::library::{
 };
 
 use super::LibraryConfig;
-use super::watchdog::CallGuard;
+use super::watchdog::{CallGuard, Watched};
 
 /// A service of a library.
 pub(super) struct Service {
-    pub(super) name: String,
     instance: Instance,
     objects: Vec<Object>,
-    /// Calls that have run for longer than they may.
-    overdue: AtomicU64,
+    watched: Arc<Watched>,
 }
 
 /// An object of a service.
@@ -53,8 +51,13 @@ impl Service {
         let library = Library::load(LibraryFile::open(&config.file)?)?;
         let instance = library.create(&config.arguments)?;
         let objects = read_objects(config, &instance)?;
-        let (name, overdue) = (config.name.clone(), AtomicU64::new(0));
-        Ok(Self { name, instance, objects, overdue })
+        let watched = Arc::new(Watched {
+            name: config.name.clone(),
+            limit: config.watchdog,
+            interfaces: objects.iter().map(|object| object.interface).collect(),
+            overdue: AtomicU64::new(0),
+        });
+        Ok(Self { instance, objects, watched })
     }
 
     pub(super) fn objects(&self) -> &[Object] {
@@ -68,24 +71,19 @@ impl Service {
 
     /// Has the library serve a call of the object with this number.
     pub(super) fn dispatch(
-        self: &Arc<Self>,
+        &self,
         object: u32,
         request: &RequestPart<'_>,
         reply: Box<dyn PendingReply>,
     ) {
-        let _guard = CallGuard::enter(self, object, request.method);
+        let _guard = CallGuard::enter(&self.watched, object, request.method);
         self.instance.dispatch(&RequestPart { object, ..*request }, reply);
-    }
-
-    /// Counts a call that runs for longer than it may. Returns how many there were.
-    pub(super) fn count_overdue(&self) -> u64 {
-        self.overdue.fetch_add(1, Ordering::Relaxed) + 1
     }
 }
 
 impl fmt::Debug for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Service").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Service").field("name", &self.watched.name).finish_non_exhaustive()
     }
 }
 
