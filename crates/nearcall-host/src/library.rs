@@ -1,8 +1,8 @@
 //! Services in dynamic libraries: a group of them in this process, each with a loop of its own.
 //!
 //! A library is loaded code: it can do whatever this process can, and what ends one service ends
-//! the process, with all of its group. A panic ends its call only. A method that never returns keeps
-//! the loop of its service and what calls it; the other services go on.
+//! the process, with all of its group. A panic ends its call only. A method that never returns
+//! keeps the loop of its service and what calls it; the other services go on.
 //! **Invariants:** nothing listens before every library of the group is loaded and its service
 //! made. Calls between two services of a group are function calls; a library that may be called
 //! from one thread only is called by its own loop only.

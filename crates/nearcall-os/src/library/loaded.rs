@@ -27,8 +27,8 @@ pub trait HostFunctions: Send + Sync {
     /// Returns the number of the object with this name at this address, if this process has it.
     fn find(&self, address: &str, object: &str) -> Option<u64>;
 
-    /// Calls an object that `find` returned, and gives its reply to `reply`. Returns `false` without
-    /// a reply if the object is not here any more.
+    /// Calls an object that `find` returned, and gives its reply to `reply`. Returns `false`
+    /// without a reply if the object is not here any more.
     fn call(
         &self,
         object: u64,
