@@ -59,7 +59,7 @@ pub enum GroupError {
     /// A library was not loaded, or its service not made.
     Load(String, LoadError),
     /// A service does not listen.
-    Start(String, StartError),
+    Start(String, Box<StartError>),
     /// The loop of a service has failed.
     Server(String, ServerError),
     /// The process lacks something.
@@ -112,7 +112,7 @@ pub fn run_group(libraries: &[LibraryConfig]) -> Result<(), GroupError> {
     }
     for (config, service) in libraries.iter().zip(&services) {
         let server = start(config, service);
-        running.push(server.map_err(|error| GroupError::Start(config.name.clone(), error))?);
+        running.push(server.map_err(|error| GroupError::Start(config.name.clone(), error.into()))?);
     }
     let limits = libraries.iter().filter_map(|config| config.watchdog);
     let _watchdog = Watchdog::start(limits).map_err(GroupError::Os)?;
