@@ -280,7 +280,7 @@ impl End {
             Event::Credit { call } => {
                 assert!(self.connection.credit_left(call) > Some(0) || self.is_silent(call));
             }
-            Event::Opened(_) | Event::Pong { .. } | Event::PeerDrains => {}
+            Event::Opened(_) | Event::Pong { .. } | Event::PeerDrains | Event::PeerDrained => {}
         }
     }
 
@@ -369,7 +369,7 @@ mod tests {
         let timeout_ns = if rng.bool() { 0 } else { rng.u64(1..100) };
         let payload = Payload { body_bytes: rng.u32(0..100), ..Payload::EMPTY };
         let to_caller = rng.bool();
-        match rng.u8(0..18) {
+        match rng.u8(0..20) {
             0..6 => {
                 let (object, method) = (7, 3);
                 let shape = if rng.bool() { Shape::Unary } else { Shape::BothStream };
@@ -383,6 +383,8 @@ mod tests {
             11 => Frame::GoAway,
             12 => Frame::End { id },
             13 => Frame::Credit { id, to_caller, bytes: rng.u64(1..100) },
+            14 => Frame::Refused { id },
+            15 => Frame::LastGoAway,
             _ => Frame::Item { id, to_caller, payload },
         }
     }

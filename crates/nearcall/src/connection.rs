@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nearcall_channel::account::{Charge, Resource};
-use nearcall_channel::{DataPath, Endpoint, Mechanism, WaitPolicy};
+use nearcall_channel::{DataPath, Endpoint, Mechanism, Refusal, WaitPolicy};
 use nearcall_wire::{
     CallProtocol, CancelReason, CloseReason, End, Event as ProtocolEvent, IncomingCall, InstanceId,
     OutgoingCall,
@@ -29,7 +29,7 @@ use crate::limits::{CONTROL_PACKETS_PER_TURN_MAX, Limits};
 use crate::nesting::{Handler, Origin};
 use crate::peer::Peer;
 use crate::refusals::{ConnectionRefusals, RefusalKind, Refusals};
-use crate::status::{Code, Status};
+use crate::status::{Code, Fate, Status};
 use crate::trust::Trust;
 
 mod activity;
@@ -378,7 +378,11 @@ impl<H: Host> Connection<H> {
     /// Ends a connection that the peer may not have, and sends it the reason.
     #[cold]
     pub(crate) fn refuse(&self, reason: Status) {
-        self.with_endpoint(|endpoint| endpoint.refuse(reason.message()));
+        let code = match reason.fate() {
+            Fate::NotBegun => Refusal::Draining,
+            _ => Refusal::Other,
+        };
+        self.with_endpoint(|endpoint| endpoint.refuse(code, reason.message()));
         self.close(reason);
     }
 
@@ -387,9 +391,11 @@ impl<H: Host> Connection<H> {
     #[cold]
     fn failure(&self, is_peer_gone: bool, error: &dyn std::error::Error) -> Status {
         if self.serves.is_none()
-            && let Some(why) = self.with_endpoint(Endpoint::take_refusal)
+            && let Some((code, why)) = self.with_endpoint(Endpoint::take_refusal)
         {
-            return Status::unavailable(format!("{} refused the connection: {why}", self.name));
+            let text = format!("{} refused the connection: {why}", self.name);
+            let fate = if code == Refusal::Draining { Fate::NotBegun } else { Fate::Answered };
+            return Status::unavailable(text).with_fate(fate);
         }
         let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
         if cause.is_some_and(|cause| cause.kind() == io::ErrorKind::OutOfMemory) {
@@ -407,6 +413,15 @@ impl<H: Host> Connection<H> {
         self.inner.borrow_mut().protocol.drain();
         self.handle_events();
         self.send_control(Deadline::NOW);
+    }
+
+    /// Ends a drain for a peer that reads only when it calls, and so does not answer: it learns that
+    /// what it has sent since has not begun. Close the connection then. False: there is no room for
+    /// that yet, or a call of the peer is open.
+    pub(crate) fn end_drain(&self) -> bool {
+        self.inner.borrow_mut().protocol.end_drain();
+        self.send_control(Deadline::NOW);
+        self.is_idle() || self.is_closed()
     }
 
     /// Reports to the host that the connection was used, and when its next deadline passes.
@@ -451,11 +466,19 @@ impl<H: Host> Connection<H> {
             End::Closed(CloseReason::ProtocolViolation(error)) => {
                 Status::internal(format!("{} {error}; the connection is closed", self.name))
             }
-            End::Closed(CloseReason::Closed) => self.close_reason(),
+            End::Closed(CloseReason::Closed) => self.close_reason().with_fate(Fate::Lost),
+            End::Refused | End::Closed(CloseReason::Drained) => self.not_begun(),
             End::Reply(_) | End::Error { .. } => {
                 Status::new(Code::Internal, "an end without bytes")
             }
         }
+    }
+
+    /// Returns the status of a call that a draining peer did not begin.
+    #[cold]
+    fn not_begun(&self) -> Status {
+        let text = format!("{} takes no more calls; the method has not run", self.name);
+        Status::unavailable(text).with_fate(Fate::NotBegun)
     }
 
     /// Returns the status of a call whose deadline has passed.

@@ -139,7 +139,7 @@ pub use deadline::Deadline;
 pub use event_loop::poster::{PostError, Poster};
 pub use event_loop::{Event, EventLoop, Stopper};
 pub use interceptor::{CallEnd, CallSide, InterceptedCall, Interceptor};
-pub use interface::{Interface, Method, MethodKind};
+pub use interface::{Idempotency, Interface, Method, MethodKind};
 pub use limits::Limits;
 pub use metadata::{BadMetadata, Metadata, ReplyMetadata};
 pub use nearcall_channel::{HandshakeError, Loan, Mechanism, MechanismSet, WaitPolicy};

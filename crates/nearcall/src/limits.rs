@@ -21,6 +21,17 @@ pub(crate) const MESSAGES_PER_TURN_MAX: usize = 4;
 /// still wait below a microsecond.
 pub(crate) const SPIN_LOOKS_PER_ROUND: u32 = 32;
 
+/// How often one call is sent again after connections that ended without an answer to it.
+///
+/// More than servers die in the time of a call; a bound on one that ends each connection so.
+pub(crate) const RESENDS_MAX: u32 = 16;
+
+/// How often one call connects again at once when a server that drains has ended its attempt.
+///
+/// One that has taken the place of another is found by the first; a bound on one that drains
+/// without end.
+pub(crate) const DRAINING_TRIES_MAX: u32 = 4;
+
 /// Packets of the control line, each a segment of memory that the peer has made or taken back,
 /// after which a turn ends: some hundreds of microseconds. A correct peer sends one or two with a
 /// message.

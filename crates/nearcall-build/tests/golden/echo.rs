@@ -384,54 +384,63 @@ mod echo_methods {
         name: "Say",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static NOTHING: ::nearcall::Method = ::nearcall::Method {
         id: 0x2e49_4e2c,
         name: "Nothing",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static NOTE: ::nearcall::Method = ::nearcall::Method {
         id: 0x3c6b_6a6b,
         name: "Note",
         kind: ::nearcall::MethodKind::Oneway,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static FAIL: ::nearcall::Method = ::nearcall::Method {
         id: 0xe153_8187,
         name: "Fail",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static PANIC: ::nearcall::Method = ::nearcall::Method {
         id: 0x5a1a_7e4e,
         name: "Panic",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static LATER: ::nearcall::Method = ::nearcall::Method {
         id: 0xffb3_8a7f,
         name: "Later",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static QUICK: ::nearcall::Method = ::nearcall::Method {
         id: 0x048a_28de,
         name: "Quick",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::Some(::core::time::Duration::from_millis(20)),
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static LOOK: ::nearcall::Method = ::nearcall::Method {
         id: 0xb6aa_4218,
         name: "Look",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static WORK: ::nearcall::Method = ::nearcall::Method {
         id: 0xd489_c626,
         name: "Work",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
 }
 
@@ -1856,24 +1865,28 @@ mod adder_methods {
         name: "Empty",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static ADD: ::nearcall::Method = ::nearcall::Method {
         id: 0x0f87_f655,
         name: "Add",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static TICK: ::nearcall::Method = ::nearcall::Method {
         id: 0x83f8_f2d3,
         name: "Tick",
         kind: ::nearcall::MethodKind::Oneway,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static ALLOCATIONS: ::nearcall::Method = ::nearcall::Method {
         id: 0x7198_ebcd,
         name: "Allocations",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
 }
 
@@ -2700,24 +2713,28 @@ mod store_methods {
         name: "Put",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static GET: ::nearcall::Method = ::nearcall::Method {
         id: 0x48e5_10c7,
         name: "Get",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static FORGET: ::nearcall::Method = ::nearcall::Method {
         id: 0x7c02_de9c,
         name: "Forget",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static DROP: ::nearcall::Method = ::nearcall::Method {
         id: 0xf0c7_82fc,
         name: "Drop",
         kind: ::nearcall::MethodKind::Oneway,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
 }
 

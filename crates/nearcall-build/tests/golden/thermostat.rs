@@ -160,24 +160,28 @@ mod thermostat_methods {
         name: "SetTarget",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::Some(::core::time::Duration::from_millis(250)),
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static NOTE: ::nearcall::Method = ::nearcall::Method {
         id: 0x4737_ff79,
         name: "Note",
         kind: ::nearcall::MethodKind::Oneway,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static WATCH: ::nearcall::Method = ::nearcall::Method {
         id: 0xc9b5_147c,
         name: "Watch",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static RESET: ::nearcall::Method = ::nearcall::Method {
         id: 0xcf20_224c,
         name: "Reset",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
 }
 

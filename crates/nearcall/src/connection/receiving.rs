@@ -376,6 +376,9 @@ impl<H: Host> Connection<H> {
                 let is_late = status.code() == Code::DeadlineExceeded && text.is_empty();
                 self.complete(call, Err(if is_late { self.late() } else { status }));
             }
+            ProtocolEvent::Ended { call, end: End::Refused } => {
+                self.complete(call, Err(self.not_begun()));
+            }
             ProtocolEvent::Opened(peer) => {
                 self.peer_instance.set(Some(peer.instance));
                 // By the kernel's word: any peer may greet so.
@@ -385,7 +388,7 @@ impl<H: Host> Connection<H> {
                 self.message_bytes_max.set(peer.message_bytes_max);
                 self.metadata_bytes_max.set(peer.metadata_bytes_max);
             }
-            ProtocolEvent::Drained => self.close(self.close_reason()),
+            ProtocolEvent::Drained | ProtocolEvent::PeerDrained => self.close(self.close_reason()),
             ProtocolEvent::PeerDrains => self.handle_events(),
             ProtocolEvent::Cancelled { call, reason } => self.end_incoming(call, reason),
             ProtocolEvent::HalfClosed { call } => self.note_half_close(call),

@@ -17,7 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nearcall_channel::account::Accounts;
 use nearcall_channel::{
-    Address as Place, Endpoint, Handshake, HandshakeError, Listener, Mechanism, Options, Rendezvous,
+    Address as Place, Endpoint, Handshake, HandshakeError, Listener, Mechanism, Options, Refusal,
+    Rendezvous,
 };
 use nearcall_os::{descriptor, poll, socket};
 
@@ -266,7 +267,7 @@ impl PendingHandshakes {
             let client = listener.accept_socket();
             let is_last = !matches!(client, Ok(Some(_)));
             if let Ok(Some(socket)) = client {
-                listener.rendezvous().reject(socket, NO_DESCRIPTOR);
+                listener.rendezvous().reject(socket, Refusal::Other, NO_DESCRIPTOR);
             }
             self.keep_spare(listener);
             if is_last {
@@ -303,7 +304,7 @@ impl PendingHandshakes {
         }
         if let Err(text) = acceptor.census.check(user) {
             serving.note(entry, RefusalKind::ConnectionLimit, &text);
-            rendezvous.reject(socket, &text);
+            rendezvous.reject(socket, Refusal::Other, &text);
             return None;
         }
         let account = Accounts::of_process().user(user);
@@ -343,7 +344,7 @@ impl PendingHandshakes {
                 if let Some(entry) = reactor.listener(serving.listener) {
                     serving.note(&entry, RefusalKind::HandshakeTimeout, why);
                 }
-                handshake.refuse(why);
+                handshake.refuse(Refusal::Other, why);
             }
         }
     }
@@ -353,7 +354,7 @@ impl PendingHandshakes {
     fn refuse_all(&self, reactor: &Reactor, id: ListenerId, listener: &Listener) {
         for _ in 0..ACCEPTS_AT_CLOSE_MAX {
             let Ok(Some(socket)) = listener.accept_socket() else { break };
-            listener.rendezvous().reject(socket, NOT_LISTENING);
+            listener.rendezvous().reject(socket, Refusal::Draining, NOT_LISTENING);
         }
         let is_of = |running: &Running| match &running.purpose {
             Purpose::Serve(serving) => serving.listener == id,
@@ -365,7 +366,7 @@ impl PendingHandshakes {
         };
         for token in tokens {
             if let Some(Running { handshake, .. }) = self.remove(reactor, token) {
-                handshake.refuse(NOT_LISTENING);
+                handshake.refuse(Refusal::Draining, NOT_LISTENING);
             }
         }
     }
@@ -513,7 +514,7 @@ fn finish(reactor: &Reactor, purpose: Purpose, outcome: Result<Endpoint, Handsha
                 (Some(entry), Ok(endpoint)) => {
                     place(&entry.acceptor, &entry.policy, &entry.mailboxes, endpoint);
                 }
-                (None, Ok(mut endpoint)) => endpoint.refuse(NOT_LISTENING),
+                (None, Ok(mut endpoint)) => endpoint.refuse(Refusal::Draining, NOT_LISTENING),
                 (Some(entry), Err(error)) => serving.note_failure(&entry, &error),
                 (None, Err(_)) => {}
             }
@@ -523,7 +524,7 @@ fn finish(reactor: &Reactor, purpose: Purpose, outcome: Result<Endpoint, Handsha
             (Some(acceptor), Ok(endpoint)) => {
                 place(&acceptor, &acceptor.policy_of_own_loop(), &[], endpoint);
             }
-            (None, Ok(mut endpoint)) => endpoint.refuse(NOT_LISTENING),
+            (None, Ok(mut endpoint)) => endpoint.refuse(Refusal::Draining, NOT_LISTENING),
             (_, Err(_)) => {}
         },
     }
