@@ -19,7 +19,7 @@ use nearcall_channel::account::{Charge, Resource};
 use nearcall_channel::{DataPath, Endpoint, Mechanism, Refusal, WaitPolicy};
 use nearcall_wire::{
     CallProtocol, CancelReason, CloseReason, End, Event as ProtocolEvent, IncomingCall, InstanceId,
-    OutgoingCall,
+    OutgoingCall, PingError,
 };
 
 use crate::connection::buffer_pool::BufferPool;
@@ -107,6 +107,8 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     refusals: Option<ConnectionRefusals>,
     /// The peer was sent the reason.
     has_notified: Cell<bool>,
+    /// The peer has said that it takes no more calls.
+    peer_drains: Cell<bool>,
     /// The peer's process, once it has greeted.
     peer_instance: Cell<Option<InstanceId>>,
     /// The longest message that this end takes, in bytes.
@@ -231,6 +233,7 @@ impl<H: Host> Connection<H> {
             is_closed: Cell::new(false),
             refusals: refusals.map(ConnectionRefusals::new),
             has_notified: Cell::new(false),
+            peer_drains: Cell::new(false),
             peer_instance: Cell::new(None),
             own_message_bytes_max: limits.message_bytes_max,
             message_bytes_max: Cell::new(wire_limits.message_bytes_max),
@@ -287,6 +290,20 @@ impl<H: Host> Connection<H> {
             && counts.outgoing_open == 0
             && !self.has_inbound()
             && !self.has_pending_writes()
+    }
+
+    /// Returns whether the peer has said that it takes no more calls.
+    pub(crate) fn peer_drains(&self) -> bool {
+        self.peer_drains.get()
+    }
+
+    /// Pings the peer. Returns false if it has not answered the last ping yet.
+    pub(crate) fn ping(&self) -> bool {
+        let now = deadline::to_wire(deadline::now());
+        let is_unanswered =
+            self.inner.borrow_mut().protocol.ping(now) == Err(PingError::Unanswered);
+        self.send_control(Deadline::NOW);
+        !is_unanswered
     }
 
     /// Returns the peer's process, as the peer claims.

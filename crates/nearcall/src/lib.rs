@@ -132,7 +132,9 @@ pub use borrowed::detach;
 pub use bytes;
 pub use bytes::Bytes;
 pub use call::{ObjectRef, PendingCall, ReplyStream, RequestStream};
-pub use client::{Client, ClientBuilder, ReconnectPolicy};
+pub use client::{
+    AttachOptions, Attachment, Cause, Client, ClientBuilder, Notice, NoticeSource, ReconnectPolicy,
+};
 pub use codec::Message;
 pub use connection::connection_info::{ConnectionInfo, ThreadInfo};
 pub use deadline::Deadline;

@@ -32,6 +32,24 @@ pub(crate) const RESENDS_MAX: u32 = 16;
 /// without end.
 pub(crate) const DRAINING_TRIES_MAX: u32 = 4;
 
+/// How long the end of a process is waited for after its connection to an attachment has ended:
+/// a process that ends closes its sockets some microseconds before. Longer, and the server has
+/// closed the connection and lives.
+///
+/// Enough for a machine whose processors are all taken.
+pub(crate) const EXIT_WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// How long the parent of a process may take to wait for it, where the kernel reports an end only
+/// afterwards: for processes of other users.
+pub(crate) const REAP_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// How long another instance may take to answer at the address of a server that has closed, to
+/// count as the one that replaces it.
+///
+/// One that listens answers within a millisecond; a socket that waits for its server to be started
+/// does not answer.
+pub(crate) const SUCCESSOR_WAIT_MAX: Duration = Duration::from_millis(100);
+
 /// Packets of the control line, each a segment of memory that the peer has made or taken back,
 /// after which a turn ends: some hundreds of microseconds. A correct peer sends one or two with a
 /// message.

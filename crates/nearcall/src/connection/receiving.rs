@@ -388,12 +388,19 @@ impl<H: Host> Connection<H> {
                 self.message_bytes_max.set(peer.message_bytes_max);
                 self.metadata_bytes_max.set(peer.metadata_bytes_max);
             }
-            ProtocolEvent::Drained | ProtocolEvent::PeerDrained => self.close(self.close_reason()),
-            ProtocolEvent::PeerDrains => self.handle_events(),
+            ProtocolEvent::Drained => self.close(self.close_reason()),
+            ProtocolEvent::PeerDrained => {
+                self.peer_drains.set(true);
+                self.close(self.close_reason());
+            }
+            ProtocolEvent::PeerDrains => {
+                self.peer_drains.set(true);
+                self.handle_events();
+            }
             ProtocolEvent::Cancelled { call, reason } => self.end_incoming(call, reason),
             ProtocolEvent::HalfClosed { call } => self.note_half_close(call),
             ProtocolEvent::Credit { call } => self.note_credit(call),
-            // This end sends no pings.
+            // Of a pong it counts that the next ping is allowed.
             _ => {}
         }
     }
