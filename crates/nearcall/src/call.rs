@@ -412,10 +412,10 @@ impl ObjectRef {
     /// Returns the options for what must not wait until a server listens.
     fn without_wait<'a>(&self, options: &'a CallOptions) -> Cow<'a, CallOptions> {
         match self.reconnect_policy(options) {
-            ReconnectPolicy::Wait(_) => {
+            policy if policy.patience().is_some() => {
                 Cow::Owned(options.clone().reconnect(ReconnectPolicy::Once))
             }
-            ReconnectPolicy::Never | ReconnectPolicy::Once => Cow::Borrowed(options),
+            _ => Cow::Borrowed(options),
         }
     }
 

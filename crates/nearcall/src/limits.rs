@@ -50,6 +50,10 @@ pub(crate) const REAP_WAIT_MAX: Duration = Duration::from_secs(1);
 /// does not answer.
 pub(crate) const SUCCESSOR_WAIT_MAX: Duration = Duration::from_millis(100);
 
+/// The shortest interval between two pings of an attachment. Below it a server that is merely busy
+/// counts as one that does not answer.
+pub(crate) const PING_INTERVAL_MIN: Duration = Duration::from_millis(1);
+
 /// Packets of the control line, each a segment of memory that the peer has made or taken back,
 /// after which a turn ends: some hundreds of microseconds. A correct peer sends one or two with a
 /// message.

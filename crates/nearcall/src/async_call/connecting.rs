@@ -130,7 +130,7 @@ impl Connecting {
     /// Returns when to try again, if that is to be done at all.
     #[cold]
     fn next_try(&mut self, policy: ReconnectPolicy, failed: &Status) -> Option<Deadline> {
-        let ReconnectPolicy::Wait(span) = policy else { return None };
+        let span = policy.patience()?;
         let end = *self.end.get_or_insert_with(|| Deadline::after(span));
         if !may_change(failed) || end.has_passed() {
             return None;

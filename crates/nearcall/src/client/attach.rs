@@ -18,9 +18,9 @@ use std::task::{Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
+use nearcall_os::eventfd;
 use nearcall_os::poll::{self, Interest};
 use nearcall_os::process::{self, ProcessEnd};
-use nearcall_os::eventfd;
 use nearcall_wire::InstanceId;
 
 use super::core::Route;
@@ -32,7 +32,7 @@ use crate::async_connection::{AsyncConnection, Timer};
 use crate::deadline::Deadline;
 use crate::event_loop::EventLoop;
 use crate::event_loop::poster::Poster;
-use crate::limits::{EXIT_WAIT_MAX, REAP_WAIT_MAX, SUCCESSOR_WAIT_MAX};
+use crate::limits::{EXIT_WAIT_MAX, PING_INTERVAL_MIN, REAP_WAIT_MAX, SUCCESSOR_WAIT_MAX};
 use crate::peer::{Peer, PeerIdentity};
 use crate::status::Status;
 use crate::tasks::mailbox::{Mailbox, Post};
@@ -212,7 +212,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`attach`](Self::attach), and `INVALID_ARGUMENT` for a ping interval of 0.
+    /// As [`attach`](Self::attach), and `INVALID_ARGUMENT` for a ping interval below 1 ms.
     pub fn attach_with(&self, address: &str, options: AttachOptions) -> Result<Attachment, Status> {
         let watch = self.watch(address, options)?;
         let core = self.core()?;
@@ -257,9 +257,13 @@ impl Client {
     fn watch(&self, address: &str, options: AttachOptions) -> Result<Arc<Watch>, Status> {
         let parsed: Address = address.parse().map_err(|error: BadAddress| Status::from(error))?;
         self.shared().check_process()?;
-        if options.ping == Some(Duration::ZERO) {
-            let text = "a ping interval of 0 is none: leave `AttachOptions::ping` away, or give one";
-            return Err(Status::invalid_argument(text));
+        if let Some(interval) = options.ping
+            && interval < PING_INTERVAL_MIN
+        {
+            return Err(Status::invalid_argument(format!(
+                "a ping interval of {interval:?} is below the minimum of {PING_INTERVAL_MIN:?}; \
+                 give a longer one, or none"
+            )));
         }
         let bell = eventfd::create(eventfd::Kind::Counter).map_err(|error| {
             Status::resource_exhausted(format!("no descriptor for an attachment: {error}"))
@@ -376,48 +380,45 @@ impl Watch {
         connection.watch_peer().map_err(|error| {
             Status::resource_exhausted(format!("cannot watch the process of the server: {error}"))
         })?;
-        // It may have ended already, and then is not kept.
-        lock(&this.state).connection = Some(Arc::clone(&connection));
+        lock(&this.state).connection = Some(connection);
         if this.ping.is_some() {
-            this.ping_now()?;
+            this.wait_for_ping(Deadline::after(PING_INTERVAL_MIN))?;
         }
         Ok(attachment)
     }
 
-    /// Pings the server, or notices that it has not answered the last one.
+    /// Pings the server, or notices that it has not answered the last one. Called by the driver, so
+    /// never twice at once.
     fn ping_now(self: &Arc<Self>) -> Result<(), Status> {
-        let (Some(interval), false) = (self.ping, self.is_over.load(Ordering::Acquire)) else {
-            return Ok(());
-        };
         let connection = lock(&self.state).connection.clone();
-        let Some(connection) = connection else { return Ok(()) };
-        if !connection.ping() {
-            if !self.is_over.swap(true, Ordering::AcqRel) {
-                let pid = connection.peer().pid();
-                self.give(Cause::Unresponsive, NoticeSource::Ping, pid);
-            }
-            return Ok(());
+        let (Some(connection), Some(interval)) = (connection, self.ping) else { return Ok(()) };
+        if connection.ping() {
+            return self.wait_for_ping(Deadline::after(interval));
         }
-        self.wait_for_ping(Deadline::after(interval))
+        if !self.is_over.swap(true, Ordering::AcqRel) {
+            let pid = connection.peer().pid();
+            self.give(Cause::Unresponsive, NoticeSource::Ping, pid);
+        }
+        Ok(())
     }
 
     /// Has the driver wake this when the next ping is due.
-    fn wait_for_ping(self: &Arc<Self>, due: Deadline) -> Result<(), Status> {
-        let mut timer = match lock(&self.state).next_ping.take() {
+    fn wait_for_ping(self: &Arc<Self>, mut due: Deadline) -> Result<(), Status> {
+        let waker = Waker::from(Arc::clone(self));
+        // Locked to its end: the driver may wake this before the timer is where it looks for it.
+        let mut state = lock(&self.state);
+        // Whoever has set that takes the timer afterwards.
+        if self.is_over.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut timer = match state.next_ping.take() {
             Some((timer, _)) => timer,
             None => Timer::new()?,
         };
-        let has_passed = timer.poll(due, &Waker::from(Arc::clone(self)))?;
-        let mut state = lock(&self.state);
-        state.next_ping = Some((timer, due));
-        drop(state);
-        // The driver may have woken this before the timer was put back, or it was dropped since.
-        if self.is_over.load(Ordering::Acquire) {
-            let timer = lock(&self.state).next_ping.take();
-            drop(timer);
-        } else if has_passed {
-            waking::wake(Waker::from(Arc::clone(self)));
+        while timer.poll(due, &waker)? {
+            due = Deadline::after(PING_INTERVAL_MIN);
         }
+        state.next_ping = Some((timer, due));
         Ok(())
     }
 
@@ -481,10 +482,10 @@ impl Watch {
         if self.notice.set(notice.clone()).is_err() {
             return;
         }
-        let state = std::mem::take(&mut *state);
+        let State { connection, next_ping, wakers, on_notice } = std::mem::take(&mut *state);
+        drop(state);
         // A counter at zero takes one more.
         let _ = eventfd::add_one(&self.bell);
-        let State { connection, next_ping, wakers, on_notice } = state;
         drop((connection, next_ping));
         wakers.into_iter().for_each(waking::wake);
         on_notice.into_iter().for_each(|run| run(notice.clone()));
@@ -524,9 +525,8 @@ impl Opening {
             // Who has given it up gets no attachment.
             if let Some(opening) = this.upgrade() {
                 *lock(&opening.outcome) = Some(outcome);
-                if let Some(waker) = lock(&opening.waker).take() {
-                    waking::wake(waker);
-                }
+                let waker = lock(&opening.waker).take();
+                waker.into_iter().for_each(waking::wake);
             }
         });
         spawned.map_err(|error| {

@@ -37,7 +37,9 @@ impl ClientCore {
         match policy {
             ReconnectPolicy::Never => self.connect_first(address, deadline),
             ReconnectPolicy::Once => self.connect_past_draining(address, deadline),
-            ReconnectPolicy::Wait(span) => self.retry(address, deadline, || Deadline::after(span)),
+            ReconnectPolicy::Wait(span) | ReconnectPolicy::AtOnce(span) => {
+                self.retry(address, deadline, || Deadline::after(span))
+            }
         }
     }
 

@@ -26,4 +26,19 @@ pub enum ReconnectPolicy {
     /// 1 ms at first, then after twice as long each time, 50 ms at most. What gRPC calls
     /// wait-for-ready.
     Wait(Duration),
+    /// As [`Wait`](Self::Wait); and the connection of async callers is opened again as soon as it
+    /// has ended, so that the next call finds it, trying for this long. As the policy of a client
+    /// only: for one call it is `Wait`. Connections of threads, with or without a loop, belong to
+    /// their threads and are opened by their next calls.
+    AtOnce(Duration),
+}
+
+impl ReconnectPolicy {
+    /// Returns for how long a call waits for a server.
+    pub(crate) fn patience(self) -> Option<Duration> {
+        match self {
+            Self::Wait(span) | Self::AtOnce(span) => Some(span),
+            Self::Never | Self::Once => None,
+        }
+    }
 }
