@@ -433,7 +433,7 @@ mod echo_methods {
         name: "Look",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
+        idempotency: ::nearcall::Idempotency::NoSideEffects,
     };
     pub(super) static WORK: ::nearcall::Method = ::nearcall::Method {
         id: 0xd489_c626,
