@@ -201,9 +201,9 @@ fn no_call_fails_when_servers_end_well() {
     );
 }
 
-/// The server drains while calls that it has not read lie in the channel.
+/// The server has read the call after it had begun to drain.
 #[test]
-fn a_call_that_crosses_the_end_of_a_drain_goes_to_the_next_server() {
+fn a_call_that_a_draining_server_refuses_goes_to_the_next_one() {
     in_time(|| {
         let address = unique_address();
         let event_loop = EventLoop::new().unwrap();
@@ -212,23 +212,51 @@ fn a_call_that_crosses_the_end_of_a_drain_goes_to_the_next_server() {
         first.listen(&address).unwrap();
         thread::scope(|scope| {
             let echo = EchoCaller::new(&Client::new(), &address).unwrap();
-            let (give, take) = mpsc::channel();
+            let (connected, is_connected) = mpsc::channel();
+            let (drained, is_drained) = mpsc::channel();
+            // In the thread that has the connection: the call is sent over that.
             let caller = scope.spawn(move || {
                 echo.nothing(&()).unwrap();
-                give.send(()).unwrap();
-                // In the thread that has the connection: it is sent over that.
-                let outcome = echo.say(&words(7));
-                let pending = echo.start_say(&words(8));
-                (outcome, pending.wait())
+                connected.send(()).unwrap();
+                is_drained.recv().unwrap();
+                echo.say(&words(7)).unwrap()
             });
-            turn_until(&event_loop, || take.try_recv().is_ok());
+            turn_until(&event_loop, || is_connected.try_recv().is_ok());
             first.drain();
-            let second = Served::at(&address);
-            drop(first);
-            let (outcome, pending) = caller.join().unwrap();
-            assert_eq!(outcome.unwrap().number, 7);
-            assert_eq!(pending.unwrap().number, 8);
-            drop(second);
+            let _second = Served::at(&address);
+            drained.send(()).unwrap();
+            turn_until(&event_loop, || caller.is_finished());
+            assert_eq!(caller.join().unwrap().number, 7);
+        });
+    });
+}
+
+/// It is known to the caller of a call that is taken later, which is not sent again.
+#[test]
+fn a_pending_call_that_a_draining_server_refuses_has_not_begun() {
+    in_time(|| {
+        let event_loop = EventLoop::new().unwrap();
+        let server = Server::new(&event_loop);
+        server.register(EchoDispatcher::new(Scripted::new(|_, _| panic!("not here")))).unwrap();
+        let address = unique_address();
+        server.listen(&address).unwrap();
+        thread::scope(|scope| {
+            let (connected, is_connected) = mpsc::channel();
+            let (drained, is_drained) = mpsc::channel();
+            let caller = scope.spawn(move || {
+                let echo = EchoCaller::new(&Client::new(), &address).unwrap();
+                echo.nothing(&()).unwrap();
+                connected.send(()).unwrap();
+                is_drained.recv().unwrap();
+                echo.start_say(&words(7)).wait().unwrap_err()
+            });
+            turn_until(&event_loop, || is_connected.try_recv().is_ok());
+            server.drain();
+            drained.send(()).unwrap();
+            turn_until(&event_loop, || caller.is_finished());
+            let refused = caller.join().unwrap();
+            assert_eq!((refused.code(), refused.has_not_begun()), (Code::Unavailable, true));
+            assert!(refused.message().contains("the method has not run"), "{refused}");
         });
     });
 }
