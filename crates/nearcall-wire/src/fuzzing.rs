@@ -180,6 +180,7 @@ impl End {
                     *held -= cost.min(*held);
                 }
             }
+            15 => self.connection.end_drain(),
             _ => {}
         }
         Some(())
