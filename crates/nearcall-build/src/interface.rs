@@ -91,7 +91,7 @@ fn method_docs(method: &Method, types: &prost_build::Method, errors: &str) -> St
     if comment.is_empty() {
         comment = format!("/// Handles `{}`.\n", method.name);
     }
-    docs::join(&[&comment, &docs::shape(method.kind), &docs::deadline(method), errors])
+    docs::join(&[&comment, &docs::shape(method.kind), &docs::options(method), errors])
 }
 
 /// The arguments after the context, and the result.
