@@ -14,8 +14,8 @@ use prost_reflect::{DescriptorPool, MethodDescriptor, ServiceDescriptor};
 use crate::derived_names::{CallerNames, MethodNames, TypeNames};
 use crate::error::{BuildError, Place};
 use crate::method_id::method_id;
-use crate::options::{self, Idempotency};
 use crate::names;
+use crate::options::{self, Idempotency};
 
 /// A service that can be generated.
 #[derive(Debug, Clone)]

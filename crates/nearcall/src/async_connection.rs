@@ -117,11 +117,6 @@ impl AsyncConnection {
         shared.connection.is_open() && !shared.connection.is_closed()
     }
 
-    /// Returns whether it has ended.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.lock().connection.is_closed()
-    }
-
     /// Returns why it takes no more calls.
     pub(crate) fn close_reason(&self) -> Status {
         self.lock().connection.close_reason()

@@ -42,10 +42,7 @@ impl ProcessEnd {
 /// # Errors
 ///
 /// The error of the kernel.
-pub fn end_of(
-    pidfd: impl AsFd,
-    deadline: impl Into<Deadline>,
-) -> io::Result<Option<ProcessEnd>> {
+pub fn end_of(pidfd: impl AsFd, deadline: impl Into<Deadline>) -> io::Result<Option<ProcessEnd>> {
     let pidfd = pidfd.as_fd();
     let Some(info) = PidfdInfo::read(pidfd)? else { return Ok(None) };
     if let Some(end) = info.end() {

@@ -43,7 +43,8 @@ fn a_pidfd_gives_the_end_of_its_process_before_and_after_it_is_waited_for() {
         command.args(["-c", &format!("exit {code}")]).stdin(Stdio::null());
         Child::spawn(&mut command).unwrap()
     };
-    for (mut child, end) in [(exits(3), ProcessEnd::Exited(3)), (endless(), ProcessEnd::Killed(9))] {
+    for (mut child, end) in [(exits(3), ProcessEnd::Exited(3)), (endless(), ProcessEnd::Killed(9))]
+    {
         if end == ProcessEnd::Killed(9) {
             kill_pidfd(child.pidfd()).unwrap();
         }
@@ -71,7 +72,9 @@ fn a_pidfd_is_not_misled_by_another_process_with_the_same_number() {
         let second = endless();
         (second.pid() == first.pid()).then_some(second)
     }) else {
-        return eprintln!("SKIPPED: the next number of a process cannot be chosen, which needs root");
+        return eprintln!(
+            "SKIPPED: the next number of a process cannot be chosen, which needs root"
+        );
     };
     match end_of(first.pidfd(), SHORT).unwrap() {
         None => eprintln!("SKIPPED: this kernel forgets a process at once (6.15)"),

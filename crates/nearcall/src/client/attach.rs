@@ -218,7 +218,8 @@ impl Client {
         let core = self.core()?;
         let Some(reactor) = core.reactor() else { return watch.open() };
         // The server may be one of this loop.
-        let opening = Opening::start(watch, Waker::from(Arc::new(WakeLoop(reactor.mailbox.clone()))))?;
+        let opening =
+            Opening::start(watch, Waker::from(Arc::new(WakeLoop(reactor.mailbox.clone()))))?;
         let mut outcome = None;
         let opened = reactor.run_until(Deadline::NEVER, || {
             outcome = lock(&opening.outcome).take();
@@ -312,11 +313,7 @@ impl Attachment {
 
     /// Has a loop run `run` once there is a notice; at once if there is one. Not if the attachment
     /// is dropped before, or the loop closes.
-    pub fn notify(
-        &self,
-        poster: &Poster,
-        run: impl FnOnce(&EventLoop, &Notice) + Send + 'static,
-    ) {
+    pub fn notify(&self, poster: &Poster, run: impl FnOnce(&EventLoop, &Notice) + Send + 'static) {
         let poster = poster.clone();
         let post: OnNotice = Box::new(move |notice| {
             // A loop that has closed runs nothing.

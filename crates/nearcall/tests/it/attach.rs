@@ -174,7 +174,10 @@ fn an_attachment_gives_one_notice_with_the_cause() {
             eprintln!("{end:?}: {}", describe(&mut times_ns));
             all_ns.extend(times_ns);
         }
-        eprintln!("all, from the signal or the call to the notice in the loop: {}", describe(&mut all_ns));
+        eprintln!(
+            "all, from the signal or the call to the notice in the loop: {}",
+            describe(&mut all_ns)
+        );
         histogram(&all_ns);
     });
 }
@@ -257,13 +260,16 @@ fn a_process_with_the_number_of_the_server_is_not_taken_for_it() {
         let successor = (0..1000).find_map(|_| {
             // The kernel tries the next number first. Other processes may be quicker.
             fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).ok()?;
-            let child = Child::spawn(Command::new("cat").stdin(std::process::Stdio::piped())).unwrap();
+            let child =
+                Child::spawn(Command::new("cat").stdin(std::process::Stdio::piped())).unwrap();
             (child.pid() == pid).then_some(child)
         });
         let (notice, _) = attached.expect(killed);
         assert_eq!(notice.cause, Cause::Killed { signal: 9 }, "{notice}");
         let Some(mut successor) = successor else {
-            return eprintln!("SKIPPED: the number of a process cannot be chosen, which needs root");
+            return eprintln!(
+                "SKIPPED: the number of a process cannot be chosen, which needs root"
+            );
         };
         send_by_pidfd(successor.pidfd(), Signal::HUP).unwrap();
         successor.wait(PATIENCE).unwrap().unwrap();
@@ -274,7 +280,8 @@ fn a_process_with_the_number_of_the_server_is_not_taken_for_it() {
 #[test]
 fn a_server_that_drains_has_closed_or_was_replaced() {
     in_time(|| {
-        let directory = std::env::temp_dir().join(format!("nearcall-test-{:016x}", fastrand::u64(..)));
+        let directory =
+            std::env::temp_dir().join(format!("nearcall-test-{:016x}", fastrand::u64(..)));
         fs::create_dir(&directory).unwrap();
         let at = |name: &str| format!("unix:{}", directory.join(name).display());
         let start = |name: &str| {

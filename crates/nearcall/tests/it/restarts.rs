@@ -125,8 +125,7 @@ fn restart(restarts: u64, end: impl Fn(&mut Child) + Sync, is_orderly: bool) {
         for _ in 0..restarts {
             let answered = seen.answered.load(Ordering::Relaxed);
             wait_until("some calls", || {
-                seen.answered.load(Ordering::Relaxed) >= answered + CALLS_EACH
-                    || look.is_finished()
+                seen.answered.load(Ordering::Relaxed) >= answered + CALLS_EACH || look.is_finished()
             });
             if look.is_finished() {
                 break;

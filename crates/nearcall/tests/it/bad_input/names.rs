@@ -1,8 +1,8 @@
 //! Callers and servers that do not know the same interfaces, objects and methods.
 
 use nearcall::{
-    CallOptions, Client, Code, EventLoop, Idempotency, Interface, Method, MethodKind, ObjectRef, RegisterError,
-    Server,
+    CallOptions, Client, Code, EventLoop, Idempotency, Interface, Method, MethodKind, ObjectRef,
+    RegisterError, Server,
 };
 
 use super::expect;

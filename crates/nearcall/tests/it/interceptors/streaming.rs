@@ -4,8 +4,8 @@
 
 use nearcall::{
     AsyncObjectRef, AsyncReplyStream, AsyncRequestStream, CallOptions, Client, Code, Context,
-    Dispatcher, Idempotency, Incoming, Interface, ItemReceiver, ItemSender, Limits, Method, MethodKind,
-    ObjectRef, ReplyStream, RequestStream, Status,
+    Dispatcher, Idempotency, Incoming, Interface, ItemReceiver, ItemSender, Limits, Method,
+    MethodKind, ObjectRef, ReplyStream, RequestStream, Status,
 };
 
 use super::{Log, Notes, Refuses};
