@@ -516,7 +516,9 @@ mod scanner_methods_ {
         id: 0x01ff_7ca7,
         name: "Progress",
         kind: ::nearcall::MethodKind::ReplyStream,
-        deadline: ::core::option::Option::Some(::core::time::Duration::from_millis(5000)),
+        deadline: ::core::option::Option::Some(
+            ::core::time::Duration::from_millis(5000),
+        ),
         idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static UPLOAD: ::nearcall::Method = ::nearcall::Method {

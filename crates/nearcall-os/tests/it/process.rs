@@ -9,7 +9,7 @@ use crate::partner::{PATIENCE, SHORT};
 
 #[test]
 fn an_ended_child_gives_its_status() {
-    let mut child = Child::spawn(Command::new("true").stdin(std::process::Stdio::null())).unwrap();
+    let mut child = Child::spawn(Command::new("true").stdin(Stdio::null())).unwrap();
     assert!(child.wait(PATIENCE).unwrap().unwrap().success());
 }
 
@@ -89,5 +89,5 @@ fn an_impossible_process_number_is_refused() {
 
 /// Starts a child that ends only when its input does; this process holds the other end.
 fn endless() -> Child {
-    Child::spawn(Command::new("cat").stdin(std::process::Stdio::piped())).unwrap()
+    Child::spawn(Command::new("cat").stdin(Stdio::piped())).unwrap()
 }
