@@ -20,7 +20,7 @@ use nearcall_channel::{
     Address as Place, Endpoint, Handshake, HandshakeError, Listener, Mechanism, Options, Refusal,
     Rendezvous,
 };
-use nearcall_os::{descriptor, poll, socket};
+use nearcall_os::{eventfd, poll, socket};
 
 use super::{ListenerEntry, ListenerId, Reactor, Source};
 use crate::connection::{Connection, ServerId};
@@ -114,7 +114,7 @@ impl Reactor {
     /// Waits for clients at a listener.
     pub(crate) fn add_listener(&self, entry: ListenerEntry) -> io::Result<ListenerId> {
         Accounts::of_process().read_limits();
-        self.handshakes.keep_spare(&entry.listener);
+        self.handshakes.keep_spare();
         let entry = Rc::new(entry);
         let token = self.sources.borrow_mut().add(Source::Listener(Rc::clone(&entry)));
         match self.epoll.add(&entry.listener, poll::Interest::Readable, token) {
@@ -269,16 +269,18 @@ impl PendingHandshakes {
             if let Ok(Some(socket)) = client {
                 listener.rendezvous().reject(socket, Refusal::Other, NO_DESCRIPTOR);
             }
-            self.keep_spare(listener);
+            self.keep_spare();
             if is_last {
                 break;
             }
         }
     }
 
-    /// Keeps a descriptor, to be closed when no other is free.
-    fn keep_spare(&self, listener: &Listener) {
-        let spare = self.spare.take().or_else(|| descriptor::duplicate(listener).ok());
+    /// Keeps a descriptor, to be closed when no other is free. Of nothing else: a duplicate of a
+    /// listener would go on to listen.
+    fn keep_spare(&self) {
+        let create = || eventfd::create(eventfd::Kind::Counter).ok();
+        let spare = self.spare.take().or_else(create);
         self.spare.set(spare);
     }
 
