@@ -140,8 +140,8 @@ fn restart(restarts: u64, end: impl Fn(&mut Child) + Sync, is_orderly: bool) {
     let lost = judge(&says, &fs::read(log_of(&socket)).unwrap(), is_orderly);
     eprintln!(
         "{restarts} {} restarts in {seconds:.1} s: {} idempotent calls of a thread and {} of tasks, \
-         none failed, the longest took {:.0} ms; {} calls that are not idempotent, {lost} lost, none \
-         run twice",
+         none failed, the longest took {:.0} ms; {} calls that are not idempotent, {lost} lost, \
+         none run twice",
         if is_orderly { "orderly" } else { "kill -9" },
         looks.0,
         tasks.0,
