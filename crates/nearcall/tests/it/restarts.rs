@@ -30,6 +30,7 @@ pub(crate) const EXIT: u64 = 1 << 32;
 
 /// Is a server that ends by a signal or by `Say`. It writes each number that `Say` has brought into
 /// a file beside its socket, if that has a directory.
+#[allow(clippy::exit, reason = "that is the end that its client has to learn")]
 pub(crate) fn serve(address: &str) {
     let event_loop = EventLoop::new().unwrap();
     let server = Server::new(&event_loop);
