@@ -140,7 +140,7 @@ fn restart(restarts: u64, end: impl Fn(&mut Child) + Sync, is_orderly: bool) {
     let seconds = begun.elapsed().as_secs_f64();
     let lost = judge(&says, &fs::read(log_of(&socket)).unwrap(), is_orderly);
     eprintln!(
-        "{restarts} {} restarts in {seconds:.1} s: {} idempotent calls of a thread and {} of tasks, \
+        "{restarts} {} restarts in {seconds:.1} s: {} idempotent calls of a thread, {} of tasks, \
          none failed, the longest took {:.0} ms; {} calls that are not idempotent, {lost} lost, \
          none run twice",
         if is_orderly { "orderly" } else { "kill -9" },
