@@ -1,8 +1,9 @@
 //! The service that the tests of libraries load: a thermostat that misbehaves on demand.
 //!
-//! Its first argument is what it does: `plain`, `two` (objects), `relay ADDRESS` (passes requests on
-//! to another one), `measure ADDRESS CALLS` (returns by `watch` what a call there takes), `async`,
-//! `fail` and `panic` (while it is made), `streams` (which a library cannot have), `nothing`.
+//! Its first argument is what it does: `plain`, `two` (objects), `relay ADDRESS` (passes requests
+//! on to another one), `measure ADDRESS CALLS` (returns by `watch` what a call there takes),
+//! `async`, `fail` and `panic` (while it is made), `streams` (which a library cannot have),
+//! `nothing`.
 //! **Not here:** the tests (`tests/libraries/main.rs`).
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
