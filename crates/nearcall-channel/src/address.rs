@@ -142,7 +142,7 @@ impl fmt::Display for Address {
 }
 
 /// Clients that may wait to be accepted; a further one is refused as if there were no listener.
-const BACKLOG: u16 = 128;
+pub(crate) const BACKLOG: u16 = 128;
 
 impl Address {
     /// Returns the path of the socket, if it is in the file system.
@@ -152,6 +152,16 @@ impl Address {
             Self::Path(path) => Some(path.clone()),
             Self::Abstract(_) | Self::Tcp { .. } => None,
         })
+    }
+
+    /// Returns the path of the socket, if it is in the file system, of a directory that was not
+    /// looked at.
+    pub(crate) fn path_unchecked(&self) -> Option<PathBuf> {
+        match self {
+            Self::Name(name) => Some(runtime_dir::path().join(name)),
+            Self::Path(path) => Some(path.clone()),
+            Self::Abstract(_) | Self::Tcp { .. } => None,
+        }
     }
 
     fn with_unix<T>(&self, act: impl Fn(UnixAddress<'_>) -> io::Result<T>) -> io::Result<T> {

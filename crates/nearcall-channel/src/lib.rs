@@ -20,6 +20,7 @@ pub mod fuzzing;
 mod growing;
 pub mod handshake;
 mod hang_up;
+mod inherited;
 pub mod interrupt;
 mod kernel;
 mod last_use;
@@ -50,6 +51,7 @@ pub use handshake::{
     connect_over,
 };
 pub use hang_up::HangUp;
+pub use inherited::HEALTH_SUFFIX;
 pub use interrupt::Interrupt;
 pub use last_use::{ClosedFlag, UseCount};
 pub use mechanism::{

@@ -33,6 +33,7 @@ pub mod region;
 pub mod signal;
 pub mod sink;
 pub mod socket;
+pub mod socket_activation;
 pub mod syscall_names;
 pub mod sysv;
 pub mod timerfd;
