@@ -16,6 +16,7 @@ mod profile;
 mod report;
 mod reproduce;
 mod retired;
+mod servers;
 pub(crate) mod traffic;
 mod value;
 
@@ -40,6 +41,7 @@ use self::options::{OutputArgs, QuickArgs};
 pub(crate) use self::profile::ProfileArgs;
 pub(crate) use self::report::ReportArgs;
 pub(crate) use self::reproduce::ReproduceArgs;
+pub(crate) use self::servers::StopArgs;
 pub(crate) use self::value::{Pin, Sizes};
 
 /// Reads the arguments, the program's name first.
@@ -192,6 +194,23 @@ pub(crate) enum Command {
     /// the crate nearcall-build instead.
     #[command(before_help = GEN_EXAMPLES)]
     Gen(GenArgs),
+
+    /// List the servers that listen by name: objects, process, use
+    ///
+    /// Asks each server of this user over its own socket, for a second at most. One that does not
+    /// answer is a row with the reason: it was killed, it is stopped, or the name is another
+    /// user's.
+    #[command(before_help = servers::LIST_EXAMPLES)]
+    List(JsonArgs),
+
+    /// End a server as SIGTERM does, and wait for its process
+    ///
+    /// The server finishes the calls under way and takes no more. It obeys its own user and root,
+    /// if its program waits in `run_until_signal`.
+    ///
+    /// Exit code: 0 the process has ended; 1 it has not, or the server refused; 2 usage error.
+    #[command(before_help = servers::STOP_EXAMPLES)]
+    Stop(StopArgs),
 
     /// The second process of a measurement; started by `bench` itself
     #[command(name = "peer-process", hide = true)]

@@ -9,11 +9,13 @@ mod data;
 mod doctor;
 mod findings;
 mod r#gen;
+mod list;
 mod mechanisms;
 mod profile;
 mod report;
 mod reproduce;
 mod show;
+mod stop;
 mod timers;
 
 use std::ffi::OsString;
@@ -48,6 +50,8 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Timers(args) => timers::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Gen(args) => r#gen::run(&args),
+        Command::List(args) => list::run(&args),
+        Command::Stop(args) => stop::run(&args),
         Command::PeerProcess => return bench::peer(),
         Command::MemoryProcess => return bench::memory::process(),
     };

@@ -62,7 +62,7 @@ struct Group {
     names: &'static [&'static str],
 }
 
-const COMMANDS: [Group; 2] = [
+const COMMANDS: [Group; 3] = [
     Group {
         title: "Commands",
         names: &[
@@ -77,6 +77,7 @@ const COMMANDS: [Group; 2] = [
             "data",
         ],
     },
+    Group { title: "Servers", names: &["list", "stop"] },
     Group { title: "Specialist commands", names: &["profile", "reproduce", "timers"] },
 ];
 

@@ -16,4 +16,5 @@ mod program;
 mod report;
 mod report_browser;
 mod reproduce;
+mod servers;
 mod timers;

@@ -18,6 +18,7 @@ mod hostile;
 mod identity;
 mod killed_clients;
 mod killed_servers;
+mod names;
 mod namespaces;
 mod r17;
 mod r18;
@@ -84,6 +85,7 @@ const ROLES: &[&[support::Role]] = &[
     killed_servers::ROLES,
     forks::ROLES,
     identity::ROLES,
+    names::ROLES,
     runtime_directory::ROLES,
     r17::ROLES,
     r19::ROLES,

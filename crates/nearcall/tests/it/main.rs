@@ -4,6 +4,7 @@
 mod async_client;
 mod backpressure;
 mod bad_input;
+mod built_in;
 mod busy;
 mod calls;
 mod decoded_size;
