@@ -183,6 +183,11 @@ impl Config {
         self.services().count()
     }
 
+    /// Returns the number of processes that they need.
+    pub fn process_count(&self) -> usize {
+        self.units.len()
+    }
+
     pub(crate) fn services(&self) -> impl Iterator<Item = &Service> {
         self.units.iter().flat_map(|unit| &unit.services)
     }

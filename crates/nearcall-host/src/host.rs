@@ -10,14 +10,13 @@ mod process;
 mod service;
 mod watch;
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nearcall::event_loop::{DescriptorId, Signal};
 use nearcall::{Deadline, Event, EventLoop, ListenError, RegisterError, Responder, Server};
@@ -29,7 +28,7 @@ use self::service::{HostService, Request, Requests};
 use self::watch::{Finding, Findings};
 use crate::config::{Config, ConfigError, Unit};
 use crate::proto::{HostDispatcher, HostRestartReply};
-use crate::supervisor::{Action, InstanceId, Supervisor, Time, Token};
+use crate::supervisor::{Action, End, Ending, InstanceId, State, Supervisor, Time, Token};
 
 /// What a host is given beside its configuration.
 pub struct HostOptions {
@@ -86,7 +85,7 @@ impl From<io::Error> for HostError {
 }
 
 /// Runs the services of a configuration until SIGTERM or SIGINT has come and all of them have
-/// ended. Returns the code to exit with. SIGHUP has it read its file again.
+/// ended; a second signal ends them at once. SIGHUP has it read its file again.
 ///
 /// Call it in the main thread, before other threads start: they would take its signals, and what it
 /// has started ends with the thread that calls it.
@@ -95,7 +94,7 @@ impl From<io::Error> for HostError {
 ///
 /// Another host has its address, or the kernel refuses what every host needs. A service that does
 /// not start is no error.
-pub fn run(config: Config, options: HostOptions) -> Result<u8, HostError> {
+pub fn run(config: Config, options: HostOptions) -> Result<Ending, HostError> {
     let event_loop = EventLoop::new()?;
     event_loop.add_signals(&[Signal::TERM, Signal::INT, Signal::HUP])?;
     let server = Server::new(&event_loop);
@@ -144,11 +143,11 @@ impl Host {
         self.started.elapsed()
     }
 
-    fn serve(&mut self) -> Result<u8, HostError> {
+    fn serve(&mut self) -> Result<Ending, HostError> {
         self.supervisor.handle_time(self.now());
         loop {
-            if let Some(code) = self.act() {
-                return Ok(code);
+            if let Some(ending) = self.act() {
+                return Ok(ending);
             }
             let deadline = match self.supervisor.next_due() {
                 Some(due) => Deadline::after(due.saturating_sub(self.now())),
@@ -176,8 +175,8 @@ impl Host {
         }
     }
 
-    /// Does what the supervisor has decided. Returns the code to exit with, if that is it.
-    fn act(&mut self) -> Option<u8> {
+    /// Does what the supervisor has decided. Returns how the host ends, if that is it.
+    fn act(&mut self) -> Option<Ending> {
         loop {
             let actions = self.supervisor.take_actions();
             if actions.is_empty() {
@@ -192,7 +191,7 @@ impl Host {
                     Action::Report(report) => (self.options.log)(&report.to_string()),
                     Action::Reply(token, outcome) => self.reply(token, outcome),
                     Action::Settled => notify::ready(&self.summary()),
-                    Action::Exit(code) => return Some(code),
+                    Action::Exit(ending) => return Some(ending),
                 }
             }
         }
@@ -213,7 +212,7 @@ impl Host {
         match started {
             Ok(process) => drop(self.processes.insert(id, process)),
             Err(error) => {
-                let end = crate::supervisor::End::NotStarted(error.to_string());
+                let end = End::NotStarted(error.to_string());
                 self.supervisor.handle_end(id, end, Vec::new(), self.now());
             }
         }
@@ -300,17 +299,8 @@ impl Host {
                     self.next_token += 1;
                     self.waiting.insert(token, responder);
                     self.restart(&services, Some(Token(token)));
-                    // The next one would find that one under way, though it may be done already.
-                    self.act_before_exit();
                 }
             }
-        }
-    }
-
-    /// Does what was decided, unless that is the end of the host, which the loop sees.
-    fn act_before_exit(&mut self) {
-        if !self.supervisor.is_stopping() {
-            self.act();
         }
     }
 
@@ -341,11 +331,7 @@ impl Host {
     /// Returns how many services are up, for a line.
     fn summary(&self) -> String {
         let states = self.supervisor.status(self.now());
-        let up = states.iter().filter(|it| it.state == crate::supervisor::State::Up).count();
+        let up = states.iter().filter(|it| it.state == State::Up).count();
         format!("{up} of {} services are up", states.len())
-    }
-
-    fn uptime(&self) -> Duration {
-        self.now()
     }
 }

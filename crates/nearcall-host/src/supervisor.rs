@@ -55,8 +55,17 @@ pub(crate) enum Action {
     Reply(Token, Result<String, String>),
     /// Every service is up, or has failed once: the host itself is ready.
     Settled,
-    /// End the host with this code.
-    Exit(u8),
+    /// End the host.
+    Exit(Ending),
+}
+
+/// How a host has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// All services have ended, in order.
+    Done,
+    /// All services were killed, because a second signal came.
+    AtOnce,
 }
 
 /// The decisions of a host.
@@ -279,7 +288,7 @@ impl Supervisor {
             let ids: Vec<_> = self.instances.keys().copied().collect();
             self.actions.extend(ids.into_iter().map(Action::Kill));
             self.report(Report::StoppedAtOnce);
-            self.actions.push(Action::Exit(EXIT_STOPPED_AT_ONCE));
+            self.actions.push(Action::Exit(Ending::AtOnce));
             return;
         }
         self.report(Report::Stopping);
@@ -405,8 +414,8 @@ impl Supervisor {
                 self.retire(id, now);
             }
         }
-        if self.instances.is_empty() && !self.actions.contains(&Action::Exit(0)) {
-            self.actions.push(Action::Exit(0));
+        if self.instances.is_empty() && !self.actions.contains(&Action::Exit(Ending::Done)) {
+            self.actions.push(Action::Exit(Ending::Done));
         }
     }
 
@@ -480,6 +489,3 @@ fn back_off(min: Duration, max: Duration, failures: u32) -> Duration {
     let factor = 1u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
     min.checked_mul(factor).map_or(max, |pause| pause.min(max))
 }
-
-/// The exit code of a host that was told to stop twice: that of a program that SIGTERM ends.
-const EXIT_STOPPED_AT_ONCE: u8 = 128 + 15;

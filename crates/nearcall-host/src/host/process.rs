@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{ChildStderr, Command, Stdio};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -55,6 +55,8 @@ impl Process {
     ) -> io::Result<Self> {
         let mut command = command(unit, worker)?;
         command.envs(&unit.environment).stderr(Stdio::piped());
+        // So that Ctrl-C reaches the host alone, which stops its services in order.
+        command.process_group(0);
         // Those of the host itself, to which no service may speak in its place.
         for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PIDFDID"] {
             command.env_remove(name);

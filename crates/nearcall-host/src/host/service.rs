@@ -82,7 +82,7 @@ impl Host {
     /// Returns what is known of all services.
     pub(super) fn status(&self) -> HostStatusReply {
         let config = self.supervisor.config();
-        let states = self.supervisor.status(self.uptime());
+        let states = self.supervisor.status(self.now());
         let services = states.into_iter().map(|state| {
             let unit = config.unit_of(&state.name);
             let service = unit.and_then(|unit| unit.services.iter().find(|it| it.name == state.name));
@@ -110,7 +110,7 @@ impl Host {
         });
         HostStatusReply {
             pid: std::process::id(),
-            uptime_ms: milliseconds(self.uptime()),
+            uptime_ms: milliseconds(self.now()),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             file: config.path.display().to_string(),
             is_stopping: self.supervisor.is_stopping(),
