@@ -13,7 +13,7 @@
 
 mod config;
 mod host;
-mod library;
+pub mod library;
 mod limits;
 mod supervisor;
 mod worker;

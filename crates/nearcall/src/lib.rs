@@ -106,6 +106,7 @@ mod find;
 mod instance;
 mod interceptor;
 mod interface;
+mod library;
 pub mod limits;
 mod listen_policy;
 mod metadata;
@@ -144,6 +145,7 @@ pub use event_loop::{Event, EventLoop, Stopper};
 pub use find::{Found, FoundObject, find, find_within};
 pub use interceptor::{CallEnd, CallSide, InterceptedCall, Interceptor};
 pub use interface::{Interface, Method, MethodKind};
+pub use library::{LISTEN_VARIABLE, MakeService, ServiceSetup, run_service};
 pub use limits::Limits;
 pub use metadata::{BadMetadata, Metadata, ReplyMetadata};
 pub use names::{NameEntry, NameProblem, names, names_within};
@@ -161,6 +163,7 @@ pub use service::blocking::{Blocking, BlockingPool, BlockingPoolBuilder, WhenFul
 pub use service::call_context::CallContext;
 pub use service::context::Context;
 pub use service::dispatcher::{Dispatcher, Incoming};
+pub use service::forwarded::ForwardedCall;
 pub use service::responder::Responder;
 pub use service::streams::{AsyncItemReceiver, AsyncItemSender, ItemReceiver, ItemSender};
 pub use status::{Code, Status};
@@ -168,6 +171,14 @@ pub use tasks::cancellation::Cancelled;
 pub use tasks::service_task::{ServiceTask, TaskRunner};
 pub use thread_marker::BelongsToItsThread;
 pub use trust::Trust;
+
+/// What [`service_main!`] names.
+#[doc(hidden)]
+pub mod __library {
+    pub use crate::library::ServedLibrary;
+    pub use nearcall_os::export_service;
+    pub use nearcall_os::library::{Export, HostLink};
+}
 
 /// Includes the file that `nearcall-build` has generated for a package, or the one that includes
 /// all packages (`Builder::include_file`), in a crate with a build script.
