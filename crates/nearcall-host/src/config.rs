@@ -24,6 +24,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nearcall_channel::Address;
+use nearcall_os::library::{LibraryFile, LoadError};
 use nearcall_os::process;
 
 use self::raw::RawFile;
@@ -169,13 +170,28 @@ impl Config {
         for file in files {
             let checked = match file.run {
                 Run::Process => check_program(&file.path),
-                Run::Library => library::check(&file.path).map_err(|error| error.to_string()),
+                // Not loaded here: that would run its code in the host.
+                Run::Library => {
+                    LibraryFile::open(&file.path).map(drop).map_err(|error| error.to_string())
+                }
             };
             checked.map_err(|why| {
                 source.error(Some(file.span), format!("service `{}`: {why}", file.service))
             })?;
         }
         Ok(config)
+    }
+
+    /// Loads the libraries that it names into this process, to see whether they have what is
+    /// needed, and makes no service. It runs code of theirs: for a program that checks, not for a
+    /// host.
+    ///
+    /// # Errors
+    ///
+    /// The name of the first service whose library cannot be used, and why not.
+    pub fn check_libraries(&self) -> Result<(), (String, LoadError)> {
+        let libraries = self.services().filter(|service| service.run == Run::Library);
+        libraries.map(|it| library::check(&it.file).map_err(|why| (it.name.clone(), why))).collect()
     }
 
     /// Returns the number of services.
@@ -263,3 +279,6 @@ fn check_program(path: &Path) -> Result<(), String> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@
 
 use std::io;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use nearcall_host::{Config, Ending, HostOptions};
 
 use super::End;
@@ -14,6 +14,8 @@ use crate::output;
 pub(super) fn run(args: &HostArgs) -> anyhow::Result<End> {
     let config = Config::read(&args.file)?;
     if args.check {
+        let checked = config.check_libraries();
+        checked.map_err(|(service, why)| anyhow!("service `{service}`: {why}"))?;
         let (services, processes) = (config.service_count(), config.process_count());
         let file = args.file.display();
         output::result(&format!("{file}: {services} services in {processes} processes\n"))?;
