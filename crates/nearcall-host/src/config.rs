@@ -28,7 +28,7 @@ use nearcall_os::library::{LibraryFile, LoadError};
 use nearcall_os::process;
 
 use self::raw::RawFile;
-pub use self::raw::{Restart, Run};
+pub(crate) use self::raw::{Restart, Run};
 use crate::library;
 use crate::limits::CONFIG_BYTES_MAX;
 

@@ -23,7 +23,7 @@ use std::time::Duration;
 use nearcall_channel::Address;
 
 use self::replacement::Replacement;
-pub(crate) use self::report::{End, Report, ServiceState, State};
+pub(crate) use self::report::{End, Report, State};
 use crate::config::{Config, Restart, Unit, UnitName};
 use crate::limits::STEADY_AFTER;
 

@@ -55,7 +55,7 @@ pub(super) struct RawService {
 /// How a service runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Run {
+pub(crate) enum Run {
     /// As a program, in a process of its own.
     Process,
     /// As a dynamic library, in a process of the host that it may share with others of its group.
@@ -65,7 +65,7 @@ pub enum Run {
 /// What follows when a service ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Restart {
+pub(crate) enum Restart {
     /// It has ended.
     Never,
     /// It is started again, unless it has exited with 0.
@@ -77,7 +77,7 @@ pub enum Restart {
 
 impl Restart {
     /// Returns the word of the file.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Never => "never",
             Self::OnFailure => "on-failure",
@@ -88,7 +88,7 @@ impl Restart {
 
 impl Run {
     /// Returns the word of the file.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Process => "process",
             Self::Library => "library",
