@@ -16,7 +16,8 @@ fn refused(text: &str, expected: &str) {
 }
 
 fn process(name: &str, rest: &str) -> String {
-    format!("[service.{name}]\nrun = \"process\"\nfile = \"bin/{name}\"\n{rest}\n")
+    let file = name.trim_matches('"');
+    format!("[service.{name}]\nrun = \"process\"\nfile = \"bin/{file}\"\n{rest}\n")
 }
 
 fn library(name: &str, rest: &str) -> String {

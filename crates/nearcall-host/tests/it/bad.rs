@@ -71,7 +71,7 @@ fn a_program_that_cannot_run_here_and_a_restart_that_fails_leave_the_rest_alone(
     let wrong = library("hall", &[], "").replace("LIBRARY", "DIRECTORY/foreign.so");
     host.write(&[good.clone(), wrong].concat());
     let text = host.restart(&[]).unwrap_err().to_string();
-    assert!(text.contains("services.toml:11:8: service `hall`: "), "{text}");
+    assert!(text.contains("services.toml:12:8: service `hall`: "), "{text}");
     let absent = library("hall", &[], "").replace("LIBRARY", "DIRECTORY/absent.so");
     host.write(&[good.clone(), absent].concat());
     let text = host.restart(&[]).unwrap_err().to_string();

@@ -165,6 +165,8 @@ fn a_call_under_way_ends_in_the_process_before() {
     assert_eq!(host.status().retiring, 1);
     host.thermostat("room").set_target(&SetTargetRequest { celsius: 1.0 }).unwrap();
     host.signal(Signal::TERM);
+    // Two signals at once could be one.
+    wait_until("the first signal", || host.log().contains("stopping"));
     host.signal(Signal::TERM);
     assert_eq!(host.wait(), Some(130));
     assert_eq!(blocked.join().unwrap().unwrap_err().code(), Code::Unavailable);
