@@ -74,7 +74,8 @@ impl Listener {
     /// A socket without a file has no mode and no owner.
     ///
     /// A socket of this address that the process was started with is adopted, as the protocol of
-    /// systemd (`LISTEN_FDS`) has it: its access is what its binder has made it, and its file stays.
+    /// systemd (`LISTEN_FDS`) has it: its access is what its binder has made it, and its file
+    /// stays.
     ///
     /// # Errors
     ///
@@ -128,8 +129,8 @@ impl Listener {
         self.is_inherited
     }
 
-    /// Takes the listener at which the process that has bound this one asks how the server is, if it
-    /// has handed one over.
+    /// Takes the listener at which the process that has bound this one asks how the server is, if
+    /// it has handed one over.
     pub fn take_health_listener(&self) -> Option<Self> {
         let (socket, name) = self.health.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         let mut listener = Self::new(socket, Address::Abstract(name), None);

@@ -65,7 +65,9 @@ fn is_at(place: &ListeningPlace, address: &Address) -> bool {
             address.path_unchecked().is_some_and(|path| is_same_path(bound, &path))
         }
         (ListeningPlace::Abstract(bound), Address::Abstract(name)) => bound == name.as_bytes(),
-        (ListeningPlace::Tcp(bound), Address::Tcp { host, port }) => is_same_port(bound, host, *port),
+        (ListeningPlace::Tcp(bound), Address::Tcp { host, port }) => {
+            is_same_port(bound, host, *port)
+        }
         _ => false,
     }
 }

@@ -6,8 +6,8 @@
 //! **Invariants:** a configuration that exists can be run as far as the file and the machine can
 //! say: names, addresses and dependencies fit together, and the files are there. Every error names
 //! the file, the line and what to do.
-//! **Not here:** the syntax (`config/raw.rs`), how services become units (`config/units.rs`), what a
-//! library must be (`library.rs`).
+//! **Not here:** the syntax (`config/raw.rs`), how services become units (`config/units.rs`), what
+//! a library must be (`library.rs`).
 
 mod order;
 mod raw;
@@ -164,7 +164,8 @@ impl Config {
     /// is not there or cannot be run here: the text names the line and what to do.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = read_checked(path);
-        let text = text.map_err(|error| Source { path, text: "" }.error(None, error.to_string()))?;
+        let text =
+            text.map_err(|error| Source { path, text: "" }.error(None, error.to_string()))?;
         let source = Source { path, text: &text };
         let (config, files) = Self::parse(&source)?;
         for file in files {
@@ -260,7 +261,8 @@ fn read_checked(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     file.take(CONFIG_BYTES_MAX + 1).read_to_string(&mut text)?;
     if text.len() as u64 > CONFIG_BYTES_MAX {
-        let text = format!("it is longer than {CONFIG_BYTES_MAX} bytes: split it between two hosts");
+        let text =
+            format!("it is longer than {CONFIG_BYTES_MAX} bytes: split it between two hosts");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
     Ok(text)
@@ -270,7 +272,10 @@ fn read_checked(path: &Path) -> io::Result<String> {
 fn check_program(path: &Path) -> Result<(), String> {
     let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
-            format!("there is no program {}: build or install it, or correct `file`", path.display())
+            format!(
+                "there is no program {}: build or install it, or correct `file`",
+                path.display()
+            )
         }
         _ => format!("the program {} cannot be seen: {error}", path.display()),
     })?;

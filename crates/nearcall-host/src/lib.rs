@@ -3,8 +3,9 @@
 //! The host binds the socket of each service and hands it over to the process that serves it, so
 //! that clients who connect during a restart wait in its queue and lose no call.
 //!
-//! [`Config`] reads the file, [`run`] runs what it says until a signal ends the host, [`run_worker`]
-//! is the process of a group of libraries. [`proto`] has the interface by which a host is asked.
+//! [`Config`] reads the file, [`run`] runs what it says until a signal ends the host,
+//! [`run_worker`] is the process of a group of libraries. [`proto`] has the interface by which a
+//! host is asked.
 //!
 //! **Invariants:** what the host has started ends with it, however it ends.
 //! **Not here:** calls and servers (`nearcall`), processes and sockets as the kernel has them

@@ -121,12 +121,23 @@ struct Missed {
 #[derive(Debug)]
 enum Phase {
     /// These services have not answered yet that they serve.
-    Starting { since: Time, by: Time, missing: BTreeSet<String> },
-    Up { since: Time },
+    Starting {
+        since: Time,
+        by: Time,
+        missing: BTreeSet<String>,
+    },
+    Up {
+        since: Time,
+    },
     /// It was killed for this reason, and its end has not been seen.
-    Doomed { up_since: Option<Time>, why: End },
+    Doomed {
+        up_since: Option<Time>,
+        why: End,
+    },
     /// It was asked to end, and is killed then.
-    Retiring { kill_at: Option<Time> },
+    Retiring {
+        kill_at: Option<Time>,
+    },
 }
 
 impl Slot {
@@ -275,7 +286,8 @@ impl Supervisor {
         };
         if self.is_replacing(id) {
             self.abort_replacement(&instance.unit.name, &end, &lines, now);
-        } else if let Some(slot) = self.slots.iter().position(|it| it.state == SlotState::Running(id))
+        } else if let Some(slot) =
+            self.slots.iter().position(|it| it.state == SlotState::Running(id))
         {
             self.slot_ended(slot, end, lines, up_since, now);
         }
@@ -357,7 +369,8 @@ impl Supervisor {
         let name = report.unit();
         let slots = self.slots.iter().filter(|slot| Some(&slot.unit.name) == name);
         let services = slots.flat_map(|slot| &slot.unit.services);
-        let closed: Vec<_> = services.map(|service| Action::Close(service.listen.clone())).collect();
+        let closed: Vec<_> =
+            services.map(|service| Action::Close(service.listen.clone())).collect();
         self.actions.extend(closed);
     }
 
@@ -399,12 +412,16 @@ impl Supervisor {
 
     /// Ends the units that no other one needs any more.
     fn advance_stop(&mut self, now: Time) {
-        let is_running = |slot: &Slot| matches!(slot.state, SlotState::Running(id) if self.instances.contains_key(&id));
+        let is_running = |slot: &Slot| match slot.state {
+            SlotState::Running(id) => self.instances.contains_key(&id),
+            _ => false,
+        };
         let running: Vec<usize> =
             (0..self.slots.len()).filter(|at| is_running(&self.slots[*at])).collect();
         for at in &running {
             let name = &self.slots[*at].unit.name;
-            let is_needed = running.iter().any(|other| self.slots[*other].unit.after.contains(name));
+            let is_needed =
+                running.iter().any(|other| self.slots[*other].unit.after.contains(name));
             let SlotState::Running(id) = self.slots[*at].state else { continue };
             if !is_needed && !self.is_retiring(id) {
                 let services = self.slots[*at].unit.services.iter();

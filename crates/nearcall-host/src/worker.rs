@@ -19,8 +19,8 @@ impl fmt::Display for WorkerError {
         match self {
             Self::Input(error) => write!(
                 f,
-                "the libraries cannot be read from standard input: {error}; this process is started \
-                 by `nearcall host`"
+                "the libraries cannot be read from standard input: {error}; this process is \
+                 started by `nearcall host`"
             ),
             Self::Group(error) => error.fmt(f),
         }

@@ -141,9 +141,7 @@ pub fn listening_place(socket: impl AsFd) -> io::Result<Option<ListeningPlace>> 
     if let Ok(unix) = SocketAddrUnix::try_from(address.clone()) {
         let path = unix.path_bytes().map(|path| PathBuf::from(OsStr::from_bytes(path)));
         let name = unix.abstract_name().map(<[u8]>::to_vec);
-        return Ok(path
-            .map(ListeningPlace::Path)
-            .or(name.map(ListeningPlace::Abstract)));
+        return Ok(path.map(ListeningPlace::Path).or(name.map(ListeningPlace::Abstract)));
     }
     Ok(SocketAddr::try_from(address).ok().map(ListeningPlace::Tcp))
 }

@@ -42,7 +42,8 @@ pub(super) fn from_raw(
     }
     if services.len() > SERVICES_MAX {
         let count = services.len();
-        let text = format!("{count} services are more than the {SERVICES_MAX} of one host: run two");
+        let text =
+            format!("{count} services are more than the {SERVICES_MAX} of one host: run two");
         return Err(source.error(None, text));
     }
     // In the order of the file, not of the names.
@@ -56,7 +57,8 @@ pub(super) fn from_raw(
         let service = &draft.unit.services[0];
         if let Some((_, other)) = taken.iter().find(|(address, _)| *address == service.listen) {
             let text = format!(
-                "service `{}` listens at {}, and so does {other}: give one of them another `listen`",
+                "service `{}` listens at {}, and so does {other}: give one of them another \
+                 `listen`",
                 service.name, service.listen
             );
             return Err(source.error(Some(draft.span), text));
@@ -87,7 +89,8 @@ fn draft(
         Address::Name(_) => {}
         _ => {
             let text = format!(
-                "bad name of a service `{name}`: write an address as `listen`, and a plain name here"
+                "bad name of a service `{name}`: write an address as `listen`, and a plain name \
+                 here"
             );
             return Err(source.error(Some(span), text));
         }
@@ -150,8 +153,8 @@ fn check_library_keys(
         None => Ok(()),
         Some((key, span)) => {
             let text = format!(
-                "service `{name}`: `{key}` is for libraries: write `run = \"library\"`, or leave it \
-                 out"
+                "service `{name}`: `{key}` is for libraries: write `run = \"library\"`, or leave \
+                 it out"
             );
             Err(source.error(Some(span), text))
         }
@@ -223,8 +226,8 @@ fn join(source: &Source<'_>, group: &mut Draft, member: Draft) -> Result<(), Con
     for (key, value) in &unit.environment {
         if group.unit.environment.get(key).is_some_and(|other| other != value) {
             let text = format!(
-                "service `{name}` sets {key} to another value than `{first}` of the same group, {}, \
-                 and their process has one environment: move one of them out of the group",
+                "service `{name}` sets {key} to another value than `{first}` of the same group, \
+                 {}, and their process has one environment: move one of them out of the group",
                 unit.name
             );
             return Err(source.error(Some(span), text));

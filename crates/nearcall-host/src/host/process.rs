@@ -65,7 +65,10 @@ impl Process {
         let mut health: Vec<(String, OwnedFd)> = Vec::new();
         for service in &unit.services {
             let place = format!("nearcall-host-{}-{:016x}", std::process::id(), fastrand::u64(..));
-            health.push((place.clone(), socket::unix_listen(UnixAddress::Abstract(place.as_bytes()), 8)?));
+            health.push((
+                place.clone(),
+                socket::unix_listen(UnixAddress::Abstract(place.as_bytes()), 8)?,
+            ));
             let listener = listeners.get(&service.listen.to_string());
             handed.extend(listener.map(|listener| (service.name.clone(), listener.as_fd())));
         }
@@ -248,8 +251,10 @@ impl Lines {
     fn end_line(&mut self, log: &dyn Fn(&str)) {
         let text = String::from_utf8_lossy(&std::mem::take(&mut self.rest)).into_owned();
         // What a service writes must not steer the terminal of whoever reads the log.
-        let text: String =
-            text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
+        let text: String = text
+            .chars()
+            .map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c })
+            .collect();
         log(&format!("[{}] {text}", self.name));
         self.last.push_back(text);
         if self.last.len() > STDERR_LINES_MAX {

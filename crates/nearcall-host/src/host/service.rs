@@ -13,8 +13,8 @@ use nearcall_os::process::user_id;
 use super::Host;
 use crate::config::UnitName;
 use crate::proto::{
-    Host as HostInterface, HostRestartReply, HostRestartRequest, HostStatusReply, HostStatusRequest,
-    HostedService,
+    Host as HostInterface, HostRestartReply, HostRestartRequest, HostStatusReply,
+    HostStatusRequest, HostedService,
 };
 
 /// What callers wait for.
@@ -48,7 +48,8 @@ fn check_user(context: &Context<'_>) -> Result<(), Status> {
     match context.peer().uid() {
         Some(uid) if uid == 0 || uid == user_id() => Ok(()),
         uid => {
-            let who = uid.map_or("a process of another machine".into(), |uid| format!("user {uid}"));
+            let who =
+                uid.map_or("a process of another machine".into(), |uid| format!("user {uid}"));
             Err(Status::permission_denied(format!(
                 "{who} may not ask a host of user {}: ask as that user, or as root",
                 user_id()
@@ -85,7 +86,8 @@ impl Host {
         let states = self.supervisor.status(self.now());
         let services = states.into_iter().map(|state| {
             let unit = config.unit_of(&state.name);
-            let service = unit.and_then(|unit| unit.services.iter().find(|it| it.name == state.name));
+            let service =
+                unit.and_then(|unit| unit.services.iter().find(|it| it.name == state.name));
             let process = state.instance.and_then(|id| self.processes.get(&id));
             let (last_end, last_lines) = state.last_end.unzip();
             HostedService {

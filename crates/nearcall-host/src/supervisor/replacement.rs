@@ -85,7 +85,10 @@ impl Supervisor {
         }
         let unknown = restart.iter().find(|name| config.unit_of(name).is_none());
         unknown.map(|name| {
-            format!("there is no service `{name}` in {}: see `nearcall status`", config.path.display())
+            format!(
+                "there is no service `{name}` in {}: see `nearcall status`",
+                config.path.display()
+            )
         })
     }
 

@@ -204,8 +204,11 @@ fn pauses_grow_and_a_crash_loop_is_said_once() {
     assert_eq!((bench.state("room"), bench.names().len()), (State::Failed, 0));
     assert_eq!(bench.closed, ["room"]);
     bench.reports.retain(|report| !matches!(report, Report::Up(..)));
-    let [Report::Ended(_, _, Some(_)), Report::CrashLoop(_, end, _, lines), Report::GaveUp(.., 4, none)] =
-        &bench.reports[..]
+    let [
+        Report::Ended(_, _, Some(_)),
+        Report::CrashLoop(_, end, _, lines),
+        Report::GaveUp(.., 4, none),
+    ] = &bench.reports[..]
     else {
         panic!("{:?}", bench.reports)
     };
@@ -298,7 +301,10 @@ fn a_restart_that_fails_changes_nothing() {
     bench.start("room");
     bench.end(new, End::Exited(3));
     let why = bench.replies.pop().unwrap().unwrap_err();
-    assert!(why.contains("new has exited with 3; what ran before goes on\n  | a last line"), "{why}");
+    assert!(
+        why.contains("new has exited with 3; what ran before goes on\n  | a last line"),
+        "{why}"
+    );
     assert_eq!(bench.closed, ["new"]);
     assert!(!bench.terminated.contains(&room) && bench.terminated.len() == 1);
     assert_eq!(bench.state("room"), State::Up);

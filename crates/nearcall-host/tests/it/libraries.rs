@@ -20,7 +20,8 @@ fn set(caller: &ThermostatCaller, celsius: f64) -> Result<f64, nearcall::Status>
 #[test]
 fn of_twenty_libraries_one_panics_one_blocks_and_one_aborts() {
     let names: Vec<String> = (0..20).map(|number| format!("room{number}")).collect();
-    let rest = "group = \"house\"\nrestart = \"always\"\nwatchdog = \"300ms\"\nstop-within = \"1s\"";
+    let rest =
+        "group = \"house\"\nrestart = \"always\"\nwatchdog = \"300ms\"\nstop-within = \"1s\"";
     let mut services: String = names.iter().map(|name| library(name, &["plain"], rest)).collect();
     services.push_str(&process("outside", &["plain"], ""));
     let mut host = TestedHost::start(&services);
