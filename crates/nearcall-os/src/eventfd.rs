@@ -8,12 +8,13 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::event::EventfdFlags;
+use rustix::event::{EventfdFlags, PollFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::deadline::Deadline;
 use crate::descriptor::none_if_blocked;
 use crate::poll::{Interest, poll_one};
+use crate::seam::{self, Call};
 
 /// The amount that a read takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +35,7 @@ pub fn create(kind: Kind) -> io::Result<OwnedFd> {
         Kind::Counter => EventfdFlags::CLOEXEC,
         Kind::Semaphore => EventfdFlags::CLOEXEC | EventfdFlags::SEMAPHORE,
     };
+    seam::enter(Call::Descriptor)?;
     Ok(rustix::event::eventfd(0, flags)?)
 }
 
@@ -65,28 +67,28 @@ pub fn try_add_one(eventfd: impl AsFd) -> io::Result<bool> {
 /// not added, and then the counter wakes in any case. Whoever else holds the eventfd can fill it at
 /// any moment, so neither a look before a write nor `O_NONBLOCK`, which they share, would do.
 ///
-/// Four system calls, by the end of an asynchronous read of one byte; for rare events.
+/// Three system calls, by the end of an asynchronous poll of the eventfd itself: at once if there
+/// is room in the counter, else when the poll is given up. For rare events.
 ///
 /// # Errors
 ///
-/// ENOSYS where the kernel has no asynchronous I/O ([`lacks_signal`]); EAGAIN at `fs.aio-max-nr`,
-/// which any user can exhaust. Nothing was added.
+/// ENOSYS where the kernel has no asynchronous I/O, EPERM where a filter of system calls refuses it
+/// ([`lacks_signal`]); EAGAIN at `fs.aio-max-nr`, which any user can exhaust. Nothing was added.
 pub fn signal(eventfd: impl AsFd) -> io::Result<()> {
-    let zeroes = std::fs::File::open("/dev/zero")?;
-    let mut byte = 0_u8;
     let context = AioContext::create()?;
+    let fd = eventfd.as_fd().as_raw_fd().cast_unsigned();
     let mut request = AioRequest {
-        opcode: AIO_PREAD,
-        fd: zeroes.as_raw_fd().cast_unsigned(),
-        buffer: (&raw mut byte).expose_provenance() as u64,
-        bytes: 1,
+        opcode: AIO_POLL,
+        fd,
+        // The events, in the place of a buffer.
+        buffer: u64::from(PollFlags::OUT.bits()),
         flags: AIO_SIGNALS_EVENTFD,
-        eventfd: eventfd.as_fd().as_raw_fd().cast_unsigned(),
+        eventfd: fd,
         ..AioRequest::default()
     };
     let mut requests = [&raw mut request];
-    // SAFETY: the one request and the byte it fills outlive the context, whose end in its drop
-    // waits for what is still under way.
+    // SAFETY: the kernel copies the one request, which points to no memory, and writes its key into
+    // it before the call returns.
     let submitted =
         unsafe { libc::syscall(libc::SYS_io_submit, context.0, 1_i64, requests.as_mut_ptr()) };
     let outcome = if submitted == 1 { Ok(()) } else { Err(io::Error::last_os_error()) };
@@ -94,10 +96,10 @@ pub fn signal(eventfd: impl AsFd) -> io::Result<()> {
     outcome
 }
 
-/// Returns whether [`signal`] failed because the kernel has no such call, and so always will.
+/// Returns whether [`signal`] failed because this process cannot make its calls, and never will.
 #[must_use]
 pub fn lacks_signal(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(libc::ENOSYS)
+    matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM))
 }
 
 /// A context of the kernel's asynchronous I/O, for one request.
@@ -139,8 +141,8 @@ struct AioRequest {
     eventfd: u32,
 }
 
-/// `IOCB_CMD_PREAD`.
-const AIO_PREAD: u16 = 0;
+/// `IOCB_CMD_POLL`.
+const AIO_POLL: u16 = 5;
 /// `IOCB_FLAG_RESFD`.
 const AIO_SIGNALS_EVENTFD: u32 = 1;
 
