@@ -9,9 +9,11 @@
 //! call layer adds; parameters such as `?via=`.
 
 use std::fmt;
+use std::fs;
 use std::io;
 use std::net::Ipv6Addr;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -139,6 +141,41 @@ impl fmt::Display for Address {
             Self::Tcp { host, port } => write!(f, "tcp://{host}:{port}"),
         }
     }
+}
+
+/// The socket of a name in the runtime directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedSocket {
+    /// The name, as an address has it.
+    pub name: String,
+    /// The path of the socket.
+    pub path: PathBuf,
+    /// The user id that the file belongs to.
+    pub uid: u32,
+}
+
+/// Returns the sockets in the runtime directory, sorted by name. Whether a server listens at one is for who
+/// connects to find out; what is no socket, or has a name that no address has, is left out.
+///
+/// # Errors
+///
+/// `NotFound`: there is no directory. `PermissionDenied`: it cannot be trusted, and why.
+pub fn named_sockets() -> io::Result<Vec<NamedSocket>> {
+    let mut sockets = Vec::new();
+    for entry in fs::read_dir(runtime_dir::existing()?)? {
+        let entry = entry?;
+        let name = entry.file_name().into_string().ok();
+        let Some(name) = name.filter(|name| matches!(name.parse(), Ok(Address::Name(_)))) else {
+            continue;
+        };
+        // One that is gone meanwhile is no socket either.
+        let Ok(metadata) = entry.metadata() else { continue };
+        if metadata.file_type().is_socket() {
+            sockets.push(NamedSocket { name, path: entry.path(), uid: metadata.uid() });
+        }
+    }
+    sockets.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    Ok(sockets)
 }
 
 /// Clients that may wait to be accepted; a further one is refused as if there were no listener.

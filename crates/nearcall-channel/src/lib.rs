@@ -41,7 +41,7 @@ pub mod wait;
 mod wake_flags;
 mod watcher;
 
-pub use address::{Address, BadAddress};
+pub use address::{Address, BadAddress, NamedSocket, named_sockets};
 pub use due_time::DueTime;
 pub use endpoint::{Claim, Endpoint, Message};
 pub use error::{BadParts, OpenError, ReceiveError, SendError, Unsupported, Violation};

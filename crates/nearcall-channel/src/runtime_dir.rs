@@ -10,13 +10,11 @@
 use std::env;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use nearcall_os::process;
 use nearcall_os::users::is_overflow_user;
-
-use crate::address::Address;
 
 /// Returns the path of the directory, which need not exist.
 pub fn path() -> PathBuf {
@@ -64,41 +62,6 @@ pub(crate) fn existing() -> io::Result<PathBuf> {
             ),
         )),
     }
-}
-
-/// The socket of a name in the directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NamedSocket {
-    /// The name, as an address has it.
-    pub name: String,
-    /// The path of the socket.
-    pub path: PathBuf,
-    /// The user id that the file belongs to.
-    pub uid: u32,
-}
-
-/// Returns the sockets in the directory, sorted by name. Whether a server listens at one is for who
-/// connects to find out; what is no socket, or has a name that no address has, is left out.
-///
-/// # Errors
-///
-/// `NotFound`: there is no directory. `PermissionDenied`: it cannot be trusted, and why.
-pub fn sockets() -> io::Result<Vec<NamedSocket>> {
-    let mut sockets = Vec::new();
-    for entry in fs::read_dir(existing()?)? {
-        let entry = entry?;
-        let name = entry.file_name().into_string().ok();
-        let Some(name) = name.filter(|name| matches!(name.parse(), Ok(Address::Name(_)))) else {
-            continue;
-        };
-        // One that is gone meanwhile is no socket either.
-        let Ok(metadata) = entry.metadata() else { continue };
-        if metadata.file_type().is_socket() {
-            sockets.push(NamedSocket { name, path: entry.path(), uid: metadata.uid() });
-        }
-    }
-    sockets.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-    Ok(sockets)
 }
 
 /// Returns why another user could put another directory in the place of `path`; `None` if none can.

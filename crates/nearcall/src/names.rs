@@ -3,7 +3,7 @@
 //! There is no registry: the runtime directory has a socket for each name, and its server is asked.
 //! **Invariants:** only a server of this user, by the kernel's word, is believed; a server that
 //! does not answer holds nothing up for longer than its time.
-//! **Not here:** the directory (`nearcall_channel::runtime_dir`), what servers answer
+//! **Not here:** the directory (`nearcall_channel`), what servers answer
 //! (`control.rs`), looking for an interface (`find.rs`).
 
 use std::fmt;
@@ -13,8 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nearcall_channel::Mechanism;
-use nearcall_channel::runtime_dir::{self, NamedSocket};
+use nearcall_channel::{Mechanism, NamedSocket, named_sockets};
 use nearcall_os::socket::{self, UnixAddress};
 use nearcall_os::{clock, process};
 
@@ -105,7 +104,7 @@ pub(crate) fn ask_all(
     request: &DescribeRequest,
     timeout: Duration,
 ) -> Result<Vec<NameEntry>, Status> {
-    let sockets = match runtime_dir::sockets() {
+    let sockets = match named_sockets() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         found => found.map_err(|error| Status::failed_precondition(error.to_string()))?,
     };

@@ -8,6 +8,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use nearcall_channel::Mechanism;
+
 use crate::connection::connection_info::ConnectionInfo;
 use crate::limits::Limits;
 use crate::refusals::Refusals;
@@ -130,10 +132,20 @@ impl Census {
         self.lock().loops.iter().map(|one| one.connections).collect()
     }
 
-    /// Returns the connections of all loops as they were when they began, each with its loop. What
-    /// only its own loop can count is left out.
-    pub(crate) fn connections(&self) -> Vec<(usize, ConnectionInfo)> {
-        self.lock().shown.values().cloned().collect()
+    /// Returns connections as they were when they began, each with its loop, by which and by what
+    /// it is they are chosen. What only its own loop can count is left out.
+    pub(crate) fn connections(
+        &self,
+        is_wanted: impl Fn(usize, &ConnectionInfo) -> bool,
+    ) -> Vec<(usize, ConnectionInfo)> {
+        let counts = self.lock();
+        let shown = counts.shown.values();
+        shown.filter(|(loop_index, info)| is_wanted(*loop_index, info)).cloned().collect()
+    }
+
+    /// Returns the mechanism of each connection of all loops.
+    pub(crate) fn mechanisms(&self) -> Vec<Mechanism> {
+        self.lock().shown.values().map(|(_, info)| info.mechanism).collect()
     }
 }
 

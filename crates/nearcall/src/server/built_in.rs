@@ -14,15 +14,15 @@ use nearcall_os::users::is_overflow_user;
 use super::ServerCore;
 use crate::connection::connection_info::ConnectionInfo;
 use crate::control::{
-    Connection, ConnectionsReply, ConnectionsRequest, DescribeReply, DescribeRequest, Health,
-    HealthReply, HealthRequest, Interface, MechanismUse, Object, Refusal, Server, ServerDispatcher,
-    StopReply, StopRequest,
+    Connection, ConnectionsReply, ConnectionsRequest, DescribeReply, DescribeRequest, HealthReply,
+    HealthRequest, Interface, MechanismUse, Object, Refusal, Server, ServerDispatcher, StopReply,
+    StopRequest,
 };
 use crate::interface::{self, fnv1a};
 use crate::peer::Peer;
 use crate::refusals::RefusedUser;
 use crate::service::context::Context;
-use crate::service::dispatcher::{Dispatcher, Registered};
+use crate::service::dispatcher::Registered;
 use crate::status::Status;
 use crate::trust::Trust;
 
@@ -143,10 +143,9 @@ impl Server for BuiltIn {
                 None
             }
         };
-        let mut connections = core.describe_connections();
+        let connections = core.describe_connections(own);
         let mut refusals = core.state.census.refusals.counts();
         if let Some(uid) = own {
-            connections.retain(|connection| connection.uid == Some(uid));
             refusals.retain(|refusal| refusal.user == RefusedUser::Uid(uid));
         }
         let refusals = refusals.into_iter().map(|refusal| Refusal {
@@ -179,29 +178,29 @@ impl ServerCore {
         of_this_call: Option<Mechanism>,
         with_counts: bool,
     ) -> Vec<MechanismUse> {
-        let used = self.state.census.connections();
+        let used = if with_counts { self.state.census.mechanisms() } else { Vec::new() };
         let rows = Mechanism::all().filter_map(|mechanism| {
-            let used = used.iter().filter(|(_, info)| info.mechanism == mechanism).count();
+            let used = used.iter().filter(|used| **used == mechanism).count();
             let used = used.saturating_sub(usize::from(of_this_call == Some(mechanism)));
             let offered = offered.contains(mechanism);
             let connections = with_counts.then_some(u32::try_from(used).unwrap_or(u32::MAX));
             let name = mechanism.name().to_owned();
-            (offered || with_counts && used > 0).then_some(MechanismUse {
-                name,
-                offered,
-                connections,
-            })
+            (offered || used > 0).then_some(MechanismUse { name, offered, connections })
         });
         rows.collect()
     }
 
-    /// Describes the connections of all loops: those of this one as they are now.
-    fn describe_connections(&self) -> Vec<Connection> {
+    /// Describes the connections of all loops, or those of one user: those of this loop as they are
+    /// now.
+    fn describe_connections(&self, of_user: Option<u32>) -> Vec<Connection> {
         let own_loop = self.acceptor.loop_index;
+        let is_asked_for = |peer: &Peer| of_user.is_none() || peer.uid() == of_user;
         let own = self.acceptor.connections();
-        let own = own.iter().map(|connection| (own_loop, connection.info()));
-        let others = self.state.census.connections().into_iter();
-        let others = others.filter(|(loop_index, _)| *loop_index != own_loop);
+        let own = own.iter().filter(|connection| is_asked_for(&connection.peer));
+        let own = own.map(|connection| (own_loop, connection.info()));
+        let is_wanted =
+            |loop_index, info: &ConnectionInfo| loop_index != own_loop && is_asked_for(&info.peer);
+        let others = self.state.census.connections(is_wanted);
         own.chain(others).map(|(index, info)| describe_connection(index, info)).collect()
     }
 }

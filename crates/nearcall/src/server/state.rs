@@ -57,7 +57,7 @@ impl ServerState {
 
     /// Returns how long ago the server was created.
     pub(super) fn uptime(&self) -> Duration {
-        self.started.elapsed()
+        clock::now().saturating_duration_since(self.started)
     }
 
     /// Notes an object that is registered in one more loop. It serves until its program says

@@ -14,7 +14,7 @@ use crate::address::At;
 use crate::connection::ServerId;
 use crate::interface::{Interface, object_id};
 use crate::limits::OBJECT_NAMES_MAX;
-use crate::service::dispatcher::{Dispatcher, Registered};
+use crate::service::dispatcher::Registered;
 use crate::status::{Detail, Status};
 
 /// The servers of one thread.

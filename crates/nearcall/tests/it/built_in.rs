@@ -9,15 +9,17 @@ use std::thread;
 use nearcall::control::{
     ConnectionsRequest, DescribeReply, DescribeRequest, HealthRequest, ServerCaller, StopRequest,
 };
+use nearcall::prost::Message;
+use nearcall::prost_types::FileDescriptorSet;
 use nearcall::{
     Client, Code, EventLoop, Health, InterceptedCall, Interceptor, Interface, Limits,
-    RegisterError, Server, StartError, Status,
+    ReconnectPolicy, RegisterError, Server, StartError, Status,
 };
 use nearcall_os::process;
 
 use crate::echo::{EchoCaller, EchoDispatcher};
 use crate::server_threads::{Caller, Gate, shared, shared_echo};
-use crate::stage::in_time;
+use crate::stage::{PATIENCE, in_time};
 use crate::support::{LoopThread, Served, Service, unique_address};
 
 fn describe(server: &ServerCaller) -> DescribeReply {
@@ -82,8 +84,7 @@ fn interfaces_come_once_and_their_descriptors_on_request() {
     let whole = caller.describe(&request).unwrap();
     let [of_whole] = &whole.interfaces[..] else { panic!("{whole:?}") };
     assert_eq!(of_whole.descriptor_hash, interface.descriptor_hash);
-    use nearcall::prost::Message;
-    let set = nearcall::prost_types::FileDescriptorSet::decode(&*of_whole.descriptor_set).unwrap();
+    let set = FileDescriptorSet::decode(&*of_whole.descriptor_set).unwrap();
     assert!(set.file.iter().any(|file| file.package() == "echo.v1"), "{set:?}");
     let request = DescribeRequest { interface: "echo.v1.Other".into(), ..request };
     let none = caller.describe(&request).unwrap();
@@ -263,14 +264,18 @@ fn a_call_under_way_has_its_reply_and_no_other_begins() {
     in_time(|| {
         let gate = Arc::new(Gate::default());
         let closed = Arc::clone(&gate);
-        let server = Server::builder().threads(2).register(shared(move |_, request| {
-            closed.pass();
-            Ok(request.clone())
-        }));
+        let limits = Limits { drain_timeout: PATIENCE, ..Limits::default() };
+        let server =
+            Server::builder().threads(2).limits(limits).register(shared(move |_, request| {
+                closed.pass();
+                Ok(request.clone())
+            }));
         let server = Arc::new(server.listen(&unique_address()).start().unwrap());
         let address = server.address().to_string();
         // It goes to the other loop than the method that blocks its own.
-        let (call, stopper) = (Caller::start(&address), Client::new());
+        let call = Caller::start(&address);
+        // The loop that would accept another connection is blocked.
+        let stopper = Client::builder().reconnect(ReconnectPolicy::Never).build();
         let stopper = ServerCaller::new(&stopper, &address).unwrap();
         describe(&stopper);
         let call = call.call(7);
