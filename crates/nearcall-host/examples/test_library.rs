@@ -11,6 +11,7 @@ use std::error::Error;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use nearcall::{
     CallContext, CallOptions, Client, Context, ItemReceiver, ItemSender, Peer, Responder,
@@ -40,6 +41,9 @@ const BLOCK: f64 = -3.0;
 const LATER: f64 = -4.0;
 const FORGET: f64 = -5.0;
 
+/// Nothing takes this long, on whatever machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 #[derive(Default)]
 struct Room {
     wanted: Mutex<f64>,
@@ -54,7 +58,9 @@ impl Thermostat for Room {
         request: &SetTargetRequest,
     ) -> Result<SetTargetReply, Status> {
         if let Some(next) = &self.next {
-            return next.set_target(request);
+            // Not the 250 ms of the interface: the machine may be busy.
+            let options = CallOptions::new().deadline(PATIENCE);
+            return next.set_target_with(request, &options);
         }
         if let Some(text) = context.metadata().get("echo") {
             context.add_reply_metadata("echoed", text).unwrap();

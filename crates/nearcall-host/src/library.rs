@@ -1,8 +1,8 @@
 //! Services in dynamic libraries: a group of them in this process, each with a loop of its own.
 //!
 //! A library is loaded code: it can do whatever this process can, and what ends one service ends
-//! the process, with all of its group. A panic ends its call only. A method that never returns keeps
-//! the loop of its service and what calls it; the other services go on.
+//! the process, with all of its group. A panic ends its call only. A method that never returns
+//! keeps the loop of its service and what calls it; the other services go on.
 //! **Invariants:** nothing listens before every library of the group is loaded and its service
 //! made. Calls between two services of a group are function calls; a library that may be called
 //! from one thread only is called by its own loop only.
@@ -59,7 +59,7 @@ pub enum GroupError {
     /// A library was not loaded, or its service not made.
     Load(String, LoadError),
     /// A service does not listen.
-    Start(String, StartError),
+    Start(String, Box<StartError>),
     /// The loop of a service has failed.
     Server(String, ServerError),
     /// The process lacks something.
@@ -112,7 +112,7 @@ pub fn run_group(libraries: &[LibraryConfig]) -> Result<(), GroupError> {
     }
     for (config, service) in libraries.iter().zip(&services) {
         let server = start(config, service);
-        running.push(server.map_err(|error| GroupError::Start(config.name.clone(), error))?);
+        running.push(server.map_err(|error| GroupError::Start(config.name.clone(), error.into()))?);
     }
     let limits = libraries.iter().filter_map(|config| config.watchdog);
     let _watchdog = Watchdog::start(limits).map_err(GroupError::Os)?;

@@ -27,7 +27,6 @@ use crate::nesting::inherited_deadline;
 use crate::options::CallOptions;
 use crate::service::context::Context;
 use crate::service::dispatcher::Registered;
-use crate::service::local_reply::LocalReply;
 use crate::status::Status;
 
 mod backpressure;
@@ -238,9 +237,9 @@ impl ObjectRef {
         let deadline = self.deadline(method, options);
         let mut binding = self.binding(options, deadline)?;
         if let Target::Hosted(object) = binding.target {
-            let called = binding.call_hosted(object, method, request, options, deadline);
-            if let Some(result) = called {
-                return Ok(PendingCall::local(binding, LocalReply::ended(result), deadline));
+            let called = Self::start_hosted(&binding, object, method, request, options, deadline);
+            if let Some(reply) = called {
+                return Ok(PendingCall::local(binding, reply, deadline));
             }
             binding = self.binding_elsewhere(options, deadline)?;
         }

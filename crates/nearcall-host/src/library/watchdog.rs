@@ -154,8 +154,8 @@ fn look(seen: &mut Vec<Seen>) {
     let slots: Vec<_> = lock(&SLOTS).iter().filter_map(Weak::upgrade).collect();
     for slot in slots {
         let call = lock(&slot.call).clone();
-        let is_same =
-            |it: &Seen, call: &Call| it.slot.as_ptr() == &*slot && it.sequence == call.sequence;
+        let of_slot = |it: &Seen| it.slot.as_ptr() == Arc::as_ptr(&slot);
+        let is_same = |it: &Seen, call: &Call| of_slot(it) && it.sequence == call.sequence;
         let known = call.as_ref().and_then(|call| {
             seen.iter().position(|it| is_same(it, call)).map(|index| (call, index))
         });
@@ -166,7 +166,7 @@ fn look(seen: &mut Vec<Seen>) {
             }
             continue;
         }
-        seen.retain(|it| it.slot.as_ptr() != &*slot && it.slot.strong_count() > 0);
+        seen.retain(|it| !of_slot(it) && it.slot.strong_count() > 0);
         if let Some(Call { sequence, service, .. }) = call {
             let overdue_at = service.limit.map(Deadline::after);
             seen.push(Seen { slot: Arc::downgrade(&slot), sequence, overdue_at });

@@ -102,10 +102,14 @@ fn futures_of_a_library_run_and_end_with_their_callers() {
     // By a deadline, and by a caller who does not wait any more.
     let status = thermostat.watch_with(&WatchRequest {}, &soon()).unwrap_err();
     assert_eq!(status.code(), Code::DeadlineExceeded);
-    thermostat.start_watch(&WatchRequest {}).cancel();
+    let watching = thermostat.start_watch(&WatchRequest {});
+    // Calls of one connection begin in their order.
+    set(&thermostat, 1.0).unwrap();
+    watching.cancel();
     let deadline = nearcall_os::Deadline::after(PATIENCE);
     while set(&thermostat, 1.0).unwrap() != 2.0 {
-        assert!(!deadline.has_passed(), "a future goes on without its caller");
+        let ended = set(&thermostat, 1.0).unwrap();
+        assert!(!deadline.has_passed(), "only {ended} futures have ended with their callers");
     }
 }
 

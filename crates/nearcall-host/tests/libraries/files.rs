@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use nearcall::Code;
+use nearcall::{CallOptions, Code};
 use nearcall_host::library::{GroupError, check, run_group};
 
-use crate::group::{Group, service, test_library, unique};
+use crate::group::{Group, PATIENCE, service, test_library, unique};
 use crate::home::{NoteRequest, SetTargetRequest, WatchRequest};
 
 /// A directory that goes with the test.
@@ -82,7 +82,7 @@ fn a_file_that_is_no_library_for_this_machine_is_refused() {
     expect_refusal(&changed("class.so", 4, 1), "has 32 bits", "build it for this machine");
     expect_refusal(&changed("machine.so", 18, 8), "is for another machine", "for this machine");
     expect_refusal(&changed("object.so", 16, 1), "is no dynamic library", "cdylib");
-    let cut = directory.file("cut.so", &bytes[..bytes.len() / 2]);
+    let cut = directory.file("cut.so", &bytes[..4096]);
     expect_refusal(&cut, "is cut off", "copy or build it again");
 }
 
@@ -190,7 +190,9 @@ fn a_service_in_c_is_served() {
     for config in [&counter, &relay] {
         let thermostat = group.caller(config);
         // Both messages have one field of one type.
-        let reply = thermostat.set_target(&SetTargetRequest { celsius: 21.5 }).unwrap();
+        let options = CallOptions::new().deadline(PATIENCE);
+        let request = SetTargetRequest { celsius: 21.5 };
+        let reply = thermostat.set_target_with(&request, &options).unwrap();
         assert_eq!(reply.celsius_before, 21.5);
         thermostat.note(&NoteRequest::default()).unwrap();
         thermostat.watch(&WatchRequest {}).unwrap();

@@ -1,8 +1,8 @@
 //! The binary interface between a host and a library with services: the C structs of version 1.
 //!
 //! `include/nearcall_service.h` of this crate is the same for C and C++, with the rules in words.
-//! **Invariants:** a struct only ever grows at its end, and says its size; what changes in any other
-//! way is another major version, with another symbol. Memory that is passed belongs to whoever
+//! **Invariants:** a struct only ever grows at its end, and says its size; any other change is
+//! another major version, with another symbol. Memory that is passed belongs to whoever
 //! passes it, and is valid until the function returns; what a library exports or returns for an
 //! instance is valid as long as that.
 //! **Not here:** calling through them (`loaded.rs`), exporting them (`exported.rs`).

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
     /// The file is not there, or may not be loaded.
-    #[error("{} {why}; {remedy}", file.display())]
+    #[error("{} {why}; {remedy}", .file.display())]
     File {
         /// The path as it was given.
         file: PathBuf,
@@ -21,7 +21,7 @@ pub enum LoadError {
     #[error(
         "{}: the dynamic linker refused it: {why}; if a symbol or a library is missing, link the \
          library against what it needs, or install that",
-        file.display()
+        .file.display()
     )]
     Linker {
         /// The path as it was given.
@@ -33,7 +33,7 @@ pub enum LoadError {
     #[error(
         "{} has no symbol `{symbol}`: build it as a `cdylib` with `nearcall::service_main!`, or \
          export the table of nearcall_service.h",
-        file.display()
+        .file.display()
     )]
     NoSymbol {
         /// The path as it was given.
@@ -42,7 +42,7 @@ pub enum LoadError {
         symbol: &'static str,
     },
     /// The table behind the symbol does not fit.
-    #[error("{}: `{symbol}` {why}; {remedy}", file.display())]
+    #[error("{}: `{symbol}` {why}; {remedy}", .file.display())]
     Table {
         /// The path as it was given.
         file: PathBuf,
@@ -54,7 +54,7 @@ pub enum LoadError {
         remedy: &'static str,
     },
     /// The service could not be created, or what it describes does not fit.
-    #[error("{}: {why}; {remedy}", file.display())]
+    #[error("{}: {why}; {remedy}", .file.display())]
     Service {
         /// The path as it was given.
         file: PathBuf,

@@ -130,7 +130,7 @@ unsafe extern "C" fn create<E: Export>(
         Ok(Err(text)) => text,
         Err(_) => "it panicked; its message is on stderr".to_owned(),
     };
-    LAST_ERROR.with(|last| last.replace(text));
+    LAST_ERROR.with(|last| *last.borrow_mut() = text);
     1
 }
 
@@ -225,8 +225,8 @@ impl HostLink {
     ) -> bool {
         let fields = request.to_fields();
         let mut reply = Some(reply);
-        let context: *mut c_void = (&raw mut reply).cast();
         let on_reply = give_reply(&reply);
+        let context: *mut c_void = (&raw mut reply).cast();
         // SAFETY: the request is valid until the function returns, and `context` is what the
         // function is made for.
         unsafe { (self.table.call)(object, &raw const fields, on_reply, context) != 0 }

@@ -27,8 +27,8 @@ pub trait HostFunctions: Send + Sync {
     /// Returns the number of the object with this name at this address, if this process has it.
     fn find(&self, address: &str, object: &str) -> Option<u64>;
 
-    /// Calls an object that `find` returned, and gives its reply to `reply`. Returns `false` without
-    /// a reply if the object is not here any more.
+    /// Calls an object that `find` returned, and gives its reply to `reply`. Returns `false`
+    /// without a reply if the object is not here any more.
     fn call(
         &self,
         object: u64,
@@ -82,11 +82,6 @@ pub struct Library {
     table: &'static ServiceTable,
 }
 
-// SAFETY: the table is never written, and its functions may be called in any thread.
-unsafe impl Send for Library {}
-// SAFETY: as above.
-unsafe impl Sync for Library {}
-
 impl Library {
     /// Loads a library and finds its service. Runs the library's constructors.
     ///
@@ -96,8 +91,7 @@ impl Library {
     pub fn load(file: LibraryFile) -> Result<Self, LoadError> {
         let (path, fd) = file.into_parts();
         // The linker takes the name of a library that it has loaded for that library, whatever file
-        // has the name now; so this descriptor stays open.
-        let fd = fd.into_raw_fd();
+        // has the name by then; so the descriptor of one that was loaded stays open.
         let name = CString::new(format!("/proc/self/fd/{}", fd.as_raw_fd()));
         let name = name.unwrap_or_default();
         // SAFETY: the name ends in a zero byte. The constructors of the library run: its file was
@@ -107,6 +101,7 @@ impl Library {
             let why = linker_error().replace(&*name.to_string_lossy(), "the file");
             return Err(LoadError::Linker { file: path, why });
         }
+        let _ = fd.into_raw_fd();
         let symbol = CString::new(SYMBOL).unwrap_or_default();
         // SAFETY: the handle was returned above, and the name ends in a zero byte.
         let table = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
@@ -328,7 +323,7 @@ unsafe extern "C" fn host_reply(call: *mut c_void, reply: *const ReplyFields) {
     let fields = unsafe { &*reply };
     // SAFETY: as above.
     let reply = unsafe { ReplyPart::from_fields(fields) };
-    let _ = catch_unwind(AssertUnwindSafe(|| call.reply(&reply)));
+    let _ = catch_unwind(AssertUnwindSafe(|| (*call).reply(&reply)));
 }
 
 unsafe extern "C" fn host_is_cancelled(call: *const c_void) -> u32 {

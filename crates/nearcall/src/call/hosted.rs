@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use nearcall_os::library::{Caller, RequestPart};
+use nearcall_os::library::{Caller, ReplyPart, RequestPart};
 
 use super::ObjectRef;
 use crate::client::{Binding, HostedObject, Target, unbind};
@@ -15,7 +15,7 @@ use crate::deadline::Deadline;
 use crate::interface::Method;
 use crate::options::CallOptions;
 use crate::service::library_reply::read_reply;
-use crate::service::local_reply::LocalResult;
+use crate::service::local_reply::{LocalReply, LocalResult};
 use crate::status::Status;
 
 impl ObjectRef {
@@ -30,13 +30,33 @@ impl ObjectRef {
         options: &CallOptions,
         deadline: Deadline,
     ) -> Result<R, Status> {
-        if let Some(result) = binding.call_hosted(object, method, request, options, deadline) {
-            return codec::decode(Body::copied(&result?.body));
+        let read = |reply: &ReplyPart<'_>| codec::decode(Body::copied(reply.body));
+        let called = binding.call_hosted(object, method, request, options, deadline, read);
+        if let Some(result) = called {
+            return result;
         }
         let binding = self.binding_elsewhere(options, deadline)?;
         let Target::Remote(connection) = &binding.target else { return Err(no_connection()) };
         let outgoing = self.outgoing(method, options, deadline);
         self.call_remote(&binding, connection, &outgoing, request, options)
+    }
+
+    /// Calls an object of the same host, for a result that is taken later. `None`: it is not there
+    /// any more, and did not run.
+    #[cold]
+    pub(super) fn start_hosted<Q: Message>(
+        binding: &Binding,
+        object: HostedObject,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+        deadline: Deadline,
+    ) -> Option<LocalReply> {
+        let read = |reply: &ReplyPart<'_>| {
+            Ok(LocalResult { metadata: reply.metadata.to_vec(), body: reply.body.to_vec() })
+        };
+        let called = binding.call_hosted(object, method, request, options, deadline, read);
+        called.map(LocalReply::ended)
     }
 
     /// Returns a connection to an object that is not in this host any more.
@@ -52,15 +72,17 @@ impl ObjectRef {
 }
 
 impl Binding {
-    /// Calls an object of the same host. `None`: it is not there any more, and did not run.
-    pub(super) fn call_hosted<Q: Message>(
+    /// Calls an object of the same host, and has `read` read the result. `None`: it is not there
+    /// any more, and did not run.
+    fn call_hosted<Q: Message, T>(
         &self,
         object: HostedObject,
         method: &'static Method,
         request: &Q,
         options: &CallOptions,
         deadline: Deadline,
-    ) -> Option<Result<LocalResult, Status>> {
+        read: impl FnOnce(&ReplyPart<'_>) -> Result<T, Status>,
+    ) -> Option<Result<T, Status>> {
         if deadline.has_passed() {
             return Some(Err(Status::not_answered_in_time()));
         }
@@ -79,8 +101,7 @@ impl Binding {
         };
         let mut result = Err(Status::internal("the host did not pass the reply on"));
         let is_there = object.call(request, |reply| {
-            result = read_reply(reply)
-                .map(|body| LocalResult { metadata: reply.metadata.to_vec(), body: body.to_vec() });
+            result = read_reply(reply).and_then(|_| read(reply));
         });
         is_there.then(|| result.map_err(|status| self.name.explain(status)))
     }

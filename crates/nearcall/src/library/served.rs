@@ -45,6 +45,21 @@ impl ServedObject {
     pub(super) fn new(instance: &str, dispatcher: impl Dispatcher + Send + Sync) -> Self {
         Self { instance: instance.to_owned(), dispatcher: Box::new(dispatcher) }
     }
+
+    fn describe(&self) -> ObjectPart<'_> {
+        let interface = self.dispatcher.interface();
+        let methods = interface.methods.iter().map(|method| MethodPart {
+            id: method.id,
+            kind: kind_number(method.kind),
+            name: method.name,
+        });
+        ObjectPart {
+            interface: interface.name,
+            instance: &self.instance,
+            descriptor_set: interface.descriptor_set,
+            methods: methods.collect(),
+        }
+    }
 }
 
 impl ServedLibrary {
@@ -62,22 +77,7 @@ impl ServedLibrary {
 
 impl LibraryService for ServedLibrary {
     fn objects(&self) -> Vec<ObjectPart<'_>> {
-        let part = |object: &'_ ServedObject| -> ObjectPart<'_> {
-            let interface = object.dispatcher.interface();
-            let methods = interface.methods.iter().map(|method| MethodPart {
-                id: method.id,
-                kind: kind_number(method.kind),
-                name: method.name,
-            });
-            ObjectPart {
-                interface: interface.name,
-                instance: "",
-                descriptor_set: interface.descriptor_set,
-                methods: methods.collect(),
-            }
-        };
-        let objects = self.objects.iter();
-        objects.map(|object| ObjectPart { instance: &object.instance, ..part(object) }).collect()
+        self.objects.iter().map(ServedObject::describe).collect()
     }
 
     fn dispatch(&self, request: &RequestPart<'_>, token: CallToken) {
