@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use nearcall::event_loop::{DescriptorId, Signal};
 use nearcall::{Deadline, Event, EventLoop, ListenError, RegisterError, Responder, Server};
-use nearcall_channel::{Address, Listener, SocketAccess};
+use nearcall_channel::{Address, Listener, Refusal, SocketAccess};
 use nearcall_os::clock;
 
 use self::process::Process;
@@ -244,7 +244,7 @@ impl Host {
         }
         while let Ok(Some(client)) = listener.accept_socket() {
             let why = format!("the service at {address} is stopped: ask `nearcall status`");
-            listener.rendezvous().reject(client, &why);
+            listener.rendezvous().reject(client, Refusal::Other, &why);
         }
     }
 

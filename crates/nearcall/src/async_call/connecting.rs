@@ -12,6 +12,7 @@ use std::time::Duration;
 use crate::async_connection::{AsyncConnection, Timer};
 use crate::client::{AsyncRoute, Connected, PendingConnection, ReconnectPolicy, may_change};
 use crate::deadline::{Deadline, Pauses};
+use crate::limits::DRAINING_TRIES_MAX;
 use crate::status::Status;
 
 /// A task that wants a connection.
@@ -22,6 +23,8 @@ pub(super) struct Connecting {
     pauses: Pauses,
     /// One that was opened had ended before it was used.
     has_reopened: bool,
+    /// How often a server that drained has ended the attempt.
+    draining_tries: u32,
     /// Why the last attempt failed, which is what a hunt ends with.
     failed: Option<Status>,
     timer: Option<Timer>,
@@ -41,6 +44,7 @@ impl Default for Connecting {
             end: None,
             pauses: Pauses::HUNT,
             has_reopened: false,
+            draining_tries: 0,
             failed: None,
             timer: None,
         }
@@ -65,6 +69,13 @@ impl Connecting {
                 },
                 Stage::Pending(pending) => match pending.poll(waker) {
                     Poll::Ready(Ok(connection)) => return Poll::Ready(Ok(connection)),
+                    // Another server may listen in the place of one that drains.
+                    Poll::Ready(Err(status))
+                        if status.has_not_begun() && self.draining_tries < DRAINING_TRIES_MAX =>
+                    {
+                        self.draining_tries += 1;
+                        self.stage = Stage::Start;
+                    }
                     Poll::Ready(Err(status)) => match self.next_try(policy, &status) {
                         Some(next) => self.stage = Stage::Pause(next, status),
                         None => return Poll::Ready(Err(status)),
@@ -119,7 +130,7 @@ impl Connecting {
     /// Returns when to try again, if that is to be done at all.
     #[cold]
     fn next_try(&mut self, policy: ReconnectPolicy, failed: &Status) -> Option<Deadline> {
-        let ReconnectPolicy::Wait(span) = policy else { return None };
+        let span = policy.patience()?;
         let end = *self.end.get_or_insert_with(|| Deadline::after(span));
         if !may_change(failed) || end.has_passed() {
             return None;
