@@ -301,6 +301,8 @@ impl Health {
 pub trait Server: 'static {
     /// Describes the server: its objects, its process, its mechanisms.
     ///
+    /// Idempotent: a call whose connection ends may be sent again.
+    ///
     /// # Errors
     ///
     /// The caller gets the returned status.
@@ -312,6 +314,8 @@ pub trait Server: 'static {
     /// Reports whether the server, or one of its objects, can do its work.
     ///
     /// `NOT_FOUND`: the server has no object of that name.
+    ///
+    /// Idempotent: a call whose connection ends may be sent again.
     ///
     /// # Errors
     ///
@@ -326,6 +330,8 @@ pub trait Server: 'static {
     /// `PERMISSION_DENIED`: the caller is neither of the server's user nor root, and has not asked
     /// for the connections of its own user only.
     ///
+    /// Idempotent: a call whose connection ends may be sent again.
+    ///
     /// # Errors
     ///
     /// The caller gets the returned status.
@@ -339,6 +345,8 @@ pub trait Server: 'static {
     /// Replies before the server drains. `PERMISSION_DENIED`: the caller is neither of the server's
     /// user nor root. `FAILED_PRECONDITION`: the program does not wait in `run_until_signal`, so it
     /// ends in a way of its own, such as a signal.
+    ///
+    /// Idempotent: a call whose connection ends may be sent again.
     ///
     /// # Errors
     ///
@@ -364,6 +372,8 @@ pub trait Server: 'static {
 pub trait ServerAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
     /// Describes the server: its objects, its process, its mechanisms.
     ///
+    /// Idempotent: a call whose connection ends may be sent again.
+    ///
     /// # Errors
     ///
     /// The caller gets the returned status.
@@ -377,6 +387,8 @@ pub trait ServerAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
     /// Reports whether the server, or one of its objects, can do its work.
     ///
     /// `NOT_FOUND`: the server has no object of that name.
+    ///
+    /// Idempotent: a call whose connection ends may be sent again.
     ///
     /// # Errors
     ///
@@ -393,6 +405,8 @@ pub trait ServerAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
     /// `PERMISSION_DENIED`: the caller is neither of the server's user nor root, and has not asked
     /// for the connections of its own user only.
     ///
+    /// Idempotent: a call whose connection ends may be sent again.
+    ///
     /// # Errors
     ///
     /// The caller gets the returned status.
@@ -408,6 +422,8 @@ pub trait ServerAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
     /// Replies before the server drains. `PERMISSION_DENIED`: the caller is neither of the server's
     /// user nor root. `FAILED_PRECONDITION`: the program does not wait in `run_until_signal`, so it
     /// ends in a way of its own, such as a signal.
+    ///
+    /// Idempotent: a call whose connection ends may be sent again.
     ///
     /// # Errors
     ///
@@ -430,24 +446,28 @@ mod server_methods {
         name: "Describe",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::NoSideEffects,
     };
     pub(super) static HEALTH: ::nearcall::Method = ::nearcall::Method {
         id: 0x5ce4_63f6,
         name: "Health",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::NoSideEffects,
     };
     pub(super) static CONNECTIONS: ::nearcall::Method = ::nearcall::Method {
         id: 0xea40_6921,
         name: "Connections",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::NoSideEffects,
     };
     pub(super) static STOP: ::nearcall::Method = ::nearcall::Method {
         id: 0xd707_6808,
         name: "Stop",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Idempotent,
     };
 }
 
@@ -532,6 +552,8 @@ impl ServerCaller {
     /// Describes the server: its objects, its process, its mechanisms.
     ///
     /// Calls `Describe` and waits for the reply.
+    ///
+    /// Idempotent: a call whose connection ends may be sent again.
     ///
     /// # Errors
     ///
@@ -618,6 +640,8 @@ impl ServerCaller {
     /// `NOT_FOUND`: the server has no object of that name.
     ///
     /// Calls `Health` and waits for the reply.
+    ///
+    /// Idempotent: a call whose connection ends may be sent again.
     ///
     /// # Errors
     ///
@@ -706,6 +730,8 @@ impl ServerCaller {
     ///
     /// Calls `Connections` and waits for the reply.
     ///
+    /// Idempotent: a call whose connection ends may be sent again.
+    ///
     /// # Errors
     ///
     /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
@@ -793,6 +819,8 @@ impl ServerCaller {
     /// ends in a way of its own, such as a signal.
     ///
     /// Calls `Stop` and waits for the reply.
+    ///
+    /// Idempotent: a call whose connection ends may be sent again.
     ///
     /// # Errors
     ///
@@ -934,6 +962,8 @@ impl ServerAsyncCaller {
     ///
     /// Calls `Describe`. The future ends with the reply. Dropping it cancels the call.
     ///
+    /// Idempotent: a call whose connection ends may be sent again.
+    ///
     /// # Errors
     ///
     /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
@@ -969,6 +999,8 @@ impl ServerAsyncCaller {
     ///
     /// Calls `Health`. The future ends with the reply. Dropping it cancels the call.
     ///
+    /// Idempotent: a call whose connection ends may be sent again.
+    ///
     /// # Errors
     ///
     /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
@@ -1003,6 +1035,8 @@ impl ServerAsyncCaller {
     /// for the connections of its own user only.
     ///
     /// Calls `Connections`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// Idempotent: a call whose connection ends may be sent again.
     ///
     /// # Errors
     ///
@@ -1040,6 +1074,8 @@ impl ServerAsyncCaller {
     /// ends in a way of its own, such as a signal.
     ///
     /// Calls `Stop`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// Idempotent: a call whose connection ends may be sent again.
     ///
     /// # Errors
     ///
