@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use nearcall::{CallOptions, Client, Code};
+use nearcall::{CallOptions, Client, Code, ReconnectPolicy};
 use nearcall_os::signal::Signal;
 
 use crate::home::SetTargetRequest;
@@ -101,8 +101,9 @@ fn a_second_sigterm_ends_all_at_once() {
     let pids: Vec<u32> = host.status().services.iter().map(|service| service.pid).collect();
     // Its loop is blocked, so it does not end by SIGTERM.
     let caller = host.thermostat("room");
-    let blocked =
-        std::thread::spawn(move || caller.set_target(&SetTargetRequest { celsius: -3.0 }));
+    let once = CallOptions::new().reconnect(ReconnectPolicy::Never);
+    let request = SetTargetRequest { celsius: -3.0 };
+    let blocked = std::thread::spawn(move || caller.set_target_with(&request, &once));
     let client = Client::new();
     wait_until("the blocked loop", || {
         let room = crate::home::ThermostatCaller::new(&client, &host.address("room")).unwrap();

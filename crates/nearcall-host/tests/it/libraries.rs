@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use nearcall::{CallOptions, Code};
+use nearcall::{CallOptions, Code, ReconnectPolicy};
 
 use crate::home::{SetTargetRequest, ThermostatCaller};
 use crate::tested::{PATIENCE, TestedHost, library, process, wait_until};
@@ -12,7 +12,8 @@ const ABORT: f64 = -2.0;
 const BLOCK: f64 = -3.0;
 
 fn set(caller: &ThermostatCaller, celsius: f64) -> Result<f64, nearcall::Status> {
-    let options = CallOptions::new().deadline(PATIENCE);
+    // Idempotent, but what ends one process must not be said to the next.
+    let options = CallOptions::new().deadline(PATIENCE).reconnect(ReconnectPolicy::Never);
     let reply = caller.set_target_with(&SetTargetRequest { celsius }, &options)?;
     Ok(reply.celsius_before)
 }
