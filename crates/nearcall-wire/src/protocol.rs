@@ -344,9 +344,9 @@ impl<T: Default> CallProtocol<T> {
         });
     }
 
-    /// Ends a connection that drains and over which no call of the peer is open, without waiting for
-    /// the peer's GOAWAY: in the next transmit the peer learns that what it has sent meanwhile has
-    /// not begun. Close the channel once that is sent.
+    /// Ends a connection that drains and over which no call of the peer is open, without waiting
+    /// for the peer's GOAWAY: in the next transmit the peer learns that what it has sent meanwhile
+    /// has not begun. Close the channel once that is sent.
     pub fn end_drain(&mut self) {
         if let State::Draining(draining) = &mut self.state
             && draining.session.incoming.open() == 0

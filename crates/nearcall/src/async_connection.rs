@@ -63,9 +63,9 @@ pub(crate) enum StartedCall<R> {
 }
 
 impl AsyncConnection {
-    /// Shares a connection that has greeted. `on_end` is called once it takes no more calls, and may
-    /// be called again; what it lets go of then is closed without another call, when the last of
-    /// those that are open has ended.
+    /// Shares a connection that has greeted. `on_end` is called once it takes no more calls, and
+    /// may be called again; what it lets go of then is closed without another call, when the last
+    /// of those that are open has ended.
     ///
     /// # Errors
     ///

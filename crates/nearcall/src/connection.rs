@@ -432,9 +432,9 @@ impl<H: Host> Connection<H> {
         self.send_control(Deadline::NOW);
     }
 
-    /// Ends a drain for a peer that reads only when it calls, and so does not answer: it learns that
-    /// what it has sent since has not begun. Close the connection then. False: there is no room for
-    /// that yet, or a call of the peer is open.
+    /// Ends a drain for a peer that reads only when it calls, and so does not answer: it learns
+    /// that what it has sent since has not begun. Close the connection then. False: there is no
+    /// room for that yet, or a call of the peer is open.
     pub(crate) fn end_drain(&self) -> bool {
         self.inner.borrow_mut().protocol.end_drain();
         self.send_control(Deadline::NOW);

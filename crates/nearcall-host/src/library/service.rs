@@ -168,7 +168,7 @@ fn check_method(
         }
     };
     let name = Box::leak(name.to_owned().into_boxed_str());
-    // That is for callers to know.
+    // Only callers look at it.
     let idempotency = Idempotency::Unknown;
     Ok(Box::leak(Box::new(Method { id, name, kind, deadline: None, idempotency })))
 }

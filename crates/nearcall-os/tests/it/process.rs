@@ -1,4 +1,5 @@
 //! Child processes and pidfds.
+#![allow(clippy::print_stderr, reason = "a test says what it skips")]
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};

@@ -1,7 +1,7 @@
 //! The state in which open calls end and no new ones start.
 //!
-//! Each end sends GOAWAY once, the one in reply to the other. An end whose peer does not read closes
-//! without that reply, after a last GOAWAY: what the peer has sent meanwhile has not begun.
+//! Each end sends GOAWAY once, the one in reply to the other. An end whose peer does not read
+//! closes without that reply, after a last GOAWAY: what the peer has sent meanwhile has not begun.
 //! **Invariants:** our GOAWAY is sent or queued. When the peer's has come too, no call can be under
 //! way any more.
 //! **Not here:** closing the channel, which the driver does.

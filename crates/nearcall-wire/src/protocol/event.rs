@@ -161,8 +161,8 @@ pub enum Event {
     },
     /// The peer takes no more calls, and makes none. Those that are open go on.
     PeerDrains,
-    /// The peer has answered every call that it had begun, and sends nothing more. The connection is
-    /// closed then: close the channel, take the events.
+    /// The peer has answered every call that it had begun, and sends nothing more. The connection
+    /// is closed then: close the channel, take the events.
     PeerDrained,
     /// Nothing is left of a draining connection, and both ends take no more. Close the channel.
     /// Comes once, when the last transmit has been taken: ask again after sending.

@@ -390,7 +390,8 @@ impl Shared {
         }
     }
 
-    /// Ends the connection if the process at the other end has ended. What it has sent was received.
+    /// Ends the connection if the process at the other end has ended. What it has sent was
+    /// received.
     fn check_peer(&self) {
         if let Peer::Process(PeerIdentity { pidfd: Some(pidfd), .. }) = &self.connection.peer
             && process::wait_pidfd(pidfd, Deadline::NOW).unwrap_or(false)

@@ -149,13 +149,13 @@ impl AttachOptions {
 ///
 /// It is about the instance that answered when it was made. After the notice make another one.
 pub struct Attachment {
-    watch: Arc<Watch>,
+    watch: Arc<ServerWatch>,
 }
 
 /// Runs once the notice is there.
 type OnNotice = Box<dyn FnOnce(Notice) + Send>;
 
-struct Watch {
+struct ServerWatch {
     client: Arc<ClientShared>,
     address: String,
     route: Route,
@@ -187,8 +187,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `UNAVAILABLE`: no server listens; [`hunt`](Self::hunt) waits for one. `INVALID_ARGUMENT`: the
-    /// text is no address. `FAILED_PRECONDITION`: the mechanism has no descriptor, or is not
+    /// `UNAVAILABLE`: no server listens; [`hunt`](Self::hunt) waits for one. `INVALID_ARGUMENT`:
+    /// the text is no address. `FAILED_PRECONDITION`: the mechanism has no descriptor, or is not
     /// available here. `RESOURCE_EXHAUSTED`: no more connections, threads or descriptors.
     ///
     /// # Examples
@@ -219,7 +219,7 @@ impl Client {
         let Some(reactor) = core.reactor() else { return watch.open() };
         // The server may be one of this loop.
         let opening =
-            Opening::start(watch, Waker::from(Arc::new(WakeLoop(reactor.mailbox.clone()))))?;
+            PendingAttach::start(watch, Waker::from(Arc::new(WakeLoop(reactor.mailbox.clone()))))?;
         let mut outcome = None;
         let opened = reactor.run_until(Deadline::NEVER, || {
             outcome = lock(&opening.outcome).take();
@@ -243,7 +243,7 @@ impl Client {
         let mut opening = None;
         poll_fn(|context| {
             if let Some(watch) = watch.take() {
-                opening = Some(Opening::start(watch, context.waker().clone())?);
+                opening = Some(PendingAttach::start(watch, context.waker().clone())?);
             }
             let Some(opening) = &opening else {
                 return Poll::Ready(Err(Status::internal("attaching was not started")));
@@ -255,7 +255,7 @@ impl Client {
         .await
     }
 
-    fn watch(&self, address: &str, options: AttachOptions) -> Result<Arc<Watch>, Status> {
+    fn watch(&self, address: &str, options: AttachOptions) -> Result<Arc<ServerWatch>, Status> {
         let parsed: Address = address.parse().map_err(|error: BadAddress| Status::from(error))?;
         self.shared().check_process()?;
         if let Some(interval) = options.ping
@@ -269,7 +269,7 @@ impl Client {
         let bell = eventfd::create(eventfd::Kind::Counter).map_err(|error| {
             Status::resource_exhausted(format!("no descriptor for an attachment: {error}"))
         })?;
-        Ok(Arc::new(Watch {
+        Ok(Arc::new(ServerWatch {
             client: Arc::clone(self.shared()),
             address: address.to_owned(),
             route: Route::new(&parsed),
@@ -362,7 +362,7 @@ struct Ending {
     is_orderly: bool,
 }
 
-impl Watch {
+impl ServerWatch {
     /// Connects, and watches from then on. Waits for the handshake.
     fn open(self: Arc<Self>) -> Result<Attachment, Status> {
         // Its drop takes everything back if anything fails.
@@ -419,8 +419,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Begins to find out why a connection takes no more calls. Called by the driver, which does not
-    /// wait.
+    /// Begins to find out why a connection takes no more calls. Called by the driver, which does
+    /// not wait.
     fn note_end(self: &Arc<Self>, ended: &AsyncConnection) {
         if self.is_over.swap(true, Ordering::AcqRel) {
             return;
@@ -490,7 +490,7 @@ impl Watch {
 }
 
 /// The next ping is due, or the driver has failed.
-impl Wake for Watch {
+impl Wake for ServerWatch {
     fn wake(self: Arc<Self>) {
         let due = lock(&self.state).next_ping.as_ref().map(|(_, due)| *due);
         let outcome = match due {
@@ -506,20 +506,20 @@ impl Wake for Watch {
 }
 
 /// An attachment that is being opened in a thread of its own.
-struct Opening {
+struct PendingAttach {
     outcome: Mutex<Option<Result<Attachment, Status>>>,
     waker: Mutex<Option<Waker>>,
 }
 
-impl Opening {
-    fn start(watch: Arc<Watch>, waker: Waker) -> Result<Arc<Self>, Status> {
+impl PendingAttach {
+    fn start(watch: Arc<ServerWatch>, waker: Waker) -> Result<Arc<Self>, Status> {
         let opening = Arc::new(Self { outcome: Mutex::default(), waker: Mutex::new(Some(waker)) });
         let this = Arc::downgrade(&opening);
         let at = watch.address.clone();
         let thread = thread::Builder::new().name(THREAD_NAME.into());
         let spawned: io::Result<_> = thread.spawn(move || {
             let outcome = watch.open();
-            // Who has given it up gets no attachment.
+            // One that was given up gets no attachment.
             if let Some(opening) = this.upgrade() {
                 *lock(&opening.outcome) = Some(outcome);
                 let waker = lock(&opening.waker).take();

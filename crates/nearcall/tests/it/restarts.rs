@@ -30,6 +30,7 @@ pub(crate) const EXIT: u64 = 1 << 32;
 
 /// Is a server that ends by a signal or by `Say`. It writes each number that `Say` has brought into
 /// a file beside its socket, if that has a directory.
+#[allow(clippy::exit, reason = "that is the end that its client has to learn")]
 pub(crate) fn serve(address: &str) {
     let event_loop = EventLoop::new().unwrap();
     let server = Server::new(&event_loop);
@@ -139,9 +140,9 @@ fn restart(restarts: u64, end: impl Fn(&mut Child) + Sync, is_orderly: bool) {
     let seconds = begun.elapsed().as_secs_f64();
     let lost = judge(&says, &fs::read(log_of(&socket)).unwrap(), is_orderly);
     eprintln!(
-        "{restarts} {} restarts in {seconds:.1} s: {} idempotent calls of a thread and {} of tasks, \
-         none failed, the longest took {:.0} ms; {} calls that are not idempotent, {lost} lost, none \
-         run twice",
+        "{restarts} {} restarts in {seconds:.1} s: {} idempotent calls of a thread, {} of tasks, \
+         none failed, the longest took {:.0} ms; {} calls that are not idempotent, {lost} lost, \
+         none run twice",
         if is_orderly { "orderly" } else { "kill -9" },
         looks.0,
         tasks.0,
