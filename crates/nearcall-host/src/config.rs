@@ -191,8 +191,8 @@ impl Config {
     ///
     /// The name of the first service whose library cannot be used, and why not.
     pub fn check_libraries(&self) -> Result<(), (String, LoadError)> {
-        let libraries = self.services().filter(|service| service.run == Run::Library);
-        libraries.map(|it| library::check(&it.file).map_err(|why| (it.name.clone(), why))).collect()
+        let mut libraries = self.services().filter(|service| service.run == Run::Library);
+        libraries.try_for_each(|it| library::check(&it.file).map_err(|why| (it.name.clone(), why)))
     }
 
     /// Returns the number of services.
