@@ -154,8 +154,8 @@ pub struct NamedSocket {
     pub uid: u32,
 }
 
-/// Returns the sockets in the runtime directory, sorted by name. Whether a server listens at one is for who
-/// connects to find out; what is no socket, or has a name that no address has, is left out.
+/// Returns the sockets in the runtime directory, sorted by name. Whether a server listens at one is
+/// for who connects to find out; what is no socket, or has a name that no address has, is left out.
 ///
 /// # Errors
 ///

@@ -136,11 +136,11 @@ impl Census {
     /// it is they are chosen. What only its own loop can count is left out.
     pub(crate) fn connections(
         &self,
-        is_wanted: impl Fn(usize, &ConnectionInfo) -> bool,
+        is_chosen: impl Fn(usize, &ConnectionInfo) -> bool,
     ) -> Vec<(usize, ConnectionInfo)> {
         let counts = self.lock();
         let shown = counts.shown.values();
-        shown.filter(|(loop_index, info)| is_wanted(*loop_index, info)).cloned().collect()
+        shown.filter(|(loop_index, info)| is_chosen(*loop_index, info)).cloned().collect()
     }
 
     /// Returns the mechanism of each connection of all loops.

@@ -198,9 +198,9 @@ impl ServerCore {
         let own = self.acceptor.connections();
         let own = own.iter().filter(|connection| is_asked_for(&connection.peer));
         let own = own.map(|connection| (own_loop, connection.info()));
-        let is_wanted =
+        let is_chosen =
             |loop_index, info: &ConnectionInfo| loop_index != own_loop && is_asked_for(&info.peer);
-        let others = self.state.census.connections(is_wanted);
+        let others = self.state.census.connections(is_chosen);
         own.chain(others).map(|(index, info)| describe_connection(index, info)).collect()
     }
 }

@@ -212,8 +212,9 @@ impl RunningServer {
     }
 
     /// Waits until SIGTERM or SIGINT comes, until [`stop`](Self::stop) is called, or until a client
-    /// stops the server ([`control`](crate::control)), and ends the server: removes the socket files, drains it for [`Limits::drain_timeout`](crate::Limits) at
-    /// most, stops it. Return from `main` then, so that the program exits with 0.
+    /// stops the server ([`control`](crate::control)), and ends the server: removes the socket
+    /// files, drains it for [`Limits::drain_timeout`](crate::Limits) at most, stops it. Return from
+    /// `main` then, so that the program exits with 0.
     ///
     /// A second signal ends the process at once, by the signal. Both signals are caught by a
     /// handler as long as this runs, so it makes no difference which threads were started before,
