@@ -154,6 +154,20 @@ impl Address {
         })
     }
 
+    /// Returns the path where the socket of a server appears that begins to listen here: for
+    /// servers, and for clients that wait for one. Makes the runtime directory. `None`: the socket
+    /// has no file.
+    ///
+    /// # Errors
+    ///
+    /// The runtime directory cannot be made, or is not to be trusted.
+    pub fn awaited_path(&self) -> io::Result<Option<PathBuf>> {
+        if let Self::Name(_) = self {
+            runtime_dir::create()?;
+        }
+        self.path()
+    }
+
     fn with_unix<T>(&self, act: impl Fn(UnixAddress<'_>) -> io::Result<T>) -> io::Result<T> {
         match (self, self.path()?) {
             (Self::Abstract(name), _) => act(UnixAddress::Abstract(name.as_bytes())),
@@ -179,10 +193,7 @@ impl Address {
     /// Listens on the unix socket; takes over the path of a socket whose listener is gone. Also
     /// returns the file, if it has one.
     pub(crate) fn listen(&self, access: SocketAccess) -> io::Result<(OwnedFd, Option<SocketFile>)> {
-        if let Self::Name(_) = self {
-            runtime_dir::create()?;
-        }
-        match self.path()? {
+        match self.awaited_path()? {
             Some(path) => {
                 let (socket, file) = SocketFile::listen(&path, access, BACKLOG)?;
                 Ok((socket, Some(file)))
