@@ -14,6 +14,8 @@ use std::path::Path;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
+use crate::fork::Epoch;
+
 /// Bytes that are read at once: some hundred short names.
 const READ_BYTES: usize = 4096;
 
@@ -21,6 +23,8 @@ const READ_BYTES: usize = 4096;
 #[derive(Debug)]
 pub struct Inotify {
     fd: OwnedFd,
+    /// A forked process has the same set as its parent, whose watches it must not change.
+    epoch: Epoch,
 }
 
 /// A directory in the set. The kernel gives no later one the same number before it has given all.
@@ -48,7 +52,7 @@ impl Inotify {
     /// limits these are.
     pub fn create() -> io::Result<Self> {
         let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(explain)?;
-        Ok(Self { fd })
+        Ok(Self { fd, epoch: Epoch::current() })
     }
 
     /// Watches the directory at `path`. One that is watched already keeps its number, whatever path
@@ -57,8 +61,9 @@ impl Inotify {
     /// # Errors
     ///
     /// ENOENT, ENOTDIR: it is not there. EACCES: this user may not read it. ENOSPC: the user has no
-    /// watch left; the text says which limit that is.
+    /// watch left; the text says which limit that is. The set was made before a fork.
     pub fn watch_directory(&self, path: &Path) -> io::Result<WatchId> {
+        self.epoch.check()?;
         let flags = WatchFlags::CREATE
             | WatchFlags::MOVED_TO
             | WatchFlags::ATTRIB
@@ -68,9 +73,12 @@ impl Inotify {
         inotify::add_watch(&self.fd, path, flags).map(WatchId).map_err(explain)
     }
 
-    /// Ends the watch of a directory. One that is gone is watched no more.
+    /// Ends the watch of a directory; one that is gone is watched no more. Nothing in a forked
+    /// process: the watch is its parent's.
     pub fn unwatch(&self, watch: WatchId) {
-        let _ = inotify::remove_watch(&self.fd, watch.0);
+        if self.epoch.is_current() {
+            let _ = inotify::remove_watch(&self.fd, watch.0);
+        }
     }
 
     /// Reports what has happened, as much as one system call reads: the set stays readable while

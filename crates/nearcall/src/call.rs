@@ -402,9 +402,7 @@ impl ObjectRef {
     /// Returns the options for what must not wait until a server listens.
     fn without_wait<'a>(&self, options: &'a CallOptions) -> Cow<'a, CallOptions> {
         match self.reconnect_policy(options) {
-            ReconnectPolicy::Wait(_) => {
-                Cow::Owned(options.clone().reconnect(ReconnectPolicy::Once))
-            }
+            ReconnectPolicy::Wait(_) => Cow::Owned(options.clone().wait_for_ready(false)),
             ReconnectPolicy::Never | ReconnectPolicy::Once => Cow::Borrowed(options),
         }
     }

@@ -269,13 +269,21 @@ pub(crate) const ASYNC_MESSAGES_PER_TURN_MAX: usize = 64;
 /// its messages. One that is longer is received whole.
 pub(crate) const ASYNC_BYTES_PER_TURN_MAX: usize = 256 * 1024;
 
-/// First pause between two attempts of [`Client::hunt`](crate::Client::hunt): a server that starts
-/// takes milliseconds.
+/// First pause between two attempts of [`Client::hunt`](crate::Client::hunt) where no change of a
+/// directory reports a server: one that starts takes milliseconds.
 pub(crate) const HUNT_PAUSE_MIN: Duration = Duration::from_millis(1);
 
 /// Longest pause between two attempts of [`Client::hunt`](crate::Client::hunt): twenty attempts a
 /// second cost nothing.
 pub(crate) const HUNT_PAUSE_MAX: Duration = Duration::from_millis(50);
+
+/// Longest pause between two attempts that a change of the directory cuts short: a server that
+/// starts causes three changes within a millisecond, and others may cause any number.
+pub(crate) const HUNT_PAUSE_CUT_MAX: Duration = Duration::from_millis(4);
+
+/// The time after a change of a socket's file in which a client tries again by itself: a program
+/// that does not touch its socket once it listens does so soon after it has made it.
+pub(crate) const HUNT_RETRY_TIME: Duration = Duration::from_secs(1);
 
 /// Lines of the log about refusals of one kind to one user in a [`REFUSAL_LINES_PERIOD`]: enough to
 /// see what is attempted, and too few to fill a disk.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use nearcall_channel::{Interest, Mechanism, WaitPolicy, connect};
 use nearcall_os::poll;
 
-use super::connecting::connect_error;
+use super::connecting::{ConnectFailure, connect_failure};
 use super::core::Route;
 use super::shared::ClientShared;
 use crate::address::At;
@@ -23,13 +23,14 @@ pub(super) fn open(
     client: &Arc<ClientShared>,
     route: &Route,
     on_end: impl Fn(&AsyncConnection) + Send + Sync + 'static,
-) -> Result<Arc<AsyncConnection>, Status> {
+) -> Result<Arc<AsyncConnection>, ConnectFailure> {
     let At::Socket(place) = &route.at else {
         return Err(Status::failed_precondition(format!(
             "{} is only reached by the short circuit, which async callers do not have; use another \
              address of the server",
             route.at
-        )));
+        ))
+        .into());
     };
     let limits = &client.settings.limits;
     let mut options = limits.channel();
@@ -38,7 +39,7 @@ pub(super) fn open(
     let account = client.reserve_shared()?;
     let deadline = Deadline::after(options.handshake_timeout);
     let endpoint = connect(place, route.mechanism, &options)
-        .map_err(|error| connect_error(&route.at, &error, Deadline::NEVER))?;
+        .map_err(|error| connect_failure(&route.at, &error, Deadline::NEVER))?;
     let setup = Setup {
         name: format!("the server at {}", route.at),
         instance: client.instance,
@@ -51,7 +52,7 @@ pub(super) fn open(
     greet(&connection, deadline)?;
     let driver = DriverHandle::new().map_err(|error| no_driver(&error))?;
     AsyncConnection::new(connection, driver, account, on_end).map_err(|error| {
-        Status::failed_precondition(format!("cannot wait for {}: {error}", route.at))
+        Status::failed_precondition(format!("cannot wait for {}: {error}", route.at)).into()
     })
 }
 

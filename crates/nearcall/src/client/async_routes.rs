@@ -8,10 +8,12 @@
 //! when to try again (`async_call/connecting.rs`).
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use super::async_opening;
+use super::connecting::ConnectFailure;
 use super::core::Route;
 use super::reconnect::ReconnectPolicy;
 use super::shared::ClientShared;
@@ -32,6 +34,8 @@ pub(crate) struct AsyncRoute {
     client: Arc<ClientShared>,
     route: Route,
     state: Mutex<State>,
+    /// Attempts to connect that have begun.
+    attempts: AtomicU64,
 }
 
 enum State {
@@ -50,11 +54,12 @@ pub(crate) enum Connected {
     Pending(PendingConnection),
 }
 
-type Outcome = Result<Arc<AsyncConnection>, Status>;
+type Outcome = Result<Arc<AsyncConnection>, ConnectFailure>;
 
 /// One attempt to connect, for all tasks that wait for it.
-#[derive(Default)]
 struct Attempt {
+    /// Later ones of the same route have higher numbers.
+    number: u64,
     progress: Mutex<Progress>,
 }
 
@@ -88,7 +93,8 @@ impl AsyncRoutes {
         let unused = |it: &Arc<AsyncRoute>| Arc::strong_count(it) == 1 && it.may_be_forgotten();
         let unused: Vec<_> = routes.extract_if(.., |it| unused(it)).collect();
         let state = Mutex::new(State::Unconnected);
-        let added = Arc::new(AsyncRoute { client: Arc::clone(client), route, state });
+        let (client, attempts) = (Arc::clone(client), AtomicU64::new(0));
+        let added = Arc::new(AsyncRoute { client, route, state, attempts });
         routes.push(Arc::clone(&added));
         drop(routes);
         drop(unused);
@@ -118,6 +124,12 @@ impl AsyncRoute {
     /// Returns where it leads, for people.
     pub(crate) fn at(&self) -> &At {
         &self.route.at
+    }
+
+    /// Returns the number of attempts to connect that have begun. One that begins from now on gets
+    /// a higher number.
+    pub(crate) fn attempts(&self) -> u64 {
+        self.attempts.load(Ordering::Acquire)
     }
 
     /// Returns the connection, if there is one.
@@ -164,7 +176,8 @@ impl AsyncRoute {
             }
             State::Unconnected | State::Ended(_) | State::Open(_) => {}
         }
-        let attempt = Arc::new(Attempt::default());
+        let number = self.attempts.fetch_add(1, Ordering::AcqRel) + 1;
+        let attempt = Arc::new(Attempt { number, progress: Mutex::default() });
         let (route, this) = (Arc::clone(self), Arc::clone(&attempt));
         let thread = std::thread::Builder::new().name("nearcall-meet".into());
         let spawned = thread.spawn(move || route.run(&this));
@@ -189,7 +202,7 @@ impl AsyncRoute {
             })
         }));
         let mut outcome = opened.unwrap_or_else(|_| {
-            Err(Status::internal(format!("connecting to {} panicked", self.route.at)))
+            Err(Status::internal(format!("connecting to {} panicked", self.route.at)).into())
         });
         let mut state = lock(&self.state);
         if matches!(&*state, State::Closed) {
@@ -197,7 +210,7 @@ impl AsyncRoute {
             if let Ok(connection) = &outcome {
                 connection.close(client_closed());
             }
-            outcome = Err(client_closed());
+            outcome = Err(client_closed().into());
         } else {
             *state = match &outcome {
                 Ok(connection) => State::Open(Arc::clone(connection)),
@@ -258,6 +271,11 @@ impl Attempt {
 }
 
 impl PendingConnection {
+    /// Returns the number of the attempt.
+    pub(crate) fn attempt(&self) -> u64 {
+        self.attempt.number
+    }
+
     /// Returns the outcome, if it is there; `waker` is woken when it is.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Outcome> {
         let mut progress = lock(&self.attempt.progress);
