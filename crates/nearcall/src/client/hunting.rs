@@ -181,3 +181,43 @@ fn report_no_watch(at: &At, error: &io::Error) {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::fs;
+
+    /// Any number of changes, by whoever may write to the directory, causes as many attempts as the
+    /// pauses allow.
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn changes_without_end_cut_only_the_first_pauses_short() {
+        let name = format!("nearcall-hunting-{:016x}", fastrand::u64(..));
+        let directory = std::env::temp_dir().join(name);
+        fs::create_dir(&directory).unwrap();
+        let path = directory.join("socket");
+        let at = At::Socket(format!("unix:{}", path.display()).parse().unwrap());
+        let mut hunt = Hunt::start(&at);
+        assert!(!hunt.begin_attempt(&at));
+        let silent = hunt.next_try(true);
+        assert!(silent.at == Deadline::NEVER && silent.or_at_change, "{silent:?}");
+        // A server that can be reached and takes no client is asked again.
+        assert!(hunt.next_try(false).at < Deadline::NEVER);
+        let cut: Vec<_> = (0..20)
+            .map(|_| {
+                fs::write(&path, "").unwrap();
+                fs::remove_file(&path).unwrap();
+                fs::write(&path, "").unwrap();
+                hunt.block(NextTry { at: Deadline::NEVER, or_at_change: true });
+                assert!(hunt.begin_attempt(&at));
+                let next = hunt.next_try(true);
+                assert!(next.at < Deadline::NEVER, "it may be about to listen");
+                next.or_at_change
+            })
+            .collect();
+        assert_eq!(cut.iter().filter(|cut| **cut).count(), 3, "{cut:?}");
+        assert!(cut[..3].iter().all(|cut| *cut), "{cut:?}");
+        fs::remove_dir_all(&directory).unwrap();
+    }
+}
