@@ -60,7 +60,7 @@ impl Hunt {
         let Some(appearance) = &mut self.appearance else { return false };
         match appearance.arm() {
             Ok(has_changed) => {
-                if has_changed && appearance.path().exists() {
+                if has_changed {
                     self.retry_for_a_while();
                 }
                 has_changed

@@ -170,6 +170,34 @@ fn a_directory_that_is_replaced_is_watched_again() {
     }
 }
 
+/// What a link leads to may appear in another directory.
+#[test]
+fn a_server_is_found_through_a_link() {
+    let directory = Directory::make();
+    let elsewhere = Directory::make();
+    for form in Form::ALL {
+        for is_made_later in [false, true] {
+            let name = format!("{form:?}-{is_made_later}");
+            let link = || {
+                std::os::unix::fs::symlink(elsewhere.0.join(&name), directory.0.join(&name))
+                    .unwrap();
+            };
+            if !is_made_later {
+                link();
+            }
+            let hunter = form.hunter(&directory.address(&name));
+            pause_at_random();
+            if is_made_later {
+                link();
+                pause_at_random();
+            }
+            let served = Served::at(&elsewhere.address(&name));
+            hunter.join().unwrap().unwrap();
+            drop(served);
+        }
+    }
+}
+
 /// A program that makes its socket, listens some time later, and touches nothing.
 #[test]
 fn a_listener_that_reports_nothing_is_found_as_well() {

@@ -98,7 +98,7 @@ impl Driver {
             }
             Change::Lost => {
                 let slots = awaited.values().flatten();
-                wakers.extend(slots.filter_map(|(_, slot)| slot.note(false)));
+                wakers.extend(slots.filter_map(|(_, slot)| slot.note(true)));
             }
         });
         // Without it nothing is reported any more. All watch their directories anew.
@@ -193,6 +193,14 @@ impl Appearances {
     }
 }
 
+/// Returns an error if the file is a link: what it leads to may appear in another directory.
+fn check_no_link(path: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(path).is_ok_and(|file| file.is_symlink()) {
+        return Err(io::Error::other(format!("{} is a symbolic link", path.display())));
+    }
+    Ok(())
+}
+
 fn is_missing(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
@@ -202,12 +210,14 @@ impl Appearance {
     ///
     /// # Errors
     ///
-    /// The directory cannot be watched: the text names it, and the limit if one is reached. There is
-    /// no room for the driver's thread.
+    /// The directory cannot be watched: the text names it, and the limit if one is reached. The file
+    /// is a link. There is no room for the driver's thread.
     pub(crate) fn new(path: PathBuf) -> io::Result<Self> {
         let (mut driver, slot) = (DriverHandle::new()?, Arc::default());
         let watched = watch(&mut driver, &path, &slot)?;
-        Ok(Self { driver, path, slot, watched })
+        let appearance = Self { driver, path, slot, watched };
+        check_no_link(&appearance.path)?;
+        Ok(appearance)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -228,6 +238,9 @@ impl Appearance {
         if is_stale || has_changed && !self.watched.is_parent {
             self.driver.driver.forget_file(self.watched.watch, &self.slot);
             self.watched = watch(&mut self.driver, &self.path, &self.slot)?;
+        }
+        if has_changed {
+            check_no_link(&self.path)?;
         }
         Ok(has_changed)
     }
