@@ -51,11 +51,6 @@ impl Pauses {
     /// Those of a caller that looks for a slot that has come back: it rings no doorbell.
     pub(crate) const LOAN: Self = Self { next: LOAN_PAUSE_MIN, longest: LOAN_PAUSE_MAX };
 
-    /// Returns the length of the next pause.
-    pub(crate) fn length(&self) -> Duration {
-        self.next
-    }
-
     /// Returns the end of the next pause. Reads the clock.
     pub(crate) fn next(&mut self) -> Deadline {
         let pause = self.next;

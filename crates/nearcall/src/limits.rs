@@ -277,9 +277,9 @@ pub(crate) const HUNT_PAUSE_MIN: Duration = Duration::from_millis(1);
 /// second cost nothing.
 pub(crate) const HUNT_PAUSE_MAX: Duration = Duration::from_millis(50);
 
-/// Longest pause between two attempts that a change of the directory cuts short: a server that
-/// starts causes three changes within a millisecond, and others may cause any number.
-pub(crate) const HUNT_PAUSE_CUT_MAX: Duration = Duration::from_millis(4);
+/// Changes of a socket's file that end pauses between attempts early, before there is no change for
+/// a [`HUNT_RETRY_TIME`]: a server that starts causes three, and others may cause any number.
+pub(crate) const HUNT_CHANGES_MAX: u32 = 8;
 
 /// The time after a change of a socket's file in which a client tries again by itself: a program
 /// that does not touch its socket once it listens does so soon after it has made it.
