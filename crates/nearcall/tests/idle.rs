@@ -238,9 +238,9 @@ struct Used {
 /// Of all threads but this one, by name and number.
 fn used() -> BTreeMap<String, Used> {
     let mut threads = BTreeMap::new();
-    for entry in std::fs::read_dir("/proc/self/task").unwrap() {
+    for entry in fs::read_dir("/proc/self/task").unwrap() {
         let path = entry.unwrap().path();
-        let Ok(status) = std::fs::read_to_string(path.join("status")) else { continue };
+        let Ok(status) = fs::read_to_string(path.join("status")) else { continue };
         let number = path.file_name().unwrap().to_string_lossy().into_owned();
         if number == process::tid().to_string() {
             continue;
@@ -249,7 +249,7 @@ fn used() -> BTreeMap<String, Used> {
             let line = status.lines().find(|line| line.starts_with(name)).unwrap();
             line.split_once(':').unwrap().1.trim().to_owned()
         };
-        let schedstat = std::fs::read_to_string(path.join("schedstat")).unwrap_or_default();
+        let schedstat = fs::read_to_string(path.join("schedstat")).unwrap_or_default();
         let schedstat = nearcall_os::counters::parse_schedstat(&schedstat);
         let voluntary_switches = field("voluntary_ctxt_switches").parse().unwrap();
         let used = Used { voluntary_switches, run_ns: schedstat.map(|stat| stat.run_ns) };

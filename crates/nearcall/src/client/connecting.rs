@@ -104,7 +104,7 @@ impl ClientCore {
             Err(failure) if may_change(&failure.status) => failure,
             outcome => return Ok(outcome?),
         };
-        let (end, mut hunt) = (end(), None);
+        let (end, mut hunt) = (end(), None::<Hunt>);
         while !end.has_passed() {
             if deadline.has_passed() {
                 let text = format!("no server in time: {}", failure.status.message());

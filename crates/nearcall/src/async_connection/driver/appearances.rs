@@ -7,7 +7,7 @@
 //! **Not here:** whether a server listens at what has appeared (`client/hunting.rs`).
 
 use std::collections::HashMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
