@@ -18,6 +18,8 @@ usage: cargo xtask CHORE
                              client fail once; hours
   stress [--minutes N] [--seed N]  calls, streams, cancellations, ends of threads and kills of
                              clients by chance, against a server of two loops
+  simulate [--hours N | --seed N]  the whole of nearcall with faults from seeds: a million steps,
+                             hours (0.5: half of one), or one seed that failed
   soak [--hours N] [--json FILE]  the same for hours (0.1 is six minutes): what the server holds
                              when no client is connected, after thousands came, went or were killed
   sanitize [--seconds N]     server, runtime and hostile peers under AddressSanitizer and
@@ -85,6 +87,13 @@ pub enum Chore {
         /// What the mix is drawn from.
         seed: u32,
     },
+    /// Clients and servers in a simulation.
+    Simulate {
+        /// How long; a million steps if that is not asked for.
+        seconds: Option<u32>,
+        /// The one seed to run.
+        seed: Option<u64>,
+    },
     /// The stress for hours.
     Soak {
         /// How long it takes.
@@ -113,7 +122,7 @@ pub enum Chore {
 
 impl Chore {
     /// The names of all chores.
-    pub const NAMES: [&str; 15] = [
+    pub const NAMES: [&str; 16] = [
         "ci",
         "tidy",
         "circles",
@@ -125,6 +134,7 @@ impl Chore {
         "kill-storm",
         "sweep",
         "stress",
+        "simulate",
         "soak",
         "sanitize",
         "hostile",
@@ -154,6 +164,14 @@ impl Chore {
                 let [minutes, seed] =
                     options("stress", ["--minutes", "--seed"], [STRESS_MINUTES, SEED], rest)?;
                 Self::Stress { minutes, seed }
+            }
+            ["simulate"] => Self::Simulate { seconds: None, seed: None },
+            ["simulate", "--hours", hours] => {
+                Self::Simulate { seconds: Some(seconds_of(hours)?), seed: None }
+            }
+            ["simulate", "--seed", seed] => {
+                let seed = seed.parse().map_err(|_| format!("`{seed}` is not a seed"))?;
+                Self::Simulate { seconds: None, seed: Some(seed) }
             }
             ["soak", rest @ ..] => soak(rest)?,
             ["sanitize"] => Self::Sanitize { seconds: SANITIZE_SECONDS },
@@ -266,6 +284,9 @@ mod tests {
         check("kill-storm --kills 7", Ok(Chore::KillStorm { kills: 7 }));
         check("stress", Ok(Chore::Stress { minutes: 10, seed: 1 }));
         check("stress --minutes 1", Ok(Chore::Stress { minutes: 1, seed: 1 }));
+        check("simulate", Ok(Chore::Simulate { seconds: None, seed: None }));
+        check("simulate --hours 0.5", Ok(Chore::Simulate { seconds: Some(1800), seed: None }));
+        check("simulate --seed 0", Ok(Chore::Simulate { seconds: None, seed: Some(0) }));
         check("soak", Ok(Chore::Soak { seconds: 3600, json: None }));
         let json = Some("soak.json".to_owned());
         check("soak --json soak.json --hours 0.5", Ok(Chore::Soak { seconds: 1800, json }));
@@ -286,6 +307,8 @@ mod tests {
         check("advise-check --sets", Err("`advise-check` does not take `--sets`"));
         check("advise-check --kills 3", Err("`advise-check` does not take `--kills 3`"));
         check("stress --kills 3", Err("`stress` does not take `--kills 3`"));
+        check("simulate --hours 0", Err("`0` is not a number of hours, 0.001 to 1000"));
+        check("simulate --seed -1", Err("`-1` is not a seed"));
         check("soak --hours", Err("`soak` does not take `--hours`"));
         check("soak --hours 0", Err("`0` is not a number of hours, 0.001 to 1000"));
         check("soak --hours inf", Err("`inf` is not a number of hours, 0.001 to 1000"));

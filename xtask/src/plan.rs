@@ -46,6 +46,7 @@ pub fn steps(chore: &Chore, facts: &Facts) -> Vec<Step> {
         Chore::KillStorm { kills } => vec![Step::Run(kill_storm(*kills))],
         Chore::Sweep => vec![Step::Run(sweep())],
         Chore::Stress { minutes, seed } => vec![Step::Run(stress(*minutes, *seed))],
+        Chore::Simulate { seconds, seed } => vec![Step::Run(simulate(*seconds, *seed, facts))],
         Chore::Soak { seconds, json } => vec![Step::Run(soak(*seconds, json.as_deref(), facts))],
         Chore::Sanitize { seconds } => sanitize(*seconds, facts),
         Chore::Hostile { seconds } => vec![Step::Run(hostile(*seconds))],
@@ -71,6 +72,7 @@ fn ci(quick: bool, facts: &Facts) -> Vec<Step> {
     };
     steps.push(when(&or_release_check(&facts.deny), deny()));
     steps.push(when(&both(&facts.loom), loom(facts)));
+    steps.push(when(&asked_for, simulate(None, None, facts)));
     steps.push(when(&or_release_check(&facts.miri), miri()));
     steps.push(Step::Skip { name: "fuzz".to_owned(), reason: NO_FUZZ.to_owned() });
     match both(&facts.program) {
@@ -127,6 +129,22 @@ fn loom(facts: &Facts) -> Command {
         .environment("RUSTFLAGS", "--cfg loom")
         .environment("CARGO_TARGET_DIR", &facts.target.join("loom").to_string_lossy())
         .expect(Expect::TestsRan)
+}
+
+/// With assertions and checks of overflow, and yet fast.
+fn simulate(seconds: Option<u32>, seed: Option<u64>, facts: &Facts) -> Command {
+    let mut command = cargo("simulate", "test -p nearcall --test simulation -- --nocapture")
+        .environment("RUSTFLAGS", "--cfg simulation")
+        .environment("CARGO_TARGET_DIR", &facts.target.join("simulation").to_string_lossy())
+        .environment("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
+        .expect(Expect::TestsRan);
+    if let Some(seconds) = seconds {
+        command = command.environment("NEARCALL_SIMULATION_S", &seconds.to_string());
+    }
+    if let Some(seed) = seed {
+        command = command.environment("NEARCALL_SIMULATION_SEED", &seed.to_string());
+    }
+    command
 }
 
 /// What needs the kernel marks itself with `cfg_attr(miri, ignore = "...")`.
@@ -369,6 +387,7 @@ mod tests {
         let rest = [
             "deny",
             "loom",
+            "simulate",
             "miri",
             "no fuzz",
             "mechanisms",
@@ -405,9 +424,10 @@ mod tests {
 
     #[test]
     fn ci_says_what_it_skips() {
-        let rest = ["no deny", "no loom", "no miri", "no fuzz", "no program"];
+        let rest = ["no deny", "no loom", "simulate", "no miri", "no fuzz", "no program"];
         let full = steps(&Chore::Ci { quick: false }, &nothing());
         assert_eq!(names(&full), [&FIRST[..], &rest].concat());
+        let rest = rest.map(|name| if name == "simulate" { "no simulate" } else { name });
         let quick = steps(&Chore::Ci { quick: true }, &everything());
         assert_eq!(names(&quick), [&FIRST[..], &rest].concat());
     }
@@ -440,6 +460,17 @@ mod tests {
         let steps = steps(&Chore::AdviseCheck { sets: 3, seed: 9 }, &nothing());
         let [Step::Run(command)] = &steps[..] else { panic!("{steps:?}") };
         assert_eq!(command.to_string(), "cargo run --release -- advise --check 3 --check-seed 9");
+    }
+
+    #[test]
+    fn a_simulation_is_built_apart_and_told_how_long() {
+        let chore = Chore::Simulate { seconds: Some(90), seed: None };
+        let steps = steps(&chore, &nothing());
+        let [Step::Run(command)] = &steps[..] else { panic!("{steps:?}") };
+        let command = command.to_string();
+        assert!(command.contains("RUSTFLAGS='--cfg simulation'"), "{command}");
+        assert!(command.contains("NEARCALL_SIMULATION_S=90"), "{command}");
+        assert!(!command.contains("NEARCALL_SIMULATION_SEED"), "{command}");
     }
 
     #[test]

@@ -128,6 +128,7 @@ impl Accounts {
 
     /// Returns the accounts of this process, whose servers share what it has. A forked process has
     /// new ones.
+    #[cfg(not(simulation))]
     #[must_use]
     pub fn of_process() -> Self {
         static OWN: Mutex<Option<Accounts>> = Mutex::new(None);
@@ -136,6 +137,24 @@ impl Accounts {
             Some(accounts) => accounts.clone(),
             None => own.insert(Self::new(&Capacity::of_process())).clone(),
         }
+    }
+
+    /// Returns the accounts of this process of the simulation.
+    #[cfg(simulation)]
+    #[must_use]
+    pub fn of_process() -> Self {
+        use nearcall_os::simulation::{Process, current_process};
+
+        static ALL: Mutex<Vec<(Process, Accounts)>> = Mutex::new(Vec::new());
+        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(process) = current_process() else { return Self::new(&Capacity::of_process()) };
+        all.retain(|(other, _)| other.is_beside(process));
+        if let Some((_, accounts)) = all.iter().find(|(other, _)| *other == process) {
+            return accounts.clone();
+        }
+        let accounts = Self::new(&Capacity::of_process());
+        all.push((process, accounts.clone()));
+        accounts
     }
 
     /// Follows limits of this process that may have changed. What is held stays.

@@ -24,10 +24,10 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use nearcall_os::clock;
 use nearcall_os::epoll::{Epoll, Events};
 use nearcall_os::fork::Epoch;
 use nearcall_os::poll::Interest;
+use nearcall_os::{clock, thread};
 
 use crate::control::Control;
 use crate::limits::WAKE_RETRY_INTERVAL;
@@ -104,6 +104,7 @@ pub(crate) fn watch(
 }
 
 /// The one watcher of this process.
+#[cfg(not(simulation))]
 pub(crate) fn watcher() -> io::Result<Arc<Watcher>> {
     static WATCHER: Mutex<Option<Arc<Watcher>>> = Mutex::new(None);
     let mut slot = WATCHER.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,14 +112,38 @@ pub(crate) fn watcher() -> io::Result<Arc<Watcher>> {
     if let Some(watcher) = slot.as_ref().filter(|watcher| watcher.epoch.is_current()) {
         return Ok(Arc::clone(watcher));
     }
-    let (epoll, epoch) = (Epoll::create()?, Epoch::current());
-    let watcher = Arc::new(Watcher { epoll, epoch, watched: Mutex::default() });
-    let running = Arc::clone(&watcher);
-    std::thread::Builder::new().name("nearcall-watch".into()).spawn(move || running.run())?;
-    Ok(Arc::clone(slot.insert(watcher)))
+    Ok(Arc::clone(slot.insert(Watcher::start()?)))
+}
+
+/// The watcher of this process of the simulation, as long as its thread lives.
+#[cfg(simulation)]
+pub(crate) fn watcher() -> io::Result<Arc<Watcher>> {
+    use std::collections::BTreeMap;
+    use std::sync::Weak;
+
+    use nearcall_os::simulation::{Process, current_process};
+
+    static WATCHERS: Mutex<BTreeMap<Option<Process>, Weak<Watcher>>> = Mutex::new(BTreeMap::new());
+    let mut watchers = WATCHERS.lock().unwrap_or_else(PoisonError::into_inner);
+    watchers.retain(|_, watcher| watcher.strong_count() > 0);
+    let process = current_process();
+    if let Some(watcher) = watchers.get(&process).and_then(Weak::upgrade) {
+        return Ok(watcher);
+    }
+    let watcher = Watcher::start()?;
+    watchers.insert(process, Arc::downgrade(&watcher));
+    Ok(watcher)
 }
 
 impl Watcher {
+    fn start() -> io::Result<Arc<Self>> {
+        let (epoll, epoch) = (Epoll::create()?, Epoch::current());
+        let watcher = Arc::new(Self { epoll, epoch, watched: Mutex::default() });
+        let running = Arc::clone(&watcher);
+        thread::start("nearcall-watch", move || running.run())?;
+        Ok(watcher)
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Watched>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }

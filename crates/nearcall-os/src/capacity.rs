@@ -6,9 +6,9 @@
 
 use std::path::Path;
 
-use rustix::process::{Resource, getrlimit};
+use rustix::process::Resource;
 
-use crate::descriptor;
+use crate::{descriptor, process};
 
 /// What there is for the peers of this process together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,10 +27,14 @@ impl Capacity {
     /// half of the memory are left to the program itself.
     #[must_use]
     pub fn of_process() -> Self {
-        let files = getrlimit(Resource::Nofile).current.unwrap_or(DESCRIPTORS_MAX);
+        let files = match process::limit(Resource::Nofile) {
+            Ok(limit) => limit.current.unwrap_or(DESCRIPTORS_MAX),
+            Err(_) => DESCRIPTORS_DEFAULT,
+        };
         let open = descriptor::open_count().map_or(0, |count| count as u64);
         let mappings = read_number("/proc/sys/vm/max_map_count").unwrap_or(MAPPINGS_DEFAULT);
-        let bytes = [group_bytes(), machine_bytes(), getrlimit(Resource::As).current];
+        let address_space = process::limit(Resource::As).ok().and_then(|limit| limit.current);
+        let bytes = [group_bytes(), machine_bytes(), address_space];
         let bytes = bytes.into_iter().flatten().min().unwrap_or(BYTES_DEFAULT);
         Self {
             descriptors: (files - files / 8).saturating_sub(open),
@@ -52,6 +56,9 @@ pub fn trim_heap() {
 
 /// Most descriptors that count where there is no limit.
 const DESCRIPTORS_MAX: u64 = 1 << 20;
+
+/// The kernel's default of RLIMIT_NOFILE.
+const DESCRIPTORS_DEFAULT: u64 = 1024;
 
 /// The kernel's default of vm.max_map_count.
 const MAPPINGS_DEFAULT: u64 = 65_530;

@@ -14,6 +14,8 @@ use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
 pub use time_of_day::time_of_day_us;
 
+use crate::seam;
+
 /// A clock of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
@@ -149,6 +151,12 @@ fn smallest_step_ns(read: &mut impl FnMut() -> u64) -> Option<u64> {
 #[inline]
 #[allow(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
 pub fn now() -> Instant {
+    #[cfg(simulation)]
+    if let Some(ns) = seam::now_ns() {
+        // Any instant will do as the beginning, if it is one for the whole process.
+        static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        return *START.get_or_init(Instant::now) + Duration::from_nanos(ns);
+    }
     Instant::now()
 }
 
@@ -200,6 +208,9 @@ pub fn pause(duration: Duration) {
 /// Sleeps until `CLOCK_MONOTONIC` shows `monotonic_ns`, also when signals arrive; not at all if
 /// that time has passed. A series of such sleeps does not drift.
 pub fn pause_until(monotonic_ns: u64) {
+    if seam::pause_until(monotonic_ns) {
+        return;
+    }
     let ns_per_s = NS_PER_S.unsigned_abs();
     let part = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
     let end =
@@ -215,6 +226,9 @@ pub fn spin_hint() {
 
 #[inline]
 fn read_ns(clock: ClockId) -> u64 {
+    if let Some(ns) = seam::now_ns() {
+        return ns;
+    }
     let time = clock_gettime(clock);
     // 584 years fit, and the kernel's clocks do not go below zero.
     time.tv_sec.unsigned_abs() * NS_PER_S.unsigned_abs() + time.tv_nsec.unsigned_abs()

@@ -19,6 +19,8 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
+use crate::seam::{self, Call};
+
 /// Most descriptors one message may carry. A connection of nearcall needs at most eight; the kernel
 /// would take 253. Small, so that the control buffer fits on the stack.
 pub const FDS_PER_MESSAGE_MAX: usize = 32;
@@ -162,6 +164,7 @@ pub fn is_nonblocking(fd: impl AsFd) -> io::Result<bool> {
 ///
 /// EMFILE when this process has no room for another.
 pub fn duplicate(fd: impl AsFd) -> io::Result<OwnedFd> {
+    seam::enter(Call::Descriptor)?;
     Ok(rustix::io::fcntl_dupfd_cloexec(fd, 0)?)
 }
 
@@ -198,6 +201,15 @@ pub fn open_list() -> io::Result<Vec<(i32, String)>> {
     Ok(list)
 }
 
+/// Returns whether an error of the kernel says that there is too little of something: descriptors
+/// or memory. It may pass.
+#[must_use]
+pub fn means_shortage(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOSPC, Errno::NOBUFS];
+    Errno::from_io_error(error).is_some_and(|errno| shortages.contains(&errno))
+}
+
 /// Turns `WouldBlock` into `None`.
 pub(crate) fn none_if_blocked<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
     match outcome {
@@ -229,9 +241,16 @@ fn send_flagged(
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let parts = [IoSlice::new(bytes)];
+    let bytes = seam::mangle(bytes);
+    let parts = [IoSlice::new(&bytes)];
+    let must_not_wait = flags.contains(SendFlags::DONTWAIT);
     loop {
-        match sendmsg(socket, &parts, &mut control, flags) {
+        let sent = seam::transfer(Call::SendPacket, socket, must_not_wait, |must_not_wait| {
+            let mut flags = flags;
+            flags.set(SendFlags::DONTWAIT, must_not_wait);
+            sendmsg(socket, &parts, &mut control, flags)
+        });
+        match sent {
             Err(rustix::io::Errno::INTR) => {}
             outcome => return Ok(outcome?),
         }
@@ -252,8 +271,14 @@ fn receive_flagged(
     };
     let mut control = RecvAncillaryBuffer::new(&mut space[..control_bytes]);
     let mut parts = [IoSliceMut::new(buffer)];
+    let must_not_wait = flags.contains(RecvFlags::DONTWAIT);
     let message = loop {
-        match recvmsg(socket, &mut parts, &mut control, flags) {
+        let come = seam::transfer(Call::ReceivePacket, socket, must_not_wait, |must_not_wait| {
+            let mut flags = flags;
+            flags.set(RecvFlags::DONTWAIT, must_not_wait);
+            recvmsg(socket, &mut parts, &mut control, flags)
+        });
+        match come {
             Err(rustix::io::Errno::INTR) => {}
             outcome => break outcome?,
         }

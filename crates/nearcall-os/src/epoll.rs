@@ -17,7 +17,8 @@ use rustix::io::Errno;
 
 use crate::deadline::Deadline;
 use crate::fork::Epoch;
-use crate::poll::{Interest, Ready};
+use crate::poll::{Interest, PollFlags, Ready};
+use crate::seam::{self, Call};
 
 /// A set of descriptors to wait for.
 #[derive(Debug)]
@@ -50,6 +51,7 @@ impl Epoll {
     ///
     /// EMFILE when this process has no room for a descriptor.
     pub fn create() -> io::Result<Self> {
+        seam::enter(Call::Descriptor)?;
         Ok(Self { fd: epoll::create(epoll::CreateFlags::CLOEXEC)?, epoch: Epoch::current() })
     }
 
@@ -71,6 +73,7 @@ impl Epoll {
     /// EEXIST when it is watched already, EPERM for what cannot be polled (files).
     pub fn add(&self, fd: impl AsFd, interest: Interest, token: u64) -> io::Result<()> {
         self.epoch.check()?;
+        seam::enter(Call::Watch)?;
         Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(token), flags(interest))?)
     }
 
@@ -93,6 +96,7 @@ impl Epoll {
     pub fn add_once(&self, fd: impl AsFd, interest: Interest, token: u64) -> io::Result<()> {
         self.epoch.check()?;
         let flags = flags(interest) | epoll::EventFlags::ONESHOT;
+        seam::enter(Call::Watch)?;
         Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(token), flags)?)
     }
 
@@ -133,8 +137,11 @@ impl Epoll {
         events.filled.clear();
         self.epoch.check()?;
         loop {
+            let has_waited = seam::wait_ready(self.fd.as_fd(), PollFlags::IN, deadline.as_ns());
+            let deadline = if has_waited { Deadline::NOW } else { deadline };
             let mut asked_exactly = false;
             let outcome = match deadline.remaining() {
+                _ if seam::enter(Call::Wait).is_err() => Err(Errno::INTR),
                 Some(remaining)
                     if !remaining.is_zero() && !LACKS_PWAIT2.load(Ordering::Relaxed) =>
                 {

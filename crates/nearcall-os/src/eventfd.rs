@@ -5,8 +5,10 @@
 //! **Not here:** waiting for several descriptors (`epoll.rs`, `poll.rs`).
 #![allow(unsafe_code, reason = "rustix has no asynchronous I/O of the kernel")]
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::OnceLock;
 
 use rustix::event::EventfdFlags;
 use rustix::io::{Errno, retry_on_intr};
@@ -14,6 +16,7 @@ use rustix::io::{Errno, retry_on_intr};
 use crate::deadline::Deadline;
 use crate::descriptor::none_if_blocked;
 use crate::poll::{Interest, poll_one};
+use crate::seam::{self, Call};
 
 /// The amount that a read takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +37,7 @@ pub fn create(kind: Kind) -> io::Result<OwnedFd> {
         Kind::Counter => EventfdFlags::CLOEXEC,
         Kind::Semaphore => EventfdFlags::CLOEXEC | EventfdFlags::SEMAPHORE,
     };
+    seam::enter(Call::Descriptor)?;
     Ok(rustix::event::eventfd(0, flags)?)
 }
 
@@ -65,14 +69,14 @@ pub fn try_add_one(eventfd: impl AsFd) -> io::Result<bool> {
 /// not added, and then the counter wakes in any case. Whoever else holds the eventfd can fill it at
 /// any moment, so neither a look before a write nor `O_NONBLOCK`, which they share, would do.
 ///
-/// Four system calls, by the end of an asynchronous read of one byte; for rare events.
+/// Three system calls, by the end of an asynchronous read of one byte; for rare events.
 ///
 /// # Errors
 ///
-/// ENOSYS where the kernel has no asynchronous I/O ([`lacks_signal`]); EAGAIN at `fs.aio-max-nr`,
-/// which any user can exhaust. Nothing was added.
+/// ENOSYS where the kernel has no asynchronous I/O, EPERM where a filter of system calls refuses it
+/// ([`lacks_signal`]); EAGAIN at `fs.aio-max-nr`, which any user can exhaust. Nothing was added.
 pub fn signal(eventfd: impl AsFd) -> io::Result<()> {
-    let zeroes = std::fs::File::open("/dev/zero")?;
+    let zeroes = zeroes()?;
     let mut byte = 0_u8;
     let context = AioContext::create()?;
     let mut request = AioRequest {
@@ -94,10 +98,31 @@ pub fn signal(eventfd: impl AsFd) -> io::Result<()> {
     outcome
 }
 
-/// Returns whether [`signal`] failed because the kernel has no such call, and so always will.
+/// Opens what [`signal`] needs in this process, so that it works when no descriptor is left.
+///
+/// # Errors
+///
+/// That of opening `/dev/zero`.
+pub fn prepare_signal() -> io::Result<()> {
+    zeroes().map(drop)
+}
+
+/// The file that the asynchronous reads are of, opened once.
+fn zeroes() -> io::Result<&'static File> {
+    static ZEROES: OnceLock<File> = OnceLock::new();
+    match ZEROES.get() {
+        Some(file) => Ok(file),
+        None => {
+            let file = File::open("/dev/zero")?;
+            Ok(ZEROES.get_or_init(|| file))
+        }
+    }
+}
+
+/// Returns whether [`signal`] failed because this process cannot make its calls, and never will.
 #[must_use]
 pub fn lacks_signal(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(libc::ENOSYS)
+    matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM))
 }
 
 /// A context of the kernel's asynchronous I/O, for one request.

@@ -60,13 +60,22 @@ pub fn wait<'a>(
     expected: u32,
     deadline: impl Into<Deadline>,
 ) -> Wait {
-    let end = match deadline.into() {
+    let (word, deadline) = (word.into(), deadline.into());
+    #[cfg(simulation)]
+    if let Some(is_in_time) = crate::simulation::futex_wait(word.0, expected, deadline.as_ns()) {
+        return match is_in_time {
+            Some(true) => Wait::Woken,
+            Some(false) => Wait::TimedOut,
+            None => Wait::Changed,
+        };
+    }
+    let end = match deadline {
         Deadline::NEVER => None,
         deadline => Some(deadline.absolute_timespec()),
     };
     // This form counts an absolute CLOCK_MONOTONIC; any waker matches all bits.
     let any_waker = NonZeroU32::MAX;
-    match futex::wait_bitset(word.into().0, Flags::empty(), expected, end.as_ref(), any_waker) {
+    match futex::wait_bitset(word.0, Flags::empty(), expected, end.as_ref(), any_waker) {
         Err(Errno::AGAIN) => Wait::Changed,
         Err(Errno::TIMEDOUT) => Wait::TimedOut,
         // Any other errno would mean that the page could not be read: the caller's next load
@@ -81,5 +90,10 @@ pub fn wait<'a>(
 #[inline]
 pub fn wake<'a>(word: impl Into<FutexWord<'a>>, count: u32) -> usize {
     let count = count.min(i32::MAX.unsigned_abs()); // The kernel takes an int.
-    futex::wake(word.into().0, Flags::empty(), count).unwrap_or(0)
+    let word = word.into();
+    #[cfg(simulation)]
+    if let Some(woken) = crate::simulation::futex_wake(word.0, count) {
+        return woken;
+    }
+    futex::wake(word.0, Flags::empty(), count).unwrap_or(0)
 }

@@ -31,11 +31,16 @@ pub mod procfs_memory;
 pub mod pshared;
 pub mod ptrace;
 pub mod region;
+mod seam;
 pub mod signal;
+#[cfg(simulation)]
+pub mod simulation;
 pub mod sink;
 pub mod socket;
 pub mod syscall_names;
+mod system_call;
 pub mod sysv;
+pub mod thread;
 pub mod timerfd;
 pub mod tsc;
 pub mod unlinked;

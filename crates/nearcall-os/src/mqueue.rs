@@ -12,8 +12,11 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::time::Duration;
 
+use rustix::process::Resource;
+
 use crate::clock::realtime_ns;
 use crate::deadline::Deadline;
+use crate::process;
 
 /// A queue as the kernel made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -281,14 +284,7 @@ fn realtime_after(remaining: Duration) -> libc::timespec {
 }
 
 fn user_bytes_max() -> Option<u64> {
-    let mut limit = MaybeUninit::<libc::rlimit>::zeroed();
-    // SAFETY: the pointer is to a local of the right type.
-    if unsafe { libc::getrlimit(libc::RLIMIT_MSGQUEUE, limit.as_mut_ptr()) } != 0 {
-        return None;
-    }
-    // SAFETY: filled by the kernel; plain integers.
-    let limit = unsafe { limit.assume_init() };
-    (limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+    process::limit(Resource::Msgqueue).ok()?.current
 }
 
 /// One priority for all messages, so that the queue keeps their order.

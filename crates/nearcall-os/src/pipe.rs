@@ -15,6 +15,7 @@ use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with}
 use crate::deadline::Deadline;
 use crate::descriptor::{none_if_blocked, set_nonblocking};
 use crate::poll::{Interest, poll_one};
+use crate::seam;
 
 /// Bytes that a pipe takes in one piece, or not at all.
 pub const ATOMIC_BYTES_MAX: usize = rustix::pipe::PIPE_BUF;
@@ -73,7 +74,10 @@ pub fn set_size_bytes(pipe: impl AsFd, bytes: usize) -> io::Result<usize> {
 ///
 /// The error of the kernel.
 pub fn queued_bytes(pipe: impl AsFd) -> io::Result<usize> {
-    let bytes = rustix::io::ioctl_fionread(pipe)?;
+    let bytes = rustix::io::ioctl_fionread(&pipe)?;
+    if bytes > 0 {
+        seam::note_queued(pipe.as_fd());
+    }
     Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 

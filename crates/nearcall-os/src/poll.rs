@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 pub use rustix::event::{PollFd, PollFlags};
 
 use crate::deadline::Deadline;
+use crate::seam::{self, Call};
 
 /// The readiness to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +64,10 @@ pub fn poll_one(
 pub fn poll(fds: &mut [PollFd<'_>], deadline: impl Into<Deadline>) -> io::Result<usize> {
     let deadline = deadline.into();
     loop {
-        match rustix::event::poll(fds, deadline.remaining_timespec().as_ref()) {
+        let has_waited = seam::wait_any_ready(fds, deadline.as_ns());
+        let deadline = if has_waited { Deadline::NOW } else { deadline };
+        let poll = |()| rustix::event::poll(fds, deadline.remaining_timespec().as_ref());
+        match seam::enter(Call::Wait).and_then(poll) {
             Err(rustix::io::Errno::INTR) => {}
             outcome => return Ok(outcome?),
         }

@@ -1,14 +1,18 @@
 //! Processes: watched and ended by pidfd, started so that they cannot be forgotten.
 //!
 //! **Invariants:** a pidfd always means the same process; a pid may be reused.
-#![allow(unsafe_code, reason = "Command::pre_exec is unsafe to call")]
+#![allow(
+    unsafe_code,
+    reason = "Command::pre_exec is unsafe to call; rustix has no getrlimit that can fail"
+)]
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus};
 
-use rustix::process::{Pid, PidfdFlags, Resource};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit};
 
 use crate::deadline::Deadline;
 use crate::poll::{Interest, poll_one};
@@ -32,6 +36,23 @@ pub fn tid() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
 }
 
+/// Returns a limit of this process, in the resource's unit.
+///
+/// # Errors
+///
+/// Only of a filter of system calls.
+pub(crate) fn limit(resource: Resource) -> io::Result<Rlimit> {
+    let mut limit = MaybeUninit::<libc::rlimit>::zeroed();
+    // SAFETY: the pointer is to a local of the right type.
+    if unsafe { libc::getrlimit(resource as u32 as _, limit.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: filled by the kernel; plain integers.
+    let limit = unsafe { limit.assume_init() };
+    let bounded = |limit| (limit != libc::RLIM_INFINITY).then_some(limit);
+    Ok(Rlimit { current: bounded(limit.rlim_cur), maximum: bounded(limit.rlim_max) })
+}
+
 /// Raises the limit of open descriptors of this process to `at_least`, within the hard limit, and
 /// returns how many it may have now.
 ///
@@ -39,7 +60,7 @@ pub fn tid() -> i32 {
 ///
 /// The error of the kernel.
 pub fn raise_descriptor_limit(at_least: u64) -> io::Result<u64> {
-    let mut limit = rustix::process::getrlimit(Resource::Nofile);
+    let mut limit = limit(Resource::Nofile)?;
     let now = limit.current.unwrap_or(u64::MAX);
     if now >= at_least {
         return Ok(now);
@@ -56,7 +77,7 @@ pub fn raise_descriptor_limit(at_least: u64) -> io::Result<u64> {
 ///
 /// The kernel's. A hard limit below `bytes` stays as it is, which is no error.
 pub fn limit_address_space(bytes: u64) -> io::Result<()> {
-    let mut limit = rustix::process::getrlimit(Resource::As);
+    let mut limit = limit(Resource::As)?;
     let bytes = limit.maximum.map_or(bytes, |maximum| maximum.min(bytes));
     (limit.current, limit.maximum) = (Some(bytes), Some(bytes));
     Ok(rustix::process::setrlimit(Resource::As, limit)?)

@@ -8,7 +8,9 @@ use std::io;
 use std::os::fd::AsFd;
 
 use rustix::mm::{MlockAllFlags, mlockall};
-use rustix::process::{Resource, getrlimit};
+use rustix::process::Resource;
+
+use crate::process;
 
 /// /proc/PID/smaps_rollup.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -89,11 +91,12 @@ pub fn shared_huge_pages() -> Option<String> {
 ///
 /// The error of the kernel, for another reason than the limit.
 pub fn lock_all() -> io::Result<bool> {
-    let limit = getrlimit(Resource::Memlock).current;
+    let limit = process::limit(Resource::Memlock);
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mut flags = MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT;
     // Only a process without the limit may lock more than it allows.
-    if limit.is_none_or(|limit| parse_virtual(&status).is_some_and(|bytes| bytes > limit)) {
+    let is_exceeded = |limit| parse_virtual(&status).is_some_and(|bytes| bytes > limit);
+    if limit.is_ok_and(|limit| limit.current.is_none_or(is_exceeded)) {
         flags |= MlockAllFlags::FUTURE;
     }
     match mlockall(flags) {
@@ -103,10 +106,10 @@ pub fn lock_all() -> io::Result<bool> {
     }
 }
 
-/// The bytes that this process may lock; `None`: any number.
+/// The bytes that this process may lock; `None`: any number; 0 if the kernel does not say.
 #[must_use]
 pub fn lock_limit_bytes() -> Option<u64> {
-    getrlimit(Resource::Memlock).current
+    process::limit(Resource::Memlock).map_or(Some(0), |limit| limit.current)
 }
 
 /// Returns whether the file of `fd` is on a tmpfs, so that syncing it writes to no disk. False if

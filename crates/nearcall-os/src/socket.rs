@@ -22,6 +22,7 @@ use rustix::net::{
 use crate::deadline::Deadline;
 use crate::descriptor::none_if_blocked;
 use crate::poll::{Interest, poll_one};
+use crate::seam::{self, Call};
 
 /// Longest path of a unix socket, without the closing NUL: the kernel's `sun_path` has 108 bytes.
 pub const UNIX_PATH_BYTES_MAX: usize = 107;
@@ -120,7 +121,8 @@ pub fn start_listening(socket: impl AsFd, backlog: u16) -> io::Result<()> {
 pub fn accept(listener: impl AsFd, deadline: impl Into<Deadline>) -> io::Result<Option<OwnedFd>> {
     let deadline = deadline.into();
     loop {
-        match accept_with(&listener, SocketFlags::CLOEXEC) {
+        match seam::enter(Call::Accept).and_then(|()| accept_with(&listener, SocketFlags::CLOEXEC))
+        {
             // That client left the queue, or its network failed; the next may be there.
             Err(
                 Errno::INTR
@@ -153,6 +155,7 @@ pub fn unix_connect(
     deadline: impl Into<Deadline>,
 ) -> io::Result<OwnedFd> {
     let address = socket_address(address)?;
+    seam::enter(Call::Connect)?;
     let socket =
         socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     let deadline = deadline.into();
@@ -198,6 +201,7 @@ pub fn unix_pair(kind: Kind) -> io::Result<(OwnedFd, OwnedFd)> {
         Kind::Seqpacket => SocketType::SEQPACKET,
         Kind::Datagram => SocketType::DGRAM,
     };
+    seam::enter(Call::Descriptor)?;
     Ok(socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?)
 }
 
@@ -385,7 +389,7 @@ pub fn set_timeouts(socket: impl AsFd, time: Duration) -> io::Result<()> {
 ///
 /// EPIPE or ECONNRESET when the other end is gone, EMSGSIZE for a message too long for the socket.
 pub fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
-    Ok(retry_on_intr(|| rustix::net::send(&socket, bytes, SendFlags::NOSIGNAL))?)
+    Ok(send_flagged(socket.as_fd(), bytes, SendFlags::NOSIGNAL)?)
 }
 
 /// [`send`] that never waits, whatever the file flags are.
@@ -395,9 +399,7 @@ pub fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
 /// As for [`send`].
 pub fn try_send(socket: impl AsFd, bytes: &[u8]) -> io::Result<Option<usize>> {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    none_if_blocked(
-        retry_on_intr(|| rustix::net::send(&socket, bytes, flags)).map_err(io::Error::from),
-    )
+    none_if_blocked(send_flagged(socket.as_fd(), bytes, flags).map_err(io::Error::from))
 }
 
 /// Returns whether a send failed because the kernel had no memory for it. It has tried to free
@@ -414,7 +416,7 @@ pub fn is_out_of_memory(error: &io::Error) -> bool {
 ///
 /// ECONNRESET when the other end has closed with unread bytes.
 pub fn recv(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
-    recv_flagged(socket.as_fd(), buffer, RecvFlags::empty())
+    recv_flagged(Call::Receive, socket.as_fd(), buffer, RecvFlags::empty())
 }
 
 /// [`recv`] that never waits, whatever the file flags are.
@@ -423,7 +425,7 @@ pub fn recv(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
 ///
 /// As for [`recv`].
 pub fn try_recv(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-    none_if_blocked(recv_flagged(socket.as_fd(), buffer, RecvFlags::DONTWAIT))
+    none_if_blocked(recv_flagged(Call::Receive, socket.as_fd(), buffer, RecvFlags::DONTWAIT))
 }
 
 /// Receives one message and waits for it. Returns its full length: above `buffer.len()`, the rest
@@ -434,7 +436,7 @@ pub fn try_recv(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize
 ///
 /// ECONNREFUSED on UDP when the other end has closed.
 pub fn recv_message(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
-    recv_flagged(socket.as_fd(), buffer, RecvFlags::TRUNC)
+    recv_flagged(Call::ReceivePacket, socket.as_fd(), buffer, RecvFlags::TRUNC)
 }
 
 /// [`recv_message`] that never waits, whatever the file flags are.
@@ -443,7 +445,8 @@ pub fn recv_message(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
 ///
 /// As for [`recv_message`].
 pub fn try_recv_message(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-    none_if_blocked(recv_flagged(socket.as_fd(), buffer, RecvFlags::TRUNC | RecvFlags::DONTWAIT))
+    let flags = RecvFlags::TRUNC | RecvFlags::DONTWAIT;
+    none_if_blocked(recv_flagged(Call::ReceivePacket, socket.as_fd(), buffer, flags))
 }
 
 /// Closes one half or both, for all processes that share the socket.
@@ -460,9 +463,37 @@ pub fn shutdown(socket: impl AsFd, half: Half) -> io::Result<()> {
     Ok(rustix::net::shutdown(socket, how)?)
 }
 
-fn recv_flagged(socket: BorrowedFd<'_>, buffer: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
+fn send_flagged(socket: BorrowedFd<'_>, bytes: &[u8], flags: SendFlags) -> Result<usize, Errno> {
+    let bytes = seam::mangle(bytes);
+    let must_not_wait = flags.contains(SendFlags::DONTWAIT);
+    let call = if bytes.len() == 1 { Call::Ring } else { Call::Send };
+    retry_on_intr(|| {
+        seam::transfer(call, socket, must_not_wait, |must_not_wait| {
+            let mut flags = flags;
+            flags.set(SendFlags::DONTWAIT, must_not_wait);
+            let whole = seam::shorten(call, bytes.len());
+            rustix::net::send(socket, &bytes[..whole], flags)
+        })
+    })
+}
+
+fn recv_flagged(
+    call: Call,
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    flags: RecvFlags,
+) -> io::Result<usize> {
+    let whole = seam::shorten(call, buffer.len());
+    let must_not_wait = flags.contains(RecvFlags::DONTWAIT);
+    let receive = || {
+        seam::transfer(call, socket, must_not_wait, |must_not_wait| {
+            let mut flags = flags;
+            flags.set(RecvFlags::DONTWAIT, must_not_wait);
+            rustix::net::recv(socket, &mut buffer[..whole], flags)
+        })
+    };
     // The second number is the full length under MSG_TRUNC, else the same as the first.
-    let (_, bytes) = retry_on_intr(|| rustix::net::recv(socket, &mut *buffer, flags))?;
+    let (_, bytes) = retry_on_intr(receive)?;
     Ok(bytes)
 }
 

@@ -56,6 +56,10 @@ pub fn measure_wake_up_cost() -> Option<Duration> {
 
 /// Returns what is known without measuring.
 pub(super) fn known() -> Known {
+    if cfg!(simulation) {
+        // There is no machine to measure, and nothing happens while one thread spins.
+        return Known { cost_ns: GUESS_NS, cpus: 2, spin_ns: Some(SIMULATED_SPIN_NS) };
+    }
     let stored = tuning::stored();
     let spin_ns = stored.and_then(|stored| stored.spin_ns);
     match COST_NS.load(Ordering::Acquire) {
@@ -70,6 +74,9 @@ pub(super) fn known() -> Known {
 /// Has it measured by another thread, once. Whether it was.
 pub(super) fn measure_beside() -> bool {
     static BEGUN: AtomicBool = AtomicBool::new(false);
+    if cfg!(simulation) {
+        return false;
+    }
     let is_known = COST_NS.load(Ordering::Acquire) != 0;
     if !is_known && !BEGUN.swap(true, Ordering::Relaxed) {
         // Without a thread the guess has to do.
@@ -179,6 +186,9 @@ const PATIENCE: Duration = Duration::from_millis(100);
 
 /// What a wake-up costs on many machines while both CPUs are awake, in nanoseconds.
 const GUESS_NS: u64 = 10_000;
+
+/// The time to spin in a simulation, in nanoseconds: a few readings of its clock.
+const SIMULATED_SPIN_NS: u64 = 100;
 
 #[cfg(test)]
 mod tests {

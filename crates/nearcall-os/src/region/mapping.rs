@@ -16,6 +16,8 @@ use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
+use crate::seam::{self, Call};
+
 use super::{Backing, REGION_BYTES_MAX, RegionError};
 
 /// Memory with its way of being given back.
@@ -57,12 +59,14 @@ impl Mapping {
             Access::ReadOnly => ProtFlags::READ,
             Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
         };
+        seam::enter(Call::Memory)?;
         // SAFETY: the kernel chooses the address, so the mapping overlaps no other.
         let start = unsafe {
-            rustix::mm::mmap(ptr::null_mut(), bytes, protection, MapFlags::SHARED, fd, 0)
+            rustix::mm::mmap(ptr::null_mut(), bytes, protection, MapFlags::SHARED, &fd, 0)
         }?;
         let start = NonNull::new(start.cast()).ok_or(Errno::FAULT)?;
         let mapping = Self { start, bytes, source: Source::File };
+        seam::note_mapping(start.addr().get(), bytes, fd.as_fd(), access == Access::ReadWrite);
         // SAFETY: the range is exactly the mapping made above; the advice changes no byte.
         unsafe { rustix::mm::madvise(start.as_ptr().cast(), bytes, Advice::LinuxDontFork) }?;
         Ok(mapping)
@@ -139,6 +143,7 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         match self.source {
             Source::File => {
+                seam::forget_mapping(self.start.addr().get());
                 // SAFETY: `of_file` mapped exactly this range, and every pointer into it lives
                 // in a region that holds an `Arc` of this mapping, or borrows from one.
                 let unmapped =
@@ -212,6 +217,7 @@ pub(super) fn open_file(
 }
 
 fn open_memory_file(name: &str) -> Result<OwnedFd, Errno> {
+    seam::enter(Call::Memory)?;
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     match rustix::fs::memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
         // Before Linux 6.3 the flag is unknown.

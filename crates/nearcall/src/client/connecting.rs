@@ -14,7 +14,7 @@ use nearcall_channel::{
     Address as Place, Endpoint, HandshakeError, OpenError, Refusal, WaitPolicy, connect,
     runtime_dir,
 };
-use nearcall_os::{clock, users};
+use nearcall_os::{clock, descriptor, users};
 
 use super::core::{ClientCore, Known, Route};
 use super::hunting::{Hunt, NextTry};
@@ -207,7 +207,7 @@ impl ClientCore {
         let connection = Connection::new(endpoint, setup, &self.services().buffers, activity);
         if let Some(reactor) = &self.reactor {
             let added = reactor.add_connection(&connection);
-            added.map_err(|error| Status::failed_precondition(error.to_string()))?;
+            added.map_err(|error| cannot_watch(&error))?;
         }
         Ok(connection)
     }
@@ -334,6 +334,16 @@ pub(super) fn connects_once(reason: &Status) -> Status {
 /// Returns whether a later attempt to connect may end in another way.
 pub(crate) fn may_change(status: &Status) -> bool {
     matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded)
+}
+
+/// Returns the status of a connection that its loop cannot wait for.
+#[cold]
+fn cannot_watch(error: &io::Error) -> Status {
+    let text = format!("the loop cannot wait for the connection: {error}");
+    match descriptor::means_shortage(error) {
+        true => Status::resource_exhausted(text),
+        false => Status::failed_precondition(text),
+    }
 }
 
 /// Waits until a handshake is done, while the loop goes on serving.

@@ -6,6 +6,7 @@
 use std::io;
 use std::rc::Rc;
 
+use nearcall_os::descriptor;
 use nearcall_wire::OutgoingCall;
 
 use super::core::ClientCore;
@@ -194,5 +195,9 @@ impl ClientCore {
 
 #[cold]
 pub(super) fn waiting_failed(error: &io::Error) -> Status {
-    Status::internal(format!("the event loop failed: {error}"))
+    let text = format!("the event loop failed: {error}");
+    match descriptor::means_shortage(error) {
+        true => Status::resource_exhausted(text),
+        false => Status::internal(text),
+    }
 }

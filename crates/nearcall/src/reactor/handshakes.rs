@@ -9,7 +9,7 @@
 //! (`acceptor.rs`), clients of a finished handshake (`placing.rs`).
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::{Rc, Weak};
@@ -19,7 +19,7 @@ use nearcall_channel::account::Accounts;
 use nearcall_channel::{
     Address as Place, Endpoint, Handshake, HandshakeError, Listener, Mechanism, Options, Rendezvous,
 };
-use nearcall_os::{descriptor, poll, socket};
+use nearcall_os::{descriptor, poll, socket, thread};
 
 use super::{ListenerEntry, ListenerId, Reactor, Source};
 use crate::connection::{Connection, ServerId};
@@ -35,7 +35,7 @@ use crate::status::Status;
 /// Handshakes of one loop.
 pub(super) struct PendingHandshakes {
     /// By the token of its socket.
-    running: RefCell<HashMap<u64, Running>>,
+    running: RefCell<BTreeMap<u64, Running>>,
     /// Those whose other end has sent something.
     ready: RefCell<VecDeque<u64>>,
     /// When the first of them has had its time, or may have to give way.
@@ -177,7 +177,7 @@ impl Reactor {
     ) -> io::Result<Result<Handshake, HandshakeError>> {
         let outcome = Arc::new(Mutex::new(None));
         let (begun, mailbox) = (Arc::clone(&outcome), Arc::clone(&self.mailbox));
-        std::thread::Builder::new().name("nearcall-connect".into()).spawn(move || {
+        thread::start("nearcall-connect", move || {
             let handshake = Handshake::connect(&place, mechanism, &options);
             *begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(handshake);
             mailbox.wake();

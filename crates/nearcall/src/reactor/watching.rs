@@ -212,6 +212,8 @@ impl Reactor {
         if let Err(error) = watched {
             let text = format!("{}: cannot wait for room to send: {error}", connection.name);
             connection.abort(Status::unavailable(text));
+            // That end may be what a caller waits for: no sleep.
+            self.activity.note_deadline(deadline::now());
         }
     }
 

@@ -8,7 +8,8 @@
 //! `NEARCALL_HOSTILE_MS` milliseconds for each attack, 100 by default; `cargo xtask hostile` runs a
 //! release build for longer. `NEARCALL_HOSTILE_ATTACK` names the only attack to run.
 //! **Invariants:** the test fails if a server dies, does not answer at the end, or keeps
-//! descriptors, mappings, threads or names; latencies and memory are printed, and never judged.
+//! descriptors, mappings, threads or names, and if a call of a good client of another user fails;
+//! latencies and memory are printed, and never judged.
 //! **Not here:** what the attackers do (`hostile/attacks.rs`).
 
 mod attacks;
@@ -85,6 +86,8 @@ fn attack_beside(attack: &str, good: User, time: Duration) -> String {
     attacker.hear("begun");
     let (share, hostile) = good.measure_while(|| cpu_share(&attacker, time));
     assert!(attacker.is_alive(), "{attack}: the attacker has given up");
+    let is_protected = User::another().is_some();
+    assert!(!is_protected || hostile.failed == 0, "{attack}: {} calls failed", hostile.failed);
     attacker.kill();
     assert!(server.process().is_alive(), "{attack}: the server has died");
     // Only the good client is left; the server has dealt with everything that was under way.

@@ -8,8 +8,8 @@
 //! ends share each eventfd and each queue, so a hostile peer can take our rings away, or fill our
 //! eventfd and make our ring wait. Asking before each ring would cost a system call; these
 //! mechanisms exist to be measured, so they do not ask and claim no isolation. The thread that
-//! watches all connections never waits for them, except for an eventfd on a kernel that was built
-//! without asynchronous I/O.
+//! watches all connections never waits for them, except for an eventfd where asynchronous I/O is
+//! neither built into the kernel nor let through by a filter of system calls.
 //! **Not here:** announcing sleeps and choosing the end to ring (`doorbell.rs`).
 
 use std::io;
@@ -170,11 +170,13 @@ impl BellKind for Eventfd {
     const REPORTS_DEATH: bool = false;
 
     fn create() -> Result<Made, OpenError> {
+        eventfd::prepare_signal().map_err(OpenError::doing("opening /dev/zero"))?;
         let make = || eventfd::create(eventfd::Kind::Counter);
         share(|| make().map_err(OpenError::doing("making eventfds")))
     }
 
     fn accept(parts: &mut ChannelFds) -> Result<Ends, OpenError> {
+        eventfd::prepare_signal().map_err(OpenError::doing("opening /dev/zero"))?;
         let [ours, theirs] = parts.take_descriptors()?;
         Ok(Ends { ours, theirs: Some(theirs) })
     }
@@ -196,8 +198,8 @@ impl BellKind for Eventfd {
 
     fn wake(ours: &OwnedFd) {
         // The other end holds it as well, and could fill it between a look and a write, which would
-        // wait then. That is only for kernels that have no other way. Any other error passes, such
-        // as a limit that another user has exhausted: the watcher tries again.
+        // wait then. That is only for processes that have no other way. Any other error passes,
+        // such as a limit that another user has exhausted: the watcher tries again.
         if let Err(error) = eventfd::signal(ours)
             && eventfd::lacks_signal(&error)
         {
