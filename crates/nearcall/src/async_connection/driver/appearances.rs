@@ -138,7 +138,7 @@ impl Driver {
 impl Appearances {
     fn add(&mut self, path: &Path, slot: &Arc<Slot>) -> io::Result<Watched> {
         for _ in 0..WATCH_ATTEMPTS_MAX {
-            let (watch, awaited) = self.watch_nearest(path)?;
+            let Some((watch, awaited)) = self.watch_nearest(path)? else { continue };
             let name = awaited.file_name().unwrap_or_default().to_owned();
             self.awaited.entry(watch).or_default().push((name, Arc::clone(slot)));
             let is_parent = awaited == path;
@@ -155,16 +155,25 @@ impl Appearances {
     }
 
     /// Watches the directory of a file, or the nearest one above it that exists. Returns what is
-    /// waited for there as well.
-    fn watch_nearest<'a>(&self, path: &'a Path) -> io::Result<(WatchId, &'a Path)> {
+    /// waited for there as well. `None`: another directory has got that path meanwhile.
+    fn watch_nearest<'a>(&self, path: &'a Path) -> io::Result<Option<(WatchId, &'a Path)>> {
         let Some(inotify) = &self.inotify else { return Err(io::ErrorKind::NotFound.into()) };
         let mut awaited = path;
         loop {
             let parent = awaited.parent().filter(|_| awaited.file_name().is_some());
             let Some(parent) = parent else { return Err(io::ErrorKind::NotFound.into()) };
             let is_here = parent.as_os_str().is_empty();
-            match inotify.watch_directory(if is_here { Path::new(".") } else { parent }) {
-                Ok(watch) => return Ok((watch, awaited)),
+            let directory = if is_here { Path::new(".") } else { parent };
+            match inotify.watch_directory(directory) {
+                Ok(watch) => {
+                    // One that was renamed or removed before it was watched has reported nothing.
+                    let again = inotify.watch_directory(directory);
+                    if again.is_ok_and(|again| again == watch) {
+                        return Ok(Some((watch, awaited)));
+                    }
+                    self.unwatch_unused(watch);
+                    return Ok(None);
+                }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => awaited = parent,
                 Err(error) => {
                     let text = format!("cannot watch {}: {error}", parent.display());
@@ -174,14 +183,19 @@ impl Appearances {
         }
     }
 
+    fn unwatch_unused(&self, watch: WatchId) {
+        let inotify = self.inotify.as_ref().filter(|_| !self.awaited.contains_key(&watch));
+        if let Some(inotify) = inotify {
+            inotify.unwatch(watch);
+        }
+    }
+
     fn remove(&mut self, watch: WatchId, slot: &Arc<Slot>) {
         let Some(slots) = self.awaited.get_mut(&watch) else { return };
         slots.retain(|(_, other)| !Arc::ptr_eq(other, slot));
         if slots.is_empty() {
             self.awaited.remove(&watch);
-            if let Some(inotify) = &self.inotify {
-                inotify.unwatch(watch);
-            }
+            self.unwatch_unused(watch);
         }
     }
 
