@@ -1,8 +1,8 @@
 //! Names that appear in directories, by inotify.
 //!
-//! **Invariants:** a read never waits; a name comes from whoever may write to the directory, and may
-//! be any bytes.
-//! **Not here:** which names are waited for, and by whom (`nearcall`).
+//! **Invariants:** a read never waits; a name comes from any process that may write to the
+//! directory, and may be any bytes.
+//! **Not here:** the names that are waited for (`nearcall`).
 
 use std::ffi::OsStr;
 use std::io;

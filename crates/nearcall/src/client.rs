@@ -168,8 +168,8 @@ impl Client {
     /// connects; a loop goes on serving meanwhile. Where that cannot be watched (`tcp://`,
     /// `unix:@name`, `inproc:`, or no inotify watch is left, which is reported once to the
     /// subscriber of `tracing`), and while a server that listens cannot take the client, it tries
-    /// again after 1 ms at first and after 50 ms at most. The runtime directory is made if it is not
-    /// there.
+    /// again after 1 ms at first and after 50 ms at most. The runtime directory is made if it is
+    /// not there.
     ///
     /// # Errors
     ///

@@ -99,9 +99,11 @@ impl Connecting {
                         }
                     }
                     Poll::Pending if poll_timer(&mut self.timer, deadline, waker)? => {
-                        let failed = self.failed.take_if(|_| self.end == Some(deadline));
-                        let late = || late(route, "it is being opened");
-                        return Poll::Ready(Err(failed.unwrap_or_else(late)));
+                        return Poll::Ready(Err(match self.failed.take() {
+                            Some(failed) if self.end == Some(deadline) => failed,
+                            Some(failed) => late(route, failed.message()),
+                            None => late(route, "it is being opened"),
+                        }));
                     }
                     Poll::Pending => return Poll::Pending,
                 },

@@ -271,8 +271,10 @@ fn a_call_that_waits_in_vain_ends_by_its_deadline() {
     for form in Form::ALL {
         let status = form.call(ReconnectPolicy::Once, &address, &options).unwrap_err();
         assert_eq!(status.code(), Code::DeadlineExceeded, "{form:?}: {status}");
-        assert!(status.message().contains("no server listens"), "{form:?}: {status}");
         assert!(status.message().contains(&address), "{form:?}: {status}");
+        // On a busy machine the thread that connects may not have begun.
+        let why = ["no server listens", "it is being opened"];
+        assert!(why.iter().any(|why| status.message().contains(why)), "{form:?}: {status}");
     }
 }
 

@@ -1,9 +1,11 @@
 //! Files that threads and tasks wait for: one set of watched directories for the process, which the
 //! driver reads.
 //!
-//! While directories on the way to a file are missing, the first of them is waited for in its place.
-//! **Invariants:** what changes after [`Appearance::arm`] has begun ends the wait; other names of the
-//! same directory wake the driver and nothing else; no waker runs or is dropped with a lock held.
+//! While directories on the way to a file are missing, the first of them is waited for in its
+//! place. That one above the file's own directory gets another name is not noticed.
+//! **Invariants:** what changes after [`Appearance::arm`] has begun ends the wait; other names of
+//! the same directory wake the driver and nothing else; no waker runs or is dropped with a lock
+//! held.
 //! **Not here:** whether a server listens at what has appeared (`client/hunting.rs`).
 
 use std::collections::HashMap;
@@ -224,8 +226,8 @@ impl Appearance {
     ///
     /// # Errors
     ///
-    /// The directory cannot be watched: the text names it, and the limit if one is reached. The file
-    /// is a link. There is no room for the driver's thread.
+    /// The directory cannot be watched: the text names it, and the limit if one is reached. The
+    /// file is a link. There is no room for the driver's thread.
     pub(crate) fn new(path: PathBuf) -> io::Result<Self> {
         let (mut driver, slot) = (DriverHandle::new()?, Arc::default());
         let watched = watch(&mut driver, &path, &slot)?;
