@@ -6,7 +6,6 @@ mod dataset_import;
 mod figures;
 mod figures_evidence;
 mod figures_random;
-mod footprint;
 mod load;
 mod page_reader;
 mod profile;

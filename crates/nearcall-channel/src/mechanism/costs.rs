@@ -55,8 +55,9 @@ impl Mechanism {
             _ => 1.0,
         };
         match (self, wait) {
+            // A yield for each 4,096 polls: of an end whose other end has no CPU at the time.
             (Self::Shm | Self::ShmSpin, WaitPolicy::Spin) => {
-                Some(Costs { calls: &[], sleeps_max: 0.0 })
+                Some(Costs { calls: const { &[at_most_once("sched_yield")] }, sleeps_max: 0.0 })
             }
             (_, WaitPolicy::Block | WaitPolicy::Adaptive) => {
                 Some(Costs { calls: self.blocking_calls(), sleeps_max })
@@ -120,6 +121,7 @@ impl Mechanism {
                 }
             }
             Self::Uring => const { &[calls("io_uring_enter", 2.0, 2.0)] },
+            // It never blocks.
             Self::ShmSpin => &[],
             // One to sleep and one to wake the other.
             Self::Shm | Self::ShmFutex | Self::ShmSemaphore => {

@@ -1,7 +1,12 @@
 //! Memory of real processes: this test program itself is each of them.
+//!
+//! A test program of its own, and one test at a time: processes that map the same file share its
+//! pages, so each that comes or goes changes the proportional memory of the others.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::cell::Cell;
 use std::ffi::OsString;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nearcall_bench::footprint::{self, MemoryPlan};
 use nearcall_bench::runner::{Hooks, Program};
@@ -16,13 +21,19 @@ fn memory_process() {
 }
 
 fn hooks() -> Hooks<'static> {
-    let args = ["--exact", "footprint::memory_process", "--nocapture", "--test-threads=1"];
+    let args = ["--exact", "memory_process", "--nocapture", "--test-threads=1"];
     let args = args.map(OsString::from).into();
     Hooks::new(Program { path: "/proc/self/exe".into(), args })
 }
 
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[test]
 fn two_services_in_one_process_take_less_than_in_two() {
+    let _alone = alone();
     let found = footprint::services(true, &hooks()).unwrap();
     assert_eq!(found.partial, None);
     let saved = found.saved_pss_bytes();
@@ -38,6 +49,7 @@ fn two_services_in_one_process_take_less_than_in_two() {
 
 #[test]
 fn idle_connections_are_counted_and_what_cannot_be_idle_is_skipped() {
+    let _alone = alone();
     let mechanisms = vec![Mechanism::UnixStream, Mechanism::ShmSpin];
     let found = footprint::measure(&MemoryPlan { mechanisms, quick: true }, &hooks());
     let [connections] = &found.connections[..] else { panic!("{found:?}") };
@@ -54,6 +66,7 @@ fn idle_connections_are_counted_and_what_cannot_be_idle_is_skipped() {
 
 #[test]
 fn an_interruption_ends_all_processes_and_keeps_what_was_measured() {
+    let _alone = alone();
     let asked = Cell::new(0);
     let soon = || {
         asked.set(asked.get() + 1);
