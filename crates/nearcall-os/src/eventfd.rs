@@ -5,12 +5,10 @@
 //! **Not here:** waiting for several descriptors (`epoll.rs`, `poll.rs`).
 #![allow(unsafe_code, reason = "rustix has no asynchronous I/O of the kernel")]
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::OnceLock;
 
-use rustix::event::EventfdFlags;
+use rustix::event::{EventfdFlags, PollFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::deadline::Deadline;
@@ -69,54 +67,33 @@ pub fn try_add_one(eventfd: impl AsFd) -> io::Result<bool> {
 /// not added, and then the counter wakes in any case. Whoever else holds the eventfd can fill it at
 /// any moment, so neither a look before a write nor `O_NONBLOCK`, which they share, would do.
 ///
-/// Three system calls, by the end of an asynchronous read of one byte; for rare events.
+/// Three system calls, by the end of an asynchronous poll of the eventfd itself: at once if there
+/// is room in the counter, else when the poll is given up. For rare events.
 ///
 /// # Errors
 ///
 /// ENOSYS where the kernel has no asynchronous I/O, EPERM where a filter of system calls refuses it
 /// ([`lacks_signal`]); EAGAIN at `fs.aio-max-nr`, which any user can exhaust. Nothing was added.
 pub fn signal(eventfd: impl AsFd) -> io::Result<()> {
-    let zeroes = zeroes()?;
-    let mut byte = 0_u8;
     let context = AioContext::create()?;
+    let fd = eventfd.as_fd().as_raw_fd().cast_unsigned();
     let mut request = AioRequest {
-        opcode: AIO_PREAD,
-        fd: zeroes.as_raw_fd().cast_unsigned(),
-        buffer: (&raw mut byte).expose_provenance() as u64,
-        bytes: 1,
+        opcode: AIO_POLL,
+        fd,
+        // The events, in the place of a buffer.
+        buffer: u64::from(PollFlags::OUT.bits()),
         flags: AIO_SIGNALS_EVENTFD,
-        eventfd: eventfd.as_fd().as_raw_fd().cast_unsigned(),
+        eventfd: fd,
         ..AioRequest::default()
     };
     let mut requests = [&raw mut request];
-    // SAFETY: the one request and the byte it fills outlive the context, whose end in its drop
-    // waits for what is still under way.
+    // SAFETY: the kernel copies the one request, which points to no memory, and writes its key into
+    // it before the call returns.
     let submitted =
         unsafe { libc::syscall(libc::SYS_io_submit, context.0, 1_i64, requests.as_mut_ptr()) };
     let outcome = if submitted == 1 { Ok(()) } else { Err(io::Error::last_os_error()) };
     drop(context);
     outcome
-}
-
-/// Opens what [`signal`] needs in this process, so that it works when no descriptor is left.
-///
-/// # Errors
-///
-/// That of opening `/dev/zero`.
-pub fn prepare_signal() -> io::Result<()> {
-    zeroes().map(drop)
-}
-
-/// The file that the asynchronous reads are of, opened once.
-fn zeroes() -> io::Result<&'static File> {
-    static ZEROES: OnceLock<File> = OnceLock::new();
-    match ZEROES.get() {
-        Some(file) => Ok(file),
-        None => {
-            let file = File::open("/dev/zero")?;
-            Ok(ZEROES.get_or_init(|| file))
-        }
-    }
 }
 
 /// Returns whether [`signal`] failed because this process cannot make its calls, and never will.
@@ -164,8 +141,8 @@ struct AioRequest {
     eventfd: u32,
 }
 
-/// `IOCB_CMD_PREAD`.
-const AIO_PREAD: u16 = 0;
+/// `IOCB_CMD_POLL`.
+const AIO_POLL: u16 = 5;
 /// `IOCB_FLAG_RESFD`.
 const AIO_SIGNALS_EVENTFD: u32 = 1;
 

@@ -20,6 +20,7 @@ pub mod eventfd;
 pub mod fork;
 pub mod futex;
 pub mod inotify;
+pub mod library;
 pub mod lock_file;
 pub mod mqueue;
 pub mod pages;

@@ -1,7 +1,8 @@
 //! An object that can be called, wherever it lives: what generated callers are made of.
 //!
 //! An object of the same thread is called directly: by its own methods where caller and service
-//! are of one build, through bytes where they are not (`call/local.rs`).
+//! are of one build, through bytes where they are not (`call/local.rs`). An object of another
+//! library of the same host is called through bytes as well (`call/hosted.rs`).
 //! **Invariants:** both give the same results, errors and deadlines as a call to another process.
 //! **Not here:** connections (`client.rs`), calls that are waited for later (`call/pending.rs`),
 //! waiting until a request may be sent (`call/backpressure.rs`), interceptors (`call/observed.rs`).
@@ -15,8 +16,8 @@ use std::time::Duration;
 use nearcall_channel::Loan;
 
 use crate::address::{Address, BadAddress};
-use crate::client::{Binding, Client, ClientCore, ObjectName, ReconnectPolicy, Slot, Target, bind};
-use crate::client::{current_binding, unbind};
+use crate::client::{Binding, Client, ClientCore, HostedObject, ObjectName, ReconnectPolicy, Slot};
+use crate::client::{Target, bind, current_binding, unbind};
 use crate::codec::{self, Body, Message};
 use crate::connection::{Connection, Outgoing, SendMode};
 use crate::deadline::Deadline;
@@ -29,6 +30,7 @@ use crate::service::dispatcher::Registered;
 use crate::status::Status;
 
 mod backpressure;
+mod hosted;
 mod local;
 mod observed;
 mod opening;
@@ -143,6 +145,9 @@ impl ObjectRef {
                 }
                 None => binding.call_bytes(&***dispatcher, method, request, options, deadline),
             },
+            Target::Hosted(object) => {
+                self.call_hosted((&binding, *object), method, request, options, deadline)
+            }
         }
     }
 
@@ -230,7 +235,14 @@ impl ObjectRef {
         mode: impl FnOnce(&ClientCore, Deadline) -> SendMode,
     ) -> Result<PendingCall<R>, Status> {
         let deadline = self.deadline(method, options);
-        let binding = self.binding(options, deadline)?;
+        let mut binding = self.binding(options, deadline)?;
+        if let Target::Hosted(object) = binding.target {
+            let called = Self::start_hosted(&binding, object, method, request, options, deadline);
+            if let Some(reply) = called {
+                return Ok(PendingCall::local(binding, reply, deadline));
+            }
+            binding = self.binding_elsewhere(options, deadline)?;
+        }
         match &binding.target {
             Target::Remote(connection) => {
                 let outgoing = self.outgoing(method, options, deadline);
@@ -249,6 +261,7 @@ impl ObjectRef {
                     binding.start_bytes(&***dispatcher, method, request, options, deadline)?;
                 Ok(PendingCall::local(Rc::clone(&binding), reply, deadline))
             }
+            Target::Hosted(_) => Err(hosted::no_connection()),
         }
     }
 
@@ -310,7 +323,11 @@ impl ObjectRef {
         mode: impl FnOnce(&ClientCore, Deadline) -> SendMode,
     ) -> Result<(), Status> {
         let deadline = self.deadline(method, options);
-        let binding = self.binding(options, deadline)?;
+        let mut binding = self.binding(options, deadline)?;
+        if let Target::Hosted(_) = binding.target {
+            // So that it stays asynchronous.
+            binding = self.binding_with_connection(options, deadline)?;
+        }
         let mode = mode(&binding.core, deadline);
         let connection = match &binding.target {
             Target::Remote(connection) => connection,
@@ -320,6 +337,7 @@ impl ObjectRef {
                     binding.local_oneway(dispatcher, method, request, options, deadline)?;
                 return binding.send_local(oneway, mode);
             }
+            Target::Hosted(_) => return Err(hosted::no_connection()),
         };
         let outgoing = self.outgoing(method, options, deadline);
         let another;
@@ -379,7 +397,7 @@ impl ObjectRef {
                 let loan = connection.loan(bytes);
                 loan.map_err(|why| connection.no_loan(&why, Deadline::NEVER))
             }
-            Target::Local(..) => Ok(Loan::plain(bytes)),
+            Target::Local(..) | Target::Hosted(_) => Ok(Loan::plain(bytes)),
         }
     }
 
@@ -430,6 +448,10 @@ impl ObjectRef {
                     Some(dispatcher) => local(dispatcher),
                     None => return Err(name.explain(server.no_such_object())),
                 }
+            } else if short_circuits
+                && let Some(object) = HostedObject::find(&name.address, &name.object())
+            {
+                Target::Hosted(object)
             } else {
                 let connection = core.connect_by(policy, &name.address, deadline)?;
                 // The server may be one of this thread under another name. Its greeting says which

@@ -105,6 +105,7 @@ pub mod event_loop;
 mod instance;
 mod interceptor;
 mod interface;
+mod library;
 pub mod limits;
 mod listen_policy;
 mod metadata;
@@ -140,6 +141,7 @@ pub use event_loop::poster::{PostError, Poster};
 pub use event_loop::{Event, EventLoop, Stopper};
 pub use interceptor::{CallEnd, CallSide, InterceptedCall, Interceptor};
 pub use interface::{Interface, Method, MethodKind};
+pub use library::{LISTEN_VARIABLE, MakeService, ServiceSetup, run_service};
 pub use limits::Limits;
 pub use metadata::{BadMetadata, Metadata, ReplyMetadata};
 pub use nearcall_channel::{HandshakeError, Loan, Mechanism, MechanismSet, WaitPolicy};
@@ -156,6 +158,7 @@ pub use service::blocking::{Blocking, BlockingPool, BlockingPoolBuilder, WhenFul
 pub use service::call_context::CallContext;
 pub use service::context::Context;
 pub use service::dispatcher::{Dispatcher, Incoming};
+pub use service::forwarded::ForwardedCall;
 pub use service::responder::Responder;
 pub use service::streams::{AsyncItemReceiver, AsyncItemSender, ItemReceiver, ItemSender};
 pub use status::{Code, Status};
@@ -163,6 +166,14 @@ pub use tasks::cancellation::Cancelled;
 pub use tasks::service_task::{ServiceTask, TaskRunner};
 pub use thread_marker::BelongsToItsThread;
 pub use trust::Trust;
+
+/// What [`service_main!`] names.
+#[doc(hidden)]
+pub mod __library {
+    pub use crate::library::ServedLibrary;
+    pub use nearcall_os::export_service;
+    pub use nearcall_os::library::{Export, HostLink};
+}
 
 /// Includes the file that `nearcall-build` has generated for a package, or the one that includes
 /// all packages (`Builder::include_file`), in a crate with a build script.

@@ -11,12 +11,20 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nearcall-channel", &["nearcall-os"]),
     ("nearcall", &["nearcall-channel", "nearcall-os", "nearcall-wire"]),
     ("nearcall-tracing", &["nearcall"]),
+    ("nearcall-host", &["nearcall", "nearcall-build", "nearcall-channel", "nearcall-os"]),
     // As any user of ours: what runs, and what generates. The tests wait for processes.
     ("nearcall-examples", &["nearcall", "nearcall-build", "nearcall-os"]),
     ("nearcall-bench", &["nearcall", "nearcall-channel", "nearcall-os", "nearcall-wire"]),
     (
         "nearcall-cli",
-        &["nearcall", "nearcall-bench", "nearcall-build", "nearcall-channel", "nearcall-os"],
+        &[
+            "nearcall",
+            "nearcall-bench",
+            "nearcall-build",
+            "nearcall-channel",
+            "nearcall-host",
+            "nearcall-os",
+        ],
     ),
     (
         "nearcall-peers",

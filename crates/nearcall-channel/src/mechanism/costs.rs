@@ -158,12 +158,12 @@ mod tests {
     use crate::mechanism::DataPath;
 
     #[test]
-    fn shared_memory_costs_the_kernel_no_copy_and_a_spinner_no_call() {
+    fn shared_memory_costs_the_kernel_no_copy_and_a_spinner_no_sleep() {
         for mechanism in Mechanism::all() {
             let shares = mechanism.data_path() == DataPath::SharedMemory;
             assert_eq!(mechanism.copies().kernel == 0, shares, "{mechanism}");
             let spinning = mechanism.costs(WaitPolicy::Spin);
-            assert!(spinning.is_none_or(|costs| shares && costs.calls.is_empty()), "{mechanism}");
+            assert!(spinning.is_none_or(|costs| shares && costs.sleeps_max == 0.0), "{mechanism}");
             let blocks = mechanism.waits().contains(&WaitPolicy::Block);
             assert_eq!(mechanism.costs(WaitPolicy::Block).is_some(), blocks, "{mechanism}");
         }

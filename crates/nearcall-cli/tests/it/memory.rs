@@ -36,7 +36,7 @@ fn too_few_descriptors_end_the_levels_with_the_reason() {
     let out = folder.path().join("memory.json");
     let mut command = Command::new("/bin/sh");
     let script =
-        "ulimit -n 60; exec \"$0\" bench memory --quick --mechanism unix-stream --out \"$1\"";
+        "ulimit -n 120; exec \"$0\" bench memory --quick --mechanism unix-stream --out \"$1\"";
     command.arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_nearcall")).arg(&out);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = Child::spawn(&mut command).unwrap();

@@ -67,7 +67,7 @@ pub(crate) fn start(example: &str, arguments: &[&str]) -> Running {
     Running { _child: child, first_line: first_line.trim_end().to_owned() }
 }
 
-fn command(example: &str, arguments: &[&str]) -> Command {
+pub(crate) fn command(example: &str, arguments: &[&str]) -> Command {
     // target/debug/deps/it-HASH: the examples are in target/debug/examples.
     let deps = env::current_exe().unwrap();
     let path: PathBuf = deps.parent().unwrap().with_file_name("examples").join(example);
@@ -78,7 +78,7 @@ fn command(example: &str, arguments: &[&str]) -> Command {
 }
 
 #[track_caller]
-fn spawn(command: &mut Command) -> Child {
+pub(crate) fn spawn(command: &mut Command) -> Child {
     Child::spawn(command).unwrap()
 }
 

@@ -109,7 +109,7 @@ impl ObjectRef {
         let binding = self.binding(options, deadline)?;
         let connection = match &binding.target {
             Target::Remote(connection) => connection,
-            Target::Local(..) => return Ok(Loan::plain(bytes)),
+            Target::Local(..) | Target::Hosted(_) => return Ok(Loan::plain(bytes)),
         };
         let mut loan = connection.loan(bytes);
         let mut pauses = Pauses::LOAN;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use nearcall_wire::Shape;
 
+use super::hosted::no_connection;
 use super::streaming::StreamedCall;
 use super::{ObjectRef, ReplyStream, RequestStream};
 use crate::client::{Binding, InUse, Target};
@@ -86,7 +87,7 @@ impl ObjectRef {
         let deadline = self.deadline(method, options);
         let binding = self.binding_with_connection(options, deadline)?;
         let Target::Remote(connection) = &binding.target else {
-            return Err(Status::internal("a stream was opened without a connection"));
+            return Err(no_connection());
         };
         let outgoing = self.outgoing(method, options, deadline);
         let mode = binding.core.send_mode(deadline);
@@ -101,7 +102,7 @@ impl ObjectRef {
 
     /// Returns a connection to the object, also to one of this thread: it gives streams their
     /// bounds.
-    fn binding_with_connection(
+    pub(super) fn binding_with_connection(
         &self,
         options: &CallOptions,
         deadline: Deadline,

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::core::ClientCore;
+use super::hosted::HostedObject;
 use crate::address::Address;
 use crate::codec::{self, Body, Message};
 use crate::connection::{Connection, Outcome, Reply};
@@ -90,6 +91,8 @@ pub(crate) enum Target {
     Remote(Rc<Connection>),
     /// In this thread, unless what it serves has changed since this epoch.
     Local(Rc<Registered>, u64),
+    /// In another library of the same host.
+    Hosted(HostedObject),
 }
 
 impl Binding {
@@ -101,6 +104,8 @@ impl Binding {
                 !connection.is_closed() && self.core.shared.is_of_this_process()
             }
             Target::Local(_, epoch) => *epoch == self.core.services().registry.epoch(),
+            // The host says at each call whether it is still there.
+            Target::Hosted(_) => self.core.shared.is_of_this_process(),
         }
     }
 

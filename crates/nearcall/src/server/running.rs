@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
@@ -219,7 +220,7 @@ impl RunningServer {
         let signals = |error: io::Error| ServerError::Signals(error.to_string());
         let termination = Termination::install().map_err(signals)?;
         let signal = termination.fd();
-        let mut ends = [&signal as &dyn std::os::fd::AsFd, &*self.group]
+        let mut ends = [&signal as &dyn AsFd, &*self.group]
             .map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN));
         poll::poll(&mut ends, Deadline::NEVER).map_err(signals)?;
         if !self.group.is_stopped() {
@@ -246,6 +247,14 @@ fn receive<T>(answers: &mpsc::Receiver<T>, deadline: Deadline) -> Option<T> {
     match deadline.remaining() {
         Some(left) => answers.recv_timeout(left).ok(),
         None => answers.recv().ok(),
+    }
+}
+
+/// Readable once the server was stopped, or has ended by itself: [`stop`](RunningServer::stop)
+/// returns why.
+impl AsFd for RunningServer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.group.as_fd()
     }
 }
 

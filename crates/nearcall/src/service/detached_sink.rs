@@ -9,6 +9,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use nearcall_os::library::CallToken;
 use nearcall_wire::IncomingCall;
 
 use crate::codec::{Encoded, Message};
@@ -17,6 +18,7 @@ use crate::limits::ONEWAYS_DETACHED_MAX;
 use crate::metadata::BadMetadata;
 use crate::peer::Peer;
 use crate::refusals::RefusalKind;
+use crate::service::library_reply::LibraryReply;
 use crate::service::local_reply::LocalAnswer;
 use crate::service::service_stream::ServiceStream;
 use crate::status::Status;
@@ -48,6 +50,8 @@ enum To {
     Connection(ConnectionKey, IncomingCall),
     /// A caller in the loop's thread.
     Local(Arc<LocalAnswer>),
+    /// The host of this library.
+    Host(Arc<LibraryReply>),
     /// A one-way message, with its place among those of the loop.
     Nowhere {
         connection: ConnectionKey,
@@ -85,6 +89,12 @@ impl DetachedSink {
         let cancellation = reply.cancellation();
         let (to, mailbox) = (To::Local(Arc::clone(reply)), Some(Arc::clone(mailbox)));
         Self { to, mailbox, cancellation, stream: None }
+    }
+
+    /// Returns the sink of a call from the host of this library. `spawn` runs futures that answer.
+    pub(crate) fn of_library(token: CallToken, spawn: fn(ServiceTask)) -> Self {
+        let to = To::Host(Arc::new(LibraryReply::new(token, spawn)));
+        Self { to, mailbox: None, cancellation: Arc::default(), stream: None }
     }
 
     /// Returns the sink of a one-way message. If the loop has too many of them it has ended.
@@ -130,6 +140,7 @@ impl DetachedSink {
                     mailbox.wake();
                 }
             }
+            To::Host(reply) => reply.answer(extras, answer),
             To::Nowhere { .. } => {
                 if let Some(extras) = extras {
                     extras.end(Sent::AsGiven, answer);
@@ -194,6 +205,28 @@ impl DetachedSink {
         self.cancellation.has_ended()
     }
 
+    /// Returns the same after a look at what has come, where this thread may look.
+    pub(crate) fn look_for_cancel(&self) -> bool {
+        match &self.to {
+            To::Host(reply) => self.is_cancelled() || reply.look_for_cancel(),
+            To::Connection(key, _) => {
+                let activity = self.mailbox.as_ref().and_then(Activity::of_thread);
+                if let Some(connection) = activity.and_then(|it| it.connection(*key)) {
+                    connection.look_ahead();
+                }
+                self.is_cancelled()
+            }
+            To::Local(_) | To::Nowhere { .. } => self.is_cancelled(),
+        }
+    }
+
+    /// Has the sink learn of the end of the call, before it leaves the method.
+    pub(crate) fn watch_end(&self) {
+        if let To::Host(reply) = &self.to {
+            reply.watch_end(&self.cancellation);
+        }
+    }
+
     /// Returns the stream of the call, if it streams.
     pub(crate) fn stream(&self) -> Option<ServiceStream> {
         self.stream.clone()
@@ -206,6 +239,9 @@ impl DetachedSink {
 
     /// Runs the task that answers the call on the executor of the loop.
     pub(crate) fn spawn(&self, task: ServiceTask) {
+        if let To::Host(reply) = &self.to {
+            return reply.spawn(task);
+        }
         // A call without a loop has no executor, and ends with its task.
         let Some(mailbox) = &self.mailbox else { return };
         match Activity::of_thread(mailbox) {

@@ -161,7 +161,7 @@ impl<'a> ReplySink<'a> {
                 connection.look_ahead();
                 connection.is_closed() || call.is_some_and(|call| connection.is_cancelled(call))
             }
-            Sink::Detached(call) => call.sink.is_cancelled(),
+            Sink::Detached(call) => call.sink.look_for_cancel(),
             Sink::LocalBytes(..) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => false,
         }
     }
@@ -211,7 +211,10 @@ impl<'a> ReplySink<'a> {
             Sink::LocalOneway(activity) => {
                 DetachedSink::oneway(Some(&activity.mailbox), ConnectionKey::NONE)
             }
-            Sink::Detached(call) => call.sink.clone(),
+            Sink::Detached(call) => {
+                call.sink.watch_end();
+                call.sink.clone()
+            }
         };
         DetachedCall { sink, peer: self.peer(), is_trusted: self.is_trusted() }
     }

@@ -170,13 +170,11 @@ impl BellKind for Eventfd {
     const REPORTS_DEATH: bool = false;
 
     fn create() -> Result<Made, OpenError> {
-        eventfd::prepare_signal().map_err(OpenError::doing("opening /dev/zero"))?;
         let make = || eventfd::create(eventfd::Kind::Counter);
         share(|| make().map_err(OpenError::doing("making eventfds")))
     }
 
     fn accept(parts: &mut ChannelFds) -> Result<Ends, OpenError> {
-        eventfd::prepare_signal().map_err(OpenError::doing("opening /dev/zero"))?;
         let [ours, theirs] = parts.take_descriptors()?;
         Ok(Ends { ours, theirs: Some(theirs) })
     }

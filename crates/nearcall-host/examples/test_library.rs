@@ -1,0 +1,207 @@
+//! The service that the tests of libraries load: a thermostat that misbehaves on demand.
+//!
+//! Its first argument is what it does: `plain`, `relay ADDRESS` (passes requests on to another
+//! one), `async`, `fail` and `panic` (while it is made), `streams` (which a library cannot have),
+//! `nothing`.
+//! **Not here:** the tests (`tests/libraries/main.rs`).
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::error::Error;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use nearcall::{
+    CallContext, CallOptions, Client, Context, ItemReceiver, ItemSender, Peer, Responder,
+    ServiceSetup, Status,
+};
+
+use self::home::{
+    NoteRequest, SetTargetReply, SetTargetRequest, Thermostat, ThermostatAsync,
+    ThermostatAsyncDispatcher, ThermostatCaller, ThermostatDispatcher, WatchReply, WatchRequest,
+};
+use self::streams::{Item, Plan};
+
+#[allow(dead_code, reason = "not every method is called here")]
+mod home {
+    include!("../../nearcall-build/tests/golden/thermostat.rs");
+}
+
+#[allow(dead_code, reason = "not every method is called here")]
+mod streams {
+    include!("../../nearcall-build/tests/golden/streams.rs");
+}
+
+/// What `set_target` does when it is called with these.
+const PANIC: f64 = -1.0;
+const ABORT: f64 = -2.0;
+const BLOCK: f64 = -3.0;
+const LATER: f64 = -4.0;
+const FORGET: f64 = -5.0;
+
+/// Nothing takes this long, on whatever machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Default)]
+struct Room {
+    wanted: Mutex<f64>,
+    notes: AtomicU64,
+    next: Option<ThermostatCaller>,
+}
+
+impl Thermostat for Room {
+    fn set_target(
+        &self,
+        context: &Context<'_>,
+        request: &SetTargetRequest,
+    ) -> Result<SetTargetReply, Status> {
+        if let Some(next) = &self.next {
+            // Not the 250 ms of the interface: the machine may be busy.
+            let options = CallOptions::new().deadline(PATIENCE);
+            return next.set_target_with(request, &options);
+        }
+        if let Some(text) = context.metadata().get("echo") {
+            context.add_reply_metadata("echoed", text).unwrap();
+        }
+        match request.celsius {
+            PANIC => panic!("asked for it"),
+            ABORT => std::process::abort(),
+            BLOCK => loop {
+                thread::park();
+            },
+            FORGET => context.answer_later(drop::<Responder<SetTargetReply>>),
+            LATER => context.answer_later(|responder: Responder<SetTargetReply>| {
+                let reply = SetTargetReply { celsius_before: LATER };
+                thread::spawn(move || responder.finish(Ok(reply)));
+            }),
+            celsius => {
+                let celsius_before = std::mem::replace(&mut *self.wanted.lock().unwrap(), celsius);
+                Ok(SetTargetReply { celsius_before })
+            }
+        }
+    }
+
+    fn note(&self, _: &Context<'_>, request: &NoteRequest) {
+        match &self.next {
+            Some(next) => next.note(request).unwrap(),
+            None => drop(self.notes.fetch_add(1, Ordering::Relaxed)),
+        }
+    }
+
+    /// Returns what is known of the caller: -1 this process, its user otherwise.
+    fn watch(&self, context: &Context<'_>, request: &WatchRequest) -> Result<WatchReply, Status> {
+        if let Some(next) = &self.next {
+            return next.start_watch_with(request, &CallOptions::new()).wait();
+        }
+        let celsius = match context.peer() {
+            Peer::Local => -1.0,
+            Peer::Process(identity) => f64::from(identity.uid),
+            Peer::Remote(_) => -2.0,
+        };
+        Ok(WatchReply { celsius })
+    }
+
+    /// Fails with the number of notes.
+    fn reset(&self, _: &Context<'_>, request: &()) -> Result<(), Status> {
+        if let Some(next) = &self.next {
+            return next.reset(request);
+        }
+        let notes = self.notes.load(Ordering::Relaxed).to_string();
+        Err(Status::out_of_range("as asked").with_metadata("notes", &notes).unwrap())
+    }
+}
+
+/// Counts the calls that were given up while its futures waited.
+#[derive(Default)]
+struct AsyncRoom(AtomicU64);
+
+struct Dropped<'a>(&'a AtomicU64);
+
+impl Drop for Dropped<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl ThermostatAsync for AsyncRoom {
+    async fn set_target(
+        &self,
+        _: CallContext,
+        _: SetTargetRequest,
+    ) -> Result<SetTargetReply, Status> {
+        #[allow(clippy::cast_precision_loss, reason = "a handful")]
+        let celsius_before = self.0.load(Ordering::Relaxed) as f64;
+        Ok(SetTargetReply { celsius_before })
+    }
+
+    async fn note(&self, _: CallContext, _: NoteRequest) {}
+
+    async fn watch(&self, _: CallContext, _: WatchRequest) -> Result<WatchReply, Status> {
+        let _dropped = Dropped(&self.0);
+        std::future::pending().await
+    }
+
+    async fn reset(&self, _: CallContext, (): ()) -> Result<(), Status> {
+        Ok(())
+    }
+}
+
+struct Streaming;
+
+impl streams::Streams for Streaming {
+    fn count(&self, _: &Context<'_>, _: &Plan, _: ItemSender<Item>) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn count_quickly(&self, _: &Context<'_>, _: &Plan, _: ItemSender<Item>) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn sum(&self, _: &Context<'_>, _: ItemReceiver<Item>) -> Result<Item, Status> {
+        Ok(Item::default())
+    }
+
+    fn drain(&self, _: &Context<'_>, _: ItemReceiver<Item>) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn exchange(
+        &self,
+        _: &Context<'_>,
+        _: ItemReceiver<Item>,
+        _: ItemSender<Item>,
+    ) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn say(&self, _: &Context<'_>, item: &Item) -> Result<Item, Status> {
+        Ok(item.clone())
+    }
+}
+
+fn make(setup: &mut ServiceSetup) -> Result<(), Box<dyn Error>> {
+    let arguments = setup.arguments().to_vec();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        [] | ["plain"] => setup.register(ThermostatDispatcher::new(Room::default())),
+        ["relay", address] => {
+            let next = Some(ThermostatCaller::new(&Client::new(), address)?);
+            setup.register(ThermostatDispatcher::new(Room { next, ..Room::default() }));
+        }
+        ["two"] => {
+            setup.register_as("hall", ThermostatDispatcher::new(Room::default()));
+            setup.register_as("attic", ThermostatDispatcher::new(Room::default()));
+        }
+        ["async"] => setup.register(ThermostatAsyncDispatcher::new(AsyncRoom::default())),
+        ["streams"] => setup.register(streams::StreamsDispatcher::new(Streaming)),
+        ["fail"] => return Err("the heating is out of order".into()),
+        ["panic"] => panic!("asked for it"),
+        ["nothing"] => {}
+        _ => return Err(format!("unknown arguments {arguments:?}").into()),
+    }
+    Ok(())
+}
+
+nearcall::service_main!("test-library", make);

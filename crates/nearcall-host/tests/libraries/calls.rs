@@ -1,0 +1,128 @@
+//! Calls to services in libraries, from other processes and from each other.
+
+use std::time::Duration;
+
+use nearcall::{CallOptions, Code};
+
+use crate::group::{Group, PATIENCE, service, soon};
+use crate::home::{NoteRequest, SetTargetRequest, ThermostatCaller, WatchRequest};
+
+const LATER: f64 = -4.0;
+const FORGET: f64 = -5.0;
+
+fn set(thermostat: &ThermostatCaller, celsius: f64) -> Result<f64, nearcall::Status> {
+    let options = CallOptions::new().deadline(PATIENCE);
+    let reply = thermostat.set_target_with(&SetTargetRequest { celsius }, &options);
+    reply.map(|reply| reply.celsius_before)
+}
+
+fn notes(thermostat: &ThermostatCaller) -> u64 {
+    let status = thermostat.reset(&()).unwrap_err();
+    assert_eq!((status.code(), status.message()), (Code::OutOfRange, "as asked"));
+    status.metadata().get("notes").unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_library_answers_as_a_program_does() {
+    let plain = service(&["plain"]);
+    let group = Group::start(std::slice::from_ref(&plain));
+    let thermostat = group.caller(&plain);
+    assert_eq!(set(&thermostat, 20.0).unwrap(), 0.0);
+    assert_eq!(set(&thermostat, 21.0).unwrap(), 20.0);
+    // Its caller by the kernel.
+    let user = thermostat.watch(&WatchRequest {}).unwrap().celsius;
+    assert_eq!(user, f64::from(nearcall_os::process::user_id()));
+    // Metadata both ways.
+    let options = CallOptions::new().metadata("echo", "hello").unwrap().deadline(PATIENCE);
+    let call = thermostat.start_set_target_with(&SetTargetRequest { celsius: 1.0 }, &options);
+    let (result, metadata) = call.wait_with_metadata();
+    assert_eq!((result.unwrap().celsius_before, metadata.get("echoed")), (21.0, Some("hello")));
+    // One-way messages, an error with metadata, an answer from another thread.
+    assert_eq!(notes(&thermostat), 0);
+    thermostat.note(&NoteRequest::default()).unwrap();
+    assert_eq!(notes(&thermostat), 1);
+    assert_eq!(set(&thermostat, LATER).unwrap(), LATER);
+    let status = set(&thermostat, FORGET).unwrap_err();
+    assert_eq!(status.code(), Code::Internal, "{status}");
+}
+
+#[test]
+fn a_method_or_an_object_that_is_missing_is_named() {
+    let two = service(&["two"]);
+    let group = Group::start(std::slice::from_ref(&two));
+    let status = set(&group.caller(&two), 1.0).unwrap_err();
+    assert_eq!(status.code(), Code::Unimplemented);
+    assert!(status.message().contains("home.v1.Thermostat@attic"), "{status}");
+    for instance in ["hall", "attic"] {
+        let address = format!("{}#{instance}", two.listen);
+        let thermostat = ThermostatCaller::new(&group.client, &address).unwrap();
+        assert_eq!(set(&thermostat, 20.0).unwrap(), 0.0);
+    }
+}
+
+#[test]
+fn libraries_of_one_group_call_each_other_without_leaving_the_process() {
+    let plain = service(&["plain"]);
+    let relay = service(&["relay", &plain.listen]);
+    let group = Group::start(&[plain.clone(), relay.clone()]);
+    let (near, far) = (group.caller(&relay), group.caller(&plain));
+    assert_eq!(set(&near, 20.0).unwrap(), 0.0);
+    assert_eq!(set(&far, 21.0).unwrap(), 20.0);
+    // The kernel has no word in a call between two functions.
+    assert_eq!(near.watch(&WatchRequest {}).unwrap().celsius, -1.0);
+    // A panic, an answer that comes later, an error with metadata: as from elsewhere.
+    assert_eq!(set(&near, -1.0).unwrap_err().code(), Code::Unknown);
+    assert_eq!(set(&near, LATER).unwrap(), LATER);
+    assert_eq!(set(&near, FORGET).unwrap_err().code(), Code::Internal);
+    near.note(&NoteRequest::default()).unwrap();
+    // It went over a connection, so it may come later than the next call.
+    while notes(&near) != 1 {}
+    assert_eq!(notes(&far), 1);
+}
+
+#[test]
+fn a_library_reaches_services_elsewhere_by_a_connection() {
+    let plain = service(&["plain"]);
+    let elsewhere = Group::start(std::slice::from_ref(&plain));
+    let relay = service(&["relay", &plain.listen]);
+    let group = Group::start(std::slice::from_ref(&relay));
+    let thermostat = group.caller(&relay);
+    assert_eq!(set(&thermostat, 20.0).unwrap(), 0.0);
+    let user = thermostat.watch(&WatchRequest {}).unwrap().celsius;
+    assert_eq!(user, f64::from(nearcall_os::process::user_id()));
+    assert_ne!(group.pid(), elsewhere.pid());
+}
+
+#[test]
+fn futures_of_a_library_run_and_end_with_their_callers() {
+    let service = service(&["async"]);
+    let group = Group::start(std::slice::from_ref(&service));
+    let thermostat = group.caller(&service);
+    assert_eq!(set(&thermostat, 1.0).unwrap(), 0.0);
+    // By a deadline, and by a caller who does not wait any more.
+    let status = thermostat.watch_with(&WatchRequest {}, &soon()).unwrap_err();
+    assert_eq!(status.code(), Code::DeadlineExceeded);
+    let watching = thermostat.start_watch(&WatchRequest {});
+    // Calls of one connection begin in their order.
+    set(&thermostat, 1.0).unwrap();
+    watching.cancel();
+    let deadline = nearcall_os::Deadline::after(PATIENCE);
+    while set(&thermostat, 1.0).unwrap() != 2.0 {
+        let ended = set(&thermostat, 1.0).unwrap();
+        assert!(!deadline.has_passed(), "only {ended} futures have ended with their callers");
+    }
+}
+
+#[test]
+fn a_group_that_is_stopped_ends_its_calls_first() {
+    let plain = service(&["plain"]);
+    let mut group = Group::start(std::slice::from_ref(&plain));
+    let thermostat = group.caller(&plain);
+    assert_eq!(set(&thermostat, 20.0).unwrap(), 0.0);
+    group.terminate();
+    assert!(group.wait().success());
+    let status = set(&thermostat, 20.0).unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    let hunted = group.client.hunt(&plain.listen, Duration::from_millis(1));
+    assert!(hunted.is_err(), "a socket answers");
+}

@@ -1,0 +1,68 @@
+/* A service in C: home.v1.Thermostat, of which SetTarget returns its request, Watch what the host
+ * finds at the address "nowhere", and Reset an error. */
+#include <string.h>
+
+#include "nearcall_service.h"
+
+static const struct nearcall_host *host;
+
+#define TEXT(text) {(const uint8_t *)(text), sizeof(text) - 1}
+
+static const struct nearcall_method methods[] = {
+    {0x8186deca, NEARCALL_UNARY, TEXT("SetTarget")},
+    {0x4737ff79, NEARCALL_METHOD_ONEWAY, TEXT("Note")},
+    {0xc9b5147c, NEARCALL_UNARY, TEXT("Watch")},
+    {0xcf20224c, NEARCALL_UNARY, TEXT("Reset")},
+};
+
+static const struct nearcall_object objects[] = {
+    {TEXT("home.v1.Thermostat"), {0, 0}, {0, 0}, methods, sizeof methods / sizeof *methods},
+};
+
+static uint32_t create(const struct nearcall_host *of_process,
+                       const struct nearcall_slice *arguments, size_t argument_count,
+                       void **instance) {
+  if (of_process->magic != NEARCALL_MAGIC || of_process->abi_major != NEARCALL_ABI_MAJOR) return 1;
+  if (argument_count == 1 && arguments[0].size == 4 && !memcmp(arguments[0].data, "fail", 4))
+    return 2;
+  host = of_process;
+  *instance = (void *)methods;
+  return 0;
+}
+
+static const struct nearcall_object *list(void *instance, size_t *count) {
+  (void)instance;
+  *count = 1;
+  return objects;
+}
+
+static void dispatch(void *instance, const struct nearcall_request *request, void *call) {
+  struct nearcall_reply reply = {sizeof reply, 0, {0, 0}, {0, 0}, {0, 0}};
+  static const uint8_t refused[] = "refused by C";
+  static const struct nearcall_slice nowhere = TEXT("nowhere");
+  static const struct nearcall_slice name = TEXT("home.v1.Thermostat");
+  (void)instance;
+  switch (request->method) {
+    case 0x8186deca: reply.body = request->body; break;
+    case 0xcf20224c:
+      reply.code = 9;
+      reply.message.data = refused;
+      reply.message.size = sizeof refused - 1;
+      break;
+    case 0xc9b5147c: reply.code = host->find(nowhere, name) ? 13 : 0; break;
+    default: break;
+  }
+  host->reply(call, &reply);
+}
+
+static void destroy(void *instance) { (void)instance; }
+
+static struct nearcall_slice last_error(void) {
+  static const struct nearcall_slice text = TEXT("told to fail");
+  return text;
+}
+
+const struct nearcall_service nearcall_service_v1 = {
+    NEARCALL_MAGIC, sizeof(struct nearcall_service), NEARCALL_ABI_MAJOR, NEARCALL_ABI_MINOR,
+    0, 0, TEXT("counter"), TEXT("1.0"), create, list, dispatch, destroy, last_error,
+};

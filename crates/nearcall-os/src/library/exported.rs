@@ -1,0 +1,317 @@
+//! A service that is built as a dynamic library: the table that it exports, and its host.
+//!
+//! **Invariants:** no panic leaves a function of the table. Each call is answered once: one that is
+//! dropped is answered with an error.
+//! **Not here:** the side of the host (`loaded.rs`).
+#![allow(unsafe_code, reason = "called through function pointers with those of the host")]
+
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{self, NonNull};
+
+use super::abi::{
+    ABI_MAJOR, ABI_MINOR, HostTable, MAGIC, MethodFields, ObjectFields, ReplyFields, RequestFields,
+    ServiceTable, Slice,
+};
+use super::parts::{NO_BYTES, ObjectPart, ReplyPart, RequestPart, list, size_u32};
+
+/// A service of a library, while it is loaded.
+pub trait LibraryService: Send + Sync + Sized + 'static {
+    /// Returns the objects, in the order of their numbers. They stay the same.
+    fn objects(&self) -> Vec<ObjectPart<'_>>;
+
+    /// Serves a call, which is answered over `call`, now or later.
+    fn dispatch(&self, request: &RequestPart<'_>, call: CallToken);
+}
+
+/// What a library exports: made by [`export_service!`](crate::export_service).
+pub trait Export: 'static {
+    /// The service.
+    type Service: LibraryService;
+    /// Its name.
+    const NAME: &'static str;
+    /// Its version.
+    const VERSION: &'static str;
+
+    /// Makes an instance.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none, for people.
+    fn create(host: HostLink, arguments: Vec<String>) -> Result<Self::Service, String>;
+}
+
+/// Exports a service from a dynamic library: `export_service!(Type)` for a type with
+/// [`Export`](crate::library::Export).
+#[macro_export]
+macro_rules! export_service {
+    ($export:ty) => {
+        /// What a host finds when it loads this as a library.
+        #[unsafe(export_name = "nearcall_service_v1")]
+        static NEARCALL_SERVICE: $crate::library::abi::ServiceTable =
+            $crate::library::service_table::<$export>();
+    };
+}
+
+// SAFETY: nothing of it is ever written.
+unsafe impl Sync for ServiceTable {}
+
+/// Returns the table of a service.
+#[must_use]
+pub const fn service_table<E: Export>() -> ServiceTable {
+    ServiceTable {
+        magic: MAGIC,
+        size: size_u32::<ServiceTable>(),
+        abi_major: ABI_MAJOR,
+        abi_minor: ABI_MINOR,
+        flags: 0,
+        reserved: 0,
+        name: Slice::of(E::NAME.as_bytes()),
+        version: Slice::of(E::VERSION.as_bytes()),
+        create: Some(create::<E>),
+        objects: Some(objects::<E::Service>),
+        dispatch: Some(dispatch::<E::Service>),
+        destroy: Some(destroy::<E::Service>),
+        last_error: Some(last_error),
+    }
+}
+
+/// An instance, with the list of its objects that the host reads.
+struct Exposed<S> {
+    objects: Vec<ObjectFields>,
+    /// What the list points into.
+    _methods: Vec<Vec<MethodFields>>,
+    service: Box<S>,
+}
+
+thread_local! {
+    static LAST_ERROR: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+unsafe extern "C" fn last_error() -> Slice {
+    LAST_ERROR.with(|text| match text.try_borrow() {
+        // Valid until the next error of this thread.
+        Ok(text) => Slice::of(text.as_bytes()),
+        Err(_) => NO_BYTES,
+    })
+}
+
+unsafe extern "C" fn create<E: Export>(
+    host: *const HostTable,
+    arguments: *const Slice,
+    argument_count: usize,
+    instance: *mut *mut c_void,
+) -> u32 {
+    let make = || {
+        // SAFETY: the host passes its table, which lives as long as the process.
+        let host = unsafe { HostLink::of(host) }?;
+        // SAFETY: the host's list is valid until this returns.
+        let arguments = unsafe { list(arguments, argument_count) };
+        // SAFETY: so are the arguments.
+        let text = |argument: &Slice| unsafe { argument.text() }.map(str::to_owned);
+        let arguments = arguments.iter().map(text).collect::<Option<Vec<_>>>();
+        let arguments = arguments.ok_or("an argument is no UTF-8")?;
+        let service = Box::new(E::create(host, arguments)?);
+        let parts = service.objects();
+        let fields = |part: &ObjectPart<'_>| part.methods.iter().map(|it| it.to_fields()).collect();
+        let methods: Vec<Vec<MethodFields>> = parts.iter().map(fields).collect();
+        let objects = parts.iter().zip(&methods).map(|(part, it)| part.to_fields(it)).collect();
+        drop(parts);
+        Ok::<_, String>(Box::new(Exposed { objects, _methods: methods, service }))
+    };
+    let text = match catch_unwind(AssertUnwindSafe(make)) {
+        Ok(Ok(exposed)) => {
+            // SAFETY: the host's pointer is to room for one.
+            unsafe { ptr::write(instance, Box::into_raw(exposed).cast()) };
+            return 0;
+        }
+        Ok(Err(text)) => text,
+        Err(_) => "it panicked; its message is on stderr".to_owned(),
+    };
+    LAST_ERROR.with(|last| *last.borrow_mut() = text);
+    1
+}
+
+unsafe extern "C" fn objects<S: LibraryService>(
+    instance: *mut c_void,
+    count: *mut usize,
+) -> *const ObjectFields {
+    // SAFETY: `create` made the instance, and the host has not destroyed it.
+    let exposed: &Exposed<S> = unsafe { &*instance.cast() };
+    // SAFETY: the host's pointer is to room for one.
+    unsafe { ptr::write(count, exposed.objects.len()) };
+    exposed.objects.as_ptr()
+}
+
+unsafe extern "C" fn dispatch<S: LibraryService>(
+    instance: *mut c_void,
+    request: *const RequestFields,
+    call: *mut c_void,
+) {
+    // SAFETY: `create` made the instance, and the host has not destroyed it.
+    let exposed: &Exposed<S> = unsafe { &*instance.cast() };
+    // SAFETY: the host's request is valid until this returns.
+    let fields = unsafe { &*request };
+    // SAFETY: as above.
+    let request = unsafe { RequestPart::from_fields(fields) };
+    let (Some(host), Some(token)) = (HOST.get(), NonNull::new(call)) else { return };
+    let call = CallToken { host: *host, token };
+    // What panics has dropped the call, which answers it.
+    let _ = catch_unwind(AssertUnwindSafe(|| exposed.service.dispatch(&request, call)));
+}
+
+unsafe extern "C" fn destroy<S: LibraryService>(instance: *mut c_void) {
+    // SAFETY: `create` made the instance, and the host does not use it any more.
+    let exposed: Box<Exposed<S>> = unsafe { Box::from_raw(instance.cast()) };
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(exposed)));
+}
+
+/// The host, once an instance was made.
+static HOST: std::sync::OnceLock<HostLink> = std::sync::OnceLock::new();
+
+/// The host that has loaded this library.
+#[derive(Debug, Clone, Copy)]
+pub struct HostLink {
+    table: &'static HostTable,
+}
+
+impl HostLink {
+    /// Returns the host of this library. `None`: this is a program.
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        HOST.get().copied()
+    }
+
+    /// Checks the table of a host, and keeps it.
+    ///
+    /// # Safety
+    ///
+    /// It lives as long as this process.
+    unsafe fn of(table: *const HostTable) -> Result<Self, String> {
+        // SAFETY: as the caller promises; a null pointer is none.
+        let table = unsafe { table.as_ref() }.ok_or("the host has no table")?;
+        if table.magic != MAGIC || table.abi_major != ABI_MAJOR {
+            let major = table.abi_major;
+            return Err(format!(
+                "the host has version {major} of the interface, and this library {ABI_MAJOR}; \
+                 build both with the same nearcall"
+            ));
+        }
+        if table.size < size_u32::<HostTable>() {
+            let expected = size_of::<HostTable>();
+            return Err(format!("the host's table has {} of {expected} bytes", table.size));
+        }
+        Ok(*HOST.get_or_init(|| Self { table }))
+    }
+
+    /// Returns the number of an object that another service of this host has at an address.
+    #[must_use]
+    pub fn find(&self, address: &str, object: &str) -> Option<u64> {
+        let (address, object) = (Slice::of(address.as_bytes()), Slice::of(object.as_bytes()));
+        // SAFETY: both texts are valid until the function returns.
+        let number = unsafe { (self.table.find)(address, object) };
+        (number != 0).then_some(number)
+    }
+
+    /// Calls such an object and gives its reply to `reply`. Returns `false`, without a reply, if
+    /// the object is not here any more.
+    pub fn call(
+        &self,
+        object: u64,
+        request: RequestPart<'_>,
+        reply: impl FnOnce(&ReplyPart<'_>),
+    ) -> bool {
+        let fields = request.to_fields();
+        let mut reply = Some(reply);
+        let on_reply = give_reply(&reply);
+        let context: *mut c_void = (&raw mut reply).cast();
+        // SAFETY: the request is valid until the function returns, and `context` is what the
+        // function is made for.
+        unsafe { (self.table.call)(object, &raw const fields, on_reply, context) != 0 }
+    }
+}
+
+/// Returns the function that gives a reply to a closure of this type.
+fn give_reply<F: FnOnce(&ReplyPart<'_>)>(
+    _: &Option<F>,
+) -> unsafe extern "C" fn(*mut c_void, *const ReplyFields) {
+    unsafe extern "C" fn give<F: FnOnce(&ReplyPart<'_>)>(
+        context: *mut c_void,
+        reply: *const ReplyFields,
+    ) {
+        // SAFETY: `call` passes a pointer to its own closure, and waits.
+        let take: &mut Option<F> = unsafe { &mut *context.cast() };
+        // SAFETY: the host's reply is valid until this returns.
+        let fields = unsafe { &*reply };
+        // SAFETY: as above.
+        let reply = unsafe { ReplyPart::from_fields(fields) };
+        if let Some(take) = take.take() {
+            let _ = catch_unwind(AssertUnwindSafe(|| take(&reply)));
+        }
+    }
+    give::<F>
+}
+
+/// A call that this library has to answer. Dropped, it answers with an error.
+pub struct CallToken {
+    host: HostLink,
+    token: NonNull<c_void>,
+}
+
+// SAFETY: the functions of the host may be called from any thread.
+unsafe impl Send for CallToken {}
+// SAFETY: as above.
+unsafe impl Sync for CallToken {}
+
+impl CallToken {
+    /// Answers the call.
+    pub fn reply(self, reply: &ReplyPart<'_>) {
+        self.answer(reply);
+        std::mem::forget(self);
+    }
+
+    fn answer(&self, reply: &ReplyPart<'_>) {
+        let fields = reply.to_fields();
+        // SAFETY: the call was not answered before, and is not used afterwards; the reply is valid
+        // until the function returns.
+        unsafe { (self.host.table.reply)(self.token.as_ptr(), &raw const fields) };
+    }
+
+    /// Returns whether the caller does not wait any more.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        // SAFETY: the call was not answered.
+        unsafe { (self.host.table.is_cancelled)(self.token.as_ptr()) != 0 }
+    }
+
+    /// Has `notify` run once when the call has ended, in whatever way and thread.
+    pub fn on_end(&self, notify: impl FnOnce() + Send + 'static) {
+        let notify: Box<Box<dyn FnOnce() + Send>> = Box::new(Box::new(notify));
+        let context = Box::into_raw(notify).cast();
+        // SAFETY: the call was not answered, and the host calls the function once with the box.
+        unsafe { (self.host.table.on_end)(self.token.as_ptr(), run_notice, context) };
+    }
+}
+
+unsafe extern "C" fn run_notice(context: *mut c_void) {
+    // SAFETY: `on_end` made the pointer, and the host passes it back once.
+    let notify: Box<Box<dyn FnOnce() + Send>> = unsafe { Box::from_raw(context.cast()) };
+    let _ = catch_unwind(AssertUnwindSafe(notify));
+}
+
+impl Drop for CallToken {
+    fn drop(&mut self) {
+        self.answer(&ReplyPart::error(INTERNAL, "the service dropped the call without an answer"));
+    }
+}
+
+impl fmt::Debug for CallToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CallToken")
+    }
+}
+
+/// The code `INTERNAL` of gRPC.
+const INTERNAL: u32 = 13;

@@ -1,0 +1,114 @@
+//! Calls of a library to another service of its host: function calls with bytes.
+//!
+//! **Invariants:** such a call has the results, errors and deadlines of one over a connection.
+//! **Not here:** what the host does with it (`nearcall-host`); one-way messages and streams, which
+//! go over a connection.
+
+use std::rc::Rc;
+
+use nearcall_os::library::{Caller, ReplyPart, RequestPart};
+
+use super::ObjectRef;
+use crate::client::{Binding, HostedObject, Target, unbind};
+use crate::codec::{self, Body, Message};
+use crate::deadline::Deadline;
+use crate::interface::Method;
+use crate::options::CallOptions;
+use crate::service::library_reply::read_reply;
+use crate::service::local_reply::{LocalReply, LocalResult};
+use crate::status::Status;
+
+impl ObjectRef {
+    /// Calls an object of the same host, or over a connection if it is not there any more.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn call_hosted<Q: Message, R: Message + Default>(
+        &self,
+        (binding, object): (&Rc<Binding>, HostedObject),
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+        deadline: Deadline,
+    ) -> Result<R, Status> {
+        let read = |reply: &ReplyPart<'_>| codec::decode(Body::copied(reply.body));
+        let called = binding.call_hosted(object, method, request, options, deadline, read);
+        if let Some(result) = called {
+            return result;
+        }
+        let binding = self.binding_elsewhere(options, deadline)?;
+        let Target::Remote(connection) = &binding.target else { return Err(no_connection()) };
+        let outgoing = self.outgoing(method, options, deadline);
+        self.call_remote(&binding, connection, &outgoing, request, options)
+    }
+
+    /// Calls an object of the same host, for a result that is taken later. `None`: it is not there
+    /// any more, and did not run.
+    #[cold]
+    pub(super) fn start_hosted<Q: Message>(
+        binding: &Binding,
+        object: HostedObject,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+        deadline: Deadline,
+    ) -> Option<LocalReply> {
+        let read = |reply: &ReplyPart<'_>| {
+            Ok(LocalResult { metadata: reply.metadata.to_vec(), body: reply.body.to_vec() })
+        };
+        let called = binding.call_hosted(object, method, request, options, deadline, read);
+        called.map(LocalReply::ended)
+    }
+
+    /// Returns a connection to an object that is not in this host any more.
+    #[cold]
+    pub(super) fn binding_elsewhere(
+        &self,
+        options: &CallOptions,
+        deadline: Deadline,
+    ) -> Result<Rc<Binding>, Status> {
+        unbind(&self.object.slot);
+        self.binding_with_connection(options, deadline)
+    }
+}
+
+impl Binding {
+    /// Calls an object of the same host, and has `read` read the result. `None`: it is not there
+    /// any more, and did not run.
+    fn call_hosted<Q: Message, T>(
+        &self,
+        object: HostedObject,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+        deadline: Deadline,
+        read: impl FnOnce(&ReplyPart<'_>) -> Result<T, Status>,
+    ) -> Option<Result<T, Status>> {
+        if deadline.has_passed() {
+            return Some(Err(Status::not_answered_in_time()));
+        }
+        if let Err(status) = self.core.check_metadata(options) {
+            return Some(Err(status));
+        }
+        let body = request.encode_to_vec();
+        let request = RequestPart {
+            object: 0,
+            method: method.id,
+            is_oneway: false,
+            deadline,
+            metadata: options.metadata_bytes(),
+            body: &body,
+            caller: Caller::Local,
+        };
+        let mut result = Err(Status::internal("the host did not pass the reply on"));
+        let is_there = object.call(request, |reply| {
+            result = read_reply(reply).and_then(|_| read(reply));
+        });
+        is_there.then(|| result.map_err(|status| self.name.explain(status)))
+    }
+}
+
+/// A connection was asked for, and there is none.
+#[cold]
+pub(super) fn no_connection() -> Status {
+    Status::internal("a connection was asked for, and the object is in this process")
+}

@@ -1,0 +1,154 @@
+//! The calls of a service that is loaded as a library: from the host's bytes to its dispatchers.
+//!
+//! **Invariants:** a call sees here what it would see in a program: its caller by the kernel, its
+//! deadline, its metadata. Calls come in any thread, several at once.
+//! **Not here:** the C interface (`nearcall_os::library`), the answer (`service/library_reply.rs`).
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+use nearcall_channel::PeerIdentity;
+use nearcall_os::library::{
+    CallToken, Caller, LibraryService, MethodPart, ObjectPart, RequestPart,
+};
+
+use super::{MakeService, ServiceSetup};
+use crate::codec::Body;
+use crate::event_loop::EventLoop;
+use crate::interface::MethodKind;
+use crate::metadata::Metadata;
+use crate::nesting::Handler;
+use crate::peer::Peer;
+use crate::service::context::Context;
+use crate::service::detached_sink::{DetachedCall, DetachedSink};
+use crate::service::dispatch;
+use crate::service::dispatcher::{Dispatcher, Incoming};
+use crate::service::reply_sink::ReplySink;
+use crate::status::Status;
+use crate::tasks::mailbox::{Mailbox, Post};
+use crate::tasks::service_task::ServiceTask;
+
+/// The service of a library, while a host has it loaded.
+pub struct ServedLibrary {
+    objects: Vec<ServedObject>,
+}
+
+/// An object of a service.
+pub(super) struct ServedObject {
+    /// Empty: the only one of its interface.
+    instance: String,
+    dispatcher: Box<dyn Dispatcher + Send + Sync>,
+}
+
+impl ServedObject {
+    pub(super) fn new(instance: &str, dispatcher: impl Dispatcher + Send + Sync) -> Self {
+        Self { instance: instance.to_owned(), dispatcher: Box::new(dispatcher) }
+    }
+
+    fn describe(&self) -> ObjectPart<'_> {
+        let interface = self.dispatcher.interface();
+        let methods = interface.methods.iter().map(|method| MethodPart {
+            id: method.id,
+            kind: kind_number(method.kind),
+            name: method.name,
+        });
+        ObjectPart {
+            interface: interface.name,
+            instance: &self.instance,
+            descriptor_set: interface.descriptor_set,
+            methods: methods.collect(),
+        }
+    }
+}
+
+impl ServedLibrary {
+    /// Makes the service.
+    ///
+    /// # Errors
+    ///
+    /// That of `make`, as text.
+    pub fn new(arguments: Vec<String>, make: MakeService) -> Result<Self, String> {
+        let mut setup = ServiceSetup::new(arguments);
+        make(&mut setup).map_err(|error| error.to_string())?;
+        Ok(Self { objects: setup.objects })
+    }
+}
+
+impl LibraryService for ServedLibrary {
+    fn objects(&self) -> Vec<ObjectPart<'_>> {
+        self.objects.iter().map(ServedObject::describe).collect()
+    }
+
+    fn dispatch(&self, request: &RequestPart<'_>, token: CallToken) {
+        let &RequestPart { method, deadline, metadata, body, caller, .. } = request;
+        let sink = DetachedSink::of_library(token, spawn_in_loop);
+        let call = DetachedCall { sink, peer: peer_of(caller), is_trusted: false };
+        let sink = ReplySink::detached(&call);
+        let index = usize::try_from(request.object).unwrap_or(usize::MAX);
+        let Some(object) = self.objects.get(index) else {
+            let text = format!("the library has no object with the number {}", request.object);
+            return sink.fail(&Status::unimplemented(text));
+        };
+        let (dispatcher, metadata) = (&*object.dispatcher, Metadata::new(metadata));
+        dispatch::run(dispatcher, sink, Handler::own(deadline), || {
+            let context = Context::new(deadline, metadata, dispatcher.interface(), method, sink);
+            Incoming { method, body: Body::copied(body), context }
+        });
+    }
+}
+
+impl fmt::Debug for ServedLibrary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.objects.iter().map(|object| object.dispatcher.interface().name);
+        f.debug_list().entries(names).finish()
+    }
+}
+
+/// Returns the number of a kind in the C interface.
+fn kind_number(kind: MethodKind) -> u32 {
+    match kind {
+        MethodKind::Unary => 0,
+        MethodKind::Oneway => 1,
+        MethodKind::ReplyStream => 2,
+        MethodKind::RequestStream => 3,
+        MethodKind::BothStreams => 4,
+    }
+}
+
+fn peer_of(caller: Caller<'_>) -> Peer {
+    match caller {
+        Caller::Local => Peer::Local,
+        Caller::Process { pid, uid, gid } => {
+            Peer::Process(PeerIdentity { pid, uid, gid, pidfd: None })
+        }
+        // A host without the address says as little as a machine that is not known.
+        Caller::Remote(address) => {
+            Peer::Remote(address.parse().unwrap_or(SocketAddr::from(([0, 0, 0, 0], 0))))
+        }
+    }
+}
+
+/// Runs the future of an async service in the loop of this library, which is started with the first
+/// one: calls come in threads of the host, whose loops are of another build.
+fn spawn_in_loop(task: ServiceTask) {
+    static LOOP: OnceLock<Option<Arc<Mailbox>>> = OnceLock::new();
+    match LOOP.get_or_init(start_loop) {
+        // Dropped if the loop has ended, which fails its call.
+        Some(mailbox) => drop(mailbox.post(Post::Spawn(task))),
+        None => drop(task),
+    }
+}
+
+fn start_loop() -> Option<Arc<Mailbox>> {
+    let mailbox = Arc::new(Mailbox::new().ok()?);
+    let of_loop = Arc::clone(&mailbox);
+    let thread = std::thread::Builder::new().name("nearcall-library".into());
+    let started = thread.spawn(move || {
+        if let Ok(event_loop) = EventLoop::with_mailbox(of_loop) {
+            // It ends with the process.
+            let _ = event_loop.run();
+        }
+    });
+    started.ok().map(|_| mailbox)
+}
