@@ -70,9 +70,7 @@ pub(crate) fn existing() -> io::Result<PathBuf> {
     };
     match unsafe_because {
         None => Ok(path),
-        Some(why) => {
-            Err(io::Error::new(io::ErrorKind::PermissionDenied, Untrusted { path, why }))
-        }
+        Some(why) => Err(io::Error::new(io::ErrorKind::PermissionDenied, Untrusted { path, why })),
     }
 }
 
