@@ -157,6 +157,9 @@ impl Idle {
     }
 }
 
+/// Waits for a server at an address.
+type Hunt = fn(&str) -> Result<(), Status>;
+
 /// Clients that wait for servers: one that has never been there, and one that was killed.
 struct Hunters {
     directory: PathBuf,
@@ -178,7 +181,7 @@ impl Hunters {
         drop(socket::unix_listen(UnixAddress::Path(&killed), 1).unwrap());
         fs::write(hunters.directory.join(".killed.lock"), "").unwrap();
         for name in ["absent", "killed"] {
-            let forms: [fn(&str) -> Result<(), Status>; 3] = [
+            let forms: [Hunt; 3] = [
                 |address| Client::new().hunt(address, HUNT_TIME),
                 |address| Client::in_loop(&EventLoop::new().unwrap()).hunt(address, HUNT_TIME),
                 |address| smol::block_on(Client::new().hunt_async(address, HUNT_TIME)),
