@@ -61,7 +61,7 @@ fn function(service: &Service, method: &Method, types: &prost_build::Method) -> 
     let docs = join(&[
         &docs::comment(&types.comments),
         &paragraph(&summary.replace("{name}", name)),
-        &docs::deadline(method),
+        &docs::options(method),
         &errors(errors_text),
     ]);
     let with_docs = join(&[

@@ -291,7 +291,7 @@ impl Function<'_> {
         let docs = join(&[
             &docs::comment(&self.types.comments),
             &paragraph(summary),
-            &docs::deadline(self.method),
+            &docs::options(self.method),
             &errors(errors_text),
         ]);
         let with_docs = join(&[

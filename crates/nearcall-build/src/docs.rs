@@ -10,6 +10,7 @@
 use prost_build::Comments;
 
 use crate::model::{Kind, Method};
+use crate::options::Idempotency;
 
 /// Renders the comment of the `.proto` file as doc lines; empty if there is none.
 pub(crate) fn comment(comments: &Comments) -> String {
@@ -50,14 +51,17 @@ pub(crate) fn errors(text: &str) -> String {
     format!("/// # Errors\n///\n{}", paragraph(text))
 }
 
-/// Renders the sentence about the default deadline; empty without one.
-pub(crate) fn deadline(method: &Method) -> String {
-    match method.deadline_ms {
-        Some(ms) => {
-            paragraph(&format!("Default deadline: {ms} ms. The caller may set another one."))
-        }
-        None => String::new(),
-    }
+/// Renders the sentences about the options of a method; empty without any.
+pub(crate) fn options(method: &Method) -> String {
+    let deadline = method.deadline_ms.map_or(String::new(), |ms| {
+        paragraph(&format!("Default deadline: {ms} ms. The caller may set another one."))
+    });
+    let is_resent = method.kind == Kind::Unary && method.idempotency != Idempotency::Unknown;
+    let idempotency = match is_resent {
+        true => paragraph("Idempotent: a call whose connection ends may be sent again."),
+        false => String::new(),
+    };
+    join(&[&deadline, &idempotency])
 }
 
 /// Describes what the service does for a method of this shape; empty for a unary one.

@@ -91,7 +91,7 @@ fn method_docs(method: &Method, types: &prost_build::Method, errors: &str) -> St
     if comment.is_empty() {
         comment = format!("/// Handles `{}`.\n", method.name);
     }
-    docs::join(&[&comment, &docs::shape(method.kind), &docs::deadline(method), errors])
+    docs::join(&[&comment, &docs::shape(method.kind), &docs::options(method), errors])
 }
 
 /// The arguments after the context, and the result.
@@ -143,7 +143,7 @@ pub(crate) fn statics(service: &Service) -> String {
         format!("/// The descriptions of the methods of `{full_name}` for the runtime.\n");
     text = docs::join(&[&text, &types.methods_module.note()]);
     text += &format!("mod {} {{\n", types.methods_module);
-    for Method { name, shouty, id, kind, deadline_ms, .. } in &service.methods {
+    for Method { name, shouty, id, kind, deadline_ms, idempotency, .. } in &service.methods {
         let deadline = match deadline_ms {
             Some(deadline) => format!(
                 "::core::option::Option::Some(::core::time::Duration::from_millis({deadline}))"
@@ -152,7 +152,8 @@ pub(crate) fn statics(service: &Service) -> String {
         };
         text += &format!(
             "pub(super) static {shouty}: ::nearcall::Method = ::nearcall::Method {{ id: {}, \
-             name: {name:?}, kind: ::nearcall::MethodKind::{kind:?}, deadline: {deadline} }};\n",
+             name: {name:?}, kind: ::nearcall::MethodKind::{kind:?}, deadline: {deadline}, \
+             idempotency: ::nearcall::Idempotency::{idempotency:?} }};\n",
             id_literal(*id),
         );
     }

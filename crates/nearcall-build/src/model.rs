@@ -14,7 +14,8 @@ use prost_reflect::{DescriptorPool, MethodDescriptor, ServiceDescriptor};
 use crate::derived_names::{CallerNames, MethodNames, TypeNames};
 use crate::error::{BuildError, Place};
 use crate::method_id::method_id;
-use crate::{names, options};
+use crate::names;
+use crate::options::{self, Idempotency};
 
 /// A service that can be generated.
 #[derive(Debug, Clone)]
@@ -51,6 +52,7 @@ pub(crate) struct Method {
     pub(crate) id: u32,
     pub(crate) kind: Kind,
     pub(crate) deadline_ms: Option<u32>,
+    pub(crate) idempotency: Idempotency,
     pub(crate) place: Place,
 }
 
@@ -154,6 +156,7 @@ fn check_method(method: &MethodDescriptor, renames: &Renames) -> Result<Method, 
         id: method_id(service.full_name(), &name),
         kind,
         deadline_ms: options.deadline_ms,
+        idempotency: options.idempotency,
         place,
         name,
     })

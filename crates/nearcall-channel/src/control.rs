@@ -61,7 +61,7 @@ pub(crate) struct Inbox {
     /// The charge for those.
     descriptors: Option<Charge>,
     /// The reason why the other end refuses the connection after all.
-    refusal: Option<String>,
+    refusal: Option<(Refusal, String)>,
     pub(crate) segments: segment_table::Inbox,
 }
 
@@ -127,7 +127,7 @@ impl Control {
 
     /// Takes the reason for the end of the connection from a line that the other end has closed.
     /// Returns `None` if the next packet, if there is one, is no refusal.
-    pub(crate) fn take_refusal(&self) -> Option<String> {
+    pub(crate) fn take_refusal(&self) -> Option<(Refusal, String)> {
         let mut inbox = self.inbox();
         if inbox.refusal.is_none() {
             let packet = self.receive(Deadline::NOW, PASSED_DESCRIPTORS_MAX).ok()?;
@@ -274,8 +274,8 @@ impl Inbox {
             }
             [MADE | RETIRED | COUNTS, ..] => self.segments.put(&parts.bytes, parts.descriptors),
             _ => {
-                if let Ok(Packet::Refusal { text, .. }) = Packet::decode(&parts.bytes) {
-                    self.refusal = Some(escape(&text));
+                if let Ok(Packet::Refusal { code, text }) = Packet::decode(&parts.bytes) {
+                    self.refusal = Some((code, escape(&text)));
                 }
                 Err(Violation::BadPacket.into())
             }

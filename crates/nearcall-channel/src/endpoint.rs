@@ -315,15 +315,15 @@ impl Endpoint {
     /// [`take_refusal`](Self::take_refusal).
     ///
     /// Does not wait. Over `tcp://`, which has no control line, nothing is sent.
-    pub fn refuse(&mut self, why: &str) {
+    pub fn refuse(&mut self, code: Refusal, why: &str) {
         if self.has_control_line().is_ok() {
-            self.control.send_refusal(Refusal::Other, why);
+            self.control.send_refusal(code, why);
         }
     }
 
     /// Takes the reason that the other end gave by [`refuse`](Self::refuse). Ask only when the
     /// connection has ended: any other packet of the control line is lost by it.
-    pub fn take_refusal(&mut self) -> Option<String> {
+    pub fn take_refusal(&mut self) -> Option<(Refusal, String)> {
         self.has_control_line().ok()?;
         self.control.take_refusal()
     }

@@ -177,10 +177,10 @@ impl Rendezvous {
 
     /// Refuses the client behind `socket` with the reason `why`; over TCP the reason is always that
     /// there are too many clients. Does not wait.
-    pub fn reject(self, socket: OwnedFd, why: &str) {
+    pub fn reject(self, socket: OwnedFd, code: Refusal, why: &str) {
         let control = Control::new(socket);
         match self {
-            Self::Local => control.send_refusal(Refusal::Other, why),
+            Self::Local => control.send_refusal(code, why),
             Self::Remote => remote::reject(&control),
         }
     }

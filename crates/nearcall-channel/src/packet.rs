@@ -58,6 +58,8 @@ pub enum Refusal {
     NotAllowed,
     /// The client's user holds as much of the server as it may.
     Exhausted,
+    /// The server takes no more clients; another one may listen in its place.
+    Draining,
     /// A reason that this build does not know.
     Other,
 }
@@ -68,7 +70,7 @@ const ACCEPT: u8 = 3;
 const READY: u8 = 4;
 const REFUSAL: u8 = 5;
 
-const REFUSALS: [(u8, Refusal); 8] = [
+const REFUSALS: [(u8, Refusal); 9] = [
     (1, Refusal::Version),
     (2, Refusal::UnknownMechanism),
     (3, Refusal::Unsupported),
@@ -77,6 +79,7 @@ const REFUSALS: [(u8, Refusal); 8] = [
     (6, Refusal::NotOffered),
     (7, Refusal::NotAllowed),
     (8, Refusal::Exhausted),
+    (9, Refusal::Draining),
 ];
 
 impl Packet {

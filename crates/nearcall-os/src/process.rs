@@ -1,6 +1,7 @@
 //! Processes: watched and ended by pidfd, started so that they cannot be forgotten.
 //!
 //! **Invariants:** a pidfd always means the same process; a pid may be reused.
+//! **Not here:** how a process of another parent has ended (`process/ended.rs`).
 #![allow(
     unsafe_code,
     reason = "Command::pre_exec is unsafe to call; rustix has no getrlimit that can fail"
@@ -17,6 +18,10 @@ use rustix::process::{Pid, PidfdFlags, Resource, Rlimit};
 use crate::deadline::Deadline;
 use crate::poll::{Interest, poll_one};
 use crate::signal::{Signal, send_by_pidfd};
+
+mod ended;
+
+pub use self::ended::{ProcessEnd, end_of};
 
 /// The number of this process, in its own PID namespace.
 #[must_use]

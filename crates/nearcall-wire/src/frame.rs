@@ -1,7 +1,7 @@
 //! The frame header of version 1, which opens every message but the greeting.
 //!
 //! ```text
-//!  0 version: u8 = 1 | 1 kind: u8 | 2 flags: u16, bits 0 to 3, the rest 0
+//!  0 version: u8 = 1 | 1 kind: u8 | 2 flags: u16, bits 0 to 4, the rest 0
 //!  4 metadata_bytes: u16 | 6 status: u16 | 8 body_bytes: u32 | 12 method: u32
 //! 16 call id: u64 (of a ping: its number)
 //! 24 object: u64 (of a credit: bytes)
@@ -12,8 +12,9 @@
 //! Bit 0, REFERENCES: the body names memory outside of it (`references.rs`); calls, one-way
 //! messages and replies may have it. Bits 1 and 2, CALLER_STREAMS and CALLEE_STREAMS: the side
 //! sends items under the id of this call. Bit 3, TO_CALLER: an item or a credit goes to the caller
-//! of the call, so the id is one of the receiver's. Little endian. Fields that a kind does not use
-//! are zero.
+//! of the call, so the id is one of the receiver's. Bit 4, NOT_BEGUN, of an error: the call was not
+//! begun and will not be; of a GOAWAY: that holds for every call without an answer, and nothing
+//! follows. Little endian. Fields that a kind does not use are zero.
 //! **Invariants** of a decoded [`Frame`]: each field was judged, and its lengths add up to the
 //! message.
 //! **Not here:** limits and whether the frame makes sense now (`protocol.rs`), the greeting
@@ -184,6 +185,11 @@ pub enum Frame {
         /// Metadata and a text in UTF-8.
         payload: Payload,
     },
+    /// An error with [`Code::Unavailable`] and no text: the call was not begun and will not be.
+    Refused {
+        /// The call's.
+        id: CallId,
+    },
     /// See [`Kind::Cancel`].
     Cancel {
         /// The call's.
@@ -201,6 +207,9 @@ pub enum Frame {
     },
     /// See [`Kind::GoAway`].
     GoAway,
+    /// The last GOAWAY: the sender has answered every call that it had begun, takes no other, and
+    /// sends nothing more.
+    LastGoAway,
     /// See [`Kind::Item`].
     Item {
         /// The call's.
@@ -244,6 +253,10 @@ impl Frame {
             Self::Error { id, status, payload } => {
                 Fields { id: id.word(), status: status.number().into(), payload, ..zero }
             }
+            Self::Refused { id } => {
+                let status = Code::Unavailable.number().into();
+                Fields { id: id.word(), flags: NOT_BEGUN, status, ..zero }
+            }
             Self::Cancel { id } | Self::End { id } => Fields { id: id.word(), ..zero },
             Self::Item { id, to_caller, payload } => {
                 Fields { id: id.word(), flags: direction(to_caller), payload, ..zero }
@@ -253,6 +266,7 @@ impl Frame {
             }
             Self::Ping { number } | Self::Pong { number } => Fields { id: number, ..zero },
             Self::GoAway => zero,
+            Self::LastGoAway => Fields { flags: NOT_BEGUN, ..zero },
         };
         fields.write(self.kind())
     }
@@ -287,11 +301,11 @@ impl Frame {
             Self::Call { .. } => Kind::Call,
             Self::Oneway { .. } => Kind::Oneway,
             Self::Reply { .. } => Kind::Reply,
-            Self::Error { .. } => Kind::Error,
+            Self::Error { .. } | Self::Refused { .. } => Kind::Error,
             Self::Cancel { .. } => Kind::Cancel,
             Self::Ping { .. } => Kind::Ping,
             Self::Pong { .. } => Kind::Pong,
-            Self::GoAway => Kind::GoAway,
+            Self::GoAway | Self::LastGoAway => Kind::GoAway,
             Self::Item { .. } => Kind::Item,
             Self::End { .. } => Kind::End,
             Self::Credit { .. } => Kind::Credit,
@@ -309,7 +323,8 @@ impl Frame {
             | Self::Error { payload, .. }
             | Self::Item { payload, .. } => payload,
             Self::Cancel { .. } | Self::Ping { .. } | Self::Pong { .. } => Payload::EMPTY,
-            Self::End { .. } | Self::Credit { .. } | Self::GoAway => Payload::EMPTY,
+            Self::End { .. } | Self::Credit { .. } | Self::Refused { .. } => Payload::EMPTY,
+            Self::GoAway | Self::LastGoAway => Payload::EMPTY,
         }
     }
 }
@@ -367,7 +382,7 @@ impl Fields {
             return Err(ProtocolError::WrongVersion { version });
         }
         let flags = u16::from_le_bytes(flags);
-        if flags & !(REFERENCES | STREAMS | TO_CALLER) != 0 {
+        if flags & !(REFERENCES | STREAMS | TO_CALLER | NOT_BEGUN) != 0 {
             return Err(ProtocolError::ReservedBits { flags });
         }
         let timeout_ns = word_at(head, 32);
@@ -415,7 +430,7 @@ impl Fields {
         if all_flags != 0 && all_flags & !flags_of(kind) != 0 {
             return Err(ProtocolError::ReservedBits { flags: all_flags });
         }
-        let to_caller = flags & TO_CALLER != 0;
+        let (to_caller, not_begun) = (flags & TO_CALLER != 0, flags & NOT_BEGUN != 0);
         Ok(match kind {
             CALL if status_word == 0 => {
                 let shape = Shape::from_flags(flags);
@@ -427,12 +442,16 @@ impl Fields {
             REPLY if status_word | target == 0 => Frame::Reply { id, payload },
             ERROR => match Code::from_number(status) {
                 None | Some(Code::Ok) => return Err(ProtocolError::BadStatus { status }),
-                Some(status) if target == 0 => Frame::Error { id, status, payload },
+                Some(Code::Unavailable) if not_begun && target | payload_word == 0 => {
+                    Frame::Refused { id }
+                }
+                Some(status) if target == 0 && !not_begun => Frame::Error { id, status, payload },
                 Some(_) => return Err(ProtocolError::UnusedField { kind }),
             },
             CANCEL if bare == 0 => Frame::Cancel { id },
             PING if bare == 0 => Frame::Ping { number: word },
             PONG if bare == 0 => Frame::Pong { number: word },
+            GO_AWAY if bare | word == 0 && not_begun => Frame::LastGoAway,
             GO_AWAY if bare | word == 0 => Frame::GoAway,
             ITEM if target | status_word | u64::from(payload.metadata_bytes) == 0 => {
                 Frame::Item { id, to_caller, payload }
@@ -454,6 +473,8 @@ const REFERENCES: u16 = 1;
 const STREAMS: u16 = 6;
 /// The flag of an item or a credit that goes to the caller of its call.
 const TO_CALLER: u16 = 8;
+/// The flag of an error or a GOAWAY: what it ends without an answer has not begun.
+const NOT_BEGUN: u16 = 16;
 
 const fn direction(to_caller: bool) -> u16 {
     if to_caller { TO_CALLER } else { 0 }
@@ -466,10 +487,13 @@ const fn flags_of(kind: u8) -> u16 {
     const REPLY: u8 = Kind::Reply as u8;
     const ITEM: u8 = Kind::Item as u8;
     const CREDIT: u8 = Kind::Credit as u8;
+    const ERROR: u8 = Kind::Error as u8;
+    const GO_AWAY: u8 = Kind::GoAway as u8;
     match kind {
         CALL => REFERENCES | STREAMS,
         ONEWAY | REPLY => REFERENCES,
         ITEM | CREDIT => TO_CALLER,
+        ERROR | GO_AWAY => NOT_BEGUN,
         _ => 0,
     }
 }

@@ -27,7 +27,7 @@ use crate::time::Time;
 /// `4` cancels one; `5` answers a call of the peer, `6` fails one; `7` sends what waits, `8 ns:u16`
 /// lets time pass, `9` pings, `10` drains; `11 shape:u8` starts a call that streams, `12 bytes:u16`
 /// sends an item in the calls that are open, `13` half-closes one, `14 cost:u16` consumes items of
-/// each. Numbers are little-endian. At the end the channel goes.
+/// each, `15` ends a drain. Numbers are little-endian. At the end the channel goes.
 ///
 /// # Panics
 ///
@@ -180,6 +180,7 @@ impl End {
                     *held -= cost.min(*held);
                 }
             }
+            15 => self.connection.end_drain(),
             _ => {}
         }
         Some(())
@@ -280,7 +281,7 @@ impl End {
             Event::Credit { call } => {
                 assert!(self.connection.credit_left(call) > Some(0) || self.is_silent(call));
             }
-            Event::Opened(_) | Event::Pong { .. } | Event::PeerDrains => {}
+            Event::Opened(_) | Event::Pong { .. } | Event::PeerDrains | Event::PeerDrained => {}
         }
     }
 
@@ -369,7 +370,7 @@ mod tests {
         let timeout_ns = if rng.bool() { 0 } else { rng.u64(1..100) };
         let payload = Payload { body_bytes: rng.u32(0..100), ..Payload::EMPTY };
         let to_caller = rng.bool();
-        match rng.u8(0..18) {
+        match rng.u8(0..20) {
             0..6 => {
                 let (object, method) = (7, 3);
                 let shape = if rng.bool() { Shape::Unary } else { Shape::BothStream };
@@ -383,6 +384,8 @@ mod tests {
             11 => Frame::GoAway,
             12 => Frame::End { id },
             13 => Frame::Credit { id, to_caller, bytes: rng.u64(1..100) },
+            14 => Frame::Refused { id },
+            15 => Frame::LastGoAway,
             _ => Frame::Item { id, to_caller, payload },
         }
     }

@@ -85,7 +85,7 @@ impl<T: Default> CallProtocol<T> {
             State::Open(open) => open.handle_message(now, head, message_bytes),
             _ => self.handle_message_slow(now, head, message_bytes),
         };
-        if let Ok(Some(Event::PeerDrains)) | Err(_) = result {
+        if let Ok(Some(Event::PeerDrains | Event::PeerDrained)) | Err(_) = result {
             self.follow(result);
         }
         result
@@ -129,6 +129,7 @@ impl<T: Default> CallProtocol<T> {
                 State::Open(open) => State::Draining(open.drain(true)),
                 other => other,
             }),
+            Ok(Some(Event::PeerDrained)) => self.close(CloseReason::Drained),
             Err(error) => self.close(CloseReason::ProtocolViolation(error)),
             Ok(_) => {}
         }
@@ -341,6 +342,17 @@ impl<T: Default> CallProtocol<T> {
             State::Open(open) => State::Draining(open.drain(false)),
             other => other,
         });
+    }
+
+    /// Ends a connection that drains and over which no call of the peer is open, without waiting
+    /// for the peer's GOAWAY: in the next transmit the peer learns that what it has sent meanwhile
+    /// has not begun. Close the channel once that is sent.
+    pub fn end_drain(&mut self) {
+        if let State::Draining(draining) = &mut self.state
+            && draining.session.incoming.open() == 0
+        {
+            draining.end();
+        }
     }
 
     /// Returns whether [`poll_transmit`](Self::poll_transmit) has something.

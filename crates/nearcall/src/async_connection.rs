@@ -14,7 +14,7 @@ use std::task::{Poll, Waker};
 
 use bytes::Bytes;
 use nearcall_channel::SpinPlan;
-use nearcall_wire::{HEADER_BYTES, OutgoingCall, Shape};
+use nearcall_wire::{HEADER_BYTES, InstanceId, OutgoingCall, Shape};
 
 use crate::borrowed::BorrowedSegments;
 use crate::codec::{self, Body, Message};
@@ -24,6 +24,7 @@ use crate::deadline::Deadline;
 use crate::decoded_size::{self, MessageType};
 use crate::limits::SHARED_BYTES_MIN;
 use crate::metadata::Entries;
+use crate::peer::Peer;
 use crate::status::Status;
 use crate::stream::call_stream::CallStream;
 
@@ -45,11 +46,12 @@ pub(crate) struct AsyncConnection {
     id: u64,
     /// Counts the connection while it lives.
     _account: Box<dyn Send + Sync>,
-    /// Lets go of the connection once it has ended, and may be called again.
+    /// Lets go of the connection once it takes no more calls, and may be called again.
     on_end: Box<OnEnd>,
 }
 
-/// What the end of a connection is reported to, with no lock held.
+/// What the end of a connection is reported to, with no lock held: that it has ended, or takes no
+/// more calls.
 type OnEnd = dyn Fn(&AsyncConnection) + Send + Sync;
 
 /// A call that was started.
@@ -61,8 +63,9 @@ pub(crate) enum StartedCall<R> {
 }
 
 impl AsyncConnection {
-    /// Shares a connection that has greeted. `on_end` is called once it has ended, and may be
-    /// called again; what it lets go of then is closed without another call.
+    /// Shares a connection that has greeted. `on_end` is called once it takes no more calls, and
+    /// may be called again; what it lets go of then is closed without another call, when the last
+    /// of those that are open has ended.
     ///
     /// # Errors
     ///
@@ -114,11 +117,6 @@ impl AsyncConnection {
         shared.connection.is_open() && !shared.connection.is_closed()
     }
 
-    /// Returns whether it has ended.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.lock().connection.is_closed()
-    }
-
     /// Returns why it takes no more calls.
     pub(crate) fn close_reason(&self) -> Status {
         self.lock().connection.close_reason()
@@ -133,6 +131,41 @@ impl AsyncConnection {
     pub(crate) fn info(&self) -> Option<ConnectionInfo> {
         let shared = self.lock();
         (!shared.connection.is_closed()).then(|| shared.connection.info())
+    }
+
+    /// Returns the other end.
+    pub(crate) fn peer(&self) -> Peer {
+        self.lock().connection.peer.clone()
+    }
+
+    /// Returns the instance at the other end, as that claims.
+    pub(crate) fn peer_instance(&self) -> Option<InstanceId> {
+        self.lock().connection.peer_instance()
+    }
+
+    /// Returns whether the other end has said that it takes no more calls.
+    pub(crate) fn peer_drains(&self) -> bool {
+        self.lock().connection.peer_drains()
+    }
+
+    /// Ends the connection with the process at the other end as well, which may have left its end
+    /// to another process.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub(crate) fn watch_peer(&self) -> std::io::Result<()> {
+        self.locked(|shared| shared.watch_peer(&self.driver, self.id))
+    }
+
+    /// Pings the other end. Returns false if it has not answered the last ping yet.
+    pub(crate) fn ping(&self) -> bool {
+        self.locked(|shared| {
+            let is_sent = shared.connection.ping();
+            // No task waits for the answer, but the driver takes it.
+            shared.rest(&self.driver, self.id, true);
+            is_sent
+        })
     }
 
     /// Starts a call when it is its turn, and looks for its reply for as long as that has paid
@@ -360,7 +393,7 @@ impl Drop for Locked<'_, '_> {
         rest.wakes = shared.connection.host().take_wakes();
         rest.due = std::mem::replace(&mut shared.due, Deadline::NEVER);
         rest.is_restless = std::mem::take(&mut shared.is_restless) || std::thread::panicking();
-        rest.has_ended = shared.connection.is_closed();
+        rest.has_ended = shared.connection.is_closed() || shared.has_drained();
     }
 }
 

@@ -5,7 +5,8 @@
 //! library of the same host is called through bytes as well (`call/hosted.rs`).
 //! **Invariants:** both give the same results, errors and deadlines as a call to another process.
 //! **Not here:** connections (`client.rs`), calls that are waited for later (`call/pending.rs`),
-//! waiting until a request may be sent (`call/backpressure.rs`), interceptors (`call/observed.rs`).
+//! waiting until a request may be sent (`call/backpressure.rs`), sending one again
+//! (`call/resending.rs`), interceptors (`call/observed.rs`).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -27,7 +28,7 @@ use crate::nesting::inherited_deadline;
 use crate::options::CallOptions;
 use crate::service::context::Context;
 use crate::service::dispatcher::Registered;
-use crate::status::Status;
+use crate::status::{Fate, Status};
 
 mod backpressure;
 mod hosted;
@@ -37,11 +38,13 @@ mod opening;
 mod pending;
 mod reply_stream;
 mod request_stream;
+mod resending;
 mod streaming;
 
 pub use self::pending::PendingCall;
 pub use self::reply_stream::ReplyStream;
 pub use self::request_stream::RequestStream;
+pub(crate) use self::resending::may_resend;
 
 /// An object at an address, for all threads. Each connects with its first call.
 #[derive(Clone)]
@@ -136,7 +139,7 @@ impl ObjectRef {
         match &binding.target {
             Target::Remote(connection) => {
                 let outgoing = self.outgoing(method, options, deadline);
-                self.call_remote(&binding, connection, &outgoing, request, options)
+                self.call_remote(&binding, connection, method, &outgoing, request, options)
             }
             Target::Local(dispatcher, _) => match dispatcher.local::<S>() {
                 Some(service) => {
@@ -157,6 +160,7 @@ impl ObjectRef {
         &self,
         binding: &Rc<Binding>,
         connection: &Rc<Connection>,
+        method: &'static Method,
         outgoing: &Outgoing<'_>,
         request: &Q,
         options: &CallOptions,
@@ -176,6 +180,12 @@ impl ObjectRef {
             return result;
         }
         let outcome = binding.core.wait(connection, call, deadline);
+        if let Err(status) = &outcome
+            && status.fate() != Fate::Answered
+        {
+            let (status, used) = (status.clone(), (binding, connection));
+            return self.call_again(used, status, method, outgoing, request, options);
+        }
         binding.read_outcome(outcome, outgoing.method)
     }
 
@@ -420,8 +430,10 @@ impl ObjectRef {
     /// Returns the options for what must not wait until a server listens.
     fn without_wait<'a>(&self, options: &'a CallOptions) -> Cow<'a, CallOptions> {
         match self.reconnect_policy(options) {
-            ReconnectPolicy::Wait(_) => Cow::Owned(options.clone().wait_for_ready(false)),
-            ReconnectPolicy::Never | ReconnectPolicy::Once => Cow::Borrowed(options),
+            policy if policy.patience().is_some() => {
+                Cow::Owned(options.clone().wait_for_ready(false))
+            }
+            _ => Cow::Borrowed(options),
         }
     }
 
@@ -453,7 +465,9 @@ impl ObjectRef {
             {
                 Target::Hosted(object)
             } else {
-                let connection = core.connect_by(policy, &name.address, deadline)?;
+                let connection = core
+                    .connect_by(policy, &name.address, deadline)
+                    .map_err(|status| status.with_fate(Fate::NotBegun))?;
                 // The server may be one of this thread under another name. Its greeting says which
                 // one; that it is in this process the kernel has to say: any server may greet so.
                 let may_be_own = short_circuits && connection.peer.is_this_process();

@@ -20,6 +20,7 @@ use crate::status::Status;
 
 mod async_opening;
 mod async_routes;
+mod attach;
 mod binding;
 mod builder;
 mod connecting;
@@ -34,6 +35,7 @@ mod waiting;
 
 use self::async_routes::AsyncRoutes;
 pub(crate) use self::async_routes::{AsyncRoute, Connected, PendingConnection};
+pub use self::attach::{AttachOptions, Attachment, Cause, Notice, NoticeSource};
 pub(crate) use self::binding::{Binding, ObjectName, Slot, Target};
 pub use self::builder::ClientBuilder;
 pub(crate) use self::connecting::{ConnectFailure, may_change};

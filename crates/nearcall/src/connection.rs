@@ -16,10 +16,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nearcall_channel::account::{Charge, Resource};
-use nearcall_channel::{DataPath, Endpoint, Mechanism, WaitPolicy};
+use nearcall_channel::{DataPath, Endpoint, Mechanism, Refusal, WaitPolicy};
 use nearcall_wire::{
     CallProtocol, CancelReason, CloseReason, End, Event as ProtocolEvent, IncomingCall, InstanceId,
-    OutgoingCall,
+    OutgoingCall, PingError,
 };
 
 use crate::connection::buffer_pool::BufferPool;
@@ -29,7 +29,7 @@ use crate::limits::{CONTROL_PACKETS_PER_TURN_MAX, Limits};
 use crate::nesting::{Handler, Origin};
 use crate::peer::Peer;
 use crate::refusals::{ConnectionRefusals, RefusalKind, Refusals};
-use crate::status::{Code, Status};
+use crate::status::{Code, Fate, Status};
 use crate::trust::Trust;
 
 mod activity;
@@ -107,6 +107,8 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     refusals: Option<ConnectionRefusals>,
     /// The peer was sent the reason.
     has_notified: Cell<bool>,
+    /// The peer has said that it takes no more calls.
+    peer_drains: Cell<bool>,
     /// The peer's process, once it has greeted.
     peer_instance: Cell<Option<InstanceId>>,
     /// The longest message that this end takes, in bytes.
@@ -231,6 +233,7 @@ impl<H: Host> Connection<H> {
             is_closed: Cell::new(false),
             refusals: refusals.map(ConnectionRefusals::new),
             has_notified: Cell::new(false),
+            peer_drains: Cell::new(false),
             peer_instance: Cell::new(None),
             own_message_bytes_max: limits.message_bytes_max,
             message_bytes_max: Cell::new(wire_limits.message_bytes_max),
@@ -287,6 +290,20 @@ impl<H: Host> Connection<H> {
             && counts.outgoing_open == 0
             && !self.has_inbound()
             && !self.has_pending_writes()
+    }
+
+    /// Returns whether the peer has said that it takes no more calls.
+    pub(crate) fn peer_drains(&self) -> bool {
+        self.peer_drains.get()
+    }
+
+    /// Pings the peer. Returns false if it has not answered the last ping yet.
+    pub(crate) fn ping(&self) -> bool {
+        let now = deadline::to_wire(deadline::now());
+        let is_unanswered =
+            self.inner.borrow_mut().protocol.ping(now) == Err(PingError::Unanswered);
+        self.send_control(Deadline::NOW);
+        !is_unanswered
     }
 
     /// Returns the peer's process, as the peer claims.
@@ -378,7 +395,11 @@ impl<H: Host> Connection<H> {
     /// Ends a connection that the peer may not have, and sends it the reason.
     #[cold]
     pub(crate) fn refuse(&self, reason: Status) {
-        self.with_endpoint(|endpoint| endpoint.refuse(reason.message()));
+        let code = match reason.fate() {
+            Fate::NotBegun => Refusal::Draining,
+            _ => Refusal::Other,
+        };
+        self.with_endpoint(|endpoint| endpoint.refuse(code, reason.message()));
         self.close(reason);
     }
 
@@ -387,9 +408,11 @@ impl<H: Host> Connection<H> {
     #[cold]
     fn failure(&self, is_peer_gone: bool, error: &dyn std::error::Error) -> Status {
         if self.serves.is_none()
-            && let Some(why) = self.with_endpoint(Endpoint::take_refusal)
+            && let Some((code, why)) = self.with_endpoint(Endpoint::take_refusal)
         {
-            return Status::unavailable(format!("{} refused the connection: {why}", self.name));
+            let text = format!("{} refused the connection: {why}", self.name);
+            let fate = if code == Refusal::Draining { Fate::NotBegun } else { Fate::Answered };
+            return Status::unavailable(text).with_fate(fate);
         }
         let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
         if cause.is_some_and(|cause| cause.kind() == io::ErrorKind::OutOfMemory) {
@@ -407,6 +430,15 @@ impl<H: Host> Connection<H> {
         self.inner.borrow_mut().protocol.drain();
         self.handle_events();
         self.send_control(Deadline::NOW);
+    }
+
+    /// Ends a drain for a peer that reads only when it calls, and so does not answer: it learns
+    /// that what it has sent since has not begun. Close the connection then. False: there is no
+    /// room for that yet, or a call of the peer is open.
+    pub(crate) fn end_drain(&self) -> bool {
+        self.inner.borrow_mut().protocol.end_drain();
+        self.send_control(Deadline::NOW);
+        self.is_idle() || self.is_closed()
     }
 
     /// Reports to the host that the connection was used, and when its next deadline passes.
@@ -451,11 +483,19 @@ impl<H: Host> Connection<H> {
             End::Closed(CloseReason::ProtocolViolation(error)) => {
                 Status::internal(format!("{} {error}; the connection is closed", self.name))
             }
-            End::Closed(CloseReason::Closed) => self.close_reason(),
+            End::Closed(CloseReason::Closed) => self.close_reason().with_fate(Fate::Lost),
+            End::Refused | End::Closed(CloseReason::Drained) => self.not_begun(),
             End::Reply(_) | End::Error { .. } => {
                 Status::new(Code::Internal, "an end without bytes")
             }
         }
+    }
+
+    /// Returns the status of a call that a draining peer did not begin.
+    #[cold]
+    fn not_begun(&self) -> Status {
+        let text = format!("{} takes no more calls; the method has not run", self.name);
+        Status::unavailable(text).with_fate(Fate::NotBegun)
     }
 
     /// Returns the status of a call whose deadline has passed.

@@ -399,7 +399,7 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
-    use crate::interface::MethodKind;
+    use crate::interface::{Idempotency, MethodKind};
 
     type Log = Arc<Mutex<Vec<String>>>;
 
@@ -423,7 +423,13 @@ mod tests {
         }
     }
 
-    static METHOD: Method = Method { id: 1, name: "C", kind: MethodKind::Unary, deadline: None };
+    static METHOD: Method = Method {
+        id: 1,
+        name: "C",
+        kind: MethodKind::Unary,
+        deadline: None,
+        idempotency: Idempotency::Unknown,
+    };
     static INTERFACE: Interface =
         Interface { name: "a.B", methods: &[&METHOD], descriptor_set: &[] };
 

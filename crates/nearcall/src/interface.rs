@@ -16,6 +16,27 @@ pub struct Method {
     pub kind: MethodKind,
     /// The deadline of a call that has no other, from the option `nearcall.deadline_ms`.
     pub deadline: Option<Duration>,
+    /// Whether a call of it may be made again, from the option `idempotency_level`.
+    pub idempotency: Idempotency,
+}
+
+impl Method {
+    /// Returns whether a call of it may be made again although the first one may have run.
+    pub fn is_idempotent(&self) -> bool {
+        self.idempotency != Idempotency::Unknown
+    }
+}
+
+/// Whether the second of two equal calls of a method changes anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Idempotency {
+    /// The `.proto` file does not say. A call that may have run is not made again.
+    #[default]
+    Unknown,
+    /// No call of it changes anything: `NO_SIDE_EFFECTS`.
+    NoSideEffects,
+    /// The second of two equal calls changes nothing: `IDEMPOTENT`.
+    Idempotent,
 }
 
 /// The shape of a method: how many messages each side sends.

@@ -133,14 +133,16 @@ pub use borrowed::detach;
 pub use bytes;
 pub use bytes::Bytes;
 pub use call::{ObjectRef, PendingCall, ReplyStream, RequestStream};
-pub use client::{Client, ClientBuilder, ReconnectPolicy};
+pub use client::{
+    AttachOptions, Attachment, Cause, Client, ClientBuilder, Notice, NoticeSource, ReconnectPolicy,
+};
 pub use codec::Message;
 pub use connection::connection_info::{ConnectionInfo, ThreadInfo};
 pub use deadline::Deadline;
 pub use event_loop::poster::{PostError, Poster};
 pub use event_loop::{Event, EventLoop, Stopper};
 pub use interceptor::{CallEnd, CallSide, InterceptedCall, Interceptor};
-pub use interface::{Interface, Method, MethodKind};
+pub use interface::{Idempotency, Interface, Method, MethodKind};
 pub use library::{LISTEN_VARIABLE, MakeService, ServiceSetup, run_service};
 pub use limits::Limits;
 pub use metadata::{BadMetadata, Metadata, ReplyMetadata};

@@ -21,6 +21,39 @@ pub(crate) const MESSAGES_PER_TURN_MAX: usize = 4;
 /// still wait below a microsecond.
 pub(crate) const SPIN_LOOKS_PER_ROUND: u32 = 32;
 
+/// How often one call is sent again after connections that ended without an answer to it.
+///
+/// More than servers die in the time of a call; a bound on one that ends each connection so.
+pub(crate) const RESENDS_MAX: u32 = 16;
+
+/// How often one call connects again at once when a server that drains has ended its attempt.
+///
+/// One that has taken the place of another is found by the first; a bound on one that drains
+/// without end.
+pub(crate) const DRAINING_TRIES_MAX: u32 = 4;
+
+/// How long the end of a process is waited for after its connection to an attachment has ended:
+/// a process that ends closes its sockets some microseconds before. Longer, and the server has
+/// closed the connection and lives.
+///
+/// Enough for a machine whose processors are all taken.
+pub(crate) const EXIT_WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// How long the parent of a process may take to wait for it, where the kernel reports an end only
+/// afterwards: for processes of other users.
+pub(crate) const REAP_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// How long another instance may take to answer at the address of a server that has closed, to
+/// count as the one that replaces it.
+///
+/// One that listens answers within a millisecond; a socket that waits for its server to be started
+/// does not answer.
+pub(crate) const SUCCESSOR_WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// The shortest interval between two pings of an attachment. Below it a server that is merely busy
+/// counts as one that does not answer.
+pub(crate) const PING_INTERVAL_MIN: Duration = Duration::from_millis(1);
+
 /// Packets of the control line, each a segment of memory that the peer has made or taken back,
 /// after which a turn ends: some hundreds of microseconds. A correct peer sends one or two with a
 /// message.

@@ -137,7 +137,7 @@ impl CallOptions {
     pub(crate) fn reconnect_policy(&self, default: ReconnectPolicy) -> ReconnectPolicy {
         match (self.wait_for_ready, self.reconnect.unwrap_or(default)) {
             (Some(true), _) => ReconnectPolicy::Wait(Duration::MAX),
-            (Some(false), ReconnectPolicy::Wait(_)) => ReconnectPolicy::Once,
+            (Some(false), policy) if policy.patience().is_some() => ReconnectPolicy::Once,
             (_, policy) => policy,
         }
     }

@@ -20,8 +20,21 @@ pub struct Status {
     code: Code,
     message: String,
     detail: Option<Detail>,
+    fate: Fate,
     /// Those of the service. Few errors have any.
     metadata: Option<Box<Entries>>,
+}
+
+/// What is known of the method of a call that failed, at the end that made it. Does not travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Fate {
+    /// Nothing more than the code says: a service or a runtime has answered.
+    #[default]
+    Answered,
+    /// It has not begun and will not: no server was reached, or it took no more calls.
+    NotBegun,
+    /// The connection ended before an answer came: it may or may not have run.
+    Lost,
 }
 
 /// The capability that the runtime of a server lacks, for the runtime of the client, which knows
@@ -109,7 +122,8 @@ impl Status {
     /// A status with any code. [`Code::Ok`] is no failure and becomes `UNKNOWN`.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         let code = if code == Code::Ok { Code::Unknown } else { code };
-        Self { code, message: message.into(), detail: None, metadata: None }
+        let (detail, fate, metadata) = (None, Fate::Answered, None);
+        Self { code, message: message.into(), detail, fate, metadata }
     }
 
     /// Returns the code: which of the 16 ways to fail.
@@ -120,6 +134,16 @@ impl Status {
     /// Returns what happened and what can be done, for people. May be empty.
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    /// Returns whether the method has certainly not begun, and will not: no server was reached, or
+    /// the one that was took no more calls. Such a call may be made again, whatever it does. False:
+    /// it may have run, or that is not known.
+    ///
+    /// Calls that wait and calls of async callers are sent again by themselves as far as their
+    /// [`ReconnectPolicy`](crate::ReconnectPolicy) allows.
+    pub fn has_not_begun(&self) -> bool {
+        self.fate == Fate::NotBegun
     }
 
     /// Sends an entry with the error: a key of lower-case letters, digits and `-_.`, and printable
@@ -166,6 +190,17 @@ impl Status {
         let (detail, metadata) = Detail::take_from(metadata);
         let status = Self { detail, ..Self::new(code, String::from_utf8_lossy(text)) };
         status.with_entries(Entries::from_peer(metadata))
+    }
+
+    /// Returns the same with what is known of the method.
+    #[cold]
+    pub(crate) fn with_fate(self, fate: Fate) -> Self {
+        Self { fate, ..self }
+    }
+
+    /// Returns what is known of the method.
+    pub(crate) fn fate(&self) -> Fate {
+        self.fate
     }
 
     /// Returns the same with what the server lacks.

@@ -19,8 +19,9 @@ pub use prost_types;
 pub use self::runtime::{
     AsyncCall, AsyncItemReceiver, AsyncItemSender, AsyncObjectRef, AsyncReplyStream,
     AsyncRequestStream, AsyncSend, BadAddress, CallContext, CallOptions, Client, Context,
-    Dispatcher, Incoming, Interface, ItemReceiver, ItemSender, Loan, Method, MethodKind, ObjectRef,
-    PendingCall, ReplyStream, RequestStream, Responder, ServiceTask, Status, TaskRunner,
+    Dispatcher, Idempotency, Incoming, Interface, ItemReceiver, ItemSender, Loan, Method,
+    MethodKind, ObjectRef, PendingCall, ReplyStream, RequestStream, Responder, ServiceTask, Status,
+    TaskRunner,
 };
 
 #[deny(clippy::pedantic)]

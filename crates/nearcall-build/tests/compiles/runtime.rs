@@ -29,6 +29,15 @@ pub struct Method {
     pub name: &'static str,
     pub kind: MethodKind,
     pub deadline: Option<Duration>,
+    pub idempotency: Idempotency,
+}
+
+/// Whether a call may be made again.
+#[derive(Debug, PartialEq)]
+pub enum Idempotency {
+    Unknown,
+    NoSideEffects,
+    Idempotent,
 }
 
 /// The shape of a method.

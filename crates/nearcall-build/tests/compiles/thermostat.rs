@@ -11,7 +11,7 @@ use crate::home::{
     ThermostatDispatcher, WatchReply, WatchRequest,
 };
 use crate::runtime::register;
-use crate::{CallOptions, Client, Context, MethodKind, Responder, Status};
+use crate::{CallOptions, Client, Context, Idempotency, MethodKind, Responder, Status};
 
 #[derive(Default)]
 struct Room {
@@ -76,8 +76,13 @@ fn any_other_service_is_called_through_bytes() {
 
 #[test]
 fn an_unknown_method_is_refused() {
-    static OTHER: crate::Method =
-        crate::Method { id: 1, name: "Other", kind: MethodKind::Unary, deadline: None };
+    static OTHER: crate::Method = crate::Method {
+        id: 1,
+        name: "Other",
+        kind: MethodKind::Unary,
+        deadline: None,
+        idempotency: Idempotency::Unknown,
+    };
     register(ThermostatDispatcher::new(Room::default()));
     let interface = ThermostatCaller::INTERFACE;
     let object = crate::ObjectRef::new(&Client::default(), interface, "here").unwrap();

@@ -238,6 +238,8 @@ pub trait Echo: 'static {
     ) -> ::core::result::Result<Words, ::nearcall::Status>;
     /// Returns what the service saw of its call.
     ///
+    /// Idempotent: a call whose connection ends may be sent again.
+    ///
     /// # Errors
     ///
     /// The caller gets the returned status.
@@ -351,6 +353,8 @@ pub trait EchoAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
     > + ::core::marker::Send;
     /// Returns what the service saw of its call.
     ///
+    /// Idempotent: a call whose connection ends may be sent again.
+    ///
     /// # Errors
     ///
     /// The caller gets the returned status.
@@ -384,54 +388,63 @@ mod echo_methods {
         name: "Say",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static NOTHING: ::nearcall::Method = ::nearcall::Method {
         id: 0x2e49_4e2c,
         name: "Nothing",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static NOTE: ::nearcall::Method = ::nearcall::Method {
         id: 0x3c6b_6a6b,
         name: "Note",
         kind: ::nearcall::MethodKind::Oneway,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static FAIL: ::nearcall::Method = ::nearcall::Method {
         id: 0xe153_8187,
         name: "Fail",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static PANIC: ::nearcall::Method = ::nearcall::Method {
         id: 0x5a1a_7e4e,
         name: "Panic",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static LATER: ::nearcall::Method = ::nearcall::Method {
         id: 0xffb3_8a7f,
         name: "Later",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static QUICK: ::nearcall::Method = ::nearcall::Method {
         id: 0x048a_28de,
         name: "Quick",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::Some(::core::time::Duration::from_millis(20)),
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static LOOK: ::nearcall::Method = ::nearcall::Method {
         id: 0xb6aa_4218,
         name: "Look",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::NoSideEffects,
     };
     pub(super) static WORK: ::nearcall::Method = ::nearcall::Method {
         id: 0xd489_c626,
         name: "Work",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
 }
 
@@ -1023,6 +1036,8 @@ impl EchoCaller {
     ///
     /// Calls `Look` and waits for the reply.
     ///
+    /// Idempotent: a call whose connection ends may be sent again.
+    ///
     /// # Errors
     ///
     /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
@@ -1424,6 +1439,8 @@ impl EchoAsyncCaller {
     /// Returns what the service saw of its call.
     ///
     /// Calls `Look`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// Idempotent: a call whose connection ends may be sent again.
     ///
     /// # Errors
     ///
@@ -1856,24 +1873,28 @@ mod adder_methods {
         name: "Empty",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static ADD: ::nearcall::Method = ::nearcall::Method {
         id: 0x0f87_f655,
         name: "Add",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static TICK: ::nearcall::Method = ::nearcall::Method {
         id: 0x83f8_f2d3,
         name: "Tick",
         kind: ::nearcall::MethodKind::Oneway,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static ALLOCATIONS: ::nearcall::Method = ::nearcall::Method {
         id: 0x7198_ebcd,
         name: "Allocations",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
 }
 
@@ -2700,24 +2721,28 @@ mod store_methods {
         name: "Put",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static GET: ::nearcall::Method = ::nearcall::Method {
         id: 0x48e5_10c7,
         name: "Get",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static FORGET: ::nearcall::Method = ::nearcall::Method {
         id: 0x7c02_de9c,
         name: "Forget",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static DROP: ::nearcall::Method = ::nearcall::Method {
         id: 0xf0c7_82fc,
         name: "Drop",
         kind: ::nearcall::MethodKind::Oneway,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
 }
 
@@ -3446,7 +3471,7 @@ om.google.protobufB\nEmptyProtoP\x01Z.google.golang.org/protobuf/types/known/emp
 call/options.proto\x12\x08nearcall\x1a google/protobuf/descriptor.proto:;\n\x06oneway\x12\x1e\
 .google.protobuf.MethodOptions\x18\xb9\x8e\x03 \x01(\x08R\x06oneway\x88\x01\x01:D\n\x0bdeadl\
 ine_ms\x12\x1e.google.protobuf.MethodOptions\x18\xba\x8e\x03 \x01(\rR\ndeadlineMs\x88\x01\x01\
-b\x06proto3\n\xcd\x10\n\necho.proto\x12\x07echo.v1\x1a\x1bgoogle/protobuf/empty.proto\x1a\x16\
+b\x06proto3\n\xd2\x10\n\necho.proto\x12\x07echo.v1\x1a\x1bgoogle/protobuf/empty.proto\x1a\x16\
 nearcall/options.proto\"\x7f\n\x06Parcel\x12\x12\n\x04data\x18\x01 \x01(\x0cR\x04data\x12\x12\
 \n\x04more\x18\x02 \x03(\x0cR\x04more\x12%\n\x05inner\x18\x03 \x01(\x0b2\x0f.echo.v1.ParcelR\
 \x05inner\x12\x12\n\x04text\x18\x04 \x01(\tR\x04text\x12\x12\n\x04keep\x18\x05 \x01(\x08R\x04\
@@ -3472,18 +3497,18 @@ r2\x12\x1c\n\x02r3\x18\x04 \x01(\x0b2\x0c.echo.v1.RowR\x02r3\x12\x1c\n\x02r4\x18
 .v1.RowR\x02r7\x12\x1c\n\x02r8\x18\t \x01(\x0b2\x0c.echo.v1.RowR\x02r8\x12\x1c\n\x02r9\x18\n\
 \x20\x01(\x0b2\x0c.echo.v1.RowR\x02r9\x12\x1e\n\x03r10\x18\x0b \x01(\x0b2\x0c.echo.v1.RowR\x03\
 r10\x12\x1e\n\x03r11\x18\x0c \x01(\x0b2\x0c.echo.v1.RowR\x03r11\x12\x1e\n\x03r12\x18\r \x01(\
-\x0b2\x0c.echo.v1.RowR\x03r12\x12\x1e\n\x03r13\x18\x0e \x01(\x0b2\x0c.echo.v1.RowR\x03r132\xb7\
+\x0b2\x0c.echo.v1.RowR\x03r12\x12\x1e\n\x03r13\x18\x0e \x01(\x0b2\x0c.echo.v1.RowR\x03r132\xbc\
 \x03\n\x04Echo\x12%\n\x03Say\x12\x0e.echo.v1.Words\x1a\x0e.echo.v1.Words\x129\n\x07Nothing\x12\
 \x16.google.protobuf.Empty\x1a\x16.google.protobuf.Empty\x124\n\x04Note\x12\x0e.echo.v1.Word\
 s\x1a\x16.google.protobuf.Empty\"\x04\xc8\xf3\x18\x01\x120\n\x04Fail\x12\x10.echo.v1.Failure\
 \x1a\x16.google.protobuf.Empty\x127\n\x05Panic\x12\x16.google.protobuf.Empty\x1a\x16.google.\
 protobuf.Empty\x12\'\n\x05Later\x12\x0e.echo.v1.Words\x1a\x0e.echo.v1.Words\x12-\n\x05Quick\x12\
-\x0e.echo.v1.Words\x1a\x0e.echo.v1.Words\"\x04\xd0\xf3\x18\x14\x12-\n\x04Look\x12\x16.google\
-.protobuf.Empty\x1a\r.echo.v1.Seen\x12%\n\x04Work\x12\r.echo.v1.Span\x1a\x0e.echo.v1.Words2\xd6\
-\x01\n\x05Adder\x127\n\x05Empty\x12\x16.google.protobuf.Empty\x1a\x16.google.protobuf.Empty\x12\
-\'\n\x03Add\x12\x10.echo.v1.Numbers\x1a\x0e.echo.v1.Total\x124\n\x04Tick\x12\x0e.echo.v1.Tot\
-al\x1a\x16.google.protobuf.Empty\"\x04\xc8\xf3\x18\x01\x125\n\x0bAllocations\x12\x16.google.\
-protobuf.Empty\x1a\x0e.echo.v1.Total2\xc0\x01\n\x05Store\x12(\n\x03Put\x12\x0f.echo.v1.Parce\
-l\x1a\x10.echo.v1.Receipt\x12%\n\x03Get\x12\r.echo.v1.Span\x1a\x0f.echo.v1.Parcel\x12/\n\x06\
-Forget\x12\r.echo.v1.Span\x1a\x16.google.protobuf.Empty\x125\n\x04Drop\x12\x0f.echo.v1.Parce\
-l\x1a\x16.google.protobuf.Empty\"\x04\xc8\xf3\x18\x01b\x06proto3";
+\x0e.echo.v1.Words\x1a\x0e.echo.v1.Words\"\x04\xd0\xf3\x18\x14\x122\n\x04Look\x12\x16.google\
+.protobuf.Empty\x1a\r.echo.v1.Seen\"\x03\x90\x02\x01\x12%\n\x04Work\x12\r.echo.v1.Span\x1a\x0e\
+.echo.v1.Words2\xd6\x01\n\x05Adder\x127\n\x05Empty\x12\x16.google.protobuf.Empty\x1a\x16.goo\
+gle.protobuf.Empty\x12\'\n\x03Add\x12\x10.echo.v1.Numbers\x1a\x0e.echo.v1.Total\x124\n\x04Ti\
+ck\x12\x0e.echo.v1.Total\x1a\x16.google.protobuf.Empty\"\x04\xc8\xf3\x18\x01\x125\n\x0bAlloc\
+ations\x12\x16.google.protobuf.Empty\x1a\x0e.echo.v1.Total2\xc0\x01\n\x05Store\x12(\n\x03Put\
+\x12\x0f.echo.v1.Parcel\x1a\x10.echo.v1.Receipt\x12%\n\x03Get\x12\r.echo.v1.Span\x1a\x0f.ech\
+o.v1.Parcel\x12/\n\x06Forget\x12\r.echo.v1.Span\x1a\x16.google.protobuf.Empty\x125\n\x04Drop\
+\x12\x0f.echo.v1.Parcel\x1a\x16.google.protobuf.Empty\"\x04\xc8\xf3\x18\x01b\x06proto3";

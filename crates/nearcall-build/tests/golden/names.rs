@@ -285,42 +285,49 @@ mod t_methods {
         name: "Type",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static SELF: ::nearcall::Method = ::nearcall::Method {
         id: 0x228c_31b6,
         name: "Self",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static MOVE: ::nearcall::Method = ::nearcall::Method {
         id: 0x8c8d_6511,
         name: "move",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static CLONE: ::nearcall::Method = ::nearcall::Method {
         id: 0x05b7_0579,
         name: "Clone",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static INTERFACE: ::nearcall::Method = ::nearcall::Method {
         id: 0xd950_bc77,
         name: "Interface",
         kind: ::nearcall::MethodKind::Oneway,
         deadline: ::core::option::Option::Some(::core::time::Duration::from_millis(5)),
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static AS_REF: ::nearcall::Method = ::nearcall::Method {
         id: 0x1d64_ff59,
         name: "AsRef",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static FROM_THAT: ::nearcall::Method = ::nearcall::Method {
         id: 0x3067_5825,
         name: "FromThat",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
 }
 

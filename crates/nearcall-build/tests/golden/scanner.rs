@@ -454,102 +454,121 @@ mod scanner_methods_ {
         name: "New",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static SCAN: ::nearcall::Method = ::nearcall::Method {
         id: 0x7ec2_5f4d,
         name: "Scan",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static START_SCAN: ::nearcall::Method = ::nearcall::Method {
         id: 0x0669_2b99,
         name: "StartScan",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static SCAN_WITH: ::nearcall::Method = ::nearcall::Method {
         id: 0x1b00_ad51,
         name: "ScanWith",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static LOAN: ::nearcall::Method = ::nearcall::Method {
         id: 0x581b_f9ee,
         name: "Loan",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static LOAN_BYTES: ::nearcall::Method = ::nearcall::Method {
         id: 0x44d5_d7d5,
         name: "LoanBytes",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static TRY_LOAN: ::nearcall::Method = ::nearcall::Method {
         id: 0x8e16_b46b,
         name: "TryLoan",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static MARK: ::nearcall::Method = ::nearcall::Method {
         id: 0x29f0_0685,
         name: "Mark",
         kind: ::nearcall::MethodKind::Oneway,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static TRY_MARK: ::nearcall::Method = ::nearcall::Method {
         id: 0x577d_cbd0,
         name: "TryMark",
         kind: ::nearcall::MethodKind::Oneway,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static PROGRESS: ::nearcall::Method = ::nearcall::Method {
         id: 0x01ff_7ca7,
         name: "Progress",
         kind: ::nearcall::MethodKind::ReplyStream,
-        deadline: ::core::option::Option::Some(::core::time::Duration::from_millis(5000)),
+        deadline: ::core::option::Option::Some(
+            ::core::time::Duration::from_millis(5000),
+        ),
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static UPLOAD: ::nearcall::Method = ::nearcall::Method {
         id: 0xd207_246d,
         name: "Upload",
         kind: ::nearcall::MethodKind::RequestStream,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static UPLOAD_WITH: ::nearcall::Method = ::nearcall::Method {
         id: 0xe866_0d31,
         name: "UploadWith",
         kind: ::nearcall::MethodKind::RequestStream,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static CHAT: ::nearcall::Method = ::nearcall::Method {
         id: 0x71f9_a63a,
         name: "Chat",
         kind: ::nearcall::MethodKind::BothStreams,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static SERVICE: ::nearcall::Method = ::nearcall::Method {
         id: 0x2b9f_355f,
         name: "Service",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static SPAWN_ON: ::nearcall::Method = ::nearcall::Method {
         id: 0x657d_a41e,
         name: "SpawnOn",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static SHARED: ::nearcall::Method = ::nearcall::Method {
         id: 0x03ef_5eb9,
         name: "Shared",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static OBJECT: ::nearcall::Method = ::nearcall::Method {
         id: 0xb6aa_529b,
         name: "Object",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
 }
 
@@ -2825,6 +2844,7 @@ mod scanner_async_methods {
         name: "Scan",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
 }
 

@@ -259,30 +259,35 @@ mod sizes_methods {
         name: "Send",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static GET: ::nearcall::Method = ::nearcall::Method {
         id: 0xe614_8753,
         name: "Get",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static GET_EACH: ::nearcall::Method = ::nearcall::Method {
         id: 0x0534_6e72,
         name: "GetEach",
         kind: ::nearcall::MethodKind::ReplyStream,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static SEND_EACH: ::nearcall::Method = ::nearcall::Method {
         id: 0x710c_34b2,
         name: "SendEach",
         kind: ::nearcall::MethodKind::RequestStream,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static NOTHING: ::nearcall::Method = ::nearcall::Method {
         id: 0x4912_8db6,
         name: "Nothing",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
 }
 

@@ -230,36 +230,42 @@ mod streams_methods {
         name: "Count",
         kind: ::nearcall::MethodKind::ReplyStream,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static COUNT_QUICKLY: ::nearcall::Method = ::nearcall::Method {
         id: 0x3683_3166,
         name: "CountQuickly",
         kind: ::nearcall::MethodKind::ReplyStream,
         deadline: ::core::option::Option::Some(::core::time::Duration::from_millis(20)),
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static SUM: ::nearcall::Method = ::nearcall::Method {
         id: 0x89bc_63e6,
         name: "Sum",
         kind: ::nearcall::MethodKind::RequestStream,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static DRAIN: ::nearcall::Method = ::nearcall::Method {
         id: 0xcaf9_ae63,
         name: "Drain",
         kind: ::nearcall::MethodKind::RequestStream,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static EXCHANGE: ::nearcall::Method = ::nearcall::Method {
         id: 0x1a6c_1a7a,
         name: "Exchange",
         kind: ::nearcall::MethodKind::BothStreams,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static SAY: ::nearcall::Method = ::nearcall::Method {
         id: 0x958a_d9fe,
         name: "Say",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
 }
 

@@ -171,30 +171,35 @@ mod stress_methods {
         name: "Ask",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static TELL: ::nearcall::Method = ::nearcall::Method {
         id: 0xbcdc_92ec,
         name: "Tell",
         kind: ::nearcall::MethodKind::Oneway,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static UPLOAD: ::nearcall::Method = ::nearcall::Method {
         id: 0xe491_465a,
         name: "Upload",
         kind: ::nearcall::MethodKind::RequestStream,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static DOWNLOAD: ::nearcall::Method = ::nearcall::Method {
         id: 0x3fbe_61a3,
         name: "Download",
         kind: ::nearcall::MethodKind::ReplyStream,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static CHAT: ::nearcall::Method = ::nearcall::Method {
         id: 0x05e3_7909,
         name: "Chat",
         kind: ::nearcall::MethodKind::BothStreams,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
 }
 

@@ -60,6 +60,8 @@ pub trait Thermostat: 'static {
     ///
     /// Default deadline: 250 ms. The caller may set another one.
     ///
+    /// Idempotent: a call whose connection ends may be sent again.
+    ///
     /// # Errors
     ///
     /// The caller gets the returned status.
@@ -73,6 +75,8 @@ pub trait Thermostat: 'static {
     /// One-way: there is no reply, and the caller does not wait.
     fn note(&self, context: &::nearcall::Context<'_>, request: &NoteRequest);
     /// Replies when the temperature has changed.
+    ///
+    /// Idempotent: a call whose connection ends may be sent again.
     ///
     /// # Errors
     ///
@@ -107,6 +111,8 @@ pub trait ThermostatAsync: ::core::marker::Send + ::core::marker::Sync + 'static
     ///
     /// Default deadline: 250 ms. The caller may set another one.
     ///
+    /// Idempotent: a call whose connection ends may be sent again.
+    ///
     /// # Errors
     ///
     /// The caller gets the returned status.
@@ -126,6 +132,8 @@ pub trait ThermostatAsync: ::core::marker::Send + ::core::marker::Sync + 'static
         request: NoteRequest,
     ) -> impl ::core::future::Future<Output = ()> + ::core::marker::Send;
     /// Replies when the temperature has changed.
+    ///
+    /// Idempotent: a call whose connection ends may be sent again.
     ///
     /// # Errors
     ///
@@ -160,24 +168,28 @@ mod thermostat_methods {
         name: "SetTarget",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::Some(::core::time::Duration::from_millis(250)),
+        idempotency: ::nearcall::Idempotency::Idempotent,
     };
     pub(super) static NOTE: ::nearcall::Method = ::nearcall::Method {
         id: 0x4737_ff79,
         name: "Note",
         kind: ::nearcall::MethodKind::Oneway,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static WATCH: ::nearcall::Method = ::nearcall::Method {
         id: 0xc9b5_147c,
         name: "Watch",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::NoSideEffects,
     };
     pub(super) static RESET: ::nearcall::Method = ::nearcall::Method {
         id: 0xcf20_224c,
         name: "Reset",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
 }
 
@@ -264,6 +276,8 @@ impl ThermostatCaller {
     /// Calls `SetTarget` and waits for the reply.
     ///
     /// Default deadline: 250 ms. The caller may set another one.
+    ///
+    /// Idempotent: a call whose connection ends may be sent again.
     ///
     /// # Errors
     ///
@@ -400,6 +414,8 @@ impl ThermostatCaller {
     /// Replies when the temperature has changed.
     ///
     /// Calls `Watch` and waits for the reply.
+    ///
+    /// Idempotent: a call whose connection ends may be sent again.
     ///
     /// # Errors
     ///
@@ -619,6 +635,8 @@ impl ThermostatAsyncCaller {
     ///
     /// Default deadline: 250 ms. The caller may set another one.
     ///
+    /// Idempotent: a call whose connection ends may be sent again.
+    ///
     /// # Errors
     ///
     /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
@@ -685,6 +703,8 @@ impl ThermostatAsyncCaller {
     /// Replies when the temperature has changed.
     ///
     /// Calls `Watch`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// Idempotent: a call whose connection ends may be sent again.
     ///
     /// # Errors
     ///
@@ -942,12 +962,13 @@ om.google.protobufB\nEmptyProtoP\x01Z.google.golang.org/protobuf/types/known/emp
 call/options.proto\x12\x08nearcall\x1a google/protobuf/descriptor.proto:;\n\x06oneway\x12\x1e\
 .google.protobuf.MethodOptions\x18\xb9\x8e\x03 \x01(\x08R\x06oneway\x88\x01\x01:D\n\x0bdeadl\
 ine_ms\x12\x1e.google.protobuf.MethodOptions\x18\xba\x8e\x03 \x01(\rR\ndeadlineMs\x88\x01\x01\
-b\x06proto3\n\x9b\x04\n\x10thermostat.proto\x12\x07home.v1\x1a\x1bgoogle/protobuf/empty.prot\
+b\x06proto3\n\xa3\x04\n\x10thermostat.proto\x12\x07home.v1\x1a\x1bgoogle/protobuf/empty.prot\
 o\x1a\x16nearcall/options.proto\",\n\x10SetTargetRequest\x12\x18\n\x07celsius\x18\x01 \x01(\x01\
 R\x07celsius\"7\n\x0eSetTargetReply\x12%\n\x0ecelsius_before\x18\x01 \x01(\x01R\rcelsiusBefo\
 re\"!\n\x0bNoteRequest\x12\x12\n\x04text\x18\x01 \x01(\tR\x04text\"\x0e\n\x0cWatchRequest\"&\
-\n\nWatchReply\x12\x18\n\x07celsius\x18\x01 \x01(\x01R\x07celsius2\xfe\x01\n\nThermostat\x12\
-F\n\tSetTarget\x12\x19.home.v1.SetTargetRequest\x1a\x17.home.v1.SetTargetReply\"\x05\xd0\xf3\
-\x18\xfa\x01\x12:\n\x04Note\x12\x14.home.v1.NoteRequest\x1a\x16.google.protobuf.Empty\"\x04\xc8\
-\xf3\x18\x01\x123\n\x05Watch\x12\x15.home.v1.WatchRequest\x1a\x13.home.v1.WatchReply\x127\n\x05\
-Reset\x12\x16.google.protobuf.Empty\x1a\x16.google.protobuf.Emptyb\x06proto3";
+\n\nWatchReply\x12\x18\n\x07celsius\x18\x01 \x01(\x01R\x07celsius2\x86\x02\n\nThermostat\x12\
+I\n\tSetTarget\x12\x19.home.v1.SetTargetRequest\x1a\x17.home.v1.SetTargetReply\"\x08\x90\x02\
+\x02\xd0\xf3\x18\xfa\x01\x12:\n\x04Note\x12\x14.home.v1.NoteRequest\x1a\x16.google.protobuf.\
+Empty\"\x04\xc8\xf3\x18\x01\x128\n\x05Watch\x12\x15.home.v1.WatchRequest\x1a\x13.home.v1.Wat\
+chReply\"\x03\x90\x02\x01\x127\n\x05Reset\x12\x16.google.protobuf.Empty\x1a\x16.google.proto\
+buf.Emptyb\x06proto3";

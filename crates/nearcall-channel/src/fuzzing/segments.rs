@@ -64,7 +64,7 @@ fn control_step(
         7 => {
             let refusal = line.ours.take_refusal();
             // What a terminal may be shown.
-            assert!(refusal.is_none_or(|text| !text.chars().any(char::is_control)));
+            assert!(refusal.is_none_or(|(_, text)| !text.chars().any(char::is_control)));
         }
         8 => line.hang_up(),
         _ => {}

@@ -8,7 +8,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use nearcall_os::socket;
+use nearcall_os::{process, socket};
 
 use super::error::{BadOptions, HandshakeError};
 use super::options::{
@@ -263,8 +263,12 @@ fn settings(
     buffer_bytes: u32,
 ) -> Result<Settings, HandshakeError> {
     let credentials = socket::peer_credentials(control.as_fd())?;
-    // Older kernels have no SO_PEERPIDFD; there the hang-up of the control line reports a death.
-    let pidfd = socket::peer_pidfd(control.as_fd()).ok().map(Arc::new);
+    // Older kernels have no SO_PEERPIDFD; there the hang-up of the control line reports a death. A
+    // socket that was handed over gives that of the process that listened before, which may have
+    // ended although the other end has just answered: then it is of no use.
+    let pidfd = socket::peer_pidfd(control.as_fd()).ok();
+    let pidfd = pidfd.filter(|pidfd| process::wait_pidfd(pidfd, Deadline::NOW).is_ok_and(|it| !it));
+    let pidfd = pidfd.map(Arc::new);
     let peer =
         PeerIdentity { pid: credentials.pid, uid: credentials.uid, gid: credentials.gid, pidfd };
     let peer = Peer::Process(peer);

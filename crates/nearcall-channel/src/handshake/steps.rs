@@ -179,9 +179,9 @@ impl Handshake {
 
     /// Ends the handshake with a client, and sends it the reason `why`; over TCP the reason is
     /// always that there are too many clients.
-    pub fn refuse(self, why: &str) {
+    pub fn refuse(self, code: Refusal, why: &str) {
         match self.state {
-            State::Local(_) => self.control.send_refusal(Refusal::Other, why),
+            State::Local(_) => self.control.send_refusal(code, why),
             State::Remote(_) => remote::reject(&self.control),
         }
     }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use nearcall::{Dispatcher, Incoming, Interface, Method, MethodKind};
+use nearcall::{Dispatcher, Idempotency, Incoming, Interface, Method, MethodKind};
 use nearcall_os::library::{
     Instance, Library, LibraryFile, LoadError, MethodPart, ObjectPart, PendingReply, RequestPart,
 };
@@ -168,7 +168,9 @@ fn check_method(
         }
     };
     let name = Box::leak(name.to_owned().into_boxed_str());
-    Ok(Box::leak(Box::new(Method { id, name, kind, deadline: None })))
+    // Only callers look at it.
+    let idempotency = Idempotency::Unknown;
+    Ok(Box::leak(Box::new(Method { id, name, kind, deadline: None, idempotency })))
 }
 
 fn describe(part: &ObjectPart<'_>, methods: Vec<&'static Method>) -> Interface {

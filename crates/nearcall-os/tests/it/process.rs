@@ -1,15 +1,16 @@
 //! Child processes and pidfds.
+#![allow(clippy::print_stderr, reason = "a test says what it skips")]
 
 use std::os::unix::process::ExitStatusExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use nearcall_os::process::{Child, kill_pidfd, pidfd_open, wait_pidfd};
+use nearcall_os::process::{Child, ProcessEnd, end_of, kill_pidfd, pidfd_open, wait_pidfd};
 
 use crate::partner::{PATIENCE, SHORT};
 
 #[test]
 fn an_ended_child_gives_its_status() {
-    let mut child = Child::spawn(Command::new("true").stdin(std::process::Stdio::null())).unwrap();
+    let mut child = Child::spawn(Command::new("true").stdin(Stdio::null())).unwrap();
     assert!(child.wait(PATIENCE).unwrap().unwrap().success());
 }
 
@@ -35,6 +36,53 @@ fn a_dropped_child_is_dead_and_reaped() {
     assert_eq!(error.unwrap_err().raw_os_error(), Some(3), "still there, so not reaped");
 }
 
+/// Of a child, as of any process whose parent is another one: before it was waited for and after.
+#[test]
+fn a_pidfd_gives_the_end_of_its_process_before_and_after_it_is_waited_for() {
+    let exits = |code| {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("exit {code}")]).stdin(Stdio::null());
+        Child::spawn(&mut command).unwrap()
+    };
+    for (mut child, end) in [(exits(3), ProcessEnd::Exited(3)), (endless(), ProcessEnd::Killed(9))]
+    {
+        if end == ProcessEnd::Killed(9) {
+            kill_pidfd(child.pidfd()).unwrap();
+        }
+        assert!(wait_pidfd(child.pidfd(), PATIENCE).unwrap());
+        if end_of(child.pidfd(), SHORT).unwrap().is_none() {
+            return eprintln!("SKIPPED: this kernel does not report the end of a process (6.13)");
+        }
+        assert_eq!(end_of(child.pidfd(), SHORT).unwrap(), Some(end), "nothing has waited for it");
+        child.wait(PATIENCE).unwrap().unwrap();
+        match end_of(child.pidfd(), SHORT).unwrap() {
+            None => return eprintln!("SKIPPED: this kernel forgets a process at once (6.15)"),
+            after => assert_eq!(after, Some(end)),
+        }
+    }
+}
+
+#[test]
+fn a_pidfd_is_not_misled_by_another_process_with_the_same_number() {
+    let mut first =
+        Child::spawn(Command::new("sh").args(["-c", "exit 3"]).stdin(Stdio::null())).unwrap();
+    first.wait(PATIENCE).unwrap().unwrap();
+    let Some(_second) = (0..1000).find_map(|_| {
+        // The kernel tries the next number first. Other processes may be quicker.
+        std::fs::write("/proc/sys/kernel/ns_last_pid", (first.pid() - 1).to_string()).ok()?;
+        let second = endless();
+        (second.pid() == first.pid()).then_some(second)
+    }) else {
+        return eprintln!(
+            "SKIPPED: the next number of a process cannot be chosen, which needs root"
+        );
+    };
+    match end_of(first.pidfd(), SHORT).unwrap() {
+        None => eprintln!("SKIPPED: this kernel forgets a process at once (6.15)"),
+        end => assert_eq!(end, Some(ProcessEnd::Exited(3))),
+    }
+}
+
 #[test]
 fn an_impossible_process_number_is_refused() {
     assert!(pidfd_open(0).is_err() && pidfd_open(-5).is_err());
@@ -42,5 +90,5 @@ fn an_impossible_process_number_is_refused() {
 
 /// Starts a child that ends only when its input does; this process holds the other end.
 fn endless() -> Child {
-    Child::spawn(Command::new("cat").stdin(std::process::Stdio::piped())).unwrap()
+    Child::spawn(Command::new("cat").stdin(Stdio::piped())).unwrap()
 }

@@ -1,6 +1,7 @@
 //! The state in which open calls end and no new ones start.
 //!
-//! Each end sends GOAWAY once, the one in reply to the other.
+//! Each end sends GOAWAY once, the one in reply to the other. An end whose peer does not read
+//! closes without that reply, after a last GOAWAY: what the peer has sent meanwhile has not begun.
 //! **Invariants:** our GOAWAY is sent or queued. When the peer's has come too, no call can be under
 //! way any more.
 //! **Not here:** closing the channel, which the driver does.
@@ -18,6 +19,8 @@ pub(super) struct Draining<T> {
     pub(super) peer_drains: bool,
     /// [`Event::Drained`] has been given.
     pub(super) was_reported: bool,
+    /// Our last GOAWAY is sent or queued: every call that was begun is answered.
+    pub(super) has_ended: bool,
 }
 
 impl<T: Default> Draining<T> {
@@ -31,6 +34,8 @@ impl<T: Default> Draining<T> {
             Frame::Call { .. } | Frame::Oneway { .. } if self.peer_drains => {
                 Err(ProtocolError::CallAfterGoAway)
             }
+            // The last GOAWAY answers it.
+            Frame::Call { .. } if self.has_ended => Ok(None),
             Frame::Call { id, shape, .. } => {
                 self.session.refuse(id, shape)?;
                 Ok(None)
@@ -45,7 +50,15 @@ impl<T: Default> Draining<T> {
                 self.peer_drains = true;
                 Ok(None)
             }
+            Frame::LastGoAway => Ok(Some(Event::PeerDrained)),
             other => self.session.handle_other(now, other),
+        }
+    }
+
+    /// Queues the last GOAWAY, once.
+    pub(super) fn end(&mut self) {
+        if !core::mem::replace(&mut self.has_ended, true) {
+            self.session.queue_last_goaway();
         }
     }
 

@@ -161,6 +161,9 @@ pub enum Event {
     },
     /// The peer takes no more calls, and makes none. Those that are open go on.
     PeerDrains,
+    /// The peer has answered every call that it had begun, and sends nothing more. The connection
+    /// is closed then: close the channel, take the events.
+    PeerDrained,
     /// Nothing is left of a draining connection, and both ends take no more. Close the channel.
     /// Comes once, when the last transmit has been taken: ask again after sending.
     Drained,
@@ -224,7 +227,10 @@ pub enum End {
     },
     /// Its time was up. The method may or may not have run.
     DeadlineExceeded,
-    /// Its connection ended. The method may or may not have run.
+    /// The peer drains and has not begun it, and will not.
+    Refused,
+    /// Its connection ended. The method may or may not have run, unless the reason is
+    /// [`CloseReason::Drained`].
     Closed(CloseReason),
 }
 
@@ -236,7 +242,9 @@ impl End {
             Self::Reply(_) => Code::Ok,
             Self::Error { status, .. } => status,
             Self::DeadlineExceeded => Code::DeadlineExceeded,
-            Self::Closed(CloseReason::Closed) => Code::Unavailable,
+            Self::Refused | Self::Closed(CloseReason::Closed | CloseReason::Drained) => {
+                Code::Unavailable
+            }
             Self::Closed(CloseReason::ProtocolViolation(_)) => Code::Internal,
         }
     }
@@ -258,6 +266,9 @@ pub enum CancelReason {
 pub enum CloseReason {
     /// One of the ends closed it or died.
     Closed,
+    /// The peer has answered every call that it had begun: a call without an answer has not run,
+    /// and will not.
+    Drained,
     /// The peer broke the protocol.
     ProtocolViolation(ProtocolError),
 }

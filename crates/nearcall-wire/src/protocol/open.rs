@@ -36,6 +36,7 @@ impl<T: Default> Open<T> {
             }
             Frame::Reply { id, payload } => self.session.handle_answer(id, End::Reply(payload)),
             Frame::GoAway => Ok(Some(Event::PeerDrains)),
+            Frame::LastGoAway => Ok(Some(Event::PeerDrained)),
             other => self.session.handle_other(now, other),
         }
     }
@@ -44,6 +45,6 @@ impl<T: Default> Open<T> {
     pub(super) fn drain(self, peer_drains: bool) -> Draining<T> {
         let mut session = self.session;
         session.queue_goaway();
-        Draining { session, peer_drains, was_reported: false }
+        Draining { session, peer_drains, was_reported: false, has_ended: false }
     }
 }

@@ -160,7 +160,8 @@ impl<T: Default> Session<T> {
         Ok(call)
     }
 
-    /// Takes a call only to answer it with `UNAVAILABLE`.
+    /// Takes a call only to answer that it is not begun: the only failure of the protocol's own
+    /// with `UNAVAILABLE`.
     pub(super) fn refuse(&mut self, id: CallId, shape: Shape) -> Result<(), ProtocolError> {
         let call = self.handle_call(id, Time::NEVER, shape)?;
         self.calls_refused += 1;
@@ -179,6 +180,7 @@ impl<T: Default> Session<T> {
             Frame::Error { id, status, payload } => {
                 self.handle_answer(id, End::Error { status, payload })
             }
+            Frame::Refused { id } => self.handle_answer(id, End::Refused),
             Frame::Cancel { id } => {
                 let call = self.incoming.handle_cancel(id)?;
                 self.drop_unwanted();
@@ -205,7 +207,8 @@ impl<T: Default> Session<T> {
             Frame::End { id } => self.handle_end(id),
             Frame::Credit { id, to_caller, bytes } => self.handle_credit(id, to_caller, bytes),
             // The states take these themselves.
-            Frame::Call { .. } | Frame::Oneway { .. } | Frame::GoAway => Ok(None),
+            Frame::Call { .. } | Frame::Oneway { .. } => Ok(None),
+            Frame::GoAway | Frame::LastGoAway => Ok(None),
         }
     }
 
@@ -303,6 +306,10 @@ impl<T: Default> Session<T> {
         self.transmits.push(Transmit::GoAway);
     }
 
+    pub(super) fn queue_last_goaway(&mut self) {
+        self.transmits.push(Transmit::LastGoAway);
+    }
+
     #[inline]
     pub(super) fn has_transmit(&self) -> bool {
         !self.transmits.is_empty()
@@ -314,7 +321,10 @@ impl<T: Default> Session<T> {
             Transmit::Cancel(id) => Frame::Cancel { id }.encode(),
             Transmit::Error(slot) => {
                 let (id, status) = self.incoming.take_failure(slot)?;
-                Frame::Error { id, status, payload: Payload::EMPTY }.encode()
+                match status {
+                    Code::Unavailable => Frame::Refused { id }.encode(),
+                    _ => Frame::Error { id, status, payload: Payload::EMPTY }.encode(),
+                }
             }
             Transmit::Ping(number) => {
                 if let Ping::Queued(since) = self.ping {
@@ -327,6 +337,7 @@ impl<T: Default> Session<T> {
                 Frame::Pong { number }.encode()
             }
             Transmit::GoAway => Frame::GoAway.encode(),
+            Transmit::LastGoAway => Frame::LastGoAway.encode(),
             Transmit::OutgoingCredit(slot) => {
                 let (id, bytes) = self.outgoing.streams.take_credit(slot)?;
                 Frame::Credit { id, to_caller: false, bytes }.encode()

@@ -21,6 +21,7 @@ pub(super) enum Transmit {
     Ping(u64),
     Pong(u64),
     GoAway,
+    LastGoAway,
     /// The credit for items of the callee of our call in this slot.
     OutgoingCredit(u16),
     /// The credit for items of the caller of the peer's call in this slot, if it is still wanted.
@@ -59,5 +60,5 @@ impl Transmits {
     }
 }
 
-/// One greeting, one ping, one pong, one GOAWAY.
-const OTHERS_MAX: usize = 4;
+/// One greeting, one ping, one pong, one GOAWAY, one last GOAWAY.
+const OTHERS_MAX: usize = 5;

@@ -72,6 +72,14 @@ fn bare_frames_of_version_1() {
         "01 07 0000 0000 0000 00000000 00000000 0900000000000000 0000000000000000 0000000000000000",
     );
     check(
+        Frame::LastGoAway,
+        "01 08 1000 0000 0000 00000000 00000000 0000000000000000 0000000000000000 0000000000000000",
+    );
+    check(
+        Frame::Refused { id: id() },
+        "01 04 1000 0000 0e00 00000000 00000000 1817161514131211 0000000000000000 0000000000000000",
+    );
+    check(
         Frame::GoAway,
         "01 08 0000 0000 0000 00000000 00000000 0000000000000000 0000000000000000 0000000000000000",
     );
@@ -152,7 +160,7 @@ fn any_frame(rng: &mut fastrand::Rng) -> Frame {
         false => rng.u64(1..=TIMEOUT_NS_MAX),
     };
     let to_caller = rng.bool();
-    match rng.u8(0..11) {
+    match rng.u8(0..13) {
         0 => {
             let shape = SHAPES[rng.usize(0..4)];
             Frame::Call { id, object, method, timeout_ns, payload, shape }
@@ -166,6 +174,8 @@ fn any_frame(rng: &mut fastrand::Rng) -> Frame {
         7 => Frame::Item { id, to_caller, payload: Payload { metadata_bytes: 0, ..own } },
         8 => Frame::End { id },
         9 => Frame::Credit { id, to_caller, bytes: rng.u64(1..) },
+        10 => Frame::Refused { id },
+        11 => Frame::LastGoAway,
         _ => Frame::GoAway,
     }
 }
@@ -241,7 +251,7 @@ fn judge_by_encoding(head: &Head, message_bytes: usize) -> Result<Frame, Protoco
     if version != 1 {
         return Err(ProtocolError::WrongVersion { version });
     }
-    if flags & !15 != 0 {
+    if flags & !31 != 0 {
         return Err(ProtocolError::ReservedBits { flags });
     }
     let timeout_ns = number(32, 8);
@@ -256,12 +266,14 @@ fn judge_by_encoding(head: &Head, message_bytes: usize) -> Result<Frame, Protoco
         1 => 7,
         2 | 3 => 1,
         9 | 11 => 8,
+        4 | 8 => 16,
         _ => 0,
     };
     if flags & !allowed != 0 {
         return Err(ProtocolError::ReservedBits { flags });
     }
     let (shape, to_caller) = (SHAPES[usize::from(flags >> 1 & 3)], flags & 8 != 0);
+    let not_begun = flags & 16 != 0;
     let payload = Payload {
         metadata_bytes: u16::try_from(number(4, 2)).unwrap(),
         body_bytes: u32::try_from(number(8, 4)).unwrap(),
@@ -276,11 +288,13 @@ fn judge_by_encoding(head: &Head, message_bytes: usize) -> Result<Frame, Protoco
         3 => Frame::Reply { id, payload },
         4 => match Code::from_number(status) {
             None | Some(Code::Ok) => return Err(ProtocolError::BadStatus { status }),
+            Some(Code::Unavailable) if not_begun => Frame::Refused { id },
             Some(status) => Frame::Error { id, status, payload },
         },
         5 => Frame::Cancel { id },
         6 => Frame::Ping { number: id.word() },
         7 => Frame::Pong { number: id.word() },
+        8 if not_begun => Frame::LastGoAway,
         8 => Frame::GoAway,
         9 => {
             let payload = Payload { metadata_bytes: 0, ..payload };
@@ -313,7 +327,7 @@ fn any_head(rng: &mut fastrand::Rng) -> Head {
     head[0] = 1;
     head[1] = rng.u8(0..14);
     if rng.u8(0..4) == 0 {
-        head[2] = rng.u8(..16);
+        head[2] = rng.u8(..32);
     }
     if rng.u8(0..32) == 0 {
         head[rng.usize(0..4)] = rng.u8(..);

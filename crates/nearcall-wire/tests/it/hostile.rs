@@ -299,7 +299,8 @@ fn a_message_above_the_limit() {
 
 #[test]
 fn reserved_bits() {
-    for bit in 0..16 {
+    // Bit 4 makes it the last one.
+    for bit in (0..16).filter(|bit| *bit != 4) {
         let change = |head: &mut Head| head[2 + bit / 8] = 1 << (bit % 8);
         check_bytes(Frame::GoAway, change, ProtocolError::ReservedBits { flags: 1 << bit });
     }

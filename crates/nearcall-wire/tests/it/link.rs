@@ -170,7 +170,8 @@ impl Side {
                 assert!(self.connection.release(call).is_some(), "{call:?} was released before");
             }
             Event::Drained => assert!(!std::mem::replace(&mut self.is_drained, true)),
-            Event::Opened(_) | Event::Oneway { .. } | Event::Pong { .. } | Event::PeerDrains => {}
+            Event::Opened(_) | Event::Oneway { .. } | Event::Pong { .. } => {}
+            Event::PeerDrains | Event::PeerDrained => {}
         }
         self.events.push(event);
     }

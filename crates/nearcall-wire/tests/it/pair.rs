@@ -3,7 +3,7 @@
 //! **Not here:** all of it at random (`simulation.rs`), peers that break the rules (`hostile.rs`).
 
 use nearcall_wire::{
-    CallProtocol, CancelReason, CloseReason, Code, End, Ended, Event, Limits, OutgoingCall,
+    CallProtocol, CancelReason, CloseReason, Code, End, Ended, Event, Frame, Limits, OutgoingCall,
     Payload, PingError, ReplyError, StartError, Time,
 };
 
@@ -315,13 +315,43 @@ fn a_call_that_crosses_the_goodbye_is_unavailable() {
     link.oneway(CLIENT, &Link::request(Time::NEVER)).unwrap();
     link.sides[SERVER].connection.drain();
     link.settle();
-    check_end(&link, call, End::Error { status: Code::Unavailable, payload: Payload::EMPTY });
+    check_end(&link, call, End::Refused);
+    assert_eq!(End::Refused.status(), Code::Unavailable);
     assert!(matches!(
         link.sides[SERVER].events[..],
         [Event::Opened(_), Event::Oneway { .. }, Event::Drained]
     ));
     assert_eq!(link.sides[SERVER].connection.counts().calls_refused, 1);
     assert!(link.sides.iter().all(|side| side.is_drained));
+}
+
+/// A client that does not read answers no GOAWAY, so its server goes without.
+#[test]
+fn a_call_that_crosses_the_last_goodbye_has_not_begun() {
+    let (mut link, first) = open_with_call(u64::MAX);
+    link.sides[SERVER].connection.drain();
+    link.sides[SERVER].connection.end_drain();
+    link.settle();
+    assert!(link.sides[CLIENT].open.contains(&first), "it is being served");
+
+    let mut link = open();
+    let call = link.call(CLIENT, &Link::request(Time::NEVER)).unwrap();
+    let server = &mut link.sides[SERVER].connection;
+    server.end_drain();
+    assert!(!server.has_transmit(), "it does not drain");
+    server.drain();
+    server.end_drain();
+    server.end_drain();
+    let heads = [0, 1].map(|_| server.poll_transmit().unwrap());
+    assert_eq!(heads, [Frame::GoAway.encode(), Frame::LastGoAway.encode()]);
+    assert_eq!(server.poll_transmit(), None);
+    let client = &mut link.sides[CLIENT].connection;
+    let events = heads.map(|head| client.handle_message(link.now, &head, head.len()).unwrap());
+    assert_eq!(events, [Some(Event::PeerDrains), Some(Event::PeerDrained)]);
+    let end = End::Closed(CloseReason::Drained);
+    assert_eq!(client.poll_event(), Some(Event::Ended { call, end }));
+    assert_eq!(end.status(), Code::Unavailable);
+    assert_eq!(client.poll_event(), None);
 }
 
 #[test]

@@ -15,10 +15,11 @@ use super::AsyncObjectRef;
 use super::sending::Sending;
 use crate::async_connection::StartedCall;
 use crate::codec::{self, Message};
+use crate::decoded_size::MessageType;
 use crate::interface::Method;
 use crate::metadata::{Entries, ReplyMetadata};
 use crate::options::CallOptions;
-use crate::status::Status;
+use crate::status::{Fate, Status};
 
 /// A call of an async caller: await it, or drop it, which cancels the call.
 ///
@@ -94,7 +95,34 @@ impl<Q: Message, R: Message + Default> AsyncCall<'_, Q, R> {
     ) -> Poll<Result<R, Status>> {
         let this = self;
         let reply = this.sending.reply_type();
-        let outcome = match &this.state {
+        let outcome = loop {
+            let outcome = ready!(this.poll_once(waker, metadata.as_deref_mut(), reply));
+            match outcome {
+                Err(status) if status.fate() != Fate::Answered => {
+                    match this.sending.send_again(status) {
+                        Ok(()) => this.state = State::Sending,
+                        Err(status) => break Err(status),
+                    }
+                }
+                outcome => break outcome,
+            }
+        };
+        this.state = State::Ended;
+        let result = outcome.map_err(|status| this.sending.object().explain(status));
+        this.sending.end(&result, |reply| codec::encoded_bytes(reply));
+        Poll::Ready(result)
+    }
+
+    /// Goes on with a call that is sent once.
+    #[inline]
+    fn poll_once(
+        &mut self,
+        waker: &Waker,
+        mut metadata: Option<&mut Entries>,
+        reply: MessageType,
+    ) -> Poll<Result<R, Status>> {
+        let this = self;
+        Poll::Ready(match &this.state {
             State::Sending => {
                 let request = this.request;
                 let sent = ready!(this.sending.poll(
@@ -118,12 +146,8 @@ impl<Q: Message, R: Message + Default> AsyncCall<'_, Q, R> {
                 Some(connection) => ready!(connection.poll_call(*call, waker, metadata, reply)),
                 None => Err(polled_after_end()),
             },
-            State::Ended => return Poll::Ready(Err(polled_after_end())),
-        };
-        this.state = State::Ended;
-        let result = outcome.map_err(|status| this.sending.object().explain(status));
-        this.sending.end(&result, |reply| codec::encoded_bytes(reply));
-        Poll::Ready(result)
+            State::Ended => Err(polled_after_end()),
+        })
     }
 }
 

@@ -15,6 +15,7 @@ use crate::client::{
     may_change,
 };
 use crate::deadline::{Deadline, Pauses};
+use crate::limits::DRAINING_TRIES_MAX;
 use crate::status::Status;
 
 /// A task that wants a connection.
@@ -28,6 +29,8 @@ pub(super) struct Connecting {
     has_reopened: bool,
     /// Between those that end as soon as they are open.
     pauses: Pauses,
+    /// How often a server that drained has ended the attempt.
+    draining_tries: u32,
     /// Why the last attempt failed, which is what a hunt ends with.
     failed: Option<Status>,
     timer: Option<Timer>,
@@ -55,6 +58,7 @@ impl Default for Connecting {
             hunt: None,
             has_reopened: false,
             pauses: Pauses::HUNT,
+            draining_tries: 0,
             failed: None,
             timer: None,
         }
@@ -91,6 +95,14 @@ impl Connecting {
                 },
                 Stage::Pending(pending) => match pending.poll(waker) {
                     Poll::Ready(Ok(connection)) => return self.opened(connection),
+                    // Another server may listen in the place of one that drains.
+                    Poll::Ready(Err(failure))
+                        if failure.status.has_not_begun()
+                            && self.draining_tries < DRAINING_TRIES_MAX =>
+                    {
+                        self.draining_tries += 1;
+                        self.stage = Stage::Start;
+                    }
                     Poll::Ready(Err(failure)) => {
                         let attempt = pending.attempt();
                         match self.next_stage(route, policy, &failure, attempt) {
@@ -192,7 +204,7 @@ impl Connecting {
 
     /// Returns until when to try again; `None` if that is over, or of no use.
     fn end_of_tries(&mut self, policy: ReconnectPolicy, failed: &Status) -> Option<Deadline> {
-        let ReconnectPolicy::Wait(span) = policy else { return None };
+        let span = policy.patience()?;
         let end = *self.end.get_or_insert_with(|| Deadline::after(span));
         (may_change(failed) && !end.has_passed()).then_some(end)
     }

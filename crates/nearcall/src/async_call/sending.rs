@@ -1,8 +1,8 @@
 //! How the request of a task gets into a channel: by a connection that is open or opened for it,
 //! when it is its turn and there is room.
 //!
-//! **Invariants:** a request that was sent is never sent again; one that is given up before was not
-//! sent at all.
+//! **Invariants:** a request that was sent is sent again only as `call/resending.rs` has it; one
+//! that is given up before was not sent at all.
 //! **Not here:** queues of those that wait (`async_connection/waiters.rs`), what comes back
 //! (`async_call/call.rs`).
 
@@ -12,6 +12,7 @@ use std::task::{Poll, Waker, ready};
 use super::AsyncObjectRef;
 use super::connecting::{Connecting, poll_timer};
 use crate::async_connection::{AsyncConnection, Places, Timer};
+use crate::call::may_resend;
 use crate::client::show_start;
 use crate::codec::{self, Message};
 use crate::connection::Outgoing;
@@ -20,7 +21,7 @@ use crate::decoded_size::{MessageType, Part};
 use crate::interceptor::ObservedCall;
 use crate::interface::Method;
 use crate::options::CallOptions;
-use crate::status::Status;
+use crate::status::{Fate, Status};
 use crate::waking;
 
 /// A request of a task on its way into a channel.
@@ -44,6 +45,10 @@ pub(crate) struct Sending<'a> {
 struct Waits {
     connecting: Connecting,
     timer: Option<Timer>,
+    /// How often the request was sent again.
+    resends: u32,
+    /// It may have run.
+    is_lost: bool,
 }
 
 impl<'a> Sending<'a> {
@@ -201,7 +206,29 @@ impl<'a> Sending<'a> {
         };
         let connected = ready!(waits.connecting.poll(route, policy, deadline, waker));
         waits.connecting.restart();
-        Poll::Ready(connected)
+        Poll::Ready(connected.map_err(|status| status.with_fate(Fate::NotBegun)))
+    }
+
+    /// Begins anew with a request that ended with `status` and may be sent again, over another
+    /// connection.
+    ///
+    /// # Errors
+    ///
+    /// `status`, if it stands.
+    #[cold]
+    pub(crate) fn send_again(&mut self, status: Status) -> Result<(), Status> {
+        let policy = self.object.reconnect_policy(self.options);
+        let waits = self.waits.get_or_insert_default();
+        waits.is_lost |= status.fate() == Fate::Lost;
+        let is_lost = waits.is_lost;
+        let again = match may_resend(&status, self.method, policy, waits.resends) {
+            true => {
+                waits.resends += 1;
+                self.may_try_another(status)
+            }
+            false => Err(status),
+        };
+        again.map_err(|status| if is_lost { status.with_fate(Fate::Lost) } else { status })
     }
 
     /// Returns whether to try another connection in the place of one that has ended or drains: the

@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 use std::task::{Poll, Waker};
 
 use nearcall_channel::{Endpoint, Interest, SpinOptions, SpinPlan, Spinner, WaitPolicy};
-use nearcall_os::poll;
+use nearcall_os::{poll, process};
 use nearcall_wire::{IncomingCall, OutgoingCall};
 
 use super::driver::{DriverHandle, Watched};
@@ -19,6 +19,7 @@ use super::waiters::{QueuePosition, Waiters, WakeList};
 use crate::connection::{Connection, Event, INLINE_BUF, InlineBuf, Need, NotSent};
 use crate::deadline::Deadline;
 use crate::limits::{ASYNC_LOOKS_PER_LOCK, ASYNC_MESSAGES_PER_TURN_MAX};
+use crate::peer::{Peer, PeerIdentity};
 use crate::status::Status;
 
 /// A connection that tasks share, locked.
@@ -51,6 +52,8 @@ struct Watches {
     receive: bool,
     /// The same one for room as well.
     both: bool,
+    /// The pidfd of the other end.
+    peer: bool,
     /// The descriptor of room, if that is another one.
     send: bool,
 }
@@ -121,6 +124,11 @@ impl Shared {
             return Poll::Ready(Err(self.connection.close_reason()));
         }
         self.begin(places, waker, is_call, attempt)
+    }
+
+    /// Returns whether it takes no more requests.
+    pub(super) fn has_drained(&self) -> bool {
+        self.has_drained
     }
 
     /// Has the requests that wait try another connection: this one drains. Items of streams wait on
@@ -374,8 +382,22 @@ impl Shared {
             }
         }
         self.note_wake();
+        if self.watches.peer && !self.connection.is_closed() {
+            self.check_peer();
+        }
         if may_have_room && !self.connection.has_pending_writes() {
             self.grant_room();
+        }
+    }
+
+    /// Ends the connection if the process at the other end has ended. What it has sent was
+    /// received.
+    fn check_peer(&self) {
+        if let Peer::Process(PeerIdentity { pidfd: Some(pidfd), .. }) = &self.connection.peer
+            && process::wait_pidfd(pidfd, Deadline::NOW).unwrap_or(false)
+        {
+            let text = format!("the process of {} has ended", self.connection.name);
+            self.connection.close(Status::unavailable(text));
         }
     }
 
@@ -470,6 +492,17 @@ impl Shared {
         watched
     }
 
+    /// Watches the process at the other end, if the kernel has a pidfd of it.
+    pub(super) fn watch_peer(&mut self, driver: &DriverHandle, id: u64) -> std::io::Result<()> {
+        if let Peer::Process(PeerIdentity { pidfd: Some(pidfd), .. }) = &self.connection.peer
+            && !self.connection.is_closed()
+        {
+            driver.watch(id, pidfd, poll::Interest::Readable, Watched::Receive)?;
+            self.watches.peer = true;
+        }
+        Ok(())
+    }
+
     /// Watches for room as well, or no longer. False: the kernel refuses to watch it.
     fn watch_for_room(&mut self, driver: &DriverHandle, id: u64, wanted: bool) -> bool {
         if wanted == (self.watches.both || self.watches.send) {
@@ -482,7 +515,12 @@ impl Shared {
 
     /// Ends the watch of all descriptors, before they are closed.
     pub(super) fn unwatch(&mut self, driver: &DriverHandle) {
-        let Watches { receive, send, .. } = std::mem::take(&mut self.watches);
+        let Watches { receive, send, peer, .. } = std::mem::take(&mut self.watches);
+        if let Peer::Process(PeerIdentity { pidfd: Some(pidfd), .. }) = &self.connection.peer
+            && peer
+        {
+            driver.unwatch(pidfd);
+        }
         for (interest, is_watched) in [(Interest::Receive, receive), (Interest::Send, send)] {
             self.connection.with_endpoint(|endpoint| {
                 if is_watched && let Some(readiness) = endpoint.readiness(interest) {

@@ -11,7 +11,7 @@ use nearcall_channel::Loan;
 use nearcall_wire::OutgoingCall;
 
 use super::ObjectRef;
-use crate::client::{Binding, ReconnectPolicy, Target};
+use crate::client::{Binding, Target};
 use crate::codec::Message;
 use crate::connection::{Connection, Need, NotSent, Outgoing, SendMode};
 use crate::deadline::{Deadline, Pauses};
@@ -78,11 +78,9 @@ impl ObjectRef {
                     (Some(end), _) if Deadline::has_passed(end) => return Err(why.status),
                     // One that was opened for it had ended before it was used.
                     (Some(end), _) => binding.core.pause(pauses.next().min(end))?,
-                    (None, ReconnectPolicy::Wait(span)) => {
-                        end = Some(Deadline::after(span).min(deadline));
-                    }
-                    (None, ReconnectPolicy::Once | ReconnectPolicy::Never) => {
-                        end = Some(Deadline::NOW);
+                    (None, policy) => {
+                        let end_by = |span| Deadline::after(span).min(deadline);
+                        end = Some(policy.patience().map_or(Deadline::NOW, end_by));
                     }
                 }
                 binding = self.resolve(policy, deadline)?;

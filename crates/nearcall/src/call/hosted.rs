@@ -38,7 +38,7 @@ impl ObjectRef {
         let binding = self.binding_elsewhere(options, deadline)?;
         let Target::Remote(connection) = &binding.target else { return Err(no_connection()) };
         let outgoing = self.outgoing(method, options, deadline);
-        self.call_remote(&binding, connection, &outgoing, request, options)
+        self.call_remote(&binding, connection, method, &outgoing, request, options)
     }
 
     /// Calls an object of the same host, for a result that is taken later. `None`: it is not there

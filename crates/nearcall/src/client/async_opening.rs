@@ -5,17 +5,20 @@
 //! **Not here:** who waits for it (`client/async_routes.rs`).
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use nearcall_channel::{Interest, Mechanism, WaitPolicy, connect};
+use nearcall_channel::{Address as Place, Interest, Mechanism, WaitPolicy, connect};
 use nearcall_os::poll;
+use nearcall_wire::InstanceId;
 
-use super::connecting::{ConnectFailure, connect_failure};
+use super::connecting::{ConnectFailure, connect_failure, no_listener};
 use super::core::Route;
 use super::shared::ClientShared;
 use crate::address::At;
 use crate::async_connection::{AsyncConnection, AsyncHost, DriverHandle, no_driver};
 use crate::connection::{Connection, INLINE_BUF, Setup};
 use crate::deadline::Deadline;
+use crate::peer::Peer;
 use crate::status::Status;
 
 /// Opens a connection by this route. `on_end` lets go of it once it has ended.
@@ -32,11 +35,36 @@ pub(super) fn open(
         ))
         .into());
     };
+    let account = client.reserve_shared()?;
+    let connection = connect_and_greet(client, route, place, Duration::MAX)?;
+    let driver = DriverHandle::new().map_err(|error| no_driver(&error))?;
+    AsyncConnection::new(connection, driver, account, on_end).map_err(|error| {
+        Status::failed_precondition(format!("cannot wait for {}: {error}", route.at)).into()
+    })
+}
+
+/// Connects, for at most `timeout`, and returns who answers: the instance and its process.
+pub(super) fn look(
+    client: &Arc<ClientShared>,
+    route: &Route,
+    timeout: Duration,
+) -> Result<(Option<InstanceId>, Peer), Status> {
+    let At::Socket(place) = &route.at else { return Err(no_listener(&route.at)) };
+    let connection = connect_and_greet(client, route, place, timeout)?;
+    Ok((connection.peer_instance(), connection.peer.clone()))
+}
+
+fn connect_and_greet(
+    client: &Arc<ClientShared>,
+    route: &Route,
+    place: &Place,
+    timeout: Duration,
+) -> Result<Connection<AsyncHost>, ConnectFailure> {
     let limits = &client.settings.limits;
     let mut options = limits.channel();
     options.wait = Some(wait_policy(route)?);
     options.server_user = route.server_user()?;
-    let account = client.reserve_shared()?;
+    options.handshake_timeout = options.handshake_timeout.min(timeout);
     let deadline = Deadline::after(options.handshake_timeout);
     let endpoint = connect(place, route.mechanism, &options)
         .map_err(|error| connect_failure(&route.at, &error, Deadline::NEVER))?;
@@ -50,10 +78,7 @@ pub(super) fn open(
     };
     let connection = Connection::with_host(endpoint, setup, Box::default(), AsyncHost::default());
     greet(&connection, deadline)?;
-    let driver = DriverHandle::new().map_err(|error| no_driver(&error))?;
-    AsyncConnection::new(connection, driver, account, on_end).map_err(|error| {
-        Status::failed_precondition(format!("cannot wait for {}: {error}", route.at)).into()
-    })
+    Ok(connection)
 }
 
 /// Returns how the connection waits: for a descriptor in any case, and before that by looking if

@@ -11,15 +11,19 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use nearcall_os::clock;
 
 use super::async_opening;
-use super::connecting::ConnectFailure;
+use super::connecting::{ConnectFailure, may_change};
 use super::core::Route;
 use super::reconnect::ReconnectPolicy;
 use super::shared::ClientShared;
 use crate::address::{Address, At};
 use crate::async_connection::AsyncConnection;
 use crate::connection::connection_info::ConnectionInfo;
+use crate::deadline::{Deadline, Pauses};
 use crate::status::Status;
 use crate::waking;
 
@@ -157,14 +161,16 @@ impl AsyncRoute {
         if let State::Open(connection) = &*state {
             return Ok(Connected::Open(Arc::clone(connection)));
         }
-        self.open(&mut state, policy).map(Connected::Pending)
+        self.open(&mut state, policy, Duration::ZERO).map(Connected::Pending)
     }
 
+    /// Has a connection opened, for which it is tried again for `patience` at most.
     #[cold]
     fn open(
         self: &Arc<Self>,
         state: &mut State,
         policy: ReconnectPolicy,
+        patience: Duration,
     ) -> Result<PendingConnection, Status> {
         match state {
             State::Connecting(attempt) => {
@@ -180,7 +186,7 @@ impl AsyncRoute {
         let attempt = Arc::new(Attempt { number, progress: Mutex::default() });
         let (route, this) = (Arc::clone(self), Arc::clone(&attempt));
         let thread = std::thread::Builder::new().name("nearcall-meet".into());
-        let spawned = thread.spawn(move || route.run(&this));
+        let spawned = thread.spawn(move || route.run(&this, patience));
         spawned.map_err(|error| {
             Status::resource_exhausted(format!(
                 "no thread to connect to {}: {error}",
@@ -192,18 +198,34 @@ impl AsyncRoute {
     }
 
     /// Opens the connection, in a thread of its own.
-    fn run(self: Arc<Self>, attempt: &Attempt) {
+    fn run(self: Arc<Self>, attempt: &Attempt, patience: Duration) {
+        let (end, mut pauses) = (Deadline::after(patience), Pauses::HUNT);
+        let mut outcome = self.open_now();
+        while matches!(&outcome, Err(failure) if may_change(&failure.status))
+            && !end.has_passed()
+            && !matches!(&*lock(&self.state), State::Closed)
+        {
+            clock::pause(pauses.next().min(end).remaining().unwrap_or_default());
+            outcome = self.open_now();
+        }
+        self.finish(attempt, outcome);
+    }
+
+    fn open_now(self: &Arc<Self>) -> Outcome {
         let opened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let route = Arc::downgrade(&self);
+            let route = Arc::downgrade(self);
             async_opening::open(&self.client, &self.route, move |ended| {
                 if let Some(route) = route.upgrade() {
                     route.forget(ended);
                 }
             })
         }));
-        let mut outcome = opened.unwrap_or_else(|_| {
+        opened.unwrap_or_else(|_| {
             Err(Status::internal(format!("connecting to {} panicked", self.route.at)).into())
-        });
+        })
+    }
+
+    fn finish(self: &Arc<Self>, attempt: &Attempt, mut outcome: Outcome) {
         let mut state = lock(&self.state);
         if matches!(&*state, State::Closed) {
             drop(state);
@@ -219,7 +241,7 @@ impl AsyncRoute {
             drop(state);
             // It may have ended before it was known here.
             if let Ok(connection) = &outcome
-                && connection.is_closed()
+                && !connection.is_open()
             {
                 self.forget(connection);
             }
@@ -227,9 +249,10 @@ impl AsyncRoute {
         attempt.finish(outcome);
     }
 
-    /// Notes that a connection takes no more calls; the next call opens another one.
+    /// Notes that a connection takes no more calls; the next call opens another one, unless that is
+    /// done at once.
     #[cold]
-    pub(crate) fn forget(&self, ended: &AsyncConnection) {
+    pub(crate) fn forget(self: &Arc<Self>, ended: &AsyncConnection) {
         let mut state = lock(&self.state);
         let before = match &*state {
             State::Open(connection) if std::ptr::eq(&**connection, ended) => {
@@ -237,6 +260,10 @@ impl AsyncRoute {
             }
             _ => return,
         };
+        if let ReconnectPolicy::AtOnce(patience) = self.client.settings.reconnect {
+            // Without a thread for it, the next call tries.
+            let _ = self.open(&mut state, ReconnectPolicy::AtOnce(patience), patience);
+        }
         drop(state);
         drop(before);
     }

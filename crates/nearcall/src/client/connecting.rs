@@ -24,9 +24,10 @@ use crate::address::{Address, At};
 use crate::connection::{Connection, ServerId, Setup};
 use crate::deadline::Deadline;
 use crate::instance::own_thread;
+use crate::limits::DRAINING_TRIES_MAX;
 use crate::listen_policy::loop_preference;
 use crate::reactor::{Connected, Reactor};
-use crate::status::{Code, Status};
+use crate::status::{Code, Fate, Status};
 
 /// Why there is no connection.
 #[derive(Debug, Clone)]
@@ -58,9 +59,30 @@ impl ClientCore {
     ) -> Result<Rc<Connection>, Status> {
         match policy {
             ReconnectPolicy::Never => self.connect_first(address, deadline),
-            ReconnectPolicy::Once => Ok(self.connect(address, deadline)?),
-            ReconnectPolicy::Wait(span) => self.retry(address, deadline, || Deadline::after(span)),
+            ReconnectPolicy::Once => self.connect_past_draining(address, deadline),
+            ReconnectPolicy::Wait(span) | ReconnectPolicy::AtOnce(span) => {
+                self.retry(address, deadline, || Deadline::after(span))
+            }
         }
+    }
+
+    /// Connects, and does so again if a server that drains has ended the attempt: another one may
+    /// listen in its place.
+    fn connect_past_draining(
+        &self,
+        address: &Address,
+        deadline: Deadline,
+    ) -> Result<Rc<Connection>, Status> {
+        let mut outcome = self.connect(address, deadline);
+        for _ in 0..DRAINING_TRIES_MAX {
+            match &outcome {
+                Err(failure) if failure.status.has_not_begun() && !deadline.has_passed() => {
+                    outcome = self.connect(address, deadline);
+                }
+                _ => break,
+            }
+        }
+        Ok(outcome?)
     }
 
     /// Connects, unless there was a connection that has ended.
@@ -400,6 +422,11 @@ fn connect_error(at: &At, error: &HandshakeError, deadline: Deadline) -> Status 
         }
         HandshakeError::Refused { code: Refusal::NotAllowed, .. } => {
             Status::permission_denied(format!("cannot connect to {at}: {error}"))
+        }
+        // A server that ends in the meantime: another one may listen in its place.
+        HandshakeError::PeerGone | HandshakeError::Refused { code: Refusal::Draining, .. } => {
+            let text = format!("cannot connect to {at}: {error}");
+            Status::unavailable(text).with_fate(Fate::NotBegun)
         }
         HandshakeError::TimedOut if deadline.has_passed() => {
             Status::deadline_exceeded(format!("no connection to {at} in time"))

@@ -4,8 +4,14 @@
 
 use std::time::Duration;
 
-/// What a call does that finds no connection, or one that has ended since the last call. A call
-/// that was started is never repeated, so no method runs twice.
+/// What a call does that finds no connection, or one that has ended since the last call.
+///
+/// A call that was sent and whose connection ends is sent again, by the same policy and within its
+/// deadline, in two cases only: its server drained and has certainly not begun it
+/// ([`Status::has_not_begun`](crate::Status::has_not_begun)), or the method is idempotent
+/// ([`Method::is_idempotent`](crate::Method::is_idempotent)). No other method runs twice. Calls
+/// that are started and taken later ([`PendingCall`](crate::PendingCall)) and calls that stream are
+/// not sent again; their errors tell which of them may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ReconnectPolicy {
@@ -20,4 +26,19 @@ pub enum ReconnectPolicy {
     /// [`Client::hunt`](crate::Client::hunt) does. What gRPC calls wait-for-ready; for one call,
     /// [`CallOptions::wait_for_ready`](crate::CallOptions::wait_for_ready).
     Wait(Duration),
+    /// As [`Wait`](Self::Wait); and the connection of async callers is opened again as soon as it
+    /// has ended, so that the next call finds it, trying for this long. As the policy of a client
+    /// only: for one call it is `Wait`. Connections of threads, with or without a loop, belong to
+    /// their threads and are opened by their next calls.
+    AtOnce(Duration),
+}
+
+impl ReconnectPolicy {
+    /// Returns for how long a call waits for a server.
+    pub(crate) fn patience(self) -> Option<Duration> {
+        match self {
+            Self::Wait(span) | Self::AtOnce(span) => Some(span),
+            Self::Never | Self::Once => None,
+        }
+    }
 }

@@ -376,6 +376,9 @@ impl<H: Host> Connection<H> {
                 let is_late = status.code() == Code::DeadlineExceeded && text.is_empty();
                 self.complete(call, Err(if is_late { self.late() } else { status }));
             }
+            ProtocolEvent::Ended { call, end: End::Refused } => {
+                self.complete(call, Err(self.not_begun()));
+            }
             ProtocolEvent::Opened(peer) => {
                 self.peer_instance.set(Some(peer.instance));
                 // By the kernel's word: any peer may greet so.
@@ -386,11 +389,18 @@ impl<H: Host> Connection<H> {
                 self.metadata_bytes_max.set(peer.metadata_bytes_max);
             }
             ProtocolEvent::Drained => self.close(self.close_reason()),
-            ProtocolEvent::PeerDrains => self.handle_events(),
+            ProtocolEvent::PeerDrained => {
+                self.peer_drains.set(true);
+                self.close(self.close_reason());
+            }
+            ProtocolEvent::PeerDrains => {
+                self.peer_drains.set(true);
+                self.handle_events();
+            }
             ProtocolEvent::Cancelled { call, reason } => self.end_incoming(call, reason),
             ProtocolEvent::HalfClosed { call } => self.note_half_close(call),
             ProtocolEvent::Credit { call } => self.note_credit(call),
-            // This end sends no pings.
+            // Of a pong it counts that the next ping is allowed.
             _ => {}
         }
     }

@@ -17,9 +17,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nearcall_channel::account::Accounts;
 use nearcall_channel::{
-    Address as Place, Endpoint, Handshake, HandshakeError, Listener, Mechanism, Options, Rendezvous,
+    Address as Place, Endpoint, Handshake, HandshakeError, Listener, Mechanism, Options, Refusal,
+    Rendezvous,
 };
-use nearcall_os::{descriptor, poll, socket, thread};
+use nearcall_os::{eventfd, poll, socket, thread};
 
 use super::{ListenerEntry, ListenerId, Reactor, Source};
 use crate::connection::{Connection, ServerId};
@@ -113,7 +114,7 @@ impl Reactor {
     /// Waits for clients at a listener.
     pub(crate) fn add_listener(&self, entry: ListenerEntry) -> io::Result<ListenerId> {
         Accounts::of_process().read_limits();
-        self.handshakes.keep_spare(&entry.listener);
+        self.handshakes.keep_spare();
         let entry = Rc::new(entry);
         let token = self.sources.borrow_mut().add(Source::Listener(Rc::clone(&entry)));
         match self.epoll.add(&entry.listener, poll::Interest::Readable, token) {
@@ -266,18 +267,20 @@ impl PendingHandshakes {
             let client = listener.accept_socket();
             let is_last = !matches!(client, Ok(Some(_)));
             if let Ok(Some(socket)) = client {
-                listener.rendezvous().reject(socket, NO_DESCRIPTOR);
+                listener.rendezvous().reject(socket, Refusal::Other, NO_DESCRIPTOR);
             }
-            self.keep_spare(listener);
+            self.keep_spare();
             if is_last {
                 break;
             }
         }
     }
 
-    /// Keeps a descriptor, to be closed when no other is free.
-    fn keep_spare(&self, listener: &Listener) {
-        let spare = self.spare.take().or_else(|| descriptor::duplicate(listener).ok());
+    /// Keeps a descriptor, to be closed when no other is free. Of nothing else: a duplicate of a
+    /// listener would go on to listen.
+    fn keep_spare(&self) {
+        let create = || eventfd::create(eventfd::Kind::Counter).ok();
+        let spare = self.spare.take().or_else(create);
         self.spare.set(spare);
     }
 
@@ -303,7 +306,7 @@ impl PendingHandshakes {
         }
         if let Err(text) = acceptor.census.check(user) {
             serving.note(entry, RefusalKind::ConnectionLimit, &text);
-            rendezvous.reject(socket, &text);
+            rendezvous.reject(socket, Refusal::Other, &text);
             return None;
         }
         let account = Accounts::of_process().user(user);
@@ -343,7 +346,7 @@ impl PendingHandshakes {
                 if let Some(entry) = reactor.listener(serving.listener) {
                     serving.note(&entry, RefusalKind::HandshakeTimeout, why);
                 }
-                handshake.refuse(why);
+                handshake.refuse(Refusal::Other, why);
             }
         }
     }
@@ -353,7 +356,7 @@ impl PendingHandshakes {
     fn refuse_all(&self, reactor: &Reactor, id: ListenerId, listener: &Listener) {
         for _ in 0..ACCEPTS_AT_CLOSE_MAX {
             let Ok(Some(socket)) = listener.accept_socket() else { break };
-            listener.rendezvous().reject(socket, NOT_LISTENING);
+            listener.rendezvous().reject(socket, Refusal::Draining, NOT_LISTENING);
         }
         let is_of = |running: &Running| match &running.purpose {
             Purpose::Serve(serving) => serving.listener == id,
@@ -365,7 +368,7 @@ impl PendingHandshakes {
         };
         for token in tokens {
             if let Some(Running { handshake, .. }) = self.remove(reactor, token) {
-                handshake.refuse(NOT_LISTENING);
+                handshake.refuse(Refusal::Draining, NOT_LISTENING);
             }
         }
     }
@@ -513,7 +516,7 @@ fn finish(reactor: &Reactor, purpose: Purpose, outcome: Result<Endpoint, Handsha
                 (Some(entry), Ok(endpoint)) => {
                     place(&entry.acceptor, &entry.policy, &entry.mailboxes, endpoint);
                 }
-                (None, Ok(mut endpoint)) => endpoint.refuse(NOT_LISTENING),
+                (None, Ok(mut endpoint)) => endpoint.refuse(Refusal::Draining, NOT_LISTENING),
                 (Some(entry), Err(error)) => serving.note_failure(&entry, &error),
                 (None, Err(_)) => {}
             }
@@ -523,7 +526,7 @@ fn finish(reactor: &Reactor, purpose: Purpose, outcome: Result<Endpoint, Handsha
             (Some(acceptor), Ok(endpoint)) => {
                 place(&acceptor, &acceptor.policy_of_own_loop(), &[], endpoint);
             }
-            (None, Ok(mut endpoint)) => endpoint.refuse(NOT_LISTENING),
+            (None, Ok(mut endpoint)) => endpoint.refuse(Refusal::Draining, NOT_LISTENING),
             (_, Err(_)) => {}
         },
     }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use nearcall_channel::{Endpoint, Interest, WaitPolicy};
+use nearcall_channel::{Endpoint, Interest, Refusal, WaitPolicy};
 
 use super::Reactor;
 use super::handshakes::NOT_LISTENING;
@@ -36,7 +36,7 @@ impl Reactor {
             Err(text) => {
                 let kind = RefusalKind::ConnectionLimit;
                 census.refusals.note(kind, peer.uid(), peer.pid(), &text);
-                return endpoint.refuse(&text);
+                return endpoint.refuse(Refusal::Other, &text);
             }
         };
         match mailboxes.get(admission.loop_index()) {
@@ -58,7 +58,7 @@ impl Reactor {
         };
         match acceptor {
             Some(acceptor) => self.accept_client(&acceptor, &policy, endpoint, admission),
-            None => endpoint.refuse(NOT_LISTENING),
+            None => endpoint.refuse(Refusal::Draining, NOT_LISTENING),
         }
     }
 
@@ -71,7 +71,7 @@ impl Reactor {
         admission: Admission,
     ) {
         if acceptor.is_draining() {
-            return endpoint.refuse(NOT_LISTENING);
+            return endpoint.refuse(Refusal::Draining, NOT_LISTENING);
         }
         let (buffers, activity) = (&self.services.buffers, &self.activity);
         let (connection, by) = acceptor.connection(endpoint, policy, buffers, activity);

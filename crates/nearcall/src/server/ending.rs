@@ -1,7 +1,8 @@
 //! How a server ends: no more clients, the calls under way go on, then its connections close.
 //!
 //! **Invariants:** a connection is closed by a drain only when no call is under way over it and
-//! none waits in its channel, or when the time is up; the socket files go first; a drain ends only
+//! none waits in its channel, or when the time is up; its client learns before that a call that it
+//! sends meanwhile has not begun; the socket files go first; a drain ends only
 //! when the methods of one-way messages have ended as well, wherever they run.
 //! **Not here:** catching the signals (`nearcall-os`), the end of a server with several loops
 //! (`running.rs`).
@@ -15,7 +16,7 @@ use super::{Server, ServerCore};
 use crate::deadline::Deadline;
 use crate::event_loop::{Event, EventLoop, Interest};
 use crate::reactor::NOT_LISTENING;
-use crate::status::Status;
+use crate::status::{Fate, Status};
 
 impl Server {
     /// Serves until SIGTERM or SIGINT comes, or until [`Stopper::stop`](crate::Stopper::stop) is
@@ -95,9 +96,11 @@ impl ServerCore {
             if !self.reactor.is_idle(&connection) {
                 continue;
             }
-            match connection.is_greeting() {
-                true => connection.refuse(Status::unavailable(NOT_LISTENING)),
-                false => connection.close(closed()),
+            if connection.is_greeting() {
+                let reason = Status::unavailable(NOT_LISTENING);
+                connection.refuse(reason.with_fate(Fate::NotBegun));
+            } else if connection.end_drain() {
+                connection.close(closed());
             }
         }
         self.reactor.forget_closed();

@@ -17,7 +17,7 @@ mod hunts;
 mod slow_readers;
 
 /// A number from the environment.
-fn count(name: &str, usual: usize) -> usize {
+pub(crate) fn count(name: &str, usual: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
@@ -26,7 +26,7 @@ fn rounds() -> usize {
 }
 
 /// The time at this share of the sorted ones, in microseconds.
-fn percentile(sorted_ns: &[u64], share: f64) -> f64 {
+pub(crate) fn percentile(sorted_ns: &[u64], share: f64) -> f64 {
     let last = sorted_ns.len() - 1;
     #[allow(
         clippy::cast_possible_truncation,

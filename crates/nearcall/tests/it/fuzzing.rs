@@ -220,7 +220,8 @@ impl<'a> Client<'a> {
             Frame::Item { id, .. } | Frame::Credit { id, .. } | Frame::End { id } => {
                 assert!(self.started.contains_key(&id.word()), "{id:?} was never called");
             }
-            Frame::Pong { .. } | Frame::GoAway => {}
+            Frame::Refused { id } => self.end(id),
+            Frame::Pong { .. } | Frame::GoAway | Frame::LastGoAway => {}
             other => panic!("a server does not send {other:?}"),
         }
     }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod async_client;
+mod attach;
 mod backpressure;
 mod bad_input;
 mod busy;
@@ -19,6 +20,7 @@ mod nesting;
 mod observed;
 mod raw_frames;
 mod reply_metadata;
+mod restarts;
 mod review;
 mod scale;
 mod server_signals;

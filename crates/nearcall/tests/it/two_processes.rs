@@ -44,6 +44,7 @@ fn entry() {
         }
         "impostor" => crate::short_circuit::impersonate(&address),
         "rude" => crate::bad_input::be_rude(&address),
+        "attached" | "restarted" => crate::restarts::serve(&address),
         "hurt" => crate::bad_input::leaves_nothing(),
         "lends" => crate::zero_copy::kept::lend_to_the_dying(&address),
         "holds" => crate::zero_copy::kept::hold(&address),
@@ -134,7 +135,7 @@ fn kill_soon(victim: &Child) -> std::thread::JoinHandle<Instant> {
 }
 
 /// Stops a process, and waits until it has stopped.
-fn stop(process: &Child) {
+pub(crate) fn stop(process: &Child) {
     send_by_pidfd(process.pidfd(), Signal::STOP).unwrap();
     let path = format!("/proc/{}/stat", process.pid());
     wait_until("the stop", || {

@@ -168,36 +168,42 @@ mod bench_methods {
         name: "Nothing",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static TAKE: ::nearcall::Method = ::nearcall::Method {
         id: 0xc3c1_1da6,
         name: "Take",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static PASS: ::nearcall::Method = ::nearcall::Method {
         id: 0x38f2_f5e8,
         name: "Pass",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static NOTE: ::nearcall::Method = ::nearcall::Method {
         id: 0xcfc1_2f8d,
         name: "Note",
         kind: ::nearcall::MethodKind::Oneway,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static UPLOAD: ::nearcall::Method = ::nearcall::Method {
         id: 0xa62c_c54c,
         name: "Upload",
         kind: ::nearcall::MethodKind::RequestStream,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static MARK: ::nearcall::Method = ::nearcall::Method {
         id: 0xec55_52f0,
         name: "Mark",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
 }
 

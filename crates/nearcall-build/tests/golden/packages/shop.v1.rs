@@ -82,12 +82,14 @@ mod orders_methods {
         name: "Place",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static WATCH: ::nearcall::Method = ::nearcall::Method {
         id: 0xa194_32af,
         name: "Watch",
         kind: ::nearcall::MethodKind::ReplyStream,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
 }
 

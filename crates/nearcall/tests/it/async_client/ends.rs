@@ -8,6 +8,7 @@ use nearcall_os::clock;
 
 use super::{Books, PATIENCE, Served, block_on, poll_once, start_to_drain, words};
 use crate::echo::EchoAsyncCaller;
+use crate::observed::wait_until;
 use crate::support::unique_address;
 use crate::two_processes;
 
@@ -199,6 +200,21 @@ fn a_call_waits_for_its_server() {
     let options = CallOptions::new().reconnect(ReconnectPolicy::Wait(Duration::from_millis(5)));
     let gone = block_on(echo.say_with(&request, &options)).unwrap_err();
     assert_eq!(gone.code(), Code::Unavailable, "{gone}");
+}
+
+#[test]
+fn a_connection_is_opened_again_at_once_if_that_is_the_policy() {
+    let address = unique_address();
+    let client = Client::builder().reconnect(ReconnectPolicy::AtOnce(PATIENCE)).build();
+    let echo = EchoAsyncCaller::new(&client, &address).unwrap();
+    let served = Served::at(address.clone(), Limits::default());
+    block_on(echo.nothing(&())).unwrap();
+    drop(served);
+    wait_for_the_end(&client);
+    let served = Served::at(address, Limits::default());
+    // Nothing is called.
+    wait_until("another connection", || client.connections().len() == 1);
+    drop((client, served));
 }
 
 #[test]

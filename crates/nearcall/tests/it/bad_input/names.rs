@@ -1,8 +1,8 @@
 //! Callers and servers that do not know the same interfaces, objects and methods.
 
 use nearcall::{
-    CallOptions, Client, Code, EventLoop, Interface, Method, MethodKind, ObjectRef, RegisterError,
-    Server,
+    CallOptions, Client, Code, EventLoop, Idempotency, Interface, Method, MethodKind, ObjectRef,
+    RegisterError, Server,
 };
 
 use super::expect;
@@ -11,14 +11,16 @@ use crate::observed::Observed;
 use crate::support::Service;
 
 /// From a later version of the file: `Shout` is new.
-static SHOUT: Method =
-    Method { id: 0xdead_beef, name: "Shout", kind: MethodKind::Unary, deadline: None };
-static WHISPER: Method =
-    Method { id: 0xdead_bee5, name: "Whisper", kind: MethodKind::Oneway, deadline: None };
+static SHOUT: Method = method(0xdead_beef, "Shout", MethodKind::Unary);
+static WHISPER: Method = method(0xdead_bee5, "Whisper", MethodKind::Oneway);
 static NEWER: Interface =
     Interface { name: "echo.v1.Echo", methods: &[&SHOUT, &WHISPER], descriptor_set: &[] };
 static NEXT: Interface =
     Interface { name: "echo.v2.Echo", methods: &[&SHOUT], descriptor_set: &[] };
+
+const fn method(id: u32, name: &'static str, kind: MethodKind) -> Method {
+    Method { id, name, kind, deadline: None, idempotency: Idempotency::Unknown }
+}
 
 #[test]
 fn a_method_that_the_server_does_not_have_is_unimplemented() {

@@ -4,8 +4,8 @@
 
 use nearcall::{
     AsyncObjectRef, AsyncReplyStream, AsyncRequestStream, CallOptions, Client, Code, Context,
-    Dispatcher, Incoming, Interface, ItemReceiver, ItemSender, Limits, Method, MethodKind,
-    ObjectRef, ReplyStream, RequestStream, Status,
+    Dispatcher, Idempotency, Incoming, Interface, ItemReceiver, ItemSender, Limits, Method,
+    MethodKind, ObjectRef, ReplyStream, RequestStream, Status,
 };
 
 use super::{Log, Notes, Refuses};
@@ -21,7 +21,7 @@ pub(super) static NUMBERS: Interface =
     Interface { name: "tests.v1.Numbers", methods: &[&COUNT, &SUM, &ECHO], descriptor_set: &[] };
 
 const fn method(id: u32, name: &'static str, kind: MethodKind) -> Method {
-    Method { id, name, kind, deadline: None }
+    Method { id, name, kind, deadline: None, idempotency: Idempotency::Unknown }
 }
 
 struct Numbers;

@@ -86,12 +86,14 @@ mod handover_methods {
         name: "Take",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
     pub(super) static MARK: ::nearcall::Method = ::nearcall::Method {
         id: 0x0f20_1f6a,
         name: "Mark",
         kind: ::nearcall::MethodKind::Unary,
         deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
     };
 }
 
