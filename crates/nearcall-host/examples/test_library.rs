@@ -1,7 +1,8 @@
 //! The service that the tests of libraries load: a thermostat that misbehaves on demand.
 //!
-//! Its first argument is what it does: `plain`, `relay ADDRESS` (passes requests on to another
-//! one), `async`, `fail` and `panic` (while it is made), `streams` (which a library cannot have),
+//! Its first argument is what it does: `plain`, `two` (objects), `relay ADDRESS` (passes requests
+//! on to another one), `measure ADDRESS CALLS` (returns by `watch` what a call there takes),
+//! `async`, `fail` and `panic` (while it is made), `streams` (which a library cannot have),
 //! `nothing`.
 //! **Not here:** the tests (`tests/libraries/main.rs`).
 #![forbid(unsafe_code)]
@@ -17,6 +18,7 @@ use nearcall::{
     CallContext, CallOptions, Client, Context, ItemReceiver, ItemSender, Peer, Responder,
     ServiceSetup, Status,
 };
+use nearcall_os::clock::monotonic_ns;
 
 use self::home::{
     NoteRequest, SetTargetReply, SetTargetRequest, Thermostat, ThermostatAsync,
@@ -49,6 +51,8 @@ struct Room {
     wanted: Mutex<f64>,
     notes: AtomicU64,
     next: Option<ThermostatCaller>,
+    /// How many calls `watch` measures.
+    measured_calls: u32,
 }
 
 impl Thermostat for Room {
@@ -93,6 +97,9 @@ impl Thermostat for Room {
     /// Returns what is known of the caller: -1 this process, its user otherwise.
     fn watch(&self, context: &Context<'_>, request: &WatchRequest) -> Result<WatchReply, Status> {
         if let Some(next) = &self.next {
+            if self.measured_calls > 0 {
+                return Ok(WatchReply { celsius: measure(next, self.measured_calls)? });
+            }
             return next.start_watch_with(request, &CallOptions::new()).wait();
         }
         let celsius = match context.peer() {
@@ -111,6 +118,22 @@ impl Thermostat for Room {
         let notes = self.notes.load(Ordering::Relaxed).to_string();
         Err(Status::out_of_range("as asked").with_metadata("notes", &notes).unwrap())
     }
+}
+
+/// Returns what a call takes, in nanoseconds.
+fn measure(next: &ThermostatCaller, calls: u32) -> Result<f64, Status> {
+    let options = CallOptions::new().deadline(PATIENCE);
+    let call = || next.set_target_with(&SetTargetRequest { celsius: 20.0 }, &options);
+    for _ in 0..calls / 10 {
+        call()?;
+    }
+    let start = monotonic_ns();
+    for _ in 0..calls {
+        call()?;
+    }
+    #[allow(clippy::cast_precision_loss, reason = "far below 2^52")]
+    let ns = (monotonic_ns() - start) as f64;
+    Ok(ns / f64::from(calls))
 }
 
 /// Counts the calls that were given up while its futures waited.
@@ -189,6 +212,11 @@ fn make(setup: &mut ServiceSetup) -> Result<(), Box<dyn Error>> {
         ["relay", address] => {
             let next = Some(ThermostatCaller::new(&Client::new(), address)?);
             setup.register(ThermostatDispatcher::new(Room { next, ..Room::default() }));
+        }
+        ["measure", address, calls] => {
+            let next = Some(ThermostatCaller::new(&Client::new(), address)?);
+            let room = Room { next, measured_calls: calls.parse()?, ..Room::default() };
+            setup.register(ThermostatDispatcher::new(room));
         }
         ["two"] => {
             setup.register_as("hall", ThermostatDispatcher::new(Room::default()));

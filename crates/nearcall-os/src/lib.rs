@@ -38,6 +38,7 @@ pub mod signal;
 pub mod simulation;
 pub mod sink;
 pub mod socket;
+pub mod socket_activation;
 pub mod syscall_names;
 mod system_call;
 pub mod sysv;

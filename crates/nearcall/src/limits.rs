@@ -318,6 +318,14 @@ pub(crate) const HUNT_CHANGES_MAX: u32 = 8;
 /// that does not touch its socket once it listens does so soon after it has made it.
 pub(crate) const HUNT_RETRY_TIME: Duration = Duration::from_secs(1);
 
+/// Longest wait of [`names`](crate::names) for the answer of one server, which takes a millisecond
+/// or less unless a method blocks its loop.
+pub(crate) const NAME_ANSWER_MAX: Duration = Duration::from_secs(1);
+
+/// Servers that [`names`](crate::names) asks at once, each in a thread: one that does not answer
+/// holds up a sixteenth of the others.
+pub(crate) const NAMES_ASKED_AT_ONCE_MAX: usize = 16;
+
 /// Lines of the log about refusals of one kind to one user in a [`REFUSAL_LINES_PERIOD`]: enough to
 /// see what is attempted, and too few to fill a disk.
 pub(crate) const REFUSAL_LINES_MAX: u32 = 5;

@@ -89,7 +89,7 @@ fn a_file_that_is_no_library_for_this_machine_is_refused() {
 /// Returns the test library with other bytes at the head of its table.
 fn with_table(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let mut bytes = fs::read(test_library()).unwrap();
-    // The table: the magic, its size, major 1, minor 0.
+    // The table: the magic, its size, major 1, minor 0; then flags.
     let mut head = b"nearcall".to_vec();
     head.extend(96_u32.to_ne_bytes());
     head.extend([1, 0, 0, 0]);
@@ -100,7 +100,7 @@ fn with_table(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
         .map(|it| it.0)
         .collect();
     let [place] = places[..] else { panic!("the table is in {} places", places.len()) };
-    change(&mut bytes[place..place + head.len()]);
+    change(&mut bytes[place..place + head.len() + 4]);
     bytes
 }
 
@@ -115,6 +115,18 @@ fn a_table_that_does_not_fit_is_refused() {
     expect_refusal(&magic, "it is no table of a service", "struct nearcall_service");
     // A newer minor version only adds to it.
     check(&directory.file("minor.so", &with_table(|head| head[14] = 7))).unwrap();
+}
+
+#[test]
+fn a_library_for_one_thread_is_called_by_its_own_loop_only() {
+    let directory = Directory::new();
+    let mut plain = service(&["plain"]);
+    plain.file = directory.file("one_thread.so", &with_table(|head| head[16] = 1));
+    let relay = service(&["relay", &plain.listen]);
+    let group = Group::start(&[plain, relay.clone()]);
+    // The kernel's word: the call came over a connection.
+    let user = group.caller(&relay).watch(&WatchRequest {}).unwrap().celsius;
+    assert_eq!(user, f64::from(nearcall_os::process::user_id()));
 }
 
 #[test]

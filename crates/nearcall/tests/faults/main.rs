@@ -19,6 +19,7 @@ mod hunts;
 mod identity;
 mod killed_clients;
 mod killed_servers;
+mod names;
 mod namespaces;
 mod r17;
 mod r18;
@@ -85,6 +86,7 @@ const ROLES: &[&[support::Role]] = &[
     killed_servers::ROLES,
     forks::ROLES,
     identity::ROLES,
+    names::ROLES,
     runtime_directory::ROLES,
     r17::ROLES,
     r19::ROLES,

@@ -5,6 +5,7 @@ mod async_client;
 mod attach;
 mod backpressure;
 mod bad_input;
+mod built_in;
 mod busy;
 mod calls;
 mod decoded_size;
