@@ -9,9 +9,11 @@
 //! call layer adds; parameters such as `?via=`.
 
 use std::fmt;
+use std::fs;
 use std::io;
 use std::net::Ipv6Addr;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -141,8 +143,43 @@ impl fmt::Display for Address {
     }
 }
 
+/// The socket of a name in the runtime directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedSocket {
+    /// The name, as an address has it.
+    pub name: String,
+    /// The path of the socket.
+    pub path: PathBuf,
+    /// The user id that the file belongs to.
+    pub uid: u32,
+}
+
+/// Returns the sockets in the runtime directory, sorted by name. Whether a server listens at one is
+/// for who connects to find out; what is no socket, or has a name that no address has, is left out.
+///
+/// # Errors
+///
+/// `NotFound`: there is no directory. `PermissionDenied`: it cannot be trusted, and why.
+pub fn named_sockets() -> io::Result<Vec<NamedSocket>> {
+    let mut sockets = Vec::new();
+    for entry in fs::read_dir(runtime_dir::existing()?)? {
+        let entry = entry?;
+        let name = entry.file_name().into_string().ok();
+        let Some(name) = name.filter(|name| matches!(name.parse(), Ok(Address::Name(_)))) else {
+            continue;
+        };
+        // One that is gone meanwhile is no socket either.
+        let Ok(metadata) = entry.metadata() else { continue };
+        if metadata.file_type().is_socket() {
+            sockets.push(NamedSocket { name, path: entry.path(), uid: metadata.uid() });
+        }
+    }
+    sockets.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    Ok(sockets)
+}
+
 /// Clients that may wait to be accepted; a further one is refused as if there were no listener.
-const BACKLOG: u16 = 128;
+pub(crate) const BACKLOG: u16 = 128;
 
 impl Address {
     /// Returns the path of the socket, if it is in the file system.
@@ -152,6 +189,30 @@ impl Address {
             Self::Path(path) => Some(path.clone()),
             Self::Abstract(_) | Self::Tcp { .. } => None,
         })
+    }
+
+    /// Returns the path where the socket of a server appears that begins to listen here: for
+    /// servers, and for clients that wait for one. Makes the runtime directory. `None`: the socket
+    /// has no file.
+    ///
+    /// # Errors
+    ///
+    /// The runtime directory cannot be made, or is not to be trusted.
+    pub fn awaited_path(&self) -> io::Result<Option<PathBuf>> {
+        if let Self::Name(_) = self {
+            runtime_dir::create()?;
+        }
+        self.path()
+    }
+
+    /// Returns the path of the socket, if it is in the file system, of a directory that was not
+    /// looked at.
+    pub(crate) fn path_unchecked(&self) -> Option<PathBuf> {
+        match self {
+            Self::Name(name) => Some(runtime_dir::path().join(name)),
+            Self::Path(path) => Some(path.clone()),
+            Self::Abstract(_) | Self::Tcp { .. } => None,
+        }
     }
 
     fn with_unix<T>(&self, act: impl Fn(UnixAddress<'_>) -> io::Result<T>) -> io::Result<T> {
@@ -179,10 +240,7 @@ impl Address {
     /// Listens on the unix socket; takes over the path of a socket whose listener is gone. Also
     /// returns the file, if it has one.
     pub(crate) fn listen(&self, access: SocketAccess) -> io::Result<(OwnedFd, Option<SocketFile>)> {
-        if let Self::Name(_) = self {
-            runtime_dir::create()?;
-        }
-        match self.path()? {
+        match self.awaited_path()? {
             Some(path) => {
                 let (socket, file) = SocketFile::listen(&path, access, BACKLOG)?;
                 Ok((socket, Some(file)))

@@ -83,8 +83,13 @@ impl Interface {
 
 /// The number of an object on the wire: FNV-1a of its name, 64 bits.
 pub(crate) fn object_id(name: &str) -> u64 {
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    fnv1a(name.as_bytes())
+}
+
+/// Returns FNV-1a of some bytes, 64 bits.
+pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 

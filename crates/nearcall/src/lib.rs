@@ -87,8 +87,7 @@
 //! (`nearcall-wire`).
 #![forbid(unsafe_code)]
 
-// Generated code names the crate, also in its own tests.
-#[cfg(test)]
+// Generated code names the crate, and some of it is in the crate itself.
 extern crate self as nearcall;
 
 mod address;
@@ -99,9 +98,11 @@ mod call;
 mod client;
 mod codec;
 mod connection;
+pub mod control;
 mod deadline;
 mod decoded_size;
 pub mod event_loop;
+mod find;
 mod instance;
 mod interceptor;
 mod interface;
@@ -109,6 +110,7 @@ mod library;
 pub mod limits;
 mod listen_policy;
 mod metadata;
+mod names;
 mod nesting;
 mod options;
 mod panics;
@@ -138,14 +140,17 @@ pub use client::{
 };
 pub use codec::Message;
 pub use connection::connection_info::{ConnectionInfo, ThreadInfo};
+pub use control::Health;
 pub use deadline::Deadline;
 pub use event_loop::poster::{PostError, Poster};
 pub use event_loop::{Event, EventLoop, Stopper};
+pub use find::{Found, FoundObject, find, find_within};
 pub use interceptor::{CallEnd, CallSide, InterceptedCall, Interceptor};
 pub use interface::{Idempotency, Interface, Method, MethodKind};
 pub use library::{LISTEN_VARIABLE, MakeService, ServiceSetup, run_service};
 pub use limits::Limits;
 pub use metadata::{BadMetadata, Metadata, ReplyMetadata};
+pub use names::{NameEntry, NameProblem, names, names_within};
 pub use nearcall_channel::{HandshakeError, Loan, Mechanism, MechanismSet, WaitPolicy};
 pub use options::CallOptions;
 pub use peer::{Peer, PeerIdentity};

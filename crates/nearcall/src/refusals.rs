@@ -26,7 +26,8 @@ use crate::peer::Peer;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum RefusalKind {
-    /// A client of a user or group that the listener does not allow.
+    /// A client of a user or group that the listener does not allow, or a call of the built-in
+    /// service by a user who may not make it.
     UserNotAllowed,
     /// A mechanism that the listener does not offer.
     MechanismNotOffered,

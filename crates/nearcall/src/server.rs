@@ -11,17 +11,17 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use nearcall_channel::Endpoint;
+use nearcall_channel::{Endpoint, MechanismSet};
 
 use crate::address::{Address, At};
 use crate::client::forget_stale;
 use crate::connection::connection_info::ConnectionInfo;
+use crate::control::Health;
 use crate::event_loop::EventLoop;
 use crate::instance::new_instance;
 use crate::interceptor::{Chain, Interceptor};
 use crate::limits::Limits;
 use crate::reactor::acceptor::Acceptor;
-use crate::reactor::census::Census;
 use crate::reactor::{ListenerEntry, ListenerId, Reactor};
 use crate::refusals::RefusalCount;
 use crate::service::dispatcher::{Dispatcher, Registered};
@@ -31,6 +31,7 @@ use crate::tasks::mailbox::Mailbox;
 use crate::thread_marker::BelongsToItsThread;
 
 mod builder;
+mod built_in;
 mod ending;
 mod errors;
 mod group;
@@ -38,6 +39,7 @@ mod listen_options;
 mod listening;
 mod loop_thread;
 mod running;
+mod state;
 
 pub use self::builder::ServerBuilder;
 pub use self::errors::{ListenError, RegisterError, ServerError, StartError};
@@ -45,6 +47,7 @@ pub use self::listen_options::ListenOptions;
 pub use self::running::RunningServer;
 
 use self::listening::Listening;
+use self::state::ServerState;
 
 /// Objects that can be called, in one event loop. Dropping it closes its connections.
 ///
@@ -91,6 +94,7 @@ struct ServerCore {
     reactor: Rc<Reactor>,
     objects: Rc<ObjectTable>,
     acceptor: Rc<Acceptor>,
+    state: Arc<ServerState>,
     limits: Limits,
     listeners: RefCell<Vec<ListenerId>>,
     interceptors: SharedChain,
@@ -105,7 +109,7 @@ impl Server {
     /// Creates a server like [`new`](Self::new), with custom limits. [`listen`](Self::listen)
     /// checks them.
     pub fn with_limits(event_loop: &EventLoop, limits: Limits) -> Self {
-        Self::in_loop(event_loop, limits, Census::new(1, &limits), 0)
+        Self::in_loop(event_loop, limits, ServerState::new(1, &limits), 0)
     }
 
     /// Starts a server that has event loops of its own, in threads of their own.
@@ -117,17 +121,21 @@ impl Server {
     fn in_loop(
         event_loop: &EventLoop,
         limits: Limits,
-        census: Arc<Census>,
+        state: Arc<ServerState>,
         loop_index: usize,
     ) -> Self {
         let reactor = Rc::clone(event_loop.reactor());
         let instance = new_instance();
         let objects = reactor.services.registry.add_server(instance);
+        let census = Arc::clone(&state.census);
         let acceptor = Acceptor::new(objects.id, instance, limits, census, loop_index);
         reactor.add_acceptor(&acceptor);
         let (listeners, interceptors) = (RefCell::default(), SharedChain::default());
-        let core = ServerCore { reactor, objects, acceptor, limits, listeners, interceptors };
-        Self { _thread: BelongsToItsThread::default(), core: Rc::new(core) }
+        let core =
+            ServerCore { reactor, objects, acceptor, state, limits, listeners, interceptors };
+        let core = Rc::new(core);
+        built_in::install(&core);
+        Self { _thread: BelongsToItsThread::default(), core }
     }
 
     /// Serves `dispatcher` as the object with the name of its interface.
@@ -135,6 +143,7 @@ impl Server {
     /// # Errors
     ///
     /// [`RegisterError::NameTaken`]: this server has an object of that name.
+    /// [`RegisterError::Reserved`]: every server answers this interface itself.
     pub fn register(&self, dispatcher: impl Dispatcher) -> Result<(), RegisterError> {
         self.core.register(None, Rc::new(Registered::new(dispatcher)))
     }
@@ -158,9 +167,20 @@ impl Server {
     pub fn unregister(&self, name: &str) -> bool {
         // The end of a service may call this server.
         let removed = self.core.objects.remove(name);
+        self.core.state.remove_object(name);
         self.core.reactor.services.registry.note_change();
         forget_stale();
         removed.is_some()
+    }
+
+    /// Sets the health of an object, `package.Service` or `package.Service@instance`, or with an
+    /// empty name of the server as a whole, which clients ask for ([`control`](crate::control)).
+    /// Returns whether there is such an object. Calls are served whatever it is.
+    ///
+    /// Everything is [`Health::Serving`] unless this says otherwise, and [`Health::Draining`] from
+    /// the moment when the server drains.
+    pub fn set_health(&self, object: &str, health: Health) -> bool {
+        self.core.state.set_health(object, health)
     }
 
     /// Has an interceptor see the calls of all objects of this server, also of those that were
@@ -182,6 +202,10 @@ impl Server {
     /// with which no client can hurt the server or its other clients; `?allow=shm-spin,cma` offers
     /// exactly these instead, and `?allow=all` every one ([`MechanismSet`](crate::MechanismSet)).
     /// A client that asks for another gets `FAILED_PRECONDITION` with the names of what is offered.
+    ///
+    /// A socket of this address with which the process was started (`LISTEN_FDS`: a socket unit of
+    /// systemd with `ListenSequentialPacket=`, or `nearcall host`) is adopted. Clients that wait in
+    /// its queue when this server ends are left to the next process that gets it.
     ///
     /// # Errors
     ///
@@ -278,12 +302,16 @@ impl ServerCore {
         dispatcher: Rc<Registered>,
     ) -> Result<(), RegisterError> {
         let name = dispatcher.interface().object_name(instance);
+        if self.is_built_in(dispatcher.interface()) {
+            return Err(RegisterError::Reserved(name));
+        }
         let dispatcher = match self.interceptors.borrow().is_empty() {
             true => dispatcher,
             false => Intercepted::register(dispatcher, &self.interceptors),
         };
         match self.objects.add(&name, dispatcher) {
             Ok(()) => {
+                self.state.add_object(&name);
                 self.reactor.services.registry.note_change();
                 Ok(())
             }
@@ -311,7 +339,7 @@ impl ServerCore {
         } else {
             let policy = options.policy(&address, self.limits);
             policy.map_err(|text| ListenError::Limits(address.clone(), text))?;
-            self.acceptor.set_draining(false);
+            self.accept_at(&address, MechanismSet::NONE);
         }
         self.objects.add_place(address.at.clone());
         registry.note_change();
@@ -324,14 +352,24 @@ impl ServerCore {
         listening: Listening,
         mailboxes: Vec<Arc<Mailbox>>,
     ) -> Result<(), ListenError> {
-        let Listening { address, listener, policy } = listening;
-        let acceptor = Rc::clone(&self.acceptor);
-        let entry = ListenerEntry { listener, policy, acceptor, mailboxes };
-        let id = self.reactor.add_listener(entry);
-        let id = id.map_err(|error| ListenError::Os(address, error))?;
-        self.listeners.borrow_mut().push(id);
-        self.acceptor.set_draining(false);
+        let Listening { address, listener, policy, health } = listening;
+        let offered = policy.offered;
+        for (listener, policy) in [(listener, policy)].into_iter().chain(health) {
+            let (acceptor, mailboxes) = (Rc::clone(&self.acceptor), mailboxes.clone());
+            let entry = ListenerEntry { listener, policy, acceptor, mailboxes };
+            let id = self.reactor.add_listener(entry);
+            let id = id.map_err(|error| ListenError::Os(address.clone(), error))?;
+            self.listeners.borrow_mut().push(id);
+        }
+        self.accept_at(&address, offered);
         Ok(())
+    }
+
+    /// Notes that clients find the server there.
+    fn accept_at(&self, address: &Address, offered: MechanismSet) {
+        self.acceptor.set_draining(false);
+        self.state.set_draining(false);
+        self.state.add_place(address, offered);
     }
 
     fn stop_listening(&self) {
@@ -339,6 +377,7 @@ impl ServerCore {
             self.reactor.remove_listener(id);
         }
         self.objects.clear_places();
+        self.state.clear_places();
         self.reactor.services.registry.note_change();
     }
 }

@@ -99,3 +99,14 @@ fn what_the_study_of_calls_calls() {
     let directory = "../nearcall-bench/src/studies/methods/golden";
     check_in(directory, "handover", "study.v1.rs");
 }
+
+/// The runtime itself has this one: the interface that every server answers.
+#[test]
+fn what_every_server_answers() {
+    let runtime = Path::new(env!("CARGO_MANIFEST_DIR")).join("../nearcall");
+    let (out, proto) = (TestDir::new(), runtime.join("proto"));
+    let builder = Builder::new().file(proto.join("nearcall/v1/server.proto")).include(proto);
+    let written = builder.out_dir(out.path()).write().unwrap();
+    let [file] = &written.files[..] else { panic!("not one file: {written:?}") };
+    compare(&file.path, &runtime.join("src/control/golden/server.rs"));
+}

@@ -62,7 +62,7 @@ struct Group {
     names: &'static [&'static str],
 }
 
-const COMMANDS: [Group; 2] = [
+const COMMANDS: [Group; 3] = [
     Group {
         title: "Commands",
         names: &[
@@ -77,6 +77,7 @@ const COMMANDS: [Group; 2] = [
             "data",
         ],
     },
+    Group { title: "Servers", names: &["list", "stop", "host", "status", "restart"] },
     Group { title: "Specialist commands", names: &["profile", "reproduce", "timers"] },
 ];
 
@@ -133,7 +134,7 @@ mod tests {
     fn every_command_is_in_one_group() {
         let command = command();
         let bench = command.find_subcommand("bench").expect("there is one");
-        for (command, groups) in [(&command, &COMMANDS), (bench, &BENCH)] {
+        for (command, groups) in [(&command, &COMMANDS[..]), (bench, &BENCH)] {
             let names = command.get_subcommands().map(Command::get_name);
             let mut names: Vec<&str> = names.filter(|name| !name.ends_with("process")).collect();
             let mut listed: Vec<&str> =

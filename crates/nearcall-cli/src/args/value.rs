@@ -127,6 +127,11 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Reads the longest wait for something that ends.
+pub(super) fn timeout(text: &str) -> Result<Duration, String> {
+    duration_within(text, Duration::ZERO, TIME_MAX)
+}
+
 /// Reads a gap between messages, in nanoseconds.
 pub(super) fn gap_ns(text: &str) -> Result<u64, String> {
     duration_within(text, Duration::ZERO, GAP_MAX).map(nanoseconds)
@@ -202,6 +207,8 @@ mod tests {
         assert_eq!((gap_ns("0"), gap_ns("1s")), (Ok(0), Ok(1_000_000_000)));
         assert_eq!(gap_ns("2s"), Err("\"2s\" is above the limit of 1s".to_owned()));
         assert!(gap_ns("1m").is_err() && gap_ns("10").is_err());
+        assert_eq!(timeout("24h"), Ok(Duration::from_secs(86_400)));
+        assert!(timeout("25h").unwrap_err().contains("above the limit"));
         assert_eq!(stall_ns("10us"), Err("\"10us\" is below the minimum of 1ms".to_owned()));
         assert_eq!(stall_ns("100ms"), Ok(100_000_000));
     }

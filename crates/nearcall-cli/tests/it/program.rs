@@ -38,6 +38,15 @@ impl Folder {
         self.run_into(words, File::create(&stdout).unwrap().into(), &stdout)
     }
 
+    /// Runs the program with these variables of the environment.
+    #[track_caller]
+    pub(crate) fn run_with(&self, words: &[&str], variables: &[(&str, &Path)]) -> Ended {
+        let stdout = self.0.join("stdout");
+        let mut command = self.command(words);
+        command.envs(variables.iter().copied()).stdout(File::create(&stdout).unwrap());
+        self.end(command, &stdout)
+    }
+
     /// Runs the program for a terminal of this width.
     #[track_caller]
     pub(crate) fn run_in_columns(&self, columns: u32, words: &[&str]) -> Ended {

@@ -75,6 +75,7 @@ impl Acceptor {
     }
 
     pub(crate) fn add(&self, connection: &Rc<Connection>, admission: Admission) {
+        admission.show(connection.info());
         self.connections.borrow_mut().push((Rc::clone(connection), admission));
     }
 

@@ -5,9 +5,12 @@
 //! **Not here:** the connections themselves (`acceptor.rs`), handing one to its loop
 //! (`handshakes.rs`).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use nearcall_channel::Mechanism;
+
+use crate::connection::connection_info::ConnectionInfo;
 use crate::limits::Limits;
 use crate::refusals::Refusals;
 
@@ -25,6 +28,9 @@ struct Counts {
     loops: Vec<LoopCounts>,
     /// Clients from other machines count as one user.
     by_uid: HashMap<Option<u32>, usize>,
+    /// What other loops may know of a connection, by the number of its admission.
+    shown: BTreeMap<u64, (usize, ConnectionInfo)>,
+    last_number: u64,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -45,6 +51,7 @@ pub(crate) struct OwnLoop {
 /// The place of one connection in one loop of a server. Dropping it gives the place back.
 pub(crate) struct Admission {
     census: Arc<Census>,
+    number: u64,
     loop_index: usize,
     uid: Option<u32>,
     is_fdless: bool,
@@ -54,7 +61,8 @@ impl Census {
     pub(crate) fn new(loops: usize, limits: &Limits) -> Arc<Self> {
         let loops = vec![LoopCounts::default(); loops];
         let &Limits { connections_max, connections_per_uid_max, .. } = limits;
-        let counts = Mutex::new(Counts { loops, by_uid: HashMap::new() });
+        let (by_uid, shown) = (HashMap::new(), BTreeMap::new());
+        let counts = Mutex::new(Counts { loops, by_uid, shown, last_number: 0 });
         let refusals = Arc::default();
         Arc::new(Self { connections_max, connections_per_uid_max, refusals, counts })
     }
@@ -109,8 +117,9 @@ impl Census {
             chosen.fdless += usize::from(is_fdless);
         }
         *counts.by_uid.entry(uid).or_default() += 1;
-        let census = Arc::clone(self);
-        Ok(Admission { census, loop_index, uid, is_fdless })
+        counts.last_number += 1;
+        let (census, number) = (Arc::clone(self), counts.last_number);
+        Ok(Admission { census, number, loop_index, uid, is_fdless })
     }
 
     /// Returns whether every loop sleeps in a connection, so that none can sleep in another.
@@ -121,6 +130,22 @@ impl Census {
     /// Returns the number of connections of each loop.
     pub(crate) fn counts(&self) -> Vec<usize> {
         self.lock().loops.iter().map(|one| one.connections).collect()
+    }
+
+    /// Returns connections as they were when they began, each with its loop, by which and by what
+    /// it is they are chosen. What only its own loop can count is left out.
+    pub(crate) fn connections(
+        &self,
+        is_chosen: impl Fn(usize, &ConnectionInfo) -> bool,
+    ) -> Vec<(usize, ConnectionInfo)> {
+        let counts = self.lock();
+        let shown = counts.shown.values();
+        shown.filter(|(loop_index, info)| is_chosen(*loop_index, info)).cloned().collect()
+    }
+
+    /// Returns the mechanism of each connection of all loops.
+    pub(crate) fn mechanisms(&self) -> Vec<Mechanism> {
+        self.lock().shown.values().map(|(_, info)| info.mechanism).collect()
     }
 }
 
@@ -137,6 +162,12 @@ impl Admission {
         self.loop_index
     }
 
+    /// Shows the connection to the other loops of the server.
+    pub(crate) fn show(&self, info: ConnectionInfo) {
+        let info = ConnectionInfo { slots_lent: None, slots_borrowed: None, ..info };
+        self.census.lock().shown.insert(self.number, (self.loop_index, info));
+    }
+
     /// Returns whether it is one of this server.
     pub(crate) fn is_of(&self, census: &Arc<Census>) -> bool {
         Arc::ptr_eq(&self.census, census)
@@ -146,6 +177,7 @@ impl Admission {
 impl Drop for Admission {
     fn drop(&mut self) {
         let mut counts = self.census.lock();
+        let shown = counts.shown.remove(&self.number);
         if let Some(of_loop) = counts.loops.get_mut(self.loop_index) {
             of_loop.connections -= 1;
             of_loop.fdless -= usize::from(self.is_fdless);
@@ -156,6 +188,9 @@ impl Drop for Admission {
                 counts.by_uid.remove(&self.uid);
             }
         }
+        drop(counts);
+        // It holds a descriptor of the process at the other end.
+        drop(shown);
     }
 }
 

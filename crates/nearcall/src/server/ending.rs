@@ -19,11 +19,11 @@ use crate::reactor::NOT_LISTENING;
 use crate::status::{Fate, Status};
 
 impl Server {
-    /// Serves until SIGTERM or SIGINT comes, or until [`Stopper::stop`](crate::Stopper::stop) is
-    /// called, and ends well: clients that are connecting are refused with the reason, socket files
-    /// are removed, and calls and one-way messages under way go on for
-    /// [`Limits::drain_timeout`](crate::Limits) at most. Return from `main` then, so that the
-    /// program exits with 0.
+    /// Serves until SIGTERM or SIGINT comes, until [`Stopper::stop`](crate::Stopper::stop) is
+    /// called, or until a client stops the server ([`control`](crate::control)), and ends well:
+    /// clients that are connecting are refused with the reason, socket files are removed, and calls
+    /// and one-way messages under way go on for [`Limits::drain_timeout`](crate::Limits) at most.
+    /// Return from `main` then, so that the program exits with 0.
     ///
     /// A second signal ends the process at once, by the signal. Both signals are caught by a
     /// handler as long as this runs, so it makes no difference which threads were started before,
@@ -59,6 +59,8 @@ impl Server {
         }
         let termination = Termination::install()?;
         let signal = event_loop.add_descriptor(termination.fd(), Interest::Readable)?;
+        let stopper = event_loop.stopper();
+        let stoppable = self.core.state.stoppable(move || stopper.stop());
         let outcome = loop {
             match event_loop.next(Deadline::NEVER) {
                 Ok(Some(Event::Descriptor(ready, _))) if ready == signal => break Ok(()),
@@ -67,6 +69,7 @@ impl Server {
                 Err(error) => break Err(error),
             }
         };
+        drop(stoppable);
         event_loop.remove_descriptor(signal);
         outcome?;
         self.core.drain();
@@ -81,6 +84,7 @@ impl ServerCore {
     /// Takes no more clients and no more calls.
     pub(super) fn drain(&self) {
         self.acceptor.set_draining(true);
+        self.state.set_draining(true);
         self.stop_listening();
         for connection in self.acceptor.connections() {
             connection.drain();

@@ -17,6 +17,8 @@ pub enum RegisterError {
     NameTaken(String),
     /// Two names have the same number. Rename one of them.
     Collision(String, String),
+    /// The name is of the interface that every server answers itself.
+    Reserved(String),
 }
 
 impl fmt::Display for RegisterError {
@@ -30,6 +32,11 @@ impl fmt::Display for RegisterError {
             Self::Collision(one, other) => {
                 write!(f, "the names `{one}` and `{other}` have the same number: rename one")
             }
+            Self::Reserved(name) => write!(
+                f,
+                "the name `{name}` is reserved: every server answers this interface itself; \
+                 rename the service in its `.proto` file"
+            ),
         }
     }
 }

@@ -14,21 +14,21 @@ use nearcall_os::eventfd;
 
 use super::errors::{ListenError, ServerError};
 use super::listening::Listening;
+use super::state::ServerState;
 use crate::connection::connection_info::ConnectionInfo;
 use crate::deadline::Deadline;
 use crate::limits::Limits;
-use crate::reactor::census::Census;
 use crate::tasks::mailbox::Mailbox;
 
 /// Shared by the loops of one server and its handle.
 pub(super) struct Group {
     pub(super) limits: Limits,
-    pub(super) census: Arc<Census>,
+    pub(super) server: Arc<ServerState>,
     /// By the number of the loop.
     pub(super) mailboxes: Vec<Arc<Mailbox>>,
     state: Mutex<State>,
     changed: Condvar,
-    /// Readable once the server was stopped.
+    /// Readable once the server was stopped or is asked to stop.
     stopped: OwnedFd,
 }
 
@@ -64,7 +64,7 @@ impl Group {
         let mailboxes: io::Result<_> = (0..threads).map(|_| Mailbox::new().map(Arc::new)).collect();
         Ok(Self {
             limits,
-            census: Census::new(threads, &limits),
+            server: ServerState::new(threads, &limits),
             mailboxes: mailboxes?,
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -105,6 +105,11 @@ impl Group {
         }
     }
 
+    /// Has the program that waits for the end of the server drain it and stop it.
+    pub(super) fn request_stop(&self) {
+        let _ = eventfd::try_add_one(&self.stopped);
+    }
+
     /// Returns whether the loops have to end.
     pub(super) fn is_stopped(&self) -> bool {
         self.lock().is_stopped
@@ -134,7 +139,7 @@ impl Group {
     }
 }
 
-/// Readable once the server was stopped.
+/// Readable once the server was stopped or is asked to stop.
 impl AsFd for Group {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stopped.as_fd()

@@ -112,8 +112,8 @@ fn start(
 ) -> Result<(EventLoop, Server), StartError> {
     let mailbox = Arc::clone(&group.mailboxes[loop_index]);
     let event_loop = EventLoop::with_mailbox(mailbox).map_err(StartError::Os)?;
-    let census = Arc::clone(&group.census);
-    let server = Server::in_loop(&event_loop, group.limits, census, loop_index);
+    let state = Arc::clone(&group.server);
+    let server = Server::in_loop(&event_loop, group.limits, state, loop_index);
     server.core.set_interceptors(interceptors);
     let register = |object: &Object| -> Result<(), RegisterError> {
         server.core.register(object.instance.as_deref(), (object.make)())

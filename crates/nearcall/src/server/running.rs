@@ -22,6 +22,7 @@ use super::group::{Group, Order, Orders};
 use super::listening::Listening;
 use crate::address::Address;
 use crate::connection::connection_info::ConnectionInfo;
+use crate::control::Health;
 use crate::deadline::Deadline;
 use crate::limits::{LOOP_ANSWER_MAX, STOP_WAIT_MAX};
 use crate::refusals::RefusalCount;
@@ -132,13 +133,19 @@ impl RunningServer {
 
     /// Returns the number of connections of each loop.
     pub fn connection_counts(&self) -> Vec<usize> {
-        self.group.census.counts()
+        self.group.server.census.counts()
     }
 
     /// Returns what this server has refused, by kind and user, over all loops, as
     /// [`Server::refusals`](crate::Server::refusals). Never waits.
     pub fn refusals(&self) -> Vec<RefusalCount> {
-        self.group.census.refusals.counts()
+        self.group.server.census.refusals.counts()
+    }
+
+    /// Sets the health of an object in all loops, as
+    /// [`Server::set_health`](crate::Server::set_health).
+    pub fn set_health(&self, object: &str, health: Health) -> bool {
+        self.group.server.set_health(object, health)
     }
 
     /// Takes no more clients and no more calls, and waits until the calls and one-way messages
@@ -154,6 +161,7 @@ impl RunningServer {
             return false;
         }
         self.unlink();
+        self.group.server.set_draining(true);
         let deadline = Deadline::after(timeout);
         let (give, take) = mpsc::channel();
         let this_thread = thread::current().id();
@@ -203,9 +211,10 @@ impl RunningServer {
         outcome
     }
 
-    /// Waits until SIGTERM or SIGINT comes, or until [`stop`](Self::stop) is called, and ends the
-    /// server: removes the socket files, drains it for [`Limits::drain_timeout`](crate::Limits) at
-    /// most, stops it. Return from `main` then, so that the program exits with 0.
+    /// Waits until SIGTERM or SIGINT comes, until [`stop`](Self::stop) is called, or until a client
+    /// stops the server ([`control`](crate::control)), and ends the server: removes the socket
+    /// files, drains it for [`Limits::drain_timeout`](crate::Limits) at most, stops it. Return from
+    /// `main` then, so that the program exits with 0.
     ///
     /// A second signal ends the process at once, by the signal. Both signals are caught by a
     /// handler as long as this runs, so it makes no difference which threads were started before,
@@ -222,7 +231,10 @@ impl RunningServer {
         let signal = termination.fd();
         let mut ends = [&signal as &dyn AsFd, &*self.group]
             .map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN));
+        let group = Arc::clone(&self.group);
+        let stoppable = self.group.server.stoppable(move || group.request_stop());
         poll::poll(&mut ends, Deadline::NEVER).map_err(signals)?;
+        drop(stoppable);
         if !self.group.is_stopped() {
             self.drain(self.group.limits.drain_timeout);
         }

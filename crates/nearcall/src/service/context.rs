@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use nearcall_channel::Loan;
+use nearcall_channel::{Loan, Mechanism};
 
 use crate::codec::Message;
 use crate::deadline::Deadline;
@@ -251,6 +251,18 @@ impl<'a> Context<'a> {
         let status = Status::internal(format!("bad request: {}", status.message()));
         self.sink.note_refusal(RefusalKind::BadRequest, status.message());
         status
+    }
+
+    /// Returns the mechanism that the call came over, if its connection is known here.
+    pub(crate) fn mechanism(&self) -> Option<Mechanism> {
+        self.sink.mechanism()
+    }
+
+    /// Returns the status of a call that its caller may not make, and counts the refusal.
+    #[cold]
+    pub(crate) fn deny(&self, text: String) -> Status {
+        self.sink.note_refusal(RefusalKind::UserNotAllowed, &text);
+        Status::permission_denied(text)
     }
 
     /// Ends the call with an error.

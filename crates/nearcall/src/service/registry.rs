@@ -5,14 +5,14 @@
 //! **Not here:** sockets and connections (`server.rs`, `reactor/acceptor.rs`), running an object
 //! (`dispatch.rs`).
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
 
 use nearcall_wire::InstanceId;
 
 use crate::address::At;
 use crate::connection::ServerId;
-use crate::interface::object_id;
+use crate::interface::{Interface, object_id};
 use crate::limits::OBJECT_NAMES_MAX;
 use crate::service::dispatcher::Registered;
 use crate::status::{Detail, Status};
@@ -31,6 +31,8 @@ pub(crate) struct ObjectTable {
     instance: InstanceId,
     /// By number.
     objects: RefCell<Vec<Object>>,
+    /// What the server answers itself, beside them.
+    built_in: OnceCell<Object>,
     places: RefCell<Vec<At>>,
 }
 
@@ -53,7 +55,8 @@ impl Registry {
         let id = ServerId(self.last_id.get() + 1);
         self.last_id.set(id.0);
         let (objects, places) = (RefCell::default(), RefCell::default());
-        let table = Rc::new(ObjectTable { id, instance, objects, places });
+        let built_in = OnceCell::new();
+        let table = Rc::new(ObjectTable { id, instance, objects, built_in, places });
         self.servers.borrow_mut().push((id, Rc::downgrade(&table)));
         table
     }
@@ -108,6 +111,13 @@ impl ObjectTable {
         }
     }
 
+    /// Sets the object that the server answers itself. It is in no list of objects.
+    pub(crate) fn set_built_in(&self, dispatcher: Registered) {
+        let name = dispatcher.interface().name;
+        let (number, name) = (object_id(name), name.to_owned());
+        let _ = self.built_in.set(Object { number, name, dispatcher: Rc::new(dispatcher) });
+    }
+
     /// Replaces the dispatchers of all objects.
     pub(crate) fn replace_all(&self, replace: impl Fn(Rc<Registered>) -> Rc<Registered>) {
         for object in &mut *self.objects.borrow_mut() {
@@ -131,8 +141,30 @@ impl ObjectTable {
     #[inline]
     pub(crate) fn object(&self, number: u64) -> Option<Rc<Registered>> {
         let objects = self.objects.borrow();
-        let index = objects.binary_search_by_key(&number, |object| object.number).ok()?;
-        Some(Rc::clone(&objects[index].dispatcher))
+        match objects.binary_search_by_key(&number, |object| object.number) {
+            Ok(index) => Some(Rc::clone(&objects[index].dispatcher)),
+            Err(_) => self.built_in(number),
+        }
+    }
+
+    /// Returns the interface of the object that the server answers itself.
+    pub(crate) fn built_in_interface(&self) -> Option<&'static Interface> {
+        self.built_in.get().map(|object| object.dispatcher.interface())
+    }
+
+    #[cold]
+    fn built_in(&self, number: u64) -> Option<Rc<Registered>> {
+        let object = self.built_in.get().filter(|object| object.number == number)?;
+        Some(Rc::clone(&object.dispatcher))
+    }
+
+    /// Returns all objects and their interfaces, sorted by name.
+    pub(crate) fn descriptions(&self) -> Vec<(String, &'static Interface)> {
+        let objects = self.objects.borrow();
+        let all = objects.iter().map(|it| (it.name.clone(), it.dispatcher.interface()));
+        let mut all: Vec<_> = all.collect();
+        all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        all
     }
 
     /// Returns the names of all objects, sorted by number.

@@ -8,7 +8,7 @@
 
 use std::rc::Rc;
 
-use nearcall_channel::Loan;
+use nearcall_channel::{Loan, Mechanism};
 use nearcall_wire::IncomingCall;
 
 use crate::codec::Message;
@@ -172,6 +172,14 @@ impl<'a> ReplySink<'a> {
             Sink::Connection(connection, _) => connection.peer.clone(),
             Sink::Detached(call) => call.peer.clone(),
             Sink::LocalBytes(..) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => Peer::Local,
+        }
+    }
+
+    /// Returns the mechanism of the connection of a call that is answered where it came in.
+    pub(crate) fn mechanism(self) -> Option<Mechanism> {
+        match self.0 {
+            Sink::Connection(connection, _) => Some(connection.mechanism),
+            _ => None,
         }
     }
 

@@ -15,9 +15,11 @@ mod forks;
 mod handed_over;
 mod handlers;
 mod hostile;
+mod hunts;
 mod identity;
 mod killed_clients;
 mod killed_servers;
+mod names;
 mod namespaces;
 mod r17;
 mod r18;
@@ -84,6 +86,7 @@ const ROLES: &[&[support::Role]] = &[
     killed_servers::ROLES,
     forks::ROLES,
     identity::ROLES,
+    names::ROLES,
     runtime_directory::ROLES,
     r17::ROLES,
     r19::ROLES,
@@ -94,6 +97,7 @@ const ROLES: &[&[support::Role]] = &[
     handed_over::ROLES,
     slow_peers::ROLES,
     handlers::ROLES,
+    hunts::ROLES,
     shares::ROLES,
 ];
 

@@ -13,8 +13,12 @@ use crate::echo::EchoCaller;
 use crate::support::child::{Process, command, report};
 use crate::support::{PATIENCE, Role, User, in_time, skip};
 
-pub(crate) const ROLES: &[Role] =
-    &[("listener", try_to_listen), ("visitor", try_to_call), ("lock-holder", hold_a_lock)];
+pub(crate) const ROLES: &[Role] = &[
+    ("listener", try_to_listen),
+    ("visitor", try_to_call),
+    ("waiting-visitor", try_to_hunt),
+    ("lock-holder", hold_a_lock),
+];
 
 /// Tries to listen, and reports how that ended.
 fn try_to_listen(address: &str) {
@@ -37,6 +41,15 @@ fn try_to_call(address: &str) {
     });
 }
 
+/// Waits for a server for longer than the test does, and reports how that ended.
+fn try_to_hunt(address: &str) {
+    let outcome = Client::new().hunt(address, Duration::from_secs(3600));
+    report(&match outcome {
+        Ok(()) => "outcome ok".to_owned(),
+        Err(status) => format!("outcome {status}"),
+    });
+}
+
 /// Locks the file at the path that it gets until the parent says so.
 fn hold_a_lock(path: &str) {
     let lock = LockFile::acquire(Path::new(path)).unwrap();
@@ -46,10 +59,10 @@ fn hold_a_lock(path: &str) {
 }
 
 /// A directory of its own, gone with this.
-struct Place(PathBuf);
+pub(crate) struct Place(pub(crate) PathBuf);
 
 impl Place {
-    fn make(mode: u32) -> Self {
+    pub(crate) fn make(mode: u32) -> Self {
         let name = format!("nearcall-faults-{:016x}", fastrand::u64(..));
         let place = Self(std::env::temp_dir().join(name));
         fs::DirBuilder::new().mode(0o700).create(&place.0).unwrap();
@@ -57,7 +70,7 @@ impl Place {
         place
     }
 
-    fn directory(&self, name: &str) -> PathBuf {
+    pub(crate) fn directory(&self, name: &str) -> PathBuf {
         let path = self.0.join(name);
         fs::DirBuilder::new().mode(0o700).create(&path).unwrap();
         path
@@ -75,7 +88,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 /// What a process says that does this with this runtime directory.
-fn outcome_in(directory: &Path, role: &str, address: &str) -> String {
+pub(crate) fn outcome_in(directory: &Path, role: &str, address: &str) -> String {
     let mut command = command(role, address, "");
     command.env("NEARCALL_RUNTIME_DIR", directory);
     let mut process = Process::start_as(role, command);
@@ -120,7 +133,7 @@ fn r24_a_runtime_directory_that_others_may_change_is_refused_by_both_ends() {
             skip("r24 with directories of another user", "only root can give files away");
         }
         for (directory, why) in refused {
-            for role in ["listener", "visitor"] {
+            for role in ["listener", "visitor", "waiting-visitor", "lister"] {
                 let outcome = outcome_in(&directory, role, "name");
                 assert!(outcome.contains(why), "{role} in {}: {outcome}", directory.display());
                 assert!(outcome.contains("cannot be trusted"), "{outcome}");

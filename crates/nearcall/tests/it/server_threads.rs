@@ -36,7 +36,7 @@ pub(crate) fn shared(
 }
 
 /// A service that returns what it gets.
-fn shared_echo() -> EchoDispatcher<Shared> {
+pub(crate) fn shared_echo() -> EchoDispatcher<Shared> {
     shared(|_, request| Ok(request.clone()))
 }
 
@@ -131,7 +131,7 @@ fn total(server: &RunningServer) -> usize {
 
 /// Stops methods until the test says so.
 #[derive(Default)]
-struct Gate {
+pub(crate) struct Gate {
     /// How many methods have come, and whether the gate is open.
     state: Mutex<(usize, bool)>,
     changed: Condvar,
@@ -139,20 +139,20 @@ struct Gate {
 
 impl Gate {
     /// Waits in a method until the gate is open.
-    fn pass(&self) {
+    pub(crate) fn pass(&self) {
         let mut state = self.state.lock().unwrap();
         state.0 += 1;
         self.changed.notify_all();
         drop(self.changed.wait_while(state, |(_, is_open)| !*is_open).unwrap());
     }
 
-    fn wait_for(&self, count: usize) {
+    pub(crate) fn wait_for(&self, count: usize) {
         let state = self.state.lock().unwrap();
         let come = self.changed.wait_timeout_while(state, PATIENCE, |(come, _)| *come < count);
         assert!(!come.unwrap().1.timed_out(), "not {count} methods within {PATIENCE:?}");
     }
 
-    fn open(&self) {
+    pub(crate) fn open(&self) {
         self.state.lock().unwrap().1 = true;
         self.changed.notify_all();
     }
