@@ -83,9 +83,7 @@ impl Reactor {
         }
         if self.run_turn(connection, Turn::Poll(1)) {
             // That may have been the last: the loop must not sleep before this is asked again.
-            if !connection.is_closed() {
-                self.make_ready(connection);
-            }
+            self.make_ready(connection);
             return false;
         }
         connection.is_idle()
