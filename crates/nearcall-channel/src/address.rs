@@ -191,6 +191,20 @@ impl Address {
         })
     }
 
+    /// Returns the path where the socket of a server appears that begins to listen here: for
+    /// servers, and for clients that wait for one. Makes the runtime directory. `None`: the socket
+    /// has no file.
+    ///
+    /// # Errors
+    ///
+    /// The runtime directory cannot be made, or is not to be trusted.
+    pub fn awaited_path(&self) -> io::Result<Option<PathBuf>> {
+        if let Self::Name(_) = self {
+            runtime_dir::create()?;
+        }
+        self.path()
+    }
+
     /// Returns the path of the socket, if it is in the file system, of a directory that was not
     /// looked at.
     pub(crate) fn path_unchecked(&self) -> Option<PathBuf> {
@@ -226,10 +240,7 @@ impl Address {
     /// Listens on the unix socket; takes over the path of a socket whose listener is gone. Also
     /// returns the file, if it has one.
     pub(crate) fn listen(&self, access: SocketAccess) -> io::Result<(OwnedFd, Option<SocketFile>)> {
-        if let Self::Name(_) = self {
-            runtime_dir::create()?;
-        }
-        match self.path()? {
+        match self.awaited_path()? {
             Some(path) => {
                 let (socket, file) = SocketFile::listen(&path, access, BACKLOG)?;
                 Ok((socket, Some(file)))

@@ -19,6 +19,7 @@ pub mod epoll;
 pub mod eventfd;
 pub mod fork;
 pub mod futex;
+pub mod inotify;
 pub mod library;
 pub mod lock_file;
 pub mod mqueue;
