@@ -123,14 +123,15 @@ impl End {
     }
 }
 
+/// Signals that a program keeps its default for under `nohup` or in the background of a shell.
 const ENDS: [End; 8] = [
     End::Exit(0),
     End::Exit(7),
     End::Signal(Signal::KILL),
     End::Signal(Signal::ABORT),
-    End::Signal(Signal::HUP),
+    End::Signal(Signal::USR2),
     End::Signal(Signal::USR1),
-    End::Signal(Signal::QUIT),
+    End::Signal(Signal::ALARM),
     End::Orderly,
 ];
 
@@ -271,7 +272,7 @@ fn a_process_with_the_number_of_the_server_is_not_taken_for_it() {
                 "SKIPPED: the number of a process cannot be chosen, which needs root"
             );
         };
-        send_by_pidfd(successor.pidfd(), Signal::HUP).unwrap();
+        send_by_pidfd(successor.pidfd(), Signal::TERM).unwrap();
         successor.wait(PATIENCE).unwrap().unwrap();
         attached.expect_no_other(&notice);
     });
