@@ -179,7 +179,7 @@ pub fn named_sockets() -> io::Result<Vec<NamedSocket>> {
 }
 
 /// Clients that may wait to be accepted; a further one is refused as if there were no listener.
-const BACKLOG: u16 = 128;
+pub(crate) const BACKLOG: u16 = 128;
 
 impl Address {
     /// Returns the path of the socket, if it is in the file system.
@@ -189,6 +189,30 @@ impl Address {
             Self::Path(path) => Some(path.clone()),
             Self::Abstract(_) | Self::Tcp { .. } => None,
         })
+    }
+
+    /// Returns the path where the socket of a server appears that begins to listen here: for
+    /// servers, and for clients that wait for one. Makes the runtime directory. `None`: the socket
+    /// has no file.
+    ///
+    /// # Errors
+    ///
+    /// The runtime directory cannot be made, or is not to be trusted.
+    pub fn awaited_path(&self) -> io::Result<Option<PathBuf>> {
+        if let Self::Name(_) = self {
+            runtime_dir::create()?;
+        }
+        self.path()
+    }
+
+    /// Returns the path of the socket, if it is in the file system, of a directory that was not
+    /// looked at.
+    pub(crate) fn path_unchecked(&self) -> Option<PathBuf> {
+        match self {
+            Self::Name(name) => Some(runtime_dir::path().join(name)),
+            Self::Path(path) => Some(path.clone()),
+            Self::Abstract(_) | Self::Tcp { .. } => None,
+        }
     }
 
     fn with_unix<T>(&self, act: impl Fn(UnixAddress<'_>) -> io::Result<T>) -> io::Result<T> {
@@ -216,10 +240,7 @@ impl Address {
     /// Listens on the unix socket; takes over the path of a socket whose listener is gone. Also
     /// returns the file, if it has one.
     pub(crate) fn listen(&self, access: SocketAccess) -> io::Result<(OwnedFd, Option<SocketFile>)> {
-        if let Self::Name(_) = self {
-            runtime_dir::create()?;
-        }
-        match self.path()? {
+        match self.awaited_path()? {
             Some(path) => {
                 let (socket, file) = SocketFile::listen(&path, access, BACKLOG)?;
                 Ok((socket, Some(file)))

@@ -18,6 +18,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use nearcall_os::fork::Epoch;
 use nearcall_os::socket;
@@ -26,9 +27,10 @@ pub use error::{BadOptions, HandshakeError};
 pub use options::Options;
 pub use steps::Handshake;
 
-use crate::address::Address;
+use crate::address::{Address, BACKLOG};
 use crate::control::Control;
 use crate::endpoint::Endpoint;
+use crate::inherited::{self, Adopted};
 use crate::mechanism::Mechanism;
 use crate::packet::Refusal;
 use crate::socket_file::{SocketAccess, SocketFile};
@@ -49,6 +51,10 @@ pub struct Listener {
     file: Option<SocketFile>,
     /// It was not removed yet.
     has_file: AtomicBool,
+    /// Another process has bound the socket, and goes on with it after this one.
+    is_inherited: bool,
+    /// The socket at which that process asks how this one is.
+    health: Mutex<Option<(OwnedFd, String)>>,
     epoch: Epoch,
 }
 
@@ -67,10 +73,17 @@ impl Listener {
     /// Listens like [`bind`](Self::bind), with a file of the socket that others may have access to.
     /// A socket without a file has no mode and no owner.
     ///
+    /// A socket of this address that the process was started with is adopted, as the protocol of
+    /// systemd (`LISTEN_FDS`) has it: its access is what its binder has made it, and its file
+    /// stays.
+    ///
     /// # Errors
     ///
     /// As [`bind`](Self::bind).
     pub fn bind_for(address: &Address, access: SocketAccess) -> Result<Self, HandshakeError> {
+        if let Some(adopted) = inherited::take(address).map_err(HandshakeError::CannotListen)? {
+            return Self::adopt(address, adopted).map_err(HandshakeError::CannotListen);
+        }
         let bound = match address {
             Address::Tcp { host, port } => {
                 remote::listen(host, *port).map(|(socket, address)| (socket, address, None))
@@ -81,8 +94,48 @@ impl Listener {
             io::ErrorKind::AddrInUse => HandshakeError::AddressInUse(address.clone()),
             _ => HandshakeError::CannotListen(error),
         })?;
+        Ok(Self::new(socket, address, file))
+    }
+
+    fn new(socket: OwnedFd, address: Address, file: Option<SocketFile>) -> Self {
         let (has_file, epoch) = (AtomicBool::new(true), Epoch::current());
-        Ok(Self { socket, address, file, has_file, epoch })
+        let (is_inherited, health) = (false, Mutex::default());
+        Self { socket, address, file, has_file, is_inherited, health, epoch }
+    }
+
+    fn adopt(address: &Address, adopted: Adopted) -> io::Result<Self> {
+        let Adopted { socket, health } = adopted;
+        // From here on the kernel gives clients the number of this process.
+        socket::start_listening(&socket, BACKLOG)?;
+        let mut listener = Self::new(socket, address.clone(), None);
+        listener.is_inherited = true;
+        listener.health = Mutex::new(health);
+        Ok(listener)
+    }
+
+    /// Has the kernel give clients that connect from now on the number of this process as that of
+    /// their server: after a process that had adopted the socket has ended.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn listen_again(&self) -> io::Result<()> {
+        socket::start_listening(&self.socket, BACKLOG)
+    }
+
+    /// Returns whether another process has bound the socket. Clients that wait in its queue are for
+    /// the next process that gets it, so do not refuse them when this one ends.
+    pub fn is_inherited(&self) -> bool {
+        self.is_inherited
+    }
+
+    /// Takes the listener at which the process that has bound this one asks how the server is, if
+    /// it has handed one over.
+    pub fn take_health_listener(&self) -> Option<Self> {
+        let (socket, name) = self.health.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let mut listener = Self::new(socket, Address::Abstract(name), None);
+        listener.is_inherited = true;
+        Some(listener)
     }
 
     /// Returns the address; for port 0, with the port that the kernel chose.

@@ -20,6 +20,7 @@ pub mod fuzzing;
 mod growing;
 pub mod handshake;
 mod hang_up;
+mod inherited;
 pub mod interrupt;
 mod kernel;
 mod last_use;
@@ -50,6 +51,7 @@ pub use handshake::{
     connect_over,
 };
 pub use hang_up::HangUp;
+pub use inherited::HEALTH_SUFFIX;
 pub use interrupt::Interrupt;
 pub use last_use::{ClosedFlag, UseCount};
 pub use mechanism::{
@@ -59,7 +61,7 @@ pub use packet::{Refusal, VERSION, Version};
 pub use posted_flag::PostedFlag;
 pub use settings::{Peer, PeerIdentity};
 pub use shm::arena::{Borrowed, Borrower, Lender, Loan, LoanError, Place};
-pub use socket_file::{SOCKET_MODE_DEFAULT, SocketAccess};
+pub use socket_file::{SOCKET_MODE_DEFAULT, SocketAccess, has_lock};
 pub use spin::{SpinOptions, SpinPlan, Spinner, measure_wake_up_cost, wake_up_cost};
 pub use wait::{Deadline, Interest, Readiness, UnknownWaitPolicy, WaitPolicy};
 pub use wake_flags::WakeFlags;

@@ -15,6 +15,23 @@ use std::path::{Path, PathBuf};
 
 use nearcall_os::process;
 use nearcall_os::users::is_overflow_user;
+use thiserror::Error;
+
+use crate::error::debug_as_display;
+
+/// The directory is not one that only this user may change, which no waiting mends.
+#[derive(Error)]
+#[error(
+    "the runtime directory {} cannot be trusted: {why}; mend it, or set NEARCALL_RUNTIME_DIR to \
+     another",
+    path.display()
+)]
+pub(crate) struct Untrusted {
+    path: PathBuf,
+    why: String,
+}
+
+debug_as_display!(Untrusted);
 
 /// Returns the path of the directory, which need not exist.
 pub fn path() -> PathBuf {
@@ -53,14 +70,7 @@ pub(crate) fn existing() -> io::Result<PathBuf> {
     };
     match unsafe_because {
         None => Ok(path),
-        Some(why) => Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            format!(
-                "the runtime directory {} cannot be trusted: {why}; mend it, or set \
-                 NEARCALL_RUNTIME_DIR to another",
-                path.display()
-            ),
-        )),
+        Some(why) => Err(io::Error::new(io::ErrorKind::PermissionDenied, Untrusted { path, why })),
     }
 }
 

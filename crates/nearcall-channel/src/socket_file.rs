@@ -74,7 +74,15 @@ impl SocketFile {
         let ready =
             file.set_access(access).and_then(|()| socket::start_listening(&socket, backlog));
         ready.inspect_err(|_| file.remove())?;
+        file.announce();
         Ok((socket, file))
+    }
+
+    /// Has the directory report the file once more, to clients that wait for it: only now can they
+    /// connect, and `listen` itself is not reported. Should that fail, they are late and not lost:
+    /// once a file has appeared they try for a while.
+    fn announce(&self) {
+        let _ = descriptor::touch(&self.file);
     }
 
     /// Sets owner and mode, whatever the umask has made of the mode.
@@ -112,6 +120,12 @@ impl SocketFile {
         }
         self.lock.remove();
     }
+}
+
+/// Returns whether the file of a socket has a lock beside it, as those that this library makes: its
+/// listener touches the file once it listens.
+pub fn has_lock(path: &Path) -> bool {
+    lock_path(path).is_ok_and(|lock| lock.exists())
 }
 
 /// Returns the path of the lock of a socket.

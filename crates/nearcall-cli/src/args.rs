@@ -41,7 +41,7 @@ use self::options::{OutputArgs, QuickArgs};
 pub(crate) use self::profile::ProfileArgs;
 pub(crate) use self::report::ReportArgs;
 pub(crate) use self::reproduce::ReproduceArgs;
-pub(crate) use self::servers::StopArgs;
+pub(crate) use self::servers::{HostArgs, RestartArgs, StatusArgs, StopArgs};
 pub(crate) use self::value::{Pin, Sizes};
 
 /// Reads the arguments, the program's name first.
@@ -211,6 +211,38 @@ pub(crate) enum Command {
     /// Exit code: 0 the process has ended; 1 it has not, or the server refused; 2 usage error.
     #[command(before_help = servers::STOP_EXAMPLES)]
     Stop(StopArgs),
+
+    /// Run a set of services that a file names, and keep them running
+    ///
+    /// Each service is a program in a process of its own, or a dynamic library in a process that it
+    /// may share with others of its group. The host listens in their place and hands the sockets
+    /// over, so that a restart loses no call. SIGTERM stops them in order, a second one at once;
+    /// SIGHUP applies what has changed in the file.
+    ///
+    /// Exit code: 0 stopped; 1 the file or the host's address cannot be used; 2 usage error; 130
+    /// stopped at once by a second signal.
+    #[command(before_help = servers::HOST_EXAMPLES)]
+    Host(HostArgs),
+
+    /// Show what the services of a host do
+    ///
+    /// Exit code: 0 the host has answered, whatever its services do; 1 it has not; 2 usage error.
+    #[command(before_help = servers::STATUS_EXAMPLES)]
+    Status(StatusArgs),
+
+    /// Restart services of a host, without losing a call
+    ///
+    /// The host reads its file again, starts new processes for the services that are named and for
+    /// whatever has changed, and ends the ones before when the new ones serve. If one of them does
+    /// not, nothing has changed.
+    ///
+    /// Exit code: 0 the new processes serve; 1 nothing was restarted; 2 usage error.
+    #[command(before_help = servers::RESTART_EXAMPLES)]
+    Restart(RestartArgs),
+
+    /// The process of a group of libraries; started by `host` itself
+    #[command(name = "host-group", hide = true)]
+    HostGroup,
 
     /// The second process of a measurement; started by `bench` itself
     #[command(name = "peer-process", hide = true)]

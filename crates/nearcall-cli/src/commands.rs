@@ -9,12 +9,15 @@ mod data;
 mod doctor;
 mod findings;
 mod r#gen;
+mod host;
 mod list;
 mod mechanisms;
 mod profile;
 mod report;
 mod reproduce;
+mod restart;
 mod show;
+mod status;
 mod stop;
 mod timers;
 
@@ -52,6 +55,10 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Gen(args) => r#gen::run(&args),
         Command::List(args) => list::run(&args),
         Command::Stop(args) => stop::run(&args),
+        Command::Host(args) => host::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Restart(args) => restart::run(&args),
+        Command::HostGroup => host::group(),
         Command::PeerProcess => return bench::peer(),
         Command::MemoryProcess => return bench::memory::process(),
     };

@@ -7,10 +7,13 @@
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, fcntl_getfl, fcntl_setfl,
+    utimensat,
+};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -54,6 +57,19 @@ pub fn hold_path(path: &Path) -> io::Result<OwnedFd> {
 pub fn identity(file: impl AsFd) -> io::Result<(u64, u64)> {
     let stat = rustix::fs::fstat(file)?;
     Ok((stat.st_dev, stat.st_ino))
+}
+
+/// Sets the times of a file that [`hold_path`] has returned to now, which whoever watches its
+/// directory sees.
+///
+/// # Errors
+///
+/// EACCES: the file belongs to another user. ENOENT: there is no `/proc`.
+pub fn touch(held: impl AsFd) -> io::Result<()> {
+    let path = format!("/proc/self/fd/{}", held.as_fd().as_raw_fd());
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    let times = Timestamps { last_access: now, last_modification: now };
+    Ok(utimensat(CWD, path, &times, AtFlags::empty())?)
 }
 
 /// Sends `bytes` and duplicates of `fds` as one message; waits while the socket is full.

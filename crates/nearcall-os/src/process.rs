@@ -131,6 +131,16 @@ pub fn set_parent_death_signal(signal: Signal) -> io::Result<()> {
     Ok(rustix::process::set_parent_process_death_signal(Some(signal))?)
 }
 
+/// Has the kernel kill this process, a child of `parent`, when the thread that started it ends.
+pub(crate) fn die_with(parent: Pid) -> io::Result<()> {
+    set_parent_death_signal(Signal::KILL)?;
+    // Had the parent died before that call, no signal would ever come.
+    match rustix::process::getppid() {
+        Some(now) if now == parent => Ok(()),
+        _ => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+    }
+}
+
 /// A child process that is killed and reaped when it is dropped, and that the kernel kills when
 /// this process ends.
 ///
@@ -151,17 +161,18 @@ impl Child {
     /// That of the exec, or EMFILE.
     pub fn spawn(command: &mut Command) -> io::Result<Self> {
         let parent = rustix::process::getpid();
-        let die_with_parent = move || {
-            set_parent_death_signal(Signal::KILL)?;
-            // Had the parent died before that call, no signal would ever come.
-            match rustix::process::getppid() {
-                Some(now) if now == parent => Ok(()),
-                _ => Err(io::Error::from_raw_os_error(libc::ESRCH)),
-            }
-        };
-        // SAFETY: between fork and exec the closure makes two plain system calls; it allocates
-        // nothing and takes no lock.
-        let child = unsafe { command.pre_exec(die_with_parent) }.spawn()?;
+        Self::spawn_prepared(command, move || die_with(parent))
+    }
+
+    /// Starts `command` after `prepare` has run in the child, which must make plain system calls
+    /// only and has it die with its parent.
+    pub(crate) fn spawn_prepared(
+        command: &mut Command,
+        prepare: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        // SAFETY: between fork and exec the closures of this crate make plain system calls; they
+        // allocate nothing and take no lock.
+        let child = unsafe { command.pre_exec(prepare) }.spawn()?;
         let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
         // Only this process reaps its child, so the pid is still its own.
         let mut child = child;

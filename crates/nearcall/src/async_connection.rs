@@ -33,7 +33,7 @@ mod host;
 mod shared;
 mod waiters;
 
-pub(crate) use self::driver::{DriverHandle, Timer, no_driver};
+pub(crate) use self::driver::{Appearance, DriverHandle, Timer, no_driver};
 pub(crate) use self::host::AsyncHost;
 pub(crate) use self::shared::Places;
 use self::shared::{Look, Shared};

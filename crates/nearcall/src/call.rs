@@ -431,7 +431,7 @@ impl ObjectRef {
     fn without_wait<'a>(&self, options: &'a CallOptions) -> Cow<'a, CallOptions> {
         match self.reconnect_policy(options) {
             policy if policy.patience().is_some() => {
-                Cow::Owned(options.clone().reconnect(ReconnectPolicy::Once))
+                Cow::Owned(options.clone().wait_for_ready(false))
             }
             _ => Cow::Borrowed(options),
         }

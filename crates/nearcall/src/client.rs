@@ -26,6 +26,7 @@ mod builder;
 mod connecting;
 mod core;
 mod hosted;
+mod hunting;
 mod observing;
 mod reconnect;
 mod shared;
@@ -37,9 +38,10 @@ pub(crate) use self::async_routes::{AsyncRoute, Connected, PendingConnection};
 pub use self::attach::{AttachOptions, Attachment, Cause, Notice, NoticeSource};
 pub(crate) use self::binding::{Binding, ObjectName, Slot, Target};
 pub use self::builder::ClientBuilder;
-pub(crate) use self::connecting::may_change;
+pub(crate) use self::connecting::{ConnectFailure, may_change};
 pub(crate) use self::core::ClientCore;
 pub(crate) use self::hosted::HostedObject;
+pub(crate) use self::hunting::{Hunt, NextTry};
 pub(crate) use self::observing::show_start;
 pub use self::reconnect::ReconnectPolicy;
 pub(crate) use self::shared::{ClientShared, Settings};
@@ -166,13 +168,19 @@ impl Client {
     /// this thread: other threads connect at their first calls, and async callers by
     /// [`hunt_async`](Self::hunt_async).
     ///
-    /// Tries again after 1 ms at first and after 50 ms at most.
+    /// The thread sleeps until the file of the server's socket appears or changes, and then
+    /// connects; a loop goes on serving meanwhile. Where that cannot be watched (`tcp://`,
+    /// `unix:@name`, `inproc:`, or no inotify watch is left, which is reported once to the
+    /// subscriber of `tracing`), and while a server that listens cannot take the client, it tries
+    /// again after 1 ms at first and after 50 ms at most. The runtime directory is made if it is
+    /// not there.
     ///
     /// # Errors
     ///
     /// `UNAVAILABLE` or `DEADLINE_EXCEEDED`: no server came in time. `INVALID_ARGUMENT`: the text
     /// is no address, or asks for what is impossible. `FAILED_PRECONDITION`: the mechanism is not
-    /// available here. `RESOURCE_EXHAUSTED`: the client has as many connections as it may have.
+    /// available here, or others may change the runtime directory. `RESOURCE_EXHAUSTED`: the client
+    /// has as many connections as it may have.
     pub fn hunt(&self, address: &str, timeout: Duration) -> Result<(), Status> {
         let address: Address = address.parse().map_err(|error: BadAddress| Status::from(error))?;
         let deadline = Deadline::after(timeout);

@@ -302,13 +302,21 @@ pub(crate) const ASYNC_MESSAGES_PER_TURN_MAX: usize = 64;
 /// its messages. One that is longer is received whole.
 pub(crate) const ASYNC_BYTES_PER_TURN_MAX: usize = 256 * 1024;
 
-/// First pause between two attempts of [`Client::hunt`](crate::Client::hunt): a server that starts
-/// takes milliseconds.
+/// First pause between two attempts of [`Client::hunt`](crate::Client::hunt) where no change of a
+/// directory reports a server: one that starts takes milliseconds.
 pub(crate) const HUNT_PAUSE_MIN: Duration = Duration::from_millis(1);
 
 /// Longest pause between two attempts of [`Client::hunt`](crate::Client::hunt): twenty attempts a
 /// second cost nothing.
 pub(crate) const HUNT_PAUSE_MAX: Duration = Duration::from_millis(50);
+
+/// Changes of a socket's file that end pauses between attempts early, before there is no change for
+/// a [`HUNT_RETRY_TIME`]: a server that starts causes three, and others may cause any number.
+pub(crate) const HUNT_CHANGES_MAX: u32 = 8;
+
+/// The time after a change of a socket's file in which a client tries again by itself: a program
+/// that does not touch its socket once it listens does so soon after it has made it.
+pub(crate) const HUNT_RETRY_TIME: Duration = Duration::from_secs(1);
 
 /// Longest wait of [`names`](crate::names) for the answer of one server, which takes a millisecond
 /// or less unless a method blocks its loop.

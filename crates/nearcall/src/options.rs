@@ -38,6 +38,7 @@ use crate::metadata::{BadMetadata, Entries};
 pub struct CallOptions {
     limit: Limit,
     reconnect: Option<ReconnectPolicy>,
+    wait_for_ready: Option<bool>,
     metadata: Entries,
 }
 
@@ -85,6 +86,20 @@ impl CallOptions {
         self
     }
 
+    /// Sets whether the call waits until a server listens, within its deadline, if there is no
+    /// connection. `false`: it ends with `UNAVAILABLE` at once. Goes before the reconnect policy of
+    /// the call and of the client.
+    ///
+    /// While it waits the thread sleeps, as in [`Client::hunt`](crate::Client::hunt), and a loop
+    /// goes on serving. A call that has found no server by its deadline ends with
+    /// `DEADLINE_EXCEEDED`, and one without a deadline waits for as long as it takes. Forms that
+    /// never wait, such as `try_start`, do not wait for this either.
+    #[must_use]
+    pub fn wait_for_ready(mut self, waits: bool) -> Self {
+        self.wait_for_ready = Some(waits);
+        self
+    }
+
     /// Sends an entry with the call: a key of lower-case letters, digits and `-_.`, and printable
     /// ASCII.
     ///
@@ -120,7 +135,11 @@ impl CallOptions {
     }
 
     pub(crate) fn reconnect_policy(&self, default: ReconnectPolicy) -> ReconnectPolicy {
-        self.reconnect.unwrap_or(default)
+        match (self.wait_for_ready, self.reconnect.unwrap_or(default)) {
+            (Some(true), _) => ReconnectPolicy::Wait(Duration::MAX),
+            (Some(false), policy) if policy.patience().is_some() => ReconnectPolicy::Once,
+            (_, policy) => policy,
+        }
     }
 
     /// Returns until when a loan may be waited for: by these options, the client or the handler

@@ -203,6 +203,10 @@ impl Server {
     /// exactly these instead, and `?allow=all` every one ([`MechanismSet`](crate::MechanismSet)).
     /// A client that asks for another gets `FAILED_PRECONDITION` with the names of what is offered.
     ///
+    /// A socket of this address with which the process was started (`LISTEN_FDS`: a socket unit of
+    /// systemd with `ListenSequentialPacket=`, or `nearcall host`) is adopted. Clients that wait in
+    /// its queue when this server ends are left to the next process that gets it.
+    ///
     /// # Errors
     ///
     /// [`ListenError::BadAddress`]: it cannot be parsed, or has `?via=`, `?user=` or `#instance`,
@@ -348,12 +352,15 @@ impl ServerCore {
         listening: Listening,
         mailboxes: Vec<Arc<Mailbox>>,
     ) -> Result<(), ListenError> {
-        let Listening { address, listener, policy } = listening;
-        let (acceptor, offered) = (Rc::clone(&self.acceptor), policy.offered);
-        let entry = ListenerEntry { listener, policy, acceptor, mailboxes };
-        let id = self.reactor.add_listener(entry);
-        let id = id.map_err(|error| ListenError::Os(address.clone(), error))?;
-        self.listeners.borrow_mut().push(id);
+        let Listening { address, listener, policy, health } = listening;
+        let offered = policy.offered;
+        for (listener, policy) in [(listener, policy)].into_iter().chain(health) {
+            let (acceptor, mailboxes) = (Rc::clone(&self.acceptor), mailboxes.clone());
+            let entry = ListenerEntry { listener, policy, acceptor, mailboxes };
+            let id = self.reactor.add_listener(entry);
+            let id = id.map_err(|error| ListenError::Os(address.clone(), error))?;
+            self.listeners.borrow_mut().push(id);
+        }
         self.accept_at(&address, offered);
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! Servers and clients that have nothing to do cost nothing: no thread of the process wakes up.
+//! Servers and clients that have nothing to do cost nothing, nor do clients that wait for servers:
+//! no thread of the process wakes up.
 //!
 //! For `NEARCALL_IDLE_S` seconds, 1 by default; 10 for the figure.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -6,6 +7,8 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::mpsc;
 use std::task::{self, Waker};
@@ -15,6 +18,7 @@ use std::time::Duration;
 use nearcall::{
     Client, Context, EventLoop, Mechanism, Responder, Server, Status, Stopper, WaitPolicy,
 };
+use nearcall_os::socket::{self, UnixAddress};
 use nearcall_os::{clock, process};
 
 use self::echo::{Echo, EchoAsyncCaller, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
@@ -66,6 +70,9 @@ impl Echo for Keeper {
 
 /// One spins; the others wait in slices, because a condition variable reports no death.
 const NEVER_IDLE: [Mechanism; 3] = [Mechanism::ShmSpin, Mechanism::ShmCondvar, Mechanism::ShmMq];
+
+/// Longer than the test takes.
+const HUNT_TIME: Duration = Duration::from_secs(300);
 
 /// A server, a client in a loop, a client and a task that wait for an answer, all idle.
 struct Idle {
@@ -150,6 +157,59 @@ impl Idle {
     }
 }
 
+/// Waits for a server at an address.
+type Hunt = fn(&str) -> Result<(), Status>;
+
+/// Clients that wait for servers: one that has never been there, and one that was killed.
+struct Hunters {
+    directory: PathBuf,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Hunters {
+    fn address(&self, name: &str) -> String {
+        format!("unix:{}", self.directory.join(name).display())
+    }
+
+    fn start() -> Self {
+        let name = format!("nearcall-idle-{:016x}", fastrand::u64(..));
+        let directory = std::env::temp_dir().join(name);
+        fs::create_dir(&directory).unwrap();
+        let mut hunters = Self { directory, threads: Vec::new() };
+        // As a server leaves its files that is killed.
+        let killed = hunters.directory.join("killed");
+        drop(socket::unix_listen(UnixAddress::Path(&killed), 1).unwrap());
+        fs::write(hunters.directory.join(".killed.lock"), "").unwrap();
+        for name in ["absent", "killed"] {
+            let forms: [Hunt; 3] = [
+                |address| Client::new().hunt(address, HUNT_TIME),
+                |address| Client::in_loop(&EventLoop::new().unwrap()).hunt(address, HUNT_TIME),
+                |address| smol::block_on(Client::new().hunt_async(address, HUNT_TIME)),
+            ];
+            for hunt in forms {
+                let address = hunters.address(name);
+                let hunter = named(format!("h {name}"), move || hunt(&address).unwrap());
+                hunters.threads.push(hunter);
+            }
+        }
+        hunters
+    }
+
+    /// Starts what they wait for.
+    fn stop(self) {
+        let addresses = ["absent", "killed"].map(|name| self.address(name));
+        let (stopper, server) = looping("hunted".into(), move |event_loop| {
+            let server = Server::new(event_loop);
+            addresses.iter().for_each(|address| drop(server.listen(address).unwrap()));
+            Box::new(server)
+        });
+        self.threads.into_iter().for_each(|hunter| hunter.join().unwrap());
+        stopper.stop();
+        server.join().unwrap();
+        fs::remove_dir(&self.directory).unwrap();
+    }
+}
+
 /// A loop in a thread of its own that keeps what `make` makes.
 fn looping(
     name: String,
@@ -181,9 +241,9 @@ struct Used {
 /// Of all threads but this one, by name and number.
 fn used() -> BTreeMap<String, Used> {
     let mut threads = BTreeMap::new();
-    for entry in std::fs::read_dir("/proc/self/task").unwrap() {
+    for entry in fs::read_dir("/proc/self/task").unwrap() {
         let path = entry.unwrap().path();
-        let Ok(status) = std::fs::read_to_string(path.join("status")) else { continue };
+        let Ok(status) = fs::read_to_string(path.join("status")) else { continue };
         let number = path.file_name().unwrap().to_string_lossy().into_owned();
         if number == process::tid().to_string() {
             continue;
@@ -192,7 +252,7 @@ fn used() -> BTreeMap<String, Used> {
             let line = status.lines().find(|line| line.starts_with(name)).unwrap();
             line.split_once(':').unwrap().1.trim().to_owned()
         };
-        let schedstat = std::fs::read_to_string(path.join("schedstat")).unwrap_or_default();
+        let schedstat = fs::read_to_string(path.join("schedstat")).unwrap_or_default();
         let schedstat = nearcall_os::counters::parse_schedstat(&schedstat);
         let voluntary_switches = field("voluntary_ctxt_switches").parse().unwrap();
         let used = Used { voluntary_switches, run_ns: schedstat.map(|stat| stat.run_ns) };
@@ -227,6 +287,7 @@ fn a_process_without_work_does_nothing() {
         .filter(|mechanism| !NEVER_IDLE.contains(mechanism))
         .map(Idle::start)
         .collect();
+    let hunters = Hunters::start();
     let before = settled();
     clock::pause(idle_time);
     let after = used();
@@ -240,4 +301,5 @@ fn a_process_without_work_does_nothing() {
     );
     assert!(woken.is_empty(), "{woken:#?}");
     all.into_iter().for_each(Idle::stop);
+    hunters.stop();
 }

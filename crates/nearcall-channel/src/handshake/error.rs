@@ -27,6 +27,10 @@ pub enum HandshakeError {
     /// The address cannot be listened at: the directory, the socket or its lock forbids it.
     #[error("{0}")]
     CannotListen(#[source] io::Error),
+    /// The runtime directory, where the server should be, is not one that only this user may
+    /// change: no server in it is believed to be the right one.
+    #[error("{0}")]
+    UntrustedDirectory(#[source] io::Error),
     /// The wait policy or a limit cannot be had; nothing was sent.
     #[error("{0}")]
     BadOptions(BadOptions),

@@ -21,6 +21,7 @@ use crate::control::Control;
 use crate::endpoint::Endpoint;
 use crate::mechanism::Mechanism;
 use crate::packet::Refusal;
+use crate::runtime_dir::Untrusted;
 use crate::wait::Deadline;
 
 /// One end of a handshake under way. Call [`advance`](Self::advance) while its descriptor is
@@ -192,6 +193,9 @@ fn unreachable(address: &Address, error: io::Error) -> HandshakeError {
             HandshakeError::NoListener(address.clone())
         }
         io::ErrorKind::TimedOut => HandshakeError::TimedOut,
+        _ if error.get_ref().is_some_and(|inner| inner.is::<Untrusted>()) => {
+            HandshakeError::UntrustedDirectory(error)
+        }
         _ => HandshakeError::Os(error),
     }
 }

@@ -77,7 +77,7 @@ const COMMANDS: [Group; 3] = [
             "data",
         ],
     },
-    Group { title: "Servers", names: &["list", "stop"] },
+    Group { title: "Servers", names: &["list", "stop", "host", "status", "restart"] },
     Group { title: "Specialist commands", names: &["profile", "reproduce", "timers"] },
 ];
 

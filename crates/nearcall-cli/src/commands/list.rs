@@ -201,7 +201,7 @@ fn cells(name: &str, server: &ServerRow, object: Option<&ObjectRow>) -> Vec<Stri
 }
 
 /// Writes a time with its two largest units.
-fn uptime(ms: u64) -> String {
+pub(super) fn uptime(ms: u64) -> String {
     let (s, min) = (ms / 1000, ms / 60_000);
     let (h, days) = (min / 60, min / (24 * 60));
     match (days, h, min) {

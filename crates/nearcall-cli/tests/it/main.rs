@@ -9,6 +9,7 @@ mod commands;
 mod compare;
 mod data;
 mod r#gen;
+mod host;
 mod load;
 mod memory;
 mod profile;

@@ -21,6 +21,7 @@ mod ptrace;
 mod region;
 mod signal;
 mod socket;
+mod socket_activation;
 mod sysv;
 mod uring;
 mod vmsplice;

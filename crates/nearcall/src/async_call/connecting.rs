@@ -10,7 +10,10 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use crate::async_connection::{AsyncConnection, Timer};
-use crate::client::{AsyncRoute, Connected, PendingConnection, ReconnectPolicy, may_change};
+use crate::client::{
+    AsyncRoute, ConnectFailure, Connected, Hunt, NextTry, PendingConnection, ReconnectPolicy,
+    may_change,
+};
 use crate::deadline::{Deadline, Pauses};
 use crate::limits::DRAINING_TRIES_MAX;
 use crate::status::Status;
@@ -20,9 +23,12 @@ pub(super) struct Connecting {
     stage: Stage,
     /// Until when to try again; set by the first failure.
     end: Option<Deadline>,
-    pauses: Pauses,
+    /// From the first failure on, if the policy is to wait.
+    hunt: Option<Box<RouteHunt>>,
     /// One that was opened had ended before it was used.
     has_reopened: bool,
+    /// Between those that end as soon as they are open.
+    pauses: Pauses,
     /// How often a server that drained has ended the attempt.
     draining_tries: u32,
     /// Why the last attempt failed, which is what a hunt ends with.
@@ -33,8 +39,15 @@ pub(super) struct Connecting {
 enum Stage {
     Start,
     Pending(PendingConnection),
-    /// Until this moment, after an attempt that failed.
-    Pause(Deadline, Status),
+    /// Until the next attempt is due, after one that failed.
+    Pause(NextTry, Status),
+}
+
+/// A hunt by attempts that other tasks share.
+struct RouteHunt {
+    hunt: Hunt,
+    /// Attempts up to this one began before the last change, and may have missed what it reports.
+    attempts_before: u64,
 }
 
 impl Default for Connecting {
@@ -42,11 +55,25 @@ impl Default for Connecting {
         Self {
             stage: Stage::Start,
             end: None,
-            pauses: Pauses::HUNT,
+            hunt: None,
             has_reopened: false,
+            pauses: Pauses::HUNT,
             draining_tries: 0,
             failed: None,
             timer: None,
+        }
+    }
+}
+
+impl RouteHunt {
+    fn start(route: &AsyncRoute) -> Self {
+        let hunt = Hunt::start(route.at());
+        Self { hunt, attempts_before: route.attempts() }
+    }
+
+    fn begin_attempt(&mut self, route: &AsyncRoute) {
+        if self.hunt.begin_attempt(route.at()) {
+            self.attempts_before = route.attempts();
         }
     }
 }
@@ -62,47 +89,74 @@ impl Connecting {
     ) -> Poll<Result<Arc<AsyncConnection>, Status>> {
         loop {
             match &mut self.stage {
-                Stage::Start => match route.connect(policy) {
-                    Ok(Connected::Open(connection)) => return Poll::Ready(Ok(connection)),
-                    Ok(Connected::Pending(pending)) => self.stage = Stage::Pending(pending),
-                    Err(status) => return Poll::Ready(Err(status)),
+                Stage::Start => match self.start(route, policy)? {
+                    Connected::Open(connection) => return self.opened(connection),
+                    Connected::Pending(pending) => self.stage = Stage::Pending(pending),
                 },
                 Stage::Pending(pending) => match pending.poll(waker) {
-                    Poll::Ready(Ok(connection)) => return Poll::Ready(Ok(connection)),
+                    Poll::Ready(Ok(connection)) => return self.opened(connection),
                     // Another server may listen in the place of one that drains.
-                    Poll::Ready(Err(status))
-                        if status.has_not_begun() && self.draining_tries < DRAINING_TRIES_MAX =>
+                    Poll::Ready(Err(failure))
+                        if failure.status.has_not_begun()
+                            && self.draining_tries < DRAINING_TRIES_MAX =>
                     {
                         self.draining_tries += 1;
                         self.stage = Stage::Start;
                     }
-                    Poll::Ready(Err(status)) => match self.next_try(policy, &status) {
-                        Some(next) => self.stage = Stage::Pause(next, status),
-                        None => return Poll::Ready(Err(status)),
-                    },
+                    Poll::Ready(Err(failure)) => {
+                        let attempt = pending.attempt();
+                        match self.next_stage(route, policy, &failure, attempt) {
+                            Some(next) => self.stage = next,
+                            None => return Poll::Ready(Err(failure.status)),
+                        }
+                    }
                     Poll::Pending if poll_timer(&mut self.timer, deadline, waker)? => {
-                        let failed = self.failed.take_if(|_| self.end == Some(deadline));
-                        let late = || late(route, "it is being opened");
-                        return Poll::Ready(Err(failed.unwrap_or_else(late)));
+                        return Poll::Ready(Err(match self.failed.take() {
+                            Some(failed) if self.end == Some(deadline) => failed,
+                            Some(failed) => late(route, failed.message()),
+                            None => late(route, "it is being opened"),
+                        }));
                     }
                     Poll::Pending => return Poll::Pending,
                 },
                 Stage::Pause(next, status) => {
-                    let next = *next;
-                    if !poll_timer(&mut self.timer, next.min(deadline), waker)? {
-                        return Poll::Pending;
-                    }
-                    if self.end == Some(deadline) && deadline <= next {
-                        return Poll::Ready(Err(status.clone()));
-                    }
-                    if deadline <= next {
-                        return Poll::Ready(Err(late(route, status.message())));
+                    let hunt = self.hunt.as_mut().filter(|_| next.or_at_change);
+                    if !hunt.is_some_and(|it| it.hunt.poll_change(waker)) {
+                        let next = next.at;
+                        if !poll_timer(&mut self.timer, next.min(deadline), waker)? {
+                            return Poll::Pending;
+                        }
+                        if self.end == Some(deadline) && deadline <= next {
+                            return Poll::Ready(Err(status.clone()));
+                        }
+                        if deadline <= next {
+                            return Poll::Ready(Err(late(route, status.message())));
+                        }
                     }
                     self.failed = Some(status.clone());
                     self.stage = Stage::Start;
                 }
             }
         }
+    }
+
+    fn start(
+        &mut self,
+        route: &Arc<AsyncRoute>,
+        policy: ReconnectPolicy,
+    ) -> Result<Connected, Status> {
+        if let Some(hunt) = &mut self.hunt {
+            hunt.begin_attempt(route);
+        }
+        route.connect(policy)
+    }
+
+    fn opened(
+        &mut self,
+        connection: Arc<AsyncConnection>,
+    ) -> Poll<Result<Arc<AsyncConnection>, Status>> {
+        self.hunt = None;
+        Poll::Ready(Ok(connection))
     }
 
     /// Begins anew, with what time there is left.
@@ -122,20 +176,37 @@ impl Connecting {
             self.stage = Stage::Start;
             return Ok(());
         }
-        let Some(next) = self.next_try(policy, &ended) else { return Err(ended) };
+        let Some(end) = self.end_of_tries(policy, &ended) else { return Err(ended) };
+        let next = NextTry { at: self.pauses.next().min(end), or_at_change: false };
         self.stage = Stage::Pause(next, ended);
         Ok(())
     }
 
-    /// Returns when to try again, if that is to be done at all.
+    /// Returns what follows an attempt that has failed, if it is to be tried again at all.
     #[cold]
-    fn next_try(&mut self, policy: ReconnectPolicy, failed: &Status) -> Option<Deadline> {
+    fn next_stage(
+        &mut self,
+        route: &AsyncRoute,
+        policy: ReconnectPolicy,
+        failure: &ConnectFailure,
+        attempt: u64,
+    ) -> Option<Stage> {
+        let end = self.end_of_tries(policy, &failure.status)?;
+        let is_first = self.hunt.is_none();
+        let hunt = self.hunt.get_or_insert_with(|| Box::new(RouteHunt::start(route)));
+        if is_first || attempt <= hunt.attempts_before {
+            self.failed = Some(failure.status.clone());
+            return Some(Stage::Start);
+        }
+        let next = hunt.hunt.next_try(failure.is_absent).before(end);
+        Some(Stage::Pause(next, failure.status.clone()))
+    }
+
+    /// Returns until when to try again; `None` if that is over, or of no use.
+    fn end_of_tries(&mut self, policy: ReconnectPolicy, failed: &Status) -> Option<Deadline> {
         let span = policy.patience()?;
         let end = *self.end.get_or_insert_with(|| Deadline::after(span));
-        if !may_change(failed) || end.has_passed() {
-            return None;
-        }
-        Some(self.pauses.next().min(end))
+        (may_change(failed) && !end.has_passed()).then_some(end)
     }
 }
 

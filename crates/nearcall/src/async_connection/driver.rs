@@ -1,4 +1,5 @@
-//! The thread that waits for all connections that tasks share, and for their deadlines.
+//! The thread that waits for all connections that tasks share, for their deadlines, and for the
+//! sockets of servers that clients hunt for.
 //!
 //! ```text
 //! a task: sends, looks for the reply, arms the connection, returns `Pending`
@@ -9,7 +10,8 @@
 //! A task does not wake this thread, unless its deadline is earlier than all others.
 //! **Invariants:** there is one such thread in a process, while something uses it; it runs no code
 //! of users but their wakers, with no lock held; it sleeps while nothing happens.
-//! **Not here:** what it does with a connection (`async_connection.rs`).
+//! **Not here:** what it does with a connection (`async_connection.rs`), which directories it
+//! watches (`driver/appearances.rs`).
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -29,6 +31,11 @@ use crate::limits::EVENTS_PER_ROUND_MAX;
 use crate::status::Status;
 use crate::waking;
 
+mod appearances;
+
+pub(crate) use self::appearances::Appearance;
+use self::appearances::Appearances;
+
 /// The driver, while it is used.
 static CURRENT: Mutex<Option<Arc<Driver>>> = Mutex::new(None);
 
@@ -46,6 +53,7 @@ struct Driver {
     /// Changed only while [`CURRENT`] is locked.
     users: AtomicUsize,
     state: Mutex<State>,
+    appearances: Mutex<Appearances>,
 }
 
 #[derive(Default)]
@@ -87,8 +95,11 @@ pub(super) enum Watched {
     Send,
 }
 
-/// The token of the bell. Others are numbers of connections, doubled.
+/// The token of the bell. Those of connections are their numbers, doubled.
 const BELL: u64 = 0;
+
+/// The token of the directories that are watched.
+const APPEARANCES: u64 = 1;
 
 fn token(id: u64, watched: Watched) -> u64 {
     2 * id + u64::from(watched == Watched::Send)
@@ -102,15 +113,19 @@ impl DriverHandle {
     /// The process has no room for a descriptor or a thread.
     pub(crate) fn new() -> io::Result<Self> {
         let mut current = current();
+        let mut of_parent = None;
         let driver = match &*current {
-            Some(driver) => Arc::clone(driver),
-            None => {
+            Some(driver) if driver.epoll.check_process().is_ok() => Arc::clone(driver),
+            _ => {
                 let driver = Driver::start()?;
-                *current = Some(Arc::clone(&driver));
+                // The thread of one that was copied by a fork runs in the parent.
+                of_parent = current.replace(Arc::clone(&driver));
                 driver
             }
         };
         driver.users.fetch_add(1, Ordering::Relaxed);
+        drop(current);
+        drop(of_parent);
         Ok(Self { driver })
     }
 
@@ -290,6 +305,7 @@ impl Driver {
             due: DueTime::new(),
             users: AtomicUsize::new(0),
             state: Mutex::default(),
+            appearances: Mutex::default(),
         });
         driver.epoll.add(&driver.bell, poll::Interest::Readable, BELL)?;
         let thread = std::thread::Builder::new().name(THREAD_NAME.into());
@@ -327,12 +343,15 @@ impl Driver {
                 false => Deadline::NOW,
             };
             let ready = self.epoll.wait(&mut events, due)?;
-            for event in ready.iter().filter(|event| event.token != BELL) {
+            for event in ready.iter().filter(|event| event.token > APPEARANCES) {
                 let has_room = event.ready.writable || event.token % 2 == 1;
                 turns.note(event.token / 2, has_room);
             }
             if ready.iter().any(|event| event.token == BELL) {
                 let _ = eventfd::try_read(&self.bell);
+            }
+            if ready.iter().any(|event| event.token == APPEARANCES) {
+                self.report_appearances();
             }
             self.state().again.drain(..).for_each(|id| turns.note(id, true));
             self.give_turns(&mut turns);
@@ -400,6 +419,7 @@ impl Driver {
             connection.close(Status::internal(format!("waiting for connections failed: {why}")));
         }
         state.timers.into_values().for_each(waking::wake);
+        self.fail_appearances();
     }
 }
 

@@ -11,10 +11,11 @@ use nearcall_channel::Loan;
 use nearcall_wire::OutgoingCall;
 
 use super::ObjectRef;
-use crate::client::{Binding, Target};
+use crate::client::{Binding, ReconnectPolicy, Target};
 use crate::codec::Message;
 use crate::connection::{Connection, Need, NotSent, Outgoing, SendMode};
 use crate::deadline::{Deadline, Pauses};
+use crate::limits::DRAINING_TRIES_MAX;
 use crate::options::CallOptions;
 use crate::status::Status;
 
@@ -70,11 +71,14 @@ impl ObjectRef {
         // When attempts to connect end, once there was one.
         let mut end = None;
         let mut pauses = Pauses::HUNT;
+        let mut tries = 0;
         let Target::Remote(connection) = &binding.target else { return Err(why.status) };
         let (mut binding, mut connection) = (Rc::clone(binding), Rc::clone(connection));
         loop {
             if connection.is_closed() || !connection.is_open() {
                 match (end, policy) {
+                    // It was made, and its server drained before it was used: another one serves.
+                    (Some(_), ReconnectPolicy::Once) if tries < DRAINING_TRIES_MAX => tries += 1,
                     (Some(end), _) if Deadline::has_passed(end) => return Err(why.status),
                     // One that was opened for it had ended before it was used.
                     (Some(end), _) => binding.core.pause(pauses.next().min(end))?,

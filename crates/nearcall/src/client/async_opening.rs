@@ -11,7 +11,7 @@ use nearcall_channel::{Address as Place, Interest, Mechanism, WaitPolicy, connec
 use nearcall_os::poll;
 use nearcall_wire::InstanceId;
 
-use super::connecting::{connect_error, no_listener};
+use super::connecting::{ConnectFailure, connect_failure, no_listener};
 use super::core::Route;
 use super::shared::ClientShared;
 use crate::address::At;
@@ -26,19 +26,20 @@ pub(super) fn open(
     client: &Arc<ClientShared>,
     route: &Route,
     on_end: impl Fn(&AsyncConnection) + Send + Sync + 'static,
-) -> Result<Arc<AsyncConnection>, Status> {
+) -> Result<Arc<AsyncConnection>, ConnectFailure> {
     let At::Socket(place) = &route.at else {
         return Err(Status::failed_precondition(format!(
             "{} is only reached by the short circuit, which async callers do not have; use another \
              address of the server",
             route.at
-        )));
+        ))
+        .into());
     };
     let account = client.reserve_shared()?;
     let connection = connect_and_greet(client, route, place, Duration::MAX)?;
     let driver = DriverHandle::new().map_err(|error| no_driver(&error))?;
     AsyncConnection::new(connection, driver, account, on_end).map_err(|error| {
-        Status::failed_precondition(format!("cannot wait for {}: {error}", route.at))
+        Status::failed_precondition(format!("cannot wait for {}: {error}", route.at)).into()
     })
 }
 
@@ -58,7 +59,7 @@ fn connect_and_greet(
     route: &Route,
     place: &Place,
     timeout: Duration,
-) -> Result<Connection<AsyncHost>, Status> {
+) -> Result<Connection<AsyncHost>, ConnectFailure> {
     let limits = &client.settings.limits;
     let mut options = limits.channel();
     options.wait = Some(wait_policy(route)?);
@@ -66,7 +67,7 @@ fn connect_and_greet(
     options.handshake_timeout = options.handshake_timeout.min(timeout);
     let deadline = Deadline::after(options.handshake_timeout);
     let endpoint = connect(place, route.mechanism, &options)
-        .map_err(|error| connect_error(&route.at, &error, Deadline::NEVER))?;
+        .map_err(|error| connect_failure(&route.at, &error, Deadline::NEVER))?;
     let setup = Setup {
         name: format!("the server at {}", route.at),
         instance: client.instance,

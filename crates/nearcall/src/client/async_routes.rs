@@ -8,6 +8,7 @@
 //! when to try again (`async_call/connecting.rs`).
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use nearcall_os::clock;
 
 use super::async_opening;
-use super::connecting::may_change;
+use super::connecting::{ConnectFailure, may_change};
 use super::core::Route;
 use super::reconnect::ReconnectPolicy;
 use super::shared::ClientShared;
@@ -37,6 +38,8 @@ pub(crate) struct AsyncRoute {
     client: Arc<ClientShared>,
     route: Route,
     state: Mutex<State>,
+    /// Attempts to connect that have begun.
+    attempts: AtomicU64,
 }
 
 enum State {
@@ -55,11 +58,12 @@ pub(crate) enum Connected {
     Pending(PendingConnection),
 }
 
-type Outcome = Result<Arc<AsyncConnection>, Status>;
+type Outcome = Result<Arc<AsyncConnection>, ConnectFailure>;
 
 /// One attempt to connect, for all tasks that wait for it.
-#[derive(Default)]
 struct Attempt {
+    /// Later ones of the same route have higher numbers.
+    number: u64,
     progress: Mutex<Progress>,
 }
 
@@ -93,7 +97,8 @@ impl AsyncRoutes {
         let unused = |it: &Arc<AsyncRoute>| Arc::strong_count(it) == 1 && it.may_be_forgotten();
         let unused: Vec<_> = routes.extract_if(.., |it| unused(it)).collect();
         let state = Mutex::new(State::Unconnected);
-        let added = Arc::new(AsyncRoute { client: Arc::clone(client), route, state });
+        let (client, attempts) = (Arc::clone(client), AtomicU64::new(0));
+        let added = Arc::new(AsyncRoute { client, route, state, attempts });
         routes.push(Arc::clone(&added));
         drop(routes);
         drop(unused);
@@ -123,6 +128,12 @@ impl AsyncRoute {
     /// Returns where it leads, for people.
     pub(crate) fn at(&self) -> &At {
         &self.route.at
+    }
+
+    /// Returns the number of attempts to connect that have begun. One that begins from now on gets
+    /// a higher number.
+    pub(crate) fn attempts(&self) -> u64 {
+        self.attempts.load(Ordering::Acquire)
     }
 
     /// Returns the connection, if there is one.
@@ -171,7 +182,8 @@ impl AsyncRoute {
             }
             State::Unconnected | State::Ended(_) | State::Open(_) => {}
         }
-        let attempt = Arc::new(Attempt::default());
+        let number = self.attempts.fetch_add(1, Ordering::AcqRel) + 1;
+        let attempt = Arc::new(Attempt { number, progress: Mutex::default() });
         let (route, this) = (Arc::clone(self), Arc::clone(&attempt));
         let thread = std::thread::Builder::new().name("nearcall-meet".into());
         let spawned = thread.spawn(move || route.run(&this, patience));
@@ -189,7 +201,7 @@ impl AsyncRoute {
     fn run(self: Arc<Self>, attempt: &Attempt, patience: Duration) {
         let (end, mut pauses) = (Deadline::after(patience), Pauses::HUNT);
         let mut outcome = self.open_now();
-        while matches!(&outcome, Err(status) if may_change(status))
+        while matches!(&outcome, Err(failure) if may_change(&failure.status))
             && !end.has_passed()
             && !matches!(&*lock(&self.state), State::Closed)
         {
@@ -209,7 +221,7 @@ impl AsyncRoute {
             })
         }));
         opened.unwrap_or_else(|_| {
-            Err(Status::internal(format!("connecting to {} panicked", self.route.at)))
+            Err(Status::internal(format!("connecting to {} panicked", self.route.at)).into())
         })
     }
 
@@ -220,7 +232,7 @@ impl AsyncRoute {
             if let Ok(connection) = &outcome {
                 connection.close(client_closed());
             }
-            outcome = Err(client_closed());
+            outcome = Err(client_closed().into());
         } else {
             *state = match &outcome {
                 Ok(connection) => State::Open(Arc::clone(connection)),
@@ -286,6 +298,11 @@ impl Attempt {
 }
 
 impl PendingConnection {
+    /// Returns the number of the attempt.
+    pub(crate) fn attempt(&self) -> u64 {
+        self.attempt.number
+    }
+
     /// Returns the outcome, if it is there; `waker` is woken when it is.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Outcome> {
         let mut progress = lock(&self.attempt.progress);

@@ -7,6 +7,8 @@
 
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Waker;
 
 use nearcall_channel::{
     Address as Place, Endpoint, HandshakeError, OpenError, Refusal, WaitPolicy, connect,
@@ -15,16 +17,37 @@ use nearcall_channel::{
 use nearcall_os::{clock, descriptor, users};
 
 use super::core::{ClientCore, Known, Route};
+use super::hunting::{Hunt, NextTry};
 use super::reconnect::ReconnectPolicy;
 use super::waiting::waiting_failed;
 use crate::address::{Address, At};
 use crate::connection::{Connection, ServerId, Setup};
-use crate::deadline::{Deadline, Pauses};
+use crate::deadline::Deadline;
 use crate::instance::own_thread;
 use crate::limits::DRAINING_TRIES_MAX;
 use crate::listen_policy::loop_preference;
 use crate::reactor::{Connected, Reactor};
 use crate::status::{Code, Fate, Status};
+
+/// Why there is no connection.
+#[derive(Debug, Clone)]
+pub(crate) struct ConnectFailure {
+    pub(crate) status: Status,
+    /// No server listens: there is nothing to try before one does.
+    pub(crate) is_absent: bool,
+}
+
+impl From<Status> for ConnectFailure {
+    fn from(status: Status) -> Self {
+        Self { status, is_absent: false }
+    }
+}
+
+impl From<ConnectFailure> for Status {
+    fn from(failure: ConnectFailure) -> Self {
+        failure.status
+    }
+}
 
 impl ClientCore {
     /// Returns the connection to a server, opened by `policy` if there is none.
@@ -53,13 +76,13 @@ impl ClientCore {
         let mut outcome = self.connect(address, deadline);
         for _ in 0..DRAINING_TRIES_MAX {
             match &outcome {
-                Err(status) if status.has_not_begun() && !deadline.has_passed() => {
+                Err(failure) if failure.status.has_not_begun() && !deadline.has_passed() => {
                     outcome = self.connect(address, deadline);
                 }
                 _ => break,
             }
         }
-        outcome
+        Ok(outcome?)
     }
 
     /// Connects, unless there was a connection that has ended.
@@ -71,7 +94,7 @@ impl ClientCore {
         self.drop_ended();
         let route = Route::new(address);
         if self.known_connection(&route).is_some() {
-            return self.connect(address, deadline);
+            return Ok(self.connect(address, deadline)?);
         }
         let draining = self
             .connections
@@ -81,7 +104,7 @@ impl ClientCore {
             .map(|it| it.connection.close_reason());
         let ended = self.ended.borrow().iter().find(|(other, _)| *other == route).cloned();
         let Some(reason) = draining.or(ended.map(|(_, reason)| reason)) else {
-            return self.connect(address, deadline);
+            return Ok(self.connect(address, deadline)?);
         };
         Err(connects_once(&reason))
     }
@@ -99,24 +122,44 @@ impl ClientCore {
         deadline: Deadline,
         end: impl FnOnce() -> Deadline,
     ) -> Result<Rc<Connection>, Status> {
-        let mut failed = match self.connect(address, deadline) {
-            Err(status) if may_change(&status) => status,
-            outcome => return outcome,
+        let mut failure = match self.connect(address, deadline) {
+            Err(failure) if may_change(&failure.status) => failure,
+            outcome => return Ok(outcome?),
         };
-        let end = end();
-        let mut pauses = Pauses::HUNT;
+        let (end, mut hunt) = (end(), None::<Hunt>);
         while !end.has_passed() {
             if deadline.has_passed() {
-                let text = format!("no server in time: {}", failed.message());
+                let text = format!("no server in time: {}", failure.status.message());
                 return Err(Status::deadline_exceeded(text));
             }
-            self.pause(pauses.next().min(end).min(deadline))?;
-            failed = match self.connect(address, deadline) {
-                Err(status) if may_change(&status) => status,
-                outcome => return outcome,
+            // The first attempt may have missed what has come before it is watched for.
+            if let Some(hunt) = &mut hunt {
+                let next = hunt.next_try(failure.is_absent);
+                self.pause_hunt(hunt, next.before(end).before(deadline))?;
+            }
+            hunt.get_or_insert_with(|| Hunt::start(&address.at)).begin_attempt(&address.at);
+            failure = match self.connect(address, deadline) {
+                Err(failure) if may_change(&failure.status) => failure,
+                outcome => return Ok(outcome?),
             };
         }
-        Err(failed)
+        Err(failure.status)
+    }
+
+    /// Waits until the next attempt is due; a loop goes on serving.
+    fn pause_hunt(&self, hunt: &mut Hunt, next: NextTry) -> Result<(), Status> {
+        match &self.reactor {
+            Some(reactor) => {
+                let waker = Waker::from(Arc::clone(&reactor.mailbox));
+                let is_due = || next.or_at_change && hunt.poll_change(&waker);
+                let waited = reactor.run_until(next.at, is_due);
+                waited.map(drop).map_err(|error| waiting_failed(&error))
+            }
+            None => {
+                hunt.block(next);
+                Ok(())
+            }
+        }
     }
 
     /// Waits until `end`; a loop goes on serving.
@@ -138,7 +181,7 @@ impl ClientCore {
         &self,
         address: &Address,
         deadline: Deadline,
-    ) -> Result<Rc<Connection>, Status> {
+    ) -> Result<Rc<Connection>, ConnectFailure> {
         let route = Route::new(address);
         if let Some(connection) = self.known_connection(&route) {
             return Ok(connection);
@@ -191,7 +234,7 @@ impl ClientCore {
         Ok(connection)
     }
 
-    fn open_channel(&self, route: &Route, deadline: Deadline) -> Result<Endpoint, Status> {
+    fn open_channel(&self, route: &Route, deadline: Deadline) -> Result<Endpoint, ConnectFailure> {
         let mut options = self.limits().channel();
         options.server_user = route.server_user()?;
         if let Some(left) = deadline.remaining() {
@@ -200,7 +243,7 @@ impl ClientCore {
         options.wait = route.wait;
         let outcome = match (&self.reactor, &route.at) {
             (None, At::Socket(place)) => connect(place, route.mechanism, &options),
-            (None, at @ At::InProcess(_)) => return Err(no_listener(at)),
+            (None, at @ At::InProcess(_)) => return Err(no_listener(at).into()),
             (Some(reactor), at) => {
                 options.wait_preferred = loop_preference(route.wait);
                 // What cannot be polled, the loop sleeps or spins in.
@@ -222,7 +265,7 @@ impl ClientCore {
                     .map_err(|error| waiting_failed(&error))?
             }
         };
-        outcome.map_err(|error| connect_error(&route.at, &error, deadline))
+        outcome.map_err(|error| connect_failure(&route.at, &error, deadline))
     }
 
     /// Returns the server of this loop at a place without a socket.
@@ -359,7 +402,16 @@ pub(super) fn no_listener(at: &At) -> Status {
     })
 }
 
-pub(super) fn connect_error(at: &At, error: &HandshakeError, deadline: Deadline) -> Status {
+pub(super) fn connect_failure(
+    at: &At,
+    error: &HandshakeError,
+    deadline: Deadline,
+) -> ConnectFailure {
+    let is_absent = matches!(error, HandshakeError::NoListener(_));
+    ConnectFailure { status: connect_error(at, error, deadline), is_absent }
+}
+
+fn connect_error(at: &At, error: &HandshakeError, deadline: Deadline) -> Status {
     match error {
         HandshakeError::NoListener(_) => no_listener(at),
         HandshakeError::BadOptions(_) | HandshakeError::UnknownMechanism(_) => {
@@ -386,6 +438,7 @@ pub(super) fn connect_error(at: &At, error: &HandshakeError, deadline: Deadline)
         HandshakeError::Open(..)
         | HandshakeError::NotOffered { .. }
         | HandshakeError::OtherUser { .. }
+        | HandshakeError::UntrustedDirectory(_)
         | HandshakeError::Refused { code: Refusal::NotOffered, .. } => {
             Status::failed_precondition(format!("cannot connect to {at}: {error}"))
         }

@@ -22,9 +22,9 @@ pub enum ReconnectPolicy {
     /// Tries once for each call. `UNAVAILABLE`: no server listens.
     #[default]
     Once,
-    /// Tries again until a server listens, for at most this long within the call's deadline: after
-    /// 1 ms at first, then after twice as long each time, 50 ms at most. What gRPC calls
-    /// wait-for-ready.
+    /// Waits until a server listens, for at most this long within the call's deadline, as
+    /// [`Client::hunt`](crate::Client::hunt) does. What gRPC calls wait-for-ready; for one call,
+    /// [`CallOptions::wait_for_ready`](crate::CallOptions::wait_for_ready).
     Wait(Duration),
     /// As [`Wait`](Self::Wait); and the connection of async callers is opened again as soon as it
     /// has ended, so that the next call finds it, trying for this long. As the policy of a client

@@ -351,10 +351,11 @@ impl PendingHandshakes {
         }
     }
 
-    /// Refuses the clients of a listener that is closed: those in its queue, and those in their
-    /// handshake.
+    /// Refuses the clients of a listener that is closed: those in its queue, unless that is for the
+    /// next process that gets the socket, and those in their handshake.
     fn refuse_all(&self, reactor: &Reactor, id: ListenerId, listener: &Listener) {
-        for _ in 0..ACCEPTS_AT_CLOSE_MAX {
+        let accepts = if listener.is_inherited() { 0 } else { ACCEPTS_AT_CLOSE_MAX };
+        for _ in 0..accepts {
             let Ok(Some(socket)) = listener.accept_socket() else { break };
             listener.rendezvous().reject(socket, Refusal::Draining, NOT_LISTENING);
         }

@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use nearcall_channel::Listener;
+use nearcall_channel::{Listener, MechanismSet};
+use nearcall_os::process;
 
 use super::errors::ListenError;
 use super::listen_options::ListenOptions;
@@ -18,6 +19,8 @@ pub(super) struct Listening {
     pub(super) address: Address,
     pub(super) listener: Arc<Listener>,
     pub(super) policy: Arc<ListenPolicy>,
+    /// Where the process that has started this one asks how the server is.
+    pub(super) health: Option<(Arc<Listener>, Arc<ListenPolicy>)>,
 }
 
 impl Listening {
@@ -41,6 +44,14 @@ impl Listening {
             bound.map_err(|error| ListenError::Rendezvous(address.clone(), error.into()))?;
         address.at = At::Socket(listener.address().clone());
         address.allow = None;
-        Ok(Self { address, listener: Arc::new(listener), policy: Arc::new(policy) })
+        let health = listener.take_health_listener().map(|health| {
+            // A name in the abstract namespace has no mode that would keep other users out.
+            let users = Some(vec![process::user_id()]);
+            let policy = ListenPolicy { users, ..ListenPolicy::of_own_loop(limits) };
+            let policy = ListenPolicy { offered: MechanismSet::default(), ..policy };
+            (Arc::new(health), Arc::new(policy))
+        });
+        let (listener, policy) = (Arc::new(listener), Arc::new(policy));
+        Ok(Self { address, listener, policy, health })
     }
 }

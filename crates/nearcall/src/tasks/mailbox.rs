@@ -208,6 +208,13 @@ impl Drop for OnewayPermit {
     }
 }
 
+/// Has the loop look once more.
+impl std::task::Wake for Mailbox {
+    fn wake(self: Arc<Self>) {
+        Self::wake(&self);
+    }
+}
+
 impl AsFd for Mailbox {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.eventfd.as_fd()

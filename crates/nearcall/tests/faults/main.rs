@@ -15,6 +15,7 @@ mod forks;
 mod handed_over;
 mod handlers;
 mod hostile;
+mod hunts;
 mod identity;
 mod killed_clients;
 mod killed_servers;
@@ -96,6 +97,7 @@ const ROLES: &[&[support::Role]] = &[
     handed_over::ROLES,
     slow_peers::ROLES,
     handlers::ROLES,
+    hunts::ROLES,
     shares::ROLES,
 ];
 

@@ -13,8 +13,12 @@ use crate::echo::EchoCaller;
 use crate::support::child::{Process, command, report};
 use crate::support::{PATIENCE, Role, User, in_time, skip};
 
-pub(crate) const ROLES: &[Role] =
-    &[("listener", try_to_listen), ("visitor", try_to_call), ("lock-holder", hold_a_lock)];
+pub(crate) const ROLES: &[Role] = &[
+    ("listener", try_to_listen),
+    ("visitor", try_to_call),
+    ("waiting-visitor", try_to_hunt),
+    ("lock-holder", hold_a_lock),
+];
 
 /// Tries to listen, and reports how that ended.
 fn try_to_listen(address: &str) {
@@ -31,6 +35,15 @@ fn try_to_call(address: &str) {
     let client = Client::new();
     let echo = EchoCaller::new(&client, address).unwrap();
     let outcome = echo.nothing_with(&(), &CallOptions::new().deadline(PATIENCE));
+    report(&match outcome {
+        Ok(()) => "outcome ok".to_owned(),
+        Err(status) => format!("outcome {status}"),
+    });
+}
+
+/// Waits for a server for longer than the test does, and reports how that ended.
+fn try_to_hunt(address: &str) {
+    let outcome = Client::new().hunt(address, Duration::from_secs(3600));
     report(&match outcome {
         Ok(()) => "outcome ok".to_owned(),
         Err(status) => format!("outcome {status}"),
@@ -120,7 +133,7 @@ fn r24_a_runtime_directory_that_others_may_change_is_refused_by_both_ends() {
             skip("r24 with directories of another user", "only root can give files away");
         }
         for (directory, why) in refused {
-            for role in ["listener", "visitor", "lister"] {
+            for role in ["listener", "visitor", "waiting-visitor", "lister"] {
                 let outcome = outcome_in(&directory, role, "name");
                 assert!(outcome.contains(why), "{role} in {}: {outcome}", directory.display());
                 assert!(outcome.contains("cannot be trusted"), "{outcome}");

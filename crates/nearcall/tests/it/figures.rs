@@ -13,6 +13,7 @@ mod deadlines;
 mod decoding;
 mod flood;
 mod futures;
+mod hunts;
 mod slow_readers;
 
 /// A number from the environment.

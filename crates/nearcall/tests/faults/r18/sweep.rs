@@ -312,6 +312,7 @@ pub(crate) fn plausible(call: &str) -> &'static [Errno] {
         "sendto(1)" => &[E::INTR, E::NOMEM, E::NOBUFS],
         "socket" | "socketpair" => &[E::MFILE, E::NFILE, E::NOMEM, E::ACCES, E::NOBUFS],
         "timerfd_settime" => &[E::NOMEM],
+        "utimensat" => &[E::ACCES, E::PERM],
         // To an eventfd, which is never full.
         "write" => &[E::INTR],
         _ => &[],

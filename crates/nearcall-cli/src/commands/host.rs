@@ -1,0 +1,37 @@
+//! `nearcall host`: runs a set of services; and the process of a group of libraries.
+//!
+//! **Not here:** what a host does, which is `nearcall_host`.
+
+use std::io;
+
+use anyhow::{Context, anyhow};
+use nearcall_host::{Config, Ending, HostOptions};
+
+use super::End;
+use crate::args::HostArgs;
+use crate::output;
+
+pub(super) fn run(args: &HostArgs) -> anyhow::Result<End> {
+    let config = Config::read(&args.file)?;
+    if args.check {
+        let checked = config.check_libraries();
+        checked.map_err(|(service, why)| anyhow!("service `{service}`: {why}"))?;
+        let (services, processes) = (config.service_count(), config.process_count());
+        let file = args.file.display();
+        output::result(&format!("{file}: {services} services in {processes} processes\n"))?;
+        return Ok(End::Done);
+    }
+    // This program as it runs now, though its file may be replaced meanwhile.
+    let worker = vec!["/proc/self/exe".into(), "host-group".into()];
+    let options = HostOptions { worker, log: Box::new(output::diagnostic) };
+    match nearcall_host::run(config, options)? {
+        Ending::Done => Ok(End::Done),
+        Ending::AtOnce => Ok(End::Interrupted),
+    }
+}
+
+/// Serves the libraries that the host names on standard input.
+pub(super) fn group() -> anyhow::Result<End> {
+    nearcall_host::run_worker(io::stdin().lock()).context("a group of libraries")?;
+    Ok(End::Done)
+}

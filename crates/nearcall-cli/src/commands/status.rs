@@ -1,0 +1,197 @@
+//! `nearcall status`: what the services of a host do.
+//!
+//! **Not here:** what the host knows, which is `nearcall_host`.
+
+use std::time::Duration;
+
+use nearcall::{CallOptions, Client};
+use nearcall_bench::report::lines::{Ink, Style, Writer};
+use nearcall_bench::report::number::MISSING;
+use nearcall_bench::report::table::grid::{Align, Grid};
+use nearcall_bench::run::printable;
+use nearcall_host::proto::{HostCaller, HostStatusReply, HostStatusRequest, HostedService};
+use serde::Serialize;
+
+use super::End;
+use super::list::uptime;
+use crate::args::StatusArgs;
+use crate::output;
+use crate::terminal::style;
+
+pub(super) fn run(args: &StatusArgs) -> anyhow::Result<End> {
+    let host = HostCaller::new(&Client::new(), &args.asked.host.to_string())?;
+    let options = CallOptions::new().deadline(ANSWER_MAX);
+    let reply = host.status_with(&HostStatusRequest {}, &options)?;
+    if args.format.json {
+        output::json(&Document::of(reply))?;
+    } else {
+        output::result(&text(&reply, style()))?;
+    }
+    Ok(End::Done)
+}
+
+/// Longest wait for an answer of the host, which never waits for a service.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document {
+    schema: &'static str,
+    pid: u32,
+    uptime_ms: u64,
+    version: String,
+    file: String,
+    stopping: bool,
+    /// Processes that were replaced and finish their calls.
+    retiring: u32,
+    services: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    listen: String,
+    run: String,
+    /// Null: it shares its process with no other.
+    group: Option<String>,
+    state: String,
+    /// Null: no process serves it.
+    pid: Option<u32>,
+    uptime_ms: u64,
+    restarts: u64,
+    failures: u32,
+    restart: String,
+    /// Null: it has not ended.
+    last_end: Option<String>,
+    last_lines: Vec<String>,
+    unresponsive: bool,
+    missed: u64,
+}
+
+impl Document {
+    fn of(reply: HostStatusReply) -> Self {
+        Self {
+            schema: SCHEMA,
+            pid: reply.pid,
+            uptime_ms: reply.uptime_ms,
+            version: reply.version,
+            file: reply.file,
+            stopping: reply.is_stopping,
+            retiring: reply.retiring,
+            services: reply.services.into_iter().map(Row::of).collect(),
+        }
+    }
+}
+
+impl Row {
+    fn of(service: HostedService) -> Self {
+        Self {
+            name: service.name,
+            listen: service.listen,
+            run: service.run,
+            group: Some(service.group).filter(|group| !group.is_empty()),
+            state: service.state,
+            pid: Some(service.pid).filter(|pid| *pid != 0),
+            uptime_ms: service.uptime_ms,
+            restarts: service.restarts,
+            failures: service.failures,
+            restart: service.restart,
+            last_end: Some(service.last_end).filter(|end| !end.is_empty()),
+            last_lines: service.last_lines,
+            unresponsive: service.is_unresponsive,
+            missed: service.missed,
+        }
+    }
+}
+
+fn text(reply: &HostStatusReply, style: Style) -> String {
+    let mut out = Writer::new(style);
+    let mut grid = Grid::new(&HEAD).compact();
+    for service in &reply.services {
+        grid.row(cells(service));
+        if service.state != UP || service.is_unresponsive {
+            grid.paint(STATE, Ink::Bad);
+        }
+    }
+    grid.print(&mut out);
+    out.blank();
+    for service in reply.services.iter().filter(|service| !service.last_end.is_empty()) {
+        let label = format!("  {}  ", printable(&service.name));
+        out.wrap(&label, &printable(&format!("{} {}", service.name, service.last_end)));
+        for line in &service.last_lines {
+            out.wrap("    | ", &printable(line));
+        }
+    }
+    let up = reply.services.iter().filter(|service| service.state == UP).count();
+    let stopping = if reply.is_stopping { ", and it is stopping" } else { "" };
+    let retiring = match reply.retiring {
+        0 => String::new(),
+        count => format!(", and {count} replaced processes finish their calls"),
+    };
+    out.answer(&format!(
+        "{up} of {} services are up. Host {} of {} runs for {}{retiring}{stopping}.",
+        reply.services.len(),
+        reply.pid,
+        printable(&reply.file),
+        uptime(reply.uptime_ms)
+    ));
+    out.finish()
+}
+
+fn cells(service: &HostedService) -> Vec<String> {
+    let or_missing = |text: String| if text.is_empty() { MISSING.to_owned() } else { text };
+    let is_up = service.state == UP;
+    let state = match service.is_unresponsive {
+        true => "no answer".to_owned(),
+        false => service.state.clone(),
+    };
+    vec![
+        service.name.clone(),
+        state,
+        or_missing(if service.pid == 0 { String::new() } else { service.pid.to_string() }),
+        or_missing(if is_up { uptime(service.uptime_ms) } else { String::new() }),
+        service.restarts.to_string(),
+        service.run.clone(),
+        or_missing(service.group.clone()),
+        service.listen.clone(),
+    ]
+}
+
+const SCHEMA: &str = "nearcall.status/1";
+
+const UP: &str = "up";
+
+const HEAD: [(&str, Align, usize); 8] = [
+    ("", Align::Left, 0),
+    ("state", Align::Left, 0),
+    ("pid", Align::Right, 0),
+    ("uptime", Align::Right, 0),
+    ("restarts", Align::Right, 0),
+    ("run", Align::Left, 0),
+    ("group", Align::Left, 0),
+    ("listen", Align::Left, 0),
+];
+
+/// The column of the state.
+const STATE: usize = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_service_has_written_does_no_harm_to_a_terminal() {
+        let escape = "\u{1b}[2J".to_owned();
+        let service = HostedService {
+            name: "room".to_owned(),
+            state: "failed".to_owned(),
+            last_end: format!("was killed {escape}"),
+            last_lines: vec![escape],
+            ..HostedService::default()
+        };
+        let reply = HostStatusReply { services: vec![service], ..HostStatusReply::default() };
+        let text = text(&reply, Style::PLAIN);
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+        assert!(text.contains("0 of 1 services"), "{text}");
+    }
+}

@@ -1,0 +1,94 @@
+//! What `host`, `status` and `restart` say. What a host does is tested by `nearcall-host`.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::time::Duration;
+
+use nearcall::Client;
+use nearcall_os::process::Child;
+use nearcall_os::signal::{Signal, send_by_pidfd};
+use serde_json::Value;
+
+use crate::program::Folder;
+
+/// Longest wait of one step.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A file with one service, which this test program is.
+fn services(folder: &Folder) -> String {
+    let program = std::env::current_exe().unwrap();
+    let directory = folder.path().join("runtime");
+    format!(
+        "[host]\nlisten = \"unix:{directory}/host\"\n[service.room]\nrun = \"process\"\n\
+         file = {program:?}\narguments = [\"servers::entry\", \"--exact\", \"--nocapture\"]\n\
+         listen = \"unix:{directory}/room\"\nready-within = \"60s\"\n\
+         environment = {{ NEARCALL_TEST_ADDRESS = \"unix:{directory}/room\" }}\n",
+        directory = directory.display()
+    )
+}
+
+#[test]
+fn a_file_is_checked_and_its_errors_name_the_line() {
+    let folder = Folder::new();
+    let check = |text: &str| {
+        fs::write(folder.path().join("services.toml"), text).unwrap();
+        folder.run(&["host", "services.toml", "--check"])
+    };
+    let good = services(&folder);
+    let ended = check(&good);
+    let expected = "services.toml: 1 services in 1 processes\n";
+    assert_eq!((ended.code, &*ended.stdout, &*ended.stderr), (Some(0), expected, ""));
+    let wrong = [
+        (good.replace("run =", "runs ="), "services.toml:4:1: unknown field `runs`"),
+        (good.replace("file = \"", "file = \"/absent"), "there is no program /absent"),
+        (good.replace("\"process\"", "\"library\""), "services.toml:5:8: service `room`: "),
+        (good.clone() + "after = [\"room\"]\n", "room starts after room: take one `after` out"),
+    ];
+    for (text, expected) in wrong {
+        let ended = check(&text);
+        assert_eq!((ended.code, &*ended.stdout), (Some(1), ""), "{ended:?}");
+        assert!(ended.stderr.starts_with("error: services.toml:"), "{ended:?}");
+        assert!(ended.stderr.contains(expected), "{ended:?}");
+    }
+    let ended = folder.run(&["host", "absent.toml"]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.starts_with("error: absent.toml: "), "{ended:?}");
+}
+
+#[test]
+fn a_host_is_asked_and_told_from_the_command_line() {
+    let folder = Folder::new();
+    let directory = folder.path().join("runtime");
+    fs::DirBuilder::new().mode(0o700).create(&directory).unwrap();
+    fs::write(folder.path().join("services.toml"), services(&folder)).unwrap();
+    let log = fs::File::create(folder.path().join("log")).unwrap();
+    let mut command = folder.command(&["host", "services.toml"]);
+    let mut host = Child::spawn(command.stderr(log)).unwrap();
+    let address = format!("unix:{}", directory.join("host").display());
+    Client::new().hunt(&address, PATIENCE).unwrap();
+    // It is told when the first one serves.
+    Client::new().hunt(&format!("unix:{}", directory.join("room").display()), PATIENCE).unwrap();
+    let ended = folder.run(&["restart", "room", "--host", &address]);
+    assert_eq!((ended.code, &*ended.stdout), (Some(0), "restarted room\n"), "{ended:?}");
+    let ended = folder.run(&["status", "--json", "--host", &address]);
+    let document: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(document["schema"], "nearcall.status/1");
+    assert_eq!(document["pid"], host.pid());
+    let room = &document["services"][0];
+    assert_eq!((&room["name"], &room["state"]), (&"room".into(), &"up".into()), "{room}");
+    assert_eq!((&room["run"], &room["group"]), (&"process".into(), &Value::Null));
+    assert_eq!(room["restarts"], 1);
+    let ended = folder.run(&["status", "--host", &address]);
+    assert!(ended.stdout.contains("\n1 of 1 services are up. Host "), "{}", ended.stdout);
+    let row = ended.stdout.lines().find(|line| line.trim_start().starts_with("room")).unwrap();
+    let pid = room["pid"].to_string();
+    assert_eq!(row.split_whitespace().nth(2), Some(&*pid), "{row}");
+    let ended = folder.run(&["restart", "attic", "--host", &address]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("there is no service `attic`"), "{ended:?}");
+    send_by_pidfd(host.pidfd(), Signal::TERM).unwrap();
+    assert_eq!(host.wait(Some(PATIENCE)).unwrap().unwrap().code(), Some(0));
+    let ended = folder.run(&["status", "--host", &address]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("no server listens at"), "{ended:?}");
+}

@@ -1,0 +1,53 @@
+//! Every bound of a host of services, with its unit and its reason.
+
+use std::time::Duration;
+
+/// Longest file that names services, in bytes: thousands of services have room in it.
+pub(crate) const CONFIG_BYTES_MAX: u64 = 1 << 20;
+
+/// Most services of one host. Each has two sockets and a thread while it starts, within the usual
+/// limit of 1024 descriptors.
+pub(crate) const SERVICES_MAX: usize = 256;
+
+/// How long a service may take until it answers that it serves: as long as most programs need on a
+/// busy machine.
+pub(crate) const READY_WITHIN_DEFAULT: Duration = Duration::from_secs(10);
+
+/// How long a service may take to end after SIGTERM: twice the time for which servers drain by
+/// default.
+pub(crate) const STOP_WITHIN_DEFAULT: Duration = Duration::from_secs(10);
+
+/// Longest time that a configuration may grant or ask for: a day. Beyond it is a mistake.
+pub(crate) const SPAN_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// First pause before a restart: short, as most services that end once come back.
+pub(crate) const BACK_OFF_MIN_DEFAULT: Duration = Duration::from_millis(100);
+
+/// Longest pause before a restart: a service that always fails costs next to nothing then.
+pub(crate) const BACK_OFF_MAX_DEFAULT: Duration = Duration::from_secs(10);
+
+/// Restarts in a row after which the host gives a service up: with the default pauses that is after
+/// about 13 seconds, in which what a service needs may have come back.
+pub(crate) const RESTART_LIMIT_DEFAULT: u32 = 8;
+
+/// A service that was up for as long as this, or as its longest pause if that is longer, starts
+/// with the first pause again.
+pub(crate) const STEADY_AFTER: Duration = Duration::from_secs(10);
+
+/// Lines of what a service has written to its standard error that are kept, to be shown when it
+/// fails: those of a panic with its backtrace's head.
+pub(crate) const STDERR_LINES_MAX: usize = 20;
+
+/// Longest line of standard error, in bytes. A longer one is cut.
+pub(crate) const STDERR_LINE_BYTES_MAX: usize = 1024;
+
+/// Bytes of standard error that are read of one service before others have their turn: what a pipe
+/// holds by default.
+pub(crate) const STDERR_READ_BYTES: usize = 64 << 10;
+
+/// Pause before a service that answers that it does not serve yet is asked again.
+pub(crate) const NOT_SERVING_PAUSE: Duration = Duration::from_millis(20);
+
+/// Processes of former configurations that drain at once, before a further restart is refused:
+/// they share the memory of the machine with those that serve.
+pub(crate) const RETIRING_MAX: usize = 64;

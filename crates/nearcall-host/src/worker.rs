@@ -1,0 +1,43 @@
+//! The process of a group of libraries, as the host starts it.
+
+use std::fmt;
+use std::io::{self, Read};
+
+use crate::library::{self, GroupError, LibraryConfig};
+
+/// Why the process of a group ends with an error.
+#[derive(Debug)]
+pub enum WorkerError {
+    /// The libraries were not read from its input: it was not started by a host.
+    Input(io::Error),
+    /// A library was not loaded, or one of them cannot serve.
+    Group(GroupError),
+}
+
+impl fmt::Display for WorkerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Input(error) => write!(
+                f,
+                "the libraries cannot be read from standard input: {error}; this process is \
+                 started by `nearcall host`"
+            ),
+            Self::Group(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for WorkerError {}
+
+/// Reads from `input` which libraries to serve, and serves them until SIGTERM or SIGINT comes.
+///
+/// # Errors
+///
+/// They cannot be read, loaded or served.
+pub fn run_worker(mut input: impl Read) -> Result<(), WorkerError> {
+    let mut text = Vec::new();
+    input.read_to_end(&mut text).map_err(WorkerError::Input)?;
+    let libraries: Vec<LibraryConfig> =
+        serde_json::from_slice(&text).map_err(|error| WorkerError::Input(error.into()))?;
+    library::run_group(&libraries).map_err(WorkerError::Group)
+}

@@ -1,0 +1,84 @@
+//! A group of twenty libraries, of which some misbehave: what becomes of the others.
+
+use std::thread;
+
+use nearcall::{CallOptions, Code, ReconnectPolicy};
+
+use crate::home::{SetTargetRequest, ThermostatCaller};
+use crate::tested::{PATIENCE, TestedHost, library, process, wait_until};
+
+const PANIC: f64 = -1.0;
+const ABORT: f64 = -2.0;
+const BLOCK: f64 = -3.0;
+
+fn set(caller: &ThermostatCaller, celsius: f64) -> Result<f64, nearcall::Status> {
+    // Idempotent, but what ends one process must not be said to the next.
+    let options = CallOptions::new().deadline(PATIENCE).reconnect(ReconnectPolicy::Never);
+    let reply = caller.set_target_with(&SetTargetRequest { celsius }, &options)?;
+    Ok(reply.celsius_before)
+}
+
+#[test]
+fn of_twenty_libraries_one_panics_one_blocks_and_one_aborts() {
+    let names: Vec<String> = (0..20).map(|number| format!("room{number}")).collect();
+    let rest =
+        "group = \"house\"\nrestart = \"always\"\nwatchdog = \"300ms\"\nstop-within = \"1s\"";
+    let mut services: String = names.iter().map(|name| library(name, &["plain"], rest)).collect();
+    services.push_str(&process("outside", &["plain"], ""));
+    let mut host = TestedHost::start(&services);
+    host.wait_until_up();
+    let callers: Vec<_> = names.iter().map(|name| host.thermostat(name)).collect();
+    let outside = host.thermostat("outside");
+    let all_go_on = |except: &[usize]| {
+        for (number, caller) in callers.iter().enumerate() {
+            if !except.contains(&number) {
+                set(caller, 20.0).unwrap_or_else(|status| panic!("room{number}: {status}"));
+            }
+        }
+        set(&outside, 20.0).unwrap();
+    };
+    all_go_on(&[]);
+    let pid = host.service("room0").pid;
+    assert!(names.iter().all(|name| host.service(name).pid == pid), "one process");
+
+    // A panic ends its call, and nothing else.
+    assert_eq!(set(&callers[3], PANIC).unwrap_err().code(), Code::Unknown);
+    all_go_on(&[]);
+
+    // A method that never returns keeps its own service; the host says so, and the others go on.
+    let blocked = host.thermostat("room5");
+    let blocked = thread::spawn(move || set(&blocked, BLOCK));
+    let service = host.wait_for("room5", |service| service.is_unresponsive);
+    assert_eq!((service.state.as_str(), service.pid), ("up", pid));
+    all_go_on(&[5]);
+    wait_until("the line", || host.log().contains("room5 has not answered for 300ms"));
+    assert!(!host.service("room6").is_unresponsive);
+
+    // An abort takes all of its group, and only that: they are restarted together.
+    let before = host.service("outside").pid;
+    assert_eq!(set(&callers[7], ABORT).unwrap_err().code(), Code::Unavailable);
+    assert_eq!(blocked.join().unwrap().unwrap_err().code(), Code::Unavailable);
+    let restarted = host.wait_for("room7", |it| it.state == "up" && it.pid != pid);
+    assert_eq!((restarted.restarts, host.service("outside").pid), (1, before));
+    assert_eq!(restarted.last_end, "was killed by SIGABRT");
+    let fresh = names.iter().map(|name| host.thermostat(name));
+    for caller in fresh {
+        assert_eq!(set(&caller, 20.0).unwrap(), 0.0, "it has begun anew");
+    }
+    assert!(!host.service("room5").is_unresponsive);
+    assert_eq!(host.stop(), Some(0), "{}", host.log());
+    assert!(host.directory.sockets().is_empty(), "{:?}", host.directory.sockets());
+}
+
+#[test]
+fn a_process_of_its_own_that_does_not_answer_is_restarted() {
+    let watched = "watchdog = \"300ms\"";
+    let host = TestedHost::start(&process("room", &["plain"], watched));
+    host.wait_until_up();
+    let pid = host.service("room").pid;
+    let status = set(&host.thermostat("room"), BLOCK).unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    let service = host.wait_for("room", |it| it.state == "up" && it.pid != pid);
+    assert!(service.last_end.contains("did not answer for 300ms"), "{service:?}");
+    set(&host.thermostat("room"), 20.0).unwrap();
+}

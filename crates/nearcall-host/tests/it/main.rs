@@ -1,0 +1,18 @@
+//! Hosts in processes of their own, and their clients.
+//!
+//! **Invariants:** what a test starts dies with the test; nothing has a fixed name; every wait is
+//! bounded.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "figures")]
+
+mod bad;
+mod libraries;
+mod restarts;
+mod systemd;
+mod tested;
+
+#[allow(dead_code, reason = "not every method is called here")]
+mod home {
+    include!("../../../nearcall-build/tests/golden/thermostat.rs");
+}

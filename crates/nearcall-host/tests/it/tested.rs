@@ -1,0 +1,215 @@
+//! A host in a process of its own, with its file and its log in a directory of its own.
+//!
+//! **Invariants:** the host and all that it has started are gone when it is dropped.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use nearcall::{CallOptions, Client, Status};
+use nearcall_host::proto::{
+    HostCaller, HostRestartRequest, HostStatusReply, HostStatusRequest, HostedService,
+};
+use nearcall_os::clock;
+use nearcall_os::process::Child;
+use nearcall_os::signal::{Signal, send_by_pidfd};
+
+use crate::home::ThermostatCaller;
+
+/// Longest wait of one step. Far above what is needed, so that it only ends a hang.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A directory of its own, gone when dropped.
+pub(crate) struct Directory(PathBuf);
+
+impl Directory {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("nearcall-host-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Files of it that are no locks, and not those of the test.
+    pub(crate) fn sockets(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = entries.map(|name| name.into_string().unwrap());
+        let own = ["services.toml", "log"];
+        names.filter(|name| !name.starts_with('.') && !own.contains(&name.as_str())).collect()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What Cargo has built as an example of this crate.
+pub(crate) fn example(name: &str) -> PathBuf {
+    // .../deps/it-1234: the examples are beside `deps`.
+    let own = std::env::current_exe().unwrap();
+    let path = own.parent().and_then(Path::parent).unwrap().join("examples").join(name);
+    assert!(path.exists(), "{} is not built: `cargo test` builds it", path.display());
+    path
+}
+
+pub(crate) struct TestedHost {
+    pub(crate) directory: Directory,
+    pub(crate) child: Child,
+}
+
+impl TestedHost {
+    /// Starts a host with these services, whose `PROGRAM`, `LIBRARY` and `DIRECTORY` stand for the
+    /// paths, and waits until it answers.
+    #[track_caller]
+    pub(crate) fn start(services: &str) -> Self {
+        let directory = Directory::new();
+        write(&directory, services);
+        let child = Self::spawn(&directory, &mut Self::command(&directory));
+        let host = Self { directory, child };
+        Client::new().hunt(&host.address("host"), PATIENCE).unwrap();
+        host
+    }
+
+    pub(crate) fn command(directory: &Directory) -> Command {
+        let mut command = Command::new(example("test_program"));
+        command.arg("host").arg(directory.path("services.toml"));
+        let log = File::create(directory.path("log")).unwrap();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        command.env_remove("NOTIFY_SOCKET");
+        command
+    }
+
+    pub(crate) fn spawn(_directory: &Directory, command: &mut Command) -> Child {
+        Child::spawn(command).unwrap()
+    }
+
+    /// Writes other services into its file.
+    pub(crate) fn write(&self, services: &str) {
+        write(&self.directory, services);
+    }
+
+    /// The address of a service that is written as `unix:DIRECTORY/NAME`.
+    pub(crate) fn address(&self, name: &str) -> String {
+        format!("unix:{}", self.directory.path(name).display())
+    }
+
+    pub(crate) fn thermostat(&self, name: &str) -> ThermostatCaller {
+        ThermostatCaller::new(&Client::new(), &self.address(name)).unwrap()
+    }
+
+    pub(crate) fn status(&self) -> HostStatusReply {
+        let host = HostCaller::new(&Client::new(), &self.address("host")).unwrap();
+        let options = CallOptions::new().deadline(PATIENCE);
+        host.status_with(&HostStatusRequest {}, &options).unwrap()
+    }
+
+    pub(crate) fn service(&self, name: &str) -> HostedService {
+        let services = self.status().services.into_iter();
+        services.into_iter().find(|service| service.name == name).unwrap()
+    }
+
+    pub(crate) fn restart(&self, services: &[&str]) -> Result<String, Status> {
+        let host = HostCaller::new(&Client::new(), &self.address("host")).unwrap();
+        let services = services.iter().map(|name| (*name).to_owned()).collect();
+        let options = CallOptions::new().deadline(PATIENCE);
+        host.restart_with(&HostRestartRequest { services }, &options).map(|reply| reply.text)
+    }
+
+    /// Waits until what is known of a service is as expected.
+    #[track_caller]
+    pub(crate) fn wait_for(
+        &self,
+        name: &str,
+        is_so: impl Fn(&HostedService) -> bool,
+    ) -> HostedService {
+        let end = clock::now() + PATIENCE;
+        loop {
+            let service = self.service(name);
+            if is_so(&service) {
+                return service;
+            }
+            assert!(clock::now() < end, "{service:?}\n{}", self.log());
+            clock::pause(Duration::from_millis(2));
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn wait_until_up(&self) {
+        for service in self.status().services {
+            self.wait_for(&service.name, |service| service.state == "up");
+        }
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.directory.path("log")).unwrap()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        send_by_pidfd(self.child.pidfd(), signal).unwrap();
+    }
+
+    /// Stops it as a service manager does. Returns its code.
+    #[track_caller]
+    pub(crate) fn stop(&mut self) -> Option<i32> {
+        self.signal(Signal::TERM);
+        self.wait()
+    }
+
+    #[track_caller]
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        let status = self.child.wait(Some(PATIENCE)).unwrap();
+        status.unwrap_or_else(|| panic!("it does not end\n{}", self.log())).code()
+    }
+}
+
+fn write(directory: &Directory, services: &str) {
+    let text = format!("[host]\nlisten = \"unix:DIRECTORY/host\"\n{services}");
+    let text = text.replace("PROGRAM", &example("test_program").display().to_string());
+    let text = text.replace("LIBRARY", &example("libtest_library.so").display().to_string());
+    let text = text.replace("DIRECTORY", &directory.0.display().to_string());
+    fs::write(directory.path("services.toml"), text).unwrap();
+}
+
+/// The table of a service at `unix:DIRECTORY/NAME`.
+pub(crate) fn process(name: &str, arguments: &[&str], rest: &str) -> String {
+    service(name, "process", "PROGRAM", arguments, rest)
+}
+
+/// The same service as a library.
+pub(crate) fn library(name: &str, arguments: &[&str], rest: &str) -> String {
+    service(name, "library", "LIBRARY", arguments, rest)
+}
+
+fn service(name: &str, run: &str, file: &str, arguments: &[&str], rest: &str) -> String {
+    format!(
+        "[service.{name}]\nrun = \"{run}\"\nfile = \"{file}\"\narguments = {arguments:?}\n\
+         listen = \"unix:DIRECTORY/{name}\"\nready-within = \"60s\"\n{rest}\n"
+    )
+}
+
+/// Whether a process has ended, or is about to be reaped.
+pub(crate) fn has_ended(pid: u32) -> bool {
+    match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Err(_) => true,
+        Ok(stat) => stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with(['Z', 'X'])),
+    }
+}
+
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = clock::now() + PATIENCE;
+    while !is_so() {
+        assert!(clock::now() < end, "still not: {what}");
+        clock::pause(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,318 @@
+//! Listening sockets that one process hands over to the next with exec, as systemd does: both ends
+//! of that protocol.
+//!
+//! The descriptors from 3 on are the sockets. `LISTEN_PID` is the process that they are for,
+//! `LISTEN_FDS` their number, and `LISTEN_FDNAMES` their names with colons between them.
+//!
+//! **Invariants:** what was handed over is taken once in a process, and is close-on-exec from then
+//! on.
+//! **Not here:** which server takes which socket (`nearcall-channel`).
+#![allow(unsafe_code, reason = "descriptors by number, exec with an environment of our own")]
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::{CString, OsStr, OsString, c_char};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::process::Command;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd};
+use rustix::net::{SocketAddrUnix, SocketType, getsockname, sockopt};
+
+use crate::process::{Child, die_with};
+
+/// The first descriptor that is handed over: the one behind the standard three.
+const FIRST_FD: RawFd = 3;
+
+/// Most sockets that are handed over at once: as many as systemd hands over by default.
+pub const SOCKETS_MAX: usize = 4096;
+
+/// A listening socket that this process was started with.
+#[derive(Debug)]
+pub struct InheritedSocket {
+    /// Its name among those that were handed over; systemd says `unknown` where its unit says
+    /// nothing.
+    pub name: String,
+    /// The socket. It does not block.
+    pub socket: OwnedFd,
+    /// Where it listens.
+    pub place: ListeningPlace,
+    /// Its messages have borders: `SOCK_SEQPACKET`.
+    pub is_seqpacket: bool,
+}
+
+/// Where a socket listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListeningPlace {
+    /// At a unix socket with a file, by the path with which it was bound.
+    Path(PathBuf),
+    /// At a unix socket in the abstract namespace.
+    Abstract(Vec<u8>),
+    /// At a port.
+    Tcp(SocketAddr),
+}
+
+/// Takes the listening sockets that this process was started with. The next call gives none.
+///
+/// Descriptors that are no listening sockets are closed, as the protocol gives them to us.
+///
+/// # Errors
+///
+/// The variables of the environment cannot be understood: the text names the variable and its
+/// value.
+pub fn take_inherited() -> io::Result<Vec<InheritedSocket>> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    let Some(count) = announced()? else { return Ok(Vec::new()) };
+    if TAKEN.swap(true, Ordering::AcqRel) {
+        return Ok(Vec::new());
+    }
+    let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let mut names = names.split(':');
+    let last = FIRST_FD + RawFd::try_from(count).unwrap_or(0);
+    let mut sockets = Vec::with_capacity(count);
+    for number in FIRST_FD..last {
+        let name = names.next().unwrap_or_default().to_owned();
+        if let Some(socket) = take_descriptor(number)
+            && let Some(socket) = inspect(name, socket)?
+        {
+            sockets.push(socket);
+        }
+    }
+    Ok(sockets)
+}
+
+/// Returns how many descriptors were handed over to this process, and not to its parent.
+fn announced() -> io::Result<Option<usize>> {
+    let bad = |name: &str, value: &OsStr, why: &str| {
+        let value = value.to_string_lossy();
+        let text = format!("the environment has {name}={}, {why}", value.escape_debug());
+        io::Error::new(io::ErrorKind::InvalidInput, text)
+    };
+    let (Some(pid), Some(count)) = (env::var_os("LISTEN_PID"), env::var_os("LISTEN_FDS")) else {
+        return Ok(None);
+    };
+    let number = |value: &OsStr| value.to_str().and_then(|text| text.parse::<u32>().ok());
+    let Some(process) = number(&pid) else {
+        return Err(bad("LISTEN_PID", &pid, "which is no process id: unset it"));
+    };
+    if process != std::process::id() {
+        return Ok(None);
+    }
+    match number(&count).and_then(|count| usize::try_from(count).ok()) {
+        Some(count) if count <= SOCKETS_MAX => Ok(Some(count)),
+        _ => Err(bad("LISTEN_FDS", &count, "which is no number from 0 to 4096: unset it")),
+    }
+}
+
+/// Takes a descriptor by its number, if it is open.
+fn take_descriptor(number: RawFd) -> Option<OwnedFd> {
+    // SAFETY: the borrow ends before anything could close the descriptor; a number that is not open
+    // is an error of the call.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+    let flags = fcntl_getfd(borrowed).ok()?;
+    fcntl_setfd(borrowed, flags | FdFlags::CLOEXEC).ok()?;
+    // SAFETY: it is open, and the protocol gives it to this process, which takes it once.
+    Some(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Looks at a descriptor that was handed over. Returns `None` if it is no listening socket.
+fn inspect(name: String, socket: OwnedFd) -> io::Result<Option<InheritedSocket>> {
+    if !sockopt::socket_acceptconn(&socket).unwrap_or(false) {
+        return Ok(None);
+    }
+    let Some(place) = listening_place(&socket)? else { return Ok(None) };
+    let is_seqpacket = sockopt::socket_type(&socket)? == SocketType::SEQPACKET;
+    crate::descriptor::set_nonblocking(&socket, true)?;
+    Ok(Some(InheritedSocket { name, socket, place, is_seqpacket }))
+}
+
+/// Returns where a socket listens; `None` for an address that is neither of unix nor of TCP.
+///
+/// # Errors
+///
+/// The error of the kernel.
+pub fn listening_place(socket: impl AsFd) -> io::Result<Option<ListeningPlace>> {
+    let address = getsockname(socket)?;
+    if let Ok(unix) = SocketAddrUnix::try_from(address.clone()) {
+        let path = unix.path_bytes().map(|path| PathBuf::from(OsStr::from_bytes(path)));
+        let name = unix.abstract_name().map(<[u8]>::to_vec);
+        return Ok(path.map(ListeningPlace::Path).or(name.map(ListeningPlace::Abstract)));
+    }
+    Ok(SocketAddr::try_from(address).ok().map(ListeningPlace::Tcp))
+}
+
+/// Starts `command` like [`Child::spawn`], and hands over listening sockets with their names.
+///
+/// The program is named by its path, which is not looked up. The environment of `command` must not
+/// have been cleared.
+///
+/// # Errors
+///
+/// `InvalidInput`: a name with a colon, a text with a zero byte, too many sockets. Otherwise as
+/// [`Child::spawn`].
+pub fn spawn(command: &mut Command, sockets: &[(&str, BorrowedFd<'_>)]) -> io::Result<Child> {
+    if sockets.len() > SOCKETS_MAX {
+        let text = format!("{} sockets are more than {SOCKETS_MAX}", sockets.len());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    let mut exec = Exec::new(command, sockets)?;
+    // What has the numbers of the sockets now must be nothing that std needs in the child, such as
+    // the pipe by which it reports an error.
+    let _taken = occupy_targets(sockets.len())?;
+    let parent = rustix::process::getpid();
+    let run = move || {
+        die_with(parent)?;
+        Err(exec.run())
+    };
+    Child::spawn_prepared(command, run)
+}
+
+/// Opens descriptors until none below the last target is free.
+fn occupy_targets(count: usize) -> io::Result<Vec<OwnedFd>> {
+    let (null, end) = (std::fs::File::open("/dev/null")?, first_behind(count));
+    let mut taken = vec![OwnedFd::from(null)];
+    while taken.last().is_some_and(|last| last.as_raw_fd() < end) {
+        taken.push(fcntl_dupfd_cloexec(&taken[0], FIRST_FD)?);
+    }
+    Ok(taken)
+}
+
+fn first_behind(count: usize) -> RawFd {
+    FIRST_FD + RawFd::try_from(count).unwrap_or(0)
+}
+
+/// What the child needs for its exec, all of it made before the fork.
+struct Exec {
+    program: CString,
+    arguments: Strings,
+    environment: Strings,
+    /// The entry of `environment` with the number of the child, which it writes itself.
+    pid: Box<[u8; PID_ENTRY_BYTES]>,
+    sockets: Vec<OwnedFd>,
+}
+
+/// Texts, and the array of pointers to them that exec takes.
+struct Strings {
+    _texts: Vec<CString>,
+    pointers: Vec<*const c_char>,
+}
+
+// SAFETY: the pointers are to texts that the value owns and that are not changed.
+unsafe impl Send for Strings {}
+
+// SAFETY: as above; a shared reference changes nothing.
+unsafe impl Sync for Strings {}
+
+const PID_NAME: &[u8; 11] = b"LISTEN_PID=";
+
+/// Bytes of the entry with the number of the process: ten digits and the closing zero behind it.
+const PID_ENTRY_BYTES: usize = PID_NAME.len() + 11;
+
+impl Strings {
+    /// Keeps texts, and room for one more pointer behind them.
+    fn new(texts: Vec<CString>) -> Self {
+        let pointers = texts.iter().map(|text| text.as_ptr()).chain([ptr::null(); 2]).collect();
+        Self { _texts: texts, pointers }
+    }
+
+    /// Points to one more text, which is not kept.
+    fn set_last(&mut self, text: *const c_char) {
+        let place = self.pointers.len() - 2;
+        self.pointers[place] = text;
+    }
+}
+
+impl Exec {
+    fn new(command: &Command, sockets: &[(&str, BorrowedFd<'_>)]) -> io::Result<Self> {
+        let names: Vec<&str> = sockets.iter().map(|(name, _)| *name).collect();
+        if let Some(name) = names.iter().find(|name| name.contains(':')) {
+            let text = format!("the name `{name}` of a socket has a colon");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let program = c_string(command.get_program())?;
+        let arguments = [command.get_program()].into_iter().chain(command.get_args());
+        let arguments = arguments.map(c_string).collect::<io::Result<_>>()?;
+        let mut variables: BTreeMap<OsString, OsString> = env::vars_os().collect();
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => variables.insert(name.to_owned(), value.to_owned()),
+                None => variables.remove(name),
+            };
+        }
+        variables.remove(OsStr::new("LISTEN_PID"));
+        variables.insert("LISTEN_FDS".into(), sockets.len().to_string().into());
+        variables.insert("LISTEN_FDNAMES".into(), names.join(":").into());
+        let entry = |(mut name, value): (OsString, OsString)| {
+            name.push("=");
+            name.push(value);
+            c_string(&name)
+        };
+        let environment = variables.into_iter().map(entry).collect::<io::Result<_>>()?;
+        let mut pid = Box::new([0; PID_ENTRY_BYTES]);
+        pid[..PID_NAME.len()].copy_from_slice(PID_NAME);
+        let first = first_behind(sockets.len());
+        // Above all targets, so that none is written over before it was duplicated.
+        let sockets = sockets.iter().map(|(_, socket)| fcntl_dupfd_cloexec(socket, first));
+        let sockets = sockets.collect::<Result<_, _>>()?;
+        let (arguments, environment) = (Strings::new(arguments), Strings::new(environment));
+        Ok(Self { program, arguments, environment, pid, sockets })
+    }
+
+    /// Becomes the program. Returns only if that fails. Allocates nothing and takes no lock, so
+    /// that it may run between fork and exec.
+    fn run(&mut self) -> io::Error {
+        for (number, socket) in (FIRST_FD..).zip(&self.sockets) {
+            // SAFETY: dup2 takes two numbers and touches no memory of this process; what had the
+            // target's number belongs to the parent, whose copy stays.
+            if unsafe { libc::dup2(socket.as_raw_fd(), number) } < 0 {
+                return io::Error::last_os_error();
+            }
+        }
+        write_digits(&mut self.pid[PID_NAME.len()..], std::process::id());
+        self.environment.set_last(self.pid.as_ptr().cast());
+        let (program, arguments) = (self.program.as_ptr(), self.arguments.pointers.as_ptr());
+        let environment = self.environment.pointers.as_ptr();
+        // SAFETY: all texts end with a zero byte and both arrays with a null pointer; `self` owns
+        // them.
+        unsafe { libc::execve(program, arguments, environment) };
+        io::Error::last_os_error()
+    }
+}
+
+/// Writes a number in decimal digits and a zero byte behind them.
+fn write_digits(out: &mut [u8], number: u32) {
+    let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
+    let mut rest = number;
+    for place in out[..digits].iter_mut().rev() {
+        *place = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+        rest /= 10;
+    }
+    out[digits] = 0;
+}
+
+fn c_string(text: &OsStr) -> io::Result<CString> {
+    CString::new(text.to_owned().into_vec()).map_err(|_| {
+        let text = format!("{} has a zero byte", text.to_string_lossy().escape_debug());
+        io::Error::new(io::ErrorKind::InvalidInput, text)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_end_with_a_zero_byte() {
+        for number in [0, 7, 10, 4_194_304, u32::MAX] {
+            let mut out = [b'x'; 11];
+            write_digits(&mut out, number);
+            let end = out.iter().position(|byte| *byte == 0).unwrap();
+            assert_eq!(std::str::from_utf8(&out[..end]), Ok(number.to_string().as_str()));
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Listening sockets handed over to a child.
+
+use std::os::fd::AsFd;
+use std::process::{Command, Stdio};
+
+use nearcall_os::socket::{self, UnixAddress};
+use nearcall_os::socket_activation::{self, ListeningPlace};
+
+use crate::partner::{PATIENCE, read_until, role, send};
+
+const TEST: &str = "socket_activation::a_child_gets_the_sockets_with_their_names";
+
+#[test]
+fn a_child_gets_the_sockets_with_their_names() {
+    if std::env::var_os("LISTEN_FDS").is_some() {
+        return take();
+    }
+    let names = ["one", "two/health", "three"];
+    let listeners = names.map(|name| {
+        let address = format!("nearcall-os-{}-{name}", std::process::id());
+        let listener = socket::unix_listen(UnixAddress::Abstract(address.as_bytes()), 8).unwrap();
+        (name, address, listener)
+    });
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([TEST, "--exact", "--nocapture", "--test-threads=1"]);
+    command.env("NEARCALL_OS_PREFIX", format!("nearcall-os-{}-", std::process::id()));
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let handed: Vec<_> = listeners.iter().map(|(name, _, it)| (*name, it.as_fd())).collect();
+    let mut child = socket_activation::spawn(&mut command, &handed).unwrap();
+    let mut output = child.pipes().stdout.take().unwrap();
+    read_until(&mut output, "taken\n");
+    // The parent's are as before, and the child accepts at the same sockets.
+    for (name, address, _) in &listeners {
+        let client = socket::unix_connect(UnixAddress::Abstract(address.as_bytes()), PATIENCE);
+        let mut bytes = [0; 16];
+        let client = client.unwrap();
+        let length = socket::recv(&client, &mut bytes).unwrap();
+        assert_eq!(&bytes[..length], name.as_bytes());
+        // The kernel takes the process that listened last for the other end.
+        let server = socket::peer_credentials(&client).unwrap().pid;
+        assert_eq!(server, i32::try_from(child.pid()).ok());
+    }
+    assert!(child.wait(PATIENCE).unwrap().unwrap().success());
+}
+
+/// The child's part.
+fn take() {
+    assert!(role().is_none());
+    let prefix = std::env::var("NEARCALL_OS_PREFIX").unwrap();
+    let sockets = socket_activation::take_inherited().unwrap();
+    assert!(socket_activation::take_inherited().unwrap().is_empty());
+    assert_eq!(sockets.len(), 3);
+    for inherited in &sockets {
+        let name = format!("{prefix}{}", inherited.name).into_bytes();
+        assert_eq!(inherited.place, ListeningPlace::Abstract(name));
+        assert!(inherited.is_seqpacket);
+        socket::start_listening(&inherited.socket, 8).unwrap();
+    }
+    send("taken\n");
+    for inherited in &sockets {
+        let client = socket::accept(&inherited.socket, PATIENCE).unwrap().unwrap();
+        socket::send(&client, inherited.name.as_bytes()).unwrap();
+    }
+}
+
+#[test]
+fn a_program_that_is_not_there_is_an_error_of_the_start() {
+    let socket = socket::unix_listen(
+        UnixAddress::Abstract(format!("nearcall-os-{}-none", std::process::id()).as_bytes()),
+        1,
+    )
+    .unwrap();
+    let mut command = Command::new("/nonexistent/program");
+    let error = socket_activation::spawn(&mut command, &[("none", socket.as_fd())]).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");
+    let error = socket_activation::spawn(&mut command, &[("a:b", socket.as_fd())]).unwrap_err();
+    assert!(error.to_string().contains("`a:b`"), "{error}");
+}
