@@ -483,7 +483,11 @@ impl<H: Host> Connection<H> {
             End::Closed(CloseReason::ProtocolViolation(error)) => {
                 Status::internal(format!("{} {error}; the connection is closed", self.name))
             }
-            End::Closed(CloseReason::Closed) => self.close_reason().with_fate(Fate::Lost),
+            End::Closed(CloseReason::Closed) => match self.close_reason() {
+                // The server had not even taken the greeting.
+                refused if refused.has_not_begun() => refused,
+                reason => reason.with_fate(Fate::Lost),
+            },
             End::Refused | End::Closed(CloseReason::Drained) => self.not_begun(),
             End::Reply(_) | End::Error { .. } => {
                 Status::new(Code::Internal, "an end without bytes")

@@ -78,7 +78,15 @@ impl Reactor {
 
     /// Returns whether no call is under way over a connection, and none waits in its channel.
     pub(crate) fn is_idle(&self, connection: &Rc<Connection>) -> bool {
-        connection.is_idle() && !self.run_turn(connection, Turn::Poll(1)) && connection.is_idle()
+        if !connection.is_idle() {
+            return false;
+        }
+        if self.run_turn(connection, Turn::Poll(1)) {
+            // That may have been the last: the loop must not sleep before this is asked again.
+            self.make_ready(connection);
+            return false;
+        }
+        connection.is_idle()
     }
 
     /// Counts turns of polled connections. Returns whether a look at everything else is due.
