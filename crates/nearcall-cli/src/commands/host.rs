@@ -14,10 +14,9 @@ use crate::output;
 pub(super) fn run(args: &HostArgs) -> anyhow::Result<End> {
     let config = Config::read(&args.file)?;
     if args.check {
-        let checked = config.check_libraries();
-        checked.map_err(|(service, why)| anyhow!("service `{service}`: {why}"))?;
+        let (file, checked) = (args.file.display(), config.check_libraries());
+        checked.map_err(|(service, why)| anyhow!("{file}: service `{service}`: {why}"))?;
         let (services, processes) = (config.service_count(), config.process_count());
-        let file = args.file.display();
         output::result(&format!("{file}: {services} services in {processes} processes\n"))?;
         return Ok(End::Done);
     }
