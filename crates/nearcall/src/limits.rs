@@ -37,7 +37,7 @@ pub(crate) const DRAINING_TRIES_MAX: u32 = 4;
 /// closed the connection and lives.
 ///
 /// Enough for a machine whose processors are all taken.
-pub(crate) const EXIT_WAIT_MAX: Duration = Duration::from_millis(100);
+pub(crate) const EXIT_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// How long the parent of a process may take to wait for it, where the kernel reports an end only
 /// afterwards: for processes of other users.

@@ -179,7 +179,11 @@ fn text(names: &[Row], style: Style) -> String {
 }
 
 fn cells(name: &str, server: &ServerRow, object: Option<&ObjectRow>) -> Vec<String> {
-    let or_missing = |text: Option<String>| text.unwrap_or_else(|| MISSING.to_owned());
+    // A server chooses the names that it replies with.
+    let or_missing = |text: Option<String>| match text {
+        Some(text) => printable(&text),
+        None => MISSING.to_owned(),
+    };
     let used = server.mechanisms.iter().filter(|it| it.connections.is_some_and(|count| count > 0));
     let used: Vec<_> = used.map(|it| it.name.as_str()).collect();
     let clients = server.mechanisms.iter().filter_map(|it| it.connections);

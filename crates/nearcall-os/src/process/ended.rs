@@ -91,6 +91,14 @@ const PIDFD_GET_INFO: u64 = 3 << 30 | (size_of::<PidfdInfo>() as u64) << 16 | 0x
 impl PidfdInfo {
     /// Returns what the kernel reports. `None`: this kernel does not, or no longer.
     fn read(pidfd: BorrowedFd<'_>) -> io::Result<Option<Self>> {
+        // While the parent waits for a process, it is gone for a moment before its end is known.
+        match Self::read_once(pidfd)? {
+            None => Self::read_once(pidfd),
+            info => Ok(info),
+        }
+    }
+
+    fn read_once(pidfd: BorrowedFd<'_>) -> io::Result<Option<Self>> {
         let mut info = Self { mask: PIDFD_INFO_CREDS | PIDFD_INFO_EXIT, ..Self::default() };
         let request = PIDFD_GET_INFO as _;
         // SAFETY: the kernel writes as many bytes as the request names: those of the struct, which
