@@ -75,7 +75,7 @@ Examples:
 pub(super) const RESTART_EXAMPLES: &str = "\
 Examples:
   nearcall restart thermostat                    a new build of it, no call lost
-  nearcall restart                               apply what has changed in the file";
+  nearcall restart                               apply changes of the file";
 
 pub(super) const LIST_EXAMPLES: &str = "\
 Examples:
