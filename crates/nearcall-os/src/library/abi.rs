@@ -21,10 +21,10 @@ pub const ABI_MAJOR: u16 = 1;
 /// Counts what was added to the major version.
 pub const ABI_MINOR: u16 = 0;
 
-/// A flag of [`ServiceTable::flags`]: the host calls an instance from one thread only.
+/// A flag of a service's table: the host calls an instance from one thread only.
 pub const FLAG_ONE_THREAD: u32 = 1;
 
-/// A flag of [`RequestFields::flags`]: the caller takes no reply.
+/// A flag of a request: the caller takes no reply.
 pub const REQUEST_ONEWAY: u32 = 1;
 
 /// The caller is in this process.
