@@ -7,6 +7,7 @@
 //! **Not here:** the tests (`tests/libraries/main.rs`).
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stderr, reason = "tests read it")]
 
 use std::error::Error;
 use std::sync::Mutex;
@@ -72,9 +73,13 @@ impl Thermostat for Room {
         match request.celsius {
             PANIC => panic!("asked for it"),
             ABORT => std::process::abort(),
-            BLOCK => loop {
-                thread::park();
-            },
+            BLOCK => {
+                // So that a test need not wait for a time.
+                eprintln!("blocked");
+                loop {
+                    thread::park();
+                }
+            }
             FORGET => context.answer_later(drop::<Responder<SetTargetReply>>),
             LATER => context.answer_later(|responder: Responder<SetTargetReply>| {
                 let reply = SetTargetReply { celsius_before: LATER };

@@ -3,7 +3,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use nearcall::{CallOptions, Client, Code, ReconnectPolicy};
+use nearcall::{CallOptions, Code, ReconnectPolicy};
+use nearcall_os::process::Child;
 use nearcall_os::signal::Signal;
 
 use crate::home::SetTargetRequest;
@@ -104,13 +105,7 @@ fn a_second_sigterm_ends_all_at_once() {
     let once = CallOptions::new().reconnect(ReconnectPolicy::Never);
     let request = SetTargetRequest { celsius: -3.0 };
     let blocked = std::thread::spawn(move || caller.set_target_with(&request, &once));
-    let client = Client::new();
-    wait_until("the blocked loop", || {
-        let room = crate::home::ThermostatCaller::new(&client, &host.address("room")).unwrap();
-        let soon = CallOptions::new().deadline(std::time::Duration::from_millis(20));
-        let outcome = room.set_target_with(&SetTargetRequest { celsius: 1.0 }, &soon);
-        outcome.is_err_and(|status| status.code() == Code::DeadlineExceeded)
-    });
+    host.wait_until_blocked();
     host.signal(Signal::TERM);
     wait_until("the first end", || has_ended(pids[1]));
     assert!(!has_ended(pids[0]));
@@ -125,7 +120,7 @@ fn a_second_sigterm_ends_all_at_once() {
 fn a_second_host_at_the_same_address_is_refused() {
     let host = TestedHost::start(&process("room", &["plain"], ""));
     let mut command = TestedHost::command(&host.directory);
-    let mut second = TestedHost::spawn(&host.directory, &mut command);
+    let mut second = Child::spawn(&mut command).unwrap();
     let status = second.wait(Some(PATIENCE)).unwrap().expect("it ends");
     assert_eq!(status.code(), Some(1));
     assert!(host.log().contains("the host cannot be asked at its address"), "{}", host.log());

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use nearcall::{CallOptions, Client, Code, ReconnectPolicy, Status};
 use nearcall_os::clock;
+use nearcall_os::process::Child;
 use nearcall_os::signal::{Signal, send_by_pidfd};
 
 use crate::home::{SetTargetRequest, ThermostatCaller};
@@ -163,6 +164,7 @@ fn a_call_under_way_ends_in_the_process_before() {
     let once = CallOptions::new().reconnect(ReconnectPolicy::Never);
     let request = SetTargetRequest { celsius: -3.0 };
     let blocked = thread::spawn(move || caller.set_target_with(&request, &once));
+    host.wait_until_blocked();
     host.restart(&["room"]).unwrap();
     let after = host.service("room").pid;
     assert_ne!(before, after);
@@ -218,7 +220,7 @@ fn nothing_is_left_of_a_host_that_is_killed() {
         assert_eq!(status.unwrap_err().code(), Code::Unavailable, "{name}");
     }
     // The next one takes the addresses over.
-    host.child = TestedHost::spawn(&host.directory, &mut TestedHost::command(&host.directory));
+    host.child = Child::spawn(&mut TestedHost::command(&host.directory)).unwrap();
     Client::new().hunt(&host.address("host"), PATIENCE).unwrap();
     host.wait_until_up();
     for name in ["room", "hall", "attic"] {

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 
 use nearcall::Client;
+use nearcall_os::process::Child;
 use nearcall_os::socket::{self, UnixAddress};
 use nearcall_os::socket_activation;
 
@@ -44,13 +45,9 @@ fn a_host_says_when_its_services_are_up_and_when_it_stops() {
     let notified = directory.path("log-of-systemd");
     let socket = UnixDatagram::bind(&notified).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    let host = TestedHost::start(&process("room", &["plain"], ""));
-    let mut command = TestedHost::command(&host.directory);
-    command.env("NOTIFY_SOCKET", &notified);
-    let TestedHost { directory, mut child } = host;
-    child.kill().unwrap();
-    let child = TestedHost::spawn(&directory, &mut command);
-    let mut host = TestedHost { directory, child };
+    let mut host = TestedHost::start_by(&process("room", &["plain"], ""), |command| {
+        Child::spawn(command.env("NOTIFY_SOCKET", &notified)).unwrap()
+    });
     let receive = || {
         let mut bytes = [0; 1024];
         let length = socket.recv(&mut bytes).unwrap();
@@ -70,16 +67,13 @@ fn a_host_hands_over_what_systemd_has_bound() {
     let directory = Directory::new();
     let path = directory.path("room");
     let listener = socket::unix_listen(UnixAddress::Path(&path), 8).unwrap();
-    let mut host = TestedHost::start(&process("room", &["plain"], ""));
-    assert_eq!(host.stop(), Some(0));
-    let file = host.directory.path("services.toml");
-    let own = format!("listen = \"unix:{}\"", host.directory.path("room").display());
-    let theirs = format!("listen = \"unix:{}\"", path.display());
-    fs::write(&file, fs::read_to_string(&file).unwrap().replace(&own, &theirs)).unwrap();
-    let mut command = TestedHost::command(&host.directory);
+    let theirs = format!("unix:{}", path.display());
+    let services = process("room", &["plain"], "").replace("unix:DIRECTORY/room", &theirs);
     let sockets = [("room.socket", listener.as_fd())];
-    host.child = socket_activation::spawn(&mut command, &sockets).unwrap();
-    let room = ThermostatCaller::new(&Client::new(), &format!("unix:{}", path.display())).unwrap();
+    let mut host = TestedHost::start_by(&services, |command| {
+        socket_activation::spawn(command, &sockets).unwrap()
+    });
+    let room = ThermostatCaller::new(&Client::new(), &theirs).unwrap();
     room.set_target(&SetTargetRequest { celsius: 21.0 }).unwrap();
     host.restart(&["room"]).unwrap();
     room.set_target(&SetTargetRequest { celsius: 21.0 }).unwrap();

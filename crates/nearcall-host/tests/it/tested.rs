@@ -72,9 +72,15 @@ impl TestedHost {
     /// paths, and waits until it answers.
     #[track_caller]
     pub(crate) fn start(services: &str) -> Self {
+        Self::start_by(services, |command| Child::spawn(command).unwrap())
+    }
+
+    /// As [`start`](Self::start), by a start of its own.
+    #[track_caller]
+    pub(crate) fn start_by(services: &str, spawn: impl FnOnce(&mut Command) -> Child) -> Self {
         let directory = Directory::new();
         write(&directory, services);
-        let child = Self::spawn(&directory, &mut Self::command(&directory));
+        let child = spawn(&mut Self::command(&directory));
         let host = Self { directory, child };
         Client::new().hunt(&host.address("host"), PATIENCE).unwrap();
         host
@@ -83,14 +89,17 @@ impl TestedHost {
     pub(crate) fn command(directory: &Directory) -> Command {
         let mut command = Command::new(example("test_program"));
         command.arg("host").arg(directory.path("services.toml"));
-        let log = File::create(directory.path("log")).unwrap();
+        // Several hosts of one test write one log.
+        let log = File::options().append(true).create(true).open(directory.path("log")).unwrap();
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         command.env_remove("NOTIFY_SOCKET");
         command
     }
 
-    pub(crate) fn spawn(_directory: &Directory, command: &mut Command) -> Child {
-        Child::spawn(command).unwrap()
+    /// Waits until a service says that it runs a method that never returns.
+    #[track_caller]
+    pub(crate) fn wait_until_blocked(&self) {
+        wait_until("the blocked method", || self.log().contains("] blocked"));
     }
 
     /// Writes other services into its file.
