@@ -8,7 +8,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::event::{EventfdFlags, PollFlags};
+use rustix::event::EventfdFlags;
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::deadline::Deadline;
@@ -81,7 +81,7 @@ pub fn signal(eventfd: impl AsFd) -> io::Result<()> {
         opcode: AIO_POLL,
         fd,
         // The events, in the place of a buffer.
-        buffer: u64::from(PollFlags::OUT.bits()),
+        buffer: libc::POLLOUT.unsigned_abs().into(),
         flags: AIO_SIGNALS_EVENTFD,
         eventfd: fd,
         ..AioRequest::default()
