@@ -250,7 +250,11 @@ impl Host {
 
     fn handle_descriptor(&mut self, descriptor: DescriptorId) {
         let owner = self.processes.iter().find(|(_, process)| process.owns(descriptor));
-        let Some(id) = owner.map(|(id, _)| *id) else { return };
+        let Some(id) = owner.map(|(id, _)| *id) else {
+            // Of a process whose start has failed half-way.
+            self.event_loop.remove_descriptor(descriptor);
+            return;
+        };
         let Some(process) = self.processes.get_mut(&id) else { return };
         if process.is_stderr(descriptor) {
             process.read_stderr(&self.event_loop, &*self.options.log);

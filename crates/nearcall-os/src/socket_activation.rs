@@ -25,6 +25,7 @@ use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd};
 use rustix::net::{SocketAddrUnix, SocketType, getsockname, sockopt};
 
 use crate::process::{Child, die_with};
+use crate::signal::{self, SignalSet};
 
 /// The first descriptor that is handed over: the one behind the standard three.
 const FIRST_FD: RawFd = 3;
@@ -165,8 +166,11 @@ pub fn spawn(command: &mut Command, sockets: &[(&str, BorrowedFd<'_>)]) -> io::R
     // the pipe by which it reports an error.
     let _taken = occupy_targets(sockets.len())?;
     let parent = rustix::process::getpid();
+    // A program starts with no signal blocked, whatever this thread waits for.
+    let no_signals = SignalSet::new(&[]);
     let run = move || {
         die_with(parent)?;
+        signal::set_mask(&no_signals)?;
         Err(exec.run())
     };
     Child::spawn_prepared(command, run)

@@ -133,7 +133,7 @@ pub(crate) fn ask_all(
 /// Asks the server of a socket. `None`: the socket is gone meanwhile.
 fn ask(socket: &NamedSocket, request: &DescribeRequest, timeout: Duration) -> Option<NameEntry> {
     let name = socket.name.clone();
-    let server = match describe(socket, request, clock::now() + timeout) {
+    let server = match describe(socket, request, clock::now().checked_add(timeout)) {
         Ok(reply) => Ok(reply),
         Err(_) if socket.uid != process::user_id() => Err(NameProblem::OtherUser(socket.uid)),
         Err(status) => match connect_error(socket) {
@@ -149,9 +149,12 @@ fn ask(socket: &NamedSocket, request: &DescribeRequest, timeout: Duration) -> Op
 fn describe(
     socket: &NamedSocket,
     request: &DescribeRequest,
-    end: Instant,
+    end: Option<Instant>,
 ) -> Result<DescribeReply, Status> {
-    let options = CallOptions::new().deadline_at(end);
+    let options = match end {
+        Some(end) => CallOptions::new().deadline_at(end),
+        None => CallOptions::new().no_deadline(),
+    };
     let describe = |mechanism: Mechanism| {
         // Whoever else has the name could claim anything.
         let user = process::user_id();

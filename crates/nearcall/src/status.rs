@@ -198,6 +198,13 @@ impl Status {
         Self { fate, ..self }
     }
 
+    /// Returns the same as the answer of a method, which has run: what this status says of a call
+    /// that the method itself has made is not the caller's concern.
+    #[cold]
+    pub(crate) fn of_method(self) -> Self {
+        self.with_fate(Fate::Answered)
+    }
+
     /// Returns what is known of the method.
     pub(crate) fn fate(&self) -> Fate {
         self.fate

@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 
+use nearcall_os::signal::{self, Signal, SignalSet};
 use nearcall_os::socket::{self, UnixAddress};
 use nearcall_os::socket_activation::{self, ListeningPlace};
 
@@ -26,7 +27,10 @@ fn a_child_gets_the_sockets_with_their_names() {
     command.env("NEARCALL_OS_PREFIX", format!("nearcall-os-{}-", std::process::id()));
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let handed: Vec<_> = listeners.iter().map(|(name, _, it)| (*name, it.as_fd())).collect();
+    // What this thread waits for is no concern of the child.
+    let before = signal::block(&SignalSet::new(&[Signal::TERM])).unwrap();
     let mut child = socket_activation::spawn(&mut command, &handed).unwrap();
+    signal::set_mask(&before).unwrap();
     let mut output = child.pipes().stdout.take().unwrap();
     read_until(&mut output, "taken\n");
     // The parent's are as before, and the child accepts at the same sockets.
@@ -46,6 +50,9 @@ fn a_child_gets_the_sockets_with_their_names() {
 /// The child's part.
 fn take() {
     assert!(role().is_none());
+    // Of this thread: the C library blocks all signals in the one that starts it meanwhile.
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    assert!(status.contains("SigBlk:\t0000000000000000\n"), "{status}");
     let prefix = std::env::var("NEARCALL_OS_PREFIX").unwrap();
     let sockets = socket_activation::take_inherited().unwrap();
     assert!(socket_activation::take_inherited().unwrap().is_empty());

@@ -69,8 +69,8 @@ impl Binding {
             }
             (Some(_), _) if deadline.has_passed() => Err(Status::not_answered_in_time()),
             (Some(Err(status)), None) => Err(match extras {
-                Some(extras) => status.with_entries(extras.metadata),
-                None => status,
+                Some(extras) => status.with_entries(extras.metadata).of_method(),
+                None => status.of_method(),
             }),
             (Some(Ok(result)), _) => Ok(result),
             // The first answer counts: it may have panicked after it has answered.

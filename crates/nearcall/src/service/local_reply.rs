@@ -48,7 +48,7 @@ pub(crate) struct LocalCall {
 impl LocalCall {
     /// Ends the call at once, unless it has ended: a service may panic after it has answered.
     pub(crate) fn end(&self, answer: Result<LocalResult, Status>) {
-        let first = self.answer.take().unwrap_or(answer);
+        let first = self.answer.take().unwrap_or_else(|| answer.map_err(Status::of_method));
         self.answer.set(Some(first));
     }
 
@@ -112,7 +112,7 @@ impl LocalAnswer {
     pub(crate) fn end(&self, answer: Result<LocalResult, Status>) {
         let waker = {
             let mut ours = self.lock();
-            ours.answer.get_or_insert(answer);
+            ours.answer.get_or_insert(answer.map_err(Status::of_method));
             ours.waker.take()
         };
         if let Some(waker) = waker {

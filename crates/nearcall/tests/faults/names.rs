@@ -30,9 +30,9 @@ pub(crate) const ROLES: &[Role] = &[
 /// Time for a server that does not answer.
 const SHORT: Duration = Duration::from_millis(300);
 
-/// Reports all names, asked for a short time or with patience.
+/// Reports all names, asked for a short time or without a limit.
 fn list(how: &str) {
-    let timeout = if how == "hasty" { SHORT } else { PATIENCE };
+    let timeout = if how == "hasty" { SHORT } else { Duration::MAX };
     report(&match nearcall::names_within(timeout) {
         Ok(entries) => {
             let rows: Vec<_> = entries.iter().map(row).collect();

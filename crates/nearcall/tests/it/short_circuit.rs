@@ -250,6 +250,27 @@ fn a_deadline_is_inherited_within_a_thread() {
     assert!((1..=PATIENCE.as_secs()).contains(&left.number), "{left:?}");
 }
 
+/// A method has run though a call of its own has not begun, and says so by its status.
+#[test]
+fn what_a_method_says_of_a_call_of_its_own_is_not_said_of_it() {
+    for short in [false, true] {
+        let house = House::new(&unique_address(), short);
+        let absent = EchoCaller::new(&Client::new(), &unique_address()).unwrap();
+        *house.service.own.borrow_mut() = Some(absent);
+        let typed = EchoCaller::new(&house.client, &house.address).unwrap();
+        let bytes = other_build::EchoCaller::new(&house.client, &house.address).unwrap();
+        let outcomes = [
+            typed.say(&Words { number: 1, ..Words::default() }).map(drop),
+            bytes.say(&other_build::Words { number: 1, ..Default::default() }).map(drop),
+        ];
+        for outcome in outcomes {
+            let status = outcome.unwrap_err();
+            assert_eq!(status.code(), Code::Unavailable, "{status}");
+            assert!(!status.has_not_begun(), "short: {short}");
+        }
+    }
+}
+
 #[test]
 fn a_place_or_object_that_the_loop_does_not_serve_is_refused() {
     let house = House::new("inproc:here", true);
