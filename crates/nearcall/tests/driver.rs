@@ -119,6 +119,8 @@ fn the_driver_runs_while_it_is_needed_and_sleeps_while_it_is_not() {
         block_on(adder.empty(&())).0.unwrap();
         let other = Client::new();
         block_on(other.hunt_async(&address, PATIENCE)).0.unwrap();
+        // A new thread takes its name by itself, perhaps after the first reply.
+        wait_until("no driver has its name", || !drivers().is_empty());
         let running = drivers();
         let [driver] = &running[..] else { panic!("{running:?}: one for all connections") };
 
