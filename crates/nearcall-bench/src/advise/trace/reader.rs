@@ -111,13 +111,12 @@ impl Reader {
     /// The figures; `was_cut` if the file goes on where reading stopped.
     pub(super) fn conclude(mut self, was_cut: bool) -> Result<Recording, TraceError> {
         let lines = self.lines;
-        let format = match (&self.form, self.first_garbage.take()) {
+        let (format, first_garbage) = match (&self.form, self.first_garbage.take()) {
             (Form::Csv(_), first) => (Format::Csv, first),
             (Form::Strace(_), first) => (Format::Strace, first),
             (Form::Unknown, Some(first)) => return Err(TraceError::Garbage { lines, first }),
             (Form::Unknown, None) => return Err(TraceError::NoMessages { lines }),
         };
-        let (format, first_garbage) = format;
         let mut notes = self.notes(format, first_garbage.as_ref(), was_cut);
         let chosen = choose(std::mem::take(&mut self.streams), format, &mut notes);
         let mut streams: Vec<(&Stream, StreamFacts)> =
