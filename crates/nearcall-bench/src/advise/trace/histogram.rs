@@ -45,15 +45,11 @@ impl Histogram {
         self.add(&Class { from_bytes: bytes, messages: 1, bytes, ..Class::default() });
     }
 
-    /// Counts that a message of this size was answered.
-    pub(super) fn answer(&mut self, asked_bytes: u64) {
-        let (from_bytes, answered_bytes) = (asked_bytes, asked_bytes);
-        self.add(&Class { from_bytes, answered: 1, answered_bytes, ..Class::default() });
-    }
-
-    /// Adds a reply, or more of it, to a message of this size.
-    pub(super) fn reply(&mut self, asked_bytes: u64, reply_bytes: u64) {
-        self.add(&Class { from_bytes: asked_bytes, reply_bytes, ..Class::default() });
+    /// Counts a reply to a message of this size, or more of it.
+    pub(super) fn answer(&mut self, asked_bytes: u64, is_first: bool, reply_bytes: u64) {
+        let (answered, answered_bytes) = if is_first { (1, asked_bytes) } else { (0, 0) };
+        let (from_bytes, messages, bytes) = (asked_bytes, 0, 0);
+        self.add(&Class { from_bytes, messages, bytes, answered, answered_bytes, reply_bytes });
     }
 
     fn add(&mut self, class: &Class) {

@@ -23,8 +23,8 @@ pub(super) struct Reader {
     garbage_lines: u64,
     first_garbage: Option<Garbage>,
     streams: BTreeMap<Id, Stream>,
-    /// Of descriptors whose number meant something else before: thread and number.
-    generations: BTreeMap<(u32, u32), u32>,
+    /// Those whose number means something else now.
+    ended: Vec<Stream>,
     /// Lines whose time was before that of the line before in their stream.
     lines_back: u64,
     /// Messages of streams beyond the limit.
@@ -80,27 +80,17 @@ impl Reader {
             Form::Strace(strace) => match strace.line(text)? {
                 Event::Moved(moves) => Some(moves),
                 Event::Opened(pid, made) => {
-                    made.into_iter().for_each(|descriptor| self.renew(pid, descriptor));
+                    let ids = made.into_iter().map(|descriptor| Id { pid, descriptor });
+                    self.ended.extend(ids.filter_map(|id| self.streams.remove(&id)));
                     Some(Vec::new())
                 }
             },
         }
     }
 
-    /// What comes now over this number is another stream.
-    fn renew(&mut self, pid: u32, descriptor: u32) {
-        let generation = self.generations.get(&(pid, descriptor)).copied().unwrap_or(0);
-        // So there are no more of these than streams.
-        if self.streams.contains_key(&Id { pid, descriptor, generation }) {
-            self.generations.insert((pid, descriptor), generation.saturating_add(1));
-        }
-    }
-
     fn count(&mut self, moved: &Move) {
-        let at = (moved.id.pid, moved.id.descriptor);
-        let generation = self.generations.get(&at).copied().unwrap_or(0);
-        let moved = &Move { id: Id { generation, ..moved.id }, ..*moved };
-        if !self.streams.contains_key(&moved.id) && self.streams.len() >= STREAMS_MAX {
+        let is_full = self.streams.len() + self.ended.len() >= STREAMS_MAX;
+        if is_full && !self.streams.contains_key(&moved.id) {
             self.messages_beyond += 1;
             return;
         }
@@ -118,7 +108,8 @@ impl Reader {
             (Form::Unknown, None) => return Err(TraceError::NoMessages { lines }),
         };
         let mut notes = self.notes(format, first_garbage.as_ref(), was_cut);
-        let chosen = choose(std::mem::take(&mut self.streams), format, &mut notes);
+        self.ended.extend(std::mem::take(&mut self.streams).into_values());
+        let chosen = choose(self.ended, format, &mut notes);
         let mut streams: Vec<(&Stream, StreamFacts)> =
             chosen.iter().map(|stream| (stream, stream.facts())).collect();
         streams.sort_by_key(|(stream, facts)| (Reverse(facts.messages), stream.id));
@@ -182,8 +173,7 @@ impl Reader {
 }
 
 /// The streams that count.
-fn choose(all: BTreeMap<Id, Stream>, format: Format, notes: &mut Vec<String>) -> Vec<Stream> {
-    let all: Vec<Stream> = all.into_values().collect();
+fn choose(all: Vec<Stream>, format: Format, notes: &mut Vec<String>) -> Vec<Stream> {
     if format == Format::Csv {
         return all;
     }
@@ -192,8 +182,9 @@ fn choose(all: BTreeMap<Id, Stream>, format: Format, notes: &mut Vec<String>) ->
     if ends > 0 {
         notes.push(format!("both ends of {ends} streams were recorded; each message counts once"));
     }
-    let once = all.into_iter().filter(|stream| !other_ends.contains(&stream.id));
-    let (files, rest): (Vec<Stream>, Vec<Stream>) = once.partition(|stream| stream.is_file);
+    let once = all.into_iter().enumerate().filter(|(place, _)| !other_ends.contains(place));
+    let (files, rest): (Vec<Stream>, Vec<Stream>) =
+        once.map(|(_, stream)| stream).partition(|stream| stream.is_file);
     let (doubtful, good): (Vec<Stream>, Vec<Stream>) = rest.into_iter().partition(may_be_file);
     let (kept, left_out) = match (good.is_empty(), doubtful.is_empty()) {
         (false, _) => (good, files.len() + doubtful.len()),
@@ -217,20 +208,19 @@ fn may_be_file(stream: &Stream) -> bool {
     !stream.is_socket && (stream.sent_bytes == 0 || stream.id.descriptor <= 2)
 }
 
-/// The streams that answer and are the same traffic as one that asks.
-fn other_ends(streams: &[Stream]) -> Vec<Id> {
-    let mut found: Vec<Id> = Vec::new();
-    let (askers, answerers): (Vec<&Stream>, Vec<&Stream>) =
-        streams.iter().partition(|stream| stream.asks());
-    for asker in askers {
-        let other = answerers.iter().find(|stream| {
-            !found.contains(&stream.id)
+/// The places of streams that answer and are the same traffic as one that asks.
+fn other_ends(streams: &[Stream]) -> Vec<usize> {
+    let mut found = Vec::new();
+    for asker in streams.iter().filter(|stream| stream.asks()) {
+        let other = streams.iter().enumerate().position(|(place, stream)| {
+            !found.contains(&place)
+                && !stream.asks()
                 && is_near(asker.sent_bytes, stream.received_bytes)
                 && is_near(asker.received_bytes, stream.sent_bytes)
                 // Who passes messages on reads first.
                 && asker.span_ns.0 <= stream.span_ns.0
         });
-        found.extend(other.map(|stream| stream.id));
+        found.extend(other);
     }
     found
 }

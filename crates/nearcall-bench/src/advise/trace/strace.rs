@@ -119,7 +119,7 @@ fn moved(pid: u32, begun: &Begun, ended_ns: u64, number: u64, arguments: &str) -
         }
         false => vec![number],
     };
-    let id = Id { pid, descriptor: begun.descriptor, generation: 0 };
+    let id = Id { pid, descriptor: begun.descriptor };
     let is_file = begun.is_file;
     let one = |bytes| Move { id, direction, bytes, at_ns, is_socket, is_file };
     Event::Moved(sizes.into_iter().filter(|bytes| *bytes > 0).map(one).collect())

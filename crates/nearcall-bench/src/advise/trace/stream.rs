@@ -24,8 +24,6 @@ pub(super) enum Direction {
 pub(super) struct Id {
     pub(super) pid: u32,
     pub(super) descriptor: u32,
-    /// How often its number was given to something else before.
-    pub(super) generation: u32,
 }
 
 /// Bytes that were moved by one call.
@@ -59,10 +57,8 @@ pub(super) struct Stream {
     pub(super) span_ns: (u64, u64),
     /// The same of the asking direction.
     asked_ns: Option<(u64, u64)>,
-    /// The size of the message before, which is not answered yet.
-    open: Option<u64>,
-    /// The size of the message whose reply came last: more of it may follow.
-    answered: Option<u64>,
+    /// The size of the last message of the asking direction, and whether it was answered.
+    last: Option<(u64, bool)>,
     second: u64,
     in_second: u64,
     pub(super) busiest_second: u64,
@@ -82,8 +78,7 @@ impl Stream {
             gaps_ns: Histogram::default(),
             span_ns: (first.at_ns, first.at_ns),
             asked_ns: None,
-            open: None,
-            answered: None,
+            last: None,
             second: 0,
             in_second: 0,
             busiest_second: 0,
@@ -103,14 +98,10 @@ impl Stream {
         *bytes = bytes.saturating_add(moved.bytes);
         if moved.direction == self.asking {
             self.ask(moved, went_back);
-        } else {
-            if let Some(asked_bytes) = self.open.take() {
-                self.sizes.answer(asked_bytes);
-                self.answered = Some(asked_bytes);
-            }
-            if let Some(asked_bytes) = self.answered {
-                self.sizes.reply(asked_bytes, moved.bytes);
-            }
+        } else if let Some((asked_bytes, is_answered)) = &mut self.last {
+            // More of the reply may follow.
+            let is_first = !std::mem::replace(is_answered, true);
+            self.sizes.answer(*asked_bytes, is_first, moved.bytes);
         }
         went_back
     }
@@ -123,7 +114,7 @@ impl Stream {
         }
         self.asked_ns = Some((first_ns.min(at_ns), last_ns.max(at_ns)));
         self.sizes.count(moved.bytes);
-        (self.open, self.answered) = (Some(moved.bytes), None);
+        self.last = Some((moved.bytes, false));
         let second = at_ns / NS_PER_S;
         if second != self.second {
             (self.second, self.in_second) = (second, 0);
@@ -157,54 +148,3 @@ impl Stream {
 }
 
 const NS_PER_S: u64 = 1_000_000_000;
-
-#[cfg(test)]
-mod tests {
-    use super::Direction::{In, Out};
-    use super::*;
-
-    fn count(moves: &[(u64, Direction, u64)]) -> (Stream, usize) {
-        let id = Id { pid: 1, descriptor: 5, generation: 0 };
-        let moves: Vec<Move> = moves
-            .iter()
-            .map(|&(at_ns, direction, bytes)| {
-                Move { id, direction, bytes, at_ns, is_socket: true, is_file: false }
-            })
-            .collect();
-        let mut stream = Stream::new(&moves[0]);
-        let back = moves.iter().filter(|moved| stream.count(moved)).count();
-        (stream, back)
-    }
-
-    #[test]
-    fn a_message_with_a_reply_is_a_request_and_one_before_another_is_not() {
-        let (stream, _) =
-            count(&[(1, Out, 100), (2, In, 8), (3, In, 500), (4, Out, 100), (5, Out, 9)]);
-        let facts = stream.facts();
-        assert_eq!((facts.messages, facts.answered, facts.asks), (3, 1, true));
-        assert_eq!((facts.sent_bytes, facts.received_bytes), (209, 508));
-        let class = stream.sizes.classes()[1];
-        assert_eq!((class.from_bytes, class.messages, class.answered), (64, 2, 1));
-        assert_eq!((class.answered_bytes, class.reply_bytes), (100, 508));
-        let gaps_ns = stream.gaps_ns.quantiles().unwrap();
-        assert_eq!((gaps_ns.min, gaps_ns.max), (1, 3));
-        let facts = count(&[(1, In, 100), (2, Out, 8), (3, In, 100), (4, Out, 8)]).0.facts();
-        assert_eq!((facts.messages, facts.answered, facts.asks), (2, 2, false));
-    }
-
-    #[test]
-    fn a_clock_that_goes_back_gives_no_gap_and_no_negative_span() {
-        let (stream, back) = count(&[(9, Out, 1), (5, Out, 1), (6, Out, 1)]);
-        assert_eq!((back, stream.span_ns, stream.gaps_ns.quantiles()), (2, (5, 9), None));
-        assert!(stream.facts().rate_per_s.unwrap() > 0.0);
-    }
-
-    #[test]
-    fn the_rate_counts_from_the_first_to_the_last() {
-        let second = NS_PER_S;
-        let (stream, _) = count(&[(0, Out, 1), (second, Out, 1), (second + 1, Out, 1)]);
-        let rate = stream.facts().rate_per_s.unwrap();
-        assert_eq!((stream.busiest_second, rate.round()), (2, 2.0));
-        assert_eq!(count(&[(7, Out, 1)]).0.facts().rate_per_s, None);
-    }
-}

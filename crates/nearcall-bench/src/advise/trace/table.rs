@@ -51,7 +51,7 @@ impl Columns {
             _ => return None,
         };
         let (is_known, direction) = (direction.is_some(), direction.unwrap_or(Direction::Out));
-        let id = Id { pid: 0, descriptor: 0, generation: 0 };
+        let id = Id { pid: 0, descriptor: 0 };
         Some((Move { id, direction, bytes, at_ns, is_socket: true, is_file: false }, is_known))
     }
 }
