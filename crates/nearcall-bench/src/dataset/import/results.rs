@@ -199,7 +199,7 @@ fn rate(words: &[&str]) -> Option<Rate> {
         let number: usize = word.parse().ok()?;
         words.get(number).copied()
     };
-    let node = match node.parse().ok().filter(|node| (-1..1_024).contains(node))? {
+    let node = match node.parse::<i32>().ok().filter(|node| (-1..1_024).contains(node))? {
         -1 => String::new(),
         node => format!("+node{node}"),
     };
