@@ -104,7 +104,8 @@ pub(crate) struct Parts<'a> {
 pub(crate) type Advisor<'a> = dyn FnMut(&Requirements) -> Result<Candidate, String> + 'a;
 
 /// Gives a run of what [`specs`](fn@nearcall_bench::advise::specs) says, or why there is none.
-pub(crate) type Measurer<'a> = dyn FnMut(&Requirements, &[Candidate], Stage) -> Result<Run, String> + 'a;
+pub(crate) type Measurer<'a> =
+    dyn FnMut(&Requirements, &[Candidate], Stage) -> Result<Run, String> + 'a;
 
 /// Tests the advice with these requirements, which `seed` gave ([`sets`]).
 pub(crate) fn check(seed: u64, sets: &[Requirements], parts: &mut Parts<'_>) -> Checked {

@@ -4,8 +4,8 @@
 //! `strace -f -ttt -e trace=%network,read,write` printed. Which of the two it is, the first line
 //! that makes sense decides.
 //!
-//! **Invariants:** memory is bounded, whatever the file holds; no text makes it panic; lines that are
-//! neither are counted and the first one is kept; what was left out stands in the notes.
+//! **Invariants:** memory is bounded, whatever the file holds; no text makes it panic; lines that
+//! are neither are counted and the first one is kept; what was left out stands in the notes.
 //!
 //! **Not here:** what one line means (`trace/strace.rs`, `trace/table.rs`), what is counted for one
 //! descriptor (`trace/stream.rs`), the way to requirements (`trace/kinds.rs`).

@@ -1,7 +1,7 @@
 //! Every cell of a data set as one flat table in a file: CSV, JSON lines, or both at once.
 //!
-//! **Invariants:** one row per cell of every run, in the order of the files; superseded cells are in
-//! it too, since selecting is the reader's matter. The file is there whole or not at all.
+//! **Invariants:** one row per cell of every run, in the order of the files; superseded cells are
+//! in it too, since selecting is the reader's matter. The file is there whole or not at all.
 //!
 //! **Not here:** the columns of a row (`dataset/flat`).
 

@@ -27,7 +27,8 @@ fn run(wanted: &Requirements, candidates: &[Candidate], seed: u64) -> Run {
             let name = candidate.mechanism.name();
             let mut cell = Cell::new(kind, name, wanted.message_bytes);
             cell.wait = format!("{}/poll", candidate.wait);
-            cell.pace = paced.then(|| nearcall_bench::run::PaceFacts { kept: true, ..Default::default() });
+            cell.pace =
+                paced.then(|| nearcall_bench::run::PaceFacts { kept: true, ..Default::default() });
             cell.rtt_ns = Some(RttNs { p50: middle, p99: middle, ..RttNs::default() });
             cell.launch_medians_ns.clone_from(&times);
             cell.messages_per_s = middle.map(|ns| 1e9 / ns);

@@ -1,4 +1,4 @@
-//! Takes a recording line by line, counts it, and chooses which of it are messages between programs.
+//! Takes a recording line by line, counts it, and chooses what are messages between programs.
 //!
 //! A recording of both ends has every message twice, so the other end of a stream is left out:
 //! another thread that read what this one wrote and wrote what this one read. Descriptors that may

@@ -204,7 +204,8 @@ fn rate(words: &[&str]) -> Option<Rate> {
         node => format!("+node{node}"),
     };
     let shape = [
-        one_of(produce, &["", "sink+memset", "sink+stosq", "sink+bytes"]).filter(|s| !s.is_empty())?,
+        one_of(produce, &["", "sink+memset", "sink+stosq", "sink+bytes"])
+            .filter(|s| !s.is_empty())?,
         one_of(wip, &["+write-copy", "+write-in-place"])?,
         one_of(rip, &["+read-copy", "+read-in-place"])?,
         one_of(verify, &["", "+verify"])?,
