@@ -15,7 +15,6 @@ mod units;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -25,7 +24,7 @@ use std::time::Duration;
 
 use nearcall_channel::Address;
 use nearcall_os::library::{LibraryFile, LoadError};
-use nearcall_os::process;
+use nearcall_os::{descriptor, process};
 
 use self::raw::RawFile;
 pub(crate) use self::raw::{Restart, Run};
@@ -236,9 +235,13 @@ fn one_line(text: &str) -> String {
     text.lines().map(str::trim).collect::<Vec<_>>().join("; ")
 }
 
+/// Permissions by which others than the owner could change a file.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
 /// Reads a file that no other user can have written.
 fn read_checked(path: &Path) -> io::Result<String> {
-    let file = File::open(path)?;
+    // A named pipe must not keep the host waiting.
+    let file = descriptor::open_nonblocking(path)?;
     let metadata = file.metadata()?;
     let refuse = |text: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     if !metadata.is_file() {
@@ -251,10 +254,10 @@ fn read_checked(path: &Path) -> io::Result<String> {
              this user or of root"
         ));
     }
-    if metadata.mode() & 0o002 != 0 {
+    if metadata.mode() & WRITABLE_BY_OTHERS != 0 {
         return refuse(format!(
-            "any user may write it (its mode is {:04o}), and it names programs to run: `chmod o-w` \
-             it",
+            "other users may write it (its mode is {:04o}), and it names programs to run: `chmod \
+             go-w` it",
             metadata.mode() & 0o7777
         ));
     }

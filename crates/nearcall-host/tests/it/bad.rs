@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 use nearcall::{CallOptions, Code, ReconnectPolicy};
 use nearcall_os::process::Child;
@@ -80,9 +81,12 @@ fn a_program_that_cannot_run_here_and_a_restart_that_fails_leave_the_rest_alone(
     // Whose file others can write decides about nothing here.
     let file = host.directory.path("services.toml");
     host.write(&good);
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
-    let text = host.restart(&[]).unwrap_err().to_string();
-    assert!(text.contains("any user may write it (its mode is 0666)"), "{text}");
+    for mode in [0o666, 0o620] {
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        let text = host.restart(&[]).unwrap_err().to_string();
+        let expected = format!("other users may write it (its mode is {mode:04o})");
+        assert!(text.contains(&expected), "{text}");
+    }
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     let text = host.restart(&["attic"]).unwrap_err().to_string();
     assert!(text.contains("there is no service `attic`"), "{text}");
@@ -90,6 +94,21 @@ fn a_program_that_cannot_run_here_and_a_restart_that_fails_leave_the_rest_alone(
     host.thermostat("room").set_target(&SetTargetRequest { celsius: 1.0 }).unwrap();
     fs::remove_file(broken).unwrap();
     fs::remove_file(foreign).unwrap();
+    assert_eq!(host.stop(), Some(0));
+}
+
+#[test]
+fn a_file_that_is_a_named_pipe_does_not_keep_the_host() {
+    let mut host = TestedHost::start(&process("room", &["plain"], ""));
+    host.wait_until_up();
+    let file = host.directory.path("services.toml");
+    fs::remove_file(&file).unwrap();
+    match Command::new("mkfifo").arg(&file).status() {
+        Ok(status) => assert!(status.success()),
+        Err(why) => return println!("SKIPPED: no `mkfifo` to make a named pipe with: {why}"),
+    }
+    let text = host.restart(&[]).unwrap_err().to_string();
+    assert!(text.contains("services.toml: it is no file"), "{text}");
     assert_eq!(host.stop(), Some(0));
 }
 
