@@ -27,6 +27,7 @@ use self::process::Process;
 use self::service::{HostService, Request, Requests};
 use self::watch::{Finding, Findings};
 use crate::config::{Config, ConfigError, Unit};
+use crate::limits::ACCEPTS_AT_CLOSE_MAX;
 use crate::proto::{HostDispatcher, HostRestartReply};
 use crate::supervisor::{Action, End, Ending, InstanceId, State, Supervisor, Time, Token};
 
@@ -236,14 +237,19 @@ impl Host {
 
     /// Closes the socket of a service. Clients in its queue get the reason.
     fn close(&mut self, address: &Address) {
-        let Some(listener) = self.listeners.remove(&address.to_string()) else { return };
-        listener.unlink();
-        // What systemd has bound, it goes on with.
-        if listener.is_inherited() {
+        let name = address.to_string();
+        // What systemd has bound, it goes on with, and so does the next process of the service:
+        // this descriptor is the only one by which it can be handed over.
+        if self.listeners.get(&name).is_none_or(Listener::is_inherited) {
             return;
         }
-        while let Ok(Some(client)) = listener.accept_socket() {
-            let why = format!("the service at {address} is stopped: ask `nearcall status`");
+        let Some(listener) = self.listeners.remove(&name) else { return };
+        listener.unlink();
+        let why = format!("the service at {address} is stopped: ask `nearcall status`");
+        for _ in 0..ACCEPTS_AT_CLOSE_MAX {
+            let Ok(Some(client)) = listener.accept_socket() else { break };
+            // Not `Draining`, for which the client would try again and lose the reason. Its call
+            // has not begun, whatever the refusal is.
             listener.rendezvous().reject(client, Refusal::Other, &why);
         }
     }

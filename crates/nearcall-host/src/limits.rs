@@ -45,6 +45,10 @@ pub(crate) const STDERR_LINE_BYTES_MAX: usize = 1024;
 /// holds by default.
 pub(crate) const STDERR_READ_BYTES: usize = 64 << 10;
 
+/// Clients that are told that a service has stopped when its socket is closed: twice those that its
+/// queue can hold. Further ones come while it is closed, and are cut off.
+pub(crate) const ACCEPTS_AT_CLOSE_MAX: usize = 256;
+
 /// Pause before a service that answers that it does not serve yet is asked again.
 pub(crate) const NOT_SERVING_PAUSE: Duration = Duration::from_millis(20);
 

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 
 use nearcall::Client;
-use nearcall_os::process::Child;
+use nearcall_os::process::{Child, kill_pidfd, pidfd_open};
 use nearcall_os::socket::{self, UnixAddress};
 use nearcall_os::socket_activation;
 
@@ -68,13 +68,20 @@ fn a_host_hands_over_what_systemd_has_bound() {
     let path = directory.path("room");
     let listener = socket::unix_listen(UnixAddress::Path(&path), 8).unwrap();
     let theirs = format!("unix:{}", path.display());
-    let services = process("room", &["plain"], "").replace("unix:DIRECTORY/room", &theirs);
+    let services = process("room", &["plain"], "restart = \"never\"");
+    let services = services.replace("unix:DIRECTORY/room", &theirs);
     let sockets = [("room.socket", listener.as_fd())];
     let mut host = TestedHost::start_by(&services, |command| {
         socket_activation::spawn(command, &sockets).unwrap()
     });
     let room = ThermostatCaller::new(&Client::new(), &theirs).unwrap();
     room.set_target(&SetTargetRequest { celsius: 21.0 }).unwrap();
+    host.restart(&["room"]).unwrap();
+    room.set_target(&SetTargetRequest { celsius: 21.0 }).unwrap();
+    // Also after the service has ended and was given up: the socket is there for the next process.
+    let pid = i32::try_from(host.service("room").pid).unwrap();
+    kill_pidfd(pidfd_open(pid).unwrap()).unwrap();
+    host.wait_for("room", |service| service.state == "failed");
     host.restart(&["room"]).unwrap();
     room.set_target(&SetTargetRequest { celsius: 21.0 }).unwrap();
     assert_eq!(host.stop(), Some(0), "{}", host.log());
