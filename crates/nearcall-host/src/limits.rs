@@ -41,6 +41,14 @@ pub(crate) const STDERR_LINES_MAX: usize = 20;
 /// Longest line of standard error, in bytes. A longer one is cut.
 pub(crate) const STDERR_LINE_BYTES_MAX: usize = 1024;
 
+/// Bytes of standard error in a reply to `nearcall status`, of all processes together: a quarter of
+/// what a message may have, shared by them in equal parts.
+pub(crate) const STATUS_LINES_BYTES_MAX: usize = 1 << 20;
+
+/// Longest text of how a service has ended in a reply to `nearcall status`, in bytes: with as many
+/// services as there may be, another quarter.
+pub(crate) const STATUS_END_BYTES_MAX: usize = 4096;
+
 /// Bytes of standard error that are read of one service before others have their turn: what a pipe
 /// holds by default.
 pub(crate) const STDERR_READ_BYTES: usize = 64 << 10;

@@ -32,6 +32,20 @@ fn a_crash_loop_is_said_once_with_its_cause_and_the_last_lines() {
 }
 
 #[test]
+fn the_status_of_a_large_group_that_crashes_fits_into_a_message() {
+    let rest = "group = \"house\"\nrestart = \"never\"";
+    let names: Vec<String> = (0..100).map(|number| format!("room{number}")).collect();
+    let services: String = names.iter().map(|name| library(name, &["noisy"], rest)).collect();
+    let host = TestedHost::start(&services);
+    let first = host.wait_for("room0", |service| service.state == "failed");
+    assert_eq!(first.last_end, "was killed by SIGABRT");
+    let shown = "\u{fffd}".repeat(1024);
+    assert!(first.last_lines.len() == 20 && first.last_lines.iter().all(|line| *line == shown));
+    let last = host.service("room99");
+    assert_eq!((last.last_end, last.last_lines.len()), (first.last_end, 0));
+}
+
+#[test]
 fn a_service_that_never_becomes_ready_is_killed_and_what_needs_it_waits() {
     let silent = process("room", &["silent"], "restart = \"never\"");
     let silent = silent.replace("ready-within = \"60s\"", "ready-within = \"200ms\"");
@@ -124,7 +138,7 @@ fn a_second_sigterm_ends_all_at_once() {
     let once = CallOptions::new().reconnect(ReconnectPolicy::Never);
     let request = SetTargetRequest { celsius: -3.0 };
     let blocked = std::thread::spawn(move || caller.set_target_with(&request, &once));
-    host.wait_until_blocked();
+    host.wait_until_blocked(1);
     host.signal(Signal::TERM);
     wait_until("the first end", || has_ended(pids[1]));
     assert!(!has_ended(pids[0]));
