@@ -54,7 +54,7 @@ pub struct Listener {
     /// Another process has bound the socket, and goes on with it after this one.
     is_inherited: bool,
     /// The socket at which that process asks how this one is.
-    health: Mutex<Option<(OwnedFd, String)>>,
+    health: Mutex<Option<(OwnedFd, Address)>>,
     epoch: Epoch,
 }
 
@@ -91,7 +91,10 @@ impl Listener {
             _ => address.listen(access).map(|(socket, file)| (socket, address.clone(), file)),
         };
         let (socket, address, file) = bound.map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => HandshakeError::AddressInUse(address.clone()),
+            io::ErrorKind::AddrInUse => match inherited::why_not_adopted(address) {
+                Some(why) => HandshakeError::CannotListen(why),
+                None => HandshakeError::AddressInUse(address.clone()),
+            },
             _ => HandshakeError::CannotListen(error),
         })?;
         Ok(Self::new(socket, address, file))
@@ -132,8 +135,8 @@ impl Listener {
     /// Takes the listener at which the process that has bound this one asks how the server is, if
     /// it has handed one over.
     pub fn take_health_listener(&self) -> Option<Self> {
-        let (socket, name) = self.health.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        let mut listener = Self::new(socket, Address::Abstract(name), None);
+        let (socket, at) = self.health.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let mut listener = Self::new(socket, at, None);
         listener.is_inherited = true;
         Some(listener)
     }

@@ -29,7 +29,10 @@ use nearcall_os::{descriptor, process};
 use self::raw::RawFile;
 pub(crate) use self::raw::{Restart, Run};
 use crate::library;
-use crate::limits::CONFIG_BYTES_MAX;
+use crate::limits::{
+    CONFIG_BYTES_MAX, DESCRIPTORS_OF_HOST, DESCRIPTORS_PER_HAND_OVER, DESCRIPTORS_PER_PROCESS,
+    DESCRIPTORS_PER_SERVICE, DESCRIPTORS_PER_WATCHER,
+};
 
 /// The address of a host whose file says no other.
 pub const LISTEN_DEFAULT: &str = "nearcall-host";
@@ -202,6 +205,16 @@ impl Config {
     /// Returns the number of processes that they need.
     pub fn process_count(&self) -> usize {
         self.units.len()
+    }
+
+    /// Returns the number of descriptors that a host needs for them.
+    pub(crate) fn descriptor_count(&self) -> u64 {
+        let count = |count: usize| count as u64;
+        let largest = self.units.iter().map(|unit| count(unit.services.len())).max();
+        DESCRIPTORS_OF_HOST
+            + count(self.service_count()) * (DESCRIPTORS_PER_SERVICE + DESCRIPTORS_PER_WATCHER)
+            + count(self.process_count()) * DESCRIPTORS_PER_PROCESS
+            + largest.unwrap_or(0) * DESCRIPTORS_PER_HAND_OVER
     }
 
     pub(crate) fn services(&self) -> impl Iterator<Item = &Service> {

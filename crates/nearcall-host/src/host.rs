@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,12 +22,13 @@ use std::time::Instant;
 use nearcall::event_loop::{DescriptorId, Signal};
 use nearcall::{Deadline, Event, EventLoop, ListenError, RegisterError, Responder, Server};
 use nearcall_channel::{Address, Listener, Refusal, SocketAccess};
-use nearcall_os::clock;
+use nearcall_os::process::DescriptorLimit;
+use nearcall_os::{clock, process as os_process};
 
-use self::process::Process;
+use self::process::{Parts, Process};
 use self::service::{HostService, Request, Requests};
 use self::watch::{Finding, Findings};
-use crate::config::{Config, ConfigError, Unit};
+use crate::config::{Config, Unit};
 use crate::limits::ACCEPTS_AT_CLOSE_MAX;
 use crate::proto::{HostDispatcher, HostRestartReply};
 use crate::supervisor::{Action, End, Ending, InstanceId, State, Supervisor, Time, Token};
@@ -52,6 +54,15 @@ pub enum HostError {
     Listen(ListenError),
     /// Its interface was not registered.
     Register(RegisterError),
+    /// So many services need more descriptors than the process may have.
+    Descriptors {
+        /// The number of services.
+        services: usize,
+        /// What they need.
+        needed: u64,
+        /// The hard limit.
+        allowed: u64,
+    },
     /// A system call failed.
     Os(io::Error),
 }
@@ -65,6 +76,12 @@ impl fmt::Display for HostError {
                  another `listen` below `[host]`"
             ),
             Self::Register(error) => error.fmt(f),
+            Self::Descriptors { services, needed, allowed } => write!(
+                f,
+                "{services} services need {needed} descriptors, and this process may have \
+                 {allowed}: raise its hard limit (`ulimit -Hn`, or `LimitNOFILE={needed}` in the \
+                 unit of systemd), or run two hosts"
+            ),
             Self::Os(error) => write!(f, "the host cannot run: {error}"),
         }
     }
@@ -96,6 +113,8 @@ impl From<io::Error> for HostError {
 /// Another host has its address, or the kernel refuses what every host needs. A service that does
 /// not start is no error.
 pub fn run(config: Config, options: HostOptions) -> Result<Ending, HostError> {
+    let descriptors = DescriptorLimit::of_process()?;
+    fit_descriptors(&config)?;
     let event_loop = EventLoop::new()?;
     event_loop.add_signals(&[Signal::TERM, Signal::INT, Signal::HUP])?;
     let server = Server::new(&event_loop);
@@ -104,6 +123,9 @@ pub fn run(config: Config, options: HostOptions) -> Result<Ending, HostError> {
     server.register(HostDispatcher::new(service)).map_err(HostError::Register)?;
     server.listen(&config.listen.to_string()).map_err(HostError::Listen)?;
     let findings = Findings::new(event_loop.stopper());
+    let own = config.listen.awaited_path().ok().flatten();
+    let own = own.and_then(|path| path.parent().map(Path::to_owned));
+    let directories = own.into_iter().chain([std::env::temp_dir()]).collect();
     let mut host = Host {
         event_loop,
         requests,
@@ -115,6 +137,8 @@ pub fn run(config: Config, options: HostOptions) -> Result<Ending, HostError> {
         next_token: 0,
         started: clock::now(),
         options,
+        descriptors,
+        directories,
     };
     let outcome = host.serve();
     // Its own address goes last: whoever sees it free finds nothing else of the host.
@@ -137,6 +161,21 @@ struct Host {
     next_token: u64,
     started: Instant,
     options: HostOptions,
+    /// The limits that it was started with, and its services get.
+    descriptors: DescriptorLimit,
+    /// Where it can make files.
+    directories: Vec<PathBuf>,
+}
+
+/// Raises the limit of open descriptors of this process to what the services need, and to twice as
+/// much if it may, for a restart of all of them.
+fn fit_descriptors(config: &Config) -> Result<(), HostError> {
+    let needed = config.descriptor_count();
+    let allowed = os_process::raise_descriptor_limit(needed.saturating_mul(2))?;
+    match allowed >= needed {
+        true => Ok(()),
+        false => Err(HostError::Descriptors { services: config.service_count(), needed, allowed }),
+    }
 }
 
 impl Host {
@@ -207,8 +246,15 @@ impl Host {
     /// Starts the process of a unit.
     fn start(&mut self, id: InstanceId, unit: &Rc<Unit>) {
         let started = self.listen(unit).and_then(|()| {
-            let parts = (&self.listeners, &self.event_loop, &self.findings);
-            Process::start(id, unit, parts, &self.options.worker)
+            let parts = Parts {
+                listeners: &self.listeners,
+                event_loop: &self.event_loop,
+                findings: &self.findings,
+                worker: &self.options.worker,
+                directories: &self.directories,
+                descriptors: self.descriptors,
+            };
+            Process::start(id, unit, &parts)
         });
         match started {
             Ok(process) => drop(self.processes.insert(id, process)),
@@ -317,13 +363,17 @@ impl Host {
     /// Reads the file again and applies it.
     fn restart(&mut self, services: &[String], token: Option<Token>) {
         let path = self.supervisor.config().path.clone();
-        match Config::read(&path) {
-            Ok(config) => self.supervisor.handle_apply(config, services, token, self.now()),
+        let config = match Config::read(&path) {
+            Ok(config) => config,
+            Err(error) => return self.refuse(token, &error),
+        };
+        match fit_descriptors(&config) {
+            Ok(()) => self.supervisor.handle_apply(config, services, token, self.now()),
             Err(error) => self.refuse(token, &error),
         }
     }
 
-    fn refuse(&mut self, token: Option<Token>, error: &ConfigError) {
+    fn refuse(&mut self, token: Option<Token>, error: &dyn fmt::Display) {
         let text = format!("{error}; what ran before goes on");
         (self.options.log)(&format!("not restarted: {text}"));
         if let Some(token) = token {
