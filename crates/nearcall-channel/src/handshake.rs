@@ -15,8 +15,10 @@
 //! **Not here:** the handshake in steps (`handshake/steps.rs`), over a unix socket
 //! (`handshake/local.rs`) and over TCP (`handshake/remote.rs`), the packets as bytes (`packet.rs`).
 
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -124,6 +126,26 @@ impl Listener {
     /// The kernel's.
     pub fn listen_again(&self) -> io::Result<()> {
         socket::start_listening(&self.socket, BACKLOG)
+    }
+
+    /// Gives the file of the socket, if this listener has made one, another mode and owner.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's: to give a file to another user takes the privilege to do so.
+    pub fn set_access(&self, access: SocketAccess) -> io::Result<()> {
+        self.file.as_ref().map_or(Ok(()), |file| file.set_access(access))
+    }
+
+    /// Returns the mode and the owner of the file of the socket. `None`: it has no file.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, as for a file that was removed.
+    pub fn access(&self) -> io::Result<Option<SocketAccess>> {
+        let Some(path) = self.address.path_unchecked() else { return Ok(None) };
+        let file = fs::metadata(path)?;
+        Ok(Some(SocketAccess { mode: file.mode() & 0o777, owner: Some((file.uid(), file.gid())) }))
     }
 
     /// Returns whether another process has bound the socket. Clients that wait in its queue are for

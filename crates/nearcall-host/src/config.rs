@@ -6,9 +6,10 @@
 //! **Invariants:** a configuration that exists can be run as far as the file and the machine can
 //! say: names, addresses and dependencies fit together, and the files are there. Every error names
 //! the file, the line and what to do.
-//! **Not here:** the syntax (`config/raw.rs`), how services become units (`config/units.rs`), what
-//! a library must be (`library.rs`).
+//! **Not here:** the syntax (`config/raw.rs`), how services become units (`config/units.rs`), who
+//! may connect (`config/access.rs`), what a library must be (`library.rs`).
 
+mod access;
 mod order;
 mod raw;
 mod units;
@@ -22,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use nearcall_channel::Address;
+use nearcall_channel::{Address, SocketAccess};
 use nearcall_os::library::{LibraryFile, LoadError};
 use nearcall_os::{descriptor, process};
 
@@ -96,6 +97,8 @@ pub(crate) struct Service {
     pub(crate) file: PathBuf,
     pub(crate) arguments: Vec<String>,
     pub(crate) listen: Address,
+    /// Who may connect to its socket, if that has a file.
+    pub(crate) access: SocketAccess,
     /// Names of interfaces that a library must have.
     pub(crate) interfaces: Vec<String>,
     /// How long it may leave the question unanswered whether it is well.

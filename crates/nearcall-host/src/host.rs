@@ -228,6 +228,7 @@ impl Host {
                     Action::Terminate(id) => self.with(id, Process::terminate),
                     Action::Kill(id) => self.with(id, Process::kill),
                     Action::Close(address) => self.close(&address),
+                    Action::SetAccess => self.set_access(),
                     Action::Report(report) => (self.options.log)(&report.to_string()),
                     Action::Reply(token, outcome) => self.reply(token, outcome),
                     Action::Settled => notify::ready(&self.summary()),
@@ -272,13 +273,33 @@ impl Host {
             if self.listeners.contains_key(&name) {
                 continue;
             }
-            let listener = Listener::bind_for(&service.listen, SocketAccess::default());
+            let listener = Listener::bind_for(&service.listen, service.access);
             let listener = listener.map_err(|error| {
                 io::Error::other(format!("it cannot listen at {}: {error}", service.listen))
             })?;
+            if listener.is_inherited() && service.access != SocketAccess::default() {
+                (self.options.log)(&format!(
+                    "{}: `socket-mode` and `socket-owner` mean nothing for {}, which was bound \
+                     before this host started: write `SocketMode=`, `SocketUser=` and \
+                     `SocketGroup=` into its unit of systemd",
+                    service.name, service.listen
+                ));
+            }
             self.listeners.insert(name, listener);
         }
         Ok(())
+    }
+
+    /// Gives the sockets that are open the access of the configuration.
+    fn set_access(&self) {
+        for service in self.supervisor.config().services() {
+            let listener = self.listeners.get(&service.listen.to_string());
+            let outcome = listener.map_or(Ok(()), |listener| listener.set_access(service.access));
+            if let Err(error) = outcome {
+                let name = &service.name;
+                (self.options.log)(&format!("{name}: clients have access as before: {error}"));
+            }
+        }
     }
 
     /// Closes the socket of a service. Clients in its queue get the reason.

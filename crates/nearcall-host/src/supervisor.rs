@@ -49,6 +49,8 @@ pub(crate) enum Action {
     Kill(InstanceId),
     /// No service listens here any more.
     Close(Address),
+    /// Give the sockets that are open the access of the configuration, which has changed.
+    SetAccess,
     /// Write it to the log.
     Report(Report),
     /// Reply to whoever has asked for a replacement.

@@ -36,6 +36,12 @@ pub fn user_id() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
+/// The effective group id of this process.
+#[must_use]
+pub fn group_id() -> u32 {
+    rustix::process::getegid().as_raw()
+}
+
 /// The number of this thread.
 #[must_use]
 pub fn tid() -> i32 {

@@ -166,6 +166,7 @@ impl Supervisor {
             .map(|service| Action::Close(service.listen.clone()))
             .collect();
         self.actions.extend(gone);
+        self.actions.push(Action::SetAccess);
         self.config = config;
         for slot in before {
             if let SlotState::Running(id) = slot.state {

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use nearcall_channel::SocketAccess;
+
 use super::*;
 use crate::config::{Policy, Run, Service};
 
@@ -15,6 +17,7 @@ fn service(name: &str) -> Service {
         file: "/bin/true".into(),
         arguments: Vec::new(),
         listen: Address::Name(name.to_owned()),
+        access: SocketAccess::default(),
         interfaces: Vec::new(),
         watchdog: Some(SECOND),
     }
@@ -92,6 +95,7 @@ impl Bench {
                 Action::Terminate(id) => self.terminated.push(id),
                 Action::Kill(id) => self.killed.push(id),
                 Action::Close(address) => self.closed.push(address.to_string()),
+                Action::SetAccess => {}
                 Action::Report(report) => {
                     // Every text is made, so that none of them can fail.
                     assert!(!report.to_string().is_empty());
