@@ -259,7 +259,7 @@ impl Child {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let Some(pid) = pid.filter(|_| !self.is_reaped) else { return Ok(()) };
         // Its number is no other group's: the kernel keeps it for as long as it was not reaped.
-        match rustix::process::kill_process_group(pid, rustix::process::Signal::KILL) {
+        match rustix::process::kill_process_group(pid, Signal::KILL) {
             Ok(()) | Err(Errno::SRCH) => Ok(()),
             Err(errno) => Err(errno.into()),
         }

@@ -76,7 +76,7 @@ fn the_access_to_a_socket_is_read_and_refused_where_it_means_nothing() {
         config.services().next().unwrap().access
     };
     assert_eq!(access(""), SocketAccess::default());
-    let owner = Some((0, process_group()));
+    let owner = Some((0, process::group_id()));
     assert_eq!(
         access("socket-mode = \"0660\"\nsocket-owner = \"root:\""),
         SocketAccess { mode: 0o660, owner }
@@ -94,10 +94,6 @@ fn the_access_to_a_socket_is_read_and_refused_where_it_means_nothing() {
     refused("socket-mode = \"0660\"", "cannot enter the runtime directory");
     refused("listen = \"unix:@a\"\nsocket-mode = \"0600\"", "a socket without a file");
     refused("listen = \"tcp://[::1]:1\"\nsocket-owner = \"0:0\"", ":5:16: service `a`");
-}
-
-fn process_group() -> u32 {
-    nearcall_os::process::group_id()
 }
 
 #[test]
