@@ -376,8 +376,8 @@ impl AsyncConnection {
         self.use_and_rest(|shared| step(&shared.connection))
     }
 
-    /// Waits, without the lock, while the driver wants it or has it. A task that took it for each of
-    /// its looks would have the driver sleep and wake up again and again.
+    /// Waits, without the lock, while the driver wants it or has it. A task that took it for each
+    /// of its looks would have the driver sleep and wake up again and again.
     #[inline]
     fn let_driver_pass(&self) {
         for _ in 0..ASYNC_LOCK_SPINS_MAX {

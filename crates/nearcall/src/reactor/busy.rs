@@ -17,8 +17,8 @@ use std::rc::Rc;
 use nearcall_channel::{SpinOptions, SpinPlan, Spinner, WaitPolicy};
 
 use super::Reactor;
+use super::sharing::Party;
 use super::turns::Turn;
-use super::watching::party_of;
 use crate::connection::Connection;
 use crate::deadline::Deadline;
 use crate::limits::{BUSY_MAX, BUSY_MISSES_MAX, CLOCKS_PER_LOOK, SPIN_TURNS_PER_LOOK};
@@ -111,9 +111,9 @@ impl Reactor {
     /// has a look at everything else come next.
     #[cold]
     fn give_way(&self, served: &Rc<Connection>, index: usize) {
-        let than = party_of(served);
+        let than = Party::of(served);
         for other in (0..BUSY_MAX).filter_map(|index| self.activity.busy_at(index)) {
-            if self.ready.borrow().has_used_less(party_of(&other), than) {
+            if self.ready.borrow().has_used_less(Party::of(&other), than) {
                 self.run_turn(&other, Turn::Poll(1));
             }
         }

@@ -10,6 +10,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::connection::Connection;
+
 /// Whose connection it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Party {
@@ -17,6 +19,15 @@ pub(super) enum Party {
     Own,
     /// A client of this user. Those from other machines count as one user.
     Client(Option<u32>),
+}
+
+impl Party {
+    pub(super) fn of(connection: &Connection) -> Self {
+        match connection.serves {
+            Some(_) => Self::Client(connection.peer.uid()),
+            None => Self::Own,
+        }
+    }
 }
 
 /// Connections that may have something, of any number of users.

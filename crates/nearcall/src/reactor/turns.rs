@@ -11,7 +11,7 @@ use std::io;
 use std::rc::Rc;
 
 use super::Reactor;
-use super::watching::party_of;
+use super::sharing::Party;
 use crate::connection::Connection;
 use crate::deadline::{self, Deadline};
 use crate::limits::{
@@ -88,7 +88,7 @@ impl Reactor {
         let taken = (deadline::now().as_ns() - begun.as_ns()).saturating_sub(nested);
         self.clock.charged_ns.update(|charged| charged + taken);
         self.clock.unlooked_ns.update(|unlooked| unlooked + taken);
-        self.ready.borrow_mut().charge(party_of(connection), taken);
+        self.ready.borrow_mut().charge(Party::of(connection), taken);
         served
     }
 
@@ -183,7 +183,7 @@ impl Reactor {
             connection.readiness.state.update(|state| state.dequeued());
             self.run_turn(&connection, Turn::Ready);
             if self.clock.is_look_due() {
-                // The rest keeps its place; who has become ready meanwhile may come first.
+                // The rest keeps its place; one that is ready by now may come first.
                 return;
             }
         }

@@ -35,7 +35,7 @@ impl Reactor {
     ///
     /// Its mechanism has no descriptor, and the loop sleeps in another connection already.
     pub(crate) fn add_connection(&self, connection: &Rc<Connection>) -> io::Result<()> {
-        self.ready.borrow_mut().join(party_of(connection));
+        self.ready.borrow_mut().join(Party::of(connection));
         connection.readiness.is_counted.set(true);
         self.note_parties();
         // One that cannot be watched is removed as one that has ended.
@@ -101,7 +101,7 @@ impl Reactor {
         self.spinning.borrow_mut().retain(|other| !Rc::ptr_eq(other, connection));
         if connection.readiness.is_counted.take() {
             let is_it = |other: &Rc<Connection>| Rc::ptr_eq(other, connection);
-            self.ready.borrow_mut().leave(party_of(connection), is_it);
+            self.ready.borrow_mut().leave(Party::of(connection), is_it);
             self.note_parties();
         }
         self.activity.forget(connection);
@@ -146,7 +146,7 @@ impl Reactor {
             && !connection.is_closed()
         {
             connection.readiness.state.set(state);
-            self.ready.borrow_mut().push(party_of(connection), Rc::clone(connection));
+            self.ready.borrow_mut().push(Party::of(connection), Rc::clone(connection));
         }
     }
 
@@ -301,14 +301,6 @@ impl Reactor {
         for connection in signalled {
             self.make_ready(&connection);
         }
-    }
-}
-
-/// Returns whose connection it is.
-pub(super) fn party_of(connection: &Connection) -> Party {
-    match connection.serves {
-        Some(_) => Party::Client(connection.peer.uid()),
-        None => Party::Own,
     }
 }
 
