@@ -10,6 +10,8 @@
 #![allow(clippy::print_stderr, reason = "tests read it")]
 
 use std::error::Error;
+use std::io::Read;
+use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -43,6 +45,8 @@ const ABORT: f64 = -2.0;
 const BLOCK: f64 = -3.0;
 const LATER: f64 = -4.0;
 const FORGET: f64 = -5.0;
+/// Connects to the socket that the metadata name, and answers when a byte comes.
+const HOLD: f64 = -6.0;
 
 /// Nothing takes this long, on whatever machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -85,6 +89,16 @@ impl Thermostat for Room {
                 let reply = SetTargetReply { celsius_before: LATER };
                 thread::spawn(move || responder.finish(Ok(reply)));
             }),
+            HOLD => {
+                let path = context.metadata().get("hold").unwrap().to_owned();
+                context.answer_later(move |responder: Responder<SetTargetReply>| {
+                    thread::spawn(move || {
+                        let mut release = UnixStream::connect(path).unwrap();
+                        release.read_exact(&mut [0]).unwrap();
+                        responder.finish(Ok(SetTargetReply { celsius_before: HOLD }));
+                    });
+                })
+            }
             celsius => {
                 let celsius_before = std::mem::replace(&mut *self.wanted.lock().unwrap(), celsius);
                 Ok(SetTargetReply { celsius_before })

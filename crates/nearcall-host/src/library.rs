@@ -137,7 +137,10 @@ pub fn run_group(libraries: &[LibraryConfig]) -> Result<(), GroupError> {
 
 fn start(config: &LibraryConfig, service: &Arc<Service>) -> Result<RunningServer, StartError> {
     let limits = Limits { drain_timeout: config.stop_within, ..Limits::default() };
-    let mut builder = Server::builder().limits(limits);
+    let mut builder = Server::builder().limits(limits).stop_remedy(
+        "this server is a library in a process that a host runs: to end it, take it out of the \
+         host's file and run `nearcall restart`, or stop the host",
+    );
     for (index, object) in service.objects().iter().enumerate() {
         let dispatcher = LibraryDispatcher::new(service, index);
         builder = match &*object.instance {

@@ -1,5 +1,8 @@
 /* A service in C: home.v1.Thermostat, of which SetTarget returns its request, Watch what the host
- * finds at the address "nowhere", and Reset an error. */
+ * finds at the address "nowhere" and whether notices come in time, and Reset an error. Its static
+ * destructor aborts, as one may that runs while threads of the library do. */
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "nearcall_service.h"
@@ -36,6 +39,24 @@ static const struct nearcall_object *list(void *instance, size_t *count) {
   return objects;
 }
 
+static atomic_int ended;
+
+static void count_end(void *context) {
+  (void)context;
+  ended++;
+}
+
+/* Whether two notices of the end of a call come when it has ended, and not before. */
+static int notices_come_in_time(const void *call) {
+  static int expected;
+  int in_time = ended == expected;
+  host->on_end(call, count_end, 0);
+  host->on_end(call, count_end, 0);
+  in_time = in_time && ended == expected;
+  expected += 2;
+  return in_time;
+}
+
 static void dispatch(void *instance, const struct nearcall_request *request, void *call) {
   struct nearcall_reply reply = {sizeof reply, 0, {0, 0}, {0, 0}, {0, 0}};
   static const uint8_t refused[] = "refused by C";
@@ -49,13 +70,19 @@ static void dispatch(void *instance, const struct nearcall_request *request, voi
       reply.message.data = refused;
       reply.message.size = sizeof refused - 1;
       break;
-    case 0xc9b5147c: reply.code = host->find(nowhere, name) ? 13 : 0; break;
+    case 0xc9b5147c:
+      reply.code = notices_come_in_time(call) && !host->find(nowhere, name) ? 0 : 13;
+      break;
     default: break;
   }
   host->reply(call, &reply);
 }
 
 static void destroy(void *instance) { (void)instance; }
+
+__attribute__((destructor)) static void at_exit(void) {
+  if (host) abort();
+}
 
 static struct nearcall_slice last_error(void) {
   static const struct nearcall_slice text = TEXT("told to fail");

@@ -198,7 +198,7 @@ fn a_service_in_c_is_served() {
     let mut counter = service(&[]);
     counter.file = library;
     let relay = service(&["relay", &counter.listen]);
-    let group = Group::start(&[counter.clone(), relay.clone()]);
+    let mut group = Group::start(&[counter.clone(), relay.clone()]);
     for config in [&counter, &relay] {
         let thermostat = group.caller(config);
         // Both messages have one field of one type.
@@ -207,10 +207,15 @@ fn a_service_in_c_is_served() {
         let reply = thermostat.set_target_with(&request, &options).unwrap();
         assert_eq!(reply.celsius_before, 21.5);
         thermostat.note(&NoteRequest::default()).unwrap();
-        thermostat.watch(&WatchRequest {}).unwrap();
+        for _ in 0..2 {
+            thermostat.watch(&WatchRequest {}).unwrap();
+        }
         let status = thermostat.reset(&()).unwrap_err();
         assert_eq!((status.code(), status.message()), (Code::FailedPrecondition, "refused by C"));
     }
+    group.terminate();
+    let status = group.wait();
+    assert!(status.success(), "its static destructor was run: {status}");
     counter.arguments = vec!["fail".into()];
     let error = run_group(&[counter]).unwrap_err().to_string();
     assert!(error.contains("could not be created: told to fail"), "{error}");

@@ -87,13 +87,14 @@ pub struct ServerBuilder {
     interceptors: Chain,
     objects: Vec<Object>,
     addresses: Vec<(String, ListenOptions)>,
+    stop_remedy: Option<&'static str>,
 }
 
 impl ServerBuilder {
     pub(super) fn new() -> Self {
         let (objects, addresses) = (Vec::new(), Vec::new());
         let (limits, interceptors) = (Limits::default(), Chain::default());
-        Self { threads: 1, limits, interceptors, objects, addresses }
+        Self { threads: 1, limits, interceptors, objects, addresses, stop_remedy: None }
     }
 
     /// Sets the number of event loops, each in a thread of its own: 1 by default, and at most 1024.
@@ -140,6 +141,15 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets what a client that wants to stop the server ([`control`](crate::control)) is told to
+    /// do, unless the program waits in [`RunningServer::run_until_signal`]. For the host of
+    /// libraries.
+    #[doc(hidden)]
+    pub fn stop_remedy(mut self, remedy: &'static str) -> Self {
+        self.stop_remedy = Some(remedy);
+        self
+    }
+
     /// Listens at an address, with the parameters of [`Server::listen`]. Call it again for more.
     ///
     /// [`Server::listen`]: crate::Server::listen
@@ -167,7 +177,7 @@ impl ServerBuilder {
     /// [`Server::register`]: crate::Server::register
     /// [`Server::listen`]: crate::Server::listen
     pub fn start(self) -> Result<RunningServer, StartError> {
-        let Self { threads, limits, interceptors, objects, addresses } = self;
+        let Self { threads, limits, interceptors, objects, addresses, stop_remedy } = self;
         if !(1..=SERVER_THREADS_MAX).contains(&threads) {
             return Err(StartError::Threads(threads));
         }
@@ -177,6 +187,9 @@ impl ServerBuilder {
             .collect();
         let addresses = addresses.map_err(StartError::Listen)?;
         let group = Arc::new(Group::new(threads, limits).map_err(StartError::Os)?);
+        if let Some(remedy) = stop_remedy {
+            group.server.set_stop_remedy(remedy);
+        }
         let mut server = RunningServer::new(Arc::clone(&group));
         // If anything fails from here on, the drop of the server ends the threads.
         let (ready, is_ready) = mpsc::channel();
