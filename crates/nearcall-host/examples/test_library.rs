@@ -1,9 +1,11 @@
 //! The service that the tests of libraries load: a thermostat that misbehaves on demand.
 //!
-//! Its first argument is what it does: `plain`, `two` (objects), `relay ADDRESS` (passes requests
-//! on to another one), `measure ADDRESS CALLS` (returns by `watch` what a call there takes),
-//! `async`, `fail` and `panic` (while it is made), `streams` (which a library cannot have),
-//! `nothing`.
+//! Its first argument is what it does: `plain`, `nonblocking` (the same, with that promise), `two`
+//! (objects), `relay ADDRESS` (passes requests on to another one), `back ADDRESS` (passes on
+//! `set_target` alone), `ask ADDRESS` (answers `set_target` with what `watch` returns there),
+//! `measure ADDRESS CALLS` (returns by `watch` what a call there takes), `async`, `fail` and `panic`
+//! (while it is made), `streams` (which a library cannot have), `nothing`. A second `nonblocking`
+//! makes the promise for `back` and `ask`, too.
 //! **Not here:** the tests (`tests/libraries/main.rs`).
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -56,8 +58,25 @@ struct Room {
     wanted: Mutex<f64>,
     notes: AtomicU64,
     next: Option<ThermostatCaller>,
+    use_of_next: UseOfNext,
     /// How many calls `watch` measures.
     measured_calls: u32,
+}
+
+/// What a service does with another one.
+#[derive(Default, PartialEq, Eq)]
+enum UseOfNext {
+    #[default]
+    ForAll,
+    ForTargets,
+    Ask,
+}
+
+impl Room {
+    /// Returns the other service if all calls go there.
+    fn next_for_all(&self) -> Option<&ThermostatCaller> {
+        self.next.as_ref().filter(|_| self.use_of_next == UseOfNext::ForAll)
+    }
 }
 
 impl Thermostat for Room {
@@ -69,6 +88,10 @@ impl Thermostat for Room {
         if let Some(next) = &self.next {
             // Not the 250 ms of the interface: the machine may be busy.
             let options = CallOptions::new().deadline(PATIENCE);
+            if self.use_of_next == UseOfNext::Ask {
+                let reply = next.watch_with(&WatchRequest {}, &options)?;
+                return Ok(SetTargetReply { celsius_before: reply.celsius });
+            }
             return next.set_target_with(request, &options);
         }
         if let Some(text) = context.metadata().get("echo") {
@@ -107,7 +130,7 @@ impl Thermostat for Room {
     }
 
     fn note(&self, _: &Context<'_>, request: &NoteRequest) {
-        match &self.next {
+        match self.next_for_all() {
             Some(next) => next.note(request).unwrap(),
             None => drop(self.notes.fetch_add(1, Ordering::Relaxed)),
         }
@@ -115,7 +138,7 @@ impl Thermostat for Room {
 
     /// Returns what is known of the caller: -1 this process, its user otherwise.
     fn watch(&self, context: &Context<'_>, request: &WatchRequest) -> Result<WatchReply, Status> {
-        if let Some(next) = &self.next {
+        if let Some(next) = self.next_for_all() {
             if self.measured_calls > 0 {
                 return Ok(WatchReply { celsius: measure(next, self.measured_calls)? });
             }
@@ -131,7 +154,7 @@ impl Thermostat for Room {
 
     /// Fails with the number of notes.
     fn reset(&self, _: &Context<'_>, request: &()) -> Result<(), Status> {
-        if let Some(next) = &self.next {
+        if let Some(next) = self.next_for_all() {
             return next.reset(request);
         }
         let notes = self.notes.load(Ordering::Relaxed).to_string();
@@ -226,11 +249,19 @@ impl streams::Streams for Streaming {
 fn make(setup: &mut ServiceSetup) -> Result<(), Box<dyn Error>> {
     let arguments = setup.arguments().to_vec();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if arguments.contains(&"nonblocking") {
+        setup.set_nonblocking();
+    }
     match arguments[..] {
-        [] | ["plain"] => setup.register(ThermostatDispatcher::new(Room::default())),
+        [] | ["plain" | "nonblocking"] => setup.register(ThermostatDispatcher::new(Room::default())),
         ["relay", address] => {
             let next = Some(ThermostatCaller::new(&Client::new(), address)?);
             setup.register(ThermostatDispatcher::new(Room { next, ..Room::default() }));
+        }
+        [kind @ ("back" | "ask"), address, ..] => {
+            let next = Some(ThermostatCaller::new(&Client::new(), address)?);
+            let use_of_next = if kind == "ask" { UseOfNext::Ask } else { UseOfNext::ForTargets };
+            setup.register(ThermostatDispatcher::new(Room { next, use_of_next, ..Room::default() }));
         }
         ["measure", address, calls] => {
             let next = Some(ThermostatCaller::new(&Client::new(), address)?);

@@ -28,6 +28,7 @@ mod core;
 mod hosted;
 mod hunting;
 mod observing;
+pub(crate) mod own_loop;
 mod reconnect;
 mod shared;
 mod thread;

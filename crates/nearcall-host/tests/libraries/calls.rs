@@ -68,15 +68,28 @@ fn a_method_or_an_object_that_is_missing_is_named() {
 }
 
 #[test]
-fn libraries_of_one_group_call_each_other_without_leaving_the_process() {
-    let plain = service(&["plain"]);
+fn libraries_of_one_group_call_each_other() {
+    for kind in ["plain", "nonblocking"] {
+        check_calls_within_a_group(kind);
+    }
+}
+
+#[track_caller]
+fn check_calls_within_a_group(kind: &str) {
+    let plain = service(&[kind]);
     let relay = service(&["relay", &plain.listen]);
-    let group = Group::start(&[plain.clone(), relay.clone()]);
+    let ask = service(&["ask", &plain.listen]);
+    let group = Group::start(&[plain.clone(), relay.clone(), ask.clone()]);
+    // Who calls: the kernel has no word in a call of a function, and there are only such calls of
+    // services that have promised not to wait.
+    let user = f64::from(nearcall_os::process::user_id());
+    let expected = if kind == "nonblocking" { -1.0 } else { user };
+    assert_eq!(set(&group.caller(&ask), 20.0).unwrap(), expected);
+    // A started call must not run while its caller goes on.
+    assert_eq!(group.caller(&relay).watch(&WatchRequest {}).unwrap().celsius, user);
     let (near, far) = (group.caller(&relay), group.caller(&plain));
     assert_eq!(set(&near, 20.0).unwrap(), 0.0);
     assert_eq!(set(&far, 21.0).unwrap(), 20.0);
-    // The kernel has no word in a call between two functions.
-    assert_eq!(near.watch(&WatchRequest {}).unwrap().celsius, -1.0);
     // A panic, an answer that comes later, an error with metadata: as from elsewhere.
     assert_eq!(set(&near, -1.0).unwrap_err().code(), Code::Unknown);
     assert_eq!(set(&near, LATER).unwrap(), LATER);

@@ -88,13 +88,15 @@ pub struct ServerBuilder {
     objects: Vec<Object>,
     addresses: Vec<(String, ListenOptions)>,
     stop_remedy: Option<&'static str>,
+    nests_calls: bool,
 }
 
 impl ServerBuilder {
     pub(super) fn new() -> Self {
         let (objects, addresses) = (Vec::new(), Vec::new());
         let (limits, interceptors) = (Limits::default(), Chain::default());
-        Self { threads: 1, limits, interceptors, objects, addresses, stop_remedy: None }
+        let (stop_remedy, nests_calls) = (None, false);
+        Self { threads: 1, limits, interceptors, objects, addresses, stop_remedy, nests_calls }
     }
 
     /// Sets the number of event loops, each in a thread of its own: 1 by default, and at most 1024.
@@ -150,6 +152,14 @@ impl ServerBuilder {
         self
     }
 
+    /// Has the loops serve while their methods wait for calls of clients that were made without a
+    /// loop. For [`service_main!`](crate::service_main), and for the host of libraries.
+    #[doc(hidden)]
+    pub fn nest_calls(mut self) -> Self {
+        self.nests_calls = true;
+        self
+    }
+
     /// Listens at an address, with the parameters of [`Server::listen`]. Call it again for more.
     ///
     /// [`Server::listen`]: crate::Server::listen
@@ -177,7 +187,15 @@ impl ServerBuilder {
     /// [`Server::register`]: crate::Server::register
     /// [`Server::listen`]: crate::Server::listen
     pub fn start(self) -> Result<RunningServer, StartError> {
-        let Self { threads, limits, interceptors, objects, addresses, stop_remedy } = self;
+        let Self {
+            threads,
+            limits,
+            interceptors,
+            objects,
+            addresses,
+            stop_remedy,
+            nests_calls,
+        } = self;
         if !(1..=SERVER_THREADS_MAX).contains(&threads) {
             return Err(StartError::Threads(threads));
         }
@@ -199,7 +217,8 @@ impl ServerBuilder {
             let (give, orders) = mpsc::channel();
             let group = Arc::clone(&group);
             let interceptors = interceptors.clone();
-            let setup = LoopSetup { group, loop_index, interceptors, objects, orders, ready };
+            let setup =
+                LoopSetup { group, loop_index, interceptors, objects, orders, ready, nests_calls };
             let thread = start_thread(setup).map_err(StartError::Os)?;
             server.add_loop(give, thread);
         }
