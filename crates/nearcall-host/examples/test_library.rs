@@ -20,8 +20,8 @@ use std::thread;
 use std::time::Duration;
 
 use nearcall::{
-    CallContext, CallOptions, Client, Context, ItemReceiver, ItemSender, Peer, Responder,
-    ServiceSetup, Status,
+    CallContext, CallOptions, Client, Context, ItemReceiver, ItemSender, Limits, Peer, Responder,
+    Server, ServiceSetup, Status,
 };
 use nearcall_os::clock::monotonic_ns;
 
@@ -49,6 +49,8 @@ const LATER: f64 = -4.0;
 const FORGET: f64 = -5.0;
 /// Connects to the socket that the metadata name, and answers when a byte comes.
 const HOLD: f64 = -6.0;
+/// Has a server of its own refuse a client, which is an event of `tracing`.
+const REFUSE: f64 = -7.0;
 
 /// Nothing takes this long, on whatever machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -122,6 +124,10 @@ impl Thermostat for Room {
                     });
                 })
             }
+            REFUSE => {
+                refuse_a_client();
+                Ok(SetTargetReply { celsius_before: REFUSE })
+            }
             celsius => {
                 let celsius_before = std::mem::replace(&mut *self.wanted.lock().unwrap(), celsius);
                 Ok(SetTargetReply { celsius_before })
@@ -176,6 +182,16 @@ fn measure(next: &ThermostatCaller, calls: u32) -> Result<f64, Status> {
     #[allow(clippy::cast_precision_loss, reason = "far below 2^52")]
     let ns = (monotonic_ns() - start) as f64;
     Ok(ns / f64::from(calls))
+}
+
+/// Has a server refuse its second client.
+fn refuse_a_client() {
+    let limits = Limits { connections_max: 1, ..Limits::default() };
+    let address = format!("unix:@test-library-refuses-{}", std::process::id());
+    let _server = Server::builder().limits(limits).listen(&address).start().unwrap();
+    let (first, second) = (Client::new(), Client::new());
+    first.hunt(&address, PATIENCE).unwrap();
+    second.hunt(&address, Duration::from_millis(1)).unwrap_err();
 }
 
 /// Counts the calls that were given up while its futures waited.

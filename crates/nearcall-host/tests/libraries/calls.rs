@@ -16,6 +16,7 @@ use crate::home::{NoteRequest, SetTargetRequest, ThermostatCaller, WatchRequest}
 const LATER: f64 = -4.0;
 const FORGET: f64 = -5.0;
 const HOLD: f64 = -6.0;
+const REFUSE: f64 = -7.0;
 
 fn set(thermostat: &ThermostatCaller, celsius: f64) -> Result<f64, nearcall::Status> {
     let options = CallOptions::new().deadline(PATIENCE);
@@ -204,4 +205,14 @@ fn a_library_that_is_asked_to_stop_names_the_host() {
     let status = server.stop_with(&StopRequest {}, &options).unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition);
     assert!(status.message().contains("out of the host's file"), "{status}");
+}
+
+#[test]
+fn events_of_tracing_in_a_library_are_in_the_log_of_its_host() {
+    let mut plain = service(&["plain"]);
+    plain.name = "kitchen".into();
+    let mut group = Group::start(std::slice::from_ref(&plain));
+    set(&group.caller(&plain), REFUSE).unwrap();
+    let log = group.wait_for_stderr("refused:");
+    assert!(log.contains("service `kitchen`: warning: nearcall: refused:"), "{log}");
 }
