@@ -213,28 +213,8 @@ impl HostLink {
     ///
     /// It lives as long as this process.
     unsafe fn of(address: *const HostTable) -> Result<Self, String> {
-        if address.is_null() {
-            return Err("the host has no table".to_owned());
-        }
-        let mut head = [0; HEAD_BYTES];
-        // SAFETY: every version of the table begins with these bytes.
-        unsafe { ptr::copy_nonoverlapping(address.cast(), head.as_mut_ptr(), HEAD_BYTES) };
-        let size = u32::from_ne_bytes([head[8], head[9], head[10], head[11]]);
-        let major = u16::from_ne_bytes([head[12], head[13]]);
-        if !head.starts_with(&MAGIC.to_ne_bytes()) || major != ABI_MAJOR {
-            return Err(format!(
-                "the host has version {major} of the interface, and this library {ABI_MAJOR}; \
-                 build both with the same nearcall"
-            ));
-        }
-        let bytes = usize::try_from(size).unwrap_or(usize::MAX);
-        if bytes < HOST_BYTES_1_0 {
-            return Err(format!(
-                "the host's table has {size} of {HOST_BYTES_1_0} bytes; build the host anew"
-            ));
-        }
-        // SAFETY: it has all functions of version 1.0, and there are no others yet.
-        let table = unsafe { read_prefix(address, bytes) };
+        // SAFETY: as the caller promises.
+        let table = unsafe { read_host(address) }?;
         // As long as the process, like the host's own.
         let link = Self { host: Box::leak(Box::new(Host { table, address })) };
         let _ = HOST.set(link);
@@ -281,6 +261,35 @@ impl HostLink {
         // SAFETY: the descriptor is open until the function returns.
         unsafe { (self.host.table.wait)(fd.as_fd().as_raw_fd(), deadline.as_ns()) != 0 }
     }
+}
+
+/// Checks the table of a host, and copies what this library knows of it.
+///
+/// # Safety
+///
+/// It is as long as it says, if it is not null.
+unsafe fn read_host(address: *const HostTable) -> Result<HostTable, String> {
+    if address.is_null() {
+        return Err("the host has no table".to_owned());
+    }
+    let mut head = [0; HEAD_BYTES];
+    // SAFETY: every version of the table begins with these bytes.
+    unsafe { ptr::copy_nonoverlapping(address.cast(), head.as_mut_ptr(), HEAD_BYTES) };
+    let size = u32::from_ne_bytes([head[8], head[9], head[10], head[11]]);
+    let major = u16::from_ne_bytes([head[12], head[13]]);
+    if !head.starts_with(&MAGIC.to_ne_bytes()) || major != ABI_MAJOR {
+        return Err(format!(
+            "the host has version {major} of the interface, and this library {ABI_MAJOR}; build \
+             both with the same nearcall"
+        ));
+    }
+    let bytes = usize::try_from(size).unwrap_or(usize::MAX);
+    if bytes < HOST_BYTES_1_0 {
+        let why = format!("the host's table has {size} of {HOST_BYTES_1_0} bytes");
+        return Err(format!("{why}; build the host anew"));
+    }
+    // SAFETY: it has all functions of version 1.0, and there are no others yet.
+    Ok(unsafe { read_prefix(address, bytes) })
 }
 
 /// Returns the function that gives a reply to a closure of this type.
@@ -365,5 +374,46 @@ impl Drop for CallToken {
 impl fmt::Debug for CallToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("CallToken")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::loaded::HOST;
+    use super::*;
+
+    /// A table of a later minor version.
+    #[repr(C)]
+    struct Later {
+        table: HostTable,
+        more: u64,
+    }
+
+    fn read(change: impl FnOnce(&mut HostTable)) -> Result<HostTable, String> {
+        let mut later = Later { table: HOST, more: u64::MAX };
+        change(&mut later.table);
+        // SAFETY: the table is as long as the test says, which is no longer than `Later`.
+        let read = unsafe { read_host((&raw const later).cast()) };
+        assert_eq!(later.more, u64::MAX);
+        read
+    }
+
+    #[test]
+    fn a_host_of_another_minor_version_is_understood_and_one_without_a_function_is_not() {
+        let later = read(|table| {
+            table.size = size_u32::<Later>();
+            table.abi_minor = 7;
+        });
+        assert_eq!(later.unwrap().size, size_u32::<Later>());
+        let (size, less) = (size_u32::<HostTable>(), size_u32::<HostTable>() - 8);
+        assert_eq!(read(|table| table.size = size).unwrap().size, size);
+        let why = read(|table| table.size = less).unwrap_err();
+        assert!(why.contains(&format!("{less} of {size} bytes")), "{why}");
+        let why = read(|table| table.abi_major = 2).unwrap_err();
+        assert!(why.contains("version 2 of the interface, and this library 1"), "{why}");
+        assert!(read(|table| table.magic = 0).is_err());
+        // SAFETY: a null pointer is no table.
+        let read = unsafe { read_host(ptr::null()) };
+        assert!(read.is_err());
     }
 }

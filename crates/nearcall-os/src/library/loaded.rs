@@ -301,12 +301,6 @@ unsafe impl Send for Instance {}
 unsafe impl Sync for Instance {}
 
 impl Instance {
-    /// Returns the library.
-    #[must_use]
-    pub fn library(&self) -> &Library {
-        &self.library
-    }
-
     /// Returns the objects, in the order of their numbers.
     ///
     /// # Errors
@@ -363,7 +357,8 @@ struct ServiceHost {
     service: String,
 }
 
-const HOST: HostTable = HostTable {
+/// The functions of this host, the same for each instance.
+pub(super) const HOST: HostTable = HostTable {
     magic: MAGIC,
     size: size_u32::<HostTable>(),
     abi_major: ABI_MAJOR,
