@@ -3,9 +3,9 @@
 //! Its first argument is what it does: `plain`, `nonblocking` (the same, with that promise), `two`
 //! (objects), `relay ADDRESS` (passes requests on to another one), `back ADDRESS` (passes on
 //! `set_target` alone), `ask ADDRESS` (answers `set_target` with what `watch` returns there),
-//! `measure ADDRESS CALLS` (returns by `watch` what a call there takes), `async`, `fail` and `panic`
-//! (while it is made), `streams` (which a library cannot have), `nothing`. A second `nonblocking`
-//! makes the promise for `back` and `ask`, too.
+//! `measure ADDRESS CALLS` (returns by `watch` what a call there takes), `async`, `fail` and
+//! `panic` (while it is made), `streams` (which a library cannot have), `nothing`. A second
+//! `nonblocking` makes the promise for `back` and `ask`, too.
 //! **Not here:** the tests (`tests/libraries/main.rs`).
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

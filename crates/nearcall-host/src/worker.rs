@@ -1,7 +1,7 @@
 //! The process of a group of libraries, as the host starts it.
 //!
-//! **Invariants:** its end runs nothing of a library but `destroy`: no static destructor and no exit
-//! handler, which other threads of the libraries would not survive.
+//! **Invariants:** its end runs nothing of a library but `destroy`: no static destructor and no
+//! exit handler, which other threads of the libraries would not survive.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -33,7 +33,8 @@ impl fmt::Display for WorkerError {
 }
 
 /// Reads from `input` which libraries to serve, serves them until SIGTERM or SIGINT comes, and ends
-/// the process: with 0, or with 1 and the reason on stderr if they cannot be read, loaded or served.
+/// the process: with 0, or with 1 and the reason on stderr if they cannot be read, loaded or
+/// served.
 ///
 /// What the program has registered for its exit does not run: methods that have not returned, and
 /// threads of the libraries, go on until the process is gone.

@@ -1,8 +1,8 @@
 /* A service in a dynamic library, as a nearcall host loads it: version 1 of the C interface.
  *
- * The library exports the symbol `nearcall_service_v1`, a `struct nearcall_service`. The host checks
- * it, calls `create` for each service of its file that names the library, and `dispatch` for each
- * call. Messages are bytes of Protocol Buffers. A library stays loaded until the process ends.
+ * The library exports the symbol `nearcall_service_v1`, a `struct nearcall_service`. The host
+ * checks it, calls `create` for each service of its file that names the library, and `dispatch` for
+ * each call. Messages are bytes of Protocol Buffers. A library stays loaded until the process ends.
  *
  * Rules:
  * - What is passed to a function belongs to the caller and is valid until the function returns;
@@ -12,11 +12,11 @@
  * - `create`, `objects` and `destroy` are called in the main thread of the process, `dispatch` in
  *   the thread of the service's event loop, one call at a time, but also from inside `host->wait`.
  *   What is bound to one thread must be made at the first call, not in `create`.
- * - An object with NEARCALL_NONBLOCKING is called by the other services of the process as a function
- *   as well: in their threads, several at once. Its methods must not wait: not for I/O, not for a
- *   lock that is held for long, not for another service. One that waits nevertheless holds its
- *   caller's service up, beyond the deadline of the call. Calls of all other objects come over a
- *   connection, and end by their deadlines whatever the method does.
+ * - An object with NEARCALL_NONBLOCKING is called by the other services of the process as a
+ *   function as well: in their threads, several at once. Its methods must not wait: not for I/O,
+ *   not for a lock that is held for long, not for another service. One that waits nevertheless
+ *   holds its caller's service up, beyond the deadline of the call. Calls of all other objects come
+ *   over a connection, and end by their deadlines whatever the method does.
  * - No C++ exception may leave a function of the library: that ends the process.
  * - Streams cannot be served by a library; the host refuses an interface that has some.
  * - The process ends by _exit: no static destructor and no exit handler runs. What must be done at
@@ -78,9 +78,18 @@ struct nearcall_object {
   uint32_t reserved; /* 0 */
 };
 
-enum nearcall_caller { NEARCALL_CALLER_LOCAL = 0, NEARCALL_CALLER_PROCESS = 1, NEARCALL_CALLER_REMOTE = 2 };
+enum nearcall_caller {
+  NEARCALL_CALLER_LOCAL = 0,
+  NEARCALL_CALLER_PROCESS = 1,
+  NEARCALL_CALLER_REMOTE = 2
+};
 
-enum nearcall_log_level { NEARCALL_ERROR = 1, NEARCALL_WARN = 2, NEARCALL_INFO = 3, NEARCALL_DEBUG = 4 };
+enum nearcall_log_level {
+  NEARCALL_ERROR = 1,
+  NEARCALL_WARN = 2,
+  NEARCALL_INFO = 3,
+  NEARCALL_DEBUG = 4
+};
 
 struct nearcall_request {
   uint32_t size;   /* sizeof(struct nearcall_request) */
@@ -121,8 +130,8 @@ struct nearcall_host {
   /* Returns the number of an object "package.Service[@instance]" with NEARCALL_NONBLOCKING that
    * another service of this process has at an address, or 0: then connect to the address. */
   uint64_t (*find)(struct nearcall_slice address, struct nearcall_slice object);
-  /* Calls such an object in this thread; `on_reply` is called before this returns. Returns 0, without
-   * a reply, if the object is not there any more. */
+  /* Calls such an object in this thread; `on_reply` is called before this returns. Returns 0,
+   * without a reply, if the object is not there any more. */
   uint32_t (*call)(uint64_t object, const struct nearcall_request *request,
                    void (*on_reply)(void *context, const struct nearcall_reply *reply),
                    void *context);

@@ -55,9 +55,9 @@ impl ServiceSetup {
     /// long, not for another service. As a library it is then called by the other services of its
     /// group as a function: in their threads, several at once, for a tenth of the time.
     ///
-    /// Such a call returns when the method does. A method that waits nevertheless holds its caller's
-    /// service up, beyond the deadline of the call; calls of services without this declaration come
-    /// over a connection, and end by their deadlines whatever the method does.
+    /// Such a call returns when the method does. A method that waits nevertheless holds its
+    /// caller's service up, beyond the deadline of the call; calls of services without this
+    /// declaration come over a connection, and end by their deadlines whatever the method does.
     pub fn set_nonblocking(&mut self) {
         self.is_nonblocking = true;
     }
@@ -124,13 +124,13 @@ pub fn run_service(name: &str, make: MakeService) -> ExitCode {
 /// served by a process.
 ///
 /// While a method waits for a call of its own, made by a [`Client`](crate::Client) without a loop,
-/// the service goes on serving, so services may call each other in circles. Hold no lock during such
-/// a call: the method that is served meanwhile may need it, in the same thread.
+/// the service goes on serving, so services may call each other in circles. Hold no lock during
+/// such a call: the method that is served meanwhile may need it, in the same thread.
 ///
-/// As a library, the service is called over a connection by the other services of its group as well,
-/// so deadlines hold whatever its methods do, unless it declares that they do not wait
-/// ([`ServiceSetup::set_nonblocking`]). Events of the `tracing` crate, from `INFO` on, go to the log
-/// of the host, unless the service installs a subscriber.
+/// As a library, the service is called over a connection by the other services of its group as
+/// well, so deadlines hold whatever its methods do, unless it declares that they do not wait
+/// ([`ServiceSetup::set_nonblocking`]). Events of the `tracing` crate, from `INFO` on, go to the
+/// log of the host, unless the service installs a subscriber.
 ///
 /// # Examples
 ///

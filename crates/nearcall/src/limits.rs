@@ -280,8 +280,8 @@ pub(crate) const LOOP_ROOM_INTERVAL: Duration = Duration::from_micros(50);
 pub(crate) const CLIENT_ROOM_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Interval at which the loop of a library that sleeps in a connection without a descriptor has the
-/// loop of its host look, for which nothing calls it out of its sleep. Such mechanisms are asked for
-/// by name, and rare in a service that others call meanwhile.
+/// loop of its host look, for which nothing calls it out of its sleep. Such mechanisms are asked
+/// for by name, and rare in a service that others call meanwhile.
 pub(crate) const GUEST_LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Interval at which a loop that sleeps in one connection looks at those whose bell is a signal,

@@ -1,8 +1,8 @@
 //! A call from one library to another, as a function: its caller waits for the reply.
 //!
-//! **Invariants:** once the method has returned, the call ends by its deadline at the latest, and its
-//! service learns of that; what answers it after that goes nowhere. A loop in the caller's thread
-//! goes on serving while the reply is waited for.
+//! **Invariants:** once the method has returned, the call ends by its deadline at the latest, and
+//! its service learns of that; what answers it after that goes nowhere. A loop in the caller's
+//! thread goes on serving while the reply is waited for.
 //! **Not here:** finding the other library (`registry.rs`).
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

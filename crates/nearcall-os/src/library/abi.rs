@@ -1,12 +1,12 @@
 //! The binary interface between a host and a library with services: the C structs of version 1.
 //!
 //! `include/nearcall_service.h` of this crate is the same for C and C++, with the rules in words.
-//! **Invariants:** [`Slice`] never changes. Every other struct only ever grows at its end: it, or the
-//! table of its library, has its size, and its reader takes what it knows of that, with zeros for
-//! what is missing. It needs what version 1.0 had (`*_BYTES_1_0`). Any other change is another major
-//! version, with another symbol. Memory that is passed belongs to whoever passes it, and is valid
-//! until the function returns; what a library exports or returns for an instance is valid as long
-//! as that.
+//! **Invariants:** [`Slice`] never changes. Every other struct only ever grows at its end: it, or
+//! the table of its library, has its size, and its reader takes what it knows of that, with zeros
+//! for what is missing. It needs what version 1.0 had (`*_BYTES_1_0`). Any other change is another
+//! major version, with another symbol. Memory that is passed belongs to whoever passes it, and is
+//! valid until the function returns; what a library exports or returns for an instance is valid as
+//! long as that.
 //! **Not here:** calling through them (`loaded.rs`), exporting them (`exported.rs`).
 
 use std::ffi::c_void;

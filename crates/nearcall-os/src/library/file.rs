@@ -2,8 +2,8 @@
 //!
 //! To load a library is to run its code, so the file must be as trusted as the program.
 //! **Invariants:** what was checked is what is loaded: the file is opened once, checked by its
-//! descriptor, and loaded by its path if only root and the user of this process can have put another
-//! file there; otherwise by its descriptor.
+//! descriptor, and loaded by its path if only root and the user of this process can have put
+//! another file there; otherwise by its descriptor.
 //! **Not here:** loading (`loaded.rs`). Libraries that it needs itself are found and loaded by the
 //! dynamic linker, by its rules.
 

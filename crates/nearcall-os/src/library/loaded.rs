@@ -1,8 +1,8 @@
 //! A library with a service, as its host uses it.
 //!
 //! **Invariants:** no other file ever gets the name by which the dynamic linker knows a loaded
-//! library: a path has been loaded once, or the descriptor stays open. A call is answered once, also
-//! if the library drops it.
+//! library: a path has been loaded once, or the descriptor stays open. A call is answered once,
+//! also if the library drops it.
 //! **Not here:** the checks before it is loaded (`file.rs`), the side of the library
 //! (`exported.rs`).
 #![allow(unsafe_code, reason = "dlopen, and calls through function pointers of the library")]

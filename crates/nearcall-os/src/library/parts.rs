@@ -349,7 +349,8 @@ unsafe fn read_sized<T: Copy>(
 ///
 /// # Safety
 ///
-/// The elements are there, `stride` bytes each. Zeros are valid for the fields that lie behind them.
+/// The elements are there, `stride` bytes each. Zeros are valid for the fields that lie behind
+/// them.
 pub(super) unsafe fn read_list<T: Copy>(first: *const T, count: usize, stride: usize) -> Vec<T> {
     let count = if first.is_null() { 0 } else { count };
     let element = |index| {

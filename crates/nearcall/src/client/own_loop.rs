@@ -1,8 +1,9 @@
 //! The loop of this thread that clients without a loop use in a service of
-//! [`service_main!`](crate::service_main): while the service waits for a call of its own, it serves.
+//! [`service_main!`](crate::service_main): while the service waits for a call of its own, it
+//! serves.
 //!
-//! In a program that is the loop that serves. In a library it is one of the library's own, since the
-//! loop that serves is the host's, of another build: it waits inside that one.
+//! In a program that is the loop that serves. In a library it is one of the library's own, since
+//! the loop that serves is the host's, of another build: it waits inside that one.
 //! **Invariants:** a loop is used in its own thread only; in other threads such clients block.
 //! **Not here:** clients that were made in a loop (`client.rs`), how a loop waits inside the host's
 //! (`reactor/hosting.rs`).

@@ -2,8 +2,8 @@
 //! do. And the loop of a library, which waits inside that of the library's host.
 //!
 //! **Invariants:** the host is woken only for a reason, but for each reason. The loop of a library
-//! looks at its own connections after each round of the host's: a service that ran in there may have
-//! served them.
+//! looks at its own connections after each round of the host's: a service that ran in there may
+//! have served them.
 //! **Not here:** waking it between two turns (`connection/activity.rs`).
 
 use std::io;
