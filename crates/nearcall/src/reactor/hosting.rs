@@ -95,6 +95,8 @@ impl Reactor {
         if let Some(fd) = guest {
             self.watch_guest(fd)?;
         }
+        // The guest has spun for what it waits for.
+        self.demote_all();
         let served = self.round(deadline);
         self.activity.notify_host();
         served
