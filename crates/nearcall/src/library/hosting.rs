@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use nearcall_os::library::LogLevel;
+use tracing::subscriber::NoSubscriber;
 
 use crate::client::own_loop;
 use crate::deadline::Deadline;
@@ -59,5 +60,5 @@ pub fn log(service: &str, level: LogLevel, text: &str) -> bool {
         LogLevel::Info => tracing::info!(target: TARGET, service, "{text}"),
         LogLevel::Debug => tracing::debug!(target: TARGET, service, "{text}"),
     }
-    tracing::dispatcher::has_been_set()
+    tracing::dispatcher::get_default(|dispatch| !dispatch.is::<NoSubscriber>())
 }
