@@ -192,7 +192,8 @@ fn refuse_a_client() {
     let (first, second) = (Client::new(), Client::new());
     first.hunt(&address, PATIENCE).unwrap();
     // It has no room for this one, and refuses it at once.
-    second.hunt(&address, PATIENCE).unwrap_err();
+    let refused = ThermostatCaller::new(&second, &address).unwrap();
+    refused.reset(&()).unwrap_err();
 }
 
 /// Counts the calls that were given up while its futures waited.
@@ -270,7 +271,9 @@ fn make(setup: &mut ServiceSetup) -> Result<(), Box<dyn Error>> {
         setup.set_nonblocking();
     }
     match arguments[..] {
-        [] | ["plain" | "nonblocking"] => setup.register(ThermostatDispatcher::new(Room::default())),
+        [] | ["plain" | "nonblocking"] => {
+            setup.register(ThermostatDispatcher::new(Room::default()))
+        }
         ["relay", address] => {
             let next = Some(ThermostatCaller::new(&Client::new(), address)?);
             setup.register(ThermostatDispatcher::new(Room { next, ..Room::default() }));
@@ -278,7 +281,11 @@ fn make(setup: &mut ServiceSetup) -> Result<(), Box<dyn Error>> {
         [kind @ ("back" | "ask"), address, ..] => {
             let next = Some(ThermostatCaller::new(&Client::new(), address)?);
             let use_of_next = if kind == "ask" { UseOfNext::Ask } else { UseOfNext::ForTargets };
-            setup.register(ThermostatDispatcher::new(Room { next, use_of_next, ..Room::default() }));
+            setup.register(ThermostatDispatcher::new(Room {
+                next,
+                use_of_next,
+                ..Room::default()
+            }));
         }
         ["measure", address, calls] => {
             let next = Some(ThermostatCaller::new(&Client::new(), address)?);

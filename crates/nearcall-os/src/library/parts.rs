@@ -329,11 +329,7 @@ pub(super) unsafe fn read_prefix<T: Copy>(from: *const T, bytes: usize) -> T {
 /// # Safety
 ///
 /// It is as long as it says, if it is not null. Zeros are valid for its fields.
-unsafe fn read_sized<T: Copy>(
-    from: *const T,
-    bytes_1_0: usize,
-    name: &str,
-) -> Result<T, String> {
+unsafe fn read_sized<T: Copy>(from: *const T, bytes_1_0: usize, name: &str) -> Result<T, String> {
     // SAFETY: every version begins with the size.
     let size = if from.is_null() { 0 } else { unsafe { from.cast::<u32>().read() } };
     match usize::try_from(size) {

@@ -71,11 +71,7 @@ impl ServedLibrary {
     /// # Errors
     ///
     /// That of `make`, as text.
-    pub fn new(
-        host: HostLink,
-        arguments: Vec<String>,
-        make: MakeService,
-    ) -> Result<Self, String> {
+    pub fn new(host: HostLink, arguments: Vec<String>, make: MakeService) -> Result<Self, String> {
         let mut setup = ServiceSetup::new(arguments);
         make(&mut setup).map_err(|error| error.to_string())?;
         subscriber::install(host);

@@ -187,15 +187,8 @@ impl ServerBuilder {
     /// [`Server::register`]: crate::Server::register
     /// [`Server::listen`]: crate::Server::listen
     pub fn start(self) -> Result<RunningServer, StartError> {
-        let Self {
-            threads,
-            limits,
-            interceptors,
-            objects,
-            addresses,
-            stop_remedy,
-            nests_calls,
-        } = self;
+        let Self { threads, limits, interceptors, objects, addresses, stop_remedy, nests_calls } =
+            self;
         if !(1..=SERVER_THREADS_MAX).contains(&threads) {
             return Err(StartError::Threads(threads));
         }
