@@ -97,7 +97,7 @@ impl LibraryService for ServedLibrary {
             return sink.fail(&Status::unimplemented(text));
         };
         let (dispatcher, metadata) = (&*object.dispatcher, Metadata::new(metadata));
-        dispatch::run(dispatcher, sink, Handler::own(deadline), || {
+        dispatch::run(dispatcher, sink, Handler::of_library(deadline), || {
             let context = Context::new(deadline, metadata, dispatcher.interface(), method, sink);
             Incoming { method, body: Body::copied(body), context }
         });

@@ -19,7 +19,6 @@ use crate::borrowed::BorrowedBody;
 use crate::codec::Message;
 use crate::deadline::Deadline;
 use crate::interface::MethodKind;
-use crate::nesting::inherited_deadline;
 use crate::peer::Peer;
 use crate::service::detached_sink::DetachedSink;
 use crate::service::dispatcher::Incoming;
@@ -37,8 +36,6 @@ impl Incoming<'_> {
         let Self { body, context, .. } = self;
         let call = context.detach();
         let deadline = context.deadline_moment();
-        // The implementation counts its nested handlers alone, and must hold up no other.
-        let handler_deadline = deadline.min(inherited_deadline());
         let joined;
         let body = match body.parts() {
             (rest, None) => rest,
@@ -59,15 +56,8 @@ impl Incoming<'_> {
         };
         let is_oneway = method.kind == MethodKind::Oneway;
         let (method, metadata) = (method.id, context.metadata().as_bytes());
-        let request = RequestPart {
-            object: 0,
-            method,
-            is_oneway,
-            deadline: handler_deadline,
-            metadata,
-            body,
-            caller,
-        };
+        let request =
+            RequestPart { object: 0, method, is_oneway, deadline, metadata, body, caller };
         serve(&request, ForwardedCall::new(call.sink, deadline));
     }
 }
