@@ -77,10 +77,8 @@ fn a_library_that_calls_one_that_blocks_goes_on_after_its_deadline() {
     let caller = group.caller(&back);
     let status = set(&caller, BLOCK, &soon()).unwrap_err();
     assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
-    // Its own loop is free. That of the other is not.
+    // Its own loop is free, whatever that of the other does.
     caller.watch_with(&WatchRequest {}, &CallOptions::new().deadline(PATIENCE)).unwrap();
-    let status = set(&caller, 20.0, &soon()).unwrap_err();
-    assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
 }
 
 #[test]
