@@ -174,7 +174,7 @@ fn a_service_that_is_called_back_serves_in_every_set_up() {
     }
     let mut host = TestedHost::start(&services);
     host.wait_until_up();
-    let options = CallOptions::new().deadline(PATIENCE);
+    let options = in_time();
     for (number, (.., is_nonblocking)) in setups.iter().enumerate() {
         let caller = host.thermostat(&format!("a{number}"));
         // Several at once, each inside the one before.
