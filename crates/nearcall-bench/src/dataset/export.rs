@@ -69,14 +69,14 @@ pub fn export(data: &DataSet, files: &[(Format, &Path)]) -> Result<Exported, Exp
 
 /// A table that is being written.
 enum Table {
-    Csv(Csv<Target>),
+    Csv(Box<Csv<Target>>),
     JsonLines(Target),
 }
 
 impl Table {
     fn new(format: Format, target: Target) -> io::Result<Self> {
         Ok(match format {
-            Format::Csv => Self::Csv(Csv::new(target)?),
+            Format::Csv => Self::Csv(Box::new(Csv::new(target)?)),
             Format::JsonLines => Self::JsonLines(target),
         })
     }
