@@ -21,9 +21,19 @@ pub const HEALTH_SUFFIX: &str = "/health";
 /// The sockets of an address that were handed over.
 pub(crate) struct Adopted {
     pub(crate) socket: OwnedFd,
-    /// The socket at which the process that started this one asks how it is, and its name in the
-    /// abstract namespace.
-    pub(crate) health: Option<(OwnedFd, String)>,
+    /// The socket at which the process that started this one asks how it is.
+    pub(crate) health: Option<(OwnedFd, Address)>,
+}
+
+/// Keeps the sockets that were handed over to this process from the programs that it starts: call
+/// this before anything could start one. A listener adopts its socket later, as if it had not been
+/// called.
+///
+/// # Errors
+///
+/// What was handed over cannot be understood.
+pub fn secure_inherited() -> io::Result<()> {
+    rest().map(drop)
 }
 
 /// What was handed over to this process, and was not adopted.
@@ -84,10 +94,29 @@ pub(crate) fn take(address: &Address) -> io::Result<Option<Adopted>> {
     Ok(Some(Adopted { socket, health }))
 }
 
-fn take_health(inherited: InheritedSocket) -> io::Result<Option<(OwnedFd, String)>> {
-    let ListeningPlace::Abstract(name) = &inherited.place else { return Ok(None) };
-    let Ok(name) = String::from_utf8(name.clone()) else { return Ok(None) };
-    Ok(inherited.take()?.map(|socket| (socket, name)))
+fn take_health(inherited: InheritedSocket) -> io::Result<Option<(OwnedFd, Address)>> {
+    let address = match &inherited.place {
+        ListeningPlace::Path(path) => Address::Path(path.clone()),
+        ListeningPlace::Abstract(name) => match String::from_utf8(name.clone()) {
+            Ok(name) => Address::Abstract(name),
+            Err(_) => return Ok(None),
+        },
+        ListeningPlace::Tcp(_) => return Ok(None),
+    };
+    Ok(inherited.take()?.map(|socket| (socket, address)))
+}
+
+/// Returns why the socket of an address that is in use may not have been handed over to this
+/// process, if sockets were handed over to its parent.
+pub(crate) fn why_not_adopted(address: &Address) -> Option<io::Error> {
+    let other = socket_activation::announced_to_another()?;
+    let text = format!(
+        "{address} is in use, and sockets were handed over to process {other} (LISTEN_PID), while \
+         this is process {}: if a script starts this program, have it use `exec`; otherwise stop \
+         the other server, or use another address",
+        std::process::id()
+    );
+    Some(io::Error::new(io::ErrorKind::AddrInUse, text))
 }
 
 /// Returns whether a socket at this place is that of the address.

@@ -62,7 +62,7 @@ pub(crate) fn start(part: &str, address: &str) -> Child {
 pub(crate) fn start_with(socket: &OwnedFd, part: &str, address: &str) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     set_up(&mut command, part, address);
-    socket_activation::spawn(&mut command, &[("socket", socket.as_fd())]).unwrap()
+    socket_activation::spawn(command, &[("socket", socket.as_fd())], None).unwrap()
 }
 
 fn start_as(mut command: Command, part: &str, address: &str) -> Child {

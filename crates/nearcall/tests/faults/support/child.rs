@@ -71,9 +71,9 @@ impl Process {
     }
 
     /// Starts it with a listening socket.
-    pub(crate) fn start_with(socket: &OwnedFd, role: &str, mut command: Command) -> Self {
+    pub(crate) fn start_with(socket: &OwnedFd, role: &str, command: Command) -> Self {
         let sockets = [("socket", socket.as_fd())];
-        Self::of(role, socket_activation::spawn(&mut command, &sockets).unwrap())
+        Self::of(role, socket_activation::spawn(command, &sockets, None).unwrap())
     }
 
     fn of(role: &str, mut child: Child) -> Self {
