@@ -150,6 +150,45 @@ fn kills_lose_no_call_that_may_be_made_again() {
 }
 
 #[test]
+fn a_service_that_is_called_back_serves_in_every_set_up() {
+    // A calls B, which calls A.
+    type Make = fn(&str, &[&str], &str) -> String;
+    let setups: [(Make, Make, bool, bool); 6] = [
+        (process, process, false, false),
+        (process, library, false, false),
+        (library, process, false, false),
+        (library, library, false, false),
+        (library, library, true, false),
+        (library, library, true, true),
+    ];
+    let mut services = String::new();
+    for (number, (make_a, make_b, is_one_group, is_nonblocking)) in setups.iter().enumerate() {
+        let rest = if *is_one_group { format!("group = \"group{number}\"") } else { String::new() };
+        let promise = if *is_nonblocking { "nonblocking" } else { "" };
+        let (a, b) = (format!("a{number}"), format!("b{number}"));
+        let address = |name: &str| format!("unix:DIRECTORY/{name}");
+        services.push_str(&make_a(&a, &["back", &address(&b), promise], &rest));
+        services.push_str(&make_b(&b, &["ask", &address(&a), promise], &rest));
+    }
+    let mut host = TestedHost::start(&services);
+    host.wait_until_up();
+    let options = CallOptions::new().deadline(PATIENCE);
+    for (number, (.., is_nonblocking)) in setups.iter().enumerate() {
+        let caller = host.thermostat(&format!("a{number}"));
+        // Several at once, each inside the one before.
+        let calls: [_; 3] = std::array::from_fn(|_| {
+            caller.start_set_target_with(&SetTargetRequest { celsius: 20.0 }, &options)
+        });
+        for call in calls {
+            let reply = call.wait().unwrap_or_else(|status| panic!("set-up {number}: {status}"));
+            // Only a call of a function has no caller by the kernel.
+            assert_eq!(reply.celsius_before == -1.0, *is_nonblocking, "set-up {number}");
+        }
+    }
+    assert_eq!(host.stop(), Some(0), "{}", host.log());
+}
+
+#[test]
 fn services_move_between_process_and_library_by_their_file_only() {
     let rounds = figure("NEARCALL_MOVES", 1);
     let relay = |make: fn(&str, &[&str], &str) -> String, rest: &str| {
