@@ -70,8 +70,8 @@ pub(crate) fn take(address: &Address) -> io::Result<Option<Adopted>> {
         return match &rest.failure {
             None => Ok(None),
             Some(failure) => Err(io::Error::other(format!(
-                "of the sockets that were handed over to this process none is at {address}, and one \
-                 cannot be looked at: {failure}"
+                "of the sockets that were handed over to this process none is at {address}, and \
+                 one cannot be looked at: {failure}"
             ))),
         };
     };

@@ -2,8 +2,8 @@
 //!
 //! **Invariants:** every descriptor that arrives here is close-on-exec and owned from the first
 //! moment, so an early return closes it.
-//! **Not here:** making sockets (`socket.rs`), waiting for them (`poll.rs`), who has sent a message
-//! (`sender.rs`).
+//! **Not here:** making sockets (`socket.rs`), waiting for them (`poll.rs`), the senders of
+//! messages (`sender.rs`).
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -101,8 +101,8 @@ pub fn try_send_with_fds(
     none_if_blocked(send_flagged(socket.as_fd(), bytes, fds, None, flags))
 }
 
-/// [`try_send_with_fds`], with the credentials of this process, which the kernel checks and gives to
-/// an end that [asks for them](crate::sender).
+/// [`try_send_with_fds`], with the credentials of this process, which the kernel checks and gives
+/// to an end that [asks for them](crate::sender).
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
 //! The process that sends a packet over a unix socket, as the kernel reports it.
 //!
 //! `SO_PEERCRED` names the process that has called `listen` last before a client connected. A
-//! listening socket that is handed from one process to the next is served by another one. The kernel
-//! checks the credentials that a sender gives with a packet, and makes a pidfd of them.
+//! listening socket that is handed from one process to the next is served by another one. The
+//! kernel checks the credentials that a sender gives with a packet, and makes a pidfd of them.
 //! **Invariants:** a [`Sender`] comes from the kernel only; every descriptor that arrives here is
 //! close-on-exec and owned from the first moment.
 //! **Not here:** packets without a sender (`descriptor.rs`), `SO_PEERCRED` (`socket.rs`).

@@ -38,9 +38,9 @@ pub(crate) const RESENDS_MAX: u32 = 16;
 /// without end.
 pub(crate) const DRAINING_TRIES_MAX: u32 = 4;
 
-/// How long a connection that was opened again must have lived for the next one to be opened at once
-/// after its end ([`ReconnectPolicy::AtOnce`](crate::ReconnectPolicy)): one that ends sooner was
-/// probably ended by what its server does to each.
+/// How long a connection that was opened again must have lived for the next one to be opened at
+/// once after its end ([`ReconnectPolicy::AtOnce`](crate::ReconnectPolicy)): one that ends sooner
+/// was probably ended by what its server does to each.
 pub(crate) const REOPENED_LIFE_MIN: Duration = Duration::from_secs(1);
 
 /// The longest pause between connections that end sooner: each costs both ends a handshake, some
@@ -65,9 +65,9 @@ pub(crate) const REAP_WAIT_MAX: Duration = Duration::from_secs(1);
 /// does not answer.
 pub(crate) const SUCCESSOR_WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// Changes of files that nothing waits for in a directory where a server is waited for, in a second:
-/// whoever may write to the directory makes them, and each wakes the driver. With more the server is
-/// asked for again and again, as where nothing can be watched.
+/// Changes of files that nothing waits for in a directory where a server is waited for, in a
+/// second: whoever may write to the directory makes them, and each wakes the driver. With more the
+/// server is asked for again and again, as where nothing can be watched.
 ///
 /// Above what a thousand servers make that are started at once.
 pub(crate) const OTHER_NAMES_PER_SECOND_MAX: u32 = 10_000;

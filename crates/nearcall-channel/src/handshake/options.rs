@@ -33,9 +33,9 @@ pub struct Options {
     /// over `tcp://`, where there is one mechanism only.
     pub offered: MechanismSet,
     /// The user whose server a client demands, by its number: the user of the process that answers,
-    /// whoever has bound its socket. Nothing is sent to a socket at which neither that user nor root
-    /// listens, and nothing but the greeting if another user answers.
-    /// Over `tcp://` no user is known, and no server is the one that it demands.
+    /// whoever has bound its socket. Nothing is sent to a socket at which neither that user nor
+    /// root listens, and nothing but the greeting if another user answers. Over `tcp://` no user is
+    /// known, and no server is the one that it demands.
     pub server_user: Option<u32>,
     /// The longest message to agree on, in bytes.
     pub message_bytes_max: u32,

@@ -140,8 +140,8 @@ impl PidfdInfo {
         let fields = stat.rsplit_once(") ")?.1;
         let is_zombie = fields.starts_with(['Z', 'X']);
         let status = fields.split_whitespace().next_back()?.parse().ok()?;
-        // The kernel writes 0 for those that may not know it. It asks for the same permission before
-        // it says that a zombie has no working directory any more.
+        // The kernel writes 0 for those that may not know it. It asks for the same permission
+        // before it says that a zombie has no working directory any more.
         let may_know = || {
             let directory = fs::read_link(format!("/proc/{}/cwd", self.pid));
             directory.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)

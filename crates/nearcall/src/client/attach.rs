@@ -55,8 +55,8 @@ pub enum Cause {
         signal: i32,
     },
     /// It takes no more calls, by its own decision: it drains, or has closed the connection while
-    /// its process goes on. Also if its successor takes more than 100 ms to answer, as one does that
-    /// is started only afterwards: [`Client::hunt`] waits for it.
+    /// its process goes on. Also if its successor takes more than 100 ms to answer, as one does
+    /// that is started only afterwards: [`Client::hunt`] waits for it.
     Closed,
     /// As [`Closed`](Self::Closed), and another server answers at the address already.
     Replaced {

@@ -354,8 +354,8 @@ fn a_client_in_a_loop_attaches_to_a_server_of_the_same_loop() {
     });
 }
 
-/// A process that serves at a socket which another one has bound, as in a restart: a client that has
-/// connected before belongs to the process that answers, and not to the one that listened then.
+/// A process that serves at a socket which another one has bound, as in a restart: a client that
+/// has connected before belongs to the process that answers, and not to the one that listened then.
 #[test]
 fn clients_that_wait_for_the_next_process_are_not_of_the_one_before() {
     in_time(|| {

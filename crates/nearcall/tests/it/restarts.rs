@@ -98,6 +98,15 @@ enum Restart {
     HandedOver,
 }
 
+impl Restart {
+    fn policy(self) -> ReconnectPolicy {
+        match self {
+            Self::HandedOver => ReconnectPolicy::Once,
+            Self::Killed | Self::Orderly => ReconnectPolicy::Wait(PATIENCE),
+        }
+    }
+}
+
 /// Restarts a server while a thread and tasks call it, and judges what they have seen.
 fn restart(how: Restart) {
     let directory = std::env::temp_dir().join(format!("nearcall-test-{:016x}", fastrand::u64(..)));
@@ -109,11 +118,7 @@ fn restart(how: Restart) {
         None => start("restarted", address),
         Some(bound) => start_with(bound, "restarted", address),
     };
-    let policy = match how {
-        Restart::HandedOver => ReconnectPolicy::Once,
-        _ => ReconnectPolicy::Wait(PATIENCE),
-    };
-    let client = &Client::builder().reconnect(policy).build();
+    let client = &Client::builder().reconnect(how.policy()).build();
     let options = &CallOptions::new().deadline(3 * PATIENCE);
     let (seen, restarts) = (&Seen::default(), count("NEARCALL_RESTARTS", 5));
     let first = start();
@@ -151,13 +156,7 @@ fn restart(how: Restart) {
                 break;
             }
             let next = bound.is_some().then(&start);
-            if let Some(next) = &next {
-                wait_until("the next server to listen", || {
-                    let client = socket::unix_connect(place, Some(PATIENCE)).unwrap();
-                    let listening = socket::peer_credentials(&client).unwrap().pid;
-                    listening == i32::try_from(next.pid()).ok()
-                });
-            }
+            next.iter().for_each(|next| wait_until_listening(place, next));
             end(how, &mut server);
             server = next.unwrap_or_else(&start);
         }
@@ -167,7 +166,8 @@ fn restart(how: Restart) {
     let seconds = begun.elapsed().as_secs_f64();
     let lost = judge(&says, &fs::read(log_of(&path)).unwrap(), how != Restart::Killed);
     eprintln!(
-        "{restarts} restarts ({how:?}) in {seconds:.1} s: {} idempotent calls of a thread, {} of tasks, \
+        "{restarts} restarts ({how:?}) in {seconds:.1} s: {} idempotent calls of a thread, {} of \
+         tasks, \
          none failed, the longest took {:.0} ms; {} calls that are not idempotent, {lost} lost, \
          none run twice",
         looks.0,
@@ -176,6 +176,15 @@ fn restart(how: Restart) {
         says.len(),
     );
     fs::remove_dir_all(&directory).unwrap();
+}
+
+/// Waits until a process was the last to listen at a socket.
+fn wait_until_listening(place: UnixAddress<'_>, server: &Child) {
+    wait_until("the next server to listen", || {
+        let client = socket::unix_connect(place, Some(PATIENCE)).unwrap();
+        let listening = socket::peer_credentials(&client).unwrap().pid;
+        listening == i32::try_from(server.pid()).ok()
+    });
 }
 
 /// Compares the ends of calls that are not idempotent with what has run. Returns how many failed.

@@ -318,8 +318,8 @@ impl Appearance {
         drop(state);
         if is_flooded {
             return Err(io::Error::other(format!(
-                "other files than {} change too often, more than {OTHER_NAMES_PER_SECOND_MAX} times \
-                 in a second, where it is waited for",
+                "other files than {} change too often, more than {OTHER_NAMES_PER_SECOND_MAX} \
+                 times in a second, where it is waited for",
                 self.path.display()
             )));
         }

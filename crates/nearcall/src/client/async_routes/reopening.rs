@@ -1,9 +1,10 @@
 //! Opening a connection of async callers again as soon as it has ended, as
 //! [`ReconnectPolicy::AtOnce`](crate::ReconnectPolicy::AtOnce) has it.
 //!
-//! **Invariants:** one thread at most does so for a route. It makes one attempt after the other, each
-//! of which ends for all tasks that wait for it; between two it sleeps as any hunt does, and it ends
-//! with the client. Connections that end as soon as they are open are opened ever more seldom.
+//! **Invariants:** one thread at most does so for a route. It makes one attempt after the other,
+//! each of which ends for all tasks that wait for it; between two it sleeps as any hunt does, and
+//! it ends with the client. Connections that end as soon as they are open are opened ever more
+//! seldom.
 //! **Not here:** an attempt (`client/async_routes.rs`), what ends a sleep (`client/hunting.rs`).
 
 use std::sync::{Arc, Mutex};

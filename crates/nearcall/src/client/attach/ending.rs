@@ -3,8 +3,8 @@
 //! One thread waits by the pidfds of all processes whose connections have ended. Who answers in the
 //! place of a server that has closed is looked at once for all attachments to it, by a few threads,
 //! since a socket that does not answer holds one up.
-//! **Invariants:** there are as many threads as limits say, and none while there is nothing to find;
-//! each ending gives one notice.
+//! **Invariants:** there are as many threads as limits say, and none while there is nothing to
+//! find; each ending gives one notice.
 //! **Not here:** the notice (`client/attach.rs`), how a process has ended (`nearcall-os`).
 
 use std::collections::VecDeque;
