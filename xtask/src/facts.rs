@@ -28,6 +28,10 @@ pub struct Facts {
     pub nightly: Presence,
     /// Whether nightly has the source of the standard library.
     pub rust_src: Presence,
+    /// The oldest compiler that the workspace supports, as `rust-version` has it.
+    pub oldest_rust: String,
+    /// Whether that compiler is installed.
+    pub oldest: Presence,
     /// Whether cargo-fuzz is installed.
     pub cargo_fuzz: Presence,
     /// The names of the fuzz targets.
@@ -51,6 +55,9 @@ impl Facts {
         let target = env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
         let target = root.join(target); // Relative to the repository, unless it is absolute.
         let nightly = "rustup toolchain install nightly --profile minimal";
+        let no_version = || io::Error::other("Cargo.toml has no rust-version");
+        let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
+        let oldest_rust = rust_version(&manifest).ok_or_else(no_version)?.to_owned();
         Ok(Self {
             loom: loom(&root)?,
             miri: tool(
@@ -59,6 +66,11 @@ impl Facts {
             ),
             nightly: tool(&["+nightly", "--version"], nightly),
             rust_src: rust_src(),
+            oldest: tool(
+                &[&format!("+{oldest_rust}"), "--version"],
+                &format!("rustup toolchain install {oldest_rust} --profile minimal"),
+            ),
+            oldest_rust,
             cargo_fuzz: tool(&["fuzz", "--version"], "cargo install cargo-fuzz --locked"),
             fuzz_targets: fs::read_to_string(root.join("fuzz/Cargo.toml"))
                 .map(|manifest| target_names(&manifest))
@@ -94,6 +106,12 @@ fn tool(arguments: &[&str], cure: &str) -> Presence {
         Ok(status) if status.success() => Ok(()),
         _ => Err(format!("`cargo {}` fails; install it with `{cure}`", arguments.join(" "))),
     }
+}
+
+/// The version in the line `rust-version = "1.88"` of a manifest.
+fn rust_version(manifest: &str) -> Option<&str> {
+    let line = manifest.lines().find(|line| line.starts_with("rust-version"))?;
+    line.split('"').nth(1)
 }
 
 /// The sanitizers need a standard library that is built with them.
@@ -144,6 +162,13 @@ mod tests {
         let manifest = "[package]\nname = \"fuzz\"\n\n[[bin]]\nname = \"frame\"\ntest = false\n\n\
                         [dependencies]\n\n[[bin]]\nname = \"region\"\n";
         assert_eq!(target_names(manifest), ["frame", "region"]);
+    }
+
+    #[test]
+    fn the_oldest_compiler_is_that_of_the_manifest() {
+        let manifest = "[workspace.package]\nedition = \"2024\"\nrust-version = \"1.88\"\n";
+        assert_eq!(rust_version(manifest), Some("1.88"));
+        assert_eq!(rust_version("[workspace]\n"), None);
     }
 
     #[test]

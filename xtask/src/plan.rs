@@ -70,6 +70,7 @@ fn ci(quick: bool, facts: &Facts) -> Vec<Step> {
         let longer = |reason| format!("{reason}, or run `cargo xtask release-check`");
         both(&presence.clone().map_err(longer))
     };
+    steps.push(when(&or_release_check(&facts.oldest), oldest(facts)));
     steps.push(when(&or_release_check(&facts.deny), deny()));
     steps.push(when(&both(&facts.loom), loom(facts)));
     steps.push(when(&asked_for, simulate(None, None, facts)));
@@ -107,6 +108,9 @@ fn release_check(facts: &Facts) -> Vec<Step> {
         "cargo",
         "install cargo-fuzz --locked",
     ));
+    let compiler = format!("toolchain install {} --profile minimal", facts.oldest_rust);
+    steps.extend(install(&facts.oldest, "install Rust", "rustup", &compiler));
+    steps.push(Step::Run(oldest(facts)));
     let there = Facts { nightly: Ok(()), cargo_fuzz: Ok(()), ..facts.clone() };
     steps.extend(fuzz(None, RELEASE_FUZZ_SECONDS, &there));
     steps.push(Step::Run(kill_storm(KILLS)));
@@ -121,6 +125,14 @@ fn tidy() -> Command {
 fn deny() -> Command {
     // Not `advisories`: they need a database from the network, and change without a commit of ours.
     cargo("deny", "deny check bans licenses sources")
+}
+
+/// What users build, by the oldest compiler that the manifests name.
+fn oldest(facts: &Facts) -> Command {
+    // `nearcall-peers` has a newer one, which its libraries need.
+    let compiler = &facts.oldest_rust;
+    cargo("oldest Rust", &format!("+{compiler} check --workspace --exclude nearcall-peers"))
+        .environment("CARGO_TARGET_DIR", &facts.target.join("oldest").to_string_lossy())
 }
 
 fn loom(facts: &Facts) -> Command {
@@ -346,6 +358,8 @@ mod tests {
             miri: Ok(()),
             nightly: Ok(()),
             rust_src: Ok(()),
+            oldest_rust: "1.88".to_owned(),
+            oldest: Ok(()),
             cargo_fuzz: Ok(()),
             fuzz_targets: vec!["frame".to_owned(), "region".to_owned()],
             deny: Ok(()),
@@ -357,12 +371,13 @@ mod tests {
         let missing = || Err("missing".to_owned());
         let fuzz_targets = Vec::new();
         let (loom, miri, nightly, rust_src) = (missing(), missing(), missing(), missing());
-        let (cargo_fuzz, deny, program) = (missing(), missing(), missing());
+        let (oldest, cargo_fuzz, deny, program) = (missing(), missing(), missing(), missing());
         Facts {
             loom,
             miri,
             nightly,
             rust_src,
+            oldest,
             cargo_fuzz,
             fuzz_targets,
             deny,
@@ -384,6 +399,7 @@ mod tests {
     #[test]
     fn ci_runs_everything_that_is_there() {
         let rest = [
+            "oldest Rust",
             "deny",
             "loom",
             "simulate",
@@ -423,7 +439,15 @@ mod tests {
 
     #[test]
     fn ci_says_what_it_skips() {
-        let rest = ["no deny", "no loom", "simulate", "no miri", "no fuzz", "no program"];
+        let rest = [
+            "no oldest Rust",
+            "no deny",
+            "no loom",
+            "simulate",
+            "no miri",
+            "no fuzz",
+            "no program",
+        ];
         let full = steps(&Chore::Ci { quick: false }, &nothing());
         assert_eq!(names(&full), [&FIRST[..], &rest].concat());
         let rest = rest.map(|name| if name == "simulate" { "no simulate" } else { name });
@@ -433,12 +457,14 @@ mod tests {
 
     #[test]
     fn a_release_check_installs_what_is_missing() {
-        let checks = ["deny", "miri", "fuzz frame", "fuzz region", "kill-storm", "stress"];
+        let checks =
+            ["deny", "miri", "oldest Rust", "fuzz frame", "fuzz region", "kill-storm", "stress"];
         assert_eq!(names(&steps(&Chore::ReleaseCheck, &everything())), checks);
         let targets = everything().fuzz_targets;
         let bare = Facts { fuzz_targets: targets, ..nothing() };
         let all = names(&steps(&Chore::ReleaseCheck, &bare));
-        let installs = ["install deny", "install nightly", "install miri", "install fuzz"];
+        let installs =
+            ["install deny", "install nightly", "install miri", "install fuzz", "install Rust"];
         assert_eq!(
             all.iter().filter(|name| name.starts_with("install")).collect::<Vec<_>>(),
             installs
@@ -461,6 +487,18 @@ mod tests {
         let expected = "cargo run --release -p nearcall-bench --example advise_check -- --sets 3 \
                         --seed 9";
         assert_eq!(command.to_string(), expected);
+    }
+
+    #[test]
+    fn the_oldest_compiler_builds_what_users_build() {
+        let all = steps(&Chore::Ci { quick: false }, &everything());
+        let mut commands = all.iter().filter_map(|step| match step {
+            Step::Run(command) if command.name == "oldest Rust" => Some(command.to_string()),
+            _ => None,
+        });
+        let expected = "CARGO_TARGET_DIR=target/oldest cargo +1.88 check --workspace --exclude \
+                        nearcall-peers";
+        assert_eq!(commands.next().as_deref(), Some(expected));
     }
 
     #[test]
