@@ -3,11 +3,11 @@
 //! A server in an event loop and a client, two processes, with 1 to 1,000 idle connections between
 //! them; and two services in two processes beside both in one, also by the method of the thesis
 //! (study 000): how much can still be allocated in steps of 1 KiB. Or several services in each of
-//! the ways in which nearcall runs them: processes, libraries, linked. **Invariants:** when a function
-//! here returns, every process that it started is gone; memory is allocated only within a budget
-//! of our own, so that the machine is never starved. **Not here:** the processes (`footprint/child.rs`,
-//! whom a program must start for its hidden verb [`PROCESS_VERB`]), the table
-//! (`report/table/footprint.rs`).
+//! the ways in which nearcall runs them: as processes, as libraries, linked.
+//! **Invariants:** when a function here returns, every process that it started is gone; memory is
+//! allocated only within a budget of our own, so that the machine is never starved.
+//! **Not here:** the processes (`footprint/child.rs`, which a program must start for its hidden verb
+//! [`PROCESS_VERB`]), the table (`report/table/footprint.rs`).
 
 mod allocator;
 mod budget;

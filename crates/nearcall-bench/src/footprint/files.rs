@@ -67,28 +67,31 @@ pub const SERVICE_VARIABLE: &str = "NEARCALL_BENCH_SERVICE";
 pub(super) struct Copies(PathBuf);
 
 impl Copies {
-    /// Makes `count` copies of each file.
-    pub(super) fn new(files: &ServiceFiles, count: u32) -> io::Result<Self> {
+    /// Makes `count` copies of each file, and one of the program that is a host of libraries: what
+    /// measures would share its pages otherwise.
+    pub(super) fn new(files: &ServiceFiles, count: u32, host: &Path) -> io::Result<Self> {
         let name = format!("nearcall-setups-{}-{:x}", process::pid(), clock::monotonic_ns());
         let copies = Self(env::temp_dir().join(name));
         DirBuilder::new().mode(0o700).create(&copies.0)?;
-        for file in [&files.program, &files.library] {
-            let bytes = read_loaded(file)?;
-            for number in 0..count {
-                let mut options = OpenOptions::new();
-                let path = copies.numbered(file, number);
-                options.write(true).create_new(true).mode(0o700).open(path)?.write_all(&bytes)?;
-            }
+        write(copies.host(), &read_loaded(host)?)?;
+        let (program, library) = (read_loaded(&files.program)?, read_loaded(&files.library)?);
+        for number in 0..count {
+            write(copies.program(number), &program)?;
+            write(copies.library(number), &library)?;
         }
         Ok(copies)
     }
 
+    pub(super) fn host(&self) -> PathBuf {
+        self.0.join("host")
+    }
+
     pub(super) fn program(&self, number: u32) -> PathBuf {
-        self.numbered(Path::new(PROGRAM), number)
+        self.0.join(format!("{number}-{PROGRAM}"))
     }
 
     pub(super) fn library(&self, number: u32) -> PathBuf {
-        self.numbered(Path::new(LIBRARY), number)
+        self.0.join(format!("{number}-{LIBRARY}"))
     }
 
     /// Where a service listens.
@@ -100,17 +103,18 @@ impl Copies {
     pub(super) fn stderr(&self) -> PathBuf {
         self.0.join("stderr")
     }
-
-    fn numbered(&self, file: &Path, number: u32) -> PathBuf {
-        let name = file.file_name().unwrap_or_default().to_string_lossy();
-        self.0.join(format!("{number}-{name}"))
-    }
 }
 
 impl Drop for Copies {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// Writes a file that only this user can read, write and run.
+fn write(path: PathBuf, bytes: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o700).open(path)?.write_all(bytes)
 }
 
 /// Reads the part of a file that is ever loaded: symbols for a debugger lie behind it.
@@ -160,7 +164,9 @@ mod tests {
         let mut head = vec![0; 64 + 3 * 56];
         head[..6].copy_from_slice(b"\x7fELF\x02\x01");
         (head[32], head[54], head[56]) = (64, 56, 3);
-        for (index, (kind, offset, bytes)) in [(1, 0, 100), (1, 112, 50), (4, 200, 9)].iter().enumerate() {
+        for (index, (kind, offset, bytes)) in
+            [(1, 0, 100), (1, 112, 50), (4, 200, 9)].iter().enumerate()
+        {
             let at = 64 + index * 56;
             (head[at], head[at + 8], head[at + 32]) = (*kind, *offset, *bytes);
         }

@@ -28,7 +28,7 @@ use super::files::{Copies, ServiceFiles};
 use super::findings::{Setup, SetupMemory, SetupsMemory};
 use super::helper::Helper;
 use super::{budget, services};
-use crate::runner::Hooks;
+use crate::runner::{Hooks, Program};
 use crate::stats;
 
 /// Measures every set-up with each number of services.
@@ -39,7 +39,7 @@ pub(super) fn measure(
     hooks: &Hooks<'_>,
 ) -> Result<SetupsMemory, Stop> {
     let most = counts.iter().copied().max().unwrap_or(0);
-    let copies = Copies::new(files, most);
+    let copies = Copies::new(files, most, &hooks.program.path);
     let copies = copies.map_err(|error| format!("cannot copy the measured services: {error}"))?;
     let budget_bytes = budget::bytes(u64::from(most) * BUDGET_BYTES_PER_SERVICE);
     let mut found = SetupsMemory {
@@ -52,14 +52,16 @@ pub(super) fn measure(
         let row = |&setup| SetupMemory { setup, services, ..SetupMemory::default() };
         found.setups.extend(Setup::ALL.iter().map(row));
     }
-    let bench = Bench { copies: &copies, budget_bytes, hooks };
+    let host = Program { path: copies.host(), args: hooks.program.args.clone() };
+    let host_hooks = Hooks { program: host, ..*hooks };
+    let bench = Bench { copies: &copies, budget_bytes, hooks, host_hooks: &host_hooks };
     let steps = rounds * counts.len();
     for step in 0..steps {
         let (round, services) = (step / counts.len(), counts[step % counts.len()]);
         (hooks.progress)(step, steps, &format!("{services} services"));
         match bench.round(round, services, &mut found) {
             Ok(()) => {}
-            Err(stop) if step == 0 => return Err(stop),
+            Err(Stop::Failed(reason)) if step == 0 => return Err(Stop::Failed(reason)),
             Err(stop) => {
                 found.partial = Some(stop.to_string());
                 break;
@@ -74,6 +76,8 @@ struct Bench<'a> {
     copies: &'a Copies,
     budget_bytes: Option<u64>,
     hooks: &'a Hooks<'a>,
+    /// Start a host of libraries.
+    host_hooks: &'a Hooks<'a>,
 }
 
 /// One set-up in one round.
@@ -113,6 +117,9 @@ impl Bench<'_> {
 
     /// Measures a set-up, or what can be allocated without one.
     fn read(&self, setup: Option<Setup>, services: u32) -> Result<Reading, Stop> {
+        if (self.hooks.interrupted)() {
+            return Err(Stop::Interrupted);
+        }
         clock::pause(services::SETTLE);
         let before_bytes = budget::left_bytes();
         let addresses: Vec<String> = (0..services).map(|at| self.copies.address(at)).collect();
@@ -173,7 +180,7 @@ impl Bench<'_> {
             Setup::Libraries => libraries.chunks(libraries.len().max(1)),
         };
         for group in hosts {
-            let host = Helper::start(&Orders::Libraries(group.to_vec()), self.hooks)?;
+            let host = Helper::start(&Orders::Libraries(group.to_vec()), self.host_hooks)?;
             running.hosts.push(host);
         }
         Ok(running)
@@ -214,7 +221,8 @@ impl Bench<'_> {
         }
         let caller = MemberCaller::new(client, address).map_err(|error| error.to_string())?;
         let called = caller.nothing_with(&(), &CallOptions::new().deadline(CALL_TIMEOUT));
-        Ok(called.map_err(|status| format!("a measured service failed its first call: {status}"))?)
+        Ok(called
+            .map_err(|status| format!("a measured service failed its first call: {status}"))?)
     }
 }
 
@@ -264,9 +272,8 @@ fn add(one: Rollup, other: Rollup) -> Rollup {
 
 /// What a call from the service at `first` to that at `second` takes: the median of some batches.
 fn call_ns(first: &str, second: &str) -> Result<f64, String> {
-    let failed = |error: &dyn ToString| {
-        format!("calls between two services failed: {}", error.to_string())
-    };
+    let failed =
+        |error: &dyn ToString| format!("calls between two services failed: {}", error.to_string());
     let caller = MemberCaller::new(&Client::new(), first).map_err(|error| failed(&error))?;
     let request = MeasureRequest {
         address: second.to_owned(),

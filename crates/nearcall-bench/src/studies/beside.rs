@@ -6,9 +6,7 @@
 use nearcall_os::{clock, pipe};
 
 use crate::clocks::{self, ClockFindings, ClockName};
-use crate::footprint::{
-    self, ServiceFiles, ServiceMemory, Setup, SetupMemory, SetupsMemory,
-};
+use crate::footprint::{self, ServiceFiles, ServiceMemory, Setup, SetupMemory, SetupsMemory};
 use crate::runner::{Hooks, Program};
 use crate::stats;
 use crate::studies::Study;
@@ -125,7 +123,11 @@ impl Beside {
             None => return,
         };
         for (name, pss_bytes) in names.iter().zip(all) {
-            let bytes = pss_bytes.iter().map(|&bytes| bytes as f64).collect();
+            let bytes: Vec<f64> = pss_bytes.iter().map(|&bytes| bytes as f64).collect();
+            if bytes.is_empty() {
+                evidence.skip(Study::Motorola, Some(name), "its memory was not measured");
+                continue;
+            }
             let key = Key::new(Study::Motorola, name, 0, Place::None, Quantity::PssBytes);
             evidence.insert(key, Series(bytes));
         }
@@ -142,7 +144,9 @@ impl Beside {
             Services::Libraries(found) => {
                 let (two, other) = (found.of(Setup::Processes, 2)?, found.of(setup, 2)?);
                 let pss = |one: &SetupMemory| {
-                    stats::median(&one.pss_bytes.iter().map(|&bytes| bytes as f64).collect::<Vec<_>>())
+                    stats::median(
+                        &one.pss_bytes.iter().map(|&bytes| bytes as f64).collect::<Vec<_>>(),
+                    )
                 };
                 let allocmem = |one: &SetupMemory| stats::median(&one.allocmem_bytes);
                 Some(Figure {

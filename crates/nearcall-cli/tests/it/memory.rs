@@ -18,7 +18,8 @@ fn memory_as_json_has_each_level_and_the_services() {
     let ended = folder.run(&words);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
     assert!(ended.stdout.lines().all(|line| line.chars().count() <= 100), "{}", ended.stdout);
-    for part in ["Each idle connection takes", "shm, beside one", "bench memory --setups", "saves"] {
+    for part in ["Each idle connection takes", "shm, beside one", "bench memory --setups", "saves"]
+    {
         assert!(ended.stdout.contains(part), "{part} is missing in\n{}", ended.stdout);
     }
     let text = fs::read_to_string(folder.path().join("memory.json")).unwrap();
@@ -58,8 +59,11 @@ fn services_are_measured_in_each_setup_and_shown_again() {
     assert_eq!((shown.code, shown.stdout), (Some(0), ended.stdout));
     let json = folder.run(&["show", "setups.json", "--json"]);
     assert_eq!((json.code, json.stdout), (Some(0), text.clone()));
-    fs::write(folder.path().join("bad.json"), text.replace("\"pss_bytes\": [", "\"pss_bytes\": [-1,"))
-        .unwrap();
+    fs::write(
+        folder.path().join("bad.json"),
+        text.replace("\"pss_bytes\": [", "\"pss_bytes\": [-1,"),
+    )
+    .unwrap();
     let ended = folder.run(&["show", "bad.json"]);
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.starts_with("error: bad.json: not a valid result of"), "{ended:?}");

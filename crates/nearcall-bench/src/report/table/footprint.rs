@@ -176,7 +176,9 @@ fn print_limit(out: &mut Writer, limit: &str, uncounted: u32) {
 fn print_setups(out: &mut Writer, found: &SetupsMemory) {
     let rounds = found.setups.iter().map(|one| one.pss_bytes.len()).max().unwrap_or(0);
     out.blank();
-    out.title(&format!("Services in processes, in libraries and linked; median of {rounds} rounds"));
+    out.title(&format!(
+        "Services in processes, in libraries and linked; median of {rounds} rounds"
+    ));
     let mut grid = Grid::new(&[
         ("", Align::Left, 22),
         ("RSS", Align::Right, FIGURE),
@@ -194,9 +196,8 @@ fn print_setups(out: &mut Writer, found: &SetupsMemory) {
             services = one.services;
             grid.heading(format!("{services} service{}", if services == 1 { "" } else { "s" }));
         }
-        let time = |values: &[f64]| {
-            stats::median(values).map_or_else(|| MISSING.to_owned(), number::time)
-        };
+        let time =
+            |values: &[f64]| stats::median(values).map_or_else(|| MISSING.to_owned(), number::time);
         grid.row(vec![
             one.setup.name().to_owned(),
             median(&one.rss_bytes),
@@ -416,7 +417,8 @@ mod tests {
             assert_eq!(text.lines().find(|line| line.chars().count() > width), None, "{width}");
         }
         let text = table(&found, Style::new(Some(COLUMNS), false));
-        for part in ["1 service\n", "20 services\n", "3 allocations do not count", "(1.00×) linked"] {
+        for part in ["1 service\n", "20 services\n", "3 allocations do not count", "(1.00×) linked"]
+        {
             assert!(text.contains(part), "{part} is missing in\n{text}");
         }
         let rows: Vec<Vec<&str>> = text
