@@ -34,7 +34,7 @@ pub const LIBRARY: &str = "libnearcall_bench_service.so";
 /// A service, with what makes its clients.
 struct Service<C>(C);
 
-impl<C: Fn() -> Client> Member for Service<C> {
+impl<C: Fn() -> Client + 'static> Member for Service<C> {
     fn nothing(&self, _: &Context<'_>, (): &()) -> Result<(), Status> {
         Ok(())
     }
