@@ -265,9 +265,9 @@ impl Setup {
     pub fn name(self) -> &'static str {
         match self {
             Self::Processes => "processes",
-            Self::LibraryHosts => "libraries, a host each",
+            Self::LibraryHosts => "libraries, own hosts",
             Self::Libraries => "libraries, one host",
-            Self::Linked => "linked into one program",
+            Self::Linked => "linked, one program",
         }
     }
 }

@@ -180,14 +180,14 @@ fn print_setups(out: &mut Writer, found: &SetupsMemory) {
         "Services in processes, in libraries and linked; median of {rounds} rounds"
     ));
     let mut grid = Grid::new(&[
-        ("", Align::Left, 22),
-        ("RSS", Align::Right, FIGURE),
-        ("PSS", Align::Right, FIGURE),
-        ("private", Align::Right, FIGURE),
-        ("shared", Align::Right, FIGURE),
-        ("allocmem", Align::Right, FIGURE),
-        ("start-up", Align::Right, FIGURE),
-        ("a call", Align::Right, FIGURE),
+        ("", Align::Left, 20),
+        ("RSS", Align::Right, 9),
+        ("PSS", Align::Right, 9),
+        ("private", Align::Right, 9),
+        ("shared", Align::Right, 9),
+        ("allocmem", Align::Right, 9),
+        ("start-up", Align::Right, 8),
+        ("a call", Align::Right, 8),
     ])
     .compact();
     let mut services = 0;
