@@ -21,9 +21,24 @@ pub const HEALTH_SUFFIX: &str = "/health";
 /// The sockets of an address that were handed over.
 pub(crate) struct Adopted {
     pub(crate) socket: OwnedFd,
-    /// The socket at which the process that started this one asks how it is, and its name in the
-    /// abstract namespace.
-    pub(crate) health: Option<(OwnedFd, String)>,
+    /// The socket at which the process that started this one asks how it is.
+    pub(crate) health: Option<(OwnedFd, Address)>,
+}
+
+/// The sockets that were handed over to this process and that no listener has adopted.
+static REST: Mutex<Vec<InheritedSocket>> = Mutex::new(Vec::new());
+
+/// Keeps the sockets that were handed over to this process from the programs that it starts: call
+/// this before anything could start one. A listener adopts its socket later, as if it had not been
+/// called.
+///
+/// # Errors
+///
+/// What was handed over cannot be understood.
+pub fn secure_inherited() -> io::Result<()> {
+    let mut rest = REST.lock().unwrap_or_else(PoisonError::into_inner);
+    rest.extend(socket_activation::take_inherited()?);
+    Ok(())
 }
 
 /// Takes the sockets of `address`, if they were handed over to this process and not taken before.
@@ -32,9 +47,8 @@ pub(crate) struct Adopted {
 ///
 /// What was handed over cannot be understood, or is a socket of another type.
 pub(crate) fn take(address: &Address) -> io::Result<Option<Adopted>> {
-    static REST: Mutex<Vec<InheritedSocket>> = Mutex::new(Vec::new());
+    secure_inherited()?;
     let mut rest = REST.lock().unwrap_or_else(PoisonError::into_inner);
-    rest.extend(socket_activation::take_inherited()?);
     if rest.is_empty() {
         return Ok(None);
     }
@@ -52,10 +66,26 @@ pub(crate) fn take(address: &Address) -> io::Result<Option<Adopted>> {
     let of_health = format!("{name}{HEALTH_SUFFIX}");
     let health = rest.iter().position(|inherited| inherited.name == of_health);
     let health = health.map(|at| rest.remove(at)).and_then(|inherited| match inherited.place {
-        ListeningPlace::Abstract(name) => Some((inherited.socket, String::from_utf8(name).ok()?)),
-        _ => None,
+        ListeningPlace::Path(path) => Some((inherited.socket, Address::Path(path))),
+        ListeningPlace::Abstract(name) => {
+            Some((inherited.socket, Address::Abstract(String::from_utf8(name).ok()?)))
+        }
+        ListeningPlace::Tcp(_) => None,
     });
     Ok(Some(Adopted { socket, health }))
+}
+
+/// Returns why the socket of an address that is in use may not have been handed over to this
+/// process, if sockets were handed over to its parent.
+pub(crate) fn why_not_adopted(address: &Address) -> Option<io::Error> {
+    let other = socket_activation::announced_to_another()?;
+    let text = format!(
+        "{address} is in use, and sockets were handed over to process {other} (LISTEN_PID), while \
+         this is process {}: if a script starts this program, have it use `exec`; otherwise stop \
+         the other server, or use another address",
+        std::process::id()
+    );
+    Some(io::Error::new(io::ErrorKind::AddrInUse, text))
 }
 
 /// Returns whether a socket at this place is that of the address.

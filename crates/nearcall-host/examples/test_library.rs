@@ -2,8 +2,8 @@
 //!
 //! Its first argument is what it does: `plain`, `two` (objects), `relay ADDRESS` (passes requests
 //! on to another one), `measure ADDRESS CALLS` (returns by `watch` what a call there takes),
-//! `async`, `fail` and `panic` (while it is made), `streams` (which a library cannot have),
-//! `nothing`.
+//! `async`, `fail`, `panic` and `noisy` (while it is made), `streams` (which a library cannot
+//! have), `nothing`.
 //! **Not here:** the tests (`tests/libraries/main.rs`).
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -229,6 +229,12 @@ fn make(setup: &mut ServiceSetup) -> Result<(), Box<dyn Error>> {
         }
         ["async"] => setup.register(ThermostatAsyncDispatcher::new(AsyncRoom::default())),
         ["streams"] => setup.register(streams::StreamsDispatcher::new(Streaming)),
+        ["noisy"] => {
+            for _ in 0..25 {
+                eprintln!("{}", "\u{1}".repeat(1024));
+            }
+            std::process::abort()
+        }
         ["fail"] => return Err("the heating is out of order".into()),
         ["panic"] => panic!("asked for it"),
         ["nothing"] => {}

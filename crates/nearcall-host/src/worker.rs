@@ -3,7 +3,11 @@
 use std::fmt;
 use std::io::{self, Read};
 
+use nearcall_channel::secure_inherited;
+use nearcall_os::process::raise_descriptor_limit;
+
 use crate::library::{self, GroupError, LibraryConfig};
+use crate::limits::{DESCRIPTORS_OF_WORKER, DESCRIPTORS_PER_LIBRARY};
 
 /// Why the process of a group ends with an error.
 #[derive(Debug)]
@@ -39,5 +43,11 @@ pub fn run_worker(mut input: impl Read) -> Result<(), WorkerError> {
     input.read_to_end(&mut text).map_err(WorkerError::Input)?;
     let libraries: Vec<LibraryConfig> =
         serde_json::from_slice(&text).map_err(|error| WorkerError::Input(error.into()))?;
+    // Before a library runs code, which may start programs. An error comes again where the first
+    // service listens.
+    let _ = secure_inherited();
+    let needed = DESCRIPTORS_OF_WORKER + libraries.len() as u64 * DESCRIPTORS_PER_LIBRARY;
+    // Where it may not have so many, its servers share what there is.
+    let _ = raise_descriptor_limit(needed);
     library::run_group(&libraries).map_err(WorkerError::Group)
 }

@@ -139,13 +139,14 @@ pub fn set_nonblocking(fd: impl AsFd, nonblocking: bool) -> io::Result<()> {
     Ok(fcntl_setfl(&fd, flags)?)
 }
 
-/// Opens a file to read, without waiting for a writer if it is a named pipe. Close-on-exec.
+/// Opens a file to read, without waiting for a writer if it is a named pipe, and without making a
+/// terminal that of this process. Close-on-exec.
 ///
 /// # Errors
 ///
 /// The error of the kernel.
 pub fn open_nonblocking(path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 

@@ -21,10 +21,11 @@ use std::process::Command;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd};
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd, retry_on_intr};
 use rustix::net::{SocketAddrUnix, SocketType, getsockname, sockopt};
+use rustix::pipe::{PipeFlags, pipe_with};
 
-use crate::process::{Child, die_with};
+use crate::process::{Child, DescriptorLimit, die_with};
 use crate::signal::{self, SignalSet};
 
 /// The first descriptor that is handed over: the one behind the standard three.
@@ -110,6 +111,13 @@ fn announced() -> io::Result<Option<usize>> {
     }
 }
 
+/// Returns the process that sockets were handed over to, if that is not this one: its environment
+/// was inherited.
+pub fn announced_to_another() -> Option<u32> {
+    let pid = env::var("LISTEN_PID").ok()?.parse().ok()?;
+    (pid != std::process::id()).then_some(pid)
+}
+
 /// Takes a descriptor by its number, if it is open.
 fn take_descriptor(number: RawFd) -> Option<OwnedFd> {
     // SAFETY: the borrow ends before anything could close the descriptor; a number that is not open
@@ -150,40 +158,55 @@ pub fn listening_place(socket: impl AsFd) -> io::Result<Option<ListeningPlace>> 
 /// Starts `command` like [`Child::spawn`], and hands over listening sockets with their names.
 ///
 /// The program is named by its path, which is not looked up. The environment of `command` must not
-/// have been cleared.
+/// have been cleared. It gets the limits of this process or `limit`: above 1023 the numbers of
+/// descriptors are too high for `select`, so a process that has raised its own does not pass that
+/// on.
 ///
 /// # Errors
 ///
 /// `InvalidInput`: a name with a colon, a text with a zero byte, too many sockets. Otherwise as
 /// [`Child::spawn`].
-pub fn spawn(command: &mut Command, sockets: &[(&str, BorrowedFd<'_>)]) -> io::Result<Child> {
+pub fn spawn(
+    mut command: Command,
+    sockets: &[(&str, BorrowedFd<'_>)],
+    limit: Option<DescriptorLimit>,
+) -> io::Result<Child> {
     if sockets.len() > SOCKETS_MAX {
         let text = format!("{} sockets are more than {SOCKETS_MAX}", sockets.len());
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
-    let mut exec = Exec::new(command, sockets)?;
-    // What has the numbers of the sockets now must be nothing that std needs in the child, such as
-    // the pipe by which it reports an error.
-    let _taken = occupy_targets(sockets.len())?;
+    let mut exec = Exec::new(&command, sockets, limit)?;
+    let (failure, low) = pipe_with(PipeFlags::CLOEXEC)?;
+    // Above all targets. The pipe by which std reports the error of a child is not: its number may
+    // be a target, so the child must neither need it nor write to it.
+    let report = fcntl_dupfd_cloexec(&low, first_behind(sockets.len()))?;
+    drop(low);
     let parent = rustix::process::getpid();
     // A program starts with no signal blocked, whatever this thread waits for.
     let no_signals = SignalSet::new(&[]);
-    let run = move || {
-        die_with(parent)?;
-        signal::set_mask(&no_signals)?;
-        Err(exec.run())
+    let run = move || -> io::Result<()> {
+        let error = match die_with(parent).and_then(|()| signal::set_mask(&no_signals)) {
+            Ok(_) => exec.run(),
+            Err(error) => error,
+        };
+        let errno = error.raw_os_error().unwrap_or(libc::EIO);
+        // Should the parent be gone, this process is about to be killed.
+        let _ = rustix::io::write(&report, &errno.to_ne_bytes());
+        // SAFETY: ends this process, the child, without running anything more of it.
+        unsafe { libc::_exit(1) }
     };
-    Child::spawn_prepared(command, run)
-}
-
-/// Opens descriptors until none below the last target is free.
-fn occupy_targets(count: usize) -> io::Result<Vec<OwnedFd>> {
-    let (null, end) = (std::fs::File::open("/dev/null")?, first_behind(count));
-    let mut taken = vec![OwnedFd::from(null)];
-    while taken.last().is_some_and(|last| last.as_raw_fd() < end) {
-        taken.push(fcntl_dupfd_cloexec(&taken[0], FIRST_FD)?);
+    let mut child = Child::spawn_prepared(&mut command, run)?;
+    // With it goes this process's copy of the end that the child writes to.
+    drop(command);
+    let mut errno = [0; size_of::<i32>()];
+    match retry_on_intr(|| rustix::io::read(&failure, &mut errno))? {
+        // The exec has closed the other end.
+        0 => Ok(child),
+        _ => {
+            child.kill()?;
+            Err(io::Error::from_raw_os_error(i32::from_ne_bytes(errno)))
+        }
     }
-    Ok(taken)
 }
 
 fn first_behind(count: usize) -> RawFd {
@@ -198,6 +221,7 @@ struct Exec {
     /// The entry of `environment` with the number of the child, which it writes itself.
     pid: Box<[u8; PID_ENTRY_BYTES]>,
     sockets: Vec<OwnedFd>,
+    limit: Option<DescriptorLimit>,
 }
 
 /// Texts, and the array of pointers to them that exec takes.
@@ -232,7 +256,11 @@ impl Strings {
 }
 
 impl Exec {
-    fn new(command: &Command, sockets: &[(&str, BorrowedFd<'_>)]) -> io::Result<Self> {
+    fn new(
+        command: &Command,
+        sockets: &[(&str, BorrowedFd<'_>)],
+        limit: Option<DescriptorLimit>,
+    ) -> io::Result<Self> {
         let names: Vec<&str> = sockets.iter().map(|(name, _)| *name).collect();
         if let Some(name) = names.iter().find(|name| name.contains(':')) {
             let text = format!("the name `{name}` of a socket has a colon");
@@ -264,7 +292,7 @@ impl Exec {
         let sockets = sockets.iter().map(|(_, socket)| fcntl_dupfd_cloexec(socket, first));
         let sockets = sockets.collect::<Result<_, _>>()?;
         let (arguments, environment) = (Strings::new(arguments), Strings::new(environment));
-        Ok(Self { program, arguments, environment, pid, sockets })
+        Ok(Self { program, arguments, environment, pid, sockets, limit })
     }
 
     /// Becomes the program. Returns only if that fails. Allocates nothing and takes no lock, so
@@ -272,10 +300,14 @@ impl Exec {
     fn run(&mut self) -> io::Error {
         for (number, socket) in (FIRST_FD..).zip(&self.sockets) {
             // SAFETY: dup2 takes two numbers and touches no memory of this process; what had the
-            // target's number belongs to the parent, whose copy stays.
+            // target's number is this process's copy, which nothing uses before its exec.
             if unsafe { libc::dup2(socket.as_raw_fd(), number) } < 0 {
                 return io::Error::last_os_error();
             }
+        }
+        // Not before the sockets have their numbers, which could be above it.
+        if let Some(Err(error)) = self.limit.map(DescriptorLimit::set) {
+            return error;
         }
         write_digits(&mut self.pid[PID_NAME.len()..], std::process::id());
         self.environment.set_last(self.pid.as_ptr().cast());

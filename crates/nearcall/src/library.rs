@@ -84,6 +84,8 @@ impl fmt::Debug for ServiceSetup {
 /// stderr, and the exit code is 1.
 pub fn run_service(name: &str, make: MakeService) -> ExitCode {
     let run = || -> Result<(), Box<dyn Error>> {
+        // Before `make`, which may start programs.
+        nearcall_channel::secure_inherited()?;
         let mut setup = ServiceSetup::new(env::args().skip(1).collect());
         make(&mut setup)?;
         let address = env::var(LISTEN_VARIABLE).unwrap_or_else(|_| name.to_owned());

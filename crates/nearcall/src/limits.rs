@@ -15,6 +15,12 @@ use nearcall_channel::limits::{self as channel, MESSAGE_BYTES_MAX_CEILING};
 /// asking the kernel what is ready (half a microsecond) does not show in a busy connection's rate.
 pub(crate) const MESSAGES_PER_TURN_MAX: usize = 4;
 
+/// Time after which a turn ends with the message that is being served, and after which the loop
+/// looks who else is ready, while clients of several users share it.
+///
+/// Some tens of small calls; a look at the kernel after that is a percent.
+pub(crate) const TURN_TIME_MAX: Duration = Duration::from_micros(50);
+
 /// Looks at a spinning connection in one round of the loop, if it is the only one.
 ///
 /// What else a round does costs some 30 ns, as much as three looks; timers and services of others
@@ -297,6 +303,11 @@ pub(crate) const ASYNC_OPERATIONS_PER_YIELD: u32 = 32;
 /// Messages that are received while a shared connection is locked: some 20 us, after which tasks
 /// that call have their turn.
 pub(crate) const ASYNC_MESSAGES_PER_TURN_MAX: usize = 64;
+
+/// Looks at the lock of a shared connection before the driver sleeps for it, and before a task that
+/// looks for its reply goes on although the driver wants the lock: some microseconds, longer than a
+/// turn of the driver.
+pub(crate) const ASYNC_LOCK_SPINS_MAX: u32 = 512;
 
 /// Bytes of long messages that are received while a shared connection is locked: some 30 us, as for
 /// its messages. One that is longer is received whole.

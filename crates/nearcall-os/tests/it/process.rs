@@ -1,12 +1,12 @@
 //! Child processes and pidfds.
 #![allow(clippy::print_stderr, reason = "a test says what it skips")]
 
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 
 use nearcall_os::process::{Child, ProcessEnd, end_of, kill_pidfd, pidfd_open, wait_pidfd};
 
-use crate::partner::{PATIENCE, SHORT};
+use crate::partner::{PATIENCE, SHORT, read_until};
 
 #[test]
 fn an_ended_child_gives_its_status() {
@@ -34,6 +34,27 @@ fn a_dropped_child_is_dead_and_reaped() {
     assert!(wait_pidfd(&pidfd, SHORT).unwrap());
     let error = nearcall_os::signal::send_by_pidfd(&pidfd, nearcall_os::signal::Signal::CONT);
     assert_eq!(error.unwrap_err().raw_os_error(), Some(3), "still there, so not reaped");
+}
+
+#[test]
+fn a_group_is_killed_as_a_whole_until_its_leader_is_reaped() {
+    let mut command = Command::new("sh");
+    command.args(["-c", "sleep 600 >&2 & echo $! && exec sleep 600"]).process_group(0);
+    let mut child =
+        Child::spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()))
+            .unwrap();
+    let mut output = child.pipes().stdout.take().unwrap();
+    let second: i32 = read_until(&mut output, "\n").trim().parse().unwrap();
+    let second = pidfd_open(second).unwrap();
+    child.kill_group().unwrap();
+    assert_eq!(child.wait(PATIENCE).unwrap().unwrap().signal(), Some(9));
+    assert!(wait_pidfd(&second, PATIENCE).unwrap());
+    // Its number may be that of another group by now.
+    child.kill_group().unwrap();
+    // One that leads no group is left alone.
+    let mut child = endless();
+    child.kill_group().unwrap();
+    assert!(child.wait(SHORT).unwrap().is_none());
 }
 
 /// Of a child, as of any process whose parent is another one: before it was waited for and after.
