@@ -48,6 +48,13 @@ pub fn tid() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
 }
 
+/// Ends this process with this code, without what is registered for its exit: exit handlers and
+/// static destructors, which other threads that still run would not survive.
+pub fn exit_at_once(code: i32) -> ! {
+    // SAFETY: takes a number, and does not return.
+    unsafe { libc::_exit(code) }
+}
+
 /// Returns a limit of this process, in the resource's unit.
 ///
 /// # Errors

@@ -285,6 +285,11 @@ pub(crate) const LOOP_ROOM_INTERVAL: Duration = Duration::from_micros(50);
 /// than a loop's messages.
 pub(crate) const CLIENT_ROOM_INTERVAL: Duration = Duration::from_millis(1);
 
+/// Interval at which the loop of a library that sleeps in a connection without a descriptor has the
+/// loop of its host look, for which nothing calls it out of its sleep. Such mechanisms are asked
+/// for by name, and rare in a service that others call meanwhile.
+pub(crate) const GUEST_LOOK_INTERVAL: Duration = Duration::from_millis(1);
+
 /// Interval at which a loop that sleeps in one connection looks at those whose bell is a signal,
 /// for which nothing calls it out of its sleep. Two such clients of one loop are rare, and slow
 /// then.

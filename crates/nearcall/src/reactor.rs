@@ -19,6 +19,7 @@ use std::sync::{self, Arc};
 
 use nearcall_channel::account::Accounts;
 use nearcall_os::epoll::{Epoll, Events};
+use nearcall_os::library::HostLink;
 use nearcall_os::poll::{self, Ready};
 use nearcall_os::signal::SignalInfo;
 use nearcall_os::{capacity, clock};
@@ -105,6 +106,10 @@ pub(crate) struct Reactor {
     posted: RefCell<posts::Posted>,
     /// Another loop waits for this one's descriptor, so that posts always write it.
     is_hosted: Cell<bool>,
+    /// The host of this library, in whose loop this one waits.
+    host: Cell<Option<HostLink>>,
+    /// The token of loops of libraries that wait in this one.
+    guests: Cell<Option<u64>>,
     /// One-way messages to servers of this thread, for the next round.
     local_oneways: RefCell<VecDeque<LocalOneway>>,
     handshakes: handshakes::PendingHandshakes,
@@ -156,6 +161,8 @@ impl Reactor {
             awaited: RefCell::default(),
             posted: RefCell::default(),
             is_hosted: Cell::new(false),
+            host: Cell::new(None),
+            guests: Cell::new(None),
             local_oneways: RefCell::default(),
             handshakes: handshakes::PendingHandshakes::default(),
             trim_at: Cell::new(Deadline::NEVER),
@@ -261,8 +268,8 @@ impl Reactor {
 
     fn wait_until(&self, deadline: Deadline) -> io::Result<()> {
         match self.has_fdless() {
-            true => self.sleep_on_fdless(deadline),
-            false => self.poll_epoll(deadline).map(drop),
+            true => self.sleep_on_fdless(self.look_in_host(deadline)),
+            false => self.poll_epoll(self.wait_in_host(deadline)).map(drop),
         }
     }
 
@@ -310,7 +317,8 @@ impl Reactor {
                 Some(Source::Handshake) => self.handshakes.note_ready(event.token),
                 Some(Source::Mailbox) => self.mailbox.silence(),
                 Some(Source::HostTimer) => self.activity.silence_timer()?,
-                None => {}
+                // The end of the round has it look.
+                Some(Source::Guest) | None => {}
                 Some(Source::Signal) => self.read_signal()?,
                 Some(Source::User(_)) => self.report(event.token, event.ready),
             }

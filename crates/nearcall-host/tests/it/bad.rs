@@ -4,12 +4,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use nearcall::{CallOptions, Code, ReconnectPolicy};
+use nearcall::{Code, ReconnectPolicy};
 use nearcall_os::process::Child;
 use nearcall_os::signal::Signal;
 
 use crate::home::SetTargetRequest;
-use crate::tested::{PATIENCE, TestedHost, has_ended, library, process, wait_until};
+use crate::tested::{PATIENCE, TestedHost, has_ended, in_time, library, process, wait_until};
 
 #[test]
 fn a_crash_loop_is_said_once_with_its_cause_and_the_last_lines() {
@@ -27,7 +27,8 @@ fn a_crash_loop_is_said_once_with_its_cause_and_the_last_lines() {
     assert_eq!(count("  | the heating burns"), 1, "{log}");
     assert_eq!(count("room has ended 5 times in a row and is not started again"), 1, "{log}");
     // Clients do not wait for what does not come.
-    let status = host.thermostat("room").set_target(&SetTargetRequest { celsius: 1.0 });
+    let status =
+        host.thermostat("room").set_target_with(&SetTargetRequest { celsius: 1.0 }, &in_time());
     assert_eq!(status.unwrap_err().code(), Code::Unavailable);
 }
 
@@ -105,7 +106,9 @@ fn a_program_that_cannot_run_here_and_a_restart_that_fails_leave_the_rest_alone(
     let text = host.restart(&["attic"]).unwrap_err().to_string();
     assert!(text.contains("there is no service `attic`"), "{text}");
     assert_eq!(host.service("room").pid, pid);
-    host.thermostat("room").set_target(&SetTargetRequest { celsius: 1.0 }).unwrap();
+    host.thermostat("room")
+        .set_target_with(&SetTargetRequest { celsius: 1.0 }, &in_time())
+        .unwrap();
     fs::remove_file(broken).unwrap();
     fs::remove_file(foreign).unwrap();
     assert_eq!(host.stop(), Some(0));
@@ -135,7 +138,7 @@ fn a_second_sigterm_ends_all_at_once() {
     let pids: Vec<u32> = host.status().services.iter().map(|service| service.pid).collect();
     // Its loop is blocked, so it does not end by SIGTERM.
     let caller = host.thermostat("room");
-    let once = CallOptions::new().reconnect(ReconnectPolicy::Never);
+    let once = in_time().reconnect(ReconnectPolicy::Never);
     let request = SetTargetRequest { celsius: -3.0 };
     let blocked = std::thread::spawn(move || caller.set_target_with(&request, &once));
     host.wait_until_blocked(1);

@@ -5,13 +5,13 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::thread;
 
-use nearcall::{CallOptions, Code, ReconnectPolicy};
+use nearcall::{Code, ReconnectPolicy};
 use nearcall_os::process::{Child, kill_pidfd, pidfd_open, user_id};
 use nearcall_os::socket::{self, UnixAddress};
 
 use crate::home::SetTargetRequest;
 use crate::tested::{
-    Directory, PATIENCE, TestedHost, figure, has_ended, process, wait_until, write,
+    Directory, PATIENCE, TestedHost, figure, has_ended, in_time, process, wait_until, write,
 };
 
 const BLOCK: f64 = -3.0;
@@ -119,7 +119,7 @@ fn a_service_that_does_not_end_after_sigterm_is_killed_after_its_time() {
     host.wait_until_up();
     let block = |times| {
         let caller = host.thermostat("room");
-        let once = CallOptions::new().deadline(PATIENCE).reconnect(ReconnectPolicy::Never);
+        let once = in_time().reconnect(ReconnectPolicy::Never);
         let request = SetTargetRequest { celsius: BLOCK };
         let call = thread::spawn(move || caller.set_target_with(&request, &once));
         host.wait_until_blocked(times);
@@ -164,7 +164,9 @@ fn the_file_says_who_may_connect() {
     host.write(&process("room", &["plain"], given));
     host.restart(&[]).unwrap();
     assert_eq!(access(&host), (0o622, 12345, 54321));
-    host.thermostat("room").set_target(&SetTargetRequest { celsius: 1.0 }).unwrap();
+    host.thermostat("room")
+        .set_target_with(&SetTargetRequest { celsius: 1.0 }, &in_time())
+        .unwrap();
 }
 
 #[test]

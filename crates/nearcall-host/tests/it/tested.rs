@@ -159,8 +159,7 @@ impl TestedHost {
 
     pub(crate) fn status(&self) -> HostStatusReply {
         let host = HostCaller::new(&Client::new(), &self.address("host")).unwrap();
-        let options = CallOptions::new().deadline(PATIENCE);
-        host.status_with(&HostStatusRequest {}, &options).unwrap()
+        host.status_with(&HostStatusRequest {}, &in_time()).unwrap()
     }
 
     pub(crate) fn service(&self, name: &str) -> HostedService {
@@ -171,8 +170,7 @@ impl TestedHost {
     pub(crate) fn restart(&self, services: &[&str]) -> Result<String, Status> {
         let host = HostCaller::new(&Client::new(), &self.address("host")).unwrap();
         let services = services.iter().map(|name| (*name).to_owned()).collect();
-        let options = CallOptions::new().deadline(PATIENCE);
-        host.restart_with(&HostRestartRequest { services }, &options).map(|reply| reply.text)
+        host.restart_with(&HostRestartRequest { services }, &in_time()).map(|reply| reply.text)
     }
 
     /// Waits until what is known of a service is as expected.
@@ -242,6 +240,12 @@ fn service(name: &str, run: &str, file: &str, arguments: &[&str], rest: &str) ->
         "[service.{name}]\nrun = \"{run}\"\nfile = \"{file}\"\narguments = {arguments:?}\n\
          listen = \"unix:DIRECTORY/{name}\"\nready-within = \"60s\"\n{rest}\n"
     )
+}
+
+/// Returns the options of a call that does not fail because the machine is busy: its interface
+/// grants 250 ms.
+pub(crate) fn in_time() -> CallOptions {
+    CallOptions::new().deadline(PATIENCE)
 }
 
 /// A figure that the environment may enlarge.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use nearcall::{CallOptions, Code, ReconnectPolicy, Status};
 
 use crate::group::{Group, PATIENCE, service, soon};
-use crate::home::{SetTargetRequest, ThermostatCaller};
+use crate::home::{SetTargetRequest, ThermostatCaller, WatchRequest};
 
 const PANIC: f64 = -1.0;
 const ABORT: f64 = -2.0;
@@ -82,18 +82,28 @@ fn of_twenty_libraries_one_panics_one_blocks_one_aborts() {
 }
 
 #[test]
-fn a_library_that_calls_one_that_blocks_waits_no_longer_than_its_deadline_allows_others() {
+fn a_library_that_calls_one_that_blocks_goes_on_after_its_deadline() {
     let plain = service(&["plain"]);
-    let relay = service(&["relay", &plain.listen]);
-    let mut group = Group::start(&[plain.clone(), relay.clone()]);
-    // The thread of the relay runs the method that blocks; the other service has its own.
-    let blocked = block(group.caller(&relay));
-    group.wait_for_stderr("blocked");
-    let status = set(&group.caller(&relay), 20.0, &soon()).unwrap_err();
+    let back = service(&["back", &plain.listen]);
+    let group = Group::start(&[plain.clone(), back.clone()]);
+    let caller = group.caller(&back);
+    let status = set(&caller, BLOCK, &soon()).unwrap_err();
     assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
-    assert!(answers(&group.caller(&plain)));
-    drop(group);
-    blocked.join().unwrap().unwrap_err();
+    // Its own loop is free, whatever that of the other does.
+    caller.watch_with(&WatchRequest {}, &CallOptions::new().deadline(PATIENCE)).unwrap();
+}
+
+#[test]
+fn a_library_serves_while_it_waits_for_one_that_blocks() {
+    let plain = service(&["plain"]);
+    let back = service(&["back", &plain.listen]);
+    let mut group = Group::start(&[plain.clone(), back.clone()]);
+    let caller = group.caller(&back);
+    let options = CallOptions::new().deadline(PATIENCE);
+    let blocked = caller.start_set_target_with(&SetTargetRequest { celsius: BLOCK }, &options);
+    group.wait_for_stderr("blocked");
+    caller.watch_with(&WatchRequest {}, &options).unwrap();
+    assert!(!blocked.is_done());
 }
 
 #[test]

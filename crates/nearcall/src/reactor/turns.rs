@@ -195,6 +195,7 @@ impl Reactor {
         if must_look || is_look_due {
             self.polled_turns.set(0);
             self.poll_epoll(Deadline::NOW)?;
+            self.look_in_host(Deadline::NOW);
         }
         let count = self.spinning.borrow().len();
         // A longer poll of one would keep the others waiting.
