@@ -25,6 +25,10 @@ pub mod setup {
 /// The argument after which the program serves at all addresses that follow, in one event loop.
 pub const LINKED: &str = "linked";
 
+/// The argument by which a service declares that its methods do not wait, so that libraries of one
+/// host call it as a function. Its method `Measure` must not be called by one of them then.
+pub const NONBLOCKING: &str = "nonblocking";
+
 /// The name of the program.
 pub const PROGRAM: &str = "nearcall-bench-service";
 
@@ -57,7 +61,11 @@ impl<C: Fn() -> Client + 'static> Member for Service<C> {
     }
 }
 
+/// Makes the service. The argument [`NONBLOCKING`] declares that `Nothing` alone is called.
 fn make(setup: &mut ServiceSetup) -> Result<(), Box<dyn Error>> {
+    if setup.arguments().iter().any(|argument| argument == NONBLOCKING) {
+        setup.set_nonblocking();
+    }
     setup.register(MemberDispatcher::new(Service(Client::new)));
     Ok(())
 }

@@ -14,8 +14,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nearcall::{CallOptions, Client, LISTEN_VARIABLE};
-use nearcall_bench_service::LINKED;
 use nearcall_bench_service::setup::{MeasureRequest, MemberCaller};
+use nearcall_bench_service::{LINKED, NONBLOCKING};
 use nearcall_host::library::LibraryConfig;
 use nearcall_os::clock;
 use nearcall_os::process::Child;
@@ -190,7 +190,8 @@ impl Bench<'_> {
         LibraryConfig {
             name: at.to_string(),
             file: self.copies.library(at),
-            arguments: Vec::new(),
+            // The first calls the second, which is to be a function call.
+            arguments: (at > 0).then(|| NONBLOCKING.to_owned()).into_iter().collect(),
             listen: address.to_owned(),
             interfaces: Vec::new(),
             watchdog: None,
