@@ -171,7 +171,7 @@ mod tests {
             (head[at], head[at + 8], head[at + 32]) = (*kind, *offset, *bytes);
         }
         assert_eq!(loaded_bytes(&head), Some(162));
-        assert_eq!(loaded_bytes(&head[..head.len() - 30]), None);
+        assert_eq!(loaded_bytes(&head[..140]), None);
         assert_eq!(loaded_bytes(b"#!/bin/sh\n"), None);
         head[8 + 64..16 + 64].fill(0xff);
         assert_eq!(loaded_bytes(&head), None);

@@ -317,7 +317,7 @@ pub struct SetupMemory {
     pub private_bytes: Vec<u64>,
     /// The other part, which counts for each process.
     pub shared_bytes: Vec<u64>,
-    /// By how much less could be allocated beside it. Has no value for rounds that others disturbed.
+    /// By how much less could be allocated beside it. Rounds that others disturbed have no value.
     pub allocmem_bytes: Vec<f64>,
     /// From before the first process was started until each service had answered a call.
     pub start_up_ns: Vec<u64>,

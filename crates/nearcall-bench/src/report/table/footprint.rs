@@ -417,7 +417,7 @@ mod tests {
             assert_eq!(text.lines().find(|line| line.chars().count() > width), None, "{width}");
         }
         let text = table(&found, Style::new(Some(COLUMNS), false));
-        for part in ["1 service\n", "20 services\n", "3 allocations do not count", "(1.00×) linked"]
+        for part in ["1 service\n", "20 services\n", "3 allocations do not count", "(1.00×) as lib"]
         {
             assert!(text.contains(part), "{part} is missing in\n{text}");
         }

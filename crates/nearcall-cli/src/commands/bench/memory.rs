@@ -5,9 +5,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, Error, bail};
-use nearcall_bench::footprint::{
-    self, MemoryFindings, MemoryPlan, PROCESS_VERB, ServiceFiles,
-};
+use nearcall_bench::footprint::{self, MemoryFindings, MemoryPlan, PROCESS_VERB, ServiceFiles};
 use nearcall_bench::report::table;
 use nearcall_bench::runner::{Hooks, Program};
 use nearcall_channel::Mechanism;
