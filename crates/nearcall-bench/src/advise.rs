@@ -25,7 +25,6 @@
 mod advice;
 mod bridge;
 mod candidates;
-pub mod check;
 mod evidence;
 mod judge;
 mod measure;

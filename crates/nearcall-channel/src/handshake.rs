@@ -110,7 +110,8 @@ impl Listener {
 
     fn adopt(address: &Address, adopted: Adopted) -> io::Result<Self> {
         let Adopted { socket, health } = adopted;
-        // From here on the kernel gives clients the number of this process.
+        // From here on the kernel has `SO_PEERCRED` of new clients name this process, for tools and
+        // clients that do not ask who answers them.
         socket::start_listening(&socket, BACKLOG)?;
         let mut listener = Self::new(socket, address.clone(), None);
         listener.is_inherited = true;
@@ -119,7 +120,7 @@ impl Listener {
     }
 
     /// Has the kernel give clients that connect from now on the number of this process as that of
-    /// their server: after a process that had adopted the socket has ended.
+    /// the listener (`SO_PEERCRED`): after a process that had adopted the socket has ended.
     ///
     /// # Errors
     ///

@@ -22,7 +22,7 @@ use crate::signal::{Signal, send_by_pidfd};
 
 mod ended;
 
-pub use self::ended::{ProcessEnd, end_of};
+pub use self::ended::{ProcessEnd, ReportedEnd, try_end_of};
 
 /// The number of this process, in its own PID namespace.
 #[must_use]

@@ -5,7 +5,7 @@
 //! `LISTEN_FDS` their number, and `LISTEN_FDNAMES` their names with colons between them.
 //!
 //! **Invariants:** what was handed over is taken once in a process, and is close-on-exec from then
-//! on.
+//! on; a descriptor that was not handed over is neither closed nor changed.
 //! **Not here:** which server takes which socket (`nearcall-channel`).
 #![allow(unsafe_code, reason = "descriptors by number, exec with an environment of our own")]
 
@@ -34,18 +34,17 @@ const FIRST_FD: RawFd = 3;
 /// Most sockets that are handed over at once: as many as systemd hands over by default.
 pub const SOCKETS_MAX: usize = 4096;
 
-/// A listening socket that this process was started with.
+/// A listening socket that this process was started with, and that nothing of it has taken yet.
 #[derive(Debug)]
 pub struct InheritedSocket {
     /// Its name among those that were handed over; systemd says `unknown` where its unit says
     /// nothing.
     pub name: String,
-    /// The socket. It does not block.
-    pub socket: OwnedFd,
     /// Where it listens.
     pub place: ListeningPlace,
     /// Its messages have borders: `SOCK_SEQPACKET`.
     pub is_seqpacket: bool,
+    number: RawFd,
 }
 
 /// Where a socket listens.
@@ -59,15 +58,17 @@ pub enum ListeningPlace {
     Tcp(SocketAddr),
 }
 
-/// Takes the listening sockets that this process was started with. The next call gives none.
+/// Finds the listening sockets that this process was started with, and keeps them from the programs
+/// that it starts. The next call gives none.
 ///
-/// Descriptors that are no listening sockets are closed, as the protocol gives them to us.
+/// What has one of their numbers and is close-on-exec was opened by this process, or taken by
+/// another part of it. That is left as it is, and so is what is no listening socket.
 ///
 /// # Errors
 ///
 /// The variables of the environment cannot be understood: the text names the variable and its
-/// value.
-pub fn take_inherited() -> io::Result<Vec<InheritedSocket>> {
+/// value. Of a single socket: the kernel does not report where it listens.
+pub fn take_inherited() -> io::Result<Vec<io::Result<InheritedSocket>>> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     let Some(count) = announced()? else { return Ok(Vec::new()) };
     if TAKEN.swap(true, Ordering::AcqRel) {
@@ -76,16 +77,28 @@ pub fn take_inherited() -> io::Result<Vec<InheritedSocket>> {
     let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut names = names.split(':');
     let last = FIRST_FD + RawFd::try_from(count).unwrap_or(0);
-    let mut sockets = Vec::with_capacity(count);
-    for number in FIRST_FD..last {
-        let name = names.next().unwrap_or_default().to_owned();
-        if let Some(socket) = take_descriptor(number)
-            && let Some(socket) = inspect(name, socket)?
-        {
-            sockets.push(socket);
+    let mut name = || names.next().unwrap_or_default().to_owned();
+    Ok((FIRST_FD..last).filter_map(|number| find(name(), number).transpose()).collect())
+}
+
+impl InheritedSocket {
+    /// Takes the socket, which does not block from then on. `None`: its number refers to something
+    /// else by now, because another part of the program has closed it.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn take(self) -> io::Result<Option<OwnedFd>> {
+        // SAFETY: as in `find`.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(self.number) };
+        if !is_listening(borrowed) || listening_place(borrowed)? != Some(self.place) {
+            return Ok(None);
         }
+        crate::descriptor::set_nonblocking(borrowed, true)?;
+        // SAFETY: it is open, and the protocol gives it to this process, which takes it once: this
+        // value is the only one with its number.
+        Ok(Some(unsafe { OwnedFd::from_raw_fd(self.number) }))
     }
-    Ok(sockets)
 }
 
 /// Returns how many descriptors were handed over to this process, and not to its parent.
@@ -118,26 +131,24 @@ pub fn announced_to_another() -> Option<u32> {
     (pid != std::process::id()).then_some(pid)
 }
 
-/// Takes a descriptor by its number, if it is open.
-fn take_descriptor(number: RawFd) -> Option<OwnedFd> {
+/// Looks at a descriptor by its number. `None`: it is not open, was not inherited, or is no
+/// listening socket.
+fn find(name: String, number: RawFd) -> io::Result<Option<InheritedSocket>> {
     // SAFETY: the borrow ends before anything could close the descriptor; a number that is not open
     // is an error of the call.
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
-    let flags = fcntl_getfd(borrowed).ok()?;
-    fcntl_setfd(borrowed, flags | FdFlags::CLOEXEC).ok()?;
-    // SAFETY: it is open, and the protocol gives it to this process, which takes it once.
-    Some(unsafe { OwnedFd::from_raw_fd(number) })
-}
-
-/// Looks at a descriptor that was handed over. Returns `None` if it is no listening socket.
-fn inspect(name: String, socket: OwnedFd) -> io::Result<Option<InheritedSocket>> {
-    if !sockopt::socket_acceptconn(&socket).unwrap_or(false) {
+    let Ok(flags) = fcntl_getfd(borrowed) else { return Ok(None) };
+    if flags.contains(FdFlags::CLOEXEC) || !is_listening(borrowed) {
         return Ok(None);
     }
-    let Some(place) = listening_place(&socket)? else { return Ok(None) };
-    let is_seqpacket = sockopt::socket_type(&socket)? == SocketType::SEQPACKET;
-    crate::descriptor::set_nonblocking(&socket, true)?;
-    Ok(Some(InheritedSocket { name, socket, place, is_seqpacket }))
+    let Some(place) = listening_place(borrowed)? else { return Ok(None) };
+    let is_seqpacket = sockopt::socket_type(borrowed)? == SocketType::SEQPACKET;
+    fcntl_setfd(borrowed, flags | FdFlags::CLOEXEC)?;
+    Ok(Some(InheritedSocket { name, place, is_seqpacket, number }))
+}
+
+fn is_listening(socket: BorrowedFd<'_>) -> bool {
+    sockopt::socket_acceptconn(socket).unwrap_or(false)
 }
 
 /// Returns where a socket listens; `None` for an address that is neither of unix nor of TCP.
@@ -341,6 +352,36 @@ fn c_string(text: &OsStr) -> io::Result<CString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use crate::socket::{self, Kind, UnixAddress};
+
+    fn target(number: RawFd) -> PathBuf {
+        std::fs::read_link(format!("/proc/self/fd/{number}")).unwrap()
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn only_listening_sockets_without_close_on_exec_are_found() {
+        let name = crate::descriptor::random_name("nearcall-os-").unwrap();
+        let listener = socket::unix_listen(UnixAddress::Abstract(name.as_bytes()), 1).unwrap();
+        let (datagrams, _other) = socket::unix_pair(Kind::Datagram).unwrap();
+        // Another program that is started meanwhile gets these two for as long as it runs.
+        let inherited = rustix::io::dup(&listener).unwrap();
+        let other = rustix::io::dup(&datagrams).unwrap();
+        let flags = |fd: &OwnedFd| (fcntl_getfd(fd).unwrap(), target(fd.as_raw_fd()));
+        for left in [&listener, &other] {
+            let before = flags(left);
+            assert!(find(String::new(), left.as_raw_fd()).unwrap().is_none());
+            assert_eq!(flags(left), before);
+        }
+        let found = find("one".into(), inherited.as_raw_fd()).unwrap().unwrap();
+        assert!(fcntl_getfd(&inherited).unwrap().contains(FdFlags::CLOEXEC));
+        assert_eq!(found.place, ListeningPlace::Abstract(name.into_bytes()));
+        // Its number is another's by then.
+        let moved = InheritedSocket { number: other.as_raw_fd(), ..found };
+        assert!(moved.take().unwrap().is_none());
+        assert_eq!(flags(&other), (FdFlags::empty(), target(datagrams.as_raw_fd())));
+    }
 
     #[test]
     fn digits_end_with_a_zero_byte() {

@@ -38,6 +38,15 @@ pub(crate) const RESENDS_MAX: u32 = 16;
 /// without end.
 pub(crate) const DRAINING_TRIES_MAX: u32 = 4;
 
+/// How long a connection that was opened again must have lived for the next one to be opened at
+/// once after its end ([`ReconnectPolicy::AtOnce`](crate::ReconnectPolicy)): one that ends sooner
+/// was probably ended by what its server does to each.
+pub(crate) const REOPENED_LIFE_MIN: Duration = Duration::from_secs(1);
+
+/// The longest pause between connections that end sooner: each costs both ends a handshake, some
+/// hundreds of microseconds, though nothing is called.
+pub(crate) const REOPENING_PAUSE_MAX: Duration = Duration::from_secs(1);
+
 /// How long the end of a process is waited for after its connection to an attachment has ended:
 /// a process that ends closes its sockets some microseconds before. Longer, and the server has
 /// closed the connection and lives.
@@ -55,6 +64,17 @@ pub(crate) const REAP_WAIT_MAX: Duration = Duration::from_secs(1);
 /// One that listens answers within a millisecond; a socket that waits for its server to be started
 /// does not answer.
 pub(crate) const SUCCESSOR_WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// Changes of files that nothing waits for in a directory where a server is waited for, in a
+/// second: whoever may write to the directory makes them, and each wakes the driver. With more the
+/// server is asked for again and again, as where nothing can be watched.
+///
+/// Above what a thousand servers make that are started at once.
+pub(crate) const OTHER_NAMES_PER_SECOND_MAX: u32 = 10_000;
+
+/// Threads that look who answers in the place of servers that have closed, for all attachments of a
+/// process. One that does not answer holds a thread up for [`SUCCESSOR_WAIT_MAX`].
+pub(crate) const LOOK_THREADS_MAX: usize = 4;
 
 /// The shortest interval between two pings of an attachment. Below it a server that is merely busy
 /// counts as one that does not answer.

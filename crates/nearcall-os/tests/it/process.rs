@@ -4,7 +4,9 @@
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 
-use nearcall_os::process::{Child, ProcessEnd, end_of, kill_pidfd, pidfd_open, wait_pidfd};
+use nearcall_os::process::{
+    Child, ProcessEnd, ReportedEnd, kill_pidfd, pidfd_open, try_end_of, wait_pidfd,
+};
 
 use crate::partner::{PATIENCE, SHORT, read_until};
 
@@ -71,14 +73,19 @@ fn a_pidfd_gives_the_end_of_its_process_before_and_after_it_is_waited_for() {
             kill_pidfd(child.pidfd()).unwrap();
         }
         assert!(wait_pidfd(child.pidfd(), PATIENCE).unwrap());
-        if end_of(child.pidfd(), SHORT).unwrap().is_none() {
-            return eprintln!("SKIPPED: this kernel does not report the end of a process (6.13)");
+        let end = ReportedEnd::Known(end);
+        match try_end_of(child.pidfd()).unwrap() {
+            ReportedEnd::Never => {
+                return eprintln!("SKIPPED: this kernel reports no end of a process (6.13)");
+            }
+            before => assert_eq!(before, end, "nothing has waited for it"),
         }
-        assert_eq!(end_of(child.pidfd(), SHORT).unwrap(), Some(end), "nothing has waited for it");
         child.wait(PATIENCE).unwrap().unwrap();
-        match end_of(child.pidfd(), SHORT).unwrap() {
-            None => return eprintln!("SKIPPED: this kernel forgets a process at once (6.15)"),
-            after => assert_eq!(after, Some(end)),
+        match try_end_of(child.pidfd()).unwrap() {
+            ReportedEnd::Never => {
+                return eprintln!("SKIPPED: this kernel forgets a process at once (6.15)");
+            }
+            after => assert_eq!(after, end),
         }
     }
 }
@@ -98,9 +105,9 @@ fn a_pidfd_is_not_misled_by_another_process_with_the_same_number() {
             "SKIPPED: the next number of a process cannot be chosen, which needs root"
         );
     };
-    match end_of(first.pidfd(), SHORT).unwrap() {
-        None => eprintln!("SKIPPED: this kernel forgets a process at once (6.15)"),
-        end => assert_eq!(end, Some(ProcessEnd::Exited(3))),
+    match try_end_of(first.pidfd()).unwrap() {
+        ReportedEnd::Never => eprintln!("SKIPPED: this kernel forgets a process at once (6.15)"),
+        end => assert_eq!(end, ReportedEnd::Known(ProcessEnd::Exited(3))),
     }
 }
 

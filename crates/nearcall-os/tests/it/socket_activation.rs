@@ -59,16 +59,23 @@ fn take() {
     let sockets = socket_activation::take_inherited().unwrap();
     assert!(socket_activation::take_inherited().unwrap().is_empty());
     assert_eq!(sockets.len(), 3);
-    for inherited in &sockets {
-        let name = format!("{prefix}{}", inherited.name).into_bytes();
-        assert_eq!(inherited.place, ListeningPlace::Abstract(name));
+    let sockets = sockets.into_iter().map(|inherited| {
+        let inherited = inherited.unwrap();
+        let name = inherited.name.clone();
+        assert_eq!(
+            inherited.place,
+            ListeningPlace::Abstract(format!("{prefix}{name}").into_bytes())
+        );
         assert!(inherited.is_seqpacket);
-        socket::start_listening(&inherited.socket, 8).unwrap();
-    }
+        let socket = inherited.take().unwrap().unwrap();
+        socket::start_listening(&socket, 8).unwrap();
+        (name, socket)
+    });
+    let sockets: Vec<_> = sockets.collect();
     send("taken\n");
-    for inherited in &sockets {
-        let client = socket::accept(&inherited.socket, PATIENCE).unwrap().unwrap();
-        socket::send(&client, inherited.name.as_bytes()).unwrap();
+    for (name, socket) in &sockets {
+        let client = socket::accept(socket, PATIENCE).unwrap().unwrap();
+        socket::send(&client, name.as_bytes()).unwrap();
     }
 }
 

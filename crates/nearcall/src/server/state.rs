@@ -10,15 +10,19 @@ use std::time::{Duration, Instant};
 
 use nearcall_channel::{Address as Place, Mechanism, MechanismSet};
 use nearcall_os::clock;
+use nearcall_wire::InstanceId;
 
 use crate::address::{Address, At};
 use crate::control::Health;
+use crate::instance::new_instance;
 use crate::limits::Limits;
 use crate::reactor::census::Census;
 
 /// Shared by the loops of one server and its handle.
 pub(super) struct ServerState {
     pub(super) census: Arc<Census>,
+    /// By it clients know the loops of this server from those of others.
+    pub(super) instance: InstanceId,
     started: Instant,
     /// A lock, because all of it changes rarely; no call of a user's object takes it.
     facts: Mutex<Facts>,
@@ -51,7 +55,7 @@ impl ServerState {
         let places = Vec::new();
         let facts = Facts { health, is_draining: false, places, stop: None, stop_remedy: None };
         let (census, started) = (Census::new(loops, limits), clock::now());
-        Arc::new(Self { census, started, facts: Mutex::new(facts) })
+        Arc::new(Self { census, instance: new_instance(), started, facts: Mutex::new(facts) })
     }
 
     fn lock(&self) -> MutexGuard<'_, Facts> {
