@@ -11,9 +11,10 @@ use std::env;
 use std::error::Error;
 use std::io::Write;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nearcall::{CallOptions, Client, Context, EventLoop, Server, ServiceSetup, Status};
+use nearcall_os::clock;
 
 use self::setup::{MeasureReply, MeasureRequest, Member, MemberCaller, MemberDispatcher};
 
@@ -52,10 +53,11 @@ impl<C: Fn() -> Client + 'static> Member for Service<C> {
         batch()?;
         let mut ns_per_call = Vec::new();
         for _ in 0..request.batches.min(BATCHES_MAX) {
-            let start = Instant::now();
+            let begin = clock::now();
             batch()?;
+            let taken = clock::now().saturating_duration_since(begin);
             let calls = f64::from(request.calls_per_batch.max(1));
-            ns_per_call.push(start.elapsed().as_secs_f64() * 1e9 / calls);
+            ns_per_call.push(taken.as_secs_f64() * 1e9 / calls);
         }
         Ok(MeasureReply { ns_per_call })
     }

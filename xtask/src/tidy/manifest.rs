@@ -14,7 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nearcall-host", &["nearcall", "nearcall-build", "nearcall-channel", "nearcall-os"]),
     // As any user of ours: what runs, and what generates. The tests wait for processes.
     ("nearcall-examples", &["nearcall", "nearcall-build", "nearcall-os"]),
-    ("nearcall-bench-service", &["nearcall", "nearcall-build"]),
+    ("nearcall-bench-service", &["nearcall", "nearcall-build", "nearcall-os"]),
     (
         "nearcall-bench",
         &[
