@@ -6,8 +6,8 @@
 //! the ways in which nearcall runs them: as processes, as libraries, linked.
 //! **Invariants:** when a function here returns, every process that it started is gone; memory is
 //! allocated only within a budget of our own, so that the machine is never starved.
-//! **Not here:** the processes (`footprint/child.rs`, which a program must start for its hidden verb
-//! [`PROCESS_VERB`]), the table (`report/table/footprint.rs`).
+//! **Not here:** the processes (`footprint/child.rs`, which a program must start for its hidden
+//! verb [`PROCESS_VERB`]), the table (`report/table/footprint.rs`).
 
 mod allocator;
 mod budget;
