@@ -330,7 +330,7 @@ const SETUPS_LEGEND: &str = "Sums over the processes of a set-up. Each service h
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::footprint::{PerConnection, ProcessMemory, SkippedMemory};
+    use crate::footprint::{PerConnection, ProcessMemory, SCHEMA, SkippedMemory};
     use crate::report::lines::COLUMNS;
 
     #[test]
@@ -411,7 +411,8 @@ mod tests {
             setups: setups.collect(),
             ..SetupsMemory::default()
         };
-        let found = MemoryFindings { setups: Some(setups), ..MemoryFindings::default() };
+        let schema = SCHEMA.to_owned();
+        let found = MemoryFindings { schema, setups: Some(setups), ..MemoryFindings::default() };
         for width in 40..=200 {
             let text = table(&found, Style::new(Some(width), false));
             assert_eq!(text.lines().find(|line| line.chars().count() > width), None, "{width}");
