@@ -361,7 +361,7 @@ Examples:
   nearcall bench memory                          all of it, within half a minute
   nearcall bench memory --quick                  up to 100 connections
   nearcall bench memory --mechanism shm,tcp --out memory.json
-  nearcall bench memory --setups --out setups.json   services as processes, libraries, linked
+  nearcall bench memory --setups --out setups.json
   nearcall show setups.json
   nearcall bench memory --json | jq '.connections[] | .per_connection'";
 
