@@ -29,6 +29,12 @@ const STORED_CALLS: &str = "docs/runs/epyc-2cpu-calls.json";
 /// What is generated from: the interface of the first example.
 const PROTO: &str = "crates/nearcall-examples/proto/thermostat.proto";
 
+/// What other programs are built with. Of it all users need the oldest compiler.
+const LIBRARIES: &str = "-p nearcall -p nearcall-build -p nearcall-host -p nearcall-tracing";
+
+/// Everything but `nearcall-peers`, which needs what the libraries need that it measures.
+const ALL_BUT_PEERS: &str = "--workspace --exclude nearcall-peers";
+
 /// What the sanitizers run on.
 const SANITIZED: &str = "x86_64-unknown-linux-gnu";
 
@@ -70,7 +76,7 @@ fn ci(quick: bool, facts: &Facts) -> Vec<Step> {
         let longer = |reason| format!("{reason}, or run `cargo xtask release-check`");
         both(&presence.clone().map_err(longer))
     };
-    steps.push(when(&or_release_check(&facts.oldest), oldest(facts)));
+    steps.push(when(&or_release_check(&facts.oldest), oldest(LIBRARIES, facts)));
     steps.push(when(&or_release_check(&facts.deny), deny()));
     steps.push(when(&both(&facts.loom), loom(facts)));
     steps.push(when(&asked_for, simulate(None, None, facts)));
@@ -110,7 +116,7 @@ fn release_check(facts: &Facts) -> Vec<Step> {
     ));
     let compiler = format!("toolchain install {} --profile minimal", facts.oldest_rust);
     steps.extend(install(&facts.oldest, "install Rust", "rustup", &compiler));
-    steps.push(Step::Run(oldest(facts)));
+    steps.push(Step::Run(oldest(ALL_BUT_PEERS, facts)));
     let there = Facts { nightly: Ok(()), cargo_fuzz: Ok(()), ..facts.clone() };
     steps.extend(fuzz(None, RELEASE_FUZZ_SECONDS, &there));
     steps.push(Step::Run(kill_storm(KILLS)));
@@ -128,10 +134,9 @@ fn deny() -> Command {
 }
 
 /// What users build, by the oldest compiler that the manifests name.
-fn oldest(facts: &Facts) -> Command {
-    // `nearcall-peers` has a newer one, which its libraries need.
-    let compiler = &facts.oldest_rust;
-    cargo("oldest Rust", &format!("+{compiler} check --workspace --exclude nearcall-peers"))
+fn oldest(packages: &str, facts: &Facts) -> Command {
+    // A separate directory, because another compiler would rebuild everything in the usual one.
+    cargo("oldest Rust", &format!("+{} check {packages}", facts.oldest_rust))
         .environment("CARGO_TARGET_DIR", &facts.target.join("oldest").to_string_lossy())
 }
 
@@ -490,15 +495,17 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_compiler_builds_what_users_build() {
-        let all = steps(&Chore::Ci { quick: false }, &everything());
-        let mut commands = all.iter().filter_map(|step| match step {
-            Step::Run(command) if command.name == "oldest Rust" => Some(command.to_string()),
-            _ => None,
-        });
-        let expected = "CARGO_TARGET_DIR=target/oldest cargo +1.88 check --workspace --exclude \
-                        nearcall-peers";
-        assert_eq!(commands.next().as_deref(), Some(expected));
+    fn the_oldest_compiler_builds_libraries_in_ci_and_all_before_a_release() {
+        for (chore, packages) in
+            [(Chore::Ci { quick: false }, LIBRARIES), (Chore::ReleaseCheck, ALL_BUT_PEERS)]
+        {
+            let commands = steps(&chore, &everything()).into_iter().filter_map(|step| match step {
+                Step::Run(command) if command.name == "oldest Rust" => Some(command.to_string()),
+                _ => None,
+            });
+            let expected = format!("CARGO_TARGET_DIR=target/oldest cargo +1.88 check {packages}");
+            assert_eq!(commands.collect::<Vec<_>>(), [expected]);
+        }
     }
 
     #[test]
