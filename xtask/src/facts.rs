@@ -7,9 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs, io};
 
-/// The program's first file, as a path within the repository.
-pub const PROGRAM: &str = "crates/nearcall-cli/src/main.rs";
-
 /// Present, or the reason why not.
 pub type Presence = Result<(), String>;
 
@@ -20,8 +17,6 @@ pub struct Facts {
     pub root: PathBuf,
     /// Where Cargo builds; what the chores write lies below it.
     pub target: PathBuf,
-    /// Whether the channel has models for loom.
-    pub loom: Presence,
     /// Whether nightly has miri.
     pub miri: Presence,
     /// Whether nightly is installed, which the fuzz targets are built with.
@@ -38,8 +33,6 @@ pub struct Facts {
     pub fuzz_targets: Vec<String>,
     /// Whether cargo-deny is installed.
     pub deny: Presence,
-    /// Whether the program does anything yet.
-    pub program: Presence,
 }
 
 impl Facts {
@@ -59,7 +52,6 @@ impl Facts {
         let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
         let oldest_rust = rust_version(&manifest).ok_or_else(no_version)?.to_owned();
         Ok(Self {
-            loom: loom(&root)?,
             miri: tool(
                 &["+nightly", "miri", "--version"],
                 "rustup component add miri rust-src --toolchain nightly",
@@ -76,22 +68,9 @@ impl Facts {
                 .map(|manifest| target_names(&manifest))
                 .unwrap_or_default(),
             deny: tool(&["deny", "--version"], "cargo install cargo-deny --locked"),
-            program: program(&fs::read_to_string(root.join(PROGRAM))?),
             root,
             target,
         })
-    }
-}
-
-/// Whether the program has verbs, judged by the text of its first file.
-///
-/// # Errors
-///
-/// The reason why its steps are skipped: `main` has an empty body.
-pub fn program(text: &str) -> Presence {
-    match text.contains("fn main() {}") {
-        true => Err(format!("{PROGRAM} does nothing yet")),
-        false => Ok(()),
     }
 }
 
@@ -130,15 +109,6 @@ fn rust_src() -> Presence {
     }
 }
 
-fn loom(root: &Path) -> io::Result<Presence> {
-    let manifest = fs::read_to_string(root.join("crates/nearcall-channel/Cargo.toml"))?;
-    let uses_loom = manifest.lines().any(|line| line.starts_with("loom"));
-    Ok(match uses_loom {
-        true => Ok(()),
-        false => Err("crates/nearcall-channel does not depend on loom yet".to_owned()),
-    })
-}
-
 /// The names in the `[[bin]]` sections of the manifest of `fuzz/`.
 fn target_names(manifest: &str) -> Vec<String> {
     let mut in_bin = false;
@@ -169,11 +139,5 @@ mod tests {
         let manifest = "[workspace.package]\nedition = \"2024\"\nrust-version = \"1.88\"\n";
         assert_eq!(rust_version(manifest), Some("1.88"));
         assert_eq!(rust_version("[workspace]\n"), None);
-    }
-
-    #[test]
-    fn an_empty_main_is_no_program() {
-        assert!(program("fn main() {}\n").is_err());
-        assert!(program("fn main() -> ExitCode {\n    run()\n}\n").is_ok());
     }
 }

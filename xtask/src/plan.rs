@@ -45,7 +45,7 @@ pub fn steps(chore: &Chore, facts: &Facts) -> Vec<Step> {
         Chore::Ci { quick } => ci(*quick, facts),
         Chore::Tidy => vec![Step::Run(tidy())],
         Chore::Circles | Chore::Words => Vec::new(), // They print findings and run nothing.
-        Chore::Loom => vec![when(&facts.loom, loom(facts))],
+        Chore::Loom => vec![Step::Run(loom(facts))],
         Chore::Miri => vec![when(&facts.miri, miri())],
         Chore::ReleaseCheck => release_check(facts),
         Chore::Fuzz { target, seconds } => fuzz(target.as_deref(), *seconds, facts),
@@ -71,18 +71,17 @@ fn ci(quick: bool, facts: &Facts) -> Vec<Step> {
         Step::Run(cargo("doc", "doc --no-deps").environment("RUSTDOCFLAGS", "-D warnings")),
     ];
     let asked_for = if quick { Err("left out by --quick".to_owned()) } else { Ok(()) };
-    let both = |presence: &Presence| asked_for.clone().and_then(|()| presence.clone());
     let or_release_check = |presence: &Presence| {
         let longer = |reason| format!("{reason}, or run `cargo xtask release-check`");
-        both(&presence.clone().map_err(longer))
+        asked_for.clone().and_then(|()| presence.clone().map_err(longer))
     };
     steps.push(when(&or_release_check(&facts.oldest), oldest(LIBRARIES, facts)));
     steps.push(when(&or_release_check(&facts.deny), deny()));
-    steps.push(when(&both(&facts.loom), loom(facts)));
+    steps.push(when(&asked_for, loom(facts)));
     steps.push(when(&asked_for, simulate(None, None, facts)));
     steps.push(when(&or_release_check(&facts.miri), miri()));
     steps.push(Step::Skip { name: "fuzz".to_owned(), reason: NO_FUZZ.to_owned() });
-    match both(&facts.program) {
+    match asked_for {
         Ok(()) => {
             steps.extend(program(facts).map(Step::Run));
             steps.extend(answers(facts).map(Step::Run));
@@ -359,7 +358,6 @@ mod tests {
         Facts {
             root: "repository".into(),
             target: "target".into(),
-            loom: Ok(()),
             miri: Ok(()),
             nightly: Ok(()),
             rust_src: Ok(()),
@@ -368,25 +366,19 @@ mod tests {
             cargo_fuzz: Ok(()),
             fuzz_targets: vec!["frame".to_owned(), "region".to_owned()],
             deny: Ok(()),
-            program: Ok(()),
         }
     }
 
     fn nothing() -> Facts {
         let missing = || Err("missing".to_owned());
-        let fuzz_targets = Vec::new();
-        let (loom, miri, nightly, rust_src) = (missing(), missing(), missing(), missing());
-        let (oldest, cargo_fuzz, deny, program) = (missing(), missing(), missing(), missing());
         Facts {
-            loom,
-            miri,
-            nightly,
-            rust_src,
-            oldest,
-            cargo_fuzz,
-            fuzz_targets,
-            deny,
-            program,
+            miri: missing(),
+            nightly: missing(),
+            rust_src: missing(),
+            oldest: missing(),
+            cargo_fuzz: missing(),
+            fuzz_targets: Vec::new(),
+            deny: missing(),
             ..everything()
         }
     }
@@ -444,20 +436,13 @@ mod tests {
 
     #[test]
     fn ci_says_what_it_skips() {
-        let rest = [
-            "no oldest Rust",
-            "no deny",
-            "no loom",
-            "simulate",
-            "no miri",
-            "no fuzz",
-            "no program",
-        ];
-        let full = steps(&Chore::Ci { quick: false }, &nothing());
-        assert_eq!(names(&full), [&FIRST[..], &rest].concat());
-        let rest = rest.map(|name| if name == "simulate" { "no simulate" } else { name });
-        let quick = steps(&Chore::Ci { quick: true }, &everything());
-        assert_eq!(names(&quick), [&FIRST[..], &rest].concat());
+        let first = [&FIRST[..], &["no oldest Rust", "no deny"]].concat();
+        let full = names(&steps(&Chore::Ci { quick: false }, &nothing()));
+        let rest = ["loom", "simulate", "no miri", "no fuzz", "mechanisms"];
+        assert_eq!(full[..first.len() + rest.len()], [&first[..], &rest].concat());
+        let quick = names(&steps(&Chore::Ci { quick: true }, &everything()));
+        let rest = ["no loom", "no simulate", "no miri", "no fuzz", "no program"];
+        assert_eq!(quick, [&first[..], &rest].concat());
     }
 
     #[test]
