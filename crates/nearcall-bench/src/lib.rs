@@ -4,7 +4,7 @@
 //! functions of their inputs. [`machine`], [`timers`], [`detector`] and [`doctor`] read this
 //! machine, through judgements that are pure; [`memory`] and [`usage`] read other processes.
 //! [`run::Run::load`] and [`run::Run::save`] touch a file. [`runner`] starts processes and waits
-//! for them, [`peer`] is what they run; `exchange` and [`floor`] hold the measured loops. With all
+//! for them by [`worker`], [`peer`] is what they run; `exchange` and [`floor`] hold the measured loops. With all
 //! of that [`calls`] measures calls of the runtime, [`budgets`] what it may cost, [`waits`] how its
 //! waiting does at different paces, and [`matrix`] what the way from CPU to CPU costs. [`clocks`]
 //! compares the clocks themselves; [`footprint`] tells what connections and services take of
@@ -51,3 +51,4 @@ pub mod traffic;
 pub mod usage;
 pub mod waits;
 pub mod warmup;
+pub mod worker;

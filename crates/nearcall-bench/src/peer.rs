@@ -1,10 +1,9 @@
-//! What each of the two processes of a launch runs.
+//! What a process runs that a measurement starts: one end of a launch, a load, measured memory.
 //!
-//! Reads its orders from standard input, pins itself, meets the other process, measures the cells
-//! and writes what it found to standard output. The program calls [`run`] for its hidden verb.
-//! Not here: starting the processes (`runner/processes.rs`), the measured loops (`exchange/`).
+//! Reads its request from standard input. An end pins itself, connects to the other process,
+//! measures the cells and reports what it found. The program calls [`run`] for its hidden verb.
+//! **Not here:** starting the processes (`runner/processes.rs`), the measured loops (`exchange/`).
 
-use std::io::{self, Read, Write};
 use std::time::Duration;
 
 use nearcall_channel::{
@@ -12,7 +11,6 @@ use nearcall_channel::{
 };
 use nearcall_os::{clock, cpu};
 
-use crate::calls;
 use crate::cell::{CellSpec, Subject};
 use crate::exchange::bursts::bursts;
 use crate::exchange::channel::ChannelEnd;
@@ -33,38 +31,41 @@ use crate::floor::ring::Words;
 use crate::floor::stream::{Bytes, Pipes, Unix, UnixEpoll};
 use crate::floor::word::{Eventfd, Futex, Spin};
 use crate::floor::{Floor, alone};
-use crate::launch::{Fault, Line, Orders, ROOM_BYTES, Role};
-use crate::load;
+use crate::launch::{Fault, Orders, ROOM_BYTES, Role, WorkerMessage};
 use crate::locked;
 use crate::run::{EffectiveSize, Kind};
 use crate::scene::Traffic;
 use crate::studies::methods::{self, Method};
+use crate::{calls, footprint, load, worker};
 
-/// Plays one end of one launch: orders from standard input, results to standard output.
+/// Does what standard input requests; results go to standard output.
 ///
-/// Returns when the launch is over. What went wrong is on standard output for the runner, and in
-/// the error for the exit code.
+/// Returns when that is over. What went wrong is on standard output for the parent, and in the
+/// error for the exit code.
 ///
 /// # Errors
 ///
-/// One sentence on why this end gave up.
+/// One sentence on why this process gave up.
 pub fn run() -> Result<(), String> {
-    let outcome = play();
-    let line = match &outcome {
-        Ok(()) => Line::Done,
-        Err(failure) => Line::Failed(failure.clone()),
+    let outcome = worker::read_request().map_err(Failure::from).and_then(obey);
+    let message = match &outcome {
+        Ok(()) => WorkerMessage::Done,
+        Err(failure) => WorkerMessage::Failed(failure.clone()),
     };
-    write(&line).map_err(|failure| failure.text)?;
-    outcome.map_err(|failure| failure.text)
+    // The parent may be gone already.
+    let written = write(&message);
+    outcome.and(written).map_err(|failure| failure.text)
 }
 
-fn play() -> Result<(), Failure> {
-    let mut text = String::new();
-    io::stdin().read_to_string(&mut text)?;
-    if let Some(orders) = load::worker::Orders::parse(&text) {
-        return load::worker::run(&orders);
+fn obey(request: WorkerRequest) -> Result<(), Failure> {
+    match request {
+        WorkerRequest::End(orders) => play(&orders),
+        WorkerRequest::Load(work) => load::worker::run(work),
+        request => footprint::child::run(request),
     }
-    let orders: Orders = serde_json::from_str(&text).map_err(Failure::other)?;
+}
+
+fn play(orders: &Orders) -> Result<(), Failure> {
     if let Some(cpu) = orders.cpu {
         cpu::pin_current(cpu)?;
     }
@@ -73,33 +74,31 @@ fn play() -> Result<(), Failure> {
             if let Traffic::Starts { connects } = orders.scene.traffic =>
         {
             match role {
-                Role::Client => starts::client(mechanism, connects, &orders),
-                Role::Server => starts::server(&orders),
+                Role::Client => starts::client(mechanism, connects, orders),
+                Role::Server => starts::server(orders),
             }
         }
-        (Subject::Mechanism(mechanism), Role::Client) => channel_client(mechanism, &orders),
-        (Subject::Mechanism(_), Role::Server) => channel_server(&orders),
-        (Subject::Study(Method::AllocLoop), Role::Client) => methods::event_loop::client(&orders),
-        (Subject::Study(Method::AllocLoop), Role::Server) => methods::event_loop::server(&orders),
-        (Subject::Floor(_) | Subject::Study(_), Role::Client) => meeting_client(&orders),
-        (Subject::Floor(_) | Subject::Study(_), Role::Server) => meeting_server(&orders),
-        (Subject::AtRest(mechanism), Role::Client) => calls::rest::client(mechanism, &orders),
-        (Subject::AtRest(_), Role::Server) => calls::rest::server(&orders),
-        (Subject::Part(_), Role::Client) => calls::peer::parts(&orders),
-        (Subject::Part(_), Role::Server) => calls::peer::stand_by(&orders),
+        (Subject::Mechanism(mechanism), Role::Client) => channel_client(mechanism, orders),
+        (Subject::Mechanism(_), Role::Server) => channel_server(orders),
+        (Subject::Study(Method::AllocLoop), Role::Client) => methods::event_loop::client(orders),
+        (Subject::Study(Method::AllocLoop), Role::Server) => methods::event_loop::server(orders),
+        (Subject::Floor(_) | Subject::Study(_), Role::Client) => meeting_client(orders),
+        (Subject::Floor(_) | Subject::Study(_), Role::Server) => meeting_server(orders),
+        (Subject::AtRest(mechanism), Role::Client) => calls::rest::client(mechanism, orders),
+        (Subject::AtRest(_), Role::Server) => calls::rest::server(orders),
+        (Subject::Part(_), Role::Client) => calls::peer::parts(orders),
+        (Subject::Part(_), Role::Server) => calls::peer::stand_by(orders),
         (Subject::Call(route) | Subject::Bare(route), Role::Client) => {
-            calls::peer::client(route, &orders)
+            calls::peer::client(route, orders)
         }
         (Subject::Call(route) | Subject::Bare(route), Role::Server) => {
-            calls::peer::server(route, &orders)
+            calls::peer::server(route, orders)
         }
     }
 }
 
-pub(crate) fn write(line: &Line) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    out.write_all(line.to_text().as_bytes())?;
-    Ok(out.flush()?)
+pub(crate) fn write(message: &WorkerMessage) -> Result<(), Failure> {
+    Ok(worker::write_message(message)?)
 }
 
 pub(crate) fn job(orders: &Orders, cell: CellSpec) -> Job {
@@ -117,7 +116,7 @@ pub(crate) fn connected(
     orders: &Orders,
     set_up_ns: Option<u64>,
     sizes: Vec<EffectiveSize>,
-) -> Line {
+) -> WorkerMessage {
     let timer = match Stamps::new(orders.tsc) {
         Stamps::Tsc(_) => "tsc",
         Stamps::Clock => "monotonic",
@@ -125,7 +124,7 @@ pub(crate) fn connected(
         Stamps::Scripted => "scripted",
     };
     let memory = locked::lock_for(orders);
-    Line::Connected { set_up_ns, sizes, timer: timer.to_owned(), memory }
+    WorkerMessage::Connected { set_up_ns, sizes, timer: timer.to_owned(), memory }
 }
 
 /// Makes the fault that the server was told to make when a cell begins.
@@ -157,7 +156,7 @@ fn channel_client(mechanism: Mechanism, orders: &Orders) -> Result<(), Failure> 
         let job = job(orders, cell);
         let mut measured = ask(&mut end, &job, buffer_bytes)?;
         add_server(&mut measured, &end.hear()?)?;
-        write(&Line::Cell { cell, outcome: Ok(Box::new(measured)) })?;
+        write(&WorkerMessage::Cell { cell, outcome: Ok(Box::new(measured)) })?;
     }
     end.say(GOODBYE)
 }
@@ -206,7 +205,7 @@ pub(crate) fn add_server(measured: &mut Measured, report: &str) -> Result<(), Fa
 
 fn channel_server(orders: &Orders) -> Result<(), Failure> {
     let listener = Listener::bind(&Address::Abstract(orders.meet_at.clone()))?;
-    write(&Line::Listening)?;
+    write(&WorkerMessage::Ready)?;
     let options = options(orders);
     let mut end = ChannelEnd::new(listener.accept(Deadline::after(MEET_TIMEOUT), &options)?)?;
     locked::lock_for(orders);
@@ -239,13 +238,13 @@ fn meeting_client(orders: &Orders) -> Result<(), Failure> {
                 measured
             }
         };
-        write(&Line::Cell { cell, outcome: Ok(Box::new(measured)) })?;
+        write(&WorkerMessage::Cell { cell, outcome: Ok(Box::new(measured)) })?;
     }
     meeting.say(GOODBYE)
 }
 
 fn meeting_server(orders: &Orders) -> Result<(), Failure> {
-    let meeting = Meeting::accept(&orders.meet_at, || write(&Line::Listening))?;
+    let meeting = Meeting::accept(&orders.meet_at, || write(&WorkerMessage::Ready))?;
     locked::lock_for(orders);
     loop {
         let text = meeting.hear()?;

@@ -19,7 +19,7 @@ use crate::bench_plan::{BenchPlan, Shape};
 use crate::cell::{CellSpec, Subject};
 use crate::detector::{self, Counters, Watch};
 use crate::exchange::{Cause, Failure};
-use crate::launch::{Fault, Line, Orders, Role};
+use crate::launch::{Fault, Orders, Role, WorkerMessage};
 use crate::load::{Loads, Sample, Workers};
 use crate::run::{Cell, Kind, Run, Settings, Skipped, Timer, Tool};
 use crate::runner::assemble::CellLaunch;
@@ -396,16 +396,16 @@ impl Bench<'_> {
         (around, beside): (&Around, Option<Sample>),
     ) -> Result<(), BenchError> {
         let (mut set_up, mut given) = ((None, Vec::new()), 0);
-        for line in launched.lines {
-            match line {
-                Line::Connected { set_up_ns, sizes, memory, .. } => {
+        for message in launched.messages {
+            match message {
+                WorkerMessage::Connected { set_up_ns, sizes, memory, .. } => {
                     set_up = (set_up_ns, sizes);
                     // One end without is worth more than many with.
                     if !memory.is_empty() && !self.memory.starts_with("not") {
                         self.memory = memory;
                     }
                 }
-                Line::Cell { cell, outcome: Ok(measured) } => {
+                WorkerMessage::Cell { cell, outcome: Ok(measured) } => {
                     let at = self.units[unit].iter().position(|spec| *spec == cell);
                     let Some(at) = at else { continue };
                     given += 1;
@@ -419,7 +419,7 @@ impl Bench<'_> {
                         sizes: set_up.1.clone(),
                     });
                 }
-                Line::Cell { .. } | Line::Listening | Line::Failed(_) | Line::Done => {}
+                _ => {}
             }
         }
         match launched.failure {

@@ -32,7 +32,7 @@ enum Services {
 }
 
 impl Beside {
-    /// Measures what `studies` need. `services` starts a process that runs [`footprint::run`], and
+    /// Measures what `studies` need. `services` starts a process that runs [`peer::run`](crate::peer::run), and
     /// has the services that are built as libraries.
     pub(crate) fn measure(
         studies: &[Study],

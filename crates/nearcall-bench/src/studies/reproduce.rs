@@ -26,7 +26,7 @@ use crate::tour::Tour;
 pub struct StudiesPlan {
     /// Which ones, each once.
     pub studies: Vec<Study>,
-    /// Starts a process that runs [`footprint::run`](crate::footprint::run); without it nothing is
+    /// Starts a process that runs [`peer::run`](crate::peer::run); without it nothing is
     /// said of memory.
     pub services: Option<Program>,
     /// The services that are measured as programs and as libraries. Without them both services are

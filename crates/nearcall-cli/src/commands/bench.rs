@@ -9,7 +9,7 @@ mod calls;
 mod libraries;
 mod matrix;
 mod measure;
-pub(super) mod memory;
+mod memory;
 mod traffic;
 mod wait_policies;
 
@@ -25,7 +25,7 @@ use nearcall_bench::studies::reproduce::StudiesPlan;
 use nearcall_os::signal::Interrupt;
 use nearcall_os::{clock, cpu};
 
-pub(super) use self::measure::hooked;
+pub(super) use self::measure::{hooked, program};
 use super::{End, Usage};
 use crate::args::{BenchArgs, CellArgs, Experiment, Pin, PlacementArg, RunArgs, Sizes};
 use crate::output;
