@@ -415,6 +415,7 @@ impl Bench<'_> {
                         beside: beside.clone(),
                         order: u32::try_from(order).unwrap_or(u32::MAX),
                         pids: launched.pids,
+                        environment_bytes: launched.environment_bytes.map(bytes),
                         set_up_ns: set_up.0,
                         sizes: set_up.1.clone(),
                     });
@@ -457,8 +458,7 @@ impl Bench<'_> {
                     false => {
                         let timer = timer.as_ref();
                         let launches_asked = run.settings.launches;
-                        let seed = self.plan.how.seed;
-                        assemble::cell(spec, launches, &placed, timer, seed, launches_asked)
+                        assemble::cell(spec, launches, &placed, timer, launches_asked)
                             .map_err(Some)
                     }
                 };
@@ -482,7 +482,7 @@ impl Bench<'_> {
         }
         merge_skips(&mut run.skipped);
         assemble::compare(&specs, &mut cells);
-        assemble::compare_to_bare(&specs, &mut cells, self.plan.how.seed);
+        assemble::compare_to_bare(&specs, &mut cells);
         if let Some((spec, ratio)) = assemble::untouched(&specs, &cells) {
             return Err(BenchError::Untouched { cell: spec.to_string(), ratio });
         }
@@ -593,6 +593,10 @@ pub(crate) fn tool() -> Tool {
         profile: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
         compiler: option_env!("NEARCALL_COMPILER").unwrap_or("unknown").to_owned(),
     }
+}
+
+fn bytes(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 fn ns(duration: Duration) -> u64 {
