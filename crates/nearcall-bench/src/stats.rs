@@ -3,9 +3,11 @@
 //! Iterations of one launch resemble each other, and a launch differs from the next by its memory
 //! layout. So the unit of evidence is the launch: a cell's interval comes from how its launch
 //! values differ, never from the number of iterations. Everything here is a function of its
-//! arguments. Two samples are compared in `stats/two_samples.rs`.
+//! arguments. Two samples are compared in `stats/two_samples.rs`, many in
+//! `stats/ties.rs`.
 
 mod student;
+pub mod ties;
 pub mod two_samples;
 
 /// The middle of `values`; the mean of both middles if their number is even. `None` if empty or if

@@ -2,7 +2,8 @@
 //!
 //! Always true: one [`Basis`] is one run, one shape of exchange, one placement, one rhythm; all
 //! candidates that are compared by a figure have it from the same basis. Each step between a basis
-//! and what was wanted is told and widens the intervals. Disturbed cells (grade D) say nothing.
+//! and what was wanted is told and widens the intervals. No cell is left out for its grade: what disturbs
+//! medians shows in how much its launches differ, and so in its interval.
 //! How figures become a ranking is in `rank.rs`, how sizes are bridged in `bridge.rs`.
 
 use nearcall_channel::Options;
@@ -62,8 +63,6 @@ pub(super) struct Found {
 #[derive(Clone, Debug)]
 pub(super) enum Word {
     Found(Box<Found>),
-    /// All that fits was disturbed.
-    Disturbed,
     Nothing,
 }
 
@@ -71,7 +70,7 @@ impl Word {
     pub(super) fn found(&self) -> Option<&Found> {
         match self {
             Self::Found(found) => Some(found),
-            Self::Disturbed | Self::Nothing => None,
+            Self::Nothing => None,
         }
     }
 }
@@ -117,8 +116,6 @@ pub(super) struct Query<'q> {
     pub(super) kind: Kind,
     /// Messages per second, where exchanges at a rate are looked for.
     pub(super) rate_per_s: Option<f64>,
-    /// Disturbed cells count too: to decide what to look at again, never to advise.
-    pub(super) even_disturbed: bool,
 }
 
 /// The basis that fits best: near to what was wanted, with many candidates. Of equally good ones
@@ -222,8 +219,7 @@ fn basis<'a>(
         points,
         total,
     };
-    basis.words =
-        basis.points.iter().map(|points| basis.word(points, query.even_disturbed)).collect();
+    basis.words = basis.points.iter().map(|points| basis.word(points)).collect();
     let away: Vec<f64> = basis.words.iter().filter_map(|word| Some(word.found()?.away)).collect();
     if !away.is_empty() {
         basis.distance += (away.iter().sum::<f64>() / away.len() as f64 * PER_DOUBLING).min(1.0);
@@ -262,13 +258,10 @@ fn is_of(
 
 impl Basis<'_> {
     /// What `points` say of the size that is wanted.
-    fn word(&self, points: &[Point<'_>], even_disturbed: bool) -> Word {
-        let usable = |point: &&Point<'_>| even_disturbed || point.cell.grade != Some(Grade::D);
-        let good: Vec<Point<'_>> = points.iter().filter(usable).copied().collect();
-        match (self.found(&good, self.total), points.is_empty()) {
-            (Some(found), _) => Word::Found(Box::new(found)),
-            (None, false) if good.len() < points.len() => Word::Disturbed,
-            (None, _) => Word::Nothing,
+    fn word(&self, points: &[Point<'_>]) -> Word {
+        match self.found(points, self.total) {
+            Some(found) => Word::Found(Box::new(found)),
+            None => Word::Nothing,
         }
     }
 

@@ -110,7 +110,7 @@ fn check_fields(run: &Run) {
     }
     // Rule R12: each process has an environment of another size.
     let distinct: BTreeSet<u64> = environments.iter().map(|size| size.as_u64().unwrap()).collect();
-    assert!(distinct.len() * 2 > environments.len() / 4, "{environments:?}");
+    assert!(distinct.len() > 4, "{environments:?}");
     assert_eq!(json["settings"]["seed"], run.settings.seed);
 }
 
