@@ -129,6 +129,16 @@ pub fn half_width(values: &[f64]) -> Option<f64> {
     Some(t * (variance(values)? / values.len() as f64).sqrt())
 }
 
+/// How likely values around `middle` would have a mean as far from it, by Student's t test on both
+/// sides; 0 for values that are all alike. `None` for fewer than two values.
+#[must_use]
+pub fn p_of_mean(values: &[f64], middle: f64) -> Option<f64> {
+    let error = (variance(values)? / values.len() as f64).sqrt();
+    let t = (mean(values) - middle).abs() / error;
+    // Without any spread whatever is found is certain.
+    Some(if error > 0.0 { student::two_sided_p(t, (values.len() - 1) as f64) } else { 0.0 })
+}
+
 /// The mean over launches of the variance between blocks of one launch.
 fn within_variance(blocks: &[Vec<f64>]) -> Option<f64> {
     let variances: Vec<f64> = blocks.iter().filter_map(|launch| log_variance(launch)).collect();

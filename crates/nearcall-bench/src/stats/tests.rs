@@ -64,6 +64,10 @@ fn an_interval_meets_a_worked_example() {
     assert!((3.0 - low - 1.963_243).abs() < 1e-6 && (high - 3.0 - 1.963_243).abs() < 1e-6);
     assert!((half_width(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap() - 1.963_243).abs() < 1e-6);
     assert_eq!(half_width(&[1.0]), None);
+    // The end of the interval is where p is 5 %.
+    let p = p_of_mean(&[1.0, 2.0, 3.0, 4.0, 5.0], 3.0 + 1.963_243).unwrap();
+    assert!((p - 0.05).abs() < 1e-6, "{p}");
+    assert_eq!((p_of_mean(&[2.0; 3], 1.0), p_of_mean(&[1.0], 0.0)), (Some(0.0), None));
 }
 
 #[test]

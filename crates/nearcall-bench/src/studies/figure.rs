@@ -178,6 +178,20 @@ impl Figure {
         Some(Interval { center: estimate.center, ci95: estimate.ci95, rounds })
     }
 
+    /// How likely rounds around `limit` would give a mean as far from it as these have. One launch
+    /// tells nothing of its spread: it counts as what is just certain.
+    #[must_use]
+    pub fn p_value(&self, limit: f64) -> f64 {
+        let allowed = |value: &f64| value.is_finite() && (self.signed || *value > 0.0);
+        let values = self.values.iter().copied().filter(allowed);
+        match self.signed {
+            true => stats::p_of_mean(&values.collect::<Vec<f64>>(), limit),
+            false if limit <= 0.0 => Some(0.0),
+            false => stats::p_of_mean(&values.map(f64::ln).collect::<Vec<f64>>(), limit.ln()),
+        }
+        .unwrap_or(stats::two_samples::SIGNIFICANCE)
+    }
+
     /// A value of this figure for people.
     #[must_use]
     pub fn show(&self, value: f64) -> String {
