@@ -19,6 +19,7 @@ use crate::bench_plan::{BenchPlan, Shape};
 use crate::cell::{CellSpec, Subject};
 use crate::detector::{self, Counters, Watch};
 use crate::exchange::{Cause, Failure};
+use crate::floor::floor_of;
 use crate::launch::{Fault, Line, Orders, Role};
 use crate::load::{Loads, Sample, Workers};
 use crate::run::{Cell, Kind, Run, Settings, Skipped, Timer, Tool};
@@ -280,7 +281,8 @@ struct Bench<'a> {
 impl Bench<'_> {
     /// Runs all launches. Says why it ended early, if it did.
     fn measure(&mut self, launches: u32) -> Result<Option<&'static str>, BenchError> {
-        let schedule = plan::schedule(self.units.len(), launches, self.plan.how.seed);
+        let groups = beside_floors(&self.units);
+        let schedule = plan::schedule_beside(&groups, launches, self.plan.how.seed);
         self.watched = self.used_cpus();
         self.calibrate_loads();
         let mut quiet = self.look_around();
@@ -533,6 +535,17 @@ fn units(cells: &[CellSpec]) -> Vec<Vec<CellSpec>> {
         }
     }
     units
+}
+
+/// For each unit the floor with which it is measured, as the number of the floor's unit: ratios are
+/// those of one round, and the nearer the two are in it, the more of what the machine does falls on
+/// both. Floors and what has none stand for themselves.
+fn beside_floors(units: &[Vec<CellSpec>]) -> Vec<usize> {
+    let floor = |unit: &Vec<CellSpec>| {
+        let floor = unit.iter().find_map(floor_of)?;
+        units.iter().position(|other| other.contains(&floor))
+    };
+    units.iter().enumerate().map(|(at, unit)| floor(unit).unwrap_or(at)).collect()
 }
 
 fn launches_of(plan: &BenchPlan) -> u32 {
