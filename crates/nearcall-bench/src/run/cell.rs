@@ -106,7 +106,7 @@ pub struct Cell {
     pub pids: Vec<[u32; 2]>,
     /// Bytes that were added to the environment of client and server, per launch. They move the
     /// stack, so that no figure is that of one lucky or unlucky alignment.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub environment_bytes: Vec<[u32; 2]>,
     /// The place of each launch in the order of all launches of the run.
     #[serde(default)]

@@ -189,8 +189,9 @@ impl Bound {
 
 /// Each figure with each other one, both ways round.
 pub(crate) fn pairs_of(figures: &[Figure]) -> impl Iterator<Item = (&Figure, &Figure)> {
-    let with = |one: usize| (0..figures.len()).filter(move |&other| other != one).map(move |other| (one, other));
-    (0..figures.len()).flat_map(with).map(|(one, other)| (&figures[one], &figures[other]))
+    let others = move |one: usize| (0..figures.len()).filter(move |&other| other != one);
+    let of = move |one: usize| others(one).map(move |other| (&figures[one], &figures[other]));
+    (0..figures.len()).flat_map(of)
 }
 
 /// Whether `a` is smaller than `b`, by their ratio.
