@@ -17,6 +17,7 @@ use crate::launch::ROOM_BYTES;
 use crate::noise::Grade;
 use crate::report::number;
 use crate::run::{Cell, CellKey, Kind, List, Rhythm, Run};
+use crate::stats;
 
 /// A figure of one candidate.
 #[derive(Clone, Debug, PartialEq)]
@@ -335,9 +336,19 @@ fn spread(value: f64, ci95: Option<[f64; 2]>) -> Option<[f64; 2]> {
     (low > 0.0 && value > 0.0).then(|| [(low / value).ln().min(0.0), (high / value).ln().max(0.0)])
 }
 
-/// As uncertain as the median is between launches, and as the rank of a percentile is in so many
-/// times.
+/// The typical launch, with its interval, where each launch has a figure.
+fn of_launches(launches: &[f64]) -> Option<Value> {
+    let estimate = stats::estimate(launches, &[], 0.0).filter(|_| launches.len() > 1)?;
+    let spread = spread(estimate.center, estimate.ci95);
+    Some(Value { value: estimate.center, spread, launches: launches.to_vec() })
+}
+
+/// By the launches. A run without them, or with too few times in one, gives that of all times: as
+/// uncertain as the median is between launches, and as the rank of a percentile is in so many times.
 fn p99(cell: &Cell) -> Option<Value> {
+    if let Some(value) = of_launches(&cell.launch_p99s_ns) {
+        return Some(value);
+    }
     let value = cell.rtt_ns.as_ref()?.p99?;
     let [mut below, mut above] = middle(cell)?.spread?;
     if let Some(Ok(times)) = cell.histogram.as_ref().map(|stored| stored.to_histogram()) {
@@ -349,8 +360,11 @@ fn p99(cell: &Cell) -> Option<Value> {
     Some(Value { value, spread: Some([below, above]), launches: Vec::new() })
 }
 
-/// As uncertain as the median is between launches.
+/// By the launches; in a run without them as uncertain as the median is between launches.
 fn cpu(cell: &Cell) -> Option<Value> {
+    if let Some(value) = of_launches(&cell.launch_cpu_ns) {
+        return Some(value);
+    }
     let value = cell.cpu_ns().filter(|&ns| ns > 0.0)?;
     Some(Value { value, spread: middle(cell)?.spread, launches: Vec::new() })
 }

@@ -218,7 +218,9 @@ impl Sources<'_> {
     fn burnt(&self, cpu: Value) -> Value {
         match self.requirements.rate_per_s {
             Some(rate) if self.candidate.spins() => {
-                Value { value: cpu.value.max(NS_PER_S / rate), ..cpu }
+                let least = NS_PER_S / rate;
+                let launches = cpu.launches.iter().map(|ns| ns.max(least)).collect();
+                Value { value: cpu.value.max(least), launches, ..cpu }
             }
             _ => cpu,
         }

@@ -170,6 +170,19 @@ fn a_disturbed_cell_is_judged_by_its_interval_and_never_left_out() {
 }
 
 #[test]
+fn percentiles_and_cpu_time_are_as_sure_as_their_own_launches() {
+    let tails = |cell: &mut Cell| {
+        cell.launch_p99s_ns = vec![10_000.0, 40_000.0, 20_000.0];
+        cell.launch_cpu_ns = vec![700.0, 701.0, 699.0];
+    };
+    let world = World::new().call(Pipe, Block, 64, 5_000.0).with(tails);
+    let first = &world.advise(&wanted(64, &[])).unwrap().ranking[0];
+    let (p99, cpu) = (first.p99_ns.unwrap(), first.cpu_ns_per_message.unwrap());
+    assert!((p99.value / 20_000.0 - 1.0).abs() < 1e-9 && p99.ci95.unwrap()[1] > 50_000.0);
+    assert!((cpu.value / 700.0 - 1.0).abs() < 1e-3 && cpu.ci95.unwrap()[1] < 705.0, "{cpu:?}");
+}
+
+#[test]
 fn what_was_dropped_after_a_first_look_is_no_choice() {
     let dropped = |cell: &mut Cell| cell.tags.push(evidence::FIRST_LOOK.to_owned());
     let world = World::new().call(Mechanism::Vmsplice, Block, 64, 20_200.0).with(dropped);

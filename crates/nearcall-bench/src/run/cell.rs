@@ -80,6 +80,13 @@ pub struct Cell {
     /// The median of each launch, in the order of launches.
     #[serde(default)]
     pub launch_medians_ns: Vec<f64>,
+    /// The 99th percentile of each launch, in the order of launches; empty where one has too few
+    /// times for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub launch_p99s_ns: Vec<f64>,
+    /// CPU time of both ends per message in each launch, in the order of launches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub launch_cpu_ns: Vec<f64>,
     /// The rate of each launch, in the order of launches.
     #[serde(default)]
     pub launch_messages_per_s: Vec<f64>,
@@ -179,6 +186,8 @@ impl Cell {
             histogram: None,
             messages_per_sample: 1,
             launch_medians_ns: Vec::new(),
+            launch_p99s_ns: Vec::new(),
+            launch_cpu_ns: Vec::new(),
             launch_messages_per_s: Vec::new(),
             between_launch_variance: None,
             within_launch_variance: None,

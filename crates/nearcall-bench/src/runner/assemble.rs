@@ -123,9 +123,13 @@ fn add_times(
     timer: Option<&Timer>,
 ) -> Result<(), String> {
     let mut times = Histogram::new();
+    let mut p99s_ns = Vec::new();
     for stored in launches.iter().filter_map(|launch| launch.measured.times.as_ref()) {
-        times.merge(&stored.to_histogram().map_err(|error| error.to_string())?);
+        let of_launch = stored.to_histogram().map_err(|error| error.to_string())?;
+        p99s_ns.push(of_launch.quantile_ns(0.99));
+        times.merge(&of_launch);
     }
+    cell.launch_p99s_ns = p99s_ns.into_iter().collect::<Option<_>>().unwrap_or_default();
     let batch = launches.iter().map(|launch| launch.measured.messages_per_sample).max();
     cell.messages_per_sample = batch.unwrap_or(1);
     let medians = launches.iter().filter_map(|launch| launch.measured.median_ns);
@@ -286,6 +290,11 @@ fn add_ends(cell: &mut Cell, launches: &[CellLaunch]) {
     let clients: Vec<&EndReport> = launches.iter().map(|launch| &launch.measured.client).collect();
     let servers: Vec<&EndReport> =
         launches.iter().filter_map(|launch| launch.measured.server.as_ref()).collect();
+    let of_launch = |launch: &CellLaunch| {
+        let both_ns = launch.measured.client.cpu_ns + launch.measured.server.as_ref()?.cpu_ns;
+        Some(both_ns as f64 / launch.measured.messages.max(1) as f64)
+    };
+    cell.launch_cpu_ns = launches.iter().map(of_launch).collect::<Option<_>>().unwrap_or_default();
     let messages = cell.count.max(1) as f64;
     let per_message = |ends: &[&EndReport]| {
         let sum_ns: u64 = ends.iter().map(|end| end.cpu_ns).sum();
@@ -573,6 +582,12 @@ mod tests {
         let rtt = cell.rtt_ns.unwrap();
         assert!((rtt.p90.unwrap() - 6_000.0).abs() < 10.0, "{rtt:?}");
         assert!((rtt.mean.unwrap() - 6_376.7).abs() < 10.0, "{rtt:?}");
+        // Of the third launch there is no 99th percentile.
+        assert_eq!(cell.launch_p99s_ns, [0.0; 0]);
+        let launches = [times(1_000, 5_000), times(3_000, 6_000)];
+        let cell = super::cell(&spec(8), &launches, &placed(), None, 2).unwrap();
+        assert_eq!(cell.launch_p99s_ns.len(), 2);
+        assert!((cell.launch_p99s_ns[1] - 6_000.0).abs() < 10.0, "{:?}", cell.launch_p99s_ns);
     }
 
     /// Rule R14: fast launches have more exchanges, which makes them no more typical.
