@@ -115,6 +115,24 @@ pub fn estimate(launch_values: &[f64], blocks: &[Vec<f64>], resolution: f64) -> 
     Some(Estimate { center: middle.exp(), ci95, between_launch_variance, within_launch_variance })
 }
 
+/// Whether launch values fall into two groups that lie further apart than either is wide: no single
+/// figure describes such a cell, as where an end sometimes has a near cache and sometimes a far one.
+/// A single value far off is no group. False if a value is not above zero.
+#[must_use]
+pub fn has_two_modes(launch_values: &[f64]) -> bool {
+    if launch_values.len() < 2 * MODE_MIN || !launch_values.iter().all(|&value| is_positive(value)) {
+        return false;
+    }
+    let mut logs: Vec<f64> = launch_values.iter().map(|value| value.ln()).collect();
+    logs.sort_unstable_by(f64::total_cmp);
+    let (first, last) = (logs[0], logs[logs.len() - 1]);
+    (MODE_MIN..=logs.len() - MODE_MIN).any(|at| {
+        let gap = logs[at] - logs[at - 1];
+        let widest = (logs[at - 1] - first).max(last - logs[at]);
+        gap >= MODE_GAP.ln() && gap >= widest
+    })
+}
+
 /// Whether two intervals overlap, so that their figures may be the same.
 #[must_use]
 pub fn agree(a: [f64; 2], b: [f64; 2]) -> bool {
@@ -186,6 +204,12 @@ fn quantile_of_sorted(sorted: &[f64], q: f64) -> f64 {
     }
     sorted[below] + (sorted[above] - sorted[below]) * rank.fract()
 }
+
+/// Fewer launches are outliers and no group.
+const MODE_MIN: usize = 2;
+
+/// How far apart two groups are at least, as a ratio.
+const MODE_GAP: f64 = 1.5;
 
 /// The 97.5 % quantile of the normal distribution.
 const NORMAL_975: f64 = 1.959_964;

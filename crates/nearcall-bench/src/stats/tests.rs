@@ -110,6 +110,20 @@ fn equal_launches_are_as_wide_as_the_timer_is_coarse() {
 }
 
 #[test]
+fn two_groups_of_launches_are_found_and_noise_is_none() {
+    assert!(has_two_modes(&[140.0, 440.0, 150.0, 471.0, 145.0]));
+    assert!(!has_two_modes(&[140.0, 150.0, 145.0, 141.0, 440.0]), "one is an outlier");
+    assert!(!has_two_modes(&[100.0, 140.0, 200.0, 280.0, 400.0]), "spread evenly");
+    assert!(!has_two_modes(&[100.0, 101.0, 130.0, 131.0]), "near each other");
+    assert!(!has_two_modes(&[1.0, 9.0]) && !has_two_modes(&[0.0; 6]));
+    let mut rng = fastrand::Rng::with_seed(3);
+    let found = (0..1_000).filter(|_| {
+        has_two_modes(&(0..10).map(|_| (0.2 * normal(&mut rng)).exp()).collect::<Vec<f64>>())
+    });
+    assert!(found.count() <= 20, "noise of 20 % has no two modes");
+}
+
+#[test]
 fn intervals_agree_when_they_overlap() {
     assert!(agree([1.0, 2.0], [2.0, 3.0]) && agree([2.0, 3.0], [1.0, 2.0]));
     assert!(agree([1.0, 9.0], [4.0, 5.0]));

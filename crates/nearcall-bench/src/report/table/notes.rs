@@ -93,6 +93,9 @@ fn meaning(tag: &str) -> Option<&'static str> {
         "page_faults" => "pages were mapped or read while it was measured",
         "clock_drift" => "the CPU's speed changed by more than 2 %",
         "warmup_capped" => "it had not settled when warm-up had to end",
+        "two_modes" => {
+            "its launches fall into two groups, which no single figure describes: show --json has them"
+        }
         "few_launches" => "fewer launches than asked for, as time ran out",
         "batched" => "times are means of batches, as one exchange is too short for the clock",
         "size_changed" => "the kernel gave another buffer or queue size than asked for",
