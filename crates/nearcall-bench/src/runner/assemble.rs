@@ -346,7 +346,7 @@ fn tags(cell: &Cell, launches: &[CellLaunch], placed: &Placed, asked: u32) -> Ve
         ("batched", cell.messages_per_sample > 1),
         ("size_changed", changed),
         ("load_not_reached", fell_short),
-        ("two_modes", stats::has_two_modes(cell.headline().map_or(&[], |one| one.launches))),
+        ("two_modes", stats::has_two_modes(cell.headline().map_or(&[][..], |one| one.launches))),
         ("behind", cell.pace.as_ref().is_some_and(|pace| !pace.kept)),
     ];
     found.iter().filter(|(_, is)| *is).map(|(tag, _)| (*tag).to_owned()).collect()
