@@ -120,7 +120,7 @@ mod tests {
             cell("block", 8_000.0, 5_000.0, true),
             cell("adaptive", 440.0, 7_500.0, true),
         ];
-        let [found] = all(&cells, 1).try_into().unwrap();
+        let [found] = all(&cells).try_into().unwrap();
         assert_eq!((found.better.as_str(), found.cheaper.as_str()), ("spin", "block"));
         assert!((found.latency_ratio.unwrap() - 1.1).abs() < 1e-9, "{found:?}");
         assert!((found.cpu_ratio.unwrap() - 1.5).abs() < 1e-9, "{found:?}");
@@ -136,9 +136,9 @@ mod tests {
             cell("block", 900.0, 1.0, true),
             cell("adaptive", 900.0, 1.0, true),
         ];
-        assert_eq!(all(&cells, 1)[0].better, "block");
+        assert_eq!(all(&cells)[0].better, "block");
         let behind = [cell("block", 100.0, 1.0, false), cell("adaptive", 100.0, 1.0, false)];
-        assert_eq!(all(&behind, 1)[0].latency_ratio, Some(1.0));
-        assert_eq!(all(&cells[2..], 1), []);
+        assert_eq!(all(&behind)[0].latency_ratio, Some(1.0));
+        assert_eq!(all(&cells[2..]), []);
     }
 }
