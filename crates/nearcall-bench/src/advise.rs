@@ -82,9 +82,10 @@ pub fn advise(requirements: &Requirements, runs: &[&Run]) -> Result<Advice, Refu
     let standings = rank(&judged.rows, &requirements.optimise);
     if standings.is_empty() {
         return Err(Refusal::Missing {
-            what: "every candidate of the second look is gone, and what was dropped after the first \
+            what:
+                "every candidate of the second look is gone, and what was dropped after the first \
                    is no choice"
-                .to_owned(),
+                    .to_owned(),
             command: command(requirements),
         });
     }
@@ -231,9 +232,10 @@ fn confidence(
     let launches = launches.filter_map(|word| Some(word.found()?.launches)).max();
     let grade = standings.first().and_then(|one| judged.rows[one.row].grade);
     let heaviest = requirements.optimise.wanted().first().copied();
-    let spread = standings.first().zip(heaviest).and_then(|(one, objective)| {
-        judged.rows[one.row].value(objective)?.spread
-    });
+    let spread = standings
+        .first()
+        .zip(heaviest)
+        .and_then(|(one, objective)| judged.rows[one.row].value(objective)?.spread);
     let width = spread.map_or(0.0, |[below, above]| (above - below) / 2.0);
     let tails = requirements.optimise.p99 >= 0.5;
     let of = |low: bool, medium: bool| match (low, medium) {

@@ -460,8 +460,7 @@ impl Bench<'_> {
                     false => {
                         let timer = timer.as_ref();
                         let launches_asked = run.settings.launches;
-                        assemble::cell(spec, launches, &placed, timer, launches_asked)
-                            .map_err(Some)
+                        assemble::cell(spec, launches, &placed, timer, launches_asked).map_err(Some)
                     }
                 };
                 match made {

@@ -120,7 +120,8 @@ pub fn estimate(launch_values: &[f64], blocks: &[Vec<f64>], resolution: f64) -> 
 /// A single value far off is no group. False if a value is not above zero.
 #[must_use]
 pub fn has_two_modes(launch_values: &[f64]) -> bool {
-    if launch_values.len() < 2 * MODE_MIN || !launch_values.iter().all(|&value| is_positive(value)) {
+    if launch_values.len() < 2 * MODE_MIN || !launch_values.iter().all(|&value| is_positive(value))
+    {
         return false;
     }
     let mut logs: Vec<f64> = launch_values.iter().map(|value| value.ln()).collect();

@@ -28,7 +28,8 @@ fn busy_cpus(before: &[CpuTimes], after: &[CpuTimes], allowed: &[usize]) -> Opti
     for cpu in allowed {
         let of = |times: &[CpuTimes]| times.iter().find(|one| one.cpu == *cpu).copied();
         let (Some(before), Some(after)) = (of(before), of(after)) else { continue };
-        let grown = |field: fn(&CpuTimes) -> u64| field(&after).saturating_sub(field(&before)) as f64;
+        let grown =
+            |field: fn(&CpuTimes) -> u64| field(&after).saturating_sub(field(&before)) as f64;
         let taken = grown(|times| times.busy) + grown(|times| times.steal);
         let total = taken + grown(|times| times.idle);
         if total > 0.0 {

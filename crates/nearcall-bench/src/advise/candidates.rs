@@ -244,7 +244,7 @@ impl Constraint {
             Self::Clients => candidate.mechanism.one_client_in_a_loop().then(|| {
                 "serves one client of a server with an event loop; --clients 1 says that there is \
                  one"
-                    .to_owned()
+                .to_owned()
             }),
             Self::Size => {
                 let bytes = requirements.message_bytes.max(requirements.reply_bytes.unwrap_or(0));
@@ -293,7 +293,9 @@ mod tests {
         for clients in [None, Some(1), Some(3)] {
             let (kept, excluded) = eligible(&Requirements { clients, ..with(&[]) });
             assert!(kept.iter().all(|one| !one.mechanism.measured_only()), "{kept:?}");
-            let of = |mechanism: Mechanism| excluded.iter().find(|one| one.candidate.mechanism == mechanism);
+            let of = |mechanism: Mechanism| {
+                excluded.iter().find(|one| one.candidate.mechanism == mechanism)
+            };
             for name in ["shm-condvar", "shm-mq", "shm-semaphore"] {
                 let by = &of(name.parse().unwrap()).unwrap().by[0];
                 assert!(by.requirement == MEASURED_ONLY && by.why.contains("client"), "{by:?}");
@@ -382,6 +384,11 @@ mod tests {
         let (kept, excluded) = eligible(&requirements);
         assert!(kept.iter().all(|one| !one.spins()));
         let of = |one: &Excluded| one.by[0].requirement.clone();
-        assert!(excluded.iter().filter(|one| one.candidate.spins()).all(|one| of(one) == "--placement same"));
+        assert!(
+            excluded
+                .iter()
+                .filter(|one| one.candidate.spins())
+                .all(|one| of(one) == "--placement same")
+        );
     }
 }

@@ -157,10 +157,12 @@ fn a_disturbed_cell_is_judged_by_its_interval_and_never_left_out() {
         cell.rtt_ns.as_mut().unwrap().p50_ci95 = Some([890.0, 1_270.0]);
     };
     // Seen on a busy machine: all of the launches of what is best were disturbed.
-    let world = World::new()
-        .call(Shm, Adaptive, 64, 1_060.0)
-        .with(noisy)
-        .call(Mechanism::Vmsplice, Block, 64, 20_200.0);
+    let world = World::new().call(Shm, Adaptive, 64, 1_060.0).with(noisy).call(
+        Mechanism::Vmsplice,
+        Block,
+        64,
+        20_200.0,
+    );
     let advice = world.advise(&wanted(64, &[])).unwrap();
     assert_eq!(names(&advice), ["shm adaptive", "vmsplice block"]);
     assert!(advice.confidence < Confidence::High, "{:?}", advice.confidence);

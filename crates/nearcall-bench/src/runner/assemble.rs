@@ -579,7 +579,10 @@ mod tests {
         let launches = [times(1_000, 5_000), times(3_000, 6_000), times(30, 90_000)];
         let cell = cell(&spec(8), &launches, &placed(), None, 3).unwrap();
         let stored = cell.histogram.unwrap().to_histogram().unwrap();
-        assert_eq!((stored.count(), stored.min_ns(), stored.max_ns()), (4_030, Some(5_000), Some(90_000)));
+        assert_eq!(
+            (stored.count(), stored.min_ns(), stored.max_ns()),
+            (4_030, Some(5_000), Some(90_000))
+        );
         let rtt = cell.rtt_ns.unwrap();
         assert!((rtt.p90.unwrap() - 6_000.0).abs() < 10.0, "{rtt:?}");
         assert!((rtt.mean.unwrap() - 6_376.7).abs() < 10.0, "{rtt:?}");

@@ -25,9 +25,8 @@ pub fn groups(samples: &[Sample<'_>], more_is_better: bool) -> Vec<usize> {
     let mut left: Vec<usize> = (0..samples.len()).collect();
     let mut group = 0;
     let sign = if more_is_better { -1.0 } else { 1.0 };
-    let by_value = |&a: &usize, &b: &usize| {
-        (sign * samples[a].value).total_cmp(&(sign * samples[b].value))
-    };
+    let by_value =
+        |&a: &usize, &b: &usize| (sign * samples[a].value).total_cmp(&(sign * samples[b].value));
     while let Some(best) = left.iter().copied().min_by(by_value) {
         let p_values: Vec<f64> =
             left.iter().map(|&other| p_value(&samples[best], &samples[other])).collect();

@@ -273,9 +273,9 @@ fn is_valid(entry: &Entry<'_>) -> bool {
 
 /// Whether it is for use at all, and by any number of clients.
 fn may_be_advised(key: &CellKey) -> bool {
-    key.mechanism.parse::<Mechanism>().map_or(true, |mechanism| {
-        !mechanism.measured_only() && !mechanism.one_client_in_a_loop()
-    })
+    key.mechanism
+        .parse::<Mechanism>()
+        .map_or(true, |mechanism| !mechanism.measured_only() && !mechanism.one_client_in_a_loop())
 }
 
 /// What cells have in common that are compared with each other.

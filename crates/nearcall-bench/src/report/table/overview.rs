@@ -258,8 +258,13 @@ impl Column<'_> {
         let rows = || groups.iter().flat_map(|(_, rows)| rows);
         let cells = rows().filter_map(|row| row.cells.get(self.key));
         let parts = cells.map(|cell| figure_and_interval(cell).map(|part| part.chars().count()));
-        let [figure, interval] = parts.fold([0; 2], |most, part| [0, 1].map(|at| most[at].max(part[at])));
-        Widths { figure, interval, has_letters: self.is_first && rows().any(|row| row.letter.is_some()) }
+        let [figure, interval] =
+            parts.fold([0; 2], |most, part| [0, 1].map(|at| most[at].max(part[at])));
+        Widths {
+            figure,
+            interval,
+            has_letters: self.is_first && rows().any(|row| row.letter.is_some()),
+        }
     }
 
     /// Blanks before it: what belongs to a figure stands nearer to it.
@@ -280,8 +285,10 @@ fn fitting<'a>(
     groups: &[(String, Vec<Row<'_>>)],
     style: Style,
 ) -> Option<Vec<Column<'a>>> {
-    let mut chosen: Vec<Column<'_>> =
-        keys.iter().map(|key| Column { key, what: What::Figure, is_first: Some(key) == keys.first() }).collect();
+    let mut chosen: Vec<Column<'_>> = keys
+        .iter()
+        .map(|key| Column { key, what: What::Figure, is_first: Some(key) == keys.first() })
+        .collect();
     let used = |columns: &[Column<'_>]| {
         let widths = columns.iter().map(|column| column.gap() + column.width(groups));
         NAME_INDENT + NAME_COLUMNS_MAX + GRADE_COLUMNS + widths.sum::<usize>()

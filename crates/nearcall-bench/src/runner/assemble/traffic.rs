@@ -16,11 +16,7 @@ use crate::stats;
 /// # Errors
 ///
 /// Why the figures may not be given.
-pub(super) fn add(
-    cell: &mut Cell,
-    spec: &CellSpec,
-    launches: &[CellLaunch],
-) -> Result<(), String> {
+pub(super) fn add(cell: &mut Cell, spec: &CellSpec, launches: &[CellLaunch]) -> Result<(), String> {
     let found = || launches.iter().filter_map(|launch| launch.measured.traffic.as_ref());
     match spec.scene.traffic {
         Traffic::Steady => {}

@@ -81,7 +81,8 @@ fn t07(view: &View<'_>) -> Answer {
     let added: Vec<Figure> = pairs.iter().map(|(poll, blocking)| poll.minus(blocking)).collect();
     // Size by size: the largest of all in a round is mostly that of its noise.
     let constant = pairs_of(&added).map(|(one, other)| {
-        let beyond = one.minus(&other.clone().times(2.0)).named("an addition of poll - 2 × another");
+        let beyond =
+            one.minus(&other.clone().times(2.0)).named("an addition of poll - 2 × another");
         Finding::new(&beyond, Bound::AtMost(0.0))
     });
     Ok(all(positive.chain(constant)))

@@ -4,9 +4,7 @@
 //! is size divided by latency; ours is measured as the text describes it.
 
 use crate::studies::claims::Predicate;
-use crate::studies::claims::truth::{
-    Answer, Bound, Finding, Missing, all, less, pairs_of, within,
-};
+use crate::studies::claims::truth::{Answer, Bound, Finding, Missing, all, less, pairs_of, within};
 use crate::studies::claims::view::View;
 use crate::studies::evidence::{Load, Place, Quantity, Unit};
 use crate::studies::figure::Figure;
