@@ -1,8 +1,8 @@
 //! Samples of launches in groups whose members cannot be told apart, the best group first.
 //!
 //! A rank of figures that noise has put in order is no information. So the best is compared with
-//! each other one by Welch's test, corrected for their number by the procedure of Holm, which keeps
-//! the chance of any false difference at 5 %. What cannot be told from the best is as good as it;
+//! each other one by Welch's test, corrected for their number by the procedure of Holm, and for
+//! the choice of the best among so many: the chance of any false difference is 5 %. What cannot be told from the best is as good as it;
 //! the rest is compared in the same way among itself.
 
 use super::two_samples::{self, SIGNIFICANCE};
@@ -32,9 +32,11 @@ pub fn groups(samples: &[Sample<'_>], more_is_better: bool) -> Vec<usize> {
             left.iter().map(|&other| p_value(&samples[best], &samples[other])).collect();
         let others: Vec<usize> = (0..left.len()).filter(|&at| left[at] != best).collect();
         let corrected = holm(&others.iter().map(|&at| p_values[at]).collect::<Vec<f64>>());
+        // Any of them might have come out best: as many comparisons as there are pairs.
+        let picked = left.len() as f64 / 2.0;
         let is_apart = |at: usize| {
             let found = others.iter().position(|&other| other == at);
-            found.is_some_and(|found| corrected[found] < SIGNIFICANCE)
+            found.is_some_and(|found| corrected[found] * picked < SIGNIFICANCE)
         };
         let (apart, alike): (Vec<usize>, Vec<usize>) =
             (0..left.len()).partition(|&at| is_apart(at));
@@ -96,7 +98,7 @@ mod tests {
                 of(&(0..20).map(launch).collect::<Vec<Vec<f64>>>(), false).contains(&1)
             })
             .count();
-        assert!(apart <= 24, "{apart} of 300 worlds without a difference have one");
+        assert!(apart <= 18, "{apart} of 300 worlds without a difference have one");
     }
 
     #[test]
@@ -109,7 +111,7 @@ mod tests {
                 of(&samples, false) == [0, 0, 1, 1] && of(&samples, true) == [1, 1, 0, 0]
             })
             .count();
-        assert!(found >= 90, "{found} of 100");
+        assert!(found >= 80, "{found} of 100");
     }
 
     #[test]
