@@ -225,10 +225,9 @@ fn sanitize(seconds: u32, facts: &Facts) -> Vec<Step> {
 
 /// Its exit code shows whether the advice passed.
 fn advise_check(sets: u32, seed: u32) -> Command {
-    cargo("advise-check", "run --release -- advise")
-        .argument("--check")
+    cargo("advise-check", "run --release -p nearcall-bench --example advise_check -- --sets")
         .argument(&sets.to_string())
-        .argument("--check-seed")
+        .argument("--seed")
         .argument(&seed.to_string())
 }
 
@@ -456,10 +455,12 @@ mod tests {
     }
 
     #[test]
-    fn the_advice_is_tested_by_the_program() {
+    fn the_advice_is_tested_by_a_program_of_its_own() {
         let steps = steps(&Chore::AdviseCheck { sets: 3, seed: 9 }, &nothing());
         let [Step::Run(command)] = &steps[..] else { panic!("{steps:?}") };
-        assert_eq!(command.to_string(), "cargo run --release -- advise --check 3 --check-seed 9");
+        let expected = "cargo run --release -p nearcall-bench --example advise_check -- --sets 3 \
+                        --seed 9";
+        assert_eq!(command.to_string(), expected);
     }
 
     #[test]

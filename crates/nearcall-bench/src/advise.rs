@@ -28,7 +28,6 @@ mod advice;
 mod bridge;
 pub mod busy;
 mod candidates;
-pub mod check;
 mod evidence;
 mod judge;
 mod measure;

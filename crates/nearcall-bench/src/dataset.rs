@@ -16,7 +16,7 @@ mod publish;
 mod store;
 mod survey;
 
-pub use export::{ExportError, Exported, export, to_parquet};
+pub use export::{ExportError, Exported, Format, export};
 pub use identity::{identity, kind_of_run, place};
 pub use store::{Arrival, DataSet, FILES_MAX, Outcome, StoreError};
 pub use survey::{MachineLine, Problem, SURVEY_SCHEMA, Survey};

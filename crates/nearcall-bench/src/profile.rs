@@ -8,10 +8,9 @@
 //! (`nearcall_channel::mechanism`).
 
 use std::collections::BTreeSet;
-use std::fmt;
-use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
+use std::{fmt, fs, io};
 
 use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_os::cpu::{self, Topology};
@@ -279,6 +278,11 @@ impl Look<'_> {
         let name = plan.mechanism.name();
         match sampler.sample(&self.launches, plan.time) {
             Ok(folded) => {
+                let file = fs::canonicalize(&self.launches.hooks.program.path).unwrap_or_default();
+                let file = file.file_name().unwrap_or_default().to_string_lossy();
+                if folded.client.lacks_names(&file) || folded.server.lacks_names(&file) {
+                    missing.push(permits::function_names());
+                }
                 let title = format!(
                     "{name}: {} of {} bytes, wait {}",
                     plan.shape, plan.message_bytes, plan.wait

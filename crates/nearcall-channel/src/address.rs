@@ -183,7 +183,7 @@ pub(crate) const BACKLOG: u16 = 128;
 
 impl Address {
     /// Returns the path of the socket, if it is in the file system.
-    fn path(&self) -> io::Result<Option<PathBuf>> {
+    pub(crate) fn path(&self) -> io::Result<Option<PathBuf>> {
         Ok(match self {
             Self::Name(name) => Some(runtime_dir::existing()?.join(name)),
             Self::Path(path) => Some(path.clone()),

@@ -7,7 +7,8 @@
 //! Users' descriptors and segments come in one order; a reader of one kind keeps the other.
 //!
 //! **Invariants:** sending never waits; what comes in is at most `HANDSHAKE_PACKET_BYTES_MAX` bytes
-//! with as many descriptors as were asked for, else the peer is broken.
+//! with as many descriptors as were asked for, else the peer is broken. The kernel is asked for the
+//! sender of the server's answer, and of nothing else.
 //! **Not here:** what the packets of the handshake mean (`handshake.rs`), and those of segments
 //! (`shm/segments.rs`).
 
@@ -15,11 +16,13 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use nearcall_os::descriptor;
+use nearcall_os::descriptor::{self, Received};
 use nearcall_os::fork::Epoch;
 use nearcall_os::poll::{Interest, poll_one};
+use nearcall_os::region::Trust;
+use nearcall_os::sender::{self, Sender};
 
 use crate::account::{self, Charge, Exceeded, Resource, UserAccount};
 use crate::error::{ReceiveError, SendError, Violation};
@@ -52,6 +55,9 @@ pub(crate) struct Control {
     passed_descriptors: AtomicUsize,
     /// Packets that were taken while segments were looked for.
     packets_taken: AtomicUsize,
+    /// The process that has answered the client, which need not be the one whose socket it has
+    /// connected to. Inside `None`: it has not given its credentials.
+    server: OnceLock<Option<Sender>>,
 }
 
 /// The packets that came after the handshake.
@@ -85,6 +91,7 @@ impl Control {
             charges: Mutex::default(),
             passed_descriptors: AtomicUsize::new(0),
             packets_taken: AtomicUsize::new(0),
+            server: OnceLock::new(),
             epoch: Epoch::current(),
         }
     }
@@ -111,18 +118,65 @@ impl Control {
     /// Sends one packet, or fails at once with `WouldBlock`.
     pub(crate) fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         self.epoch.check()?;
-        match descriptor::try_send_with_fds(self, bytes, descriptors)? {
-            Some(sent) if sent == bytes.len() => Ok(()),
-            Some(_) => Err(io::ErrorKind::WriteZero.into()),
-            None => Err(io::ErrorKind::WouldBlock.into()),
-        }
+        check_sent(descriptor::try_send_with_fds(self, bytes, descriptors)?, bytes)
+    }
+
+    /// Sends the answer of a server, with its credentials.
+    pub(crate) fn send_answer(
+        &self,
+        answer: &Packet,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> io::Result<()> {
+        self.epoch.check()?;
+        let bytes = answer.encode();
+        check_sent(descriptor::try_send_as_self(self, &bytes, descriptors)?, &bytes)
     }
 
     /// Sends the reason why the connection ends. Does not wait; an end that does not get it sees
     /// the line close.
     pub(crate) fn send_refusal(&self, code: Refusal, why: &str) {
-        let refusal = Packet::Refusal { code, text: why.to_owned() };
-        let _ = self.send(&refusal.encode(), &[]);
+        let _ = self.send_answer(&Packet::Refusal { code, text: why.to_owned() }, &[]);
+    }
+
+    /// Has the kernel report who sends the server's answer.
+    pub(crate) fn expect_answer(&self) -> io::Result<()> {
+        self.epoch.check()?;
+        sender::report_senders(self, true)
+    }
+
+    /// Takes the server's answer, which [`expect_answer`](Self::expect_answer) has announced, if it
+    /// is there, and keeps the identity of its sender.
+    pub(crate) fn receive_answer(
+        &self,
+        descriptors_max: usize,
+    ) -> Result<ChannelFds, ReceiveError> {
+        let mut server = None;
+        let answer = self.receive_by(Deadline::NOW, descriptors_max, |buffer| {
+            let received = sender::try_receive_with_sender(self, buffer, descriptors_max)?;
+            Ok(received.map(|(received, sender)| {
+                server = sender;
+                received
+            }))
+        });
+        if !matches!(answer, Err(ReceiveError::Empty)) {
+            // The sender would take the room of descriptors in later packets.
+            sender::report_senders(self, false)?;
+            let _ = self.server.set(server);
+        }
+        answer
+    }
+
+    /// Returns the process that has answered, once one has. Inside `None`: it is not known.
+    pub(crate) fn server(&self) -> Option<Option<&Sender>> {
+        self.server.get().map(Option::as_ref)
+    }
+
+    /// Returns the trust in the other end that the kernel's word about it allows.
+    pub(crate) fn trust(&self) -> Option<Trust> {
+        match self.server.get() {
+            Some(server) => Trust::of_sender(server.as_ref()?),
+            None => Trust::of_peer(self),
+        }
     }
 
     /// Takes the reason for the end of the connection from a line that the other end has closed.
@@ -143,15 +197,25 @@ impl Control {
         deadline: Deadline,
         descriptors_max: usize,
     ) -> Result<ChannelFds, ReceiveError> {
+        self.receive_by(deadline, descriptors_max, |buffer| {
+            descriptor::try_receive_with_fds(self, buffer, descriptors_max)
+        })
+    }
+
+    fn receive_by(
+        &self,
+        deadline: Deadline,
+        descriptors_max: usize,
+        mut receive: impl FnMut(&mut [u8]) -> io::Result<Option<Received>>,
+    ) -> Result<ChannelFds, ReceiveError> {
         self.epoch.check()?;
         if poll_one(self, Interest::Readable, deadline)?.is_none() {
             return Err(ReceiveError::Empty);
         }
         let mut buffer = [0; HANDSHAKE_PACKET_BYTES_MAX];
-        let mut receive = || descriptor::try_receive_with_fds(self, &mut buffer, descriptors_max);
-        let received = match receive() {
+        let received = match receive(&mut buffer) {
             // An end that left something unread is told of once, before the packets still here.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => receive(),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => receive(&mut buffer),
             received => received,
         };
         let received = received?.ok_or(ReceiveError::Empty)?;
@@ -252,6 +316,14 @@ impl Control {
 
     pub(crate) fn outbox(&self) -> MutexGuard<'_, Outbox> {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn check_sent(sent: Option<usize>, bytes: &[u8]) -> io::Result<()> {
+    match sent {
+        Some(sent) if sent == bytes.len() => Ok(()),
+        Some(_) => Err(io::ErrorKind::WriteZero.into()),
+        None => Err(io::ErrorKind::WouldBlock.into()),
     }
 }
 

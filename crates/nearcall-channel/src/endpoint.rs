@@ -100,7 +100,7 @@ impl Endpoint {
     /// Returns what it takes to read the other end's loans where they lie: the kernel's word that
     /// the other end could change this process in any case. `None` for a process of another user.
     pub fn trust(&self) -> Option<Trust> {
-        Trust::of_peer(&*self.control)
+        self.control.trust()
     }
 
     /// Claims room for a message of `message_bytes`, to be written in place.

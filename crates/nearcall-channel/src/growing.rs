@@ -21,6 +21,16 @@ pub fn grow(buffer: &mut Vec<u8>, bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
+/// Works like [`grow`], for a buffer that grows again: its capacity doubles, but only what is asked
+/// for is touched.
+pub(crate) fn grow_by_doubling(buffer: &mut Vec<u8>, bytes: usize) -> io::Result<()> {
+    if buffer.capacity() < bytes {
+        let capacity = bytes.next_power_of_two();
+        buffer.try_reserve_exact(capacity - buffer.len()).map_err(|_| no_memory(bytes))?;
+    }
+    grow(buffer, bytes)
+}
+
 /// Allocates a buffer of a connection, in bytes.
 ///
 /// # Errors

@@ -15,8 +15,10 @@
 //! **Not here:** the handshake in steps (`handshake/steps.rs`), over a unix socket
 //! (`handshake/local.rs`) and over TCP (`handshake/remote.rs`), the packets as bytes (`packet.rs`).
 
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -54,7 +56,7 @@ pub struct Listener {
     /// Another process has bound the socket, and goes on with it after this one.
     is_inherited: bool,
     /// The socket at which that process asks how this one is.
-    health: Mutex<Option<(OwnedFd, String)>>,
+    health: Mutex<Option<(OwnedFd, Address)>>,
     epoch: Epoch,
 }
 
@@ -91,7 +93,10 @@ impl Listener {
             _ => address.listen(access).map(|(socket, file)| (socket, address.clone(), file)),
         };
         let (socket, address, file) = bound.map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => HandshakeError::AddressInUse(address.clone()),
+            io::ErrorKind::AddrInUse => match inherited::why_not_adopted(address) {
+                Some(why) => HandshakeError::CannotListen(why),
+                None => HandshakeError::AddressInUse(address.clone()),
+            },
             _ => HandshakeError::CannotListen(error),
         })?;
         Ok(Self::new(socket, address, file))
@@ -105,7 +110,8 @@ impl Listener {
 
     fn adopt(address: &Address, adopted: Adopted) -> io::Result<Self> {
         let Adopted { socket, health } = adopted;
-        // From here on the kernel gives clients the number of this process.
+        // From here on the kernel has `SO_PEERCRED` of new clients name this process, for tools and
+        // clients that do not ask who answers them.
         socket::start_listening(&socket, BACKLOG)?;
         let mut listener = Self::new(socket, address.clone(), None);
         listener.is_inherited = true;
@@ -114,13 +120,33 @@ impl Listener {
     }
 
     /// Has the kernel give clients that connect from now on the number of this process as that of
-    /// their server: after a process that had adopted the socket has ended.
+    /// the listener (`SO_PEERCRED`): after a process that had adopted the socket has ended.
     ///
     /// # Errors
     ///
     /// The kernel's.
     pub fn listen_again(&self) -> io::Result<()> {
         socket::start_listening(&self.socket, BACKLOG)
+    }
+
+    /// Gives the file of the socket, if this listener has made one, another mode and owner.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's: to give a file to another user takes the privilege to do so.
+    pub fn set_access(&self, access: SocketAccess) -> io::Result<()> {
+        self.file.as_ref().map_or(Ok(()), |file| file.set_access(access))
+    }
+
+    /// Returns the mode and the owner of the file of the socket. `None`: it has no file.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, as for a file that was removed.
+    pub fn access(&self) -> io::Result<Option<SocketAccess>> {
+        let Some(path) = self.address.path_unchecked() else { return Ok(None) };
+        let file = fs::metadata(path)?;
+        Ok(Some(SocketAccess { mode: file.mode() & 0o777, owner: Some((file.uid(), file.gid())) }))
     }
 
     /// Returns whether another process has bound the socket. Clients that wait in its queue are for
@@ -132,8 +158,8 @@ impl Listener {
     /// Takes the listener at which the process that has bound this one asks how the server is, if
     /// it has handed one over.
     pub fn take_health_listener(&self) -> Option<Self> {
-        let (socket, name) = self.health.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        let mut listener = Self::new(socket, Address::Abstract(name), None);
+        let (socket, at) = self.health.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let mut listener = Self::new(socket, at, None);
         listener.is_inherited = true;
         Some(listener)
     }

@@ -51,7 +51,7 @@ pub use handshake::{
     connect_over,
 };
 pub use hang_up::HangUp;
-pub use inherited::HEALTH_SUFFIX;
+pub use inherited::{HEALTH_SUFFIX, secure_inherited};
 pub use interrupt::Interrupt;
 pub use last_use::{ClosedFlag, UseCount};
 pub use mechanism::{

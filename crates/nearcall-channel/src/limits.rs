@@ -126,8 +126,18 @@ pub(crate) const CHECKS_PER_YIELD: u32 = 64;
 /// a receive that must not wait busy forever.
 pub(crate) const ABORTED_PER_RECEIVE_MAX: u32 = 64;
 
+/// Bytes of a long message that one receive collects which must not wait: some tens of
+/// microseconds.
+/// Then it returns `Empty`, though more may be there: the sender could go on for as long as the
+/// message is.
+pub(crate) const COLLECTED_PER_RECEIVE_MAX: usize = 128 << 10;
+
 /// Room that is made for a message of which nothing has come yet, in bytes: a fragment of a ring.
 pub(crate) const REASSEMBLY_STEP_BYTES: usize = 16 << 10;
+
+/// Bytes by which that room grows at most. New pages are zeroed one by one, a few microseconds each
+/// on a virtual machine, and no other client is served meanwhile.
+pub(crate) const REASSEMBLY_STEP_BYTES_MAX: usize = 64 << 10;
 
 /// Time that a receiver leaves a packet that the kernel did not take before it tries again. Only
 /// after sends with `Deadline::NOW` into a full way.

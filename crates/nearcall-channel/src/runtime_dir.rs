@@ -5,10 +5,12 @@
 //!
 //! **Invariants:** a directory that is used belongs to this user and no other user may enter it, so
 //! no process of another user can put a socket there; and no other user but root can replace a
-//! directory on the way to it, so it stays the one that was looked at.
+//! directory or a link on the way to it, so it stays the one that was looked at. A group that may
+//! is root's or, by its number, this user's own.
 
 use std::env;
-use std::fs;
+use std::ffi::OsString;
+use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -75,29 +77,62 @@ pub(crate) fn existing() -> io::Result<PathBuf> {
 }
 
 /// Returns why another user could put another directory in the place of `path`; `None` if none can.
+/// Looks at each directory and each link on the way, those of links as well.
 fn replaceable(path: &Path) -> io::Result<Option<String>> {
-    let (own, path) = (process::user_id(), std::path::absolute(path)?);
-    // In a user namespace the files of root may have no owner that it knows.
-    let is_trusted = |uid: u32| uid == 0 || uid == own || is_overflow_user(uid);
-    for link in path.ancestors().skip(1) {
-        let found = fs::symlink_metadata(link)?;
-        if found.is_symlink() && !is_trusted(found.uid()) {
-            return Ok(Some(format!("the link {} is of user {}", link.display(), found.uid())));
-        }
-    }
+    let path = std::path::absolute(path)?;
     let Some(parent) = path.parent() else { return Ok(None) };
-    for directory in fs::canonicalize(parent)?.ancestors() {
-        let found = fs::metadata(directory)?;
-        if !is_trusted(found.uid()) {
-            let text = format!("user {} owns {}", found.uid(), directory.display());
-            return Ok(Some(format!("{text}, and may replace what lies in it")));
+    let (mut at, mut rest, mut links) = (PathBuf::from("/"), parts(parent), 0);
+    loop {
+        let found = fs::symlink_metadata(&at)?;
+        if found.is_symlink() {
+            if !is_trusted(found.uid()) {
+                return Ok(Some(format!("the link {} is of user {}", at.display(), found.uid())));
+            }
+            links += 1;
+            if links > LINKS_MAX {
+                return Ok(Some(format!("there are more than {LINKS_MAX} links on the way to it")));
+            }
+            rest.extend(parts(&fs::read_link(&at)?));
+            at.pop();
+        } else if let Some(who) = who_may_replace(&found) {
+            return Ok(Some(format!("{who} may replace what lies in {}", at.display())));
         }
-        if found.mode() & 0o1002 == 0o002 {
-            return Ok(Some(format!("any user may replace what lies in {}", directory.display())));
+        match rest.pop() {
+            None => return Ok(None),
+            Some(part) if part == ".." => drop(at.pop()),
+            // A target that begins at the root takes the place of all before.
+            Some(part) => at.push(part),
         }
     }
-    Ok(None)
 }
+
+/// Returns the parts of a path, the last one first.
+fn parts(path: &Path) -> Vec<OsString> {
+    path.components().rev().map(|part| part.as_os_str().to_owned()).collect()
+}
+
+fn is_trusted(uid: u32) -> bool {
+    // In a user namespace the files of root may have no owner that it knows.
+    uid == 0 || uid == process::user_id() || is_overflow_user(uid)
+}
+
+/// Returns who else may remove and make files in a directory.
+fn who_may_replace(directory: &Metadata) -> Option<String> {
+    let (mode, group) = (directory.mode(), directory.gid());
+    if !is_trusted(directory.uid()) {
+        return Some(format!("its owner, user {},", directory.uid()));
+    }
+    let is_sticky = mode & 0o1000 != 0;
+    if mode & 0o002 != 0 && !is_sticky {
+        return Some("any user".to_owned());
+    }
+    // A group with the number of its user is that user's alone, by the convention of `useradd`.
+    let is_private = group == 0 || group == process::user_id();
+    (mode & 0o020 != 0 && !is_sticky && !is_private).then(|| format!("group {group}"))
+}
+
+/// Most links on the way to the directory: as many as the kernel follows.
+const LINKS_MAX: usize = 40;
 
 /// The directory, made if it is not there.
 pub(crate) fn create() -> io::Result<PathBuf> {

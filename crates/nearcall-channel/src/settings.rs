@@ -20,9 +20,9 @@ use crate::wait::WaitPolicy;
 pub struct PeerIdentity {
     /// Process id, unless the peer lives in a PID namespace that we cannot see.
     pub pid: Option<i32>,
-    /// User id of the peer when it connected.
+    /// Effective user id of a client when it connected, of a server when it answered.
     pub uid: u32,
-    /// Group id of the peer when it connected.
+    /// Effective group id at the same moment.
     pub gid: u32,
     /// Refers to the process even after its id was given to another (Linux 6.5 or newer).
     pub pidfd: Option<Arc<OwnedFd>>,
@@ -79,7 +79,7 @@ pub struct Settings {
 impl Settings {
     /// Returns the trust in the other end that locks in shared memory take.
     pub(crate) fn trust_for_locks(&self) -> Result<Trust, OpenError> {
-        let trust = Trust::of_peer(&*self.control);
+        let trust = self.control.trust();
         trust.ok_or_else(|| Unsupported::LocksOfOtherUser.into())
     }
 }

@@ -86,7 +86,7 @@ impl SocketFile {
     }
 
     /// Sets owner and mode, whatever the umask has made of the mode.
-    fn set_access(&self, access: SocketAccess) -> io::Result<()> {
+    pub(crate) fn set_access(&self, access: SocketAccess) -> io::Result<()> {
         let SocketAccess { mode, owner } = access;
         // Not by its path, which may name something else by now.
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());

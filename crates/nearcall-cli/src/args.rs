@@ -170,7 +170,7 @@ pub(crate) enum Command {
     ///
     /// Each run lies in the directory of its machine; the file name is derived from the content.
     /// Runs of different machines are never averaged. For queries over many runs there are CSV and
-    /// Parquet, one row per cell.
+    /// JSON lines, one row per cell.
     #[command(before_help = data::EXAMPLES, arg_required_else_help = true)]
     Data(DataArgs),
 

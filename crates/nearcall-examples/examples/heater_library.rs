@@ -24,7 +24,7 @@ mod home {
     nearcall::include_proto!("home.v1");
 }
 
-/// Calls may come in several threads at once.
+/// Its methods never wait, so other libraries of its process may call it in their threads.
 struct Heater {
     wanted: Mutex<f64>,
 }
@@ -43,6 +43,7 @@ fn make(setup: &mut ServiceSetup) -> Result<(), Box<dyn Error>> {
         [celsius] => celsius.parse().map_err(|_| format!("no number: `{celsius}`"))?,
         _ => return Err("at most one argument is expected: a temperature".into()),
     };
+    setup.set_nonblocking();
     setup.register(ThermostatDispatcher::new(Heater { wanted: Mutex::new(celsius) }));
     Ok(())
 }

@@ -1,23 +1,27 @@
 //! The service that the tests of libraries load: a thermostat that misbehaves on demand.
 //!
-//! Its first argument is what it does: `plain`, `two` (objects), `relay ADDRESS` (passes requests
-//! on to another one), `measure ADDRESS CALLS` (returns by `watch` what a call there takes),
-//! `async`, `fail` and `panic` (while it is made), `streams` (which a library cannot have),
-//! `nothing`.
+//! Its first argument is what it does: `plain`, `nonblocking` (the same, with that promise), `two`
+//! (objects), `relay ADDRESS` (passes requests on to another one), `back ADDRESS` (passes on
+//! `set_target` alone), `ask ADDRESS` (answers `set_target` with what `watch` returns there),
+//! `measure ADDRESS CALLS` (returns by `watch` what a call there takes), `async`, `fail`,
+//! `panic` and `noisy` (while it is made), `streams` (which a library cannot have), `nothing`. A
+//! second `nonblocking` makes the promise for `back` and `ask`, too.
 //! **Not here:** the tests (`tests/libraries/main.rs`).
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stderr, reason = "tests read it")]
 
 use std::error::Error;
+use std::io::Read;
+use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use nearcall::{
-    CallContext, CallOptions, Client, Context, ItemReceiver, ItemSender, Peer, Responder,
-    ServiceSetup, Status,
+    CallContext, CallOptions, Client, Context, ItemReceiver, ItemSender, Limits, Peer, Responder,
+    Server, ServiceSetup, Status,
 };
 use nearcall_os::clock::monotonic_ns;
 
@@ -43,6 +47,10 @@ const ABORT: f64 = -2.0;
 const BLOCK: f64 = -3.0;
 const LATER: f64 = -4.0;
 const FORGET: f64 = -5.0;
+/// Connects to the socket that the metadata name, and answers when a byte comes.
+const HOLD: f64 = -6.0;
+/// Has a server of its own refuse a client, which is an event of `tracing`.
+const REFUSE: f64 = -7.0;
 
 /// Nothing takes this long, on whatever machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -52,8 +60,25 @@ struct Room {
     wanted: Mutex<f64>,
     notes: AtomicU64,
     next: Option<ThermostatCaller>,
+    use_of_next: UseOfNext,
     /// How many calls `watch` measures.
     measured_calls: u32,
+}
+
+/// What a service does with another one.
+#[derive(Default, PartialEq, Eq)]
+enum UseOfNext {
+    #[default]
+    ForAll,
+    ForTargets,
+    Ask,
+}
+
+impl Room {
+    /// Returns the other service if all calls go there.
+    fn next_for_all(&self) -> Option<&ThermostatCaller> {
+        self.next.as_ref().filter(|_| self.use_of_next == UseOfNext::ForAll)
+    }
 }
 
 impl Thermostat for Room {
@@ -65,6 +90,10 @@ impl Thermostat for Room {
         if let Some(next) = &self.next {
             // Not the 250 ms of the interface: the machine may be busy.
             let options = CallOptions::new().deadline(PATIENCE);
+            if self.use_of_next == UseOfNext::Ask {
+                let reply = next.watch_with(&WatchRequest {}, &options)?;
+                return Ok(SetTargetReply { celsius_before: reply.celsius });
+            }
             return next.set_target_with(request, &options);
         }
         if let Some(text) = context.metadata().get("echo") {
@@ -85,6 +114,20 @@ impl Thermostat for Room {
                 let reply = SetTargetReply { celsius_before: LATER };
                 thread::spawn(move || responder.finish(Ok(reply)));
             }),
+            HOLD => {
+                let path = context.metadata().get("hold").unwrap().to_owned();
+                context.answer_later(move |responder: Responder<SetTargetReply>| {
+                    thread::spawn(move || {
+                        let mut release = UnixStream::connect(path).unwrap();
+                        release.read_exact(&mut [0]).unwrap();
+                        responder.finish(Ok(SetTargetReply { celsius_before: HOLD }));
+                    });
+                })
+            }
+            REFUSE => {
+                refuse_a_client();
+                Ok(SetTargetReply { celsius_before: REFUSE })
+            }
             celsius => {
                 let celsius_before = std::mem::replace(&mut *self.wanted.lock().unwrap(), celsius);
                 Ok(SetTargetReply { celsius_before })
@@ -93,7 +136,7 @@ impl Thermostat for Room {
     }
 
     fn note(&self, _: &Context<'_>, request: &NoteRequest) {
-        match &self.next {
+        match self.next_for_all() {
             Some(next) => next.note(request).unwrap(),
             None => drop(self.notes.fetch_add(1, Ordering::Relaxed)),
         }
@@ -101,7 +144,7 @@ impl Thermostat for Room {
 
     /// Returns what is known of the caller: -1 this process, its user otherwise.
     fn watch(&self, context: &Context<'_>, request: &WatchRequest) -> Result<WatchReply, Status> {
-        if let Some(next) = &self.next {
+        if let Some(next) = self.next_for_all() {
             if self.measured_calls > 0 {
                 return Ok(WatchReply { celsius: measure(next, self.measured_calls)? });
             }
@@ -117,7 +160,7 @@ impl Thermostat for Room {
 
     /// Fails with the number of notes.
     fn reset(&self, _: &Context<'_>, request: &()) -> Result<(), Status> {
-        if let Some(next) = &self.next {
+        if let Some(next) = self.next_for_all() {
             return next.reset(request);
         }
         let notes = self.notes.load(Ordering::Relaxed).to_string();
@@ -139,6 +182,18 @@ fn measure(next: &ThermostatCaller, calls: u32) -> Result<f64, Status> {
     #[allow(clippy::cast_precision_loss, reason = "far below 2^52")]
     let ns = (monotonic_ns() - start) as f64;
     Ok(ns / f64::from(calls))
+}
+
+/// Has a server refuse its second client.
+fn refuse_a_client() {
+    let limits = Limits { connections_max: 1, ..Limits::default() };
+    let address = format!("unix:@test-library-refuses-{}", std::process::id());
+    let _server = Server::builder().limits(limits).listen(&address).start().unwrap();
+    let (first, second) = (Client::new(), Client::new());
+    first.hunt(&address, PATIENCE).unwrap();
+    // It has no room for this one, and refuses it at once.
+    let refused = ThermostatCaller::new(&second, &address).unwrap();
+    refused.reset(&()).unwrap_err();
 }
 
 /// Counts the calls that were given up while its futures waited.
@@ -212,11 +267,25 @@ impl streams::Streams for Streaming {
 fn make(setup: &mut ServiceSetup) -> Result<(), Box<dyn Error>> {
     let arguments = setup.arguments().to_vec();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if arguments.contains(&"nonblocking") {
+        setup.set_nonblocking();
+    }
     match arguments[..] {
-        [] | ["plain"] => setup.register(ThermostatDispatcher::new(Room::default())),
+        [] | ["plain" | "nonblocking"] => {
+            setup.register(ThermostatDispatcher::new(Room::default()))
+        }
         ["relay", address] => {
             let next = Some(ThermostatCaller::new(&Client::new(), address)?);
             setup.register(ThermostatDispatcher::new(Room { next, ..Room::default() }));
+        }
+        [kind @ ("back" | "ask"), address, ..] => {
+            let next = Some(ThermostatCaller::new(&Client::new(), address)?);
+            let use_of_next = if kind == "ask" { UseOfNext::Ask } else { UseOfNext::ForTargets };
+            setup.register(ThermostatDispatcher::new(Room {
+                next,
+                use_of_next,
+                ..Room::default()
+            }));
         }
         ["measure", address, calls] => {
             let next = Some(ThermostatCaller::new(&Client::new(), address)?);
@@ -229,6 +298,12 @@ fn make(setup: &mut ServiceSetup) -> Result<(), Box<dyn Error>> {
         }
         ["async"] => setup.register(ThermostatAsyncDispatcher::new(AsyncRoom::default())),
         ["streams"] => setup.register(streams::StreamsDispatcher::new(Streaming)),
+        ["noisy"] => {
+            for _ in 0..25 {
+                eprintln!("{}", "\u{1}".repeat(1024));
+            }
+            std::process::abort()
+        }
         ["fail"] => return Err("the heating is out of order".into()),
         ["panic"] => panic!("asked for it"),
         ["nothing"] => {}

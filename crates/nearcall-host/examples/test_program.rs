@@ -22,13 +22,7 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["host", file] => host(Path::new(file)),
-        ["worker"] => match nearcall_host::run_worker(std::io::stdin().lock()) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("error: {error}");
-                ExitCode::FAILURE
-            }
-        },
+        ["worker"] => nearcall_host::run_worker(std::io::stdin().lock()),
         ["exit", code] => {
             eprintln!("the heating is out of order");
             ExitCode::from(code.parse::<u8>().unwrap())

@@ -6,16 +6,16 @@
 //! **Invariants:** a configuration that exists can be run as far as the file and the machine can
 //! say: names, addresses and dependencies fit together, and the files are there. Every error names
 //! the file, the line and what to do.
-//! **Not here:** the syntax (`config/raw.rs`), how services become units (`config/units.rs`), what
-//! a library must be (`library.rs`).
+//! **Not here:** the syntax (`config/raw.rs`), how services become units (`config/units.rs`), who
+//! may connect (`config/access.rs`), what a library must be (`library.rs`).
 
+mod access;
 mod order;
 mod raw;
 mod units;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -23,14 +23,17 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use nearcall_channel::Address;
+use nearcall_channel::{Address, SocketAccess};
 use nearcall_os::library::{LibraryFile, LoadError};
-use nearcall_os::process;
+use nearcall_os::{descriptor, process};
 
 use self::raw::RawFile;
 pub(crate) use self::raw::{Restart, Run};
 use crate::library;
-use crate::limits::CONFIG_BYTES_MAX;
+use crate::limits::{
+    CONFIG_BYTES_MAX, DESCRIPTORS_OF_HOST, DESCRIPTORS_PER_HAND_OVER, DESCRIPTORS_PER_PROCESS,
+    DESCRIPTORS_PER_SERVICE, DESCRIPTORS_PER_WATCHER,
+};
 
 /// The address of a host whose file says no other.
 pub const LISTEN_DEFAULT: &str = "nearcall-host";
@@ -94,6 +97,8 @@ pub(crate) struct Service {
     pub(crate) file: PathBuf,
     pub(crate) arguments: Vec<String>,
     pub(crate) listen: Address,
+    /// Who may connect to its socket, if that has a file.
+    pub(crate) access: SocketAccess,
     /// Names of interfaces that a library must have.
     pub(crate) interfaces: Vec<String>,
     /// How long it may leave the question unanswered whether it is well.
@@ -205,6 +210,16 @@ impl Config {
         self.units.len()
     }
 
+    /// Returns the number of descriptors that a host needs for them.
+    pub(crate) fn descriptor_count(&self) -> u64 {
+        let count = |count: usize| count as u64;
+        let largest = self.units.iter().map(|unit| count(unit.services.len())).max();
+        DESCRIPTORS_OF_HOST
+            + count(self.service_count()) * (DESCRIPTORS_PER_SERVICE + DESCRIPTORS_PER_WATCHER)
+            + count(self.process_count()) * DESCRIPTORS_PER_PROCESS
+            + largest.unwrap_or(0) * DESCRIPTORS_PER_HAND_OVER
+    }
+
     pub(crate) fn services(&self) -> impl Iterator<Item = &Service> {
         self.units.iter().flat_map(|unit| &unit.services)
     }
@@ -236,9 +251,13 @@ fn one_line(text: &str) -> String {
     text.lines().map(str::trim).collect::<Vec<_>>().join("; ")
 }
 
+/// Permissions by which others than the owner could change a file.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
 /// Reads a file that no other user can have written.
 fn read_checked(path: &Path) -> io::Result<String> {
-    let file = File::open(path)?;
+    // A named pipe must not keep the host waiting.
+    let file = descriptor::open_nonblocking(path)?;
     let metadata = file.metadata()?;
     let refuse = |text: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     if !metadata.is_file() {
@@ -251,10 +270,10 @@ fn read_checked(path: &Path) -> io::Result<String> {
              this user or of root"
         ));
     }
-    if metadata.mode() & 0o002 != 0 {
+    if metadata.mode() & WRITABLE_BY_OTHERS != 0 {
         return refuse(format!(
-            "any user may write it (its mode is {:04o}), and it names programs to run: `chmod o-w` \
-             it",
+            "other users may write it (its mode is {:04o}), and it names programs to run: `chmod \
+             go-w` it",
             metadata.mode() & 0o7777
         ));
     }

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,12 +22,14 @@ use std::time::Instant;
 use nearcall::event_loop::{DescriptorId, Signal};
 use nearcall::{Deadline, Event, EventLoop, ListenError, RegisterError, Responder, Server};
 use nearcall_channel::{Address, Listener, Refusal, SocketAccess};
-use nearcall_os::clock;
+use nearcall_os::process::DescriptorLimit;
+use nearcall_os::{clock, process as os_process};
 
-use self::process::Process;
+use self::process::{Parts, Process};
 use self::service::{HostService, Request, Requests};
 use self::watch::{Finding, Findings};
-use crate::config::{Config, ConfigError, Unit};
+use crate::config::{Config, Unit};
+use crate::limits::ACCEPTS_AT_CLOSE_MAX;
 use crate::proto::{HostDispatcher, HostRestartReply};
 use crate::supervisor::{Action, End, Ending, InstanceId, State, Supervisor, Time, Token};
 
@@ -51,6 +54,15 @@ pub enum HostError {
     Listen(ListenError),
     /// Its interface was not registered.
     Register(RegisterError),
+    /// So many services need more descriptors than the process may have.
+    Descriptors {
+        /// The number of services.
+        services: usize,
+        /// What they need.
+        needed: u64,
+        /// The hard limit.
+        allowed: u64,
+    },
     /// A system call failed.
     Os(io::Error),
 }
@@ -64,6 +76,12 @@ impl fmt::Display for HostError {
                  another `listen` below `[host]`"
             ),
             Self::Register(error) => error.fmt(f),
+            Self::Descriptors { services, needed, allowed } => write!(
+                f,
+                "{services} services need {needed} descriptors, and this process may have \
+                 {allowed}: raise its hard limit (`ulimit -Hn`, or `LimitNOFILE={needed}` in the \
+                 unit of systemd), or run two hosts"
+            ),
             Self::Os(error) => write!(f, "the host cannot run: {error}"),
         }
     }
@@ -95,6 +113,8 @@ impl From<io::Error> for HostError {
 /// Another host has its address, or the kernel refuses what every host needs. A service that does
 /// not start is no error.
 pub fn run(config: Config, options: HostOptions) -> Result<Ending, HostError> {
+    let descriptors = DescriptorLimit::of_process()?;
+    fit_descriptors(&config)?;
     let event_loop = EventLoop::new()?;
     event_loop.add_signals(&[Signal::TERM, Signal::INT, Signal::HUP])?;
     let server = Server::new(&event_loop);
@@ -103,6 +123,9 @@ pub fn run(config: Config, options: HostOptions) -> Result<Ending, HostError> {
     server.register(HostDispatcher::new(service)).map_err(HostError::Register)?;
     server.listen(&config.listen.to_string()).map_err(HostError::Listen)?;
     let findings = Findings::new(event_loop.stopper());
+    let own = config.listen.awaited_path().ok().flatten();
+    let own = own.and_then(|path| path.parent().map(Path::to_owned));
+    let directories = own.into_iter().chain([std::env::temp_dir()]).collect();
     let mut host = Host {
         event_loop,
         requests,
@@ -114,6 +137,8 @@ pub fn run(config: Config, options: HostOptions) -> Result<Ending, HostError> {
         next_token: 0,
         started: clock::now(),
         options,
+        descriptors,
+        directories,
     };
     let outcome = host.serve();
     // Its own address goes last: whoever sees it free finds nothing else of the host.
@@ -136,6 +161,21 @@ struct Host {
     next_token: u64,
     started: Instant,
     options: HostOptions,
+    /// The limits that it was started with, and its services get.
+    descriptors: DescriptorLimit,
+    /// Where it can make files.
+    directories: Vec<PathBuf>,
+}
+
+/// Raises the limit of open descriptors of this process to what the services need, and to twice as
+/// much if it may, for a restart of all of them.
+fn fit_descriptors(config: &Config) -> Result<(), HostError> {
+    let needed = config.descriptor_count();
+    let allowed = os_process::raise_descriptor_limit(needed.saturating_mul(2))?;
+    match allowed >= needed {
+        true => Ok(()),
+        false => Err(HostError::Descriptors { services: config.service_count(), needed, allowed }),
+    }
 }
 
 impl Host {
@@ -188,6 +228,7 @@ impl Host {
                     Action::Terminate(id) => self.with(id, Process::terminate),
                     Action::Kill(id) => self.with(id, Process::kill),
                     Action::Close(address) => self.close(&address),
+                    Action::SetAccess => self.set_access(),
                     Action::Report(report) => (self.options.log)(&report.to_string()),
                     Action::Reply(token, outcome) => self.reply(token, outcome),
                     Action::Settled => notify::ready(&self.summary()),
@@ -206,8 +247,15 @@ impl Host {
     /// Starts the process of a unit.
     fn start(&mut self, id: InstanceId, unit: &Rc<Unit>) {
         let started = self.listen(unit).and_then(|()| {
-            let parts = (&self.listeners, &self.event_loop, &self.findings);
-            Process::start(id, unit, parts, &self.options.worker)
+            let parts = Parts {
+                listeners: &self.listeners,
+                event_loop: &self.event_loop,
+                findings: &self.findings,
+                worker: &self.options.worker,
+                directories: &self.directories,
+                descriptors: self.descriptors,
+            };
+            Process::start(id, unit, &parts)
         });
         match started {
             Ok(process) => drop(self.processes.insert(id, process)),
@@ -225,25 +273,50 @@ impl Host {
             if self.listeners.contains_key(&name) {
                 continue;
             }
-            let listener = Listener::bind_for(&service.listen, SocketAccess::default());
+            let listener = Listener::bind_for(&service.listen, service.access);
             let listener = listener.map_err(|error| {
                 io::Error::other(format!("it cannot listen at {}: {error}", service.listen))
             })?;
+            if listener.is_inherited() && service.access != SocketAccess::default() {
+                (self.options.log)(&format!(
+                    "{}: `socket-mode` and `socket-owner` mean nothing for {}, which was bound \
+                     before this host started: write `SocketMode=`, `SocketUser=` and \
+                     `SocketGroup=` into its unit of systemd",
+                    service.name, service.listen
+                ));
+            }
             self.listeners.insert(name, listener);
         }
         Ok(())
     }
 
+    /// Gives the sockets that are open the access of the configuration.
+    fn set_access(&self) {
+        for service in self.supervisor.config().services() {
+            let listener = self.listeners.get(&service.listen.to_string());
+            let outcome = listener.map_or(Ok(()), |listener| listener.set_access(service.access));
+            if let Err(error) = outcome {
+                let name = &service.name;
+                (self.options.log)(&format!("{name}: clients have access as before: {error}"));
+            }
+        }
+    }
+
     /// Closes the socket of a service. Clients in its queue get the reason.
     fn close(&mut self, address: &Address) {
-        let Some(listener) = self.listeners.remove(&address.to_string()) else { return };
-        listener.unlink();
-        // What systemd has bound, it goes on with.
-        if listener.is_inherited() {
+        let name = address.to_string();
+        // What systemd has bound, it goes on with, and so does the next process of the service:
+        // this descriptor is the only one by which it can be handed over.
+        if self.listeners.get(&name).is_none_or(Listener::is_inherited) {
             return;
         }
-        while let Ok(Some(client)) = listener.accept_socket() {
-            let why = format!("the service at {address} is stopped: ask `nearcall status`");
+        let Some(listener) = self.listeners.remove(&name) else { return };
+        listener.unlink();
+        let why = format!("the service at {address} is stopped: ask `nearcall status`");
+        for _ in 0..ACCEPTS_AT_CLOSE_MAX {
+            let Ok(Some(client)) = listener.accept_socket() else { break };
+            // Not `Draining`, for which the client would try again and lose the reason. Its call
+            // has not begun, whatever the refusal is.
             listener.rendezvous().reject(client, Refusal::Other, &why);
         }
     }
@@ -311,13 +384,17 @@ impl Host {
     /// Reads the file again and applies it.
     fn restart(&mut self, services: &[String], token: Option<Token>) {
         let path = self.supervisor.config().path.clone();
-        match Config::read(&path) {
-            Ok(config) => self.supervisor.handle_apply(config, services, token, self.now()),
+        let config = match Config::read(&path) {
+            Ok(config) => config,
+            Err(error) => return self.refuse(token, &error),
+        };
+        match fit_descriptors(&config) {
+            Ok(()) => self.supervisor.handle_apply(config, services, token, self.now()),
             Err(error) => self.refuse(token, &error),
         }
     }
 
-    fn refuse(&mut self, token: Option<Token>, error: &ConfigError) {
+    fn refuse(&mut self, token: Option<Token>, error: &dyn fmt::Display) {
         let text = format!("{error}; what ran before goes on");
         (self.options.log)(&format!("not restarted: {text}"));
         if let Some(token) = token {

@@ -22,7 +22,7 @@ mod worker;
 pub use config::{Config, ConfigError, LISTEN_DEFAULT};
 pub use host::{HostError, HostOptions, run};
 pub use supervisor::Ending;
-pub use worker::{WorkerError, run_worker};
+pub use worker::run_worker;
 
 /// The interface of a host, generated from `proto/nearcall/v1/host.proto`.
 pub mod proto {

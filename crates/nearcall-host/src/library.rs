@@ -2,10 +2,10 @@
 //!
 //! A library is loaded code: it can do whatever this process can, and what ends one service ends
 //! the process, with all of its group. A panic ends its call only. A method that never returns
-//! keeps the loop of its service and what calls it; the other services go on.
+//! keeps the loop of its service; the other services go on, and calls of it end by their deadlines.
 //! **Invariants:** nothing listens before every library of the group is loaded and its service
-//! made. Calls between two services of a group are function calls; a library that may be called
-//! from one thread only is called by its own loop only.
+//! made. Calls between two services of a group come over a connection, unless the methods of the
+//! object that is called do not wait: then they are function calls.
 //! **Not here:** starting the process and starting it again (`supervisor`), the C interface
 //! (`nearcall_os::library`).
 
@@ -137,7 +137,10 @@ pub fn run_group(libraries: &[LibraryConfig]) -> Result<(), GroupError> {
 
 fn start(config: &LibraryConfig, service: &Arc<Service>) -> Result<RunningServer, StartError> {
     let limits = Limits { drain_timeout: config.stop_within, ..Limits::default() };
-    let mut builder = Server::builder().limits(limits);
+    let mut builder = Server::builder().limits(limits).nest_calls().stop_remedy(
+        "this server is a library in a process that a host runs: to end it, take it out of the \
+         host's file and run `nearcall restart`, or stop the host",
+    );
     for (index, object) in service.objects().iter().enumerate() {
         let dispatcher = LibraryDispatcher::new(service, index);
         builder = match &*object.instance {

@@ -5,9 +5,39 @@ use std::time::Duration;
 /// Longest file that names services, in bytes: thousands of services have room in it.
 pub(crate) const CONFIG_BYTES_MAX: u64 = 1 << 20;
 
-/// Most services of one host. Each has two sockets and a thread while it starts, within the usual
-/// limit of 1024 descriptors.
+/// Most services of one host. Each has a thread while it starts, and descriptors as below.
 pub(crate) const SERVICES_MAX: usize = 256;
+
+/// Descriptors of a host beside those of its services: standard ones, its loop, its own socket with
+/// file and lock, callers of `nearcall status`.
+pub(crate) const DESCRIPTORS_OF_HOST: u64 = 64;
+
+/// Descriptors of a host for each service: its socket, the file of that and the lock.
+pub(crate) const DESCRIPTORS_PER_SERVICE: u64 = 3;
+
+/// Descriptors of a host for each service of a process: the socket for questions, the handle of it,
+/// and the connection of its watcher, of which the control line, the channel and the process at the
+/// other end have one each.
+pub(crate) const DESCRIPTORS_PER_WATCHER: u64 = 5;
+
+/// Descriptors of a host for each process: the process and its standard error, and the copy of each
+/// in the loop.
+pub(crate) const DESCRIPTORS_PER_PROCESS: u64 = 4;
+
+/// Descriptors of a host for each service of a process while that starts: copies of both its
+/// sockets, with numbers above those that the process gets.
+pub(crate) const DESCRIPTORS_PER_HAND_OVER: u64 = 2;
+
+/// Descriptors of the process of a group beside those of its libraries.
+pub(crate) const DESCRIPTORS_OF_WORKER: u64 = 64;
+
+/// Descriptors of the process of a group for each library: its loop with its sockets, and some
+/// clients. Beyond it a server shares out what there is.
+pub(crate) const DESCRIPTORS_PER_LIBRARY: u64 = 32;
+
+/// Questions that wait until the service is up. The host gives one up after the time of a
+/// handshake, and asks again when there is room.
+pub(crate) const HEALTH_BACKLOG: u16 = 8;
 
 /// How long a service may take until it answers that it serves: as long as most programs need on a
 /// busy machine.
@@ -41,9 +71,21 @@ pub(crate) const STDERR_LINES_MAX: usize = 20;
 /// Longest line of standard error, in bytes. A longer one is cut.
 pub(crate) const STDERR_LINE_BYTES_MAX: usize = 1024;
 
+/// Bytes of standard error in a reply to `nearcall status`, of all processes together: a quarter of
+/// what a message may have, shared by them in equal parts.
+pub(crate) const STATUS_LINES_BYTES_MAX: usize = 1 << 20;
+
+/// Longest text of how a service has ended in a reply to `nearcall status`, in bytes: with as many
+/// services as there may be, another quarter.
+pub(crate) const STATUS_END_BYTES_MAX: usize = 4096;
+
 /// Bytes of standard error that are read of one service before others have their turn: what a pipe
 /// holds by default.
 pub(crate) const STDERR_READ_BYTES: usize = 64 << 10;
+
+/// Clients that are told that a service has stopped when its socket is closed: twice those that its
+/// queue can hold. Further ones come while it is closed, and are cut off.
+pub(crate) const ACCEPTS_AT_CLOSE_MAX: usize = 256;
 
 /// Pause before a service that answers that it does not serve yet is asked again.
 pub(crate) const NOT_SERVING_PAUSE: Duration = Duration::from_millis(20);

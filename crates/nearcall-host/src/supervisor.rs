@@ -49,6 +49,8 @@ pub(crate) enum Action {
     Kill(InstanceId),
     /// No service listens here any more.
     Close(Address),
+    /// Give the sockets that are open the access of the configuration, which has changed.
+    SetAccess,
     /// Write it to the log.
     Report(Report),
     /// Reply to whoever has asked for a replacement.
@@ -246,7 +248,8 @@ impl Supervisor {
     /// A service has left the question whether it is well unanswered for as long as its watchdog
     /// allows.
     ///
-    /// A process that serves nothing else is restarted. One that others share goes on for them.
+    /// A process of which no watched service answers any more is restarted. As long as one of them
+    /// does, the process goes on for it.
     pub(crate) fn handle_unresponsive(&mut self, id: InstanceId, service: &str) {
         let Some(instance) = self.instances.get_mut(&id) else { return };
         if !matches!(instance.phase, Phase::Up { .. }) {
@@ -255,10 +258,13 @@ impl Supervisor {
         let missed = instance.unresponsive.entry(service.to_owned()).or_default();
         let is_new = !std::mem::replace(&mut missed.is_now, true);
         missed.count += u64::from(is_new);
-        let span = instance.unit.services.iter().find(|it| it.name == service);
+        let (services, unit) = (&instance.unit.services, instance.unit.name.clone());
+        let span = services.iter().find(|it| it.name == service);
         let span = span.and_then(|service| service.watchdog).unwrap_or_default();
-        let (shared, unit) = (instance.unit.services.len() > 1, instance.unit.name.clone());
-        if !shared {
+        let is_silent =
+            |name: &str| instance.unresponsive.get(name).is_some_and(|missed| missed.is_now);
+        let mut watched = services.iter().filter(|service| service.watchdog.is_some());
+        if watched.all(|service| is_silent(&service.name)) {
             self.doom(id, End::Unresponsive(span));
         } else if is_new {
             self.report(Report::Unresponsive(service.to_owned(), unit, span));

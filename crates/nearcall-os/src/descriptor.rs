@@ -2,7 +2,8 @@
 //!
 //! **Invariants:** every descriptor that arrives here is close-on-exec and owned from the first
 //! moment, so an early return closes it.
-//! **Not here:** making sockets (`socket.rs`), waiting for them (`poll.rs`).
+//! **Not here:** making sockets (`socket.rs`), waiting for them (`poll.rs`), the senders of
+//! messages (`sender.rs`).
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -14,10 +15,12 @@ use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, fcntl_getfl, fcntl_setfl,
     utimensat,
 };
+use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    SendAncillaryMessage, SendFlags, UCred, recvmsg, sendmsg,
 };
+use rustix::process::{getegid, geteuid, getpid};
 
 use crate::seam::{self, Call};
 
@@ -81,7 +84,7 @@ pub fn touch(held: impl AsFd) -> io::Result<()> {
 /// `InvalidInput` when there are more than [`FDS_PER_MESSAGE_MAX`] descriptors, EPIPE when the
 /// other end is closed, ETOOMANYREFS when the peer leaves too many descriptors unread.
 pub fn send_with_fds(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
-    send_flagged(socket.as_fd(), bytes, fds, SendFlags::NOSIGNAL)
+    send_flagged(socket.as_fd(), bytes, fds, None, SendFlags::NOSIGNAL)
 }
 
 /// [`send_with_fds`] that never waits, whatever the file flags are; `None` when the socket is full.
@@ -95,7 +98,29 @@ pub fn try_send_with_fds(
     fds: &[BorrowedFd<'_>],
 ) -> io::Result<Option<usize>> {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    none_if_blocked(send_flagged(socket.as_fd(), bytes, fds, flags))
+    none_if_blocked(send_flagged(socket.as_fd(), bytes, fds, None, flags))
+}
+
+/// [`try_send_with_fds`], with the credentials of this process, which the kernel checks and gives
+/// to an end that [asks for them](crate::sender).
+///
+/// # Errors
+///
+/// As for [`send_with_fds`].
+pub fn try_send_as_self(
+    socket: impl AsFd,
+    bytes: &[u8],
+    fds: &[BorrowedFd<'_>],
+) -> io::Result<Option<usize>> {
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    let own = UCred { pid: getpid(), uid: geteuid(), gid: getegid() };
+    match none_if_blocked(send_flagged(socket.as_fd(), bytes, fds, Some(own), flags)) {
+        // A user without a number in its own namespace cannot name itself.
+        Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::PERM | Errno::INVAL)) => {
+            try_send_with_fds(socket, bytes, fds)
+        }
+        outcome => outcome,
+    }
 }
 
 /// Receives one message and at most `fds_max` descriptors; waits for it.
@@ -139,13 +164,14 @@ pub fn set_nonblocking(fd: impl AsFd, nonblocking: bool) -> io::Result<()> {
     Ok(fcntl_setfl(&fd, flags)?)
 }
 
-/// Opens a file to read, without waiting for a writer if it is a named pipe. Close-on-exec.
+/// Opens a file to read, without waiting for a writer if it is a named pipe, and without making a
+/// terminal that of this process. Close-on-exec.
 ///
 /// # Errors
 ///
 /// The error of the kernel.
 pub fn open_nonblocking(path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
@@ -205,7 +231,6 @@ pub fn open_list() -> io::Result<Vec<(i32, String)>> {
 /// or memory. It may pass.
 #[must_use]
 pub fn means_shortage(error: &io::Error) -> bool {
-    use rustix::io::Errno;
     let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOSPC, Errno::NOBUFS];
     Errno::from_io_error(error).is_some_and(|errno| shortages.contains(&errno))
 }
@@ -233,11 +258,17 @@ fn send_flagged(
     socket: BorrowedFd<'_>,
     bytes: &[u8],
     fds: &[BorrowedFd<'_>],
+    credentials: Option<UCred>,
     flags: SendFlags,
 ) -> io::Result<usize> {
     check_fd_count(fds.len())?;
     let mut space = [MaybeUninit::uninit(); CONTROL_BYTES_MAX];
     let mut control = SendAncillaryBuffer::new(&mut space);
+    if let Some(credentials) = credentials
+        && !control.push(SendAncillaryMessage::ScmCredentials(credentials))
+    {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -251,7 +282,7 @@ fn send_flagged(
             sendmsg(socket, &parts, &mut control, flags)
         });
         match sent {
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::INTR) => {}
             outcome => return Ok(outcome?),
         }
     }
@@ -279,7 +310,7 @@ fn receive_flagged(
             recvmsg(socket, &mut parts, &mut control, flags)
         });
         match come {
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::INTR) => {}
             outcome => break outcome?,
         }
     };
@@ -298,7 +329,7 @@ fn receive_flagged(
     Ok(Received { bytes: message.bytes, fds, truncated })
 }
 
-fn check_fd_count(count: usize) -> io::Result<()> {
+pub(crate) fn check_fd_count(count: usize) -> io::Result<()> {
     match count <= FDS_PER_MESSAGE_MAX {
         true => Ok(()),
         false => Err(io::Error::new(
@@ -310,4 +341,5 @@ fn check_fd_count(count: usize) -> io::Result<()> {
     }
 }
 
-const CONTROL_BYTES_MAX: usize = rustix::cmsg_space!(ScmRights(FDS_PER_MESSAGE_MAX));
+const CONTROL_BYTES_MAX: usize =
+    rustix::cmsg_space!(ScmRights(FDS_PER_MESSAGE_MAX), ScmCredentials(1));

@@ -33,6 +33,7 @@ pub mod pshared;
 pub mod ptrace;
 pub mod region;
 mod seam;
+pub mod sender;
 pub mod signal;
 #[cfg(simulation)]
 pub mod simulation;

@@ -19,4 +19,4 @@ pub use self::file::LibraryFile;
 pub use self::loaded::{
     EndNotice, HostFunctions, Instance, Library, PendingReply, serve_libraries,
 };
-pub use self::parts::{Caller, MethodPart, ObjectPart, ReplyPart, RequestPart};
+pub use self::parts::{Caller, LogLevel, MethodPart, ObjectPart, ReplyPart, RequestPart};

@@ -13,6 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus};
 
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit};
 
 use crate::deadline::Deadline;
@@ -21,7 +22,7 @@ use crate::signal::{Signal, send_by_pidfd};
 
 mod ended;
 
-pub use self::ended::{ProcessEnd, end_of};
+pub use self::ended::{ProcessEnd, ReportedEnd, try_end_of};
 
 /// The number of this process, in its own PID namespace.
 #[must_use]
@@ -35,10 +36,23 @@ pub fn user_id() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
+/// The effective group id of this process.
+#[must_use]
+pub fn group_id() -> u32 {
+    rustix::process::getegid().as_raw()
+}
+
 /// The number of this thread.
 #[must_use]
 pub fn tid() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
+}
+
+/// Ends this process with this code, without what is registered for its exit: exit handlers and
+/// static destructors, which other threads that still run would not survive.
+pub fn exit_at_once(code: i32) -> ! {
+    // SAFETY: takes a number, and does not return.
+    unsafe { libc::_exit(code) }
 }
 
 /// Returns a limit of this process, in the resource's unit.
@@ -56,6 +70,26 @@ pub(crate) fn limit(resource: Resource) -> io::Result<Rlimit> {
     let limit = unsafe { limit.assume_init() };
     let bounded = |limit| (limit != libc::RLIM_INFINITY).then_some(limit);
     Ok(Rlimit { current: bounded(limit.rlim_cur), maximum: bounded(limit.rlim_max) })
+}
+
+/// The limits of open descriptors that a process has.
+#[derive(Debug, Clone, Copy)]
+pub struct DescriptorLimit(Rlimit);
+
+impl DescriptorLimit {
+    /// Returns those of this process.
+    ///
+    /// # Errors
+    ///
+    /// Only of a filter of system calls.
+    pub fn of_process() -> io::Result<Self> {
+        limit(Resource::Nofile).map(Self)
+    }
+
+    /// Gives them to this process. A plain system call.
+    pub(crate) fn set(self) -> io::Result<()> {
+        Ok(rustix::process::setrlimit(Resource::Nofile, self.0)?)
+    }
 }
 
 /// Raises the limit of open descriptors of this process to `at_least`, within the hard limit, and
@@ -151,6 +185,8 @@ pub(crate) fn die_with(parent: Pid) -> io::Result<()> {
 pub struct Child {
     child: std::process::Child,
     pidfd: OwnedFd,
+    /// Its number may be another process's.
+    is_reaped: bool,
 }
 
 impl Child {
@@ -177,7 +213,7 @@ impl Child {
         // Only this process reaps its child, so the pid is still its own.
         let mut child = child;
         match pidfd_open(pid) {
-            Ok(pidfd) => Ok(Self { child, pidfd }),
+            Ok(pidfd) => Ok(Self { child, pidfd, is_reaped: false }),
             Err(error) => {
                 child.kill()?;
                 child.wait()?;
@@ -210,8 +246,29 @@ impl Child {
     /// The error of the kernel.
     pub fn wait(&mut self, deadline: impl Into<Deadline>) -> io::Result<Option<ExitStatus>> {
         match wait_pidfd(&self.pidfd, deadline)? {
-            true => self.child.wait().map(Some),
+            true => self.reap().map(Some),
             false => Ok(None),
+        }
+    }
+
+    fn reap(&mut self) -> io::Result<ExitStatus> {
+        self.is_reaped = true;
+        self.child.wait()
+    }
+
+    /// Kills (SIGKILL) all processes of the group that it leads, itself included, as long as it was
+    /// not reaped. Nothing happens if it leads none.
+    ///
+    /// # Errors
+    ///
+    /// EPERM when every one of them is another user's.
+    pub fn kill_group(&self) -> io::Result<()> {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        let Some(pid) = pid.filter(|_| !self.is_reaped) else { return Ok(()) };
+        // Its number is no other group's: the kernel keeps it for as long as it was not reaped.
+        match rustix::process::kill_process_group(pid, Signal::KILL) {
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(errno) => Err(errno.into()),
         }
     }
 
@@ -224,7 +281,7 @@ impl Child {
         kill_pidfd(&self.pidfd)?;
         // Its end and not a stop: of one that is traced a plain wait would report that, too.
         wait_pidfd(&self.pidfd, Deadline::NEVER)?;
-        self.child.wait()
+        self.reap()
     }
 }
 

@@ -20,7 +20,7 @@ use rustix::net::{
 };
 
 use crate::deadline::Deadline;
-use crate::descriptor::none_if_blocked;
+use crate::descriptor::{self, none_if_blocked};
 use crate::poll::{Interest, poll_one};
 use crate::seam::{self, Call};
 
@@ -88,6 +88,22 @@ pub fn unix_listen(address: UnixAddress<'_>, backlog: u16) -> io::Result<OwnedFd
     let socket = unix_bind(address)?;
     start_listening(&socket, backlog)?;
     Ok(socket)
+}
+
+/// Listens like [`unix_listen`] at a socket without a name: it is made at `path`, where nothing may
+/// be, and that file is removed before the socket listens. So only this process can connect, by the
+/// path `/proc/self/fd/NUMBER` of the second descriptor, and whoever it passes that descriptor to.
+///
+/// # Errors
+///
+/// As for [`unix_listen`]; the file cannot be made or removed.
+pub fn unix_listen_unnamed(path: &Path, backlog: u16) -> io::Result<(OwnedFd, OwnedFd)> {
+    let socket = unix_bind(UnixAddress::Path(path))?;
+    let held = descriptor::hold_path(path);
+    std::fs::remove_file(path)?;
+    let held = held?;
+    start_listening(&socket, backlog)?;
+    Ok((socket, held))
 }
 
 /// Makes a SOCK_SEQPACKET socket of this name, to which no client can connect before

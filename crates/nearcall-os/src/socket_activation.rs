@@ -5,7 +5,7 @@
 //! `LISTEN_FDS` their number, and `LISTEN_FDNAMES` their names with colons between them.
 //!
 //! **Invariants:** what was handed over is taken once in a process, and is close-on-exec from then
-//! on.
+//! on; a descriptor that was not handed over is neither closed nor changed.
 //! **Not here:** which server takes which socket (`nearcall-channel`).
 #![allow(unsafe_code, reason = "descriptors by number, exec with an environment of our own")]
 
@@ -21,10 +21,11 @@ use std::process::Command;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd};
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd, retry_on_intr};
 use rustix::net::{SocketAddrUnix, SocketType, getsockname, sockopt};
+use rustix::pipe::{PipeFlags, pipe_with};
 
-use crate::process::{Child, die_with};
+use crate::process::{Child, DescriptorLimit, die_with};
 use crate::signal::{self, SignalSet};
 
 /// The first descriptor that is handed over: the one behind the standard three.
@@ -33,18 +34,17 @@ const FIRST_FD: RawFd = 3;
 /// Most sockets that are handed over at once: as many as systemd hands over by default.
 pub const SOCKETS_MAX: usize = 4096;
 
-/// A listening socket that this process was started with.
+/// A listening socket that this process was started with, and that nothing of it has taken yet.
 #[derive(Debug)]
 pub struct InheritedSocket {
     /// Its name among those that were handed over; systemd says `unknown` where its unit says
     /// nothing.
     pub name: String,
-    /// The socket. It does not block.
-    pub socket: OwnedFd,
     /// Where it listens.
     pub place: ListeningPlace,
     /// Its messages have borders: `SOCK_SEQPACKET`.
     pub is_seqpacket: bool,
+    number: RawFd,
 }
 
 /// Where a socket listens.
@@ -58,15 +58,17 @@ pub enum ListeningPlace {
     Tcp(SocketAddr),
 }
 
-/// Takes the listening sockets that this process was started with. The next call gives none.
+/// Finds the listening sockets that this process was started with, and keeps them from the programs
+/// that it starts. The next call gives none.
 ///
-/// Descriptors that are no listening sockets are closed, as the protocol gives them to us.
+/// What has one of their numbers and is close-on-exec was opened by this process, or taken by
+/// another part of it. That is left as it is, and so is what is no listening socket.
 ///
 /// # Errors
 ///
 /// The variables of the environment cannot be understood: the text names the variable and its
-/// value.
-pub fn take_inherited() -> io::Result<Vec<InheritedSocket>> {
+/// value. Of a single socket: the kernel does not report where it listens.
+pub fn take_inherited() -> io::Result<Vec<io::Result<InheritedSocket>>> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     let Some(count) = announced()? else { return Ok(Vec::new()) };
     if TAKEN.swap(true, Ordering::AcqRel) {
@@ -75,16 +77,28 @@ pub fn take_inherited() -> io::Result<Vec<InheritedSocket>> {
     let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut names = names.split(':');
     let last = FIRST_FD + RawFd::try_from(count).unwrap_or(0);
-    let mut sockets = Vec::with_capacity(count);
-    for number in FIRST_FD..last {
-        let name = names.next().unwrap_or_default().to_owned();
-        if let Some(socket) = take_descriptor(number)
-            && let Some(socket) = inspect(name, socket)?
-        {
-            sockets.push(socket);
+    let mut name = || names.next().unwrap_or_default().to_owned();
+    Ok((FIRST_FD..last).filter_map(|number| find(name(), number).transpose()).collect())
+}
+
+impl InheritedSocket {
+    /// Takes the socket, which does not block from then on. `None`: its number refers to something
+    /// else by now, because another part of the program has closed it.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn take(self) -> io::Result<Option<OwnedFd>> {
+        // SAFETY: as in `find`.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(self.number) };
+        if !is_listening(borrowed) || listening_place(borrowed)? != Some(self.place) {
+            return Ok(None);
         }
+        crate::descriptor::set_nonblocking(borrowed, true)?;
+        // SAFETY: it is open, and the protocol gives it to this process, which takes it once: this
+        // value is the only one with its number.
+        Ok(Some(unsafe { OwnedFd::from_raw_fd(self.number) }))
     }
-    Ok(sockets)
 }
 
 /// Returns how many descriptors were handed over to this process, and not to its parent.
@@ -110,26 +124,31 @@ fn announced() -> io::Result<Option<usize>> {
     }
 }
 
-/// Takes a descriptor by its number, if it is open.
-fn take_descriptor(number: RawFd) -> Option<OwnedFd> {
+/// Returns the process that sockets were handed over to, if that is not this one: its environment
+/// was inherited.
+pub fn announced_to_another() -> Option<u32> {
+    let pid = env::var("LISTEN_PID").ok()?.parse().ok()?;
+    (pid != std::process::id()).then_some(pid)
+}
+
+/// Looks at a descriptor by its number. `None`: it is not open, was not inherited, or is no
+/// listening socket.
+fn find(name: String, number: RawFd) -> io::Result<Option<InheritedSocket>> {
     // SAFETY: the borrow ends before anything could close the descriptor; a number that is not open
     // is an error of the call.
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
-    let flags = fcntl_getfd(borrowed).ok()?;
-    fcntl_setfd(borrowed, flags | FdFlags::CLOEXEC).ok()?;
-    // SAFETY: it is open, and the protocol gives it to this process, which takes it once.
-    Some(unsafe { OwnedFd::from_raw_fd(number) })
-}
-
-/// Looks at a descriptor that was handed over. Returns `None` if it is no listening socket.
-fn inspect(name: String, socket: OwnedFd) -> io::Result<Option<InheritedSocket>> {
-    if !sockopt::socket_acceptconn(&socket).unwrap_or(false) {
+    let Ok(flags) = fcntl_getfd(borrowed) else { return Ok(None) };
+    if flags.contains(FdFlags::CLOEXEC) || !is_listening(borrowed) {
         return Ok(None);
     }
-    let Some(place) = listening_place(&socket)? else { return Ok(None) };
-    let is_seqpacket = sockopt::socket_type(&socket)? == SocketType::SEQPACKET;
-    crate::descriptor::set_nonblocking(&socket, true)?;
-    Ok(Some(InheritedSocket { name, socket, place, is_seqpacket }))
+    let Some(place) = listening_place(borrowed)? else { return Ok(None) };
+    let is_seqpacket = sockopt::socket_type(borrowed)? == SocketType::SEQPACKET;
+    fcntl_setfd(borrowed, flags | FdFlags::CLOEXEC)?;
+    Ok(Some(InheritedSocket { name, place, is_seqpacket, number }))
+}
+
+fn is_listening(socket: BorrowedFd<'_>) -> bool {
+    sockopt::socket_acceptconn(socket).unwrap_or(false)
 }
 
 /// Returns where a socket listens; `None` for an address that is neither of unix nor of TCP.
@@ -150,40 +169,55 @@ pub fn listening_place(socket: impl AsFd) -> io::Result<Option<ListeningPlace>> 
 /// Starts `command` like [`Child::spawn`], and hands over listening sockets with their names.
 ///
 /// The program is named by its path, which is not looked up. The environment of `command` must not
-/// have been cleared.
+/// have been cleared. It gets the limits of this process or `limit`: above 1023 the numbers of
+/// descriptors are too high for `select`, so a process that has raised its own does not pass that
+/// on.
 ///
 /// # Errors
 ///
 /// `InvalidInput`: a name with a colon, a text with a zero byte, too many sockets. Otherwise as
 /// [`Child::spawn`].
-pub fn spawn(command: &mut Command, sockets: &[(&str, BorrowedFd<'_>)]) -> io::Result<Child> {
+pub fn spawn(
+    mut command: Command,
+    sockets: &[(&str, BorrowedFd<'_>)],
+    limit: Option<DescriptorLimit>,
+) -> io::Result<Child> {
     if sockets.len() > SOCKETS_MAX {
         let text = format!("{} sockets are more than {SOCKETS_MAX}", sockets.len());
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
-    let mut exec = Exec::new(command, sockets)?;
-    // What has the numbers of the sockets now must be nothing that std needs in the child, such as
-    // the pipe by which it reports an error.
-    let _taken = occupy_targets(sockets.len())?;
+    let mut exec = Exec::new(&command, sockets, limit)?;
+    let (failure, low) = pipe_with(PipeFlags::CLOEXEC)?;
+    // Above all targets. The pipe by which std reports the error of a child is not: its number may
+    // be a target, so the child must neither need it nor write to it.
+    let report = fcntl_dupfd_cloexec(&low, first_behind(sockets.len()))?;
+    drop(low);
     let parent = rustix::process::getpid();
     // A program starts with no signal blocked, whatever this thread waits for.
     let no_signals = SignalSet::new(&[]);
-    let run = move || {
-        die_with(parent)?;
-        signal::set_mask(&no_signals)?;
-        Err(exec.run())
+    let run = move || -> io::Result<()> {
+        let error = match die_with(parent).and_then(|()| signal::set_mask(&no_signals)) {
+            Ok(_) => exec.run(),
+            Err(error) => error,
+        };
+        let errno = error.raw_os_error().unwrap_or(libc::EIO);
+        // Should the parent be gone, this process is about to be killed.
+        let _ = rustix::io::write(&report, &errno.to_ne_bytes());
+        // SAFETY: ends this process, the child, without running anything more of it.
+        unsafe { libc::_exit(1) }
     };
-    Child::spawn_prepared(command, run)
-}
-
-/// Opens descriptors until none below the last target is free.
-fn occupy_targets(count: usize) -> io::Result<Vec<OwnedFd>> {
-    let (null, end) = (std::fs::File::open("/dev/null")?, first_behind(count));
-    let mut taken = vec![OwnedFd::from(null)];
-    while taken.last().is_some_and(|last| last.as_raw_fd() < end) {
-        taken.push(fcntl_dupfd_cloexec(&taken[0], FIRST_FD)?);
+    let mut child = Child::spawn_prepared(&mut command, run)?;
+    // With it goes this process's copy of the end that the child writes to.
+    drop(command);
+    let mut errno = [0; size_of::<i32>()];
+    match retry_on_intr(|| rustix::io::read(&failure, &mut errno))? {
+        // The exec has closed the other end.
+        0 => Ok(child),
+        _ => {
+            child.kill()?;
+            Err(io::Error::from_raw_os_error(i32::from_ne_bytes(errno)))
+        }
     }
-    Ok(taken)
 }
 
 fn first_behind(count: usize) -> RawFd {
@@ -198,6 +232,7 @@ struct Exec {
     /// The entry of `environment` with the number of the child, which it writes itself.
     pid: Box<[u8; PID_ENTRY_BYTES]>,
     sockets: Vec<OwnedFd>,
+    limit: Option<DescriptorLimit>,
 }
 
 /// Texts, and the array of pointers to them that exec takes.
@@ -232,7 +267,11 @@ impl Strings {
 }
 
 impl Exec {
-    fn new(command: &Command, sockets: &[(&str, BorrowedFd<'_>)]) -> io::Result<Self> {
+    fn new(
+        command: &Command,
+        sockets: &[(&str, BorrowedFd<'_>)],
+        limit: Option<DescriptorLimit>,
+    ) -> io::Result<Self> {
         let names: Vec<&str> = sockets.iter().map(|(name, _)| *name).collect();
         if let Some(name) = names.iter().find(|name| name.contains(':')) {
             let text = format!("the name `{name}` of a socket has a colon");
@@ -264,7 +303,7 @@ impl Exec {
         let sockets = sockets.iter().map(|(_, socket)| fcntl_dupfd_cloexec(socket, first));
         let sockets = sockets.collect::<Result<_, _>>()?;
         let (arguments, environment) = (Strings::new(arguments), Strings::new(environment));
-        Ok(Self { program, arguments, environment, pid, sockets })
+        Ok(Self { program, arguments, environment, pid, sockets, limit })
     }
 
     /// Becomes the program. Returns only if that fails. Allocates nothing and takes no lock, so
@@ -272,10 +311,14 @@ impl Exec {
     fn run(&mut self) -> io::Error {
         for (number, socket) in (FIRST_FD..).zip(&self.sockets) {
             // SAFETY: dup2 takes two numbers and touches no memory of this process; what had the
-            // target's number belongs to the parent, whose copy stays.
+            // target's number is this process's copy, which nothing uses before its exec.
             if unsafe { libc::dup2(socket.as_raw_fd(), number) } < 0 {
                 return io::Error::last_os_error();
             }
+        }
+        // Not before the sockets have their numbers, which could be above it.
+        if let Some(Err(error)) = self.limit.map(DescriptorLimit::set) {
+            return error;
         }
         write_digits(&mut self.pid[PID_NAME.len()..], std::process::id());
         self.environment.set_last(self.pid.as_ptr().cast());
@@ -309,6 +352,36 @@ fn c_string(text: &OsStr) -> io::Result<CString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use crate::socket::{self, Kind, UnixAddress};
+
+    fn target(number: RawFd) -> PathBuf {
+        std::fs::read_link(format!("/proc/self/fd/{number}")).unwrap()
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn only_listening_sockets_without_close_on_exec_are_found() {
+        let name = crate::descriptor::random_name("nearcall-os-").unwrap();
+        let listener = socket::unix_listen(UnixAddress::Abstract(name.as_bytes()), 1).unwrap();
+        let (datagrams, _other) = socket::unix_pair(Kind::Datagram).unwrap();
+        // Another program that is started meanwhile gets these two for as long as it runs.
+        let inherited = rustix::io::dup(&listener).unwrap();
+        let other = rustix::io::dup(&datagrams).unwrap();
+        let flags = |fd: &OwnedFd| (fcntl_getfd(fd).unwrap(), target(fd.as_raw_fd()));
+        for left in [&listener, &other] {
+            let before = flags(left);
+            assert!(find(String::new(), left.as_raw_fd()).unwrap().is_none());
+            assert_eq!(flags(left), before);
+        }
+        let found = find("one".into(), inherited.as_raw_fd()).unwrap().unwrap();
+        assert!(fcntl_getfd(&inherited).unwrap().contains(FdFlags::CLOEXEC));
+        assert_eq!(found.place, ListeningPlace::Abstract(name.into_bytes()));
+        // Its number is another's by then.
+        let moved = InheritedSocket { number: other.as_raw_fd(), ..found };
+        assert!(moved.take().unwrap().is_none());
+        assert_eq!(flags(&other), (FdFlags::empty(), target(datagrams.as_raw_fd())));
+    }
 
     #[test]
     fn digits_end_with_a_zero_byte() {

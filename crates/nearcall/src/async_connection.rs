@@ -9,6 +9,7 @@
 //! (`client/async_routes.rs`), futures (`async_call.rs`).
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
@@ -22,7 +23,7 @@ use crate::connection::connection_info::ConnectionInfo;
 use crate::connection::{Connection, INLINE_BUF, InlineBuf, Outcome, Outgoing, Reply, SendMode};
 use crate::deadline::Deadline;
 use crate::decoded_size::{self, MessageType};
-use crate::limits::SHARED_BYTES_MIN;
+use crate::limits::{ASYNC_LOCK_SPINS_MAX, SHARED_BYTES_MIN};
 use crate::metadata::Entries;
 use crate::peer::Peer;
 use crate::status::Status;
@@ -43,6 +44,8 @@ use self::waiters::WakeList;
 pub(crate) struct AsyncConnection {
     shared: Mutex<Shared>,
     driver: DriverHandle,
+    /// The driver wants the lock: a task that looks for its reply leaves it alone meanwhile.
+    driver_waits: AtomicBool,
     id: u64,
     /// Counts the connection while it lives.
     _account: Box<dyn Send + Sync>,
@@ -79,7 +82,8 @@ impl AsyncConnection {
         let id = driver.next_id();
         let shared = Mutex::new(Shared::new(connection));
         let (_account, on_end) = (Box::new(account), Box::new(on_end));
-        let this = Arc::new(Self { shared, driver, id, _account, on_end });
+        let driver_waits = AtomicBool::new(false);
+        let this = Arc::new(Self { shared, driver, driver_waits, id, _account, on_end });
         this.driver.add(id, &this)?;
         this.locked(|shared| shared.watch(&this.driver, id))?;
         // What came with the greeting is not waited for by anything else.
@@ -94,10 +98,19 @@ impl AsyncConnection {
     /// Does one step with the connection, and afterwards what must not be done under its lock.
     #[inline]
     fn locked<T>(&self, step: impl FnOnce(&mut Shared) -> T) -> T {
+        self.locked_by(Self::lock, step)
+    }
+
+    #[inline]
+    fn locked_by<T>(
+        &self,
+        lock: impl FnOnce(&Self) -> MutexGuard<'_, Shared>,
+        step: impl FnOnce(&mut Shared) -> T,
+    ) -> T {
         // Dropped in this order also if a request panics while it is marshalled, so that its call
         // alone ends: what is left to do is collected, the lock released, and the rest done.
         let mut rest = AfterStep::new(self);
-        let mut locked = Locked { shared: self.lock(), rest: &mut rest };
+        let mut locked = Locked { shared: lock(self), rest: &mut rest };
         step(&mut locked.shared)
     }
 
@@ -205,6 +218,7 @@ impl AsyncConnection {
             Poll::Pending => return Poll::Pending,
         };
         while let (Look::Nothing, Some(plan)) = (&look, &mut plan) {
+            self.let_driver_pass();
             look = self.look_on(call, plan, &mut buf);
         }
         Poll::Ready(Ok(match look {
@@ -362,13 +376,40 @@ impl AsyncConnection {
         self.use_and_rest(|shared| step(&shared.connection))
     }
 
+    /// Waits, without the lock, while the driver wants it or has it. A task that took it for each
+    /// of its looks would have the driver sleep and wake up again and again.
+    #[inline]
+    fn let_driver_pass(&self) {
+        for _ in 0..ASYNC_LOCK_SPINS_MAX {
+            if !self.driver_waits.load(Ordering::Relaxed) {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Takes the lock for the driver, which rarely has to sleep for that.
+    fn lock_for_driver(&self) -> MutexGuard<'_, Shared> {
+        for _ in 0..ASYNC_LOCK_SPINS_MAX {
+            if let Ok(shared) = self.shared.try_lock() {
+                return shared;
+            }
+            std::hint::spin_loop();
+        }
+        self.lock()
+    }
+
     /// Receives what has come, for the driver. False: there may be more.
     fn turn(&self, may_have_room: bool) -> bool {
-        self.locked(|shared| {
+        self.driver_waits.store(true, Ordering::Relaxed);
+        let is_over = self.locked_by(Self::lock_for_driver, |shared| {
             shared.turn(may_have_room);
             shared.rest(&self.driver, self.id, true);
+            shared.leave_to_looks();
             !std::mem::take(&mut shared.is_restless)
-        })
+        });
+        self.driver_waits.store(false, Ordering::Relaxed);
+        is_over
     }
 
     /// Ends the calls whose deadlines have passed, for the driver. Returns the next deadline.

@@ -2,7 +2,8 @@
 //!
 //! An object of the same thread is called directly: by its own methods where caller and service
 //! are of one build, through bytes where they are not (`call/local.rs`). An object of another
-//! library of the same host is called through bytes as well (`call/hosted.rs`).
+//! library of the same host whose methods do not wait is called through bytes as well
+//! (`call/hosted.rs`).
 //! **Invariants:** both give the same results, errors and deadlines as a call to another process.
 //! **Not here:** connections (`client.rs`), calls that are waited for later (`call/pending.rs`),
 //! waiting until a request may be sent (`call/backpressure.rs`), sending one again
@@ -246,12 +247,9 @@ impl ObjectRef {
     ) -> Result<PendingCall<R>, Status> {
         let deadline = self.deadline(method, options);
         let mut binding = self.binding(options, deadline)?;
-        if let Target::Hosted(object) = binding.target {
-            let called = Self::start_hosted(&binding, object, method, request, options, deadline);
-            if let Some(reply) = called {
-                return Ok(PendingCall::local(binding, reply, deadline));
-            }
-            binding = self.binding_elsewhere(options, deadline)?;
+        if let Target::Hosted(_) = binding.target {
+            // So that it is under way while its caller goes on.
+            binding = self.binding_with_connection(options, deadline)?;
         }
         match &binding.target {
             Target::Remote(connection) => {

@@ -28,6 +28,7 @@ mod core;
 mod hosted;
 mod hunting;
 mod observing;
+pub(crate) mod own_loop;
 mod reconnect;
 mod shared;
 mod thread;
@@ -121,7 +122,8 @@ impl Default for Client {
 
 impl Client {
     /// Creates a client that needs no loop: its calls block the thread that makes them, each
-    /// mechanism in its own way.
+    /// mechanism in its own way. In a method of a service of [`service_main!`](crate::service_main)
+    /// they are calls of the service's loop, which goes on serving.
     pub fn new() -> Self {
         Self::builder().build()
     }

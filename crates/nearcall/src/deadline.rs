@@ -10,7 +10,9 @@ pub use nearcall_os::Deadline;
 use nearcall_os::clock;
 use nearcall_wire::Time;
 
-use crate::limits::{HUNT_PAUSE_MAX, HUNT_PAUSE_MIN, LOAN_PAUSE_MAX, LOAN_PAUSE_MIN};
+use crate::limits::{
+    HUNT_PAUSE_MAX, HUNT_PAUSE_MIN, LOAN_PAUSE_MAX, LOAN_PAUSE_MIN, REOPENING_PAUSE_MAX,
+};
 
 /// Reads the clock of all deadlines. About 30 ns.
 #[inline]
@@ -47,6 +49,9 @@ pub(crate) struct Pauses {
 impl Pauses {
     /// Those of a caller that looks for a server.
     pub(crate) const HUNT: Self = Self { next: HUNT_PAUSE_MIN, longest: HUNT_PAUSE_MAX };
+
+    /// Those between connections that are opened again and end as soon as they are open.
+    pub(crate) const REOPENING: Self = Self { next: HUNT_PAUSE_MIN, longest: REOPENING_PAUSE_MAX };
 
     /// Those of a caller that looks for a slot that has come back: it rings no doorbell.
     pub(crate) const LOAN: Self = Self { next: LOAN_PAUSE_MIN, longest: LOAN_PAUSE_MAX };

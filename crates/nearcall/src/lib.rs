@@ -182,6 +182,12 @@ pub mod __library {
     pub use nearcall_os::library::{Export, HostLink};
 }
 
+/// What a host of libraries needs.
+#[doc(hidden)]
+pub mod __host {
+    pub use crate::library::hosting::{ThreadLoop, log};
+}
+
 /// Includes the file that `nearcall-build` has generated for a package, or the one that includes
 /// all packages (`Builder::include_file`), in a crate with a build script.
 ///

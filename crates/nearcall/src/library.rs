@@ -15,7 +15,9 @@ use std::process::ExitCode;
 use crate::server::{Server, ServerBuilder};
 use crate::service::dispatcher::Dispatcher;
 
+pub(crate) mod hosting;
 mod served;
+mod subscriber;
 
 pub use self::served::ServedLibrary;
 use self::served::ServedObject;
@@ -31,6 +33,7 @@ pub struct ServiceSetup {
     arguments: Vec<String>,
     builder: ServerBuilder,
     objects: Vec<ServedObject>,
+    is_nonblocking: bool,
 }
 
 /// The function that makes a service: it registers its objects.
@@ -38,7 +41,8 @@ pub type MakeService = fn(&mut ServiceSetup) -> Result<(), Box<dyn Error>>;
 
 impl ServiceSetup {
     fn new(arguments: Vec<String>) -> Self {
-        Self { arguments, builder: Server::builder(), objects: Vec::new() }
+        let (builder, objects) = (Server::builder(), Vec::new());
+        Self { arguments, builder, objects, is_nonblocking: false }
     }
 
     /// Returns the arguments of the service: those of the program without its name, or those that
@@ -47,8 +51,18 @@ impl ServiceSetup {
         &self.arguments
     }
 
-    /// Serves `dispatcher` as the object with the name of its interface. In a library calls come
-    /// from several threads at once.
+    /// Declares that no method of this service waits: not for I/O, not for a lock that is held for
+    /// long, not for another service. As a library it is then called by the other services of its
+    /// group as a function: in their threads, several at once, for a tenth of the time.
+    ///
+    /// Such a call returns when the method does. A method that waits nevertheless holds its
+    /// caller's service up, beyond the deadline of the call; calls of services without this
+    /// declaration come over a connection, and end by their deadlines whatever the method does.
+    pub fn set_nonblocking(&mut self) {
+        self.is_nonblocking = true;
+    }
+
+    /// Serves `dispatcher` as the object with the name of its interface.
     pub fn register(&mut self, dispatcher: impl Dispatcher + Clone + Send + Sync) {
         self.objects.push(ServedObject::new("", dispatcher.clone()));
         let builder = mem::replace(&mut self.builder, Server::builder());
@@ -84,12 +98,15 @@ impl fmt::Debug for ServiceSetup {
 /// stderr, and the exit code is 1.
 pub fn run_service(name: &str, make: MakeService) -> ExitCode {
     let run = || -> Result<(), Box<dyn Error>> {
+        // Before `make`, which may start programs.
+        nearcall_channel::secure_inherited()?;
         let mut setup = ServiceSetup::new(env::args().skip(1).collect());
         make(&mut setup)?;
         let address = env::var(LISTEN_VARIABLE).unwrap_or_else(|_| name.to_owned());
         let ServiceSetup { builder, objects, .. } = setup;
+        // Those of a library.
         drop(objects);
-        Ok(builder.listen(&address).start()?.run_until_signal()?)
+        Ok(builder.nest_calls().listen(&address).start()?.run_until_signal()?)
     };
     let Err(error) = run() else { return ExitCode::SUCCESS };
     // One write, so that lines of several programs stay whole.
@@ -105,8 +122,17 @@ pub fn run_service(name: &str, make: MakeService) -> ExitCode {
 /// not to have that of its package. `src/main.rs` is then one line.
 ///
 /// Where a service runs, its callers do not notice: as a process of its own, or with others in one
-/// process (`nearcall host`). A library's calls to services of the same host are function calls
-/// with bytes; its streams are refused, so an interface with streams is served by a process.
+/// process (`nearcall host`). Its streams are refused in a library, so an interface with streams is
+/// served by a process.
+///
+/// While a method waits for a call of its own, made by a [`Client`](crate::Client) without a loop,
+/// the service goes on serving, so services may call each other in circles. Hold no lock during
+/// such a call: the method that is served meanwhile may need it, in the same thread.
+///
+/// As a library, the service is called over a connection by the other services of its group as
+/// well, so deadlines hold whatever its methods do, unless it declares that they do not wait
+/// ([`ServiceSetup::set_nonblocking`]). Events of the `tracing` crate, from `INFO` on, go to the
+/// log of the host, unless the service installs a subscriber.
 ///
 /// # Examples
 ///
@@ -188,10 +214,10 @@ macro_rules! service_main {
                 const VERSION: &'static str = env!("CARGO_PKG_VERSION");
 
                 fn create(
-                    _: $crate::__library::HostLink,
+                    host: $crate::__library::HostLink,
                     arguments: ::std::vec::Vec<::std::string::String>,
                 ) -> ::std::result::Result<Self::Service, ::std::string::String> {
-                    $crate::__library::ServedLibrary::new(arguments, $make)
+                    $crate::__library::ServedLibrary::new(host, arguments, $make)
                 }
             }
 

@@ -15,6 +15,12 @@ use nearcall_channel::limits::{self as channel, MESSAGE_BYTES_MAX_CEILING};
 /// asking the kernel what is ready (half a microsecond) does not show in a busy connection's rate.
 pub(crate) const MESSAGES_PER_TURN_MAX: usize = 4;
 
+/// Time after which a turn ends with the message that is being served, and after which the loop
+/// looks who else is ready, while clients of several users share it.
+///
+/// Some tens of small calls; a look at the kernel after that is a percent.
+pub(crate) const TURN_TIME_MAX: Duration = Duration::from_micros(50);
+
 /// Looks at a spinning connection in one round of the loop, if it is the only one.
 ///
 /// What else a round does costs some 30 ns, as much as three looks; timers and services of others
@@ -31,6 +37,15 @@ pub(crate) const RESENDS_MAX: u32 = 16;
 /// One that has taken the place of another is found by the first; a bound on one that drains
 /// without end.
 pub(crate) const DRAINING_TRIES_MAX: u32 = 4;
+
+/// How long a connection that was opened again must have lived for the next one to be opened at
+/// once after its end ([`ReconnectPolicy::AtOnce`](crate::ReconnectPolicy)): one that ends sooner
+/// was probably ended by what its server does to each.
+pub(crate) const REOPENED_LIFE_MIN: Duration = Duration::from_secs(1);
+
+/// The longest pause between connections that end sooner: each costs both ends a handshake, some
+/// hundreds of microseconds, though nothing is called.
+pub(crate) const REOPENING_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// How long the end of a process is waited for after its connection to an attachment has ended:
 /// a process that ends closes its sockets some microseconds before. Longer, and the server has
@@ -49,6 +64,17 @@ pub(crate) const REAP_WAIT_MAX: Duration = Duration::from_secs(1);
 /// One that listens answers within a millisecond; a socket that waits for its server to be started
 /// does not answer.
 pub(crate) const SUCCESSOR_WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// Changes of files that nothing waits for in a directory where a server is waited for, in a
+/// second: whoever may write to the directory makes them, and each wakes the driver. With more the
+/// server is asked for again and again, as where nothing can be watched.
+///
+/// Above what a thousand servers make that are started at once.
+pub(crate) const OTHER_NAMES_PER_SECOND_MAX: u32 = 10_000;
+
+/// Threads that look who answers in the place of servers that have closed, for all attachments of a
+/// process. One that does not answer holds a thread up for [`SUCCESSOR_WAIT_MAX`].
+pub(crate) const LOOK_THREADS_MAX: usize = 4;
 
 /// The shortest interval between two pings of an attachment. Below it a server that is merely busy
 /// counts as one that does not answer.
@@ -279,6 +305,11 @@ pub(crate) const LOOP_ROOM_INTERVAL: Duration = Duration::from_micros(50);
 /// than a loop's messages.
 pub(crate) const CLIENT_ROOM_INTERVAL: Duration = Duration::from_millis(1);
 
+/// Interval at which the loop of a library that sleeps in a connection without a descriptor has the
+/// loop of its host look, for which nothing calls it out of its sleep. Such mechanisms are asked
+/// for by name, and rare in a service that others call meanwhile.
+pub(crate) const GUEST_LOOK_INTERVAL: Duration = Duration::from_millis(1);
+
 /// Interval at which a loop that sleeps in one connection looks at those whose bell is a signal,
 /// for which nothing calls it out of its sleep. Two such clients of one loop are rare, and slow
 /// then.
@@ -297,6 +328,11 @@ pub(crate) const ASYNC_OPERATIONS_PER_YIELD: u32 = 32;
 /// Messages that are received while a shared connection is locked: some 20 us, after which tasks
 /// that call have their turn.
 pub(crate) const ASYNC_MESSAGES_PER_TURN_MAX: usize = 64;
+
+/// Looks at the lock of a shared connection before the driver sleeps for it, and before a task that
+/// looks for its reply goes on although the driver wants the lock: some microseconds, longer than a
+/// turn of the driver.
+pub(crate) const ASYNC_LOCK_SPINS_MAX: u32 = 512;
 
 /// Bytes of long messages that are received while a shared connection is locked: some 30 us, as for
 /// its messages. One that is longer is received whole.

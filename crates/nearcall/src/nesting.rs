@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use crate::deadline::Deadline;
-use crate::limits::NESTING_MAX;
+use crate::limits::{Limits, NESTING_MAX};
 use crate::status::Status;
 
 /// Whose call a handler serves, as the shares of the depth are counted.
@@ -53,6 +53,15 @@ impl Handler {
     #[inline]
     pub(crate) fn own(deadline: Deadline) -> Self {
         Self { deadline, origin: Origin::OWN, deadline_max: Duration::MAX }
+    }
+
+    /// Returns a handler of a library, whose host has counted whose call it serves. It waits no
+    /// longer than those that it holds up, like any other.
+    pub(crate) fn of_library(deadline: Deadline) -> Self {
+        NESTING.with(|nesting| match nesting.depth.get() {
+            0 => Self::own(deadline),
+            _ => Self::own(nesting.bound(deadline, Limits::default().deadline_max)),
+        })
     }
 }
 
@@ -136,8 +145,12 @@ impl Nesting {
         if of_connection >= connection_max {
             return Err(too_deep(of_connection, "this client"));
         }
-        let longest = Deadline::after(handler.deadline_max);
-        Ok(handler.deadline.min(longest).min(self.deadline.get()))
+        Ok(self.bound(handler.deadline, handler.deadline_max))
+    }
+
+    /// Returns until when a handler may wait that runs inside others.
+    fn bound(&self, deadline: Deadline, deadline_max: Duration) -> Deadline {
+        deadline.min(Deadline::after(deadline_max)).min(self.deadline.get())
     }
 }
 

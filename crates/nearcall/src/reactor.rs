@@ -19,6 +19,7 @@ use std::sync::{self, Arc};
 
 use nearcall_channel::account::Accounts;
 use nearcall_os::epoll::{Epoll, Events};
+use nearcall_os::library::HostLink;
 use nearcall_os::poll::{self, Ready};
 use nearcall_os::signal::SignalInfo;
 use nearcall_os::{capacity, clock};
@@ -48,6 +49,7 @@ mod handshakes;
 mod hosting;
 mod placing;
 mod posts;
+mod sharing;
 mod sources;
 mod timers;
 mod turns;
@@ -84,7 +86,9 @@ pub(crate) struct Reactor {
     events: RefCell<Events>,
     sources: RefCell<Sources>,
     /// Connections that may have something, each once.
-    ready: RefCell<VecDeque<Rc<Connection>>>,
+    ready: RefCell<sharing::FairQueue<Rc<Connection>>>,
+    /// How users share its time.
+    clock: turns::TurnClock,
     /// The time for which polling the busy connections pays.
     busy: busy::Busy,
     /// Connections that are polled in each round.
@@ -102,6 +106,10 @@ pub(crate) struct Reactor {
     posted: RefCell<posts::Posted>,
     /// Another loop waits for this one's descriptor, so that posts always write it.
     is_hosted: Cell<bool>,
+    /// The host of this library, in whose loop this one waits.
+    host: Cell<Option<HostLink>>,
+    /// The token of loops of libraries that wait in this one.
+    guests: Cell<Option<u64>>,
     /// One-way messages to servers of this thread, for the next round.
     local_oneways: RefCell<VecDeque<LocalOneway>>,
     handshakes: handshakes::PendingHandshakes,
@@ -143,6 +151,7 @@ impl Reactor {
             events: RefCell::new(Events::with_capacity(EVENTS_PER_ROUND_MAX)),
             sources: RefCell::default(),
             ready: RefCell::default(),
+            clock: turns::TurnClock::default(),
             busy: busy::Busy::default(),
             spinning: RefCell::default(),
             fdless: RefCell::default(),
@@ -152,6 +161,8 @@ impl Reactor {
             awaited: RefCell::default(),
             posted: RefCell::default(),
             is_hosted: Cell::new(false),
+            host: Cell::new(None),
+            guests: Cell::new(None),
             local_oneways: RefCell::default(),
             handshakes: handshakes::PendingHandshakes::default(),
             trim_at: Cell::new(Deadline::NEVER),
@@ -210,6 +221,7 @@ impl Reactor {
         self.forget_closed();
         let must_look =
             self.arm_used() || !self.local_oneways.borrow().is_empty() || self.has_posts();
+        let must_look = must_look || self.activity.has_closed();
         let has_busy = self.activity.busy_count() > 0;
         if !self.spinning.borrow().is_empty() {
             self.poll_spinning(must_look)?;
@@ -256,8 +268,8 @@ impl Reactor {
 
     fn wait_until(&self, deadline: Deadline) -> io::Result<()> {
         match self.has_fdless() {
-            true => self.sleep_on_fdless(deadline),
-            false => self.poll_epoll(deadline).map(drop),
+            true => self.sleep_on_fdless(self.look_in_host(deadline)),
+            false => self.poll_epoll(self.wait_in_host(deadline)).map(drop),
         }
     }
 
@@ -292,6 +304,7 @@ impl Reactor {
 
     fn poll_epoll_once(&self, deadline: Deadline) -> io::Result<bool> {
         let mut any = false;
+        self.clock.note_look();
         let mut events = self.events.borrow_mut();
         for event in self.epoll.wait(&mut events, deadline)? {
             any = true;
@@ -304,7 +317,8 @@ impl Reactor {
                 Some(Source::Handshake) => self.handshakes.note_ready(event.token),
                 Some(Source::Mailbox) => self.mailbox.silence(),
                 Some(Source::HostTimer) => self.activity.silence_timer()?,
-                None => {}
+                // The end of the round has it look.
+                Some(Source::Guest) | None => {}
                 Some(Source::Signal) => self.read_signal()?,
                 Some(Source::User(_)) => self.report(event.token, event.ready),
             }
@@ -447,19 +461,28 @@ impl Reactor {
     #[inline]
     pub(crate) fn forget_closed(&self) {
         if self.activity.has_closed() {
-            self.forget_connections(&self.activity.take_closed());
+            self.forget_connections();
         }
     }
 
+    /// Forgets connections, for as long as clients of others can wait for that; the rest is left to
+    /// the next round.
     #[cold]
-    fn forget_connections(&self, closed: &[Rc<Connection>]) {
-        for connection in closed {
-            self.remove_connection(connection);
-            let Some(server) = connection.serves else { continue };
-            if let Some(acceptor) = self.acceptor(server) {
-                acceptor.remove(connection);
+    fn forget_connections(&self) {
+        let mut closed = self.activity.take_closed();
+        let until = self.end_of_turn();
+        while let Some(connection) = closed.pop() {
+            self.remove_connection(&connection);
+            if let Some(acceptor) = connection.serves.and_then(|server| self.acceptor(server)) {
+                acceptor.remove(&connection);
+            }
+            // Unmaps its memory, some tens of microseconds for each segment.
+            drop(connection);
+            if until != Deadline::NEVER && until.has_passed() {
+                break;
             }
         }
+        self.activity.put_back_closed(closed);
         if Accounts::of_process().given_back() >= TRIM_BYTES
             && self.trim_at.get() == Deadline::NEVER
         {
@@ -473,7 +496,9 @@ impl Reactor {
         for connection in self.connections() {
             connection.close(Status::unavailable("the event loop was closed"));
         }
-        self.forget_closed();
+        while self.activity.has_closed() {
+            self.forget_connections();
+        }
         self.activity.clear_used();
         self.activity.executor.close();
         self.mailbox.close();

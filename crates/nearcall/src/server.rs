@@ -18,7 +18,7 @@ use crate::client::forget_stale;
 use crate::connection::connection_info::ConnectionInfo;
 use crate::control::Health;
 use crate::event_loop::EventLoop;
-use crate::instance::new_instance;
+use crate::instance;
 use crate::interceptor::{Chain, Interceptor};
 use crate::limits::Limits;
 use crate::reactor::acceptor::Acceptor;
@@ -125,7 +125,7 @@ impl Server {
         loop_index: usize,
     ) -> Self {
         let reactor = Rc::clone(event_loop.reactor());
-        let instance = new_instance();
+        let instance = instance::of_loop(state.instance, loop_index);
         let objects = reactor.services.registry.add_server(instance);
         let census = Arc::clone(&state.census);
         let acceptor = Acceptor::new(objects.id, instance, limits, census, loop_index);
@@ -167,7 +167,10 @@ impl Server {
     pub fn unregister(&self, name: &str) -> bool {
         // The end of a service may call this server.
         let removed = self.core.objects.remove(name);
-        self.core.state.remove_object(name);
+        // The name of the server as a whole, the empty one, is that of no object.
+        if removed.is_some() {
+            self.core.state.remove_object(name);
+        }
         self.core.reactor.services.registry.note_change();
         forget_stale();
         removed.is_some()
@@ -354,13 +357,20 @@ impl ServerCore {
     ) -> Result<(), ListenError> {
         let Listening { address, listener, policy, health } = listening;
         let offered = policy.offered;
+        let mut added = Vec::new();
         for (listener, policy) in [(listener, policy)].into_iter().chain(health) {
             let (acceptor, mailboxes) = (Rc::clone(&self.acceptor), mailboxes.clone());
             let entry = ListenerEntry { listener, policy, acceptor, mailboxes };
-            let id = self.reactor.add_listener(entry);
-            let id = id.map_err(|error| ListenError::Os(address.clone(), error))?;
-            self.listeners.borrow_mut().push(id);
+            match self.reactor.add_listener(entry) {
+                Ok(id) => added.push(id),
+                Err(error) => {
+                    // Or clients would be served at an address where this has failed to listen.
+                    added.into_iter().for_each(|id| self.reactor.remove_listener(id));
+                    return Err(ListenError::Os(address, error));
+                }
+            }
         }
+        self.listeners.borrow_mut().extend(added);
         self.accept_at(&address, offered);
         Ok(())
     }

@@ -16,7 +16,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use nearcall::{
-    Client, Context, EventLoop, Mechanism, Responder, Server, Status, Stopper, WaitPolicy,
+    Client, Context, EventLoop, Mechanism, ReconnectPolicy, Responder, Server, Status, Stopper,
+    WaitPolicy,
 };
 use nearcall_os::socket::{self, UnixAddress};
 use nearcall_os::{clock, process};
@@ -160,10 +161,12 @@ impl Idle {
 /// Waits for a server at an address.
 type Hunt = fn(&str) -> Result<(), Status>;
 
-/// Clients that wait for servers: one that has never been there, and one that was killed.
+/// Clients that wait for servers: one that has never been there, one that was killed, and one that
+/// has ended, whose client opens the connection again by itself.
 struct Hunters {
     directory: PathBuf,
     threads: Vec<JoinHandle<()>>,
+    reopening: Client,
 }
 
 impl Hunters {
@@ -175,7 +178,8 @@ impl Hunters {
         let name = format!("nearcall-idle-{:016x}", fastrand::u64(..));
         let directory = std::env::temp_dir().join(name);
         fs::create_dir(&directory).unwrap();
-        let mut hunters = Self { directory, threads: Vec::new() };
+        let reopening = Client::builder().reconnect(ReconnectPolicy::AtOnce(HUNT_TIME)).build();
+        let mut hunters = Self { directory, threads: Vec::new(), reopening };
         // As a server leaves its files that is killed.
         let killed = hunters.directory.join("killed");
         drop(socket::unix_listen(UnixAddress::Path(&killed), 1).unwrap());
@@ -192,22 +196,41 @@ impl Hunters {
                 hunters.threads.push(hunter);
             }
         }
+        let (stopper, server) = serve_at([hunters.address("ended")]);
+        smol::block_on(hunters.reopening.hunt_async(&hunters.address("ended"), HUNT_TIME)).unwrap();
+        stopper.stop();
+        server.join().unwrap();
+        hunters.wait_for_connections(0);
         hunters
     }
 
+    fn wait_for_connections(&self, count: usize) {
+        let until = clock::now() + Duration::from_secs(20);
+        while self.reopening.connections().len() != count {
+            assert!(clock::now() < until, "not {count} connections");
+            thread::yield_now();
+        }
+    }
+
     /// Starts what they wait for.
-    fn stop(self) {
-        let addresses = ["absent", "killed"].map(|name| self.address(name));
-        let (stopper, server) = looping("hunted".into(), move |event_loop| {
-            let server = Server::new(event_loop);
-            addresses.iter().for_each(|address| drop(server.listen(address).unwrap()));
-            Box::new(server)
-        });
-        self.threads.into_iter().for_each(|hunter| hunter.join().unwrap());
+    fn stop(mut self) {
+        let addresses = ["absent", "killed", "ended"].map(|name| self.address(name));
+        let (stopper, server) = serve_at(addresses);
+        self.threads.drain(..).for_each(|hunter| hunter.join().unwrap());
+        self.wait_for_connections(1);
         stopper.stop();
         server.join().unwrap();
         fs::remove_dir(&self.directory).unwrap();
     }
+}
+
+/// A server at these addresses.
+fn serve_at<const N: usize>(addresses: [String; N]) -> (Stopper, JoinHandle<()>) {
+    looping("hunted".into(), move |event_loop| {
+        let server = Server::new(event_loop);
+        addresses.iter().for_each(|address| drop(server.listen(address).unwrap()));
+        Box::new(server)
+    })
 }
 
 /// A loop in a thread of its own that keeps what `make` makes.

@@ -3,10 +3,12 @@
 //! Reads a table of times and sizes (`time_s,bytes` and, where it is known, `direction`), or what
 //! `strace -f -ttt -e trace=%network,read,write` printed. Which of the two it is, the first line
 //! that makes sense decides.
-//! Always true: memory is bounded, whatever the file holds; no text makes it panic; lines that are
-//! neither are counted and the first one is kept; what was left out stands in the notes.
-//! Not here: what one line means (`trace/strace.rs`, `trace/table.rs`), what is counted for one
-//! descriptor (`trace/stream.rs`), the way to requirements (`trace/classes.rs`).
+//!
+//! **Invariants:** memory is bounded, whatever the file holds; no text makes it panic; lines that
+//! are neither are counted and the first one is kept; what was left out stands in the notes.
+//!
+//! **Not here:** what one line means (`trace/strace.rs`, `trace/table.rs`), what is counted for one
+//! descriptor (`trace/stream.rs`), the way to requirements (`trace/kinds.rs`).
 
 use std::fmt;
 use std::io::{self, BufRead};
@@ -15,13 +17,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Requirements;
 
-use self::buckets::Buckets;
 use self::line::Lines;
 use self::reader::Reader;
 
-mod buckets;
-mod classes;
-mod conclude;
+mod histogram;
+mod kinds;
 mod line;
 mod mixture;
 mod reader;
@@ -32,7 +32,8 @@ mod table;
 mod tests;
 mod text;
 
-pub use self::classes::{Class, kind_words, requirements};
+pub use self::histogram::Class;
+pub use self::kinds::{kind_words, requirements};
 pub use self::mixture::{Kind, TrafficAdvice, advise_kind, combine};
 pub use self::text::summary;
 
@@ -90,7 +91,7 @@ pub struct Garbage {
     pub text: String,
 }
 
-/// A few quantiles of many numbers, off by 6 % at most; the smallest and the largest are exact.
+/// A few quantiles of many numbers, off by 6 % at most; exact where near numbers are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quantiles {
     /// The smallest.
@@ -177,7 +178,7 @@ pub fn read(input: &mut dyn BufRead) -> Result<Recording, TraceError> {
     while let Some(line) = lines.next().map_err(TraceError::Read)? {
         reader.line(&line);
     }
-    reader.conclude(lines.was_cut())
+    reader.conclude(lines.was_cut)
 }
 
 /// Any bytes are a recording or are refused; a recording's figures agree with each other, and what
@@ -199,14 +200,6 @@ pub fn fuzz(bytes: &[u8]) {
     let wanted = requirements(&found, &Requirements::default());
     assert!(wanted.iter().all(|(wanted, share)| wanted.check().is_ok() && *share > 0.0));
     assert!((wanted.iter().map(|kind| kind.1).sum::<f64>() - 1.0).abs() < 1e-6);
-}
-
-impl Quantiles {
-    fn of(buckets: &Buckets) -> Option<Self> {
-        let at = |share| buckets.quantile(share);
-        let (min, max) = buckets.ends()?;
-        Some(Self { min, p50: at(0.5)?, p90: at(0.9)?, p99: at(0.99)?, max })
-    }
 }
 
 /// Bytes of a recording that are read: a day of a busy program, a minute of reading. What follows

@@ -1,10 +1,9 @@
-//! Every cell of a data set as one flat table in a file: CSV, Parquet, or both at once.
+//! Every cell of a data set as one flat table in a file: CSV, JSON lines, or both at once.
 //!
-//! Always true: one row per cell of every run, in the order of the files; superseded cells are in
-//! it too, since asking is the reader's matter. The file is there whole or not at all. What a row
-//! has is in `dataset/flat`.
-
-mod parquet;
+//! **Invariants:** one row per cell of every run, in the order of the files; superseded cells are
+//! in it too, since selecting is the reader's matter. The file is there whole or not at all.
+//!
+//! **Not here:** the columns of a row (`dataset/flat`).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -13,10 +12,18 @@ use std::{error, fmt};
 
 use serde::Serialize;
 
-pub use self::parquet::to_parquet;
 use super::flat::{Csv, Line};
 use super::store::{DataSet, StoreError};
 use crate::run::create_beside;
+
+/// The form of a table in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Comma-separated values, a line of names first.
+    Csv,
+    /// One JSON object per line, with every column; what is missing is null.
+    JsonLines,
+}
 
 /// What went into the files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -27,28 +34,19 @@ pub struct Exported {
     pub rows: u64,
 }
 
-/// Writes the table of a data set. A file that was there is replaced. Reads one run at a time.
+/// Writes the table of a data set into each of these files. A file that was there is replaced.
+/// Reads one run at a time.
 ///
 /// # Errors
 ///
 /// [`ExportError`]: a run that cannot be read, or a file that cannot be written. Files that were
 /// there are unchanged then.
-pub fn export(
-    data: &DataSet,
-    csv: Option<&Path>,
-    parquet: Option<&Path>,
-) -> Result<Exported, ExportError> {
-    let mut csv = match csv {
-        Some(path) => Some((Csv::new(Target::new(path)?).map_err(|e| failed(path, &e))?, path)),
-        None => None,
-    };
-    let mut parquet = match parquet {
-        Some(path) => {
-            let rows = parquet::Rows::new(Target::new(path)?).map_err(|e| failed(path, &e))?;
-            Some((rows, path))
-        }
-        None => None,
-    };
+pub fn export(data: &DataSet, files: &[(Format, &Path)]) -> Result<Exported, ExportError> {
+    let mut tables = Vec::new();
+    for (format, path) in files {
+        let create = || Table::new(*format, Target::new(path)?);
+        tables.push((create().map_err(|error| failed(path, &error))?, path));
+    }
     let mut done = Exported::default();
     for place in data.places().map_err(ExportError::Store)? {
         let run = data.load(&place).map_err(|error| {
@@ -57,23 +55,45 @@ pub fn export(
         done.runs += 1;
         for (key, cell) in run.keyed_cells() {
             let line = Line { run: &run, run_file: &place, key: &key, cell };
-            if let Some((csv, path)) = &mut csv {
-                csv.push(&line).map_err(|e| failed(path, &e))?;
-            }
-            if let Some((parquet, path)) = &mut parquet {
-                parquet.push(&line).map_err(|e| failed(path, &e))?;
+            for (table, path) in &mut tables {
+                table.push(&line).map_err(|error| failed(path, &error))?;
             }
             done.rows += 1;
         }
     }
-    if let Some((csv, path)) = csv {
-        csv.finish().and_then(Target::finish).map_err(|e| failed(path, &e))?;
-    }
-    if let Some((parquet, path)) = parquet {
-        let target = parquet.finish().map_err(|e| failed(path, &e))?;
-        target.finish().map_err(|e| failed(path, &e))?;
+    for (table, path) in tables {
+        table.finish().map_err(|error| failed(path, &error))?;
     }
     Ok(done)
+}
+
+/// A table that is being written.
+enum Table {
+    Csv(Box<Csv<Target>>),
+    JsonLines(Target),
+}
+
+impl Table {
+    fn new(format: Format, target: Target) -> io::Result<Self> {
+        Ok(match format {
+            Format::Csv => Self::Csv(Box::new(Csv::new(target)?)),
+            Format::JsonLines => Self::JsonLines(target),
+        })
+    }
+
+    fn push(&mut self, line: &Line<'_>) -> io::Result<()> {
+        match self {
+            Self::Csv(csv) => csv.push(line),
+            Self::JsonLines(target) => line.write_json(target),
+        }
+    }
+
+    fn finish(self) -> io::Result<()> {
+        match self {
+            Self::Csv(csv) => csv.finish()?.finish(),
+            Self::JsonLines(target) => target.finish(),
+        }
+    }
 }
 
 /// A new file that gets its name when it is finished, and goes away if it is not.
@@ -84,14 +104,13 @@ struct Target {
 }
 
 impl Target {
-    fn new(path: &Path) -> Result<Self, ExportError> {
-        let io = |error: io::Error| failed(path, &error);
+    fn new(path: &Path) -> io::Result<Self> {
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         if fs::metadata(&target).is_ok_and(|found| !found.is_file()) {
-            let file = OpenOptions::new().write(true).open(&target).map_err(io)?;
+            let file = OpenOptions::new().write(true).open(&target)?;
             return Ok(Self { file: Some(BufWriter::new(file)), names: None });
         }
-        let (beside, file) = create_beside(&target).map_err(io)?;
+        let (beside, file) = create_beside(&target)?;
         Ok(Self { file: Some(BufWriter::new(file)), names: Some([beside, target]) })
     }
 
@@ -151,18 +170,7 @@ impl fmt::Display for ExportError {
 
 impl error::Error for ExportError {}
 
-fn failed(path: &Path, error: &(dyn error::Error + 'static)) -> ExportError {
-    let is_closed_pipe = is_closed_pipe(error);
+fn failed(path: &Path, error: &io::Error) -> ExportError {
+    let is_closed_pipe = error.kind() == io::ErrorKind::BrokenPipe;
     ExportError::Write { file: path.to_owned(), what: error.to_string(), is_closed_pipe }
-}
-
-/// Whether a closed pipe is the cause, under whatever the libraries wrap it in.
-fn is_closed_pipe(error: &(dyn error::Error + 'static)) -> bool {
-    let csv = error.downcast_ref::<csv::Error>().map(csv::Error::kind);
-    if let Some(csv::ErrorKind::Io(error)) = csv {
-        return error.kind() == io::ErrorKind::BrokenPipe;
-    }
-    let io = error.downcast_ref::<io::Error>();
-    io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-        || error.source().is_some_and(is_closed_pipe)
 }

@@ -8,8 +8,11 @@
 mod columns;
 
 use std::collections::HashMap;
+use std::io::{self, Write};
 
 pub use columns::COLUMNS;
+use serde::Serialize;
+use serde::ser::Serializer;
 
 use super::identity::place;
 use crate::report::hosts::Host;
@@ -54,7 +57,8 @@ impl Holds {
 }
 
 /// One value of a row.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum Value {
     /// There is none.
     Missing,
@@ -86,6 +90,18 @@ impl Line<'_> {
     pub fn values(&self) -> impl Iterator<Item = Value> {
         COLUMNS.iter().map(|column| (column.value)(self))
     }
+
+    /// Writes the row as one line of JSON: an object with every column in order, null for what is
+    /// missing.
+    ///
+    /// # Errors
+    ///
+    /// That of `out`.
+    pub fn write_json(&self, mut out: impl Write) -> io::Result<()> {
+        let names = COLUMNS.iter().map(|column| column.name);
+        serde_json::Serializer::new(&mut out).collect_map(names.zip(self.values()))?;
+        out.write_all(b"\n")
+    }
 }
 
 /// What is known of these machines as CSV (RFC 4180, UTF-8, a line of names first; lines end with
@@ -107,23 +123,31 @@ pub fn csv(hosts: &[Host<'_>]) -> String {
 }
 
 /// Writes the table as CSV, line by line.
-pub(crate) struct Csv<W: std::io::Write>(csv::Writer<W>);
+pub(crate) struct Csv<W: Write>(csv::Writer<W>);
 
-impl<W: std::io::Write> Csv<W> {
+impl<W: Write> Csv<W> {
     /// Writes the names of the columns.
-    pub(crate) fn new(out: W) -> Result<Self, csv::Error> {
+    pub(crate) fn new(out: W) -> io::Result<Self> {
         let mut writer =
             csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(out);
-        writer.write_record(COLUMNS.iter().map(|column| column.name))?;
+        writer.write_record(COLUMNS.iter().map(|column| column.name)).map_err(io_error)?;
         Ok(Self(writer))
     }
 
-    pub(crate) fn push(&mut self, line: &Line<'_>) -> Result<(), csv::Error> {
-        self.0.write_record(line.values().map(|value| value.to_text()))
+    pub(crate) fn push(&mut self, line: &Line<'_>) -> io::Result<()> {
+        self.0.write_record(line.values().map(|value| value.to_text())).map_err(io_error)
     }
 
-    pub(crate) fn finish(self) -> Result<W, std::io::Error> {
+    pub(crate) fn finish(self) -> io::Result<W> {
         self.0.into_inner().map_err(csv::IntoInnerError::into_error)
+    }
+}
+
+/// The error of the file below; a writer of records has no other one.
+fn io_error(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
     }
 }
 

@@ -13,8 +13,8 @@ mod place;
 mod results;
 mod warnings;
 
+use std::collections::BTreeSet;
 use std::io::Read;
-use std::{error, fmt};
 
 pub use self::archive::{
     ARCHIVE_BYTES_MAX, ArchiveError, ENTRIES_MAX, ENTRY_BYTES_MAX, NAME_BYTES_MAX,
@@ -54,23 +54,14 @@ fn to_run(archive: &Archive, file: &str) -> Result<Run, ImportError> {
             None => ImportError::NoResults,
         });
     }
-    let (first_s, last_s) = archive.written_unix_s;
-    let kinds = [Kind::Latency, Kind::Throughput];
-    let mut mechanisms: Vec<String> =
-        made.cells.iter().map(|cell| cell.mechanism.clone()).collect();
-    mechanisms.sort_unstable();
-    mechanisms.dedup();
-    let mut sizes_bytes: Vec<u64> = made.cells.iter().map(|cell| cell.message_bytes).collect();
-    sizes_bytes.sort_unstable();
-    sizes_bytes.dedup();
+    let mechanisms: BTreeSet<&String> = made.cells.iter().map(|cell| &cell.mechanism).collect();
+    let sizes_bytes: BTreeSet<u64> = made.cells.iter().map(|cell| cell.message_bytes).collect();
+    let has = |kind: &Kind| made.cells.iter().any(|cell| cell.kind == *kind);
     let settings = Settings {
         arguments: vec!["data".to_owned(), "import".to_owned(), file.to_owned()],
-        kinds: kinds
-            .into_iter()
-            .filter(|kind| made.cells.iter().any(|cell| cell.kind == *kind))
-            .collect(),
-        mechanisms,
-        sizes_bytes,
+        kinds: [Kind::Latency, Kind::Throughput].into_iter().filter(has).collect(),
+        mechanisms: mechanisms.into_iter().cloned().collect(),
+        sizes_bytes: sizes_bytes.into_iter().collect(),
         wait: UNKNOWN.to_owned(),
         placement: "pin".to_owned(),
         // Not ours, so that no table takes it for one of ours.
@@ -78,33 +69,32 @@ fn to_run(archive: &Archive, file: &str) -> Result<Run, ImportError> {
         launches: 1,
         ..Settings::default()
     };
+    let (first_s, last_s) = archive.written_unix_s;
     let mut run = Run::new(machine, settings, first_s);
     run.finished_unix_s = Some(last_s);
-    run.tool = Tool {
-        version: FORM.to_owned(),
-        profile: UNKNOWN.to_owned(),
-        compiler: UNKNOWN.to_owned(),
-    };
-    run.imported = Some(Imported {
-        form: FORM.to_owned(),
-        file: file.to_owned(),
-        lines_refused: results.refused,
-    });
+    let (version, profile, compiler) = (FORM.to_owned(), UNKNOWN.to_owned(), UNKNOWN.to_owned());
+    run.tool = Tool { version, profile, compiler };
+    let (form, file) = (FORM.to_owned(), file.to_owned());
+    run.imported = Some(Imported { form, file, lines_refused: results.refused });
     run.matrix = cells::matrix(&made.cells, &topology);
     run.warnings = warnings::warnings(archive, &results, &made);
-    run.cells = made.cells;
-    run.skipped = made.skipped;
+    (run.cells, run.skipped) = (made.cells, made.skipped);
     Ok(run)
 }
 
 /// Why an archive gave no run.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// It cannot be read, or must not be.
-    Archive(ArchiveError),
+    #[error("{0}")]
+    Archive(#[from] ArchiveError),
     /// It has no results where ipc-bench puts them.
+    #[error(
+        "not an ipc-bench archive: no results/01-NAME-headline.log and no results/lat/NAME.csv"
+    )]
     NoResults,
     /// No line of its results could be read.
+    #[error("none of {refused} lines of results can be read; the first: {first}")]
     NoFigures {
         /// How many there are.
         refused: u64,
@@ -112,32 +102,9 @@ pub enum ImportError {
         first: FirstRefused,
     },
     /// It has more figures than [`CELLS_MAX`].
+    #[error("more than {CELLS_MAX} figures")]
     TooManyCells,
 }
-
-impl From<ArchiveError> for ImportError {
-    fn from(error: ArchiveError) -> Self {
-        Self::Archive(error)
-    }
-}
-
-impl fmt::Display for ImportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Archive(error) => error.fmt(f),
-            Self::NoResults => f.write_str(
-                "not an ipc-bench archive: no results/01-NAME-headline.log and no \
-                 results/lat/NAME.csv",
-            ),
-            Self::NoFigures { refused, first } => {
-                write!(f, "none of {refused} lines of results can be read; the first: {first}")
-            }
-            Self::TooManyCells => write!(f, "more than {CELLS_MAX} figures"),
-        }
-    }
-}
-
-impl error::Error for ImportError {}
 
 /// Whose archives these are.
 const FORM: &str = "ipc-bench";

@@ -45,6 +45,14 @@ impl Folded {
         self.stacks.values().sum()
     }
 
+    /// Returns whether most samples have frames of the file `program` without a function's name.
+    pub(crate) fn lacks_names(&self, program: &str) -> bool {
+        let nameless = format!("[{program}]");
+        let lacks = |(stack, _): &(&String, &u64)| stack.split(';').any(|frame| frame == nameless);
+        let lacking: u64 = self.stacks.iter().filter(lacks).map(|(_, count)| count).sum();
+        2 * lacking > self.samples()
+    }
+
     /// The file's text.
     pub(crate) fn text(&self) -> String {
         let line = |(stack, count): (&String, &u64)| format!("{stack} {count}\n");
@@ -126,6 +134,15 @@ nearcall 77
         let top = folded.top(1);
         assert_eq!((top[0].function.as_str(), top.len()), ("spin", 1));
         assert!((top[0].share - 2.0 / 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_program_without_symbols_is_recognised() {
+        let named = Folded::parse(TEXT, "client");
+        assert!(!named.lacks_names("nearcall") && named.lacks_names("libc.so.6"));
+        let stripped = TEXT.replace("spin", "[unknown]");
+        assert!(Folded::parse(&stripped, "client").lacks_names("nearcall"));
+        assert!(!Folded::default().lacks_names("nearcall"));
     }
 
     #[test]

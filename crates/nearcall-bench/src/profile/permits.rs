@@ -105,6 +105,12 @@ pub(crate) fn system_calls(refusal: &ptrace::Refusal) -> Missing {
     missing("counts of system calls", &refusal.to_string(), how)
 }
 
+/// Reports that the program which was sampled has no symbols.
+pub(crate) fn function_names() -> Missing {
+    let why = "the program has no symbols";
+    missing("names of functions", why, "cargo run --profile profiling -- profile ...")
+}
+
 fn is_paranoid(paranoid: i64) -> String {
     format!("kernel.perf_event_paranoid is {paranoid}")
 }

@@ -13,8 +13,11 @@ use nearcall_os::region::SharedBytes;
 
 use crate::error::{ReceiveError, Violation};
 use crate::fragment::{FragmentHeader, Reassembly, Step};
-use crate::growing::grow;
-use crate::limits::{ABORTED_PER_RECEIVE_MAX, REASSEMBLY_STEP_BYTES};
+use crate::growing::{grow, grow_by_doubling};
+use crate::limits::{
+    ABORTED_PER_RECEIVE_MAX, COLLECTED_PER_RECEIVE_MAX, REASSEMBLY_STEP_BYTES,
+    REASSEMBLY_STEP_BYTES_MAX,
+};
 use crate::transport::Transport;
 use crate::wait::Deadline;
 
@@ -119,7 +122,7 @@ impl Incoming {
         deadline: Deadline,
         streams: bool,
     ) -> Result<usize, ReceiveError> {
-        let mut aborted = 0;
+        let (mut aborted, mut collected) = (0, 0);
         loop {
             let message_bytes = match self.state {
                 State::Nothing if aborted >= ABORTED_PER_RECEIVE_MAX && deadline.has_passed() => {
@@ -129,7 +132,18 @@ impl Incoming {
                     aborted += 1;
                     self.begin(transport, deadline, streams)?
                 }
-                State::Collecting { .. } => self.collect(transport, deadline)?,
+                // Between fragments: a sleep would miss the rest of one that is there.
+                State::Collecting { fragment: None, .. }
+                    if collected >= COLLECTED_PER_RECEIVE_MAX && deadline == Deadline::NOW =>
+                {
+                    return Err(ReceiveError::Empty);
+                }
+                State::Collecting { .. } => {
+                    let before = self.collected_bytes;
+                    let message_bytes = self.collect(transport, deadline)?;
+                    collected += self.collected_bytes - before;
+                    message_bytes
+                }
                 State::Skipping => self.skip(transport, deadline)?,
                 State::Offered { fragment, message_bytes } => {
                     self.hand_out(transport, fragment, message_bytes, deadline, streams)
@@ -502,14 +516,15 @@ impl Incoming {
         Ok(None)
     }
 
-    /// Room to collect some of the next `bytes` in. It doubles at most: the rest may never come.
+    /// Room to collect some of the next `bytes` in. It grows with what has come: the rest may never
+    /// come, and pages that are touched at once take long.
     #[inline]
     fn room_for(&mut self, bytes: usize) -> Result<&mut [u8], ReceiveError> {
         let start = self.collected_bytes;
-        let end = self.collected.len().max(start + start.max(REASSEMBLY_STEP_BYTES));
-        let end = end.min(start + bytes);
+        let step = start.clamp(REASSEMBLY_STEP_BYTES, REASSEMBLY_STEP_BYTES_MAX);
+        let end = self.collected.len().max(start + step).min(start + bytes);
         if self.collected.len() < end {
-            grow(&mut self.collected, end.next_power_of_two()).map_err(ReceiveError::Os)?;
+            grow_by_doubling(&mut self.collected, end).map_err(ReceiveError::Os)?;
         }
         Ok(&mut self.collected[start..end])
     }

@@ -8,12 +8,14 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use nearcall_os::{process, socket};
+use nearcall_os::process;
+use nearcall_os::sender::Sender;
+use nearcall_os::socket::{self, Credentials};
 
 use super::error::{BadOptions, HandshakeError};
 use super::options::{
-    Options, check_buffer, check_limit, check_offered, check_server_user, check_version,
-    choose_wait,
+    Options, check_buffer, check_limit, check_listening_user, check_offered, check_server_user,
+    check_version, choose_wait,
 };
 use super::step::Step;
 use crate::account::Resource;
@@ -61,7 +63,7 @@ impl State {
         options: &Options,
     ) -> Result<Self, HandshakeError> {
         if options.server_user.is_some() {
-            check_server_user(options, Some(socket::peer_credentials(control)?.uid))?;
+            check_listening_user(options, socket::peer_credentials(control)?.uid)?;
         }
         let wait = choose_wait(mechanism, options)?;
         let hello = Packet::Hello {
@@ -70,7 +72,11 @@ impl State {
             buffer_bytes: check_buffer(options.buffer_bytes)?,
             mechanism: mechanism.name().to_owned(),
         };
-        send_packet(control, &hello, &[])?;
+        let sent = control.send(&hello.encode(), &[]);
+        // Not before: a socket that sends while it reports senders gets a name. A server that was
+        // quicker has given its credentials by itself.
+        control.expect_answer()?;
+        sent.map_err(|error| reason_of(error.into(), || next_answer(control, options)))?;
         Ok(Self::Asked(mechanism, wait))
     }
 
@@ -85,9 +91,11 @@ impl State {
             Self::Hello => 0,
             _ => limits::HANDSHAKE_DESCRIPTORS_MAX,
         };
-        let Some((packet, descriptors)) = next_packet(control, descriptors_max)? else {
-            return Ok(Step::Nothing);
+        let next = match self {
+            Self::Asked(..) => next_answer(control, options)?,
+            _ => next_packet(control, descriptors_max)?,
         };
+        let Some((packet, descriptors)) = next else { return Ok(Step::Nothing) };
         *self = match (std::mem::replace(self, Self::Ended), packet) {
             (
                 Self::Hello,
@@ -153,7 +161,7 @@ fn offer(
     // They are closed at the end: while we hold the client's ends, we would not see it die.
     let ChannelFds { bytes: parts, descriptors } = parts;
     let packet = Packet::Offer { version: VERSION, message_bytes_max, buffer_bytes, parts };
-    send_parts(control, &packet, &descriptors)?;
+    control.send_answer(&packet, &borrow(&descriptors))?;
     Ok(State::Offered(Box::new(Opening { mechanism, settings, made: finish })))
 }
 
@@ -194,7 +202,10 @@ fn accept(
     let accepted = (mechanism.row().accept)(&settings, offered);
     let accepted = accepted.map_err(|error| HandshakeError::Open(mechanism, error));
     let Accepted { parts, channel } = accepted.inspect_err(|error| refuse(control, error))?;
-    send_packet(control, &Packet::Accept { parts: parts.bytes }, &parts.descriptors)?;
+    let packet = Packet::Accept { parts: parts.bytes };
+    let sent = control.send(&packet.encode(), &borrow(&parts.descriptors));
+    let next = || next_packet(control, limits::HANDSHAKE_DESCRIPTORS_MAX);
+    sent.map_err(|error| reason_of(error.into(), next))?;
     Ok(State::Accepted(Box::new(Opening { mechanism, settings, made: channel })))
 }
 
@@ -211,17 +222,33 @@ pub(super) fn refuse(control: &Control, error: &HandshakeError) {
         HandshakeError::PeerGone | HandshakeError::Refused { .. } => return,
         _ => Refusal::Other,
     };
-    let _ = control.send(&Packet::Refusal { code, text: error.to_string() }.encode(), &[]);
+    control.send_refusal(code, &error.to_string());
 }
 
+/// A packet, and the descriptors that came with it.
+type Next = Option<(Packet, Vec<OwnedFd>)>;
+
 /// Takes a packet that is there, with at most so many descriptors.
-fn next_packet(
-    control: &Control,
-    descriptors_max: usize,
-) -> Result<Option<(Packet, Vec<OwnedFd>)>, HandshakeError> {
-    let parts = match control.receive(Deadline::NOW, descriptors_max) {
+fn next_packet(control: &Control, descriptors_max: usize) -> Result<Next, HandshakeError> {
+    decode(control.receive(Deadline::NOW, descriptors_max))
+}
+
+/// Takes the server's answer to what a client has asked for, if it is there. The user is that of
+/// the process that answers, and not of the one that listened when the client connected: the socket
+/// may have been handed over. A refusal by another user is none of this server's either.
+fn next_answer(control: &Control, options: &Options) -> Result<Next, HandshakeError> {
+    let received = control.receive_answer(limits::HANDSHAKE_DESCRIPTORS_MAX);
+    if received.is_ok() {
+        let server = control.server().flatten();
+        check_server_user(options, server.map(|server| server.credentials().uid))?;
+    }
+    decode(received)
+}
+
+fn decode(received: Result<ChannelFds, ReceiveError>) -> Result<Next, HandshakeError> {
+    let parts = match received {
         Err(ReceiveError::Empty) => return Ok(None),
-        parts => parts?,
+        received => received?,
     };
     match Packet::decode(&parts.bytes)? {
         Packet::Refusal { code, text } => {
@@ -231,28 +258,25 @@ fn next_packet(
     }
 }
 
-/// Sends a client's packet. A server that has closed may have sent the reason before.
-fn send_packet(
-    control: &Control,
-    packet: &Packet,
-    descriptors: &[OwnedFd],
-) -> Result<(), HandshakeError> {
-    send_parts(control, packet, descriptors).map_err(|error| match error {
-        HandshakeError::PeerGone => match next_packet(control, limits::HANDSHAKE_DESCRIPTORS_MAX) {
-            Err(refused @ HandshakeError::Refused { .. }) => refused,
+/// Returns why a client's packet could not be sent. A server that has closed may have sent the
+/// reason before.
+fn reason_of(
+    error: HandshakeError,
+    next: impl FnOnce() -> Result<Next, HandshakeError>,
+) -> HandshakeError {
+    match error {
+        HandshakeError::PeerGone => match next() {
+            Err(reason @ (HandshakeError::Refused { .. } | HandshakeError::OtherUser { .. })) => {
+                reason
+            }
             _ => HandshakeError::PeerGone,
         },
         error => error,
-    })
+    }
 }
 
-fn send_parts(
-    control: &Control,
-    packet: &Packet,
-    descriptors: &[OwnedFd],
-) -> Result<(), HandshakeError> {
-    let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
-    Ok(control.send(&packet.encode(), &borrowed)?)
+fn borrow(descriptors: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
+    descriptors.iter().map(AsFd::as_fd).collect()
 }
 
 fn settings(
@@ -262,17 +286,34 @@ fn settings(
     message_bytes_max: u32,
     buffer_bytes: u32,
 ) -> Result<Settings, HandshakeError> {
-    let credentials = socket::peer_credentials(control.as_fd())?;
-    // Older kernels have no SO_PEERPIDFD; there the hang-up of the control line reports a death. A
-    // socket that was handed over gives that of the process that listened before, which may have
-    // ended although the other end has just answered: then it is of no use.
-    let pidfd = socket::peer_pidfd(control.as_fd()).ok();
-    let pidfd = pidfd.filter(|pidfd| process::wait_pidfd(pidfd, Deadline::NOW).is_ok_and(|it| !it));
-    let pidfd = pidfd.map(Arc::new);
-    let peer =
-        PeerIdentity { pid: credentials.pid, uid: credentials.uid, gid: credentials.gid, pidfd };
-    let peer = Peer::Process(peer);
+    let peer = Peer::Process(match control.server() {
+        Some(server) => server_identity(control, server)?,
+        None => client_identity(control)?,
+    });
     let liveness = Arc::new(PeerLiveness::default());
     let control = Arc::clone(control);
     Ok(Settings { wait, spin, message_bytes_max, buffer_bytes, peer, liveness, control })
+}
+
+/// Returns the identity of the server that has answered. Of one that did not give its credentials
+/// the kernel knows who listened at the socket only: that is no process to wait for.
+fn server_identity(
+    control: &Control,
+    server: Option<&Sender>,
+) -> Result<PeerIdentity, HandshakeError> {
+    let (Credentials { pid, uid, gid }, pidfd) = match server {
+        Some(server) => (server.credentials(), server.pidfd().cloned()),
+        None => (socket::peer_credentials(control)?, None),
+    };
+    Ok(PeerIdentity { pid, uid, gid, pidfd })
+}
+
+/// Returns the identity of the client that has connected.
+fn client_identity(control: &Control) -> Result<PeerIdentity, HandshakeError> {
+    let Credentials { pid, uid, gid } = socket::peer_credentials(control)?;
+    // Older kernels have no SO_PEERPIDFD; there the hang-up of the control line reports a death. A
+    // client may have ended after it has handed its end of the line to another process.
+    let pidfd = socket::peer_pidfd(control).ok();
+    let pidfd = pidfd.filter(|pidfd| process::wait_pidfd(pidfd, Deadline::NOW).is_ok_and(|it| !it));
+    Ok(PeerIdentity { pid, uid, gid, pidfd: pidfd.map(Arc::new) })
 }

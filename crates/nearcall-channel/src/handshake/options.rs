@@ -32,8 +32,10 @@ pub struct Options {
     /// before anything is made for it. A client does not look at it, and neither does a server
     /// over `tcp://`, where there is one mechanism only.
     pub offered: MechanismSet,
-    /// The user whose server a client demands, by its number. Another's server is sent nothing.
-    /// Over `tcp://` no user is known, and no server is the one that it demands.
+    /// The user whose server a client demands, by its number: the user of the process that answers,
+    /// whoever has bound its socket. Nothing is sent to a socket at which neither that user nor
+    /// root listens, and nothing but the greeting if another user answers. Over `tcp://` no user is
+    /// known, and no server is the one that it demands.
     pub server_user: Option<u32>,
     /// The longest message to agree on, in bytes.
     pub message_bytes_max: u32,
@@ -106,6 +108,15 @@ pub(super) fn check_server_user(
             Err(HandshakeError::OtherUser { demanded, found })
         }
         _ => Ok(()),
+    }
+}
+
+/// Returns an error if the user that listens at a socket is not one that may have handed it over to
+/// the server that a client demands: that user itself, or root, which may have no number here.
+pub(super) fn check_listening_user(options: &Options, found: u32) -> Result<(), HandshakeError> {
+    match found == 0 || is_overflow_user(found) {
+        true => Ok(()),
+        false => check_server_user(options, Some(found)),
     }
 }
 

@@ -101,13 +101,17 @@ pub(crate) struct ExportArgs {
     #[arg(
         long,
         value_name = "FILE",
-        required_unless_present = "parquet",
+        required_unless_present_any = ["jsonl", "parquet"],
         help_heading = OUTPUT
     )]
     pub(crate) csv: Option<PathBuf>,
 
-    /// Write a Parquet file here; an existing file is replaced
+    /// Write JSON lines here, one object per row; an existing file is replaced
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub(crate) jsonl: Option<PathBuf>,
+
+    /// Refused with the formats to use instead
+    #[arg(long, value_name = "FILE", hide = true)]
     pub(crate) parquet: Option<PathBuf>,
 
     #[command(flatten)]
@@ -134,7 +138,7 @@ Examples:
   nearcall data add run.json                     add a run
   nearcall data list                             the machines
   nearcall data merge other-data                 add the runs of others
-  nearcall data export --parquet cells.parquet   one row per cell
+  nearcall data export --jsonl cells.jsonl       one row per cell
   nearcall data import i5-m580.tar.gz            a result of ipc-bench";
 
 const ADD_EXAMPLES: &str = "\
@@ -156,8 +160,8 @@ Examples:
 const EXPORT_EXAMPLES: &str = "\
 Examples:
   nearcall data export --csv cells.csv
-  nearcall data export --parquet cells.parquet --dir shared-data
-  duckdb -c \"SELECT machine_id, count(*) FROM 'cells.parquet' GROUP BY 1\"";
+  nearcall data export --jsonl cells.jsonl --dir shared-data
+  duckdb -c \"SELECT machine_id, count(*) FROM 'cells.jsonl' GROUP BY 1\"";
 
 const IMPORT_EXAMPLES: &str = "\
 Examples:

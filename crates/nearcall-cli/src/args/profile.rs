@@ -62,6 +62,9 @@ pub(crate) struct ProfileArgs {
     pub(crate) seed: SeedArgs,
 
     /// Sample stacks too; write profile-MECHANISM.folded and .svg to this directory
+    ///
+    /// Names of functions need a program with symbols: `cargo run --profile profiling -- profile
+    /// pipe --out-dir .` builds and runs one.
     #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
     pub(crate) out_dir: Option<PathBuf>,
 

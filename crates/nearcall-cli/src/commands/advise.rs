@@ -16,13 +16,11 @@ use nearcall_bench::runner::BenchError;
 use nearcall_os::clock;
 use nearcall_os::signal::Interrupt;
 
-use self::check::Check;
 use super::{End, Usage, bench};
 use crate::args::AdviseArgs;
 use crate::terminal::style;
 use crate::{output, places};
 
-mod check;
 mod profile;
 mod trace;
 
@@ -86,7 +84,7 @@ pub(super) fn run(args: &AdviseArgs, arguments: &[OsString]) -> anyhow::Result<E
     })
 }
 
-/// Runs a mode: recorded traffic, the tuning file of the runtime, or the test of the advice.
+/// Runs a mode: recorded traffic, or the tuning file of the runtime.
 fn run_mode(
     requirements: &Requirements,
     args: &AdviseArgs,
@@ -101,16 +99,6 @@ fn run_mode(
         };
         let evidence = trace::Evidence { runs: &runs, files: files(args), effort: &effort };
         return trace::run(file, requirements, evidence, args.output.format.json);
-    }
-    if let Some(sets) = args.modes.check {
-        return check::run(&Check {
-            sets,
-            seed: args.modes.check_seed,
-            time: args.modes.check_time,
-            runs: &runs,
-            json: args.output.format.json,
-            arguments: bench::arguments(arguments),
-        });
     }
     profile::run(&runs, args.output.format.json)
 }

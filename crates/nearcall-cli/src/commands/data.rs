@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use nearcall_bench::dataset::import::import;
-use nearcall_bench::dataset::{Arrival, DataSet, ExportError, Outcome, Survey, export};
+use nearcall_bench::dataset::{Arrival, DataSet, ExportError, Format, Outcome, Survey, export};
 use nearcall_bench::report::lines::Writer;
 use nearcall_bench::report::number;
 use nearcall_bench::report::table::grid::{Align, Grid};
@@ -200,28 +200,33 @@ fn clean(text: &str) -> String {
 }
 
 fn write_table(args: &ExportArgs) -> anyhow::Result<End> {
+    if args.parquet.is_some() {
+        let text = "--parquet: Parquet files are not written; use --csv FILE or --jsonl FILE, \
+                    DuckDB reads both";
+        return Err(Usage(text.to_owned()).into());
+    }
     let data = present(&args.which)?;
-    let done = match export(&data, args.csv.as_deref(), args.parquet.as_deref()) {
+    let files: Vec<_> = [(Format::Csv, &args.csv), (Format::JsonLines, &args.jsonl)]
+        .into_iter()
+        .filter_map(|(format, file)| Some((format, file.as_deref()?)))
+        .collect();
+    let done = match export(&data, &files) {
         Err(ExportError::Write { is_closed_pipe: true, .. }) => return Ok(End::Done),
         outcome => outcome?,
     };
-    let files: Vec<String> = [&args.csv, &args.parquet]
-        .into_iter()
-        .flatten()
-        .map(|file| file.display().to_string())
-        .collect();
+    let names: Vec<String> = files.iter().map(|(_, file)| file.display().to_string()).collect();
     if args.which.format.json {
         output::json(&json!({
             "schema": "nearcall.data-export/1",
             "runs": done.runs,
             "rows": done.rows,
-            "files": files,
+            "files": names,
         }))?;
         return Ok(End::Done);
     }
     // Where the table itself goes to standard output, nothing follows it.
-    if [&args.csv, &args.parquet].into_iter().flatten().all(|file| file.is_file()) {
-        let text = format!("{} rows of {} runs: {}\n", done.rows, done.runs, files.join(", "));
+    if files.iter().all(|(_, file)| file.is_file()) {
+        let text = format!("{} rows of {} runs: {}\n", done.rows, done.runs, names.join(", "));
         output::result(&text)?;
     }
     Ok(End::Done)

@@ -4,7 +4,7 @@
 
 use std::io;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use nearcall_host::{Config, Ending, HostOptions};
 
 use super::End;
@@ -29,8 +29,7 @@ pub(super) fn run(args: &HostArgs) -> anyhow::Result<End> {
     }
 }
 
-/// Serves the libraries that the host names on standard input.
-pub(super) fn group() -> anyhow::Result<End> {
-    nearcall_host::run_worker(io::stdin().lock()).context("a group of libraries")?;
-    Ok(End::Done)
+/// Serves the libraries that the host names on standard input, and ends the process.
+pub(super) fn group() -> ! {
+    nearcall_host::run_worker(io::stdin().lock())
 }

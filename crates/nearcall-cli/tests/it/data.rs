@@ -72,13 +72,14 @@ fn runs_are_added_listed_merged_and_exported() {
     );
     assert!(!text.contains('\u{1b}') && text.lines().all(|line| line.chars().count() <= 100));
 
-    let words = ["data", "export", "--csv", "cells.csv", "--parquet", "cells.parquet"];
+    let words = ["data", "export", "--csv", "cells.csv", "--jsonl", "cells.jsonl"];
     let done = json(&folder, &words);
     assert_eq!((&done["runs"], &done["rows"]), (&2.into(), &4.into()));
     let csv = fs::read_to_string(folder.path().join("cells.csv")).unwrap();
     assert!(csv.starts_with("machine_id,cpu_model,") && csv.lines().count() == 5, "{csv}");
-    let parquet = fs::read(folder.path().join("cells.parquet")).unwrap();
-    assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
+    let lines = fs::read_to_string(folder.path().join("cells.jsonl")).unwrap();
+    let rows: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(rows.len() == 4 && rows.iter().all(|row| row["mechanism"] == "pipe"), "{lines}");
     let piped = folder.run(&["data", "export", "--csv", "/dev/stdout"]);
     assert_eq!((piped.stdout, piped.code), (csv, Some(0)));
 }
@@ -165,6 +166,7 @@ fn wrong_words_and_missing_folders_are_told_apart() {
         (&["data", "ad"], 2, "'add'"),
         (&["data", "add"], 2, "<RUN.json>"),
         (&["data", "export"], 2, "--csv <FILE>"),
+        (&["data", "export", "--parquet", "x"], 2, "use --csv FILE or --jsonl FILE"),
         (&["data", "list", "--dir", "none"], 1, "none: no such directory"),
         (&["data", "merge", "none"], 1, "none: no such directory"),
         (&["data", "import", "none.tar.gz"], 1, "none.tar.gz: No such file"),

@@ -36,9 +36,10 @@ fn the_library_has_the_same_service() {
     let path = command("libheater_library.so", &[]).get_program().to_owned();
     let library = Library::load(LibraryFile::open(path.as_ref()).unwrap()).unwrap();
     assert_eq!(library.name_and_version(), ("heater", env!("CARGO_PKG_VERSION")));
-    let error = library.create(&["warm".into()]).unwrap_err().to_string();
+    let error = library.create("heater", &["warm".into()]).unwrap_err().to_string();
     assert!(error.contains("could not be created: no number: `warm`"), "{error}");
-    let instance = library.create(&["17.5".into()]).unwrap();
+    let instance = library.create("heater", &["17.5".into()]).unwrap();
     let objects = instance.objects().unwrap();
     assert_eq!(objects[0].interface, "home.v1.Thermostat");
+    assert!(objects[0].is_nonblocking);
 }

@@ -40,6 +40,8 @@ pub(super) struct RawService {
     pub(super) arguments: Option<Spanned<Vec<String>>>,
     pub(super) environment: Option<Spanned<BTreeMap<String, String>>>,
     pub(super) listen: Option<Spanned<String>>,
+    pub(super) socket_mode: Option<Spanned<String>>,
+    pub(super) socket_owner: Option<Spanned<String>>,
     pub(super) interfaces: Option<Spanned<Vec<String>>>,
     #[serde(default)]
     pub(super) after: Vec<Spanned<String>>,

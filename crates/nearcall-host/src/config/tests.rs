@@ -69,6 +69,34 @@ fn a_file_that_says_something_else_is_refused_with_its_line() {
 }
 
 #[test]
+fn the_access_to_a_socket_is_read_and_refused_where_it_means_nothing() {
+    let path = "listen = \"unix:/run/a\"\n";
+    let access = |keys: &str| {
+        let config = parse(&process("a", &[path, keys].concat())).unwrap();
+        config.services().next().unwrap().access
+    };
+    assert_eq!(access(""), SocketAccess::default());
+    let owner = Some((0, process::group_id()));
+    assert_eq!(
+        access("socket-mode = \"0660\"\nsocket-owner = \"root:\""),
+        SocketAccess { mode: 0o660, owner }
+    );
+    assert_eq!(access("socket-owner = \"7:root\"").owner, Some((7, 0)));
+    let refused = |keys: &str, why: &str| refused(&process("a", keys), why);
+    let with = |keys: &str| [path, keys].concat();
+    refused(&with("socket-mode = \"8\""), ":5:15: service `a`: `socket-mode`: `8` is no mode");
+    refused(&with("socket-mode = \"1777\""), "is no mode");
+    refused(&with("socket-mode = \"+660\""), "is no mode");
+    refused(&with("socket-mode = \"0555\""), "lets in no client");
+    refused(&with("socket-owner = \"root\""), "write \"USER:GROUP\"");
+    refused(&with("socket-owner = \":\""), "is no owner");
+    refused(&with("socket-owner = \":no-such-group\""), "there is no group `no-such-group`");
+    refused("socket-mode = \"0660\"", "cannot enter the runtime directory");
+    refused("listen = \"unix:@a\"\nsocket-mode = \"0600\"", "a socket without a file");
+    refused("listen = \"tcp://[::1]:1\"\nsocket-owner = \"0:0\"", ":5:16: service `a`");
+}
+
+#[test]
 fn names_and_addresses_are_refused_that_cannot_be_or_are_there_twice() {
     let twice = [process("a", ""), process("a", "")].concat();
     refused(&twice, ":5:10: duplicate key");

@@ -9,9 +9,10 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use nearcall_channel::{Address, BadAddress};
+use nearcall_channel::{Address, BadAddress, SocketAccess};
 use toml::Spanned;
 
+use super::access;
 use super::order::order;
 use super::raw::{RawService, Restart, Run, Span};
 use super::{ConfigError, NamedFile, Policy, Service, Source, Unit, UnitName};
@@ -101,6 +102,7 @@ fn draft(
             source.error(Some(text.span()), format!("service `{name}`: {error}"))
         })?,
     };
+    let access = socket_access(source, &name, &listen, &raw)?;
     check_library_keys(source, &name, &raw)?;
     let directory = source.path.parent().unwrap_or(Path::new("."));
     let file = directory.join(raw.file.get_ref());
@@ -122,6 +124,7 @@ fn draft(
         file,
         arguments: raw.arguments.map(Spanned::into_inner).unwrap_or_default(),
         listen,
+        access,
         interfaces: raw.interfaces.map(Spanned::into_inner).unwrap_or_default(),
         watchdog: raw.watchdog.map(|Span(span)| span),
     };
@@ -136,6 +139,22 @@ fn draft(
     };
     let after = raw.after.into_iter().map(|name| (name.get_ref().clone(), name.span())).collect();
     Ok(Draft { unit, after, span })
+}
+
+/// Returns who may connect to a service.
+fn socket_access(
+    source: &Source<'_>,
+    name: &str,
+    listen: &Address,
+    raw: &RawService,
+) -> Result<SocketAccess, ConfigError> {
+    let text = |it: &Option<Spanned<String>>| it.as_ref().map(|it| it.get_ref().clone());
+    let (mode, owner) = (text(&raw.socket_mode), text(&raw.socket_owner));
+    access::parse(listen, mode.as_deref(), owner.as_deref()).map_err(|(key, why)| {
+        let named = if key == "socket-mode" { &raw.socket_mode } else { &raw.socket_owner };
+        let span = named.as_ref().map(Spanned::span);
+        source.error(span, format!("service `{name}`: `{key}`: {why}"))
+    })
 }
 
 /// Refuses keys that only a library has for a service that is none.

@@ -1,14 +1,15 @@
 //! One process of a unit: how it is started, what it writes to its standard error, how it ends.
 //!
-//! **Invariants:** it dies with the host. Reading what it writes never waits, and keeps a bounded
-//! number of lines.
+//! **Invariants:** it dies with the host, and what is left of its process group dies with it.
+//! Reading what it writes never waits, and keeps a bounded number of lines.
 //! **Not here:** handing sockets over (`nearcall-os`), asking it whether it serves (`watch.rs`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
 use std::process::{ChildStderr, Command, Stdio};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,11 +17,10 @@ use std::sync::Arc;
 use nearcall::EventLoop;
 use nearcall::event_loop::{DescriptorId, Interest, Signal};
 use nearcall_channel::{HEALTH_SUFFIX, Listener};
-use nearcall_os::process::Child;
-use nearcall_os::socket::{self, UnixAddress};
+use nearcall_os::process::{self, Child, DescriptorLimit};
 use nearcall_os::{Deadline, descriptor, signal, socket_activation};
 
-use super::watch::{Findings, Watcher};
+use super::watch::{Findings, HealthSocket, Watcher};
 use crate::config::{Run, Unit};
 use crate::library::LibraryConfig;
 use crate::limits::{STDERR_LINE_BYTES_MAX, STDERR_LINES_MAX, STDERR_READ_BYTES};
@@ -34,7 +34,7 @@ pub(super) struct Process {
     stderr: Option<Stderr>,
     lines: Lines,
     /// One for each service. They end when this is dropped.
-    _watchers: Vec<Watcher>,
+    watchers: Vec<Watcher>,
 }
 
 struct Stderr {
@@ -43,58 +43,59 @@ struct Stderr {
 }
 
 /// What a process needs of its host.
-type Parts<'a> = (&'a BTreeMap<String, Listener>, &'a EventLoop, &'a Arc<Findings>);
+pub(super) struct Parts<'a> {
+    pub(super) listeners: &'a BTreeMap<String, Listener>,
+    pub(super) event_loop: &'a EventLoop,
+    pub(super) findings: &'a Arc<Findings>,
+    pub(super) worker: &'a [OsString],
+    /// Where the host can make files.
+    pub(super) directories: &'a [PathBuf],
+    /// The limits that the host was started with.
+    pub(super) descriptors: DescriptorLimit,
+}
 
 impl Process {
     /// Starts the process of a unit, and hands over the sockets of its services.
-    pub(super) fn start(
-        id: InstanceId,
-        unit: &Rc<Unit>,
-        (listeners, event_loop, findings): Parts<'_>,
-        worker: &[OsString],
-    ) -> io::Result<Self> {
-        let mut command = command(unit, worker)?;
+    pub(super) fn start(id: InstanceId, unit: &Rc<Unit>, parts: &Parts<'_>) -> io::Result<Self> {
+        let Parts { listeners, event_loop, findings, .. } = parts;
+        let mut command = command(unit, parts.worker)?;
         command.envs(&unit.environment).stderr(Stdio::piped());
-        // So that Ctrl-C reaches the host alone, which stops its services in order.
+        // So that Ctrl-C reaches the host alone, which stops its services in order, and that what a
+        // service starts can be ended with it.
         command.process_group(0);
         // Those of the host itself, to which no service may speak in its place.
         for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PIDFDID"] {
             command.env_remove(name);
         }
         let mut handed: Vec<(String, BorrowedFd<'_>)> = Vec::new();
-        let mut health: Vec<(String, OwnedFd)> = Vec::new();
+        let mut health: Vec<HealthSocket> = Vec::new();
         for service in &unit.services {
-            let place = format!("nearcall-host-{}-{:016x}", std::process::id(), fastrand::u64(..));
-            health.push((
-                place.clone(),
-                socket::unix_listen(UnixAddress::Abstract(place.as_bytes()), 8)?,
-            ));
+            health.push(HealthSocket::listen(parts.directories)?);
             let listener = listeners.get(&service.listen.to_string());
             handed.extend(listener.map(|listener| (service.name.clone(), listener.as_fd())));
         }
-        for (service, (_, socket)) in unit.services.iter().zip(&health) {
-            handed.push((format!("{}{HEALTH_SUFFIX}", service.name), socket.as_fd()));
+        for (service, health) in unit.services.iter().zip(&health) {
+            handed.push((format!("{}{HEALTH_SUFFIX}", service.name), health.socket.as_fd()));
         }
         let sockets: Vec<_> = handed.iter().map(|(name, fd)| (name.as_str(), *fd)).collect();
-        let mut child = socket_activation::spawn(&mut command, &sockets)?;
-        if let Some(stdin) = child.pipes().stdin.take() {
-            write_libraries(unit, stdin)?;
-        }
+        let child = socket_activation::spawn(command, &sockets, Some(parts.descriptors))?;
         let ended = event_loop.add_descriptor(child.pidfd(), Interest::Readable)?;
-        let stderr = match child.pipes().stderr.take() {
-            Some(pipe) => {
-                descriptor::set_nonblocking(&pipe, true)?;
-                let descriptor = event_loop.add_descriptor(&pipe, Interest::Readable)?;
-                Some(Stderr { pipe, descriptor })
-            }
-            None => None,
-        };
-        let watchers = unit.services.iter().zip(health).map(|(service, (place, socket))| {
-            Watcher::start(id, unit, service, (place, socket), Arc::clone(findings))
-        });
-        let watchers = watchers.collect::<io::Result<_>>()?;
-        let lines = Lines::new(unit.name.to_string());
-        Ok(Self { unit: Rc::clone(unit), child, ended, stderr, lines, _watchers: watchers })
+        let (unit, lines) = (Rc::clone(unit), Lines::new(unit.name.to_string()));
+        // From here on what it has started ends with it, also if the rest fails.
+        let mut process = Self { unit, child, ended, stderr: None, lines, watchers: Vec::new() };
+        if let Some(stdin) = process.child.pipes().stdin.take() {
+            write_libraries(&process.unit, stdin)?;
+        }
+        if let Some(pipe) = process.child.pipes().stderr.take() {
+            descriptor::set_nonblocking(&pipe, true)?;
+            let descriptor = event_loop.add_descriptor(&pipe, Interest::Readable)?;
+            process.stderr = Some(Stderr { pipe, descriptor });
+        }
+        for (service, health) in process.unit.services.iter().zip(health) {
+            let findings = Arc::clone(findings);
+            process.watchers.push(Watcher::start(id, &process.unit, service, health, findings)?);
+        }
+        Ok(process)
     }
 
     pub(super) fn unit(&self) -> &Unit {
@@ -111,9 +112,11 @@ impl Process {
         let _ = signal::send_by_pidfd(self.child.pidfd(), Signal::TERM);
     }
 
-    /// Ends it.
+    /// Ends it, and what it has started.
     pub(super) fn kill(&self) {
-        let _ = nearcall_os::process::kill_pidfd(self.child.pidfd());
+        let _ = self.child.kill_group();
+        // It may lead another group by now.
+        let _ = process::kill_pidfd(self.child.pidfd());
     }
 
     pub(super) fn owns(&self, descriptor: DescriptorId) -> bool {
@@ -146,6 +149,11 @@ impl Process {
 
     /// Returns how it has ended, if it has, and what it wrote before.
     pub(super) fn take_end(&mut self, event_loop: &EventLoop, log: &dyn Fn(&str)) -> Option<End> {
+        // What it leaves behind could have sockets that were handed over to it, where no process
+        // accepts any more. As long as it is not waited for, the group is its own.
+        if process::wait_pidfd(self.child.pidfd(), Deadline::NOW).is_ok_and(|has_ended| has_ended) {
+            let _ = self.child.kill_group();
+        }
         let end = match self.child.wait(Deadline::NOW) {
             Ok(None) => return None,
             Ok(Some(status)) => match (status.code(), status.signal()) {
@@ -168,6 +176,12 @@ impl Process {
     /// Returns the last lines that it has written to its standard error.
     pub(super) fn last_lines(&self) -> Vec<String> {
         self.lines.last.iter().cloned().collect()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill_group();
     }
 }
 

@@ -12,6 +12,7 @@ use nearcall_os::process::user_id;
 
 use super::Host;
 use crate::config::UnitName;
+use crate::limits::{STATUS_END_BYTES_MAX, STATUS_LINES_BYTES_MAX};
 use crate::proto::{
     Host as HostInterface, HostRestartReply, HostRestartRequest, HostStatusReply,
     HostStatusRequest, HostedService,
@@ -84,6 +85,7 @@ impl Host {
     pub(super) fn status(&self) -> HostStatusReply {
         let config = self.supervisor.config();
         let states = self.supervisor.status(self.now());
+        let lines_bytes_max = STATUS_LINES_BYTES_MAX / config.process_count().max(1);
         let services = states.into_iter().map(|state| {
             let unit = config.unit_of(&state.name);
             let service =
@@ -103,8 +105,8 @@ impl Host {
                 restarts: state.restarts,
                 failures: state.failures,
                 restart: unit.map_or("", |unit| unit.policy.restart.name()).to_owned(),
-                last_end: last_end.map(|end| end.to_string()).unwrap_or_default(),
-                last_lines: last_lines.unwrap_or_default(),
+                last_end: last_end.map(|end| shorten(end.to_string())).unwrap_or_default(),
+                last_lines: last_that_fit(last_lines.unwrap_or_default(), lines_bytes_max),
                 is_unresponsive: state.is_unresponsive,
                 missed: state.missed,
                 name: state.name,
@@ -122,6 +124,42 @@ impl Host {
     }
 }
 
+/// Returns as many of the last lines as have so many bytes.
+fn last_that_fit(mut lines: Vec<String>, bytes_max: usize) -> Vec<String> {
+    let mut bytes = 0;
+    let kept = lines.iter().rev().take_while(|line| {
+        bytes += line.len();
+        bytes <= bytes_max
+    });
+    let first = lines.len() - kept.count();
+    lines.drain(..first);
+    lines
+}
+
+/// Cuts a text that a service has a part in.
+fn shorten(mut text: String) -> String {
+    let mut ends = (0..=text.len().min(STATUS_END_BYTES_MAX)).rev();
+    let end = ends.find(|at| text.is_char_boundary(*at));
+    text.truncate(end.unwrap_or(0));
+    text
+}
+
 fn milliseconds(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_are_those_that_fit() {
+        let lines = || ["one", "two", "three"].map(str::to_owned).to_vec();
+        assert_eq!(last_that_fit(lines(), 100), lines());
+        assert_eq!(last_that_fit(lines(), 8), ["two", "three"]);
+        assert_eq!(last_that_fit(lines(), 7), ["three"]);
+        assert!(last_that_fit(lines(), 4).is_empty() && last_that_fit(Vec::new(), 4).is_empty());
+        assert_eq!(shorten("x".repeat(5000)).len(), STATUS_END_BYTES_MAX);
+        assert_eq!(shorten("\u{fffd}".repeat(2000)).len(), STATUS_END_BYTES_MAX / 3 * 3);
+    }
 }

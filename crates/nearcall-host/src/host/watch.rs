@@ -1,23 +1,25 @@
-//! Asks one service of a process whether it serves, at a socket that only the host knows: until it
-//! does, and after that as often as its watchdog asks for.
+//! Asks one service of a process whether it serves, at a socket that only the host can connect to:
+//! until it does, and after that as often as its watchdog asks for.
 //!
-//! The socket is listened at before the process starts, so the first question waits in its queue,
-//! and is answered when the service begins to serve. Nothing is asked twice for that.
+//! The socket is listened at before the process starts, so a question waits in its queue, and is
+//! answered when the service begins to serve.
 //!
 //! **Invariants:** a watcher holds up no other service: each has a thread, which ends with the
 //! process that it watches, or when it has nothing more to ask.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nearcall::control::{HealthRequest, ServerCaller};
 use nearcall::{CallOptions, Client, Code, Deadline, Health, Status, Stopper};
+use nearcall_os::socket;
 
 use crate::config::{Service, Unit};
-use crate::limits::NOT_SERVING_PAUSE;
+use crate::limits::{HEALTH_BACKLOG, NOT_SERVING_PAUSE};
 use crate::supervisor::InstanceId;
 
 /// What a watcher has found.
@@ -53,6 +55,34 @@ impl Findings {
     }
 }
 
+/// A socket at which a process is asked, and to which no other process than this one can connect:
+/// it has no name.
+pub(super) struct HealthSocket {
+    /// For the process that is asked.
+    pub(super) socket: OwnedFd,
+    /// Leads to it.
+    handle: OwnedFd,
+}
+
+impl HealthSocket {
+    /// Makes one, in the first of the directories in which a file can be made for a moment.
+    pub(super) fn listen(directories: &[PathBuf]) -> io::Result<Self> {
+        let mut failed = io::Error::from(io::ErrorKind::NotFound);
+        for directory in directories {
+            let path = directory.join(format!(".{:016x}.health", fastrand::u64(..)));
+            match socket::unix_listen_unnamed(&path, HEALTH_BACKLOG) {
+                Ok((socket, handle)) => return Ok(Self { socket, handle }),
+                Err(error) => failed = error,
+            }
+        }
+        let text = format!(
+            "a socket for questions cannot be made in any of {directories:?}: {failed}: give the \
+             host one of them to write to"
+        );
+        Err(io::Error::new(failed.kind(), text))
+    }
+}
+
 /// The thread that asks one service. It ends after this is dropped.
 pub(super) struct Watcher {
     /// Closed with this.
@@ -69,6 +99,8 @@ struct Watch {
     watchdog: Option<Duration>,
     findings: Arc<Findings>,
     end: Receiver<()>,
+    /// The address leads through its number.
+    _handle: OwnedFd,
 }
 
 impl Watcher {
@@ -76,15 +108,15 @@ impl Watcher {
         id: InstanceId,
         unit: &Unit,
         service: &Service,
-        (place, socket): (String, OwnedFd),
+        HealthSocket { socket, handle }: HealthSocket,
         findings: Arc<Findings>,
     ) -> io::Result<Self> {
         let (give, end) = channel();
-        let address = format!("unix:@{place}?via=unix-stream");
+        let address = format!("unix:/proc/self/fd/{}?via=unix-stream", handle.as_raw_fd());
         let caller = ServerCaller::new(&Client::new(), &address).map_err(io::Error::other)?;
         let by = Deadline::after(unit.ready_within);
         let (watchdog, service) = (service.watchdog, service.name.clone());
-        let watch = Watch { id, service, caller, by, watchdog, findings, end };
+        let watch = Watch { id, service, caller, by, watchdog, findings, end, _handle: handle };
         std::thread::Builder::new().name("nearcall-watch".into()).spawn(move || watch.run())?;
         Ok(Self { _end: give, _socket: socket })
     }

@@ -1,12 +1,17 @@
 //! What the libraries of this process find of each other.
 //!
 //! **Invariants:** a number stands for one object as long as the process lives; the object of a
-//! service that was removed is not there any more, and its calls say so.
+//! service that was removed is not there any more, and its calls say so. Only objects whose methods
+//! do not wait are found: a method that waits would keep the service that calls it.
 //! **Not here:** calls from elsewhere (`service.rs`).
 
+use std::io::Write;
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use nearcall_os::library::{HostFunctions, ReplyPart, RequestPart};
+use nearcall::__host::{self, ThreadLoop};
+use nearcall_os::Deadline;
+use nearcall_os::library::{HostFunctions, LogLevel, ReplyPart, RequestPart};
 
 use super::LibraryConfig;
 use super::service::Service;
@@ -30,14 +35,12 @@ struct Entry {
 }
 
 impl Registry {
-    /// Adds the objects of a service, unless it may be called by its own loop only.
+    /// Adds the objects of a service that may be called in any thread.
     pub(super) fn add(&self, config: &LibraryConfig, service: &Arc<Service>) {
-        if !service.is_shared() {
-            return;
-        }
         let place = config.listen.split('?').next().unwrap_or_default();
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
-        for (index, object) in (0..).zip(service.objects()) {
+        let objects = (0..).zip(service.objects());
+        for (index, object) in objects.filter(|(_, object)| object.is_nonblocking) {
             entries.push(Entry {
                 place: place.to_owned(),
                 object: object.name(),
@@ -89,5 +92,26 @@ impl HostFunctions for Registry {
         service.dispatch(index, request, call.pending_reply());
         call.wait(reply);
         true
+    }
+
+    fn log(&self, service: &str, level: LogLevel, text: &str) {
+        // A line stays one.
+        let text = text.replace(char::is_control, " ");
+        if !__host::log(service, level, &text) {
+            let level = match level {
+                LogLevel::Error => "error",
+                LogLevel::Warn => "warning",
+                LogLevel::Info => "info",
+                LogLevel::Debug => "debug",
+            };
+            // One write, so that the line stays whole.
+            let line = format!("service `{service}`: {level}: {text}\n");
+            let _ = std::io::stderr().write_all(line.as_bytes());
+        }
+    }
+
+    fn wait(&self, fd: BorrowedFd<'_>, deadline: Deadline) -> bool {
+        let own = ThreadLoop::current();
+        own.is_some_and(|own| own.serve(Some(fd), deadline).is_ok())
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Object {
     pub(super) interface: &'static Interface,
     /// Empty: the only one of its interface.
     pub(super) instance: String,
+    /// Other threads than that of its loop may call it.
+    pub(super) is_nonblocking: bool,
 }
 
 impl Object {
@@ -49,7 +51,7 @@ impl Service {
     /// What is wrong with the file, with what it exports, or with the interfaces.
     pub(super) fn load(config: &LibraryConfig) -> Result<Self, LoadError> {
         let library = Library::load(LibraryFile::open(&config.file)?)?;
-        let instance = library.create(&config.arguments)?;
+        let instance = library.create(&config.name, &config.arguments)?;
         let objects = read_objects(config, &instance)?;
         let watched = Arc::new(Watched {
             name: config.name.clone(),
@@ -62,11 +64,6 @@ impl Service {
 
     pub(super) fn objects(&self) -> &[Object] {
         &self.objects
-    }
-
-    /// Returns whether other threads than that of its loop may call it.
-    pub(super) fn is_shared(&self) -> bool {
-        self.instance.library().is_shared()
     }
 
     /// Has the library serve a call of the object with this number.
@@ -140,6 +137,7 @@ fn read_objects(config: &LibraryConfig, instance: &Instance) -> Result<Vec<Objec
         objects.push(Object {
             interface: Box::leak(Box::new(describe(part, methods))),
             instance: part.instance.to_owned(),
+            is_nonblocking: part.is_nonblocking,
         });
     }
     Ok(objects)

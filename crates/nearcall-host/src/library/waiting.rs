@@ -1,11 +1,14 @@
-//! A call from one library to another: its caller waits in its own thread for the reply.
+//! A call from one library to another, as a function: its caller waits for the reply.
 //!
-//! **Invariants:** a call ends by its deadline at the latest, and its service learns of that; what
-//! answers it after that goes nowhere.
+//! **Invariants:** once the method has returned, the call ends by its deadline at the latest, and
+//! its service learns of that; what answers it after that goes nowhere. A loop in the caller's
+//! thread goes on serving while the reply is waited for.
 //! **Not here:** finding the other library (`registry.rs`).
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 
+use nearcall::__host::ThreadLoop;
 use nearcall::Code;
 use nearcall_os::Deadline;
 use nearcall_os::library::{EndNotice, PendingReply, ReplyPart};
@@ -27,6 +30,8 @@ struct State {
     reply: Option<Reply>,
     is_abandoned: bool,
     notices: Vec<EndNotice>,
+    /// Of the loop that serves while its thread waits.
+    waker: Option<Waker>,
 }
 
 struct Reply {
@@ -49,22 +54,16 @@ impl WaitingCall {
     /// Waits for the reply, and gives it to `give`.
     pub(super) fn wait(self, give: &mut dyn FnMut(&ReplyPart<'_>)) {
         let mut state = self.shared.lock();
-        while state.reply.is_none() {
-            let waiting = &self.shared.has_ended;
-            state = match self.deadline.remaining() {
-                None => waiting.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(left) if left.is_zero() => break,
-                Some(left) => {
-                    waiting.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
+        if state.reply.is_none() {
+            state = self.wait_for_reply(state);
         }
         state.is_abandoned = true;
         let (reply, notices) = (state.reply.take(), std::mem::take(&mut state.notices));
+        let waker = state.waker.take();
         drop(state);
         // Outside the lock: a notice runs code of the library.
-        drop(notices);
-        match reply {
+        drop((notices, waker));
+        match reply.filter(|_| !self.deadline.has_passed()) {
             Some(Reply { code, message, metadata, body }) => {
                 give(&ReplyPart { code, message: &message, metadata: &metadata, body: &body })
             }
@@ -73,6 +72,30 @@ impl WaitingCall {
                 "the service did not answer in time; the method may have run",
             )),
         }
+    }
+
+    /// Waits until the reply has come or the deadline has passed.
+    fn wait_for_reply<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let mut own = ThreadLoop::current();
+        while state.reply.is_none() && !self.deadline.has_passed() {
+            if let Some(serving) = &own {
+                state.waker = Some(serving.waker());
+                drop(state);
+                if serving.serve(None, self.deadline).is_err() {
+                    own = None;
+                }
+                state = self.shared.lock();
+                continue;
+            }
+            let waiting = &self.shared.has_ended;
+            state = match self.deadline.remaining() {
+                None => waiting.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(left) => {
+                    waiting.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        state
     }
 }
 
@@ -129,7 +152,11 @@ impl Drop for Answer {
                 body: Vec::new(),
             });
         }
+        let waker = state.waker.take();
         drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
         self.shared.has_ended.notify_one();
     }
 }

@@ -1,8 +1,8 @@
 //! Calls of libraries that do not return: found and reported, since nothing can end them.
 //!
-//! Each thread notes which call of a watched library it is in, without a clock; one thread of the
-//! group looks a few times in the time that a call may take, and reports a call that it has seen
-//! for as long as that.
+//! Each thread notes which calls of watched libraries it is in, one inside another, without a
+//! clock; one thread of the group looks a few times in the time that a call may take, and reports a
+//! call that it has seen for as long as that.
 //! **Invariants:** a call is reported once; a group without a watchdog has no thread for it, and
 //! its calls note nothing.
 //! **Not here:** what becomes of the group then, which its host decides (`supervisor`).
@@ -36,9 +36,9 @@ pub(super) struct Watched {
     pub(super) overdue: AtomicU64,
 }
 
-/// The call that a thread is in.
+/// The calls that a thread is in, each made inside the one before.
 struct ThreadSlot {
-    call: Mutex<Option<Call>>,
+    calls: Mutex<Vec<Call>>,
 }
 
 #[derive(Clone)]
@@ -55,7 +55,7 @@ static SLOTS: Mutex<Vec<Weak<ThreadSlot>>> = Mutex::new(Vec::new());
 thread_local! {
     static LAST: Cell<u64> = const { Cell::new(0) };
     static SLOT: Arc<ThreadSlot> = {
-        let slot = Arc::new(ThreadSlot { call: Mutex::new(None) });
+        let slot = Arc::new(ThreadSlot { calls: Mutex::new(Vec::new()) });
         let mut slots = lock(&SLOTS);
         slots.retain(|other| other.strong_count() > 0);
         slots.push(Arc::downgrade(&slot));
@@ -71,30 +71,27 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// While it lives, this thread is in a call of a library.
 pub(super) struct CallGuard {
     is_noted: bool,
-    /// The call that this one is made in.
-    outer: Option<Call>,
 }
 
 impl CallGuard {
     /// Notes the call, if its service is watched.
     pub(super) fn enter(service: &Arc<Watched>, object: u32, method: u32) -> Self {
         if service.limit.is_none() {
-            return Self { is_noted: false, outer: None };
+            return Self { is_noted: false };
         }
         let sequence = LAST.get() + 1;
         LAST.set(sequence);
         let call = Call { sequence, service: Arc::clone(service), object, method };
-        let outer = SLOT.try_with(|slot| lock(&slot.call).replace(call));
         // Where the thread is ending, nothing is noted.
-        Self { is_noted: outer.is_ok(), outer: outer.ok().flatten() }
+        Self { is_noted: SLOT.try_with(|slot| lock(&slot.calls).push(call)).is_ok() }
     }
 }
 
 impl Drop for CallGuard {
     fn drop(&mut self) {
         if self.is_noted {
-            let outer = self.outer.take();
-            let _ = SLOT.try_with(|slot| *lock(&slot.call) = outer);
+            let ended = SLOT.try_with(|slot| lock(&slot.calls).pop());
+            drop(ended);
         }
     }
 }
@@ -151,25 +148,26 @@ struct Seen {
 
 /// Looks at what every thread does.
 fn look(seen: &mut Vec<Seen>) {
+    seen.retain(|it| it.slot.strong_count() > 0);
     let slots: Vec<_> = lock(&SLOTS).iter().filter_map(Weak::upgrade).collect();
     for slot in slots {
-        let call = lock(&slot.call).clone();
+        let calls = lock(&slot.calls).clone();
         let of_slot = |it: &Seen| it.slot.as_ptr() == Arc::as_ptr(&slot);
-        let is_same = |it: &Seen, call: &Call| of_slot(it) && it.sequence == call.sequence;
-        let known = call.as_ref().and_then(|call| {
-            seen.iter().position(|it| is_same(it, call)).map(|index| (call, index))
-        });
-        if let Some((call, index)) = known {
-            if seen[index].overdue_at.is_some_and(Deadline::has_passed) {
-                seen[index].overdue_at = None;
-                report(call);
+        seen.retain(|it| !of_slot(it) || calls.iter().any(|call| call.sequence == it.sequence));
+        for call in &calls {
+            let known = seen.iter_mut().find(|it| of_slot(it) && it.sequence == call.sequence);
+            match known {
+                Some(known) if known.overdue_at.is_some_and(Deadline::has_passed) => {
+                    known.overdue_at = None;
+                    report(call);
+                }
+                Some(_) => {}
+                None => {
+                    let overdue_at = call.service.limit.map(Deadline::after);
+                    let (slot, sequence) = (Arc::downgrade(&slot), call.sequence);
+                    seen.push(Seen { slot, sequence, overdue_at });
+                }
             }
-            continue;
-        }
-        seen.retain(|it| !of_slot(it) && it.slot.strong_count() > 0);
-        if let Some(Call { sequence, service, .. }) = call {
-            let overdue_at = service.limit.map(Deadline::after);
-            seen.push(Seen { slot: Arc::downgrade(&slot), sequence, overdue_at });
         }
     }
 }
@@ -190,4 +188,35 @@ fn report(call: &Call) {
          end of this process ends the call\n"
     );
     let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_overdue_also_if_it_calls_its_watched_neighbours_meanwhile() {
+        let watched = |name: &str, limit| {
+            let overdue = AtomicU64::new(0);
+            let (name, interfaces) = (name.to_owned(), Vec::new());
+            Arc::new(Watched { name, limit: Some(limit), interfaces, overdue })
+        };
+        let outer = watched("outer", Duration::ZERO);
+        let inner = watched("inner", Duration::from_secs(3600));
+        let mut seen = Vec::new();
+        let call = CallGuard::enter(&outer, 0, 0);
+        look(&mut seen);
+        let nested = CallGuard::enter(&inner, 0, 0);
+        look(&mut seen);
+        drop(nested);
+        for _ in 0..3 {
+            let _nested = CallGuard::enter(&inner, 0, 0);
+            look(&mut seen);
+        }
+        assert_eq!(outer.overdue.load(Ordering::Relaxed), 1, "once");
+        assert_eq!(inner.overdue.load(Ordering::Relaxed), 0);
+        drop(call);
+        look(&mut seen);
+        assert!(seen.is_empty());
+    }
 }

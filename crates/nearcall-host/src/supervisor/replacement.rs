@@ -166,6 +166,7 @@ impl Supervisor {
             .map(|service| Action::Close(service.listen.clone()))
             .collect();
         self.actions.extend(gone);
+        self.actions.push(Action::SetAccess);
         self.config = config;
         for slot in before {
             if let SlotState::Running(id) = slot.state {
@@ -207,10 +208,13 @@ impl Supervisor {
                 self.retire(id, now);
             }
         }
-        let is_used = |address: &_| self.config.services().any(|it| it.listen == *address);
+        // A unit that has failed or ended is not started by itself, so its clients do not wait.
+        let is_over = |slot: &&Slot| matches!(slot.state, SlotState::Failed | SlotState::Ended);
+        let used = self.slots.iter().filter(|slot| !is_over(slot));
+        let used: Vec<_> = used.flat_map(|slot| &slot.unit.services).collect();
         let unused: Vec<_> = config
             .services()
-            .filter(|service| !is_used(&service.listen))
+            .filter(|service| used.iter().all(|it| it.listen != service.listen))
             .map(|service| Action::Close(service.listen.clone()))
             .collect();
         self.actions.extend(unused);

@@ -216,7 +216,11 @@ impl Supervisor {
                 (SlotState::Ended | SlotState::Running(_), None) => (State::Ended, None),
                 (SlotState::Waiting, None) => (State::Waiting, None),
             };
-            for service in &slot.unit.services {
+            for (at, service) in slot.unit.services.iter().enumerate() {
+                // What the process has written is said once, with the first of its services.
+                let last_end = slot.last_end.as_ref().map(|(end, lines)| {
+                    (end.clone(), if at == 0 { lines.clone() } else { Vec::new() })
+                });
                 let missed = instance.and_then(|it| it.unresponsive.get(&service.name));
                 states.push(ServiceState {
                     name: service.name.clone(),
@@ -226,7 +230,7 @@ impl Supervisor {
                     up,
                     restarts: slot.restarts,
                     failures: slot.failures,
-                    last_end: slot.last_end.clone(),
+                    last_end,
                     is_unresponsive: missed.is_some_and(|missed| missed.is_now),
                     missed: missed.map_or(0, |missed| missed.count),
                 });

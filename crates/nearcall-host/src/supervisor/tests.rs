@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use nearcall_channel::SocketAccess;
+
 use super::*;
 use crate::config::{Policy, Run, Service};
 
@@ -15,6 +17,7 @@ fn service(name: &str) -> Service {
         file: "/bin/true".into(),
         arguments: Vec::new(),
         listen: Address::Name(name.to_owned()),
+        access: SocketAccess::default(),
         interfaces: Vec::new(),
         watchdog: Some(SECOND),
     }
@@ -92,6 +95,7 @@ impl Bench {
                 Action::Terminate(id) => self.terminated.push(id),
                 Action::Kill(id) => self.killed.push(id),
                 Action::Close(address) => self.closed.push(address.to_string()),
+                Action::SetAccess => {}
                 Action::Report(report) => {
                     // Every text is made, so that none of them can fail.
                     assert!(!report.to_string().is_empty());
@@ -319,6 +323,25 @@ fn a_restart_that_fails_changes_nothing() {
 }
 
 #[test]
+fn a_restart_that_fails_leaves_no_socket_of_what_had_failed_or_ended_before() {
+    for end in [End::Exited(0), End::Exited(3)] {
+        let name = UnitName::Service("room".to_owned());
+        let never = unit_with(name, &["room"], &[], policy(Restart::Never, 3));
+        let mut bench = Bench::new(&[never.clone(), unit("hall", &[])]);
+        let (room, _) = (bench.start("room"), bench.start("hall"));
+        bench.end(room, end);
+        let state = bench.state("room");
+        assert_eq!(bench.closed, ["room"]);
+        bench.apply(&[never, unit("hall", &[])], &["room", "hall"]);
+        let next = bench.last("room");
+        bench.end(next, End::Exited(3));
+        assert!(bench.replies.pop().unwrap().is_err());
+        assert_eq!((bench.state("room"), bench.state("hall")), (state, State::Up));
+        assert_eq!(bench.closed, ["room", "room"], "and not that of one that serves");
+    }
+}
+
+#[test]
 fn an_instance_that_ends_while_it_is_replaced_leaves_the_place_to_the_next_one() {
     for does_next_serve in [true, false] {
         let units = [unit("room", &[])];
@@ -382,6 +405,26 @@ fn silence_restarts_a_process_of_its_own_and_is_said_of_one_that_others_share() 
     bench.supervisor.handle_unresponsive(small, "a");
     let state = bench.supervisor.status(bench.now).into_iter().find(|it| it.name == "a").unwrap();
     assert_eq!((state.is_unresponsive, state.missed), (true, 2));
+}
+
+#[test]
+fn a_group_of_which_no_watched_service_answers_is_restarted() {
+    let mut small = group("small", &["a", "b", "c"]);
+    Rc::get_mut(&mut small).unwrap().services[2].watchdog = None;
+    let mut bench = Bench::new(&[small]);
+    let id = bench.start("group small");
+    bench.supervisor.handle_unresponsive(id, "a");
+    bench.supervisor.handle_responsive(id, "a");
+    bench.supervisor.handle_unresponsive(id, "b");
+    bench.take();
+    assert!(bench.killed.is_empty());
+    bench.supervisor.handle_unresponsive(id, "a");
+    bench.take();
+    assert_eq!(bench.killed, [id]);
+    bench.end(id, End::Killed(9));
+    assert_eq!(bench.state("c"), State::BackingOff);
+    let state = bench.supervisor.status(bench.now).swap_remove(0);
+    assert_eq!(state.last_end.unwrap().0, End::Unresponsive(SECOND));
 }
 
 /// Whatever happens, in whatever order: one instance of each unit serves at most, besides those

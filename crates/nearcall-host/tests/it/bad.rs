@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
-use nearcall::{CallOptions, Code, ReconnectPolicy};
+use nearcall::{Code, ReconnectPolicy};
 use nearcall_os::process::Child;
 use nearcall_os::signal::Signal;
 
 use crate::home::SetTargetRequest;
-use crate::tested::{PATIENCE, TestedHost, has_ended, library, process, wait_until};
+use crate::tested::{PATIENCE, TestedHost, has_ended, in_time, library, process, wait_until};
 
 #[test]
 fn a_crash_loop_is_said_once_with_its_cause_and_the_last_lines() {
@@ -26,8 +27,23 @@ fn a_crash_loop_is_said_once_with_its_cause_and_the_last_lines() {
     assert_eq!(count("  | the heating burns"), 1, "{log}");
     assert_eq!(count("room has ended 5 times in a row and is not started again"), 1, "{log}");
     // Clients do not wait for what does not come.
-    let status = host.thermostat("room").set_target(&SetTargetRequest { celsius: 1.0 });
+    let status =
+        host.thermostat("room").set_target_with(&SetTargetRequest { celsius: 1.0 }, &in_time());
     assert_eq!(status.unwrap_err().code(), Code::Unavailable);
+}
+
+#[test]
+fn the_status_of_a_large_group_that_crashes_fits_into_a_message() {
+    let rest = "group = \"house\"\nrestart = \"never\"";
+    let names: Vec<String> = (0..100).map(|number| format!("room{number}")).collect();
+    let services: String = names.iter().map(|name| library(name, &["noisy"], rest)).collect();
+    let host = TestedHost::start(&services);
+    let first = host.wait_for("room0", |service| service.state == "failed");
+    assert_eq!(first.last_end, "was killed by SIGABRT");
+    let shown = "\u{fffd}".repeat(1024);
+    assert!(first.last_lines.len() == 20 && first.last_lines.iter().all(|line| *line == shown));
+    let last = host.service("room99");
+    assert_eq!((last.last_end, last.last_lines.len()), (first.last_end, 0));
 }
 
 #[test]
@@ -80,16 +96,36 @@ fn a_program_that_cannot_run_here_and_a_restart_that_fails_leave_the_rest_alone(
     // Whose file others can write decides about nothing here.
     let file = host.directory.path("services.toml");
     host.write(&good);
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
-    let text = host.restart(&[]).unwrap_err().to_string();
-    assert!(text.contains("any user may write it (its mode is 0666)"), "{text}");
+    for mode in [0o666, 0o620] {
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        let text = host.restart(&[]).unwrap_err().to_string();
+        let expected = format!("other users may write it (its mode is {mode:04o})");
+        assert!(text.contains(&expected), "{text}");
+    }
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     let text = host.restart(&["attic"]).unwrap_err().to_string();
     assert!(text.contains("there is no service `attic`"), "{text}");
     assert_eq!(host.service("room").pid, pid);
-    host.thermostat("room").set_target(&SetTargetRequest { celsius: 1.0 }).unwrap();
+    host.thermostat("room")
+        .set_target_with(&SetTargetRequest { celsius: 1.0 }, &in_time())
+        .unwrap();
     fs::remove_file(broken).unwrap();
     fs::remove_file(foreign).unwrap();
+    assert_eq!(host.stop(), Some(0));
+}
+
+#[test]
+fn a_file_that_is_a_named_pipe_does_not_keep_the_host() {
+    let mut host = TestedHost::start(&process("room", &["plain"], ""));
+    host.wait_until_up();
+    let file = host.directory.path("services.toml");
+    fs::remove_file(&file).unwrap();
+    match Command::new("mkfifo").arg(&file).status() {
+        Ok(status) => assert!(status.success()),
+        Err(why) => return println!("SKIPPED: no `mkfifo` to make a named pipe with: {why}"),
+    }
+    let text = host.restart(&[]).unwrap_err().to_string();
+    assert!(text.contains("services.toml: it is no file"), "{text}");
     assert_eq!(host.stop(), Some(0));
 }
 
@@ -102,10 +138,10 @@ fn a_second_sigterm_ends_all_at_once() {
     let pids: Vec<u32> = host.status().services.iter().map(|service| service.pid).collect();
     // Its loop is blocked, so it does not end by SIGTERM.
     let caller = host.thermostat("room");
-    let once = CallOptions::new().reconnect(ReconnectPolicy::Never);
+    let once = in_time().reconnect(ReconnectPolicy::Never);
     let request = SetTargetRequest { celsius: -3.0 };
     let blocked = std::thread::spawn(move || caller.set_target_with(&request, &once));
-    host.wait_until_blocked();
+    host.wait_until_blocked(1);
     host.signal(Signal::TERM);
     wait_until("the first end", || has_ended(pids[1]));
     assert!(!has_ended(pids[0]));

@@ -8,6 +8,7 @@
 
 mod bad;
 mod libraries;
+mod processes;
 mod restarts;
 mod systemd;
 mod tested;

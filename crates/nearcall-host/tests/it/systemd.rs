@@ -6,12 +6,12 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 
 use nearcall::Client;
-use nearcall_os::process::Child;
+use nearcall_os::process::{Child, kill_pidfd, pidfd_open};
 use nearcall_os::socket::{self, UnixAddress};
 use nearcall_os::socket_activation;
 
 use crate::home::{SetTargetRequest, ThermostatCaller};
-use crate::tested::{Directory, PATIENCE, TestedHost, example, process};
+use crate::tested::{Directory, PATIENCE, TestedHost, example, in_time, process};
 
 #[test]
 fn a_program_of_a_socket_unit_takes_the_clients_that_came_before_it() {
@@ -22,7 +22,8 @@ fn a_program_of_a_socket_unit_takes_the_clients_that_came_before_it() {
     std::thread::scope(|scope| {
         let first = scope.spawn(|| {
             let room = ThermostatCaller::new(&Client::new(), &address).unwrap();
-            let before = room.set_target(&SetTargetRequest { celsius: 21.0 }).unwrap();
+            let before =
+                room.set_target_with(&SetTargetRequest { celsius: 21.0 }, &in_time()).unwrap();
             // The kernel names the program that serves, and not the one that made the socket.
             let client = socket::unix_connect(UnixAddress::Path(&path), Some(PATIENCE)).unwrap();
             let server = socket::peer_credentials(&client).unwrap().pid;
@@ -31,7 +32,7 @@ fn a_program_of_a_socket_unit_takes_the_clients_that_came_before_it() {
         let mut command = Command::new(example("test_program"));
         command.arg("plain").env("NEARCALL_LISTEN", &address).stdin(Stdio::null());
         let sockets = [("room.socket", listener.as_fd())];
-        let mut child = socket_activation::spawn(&mut command, &sockets).unwrap();
+        let mut child = socket_activation::spawn(command, &sockets, None).unwrap();
         let pid = i32::try_from(child.pid()).ok();
         assert_eq!(first.join().unwrap(), (0.0, pid));
         child.kill().unwrap();
@@ -45,7 +46,7 @@ fn a_host_says_when_its_services_are_up_and_when_it_stops() {
     let notified = directory.path("log-of-systemd");
     let socket = UnixDatagram::bind(&notified).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mut host = TestedHost::start_by(&process("room", &["plain"], ""), |command| {
+    let mut host = TestedHost::start_by(&process("room", &["plain"], ""), |mut command| {
         Child::spawn(command.env("NOTIFY_SOCKET", &notified)).unwrap()
     });
     let receive = || {
@@ -68,15 +69,22 @@ fn a_host_hands_over_what_systemd_has_bound() {
     let path = directory.path("room");
     let listener = socket::unix_listen(UnixAddress::Path(&path), 8).unwrap();
     let theirs = format!("unix:{}", path.display());
-    let services = process("room", &["plain"], "").replace("unix:DIRECTORY/room", &theirs);
+    let services = process("room", &["plain"], "restart = \"never\"");
+    let services = services.replace("unix:DIRECTORY/room", &theirs);
     let sockets = [("room.socket", listener.as_fd())];
     let mut host = TestedHost::start_by(&services, |command| {
-        socket_activation::spawn(command, &sockets).unwrap()
+        socket_activation::spawn(command, &sockets, None).unwrap()
     });
     let room = ThermostatCaller::new(&Client::new(), &theirs).unwrap();
-    room.set_target(&SetTargetRequest { celsius: 21.0 }).unwrap();
+    room.set_target_with(&SetTargetRequest { celsius: 21.0 }, &in_time()).unwrap();
     host.restart(&["room"]).unwrap();
-    room.set_target(&SetTargetRequest { celsius: 21.0 }).unwrap();
+    room.set_target_with(&SetTargetRequest { celsius: 21.0 }, &in_time()).unwrap();
+    // Also after the service has ended and was given up: the socket is there for the next process.
+    let pid = i32::try_from(host.service("room").pid).unwrap();
+    kill_pidfd(pidfd_open(pid).unwrap()).unwrap();
+    host.wait_for("room", |service| service.state == "failed");
+    host.restart(&["room"]).unwrap();
+    room.set_target_with(&SetTargetRequest { celsius: 21.0 }, &in_time()).unwrap();
     assert_eq!(host.stop(), Some(0), "{}", host.log());
     assert!(path.exists(), "what it has not bound it does not remove");
 }

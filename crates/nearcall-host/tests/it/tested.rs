@@ -3,6 +3,7 @@
 //! **Invariants:** the host and all that it has started are gone when it is dropped.
 
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -38,11 +39,25 @@ impl Directory {
         self.0.join(name)
     }
 
+    /// Puts the paths into a text with `PROGRAM`, `LIBRARY` and `DIRECTORY`.
+    fn with_paths(&self, text: &str) -> String {
+        let text = text.replace("PROGRAM", &example("test_program").display().to_string());
+        let text = text.replace("LIBRARY", &example("libtest_library.so").display().to_string());
+        text.replace("DIRECTORY", &self.0.display().to_string())
+    }
+
+    /// Makes a script `DIRECTORY/script` with these lines.
+    pub(crate) fn script(&self, lines: &str) {
+        let path = self.path("script");
+        fs::write(&path, self.with_paths(&format!("#!/bin/sh\n{lines}"))).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+
     /// Files of it that are no locks, and not those of the test.
     pub(crate) fn sockets(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name());
         let names = entries.map(|name| name.into_string().unwrap());
-        let own = ["services.toml", "log"];
+        let own = ["services.toml", "log", "script"];
         names.filter(|name| !name.starts_with('.') && !own.contains(&name.as_str())).collect()
     }
 }
@@ -72,22 +87,47 @@ impl TestedHost {
     /// paths, and waits until it answers.
     #[track_caller]
     pub(crate) fn start(services: &str) -> Self {
-        Self::start_by(services, |command| Child::spawn(command).unwrap())
+        Self::start_by(services, |mut command| Child::spawn(&mut command).unwrap())
     }
 
     /// As [`start`](Self::start), by a start of its own.
     #[track_caller]
-    pub(crate) fn start_by(services: &str, spawn: impl FnOnce(&mut Command) -> Child) -> Self {
+    pub(crate) fn start_by(services: &str, spawn: impl FnOnce(Command) -> Child) -> Self {
         let directory = Directory::new();
         write(&directory, services);
-        let child = spawn(&mut Self::command(&directory));
+        let child = spawn(Self::command(&directory));
+        Self::of(directory, child)
+    }
+
+    /// As [`start`](Self::start), in a directory that is there, with limits in words for `ulimit`.
+    #[track_caller]
+    pub(crate) fn start_in(directory: Directory, services: &str, limits: &str) -> Self {
+        write(&directory, services);
+        let child = Child::spawn(&mut Self::command_within(limits, &directory)).unwrap();
+        Self::of(directory, child)
+    }
+
+    #[track_caller]
+    fn of(directory: Directory, child: Child) -> Self {
         let host = Self { directory, child };
         Client::new().hunt(&host.address("host"), PATIENCE).unwrap();
         host
     }
 
     pub(crate) fn command(directory: &Directory) -> Command {
-        let mut command = Command::new(example("test_program"));
+        Self::command_within("", directory)
+    }
+
+    pub(crate) fn command_within(limits: &str, directory: &Directory) -> Command {
+        let program = example("test_program");
+        let mut command = match limits {
+            "" => Command::new(program),
+            limits => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &format!(r#"ulimit {limits} && exec "$0" "$@""#)]).arg(program);
+                shell
+            }
+        };
         command.arg("host").arg(directory.path("services.toml"));
         // Several hosts of one test write one log.
         let log = File::options().append(true).create(true).open(directory.path("log")).unwrap();
@@ -96,10 +136,11 @@ impl TestedHost {
         command
     }
 
-    /// Waits until a service says that it runs a method that never returns.
+    /// Waits until services have said so often that they run a method that never returns.
     #[track_caller]
-    pub(crate) fn wait_until_blocked(&self) {
-        wait_until("the blocked method", || self.log().contains("] blocked"));
+    pub(crate) fn wait_until_blocked(&self, times: usize) {
+        let is_blocked = || self.log().matches("] blocked").count() >= times;
+        wait_until("the blocked method", is_blocked);
     }
 
     /// Writes other services into its file.
@@ -118,8 +159,7 @@ impl TestedHost {
 
     pub(crate) fn status(&self) -> HostStatusReply {
         let host = HostCaller::new(&Client::new(), &self.address("host")).unwrap();
-        let options = CallOptions::new().deadline(PATIENCE);
-        host.status_with(&HostStatusRequest {}, &options).unwrap()
+        host.status_with(&HostStatusRequest {}, &in_time()).unwrap()
     }
 
     pub(crate) fn service(&self, name: &str) -> HostedService {
@@ -130,8 +170,7 @@ impl TestedHost {
     pub(crate) fn restart(&self, services: &[&str]) -> Result<String, Status> {
         let host = HostCaller::new(&Client::new(), &self.address("host")).unwrap();
         let services = services.iter().map(|name| (*name).to_owned()).collect();
-        let options = CallOptions::new().deadline(PATIENCE);
-        host.restart_with(&HostRestartRequest { services }, &options).map(|reply| reply.text)
+        host.restart_with(&HostRestartRequest { services }, &in_time()).map(|reply| reply.text)
     }
 
     /// Waits until what is known of a service is as expected.
@@ -181,12 +220,9 @@ impl TestedHost {
     }
 }
 
-fn write(directory: &Directory, services: &str) {
+pub(crate) fn write(directory: &Directory, services: &str) {
     let text = format!("[host]\nlisten = \"unix:DIRECTORY/host\"\n{services}");
-    let text = text.replace("PROGRAM", &example("test_program").display().to_string());
-    let text = text.replace("LIBRARY", &example("libtest_library.so").display().to_string());
-    let text = text.replace("DIRECTORY", &directory.0.display().to_string());
-    fs::write(directory.path("services.toml"), text).unwrap();
+    fs::write(directory.path("services.toml"), directory.with_paths(&text)).unwrap();
 }
 
 /// The table of a service at `unix:DIRECTORY/NAME`.
@@ -204,6 +240,17 @@ fn service(name: &str, run: &str, file: &str, arguments: &[&str], rest: &str) ->
         "[service.{name}]\nrun = \"{run}\"\nfile = \"{file}\"\narguments = {arguments:?}\n\
          listen = \"unix:DIRECTORY/{name}\"\nready-within = \"60s\"\n{rest}\n"
     )
+}
+
+/// Returns the options of a call that does not fail because the machine is busy: its interface
+/// grants 250 ms.
+pub(crate) fn in_time() -> CallOptions {
+    CallOptions::new().deadline(PATIENCE)
+}
+
+/// A figure that the environment may enlarge.
+pub(crate) fn figure(name: &str, small: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(small)
 }
 
 /// Whether a process has ended, or is about to be reaped.

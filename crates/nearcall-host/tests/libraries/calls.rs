@@ -1,14 +1,22 @@
 //! Calls to services in libraries, from other processes and from each other.
 
+use std::io::Write;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use nearcall::{CallOptions, Code};
+use nearcall::control::{ServerCaller, StopRequest};
+use nearcall::{CallOptions, Code, ReconnectPolicy};
+use nearcall_os::Deadline;
+use nearcall_os::poll::{Interest, poll_one};
 
-use crate::group::{Group, PATIENCE, service, soon};
+use crate::group::{Group, PATIENCE, service, soon, unique};
 use crate::home::{NoteRequest, SetTargetRequest, ThermostatCaller, WatchRequest};
 
 const LATER: f64 = -4.0;
 const FORGET: f64 = -5.0;
+const HOLD: f64 = -6.0;
+const REFUSE: f64 = -7.0;
 
 fn set(thermostat: &ThermostatCaller, celsius: f64) -> Result<f64, nearcall::Status> {
     let options = CallOptions::new().deadline(PATIENCE);
@@ -61,22 +69,38 @@ fn a_method_or_an_object_that_is_missing_is_named() {
 }
 
 #[test]
-fn libraries_of_one_group_call_each_other_without_leaving_the_process() {
-    let plain = service(&["plain"]);
+fn libraries_of_one_group_call_each_other() {
+    for kind in ["plain", "nonblocking"] {
+        check_calls_within_a_group(kind);
+    }
+}
+
+#[track_caller]
+fn check_calls_within_a_group(kind: &str) {
+    let plain = service(&[kind]);
     let relay = service(&["relay", &plain.listen]);
-    let group = Group::start(&[plain.clone(), relay.clone()]);
+    let ask = service(&["ask", &plain.listen]);
+    let group = Group::start(&[plain.clone(), relay.clone(), ask.clone()]);
+    // Who calls: the kernel has no word in a call of a function, and there are only such calls of
+    // services that have promised not to wait.
+    let user = f64::from(nearcall_os::process::user_id());
+    let expected = if kind == "nonblocking" { -1.0 } else { user };
+    assert_eq!(set(&group.caller(&ask), 20.0).unwrap(), expected);
+    // A started call must not run while its caller goes on.
+    assert_eq!(group.caller(&relay).watch(&WatchRequest {}).unwrap().celsius, user);
     let (near, far) = (group.caller(&relay), group.caller(&plain));
     assert_eq!(set(&near, 20.0).unwrap(), 0.0);
     assert_eq!(set(&far, 21.0).unwrap(), 20.0);
-    // The kernel has no word in a call between two functions.
-    assert_eq!(near.watch(&WatchRequest {}).unwrap().celsius, -1.0);
     // A panic, an answer that comes later, an error with metadata: as from elsewhere.
     assert_eq!(set(&near, -1.0).unwrap_err().code(), Code::Unknown);
     assert_eq!(set(&near, LATER).unwrap(), LATER);
     assert_eq!(set(&near, FORGET).unwrap_err().code(), Code::Internal);
     near.note(&NoteRequest::default()).unwrap();
     // It went over a connection, so it may come later than the next call.
-    while notes(&near) != 1 {}
+    let deadline = Deadline::after(PATIENCE);
+    while notes(&near) != 1 {
+        assert!(!deadline.has_passed(), "the message is lost");
+    }
     assert_eq!(notes(&far), 1);
 }
 
@@ -106,23 +130,89 @@ fn futures_of_a_library_run_and_end_with_their_callers() {
     // Calls of one connection begin in their order.
     set(&thermostat, 1.0).unwrap();
     watching.cancel();
-    let deadline = nearcall_os::Deadline::after(PATIENCE);
+    let deadline = Deadline::after(PATIENCE);
     while set(&thermostat, 1.0).unwrap() != 2.0 {
         let ended = set(&thermostat, 1.0).unwrap();
         assert!(!deadline.has_passed(), "only {ended} futures have ended with their callers");
     }
 }
 
+/// Where methods that hold their call connect, and wait until they may go on.
+struct Holder {
+    path: PathBuf,
+    listener: UnixListener,
+}
+
+impl Holder {
+    fn new() -> Self {
+        let path = std::env::temp_dir().join(unique("hold"));
+        let listener = UnixListener::bind(&path).unwrap();
+        Self { path, listener }
+    }
+
+    fn options(&self) -> CallOptions {
+        let path = self.path.to_str().unwrap();
+        CallOptions::new().metadata("hold", path).unwrap().deadline(PATIENCE)
+    }
+
+    /// Waits until a method holds its call. It goes on when it gets a byte.
+    fn wait(&self) -> UnixStream {
+        let ready = poll_one(&self.listener, Interest::Readable, Deadline::after(PATIENCE));
+        assert!(ready.unwrap().is_some(), "no method holds its call");
+        self.listener.accept().unwrap().0
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
 #[test]
 fn a_group_that_is_stopped_ends_its_calls_first() {
-    let plain = service(&["plain"]);
+    let mut plain = service(&["plain"]);
+    plain.stop_within = PATIENCE;
     let mut group = Group::start(std::slice::from_ref(&plain));
     let thermostat = group.caller(&plain);
-    assert_eq!(set(&thermostat, 20.0).unwrap(), 0.0);
+    let holder = Holder::new();
+    let request = SetTargetRequest { celsius: HOLD };
+    let held = thermostat.start_set_target_with(&request, &holder.options());
+    let mut release = holder.wait();
     group.terminate();
+    // It takes no more calls, and has not ended.
+    let once = CallOptions::new().deadline(PATIENCE).reconnect(ReconnectPolicy::Never);
+    let deadline = Deadline::after(PATIENCE);
+    while thermostat.set_target_with(&SetTargetRequest { celsius: 20.0 }, &once).is_ok() {
+        assert!(!deadline.has_passed(), "it does not take the signal");
+    }
+    assert!(!held.is_done());
+    release.write_all(&[1]).unwrap();
+    assert_eq!(held.wait().unwrap().celsius_before, HOLD);
     assert!(group.wait().success());
     let status = set(&thermostat, 20.0).unwrap_err();
     assert_eq!(status.code(), Code::Unavailable, "{status}");
     let hunted = group.client.hunt(&plain.listen, Duration::from_millis(1));
     assert!(hunted.is_err(), "a socket answers");
+}
+
+#[test]
+fn a_library_that_is_asked_to_stop_names_the_host() {
+    let plain = service(&["plain"]);
+    let group = Group::start(std::slice::from_ref(&plain));
+    let server = ServerCaller::new(&group.client, &plain.listen).unwrap();
+    let options = CallOptions::new().deadline(PATIENCE);
+    let status = server.stop_with(&StopRequest {}, &options).unwrap_err();
+    assert_eq!(status.code(), Code::FailedPrecondition);
+    assert!(status.message().contains("out of the host's file"), "{status}");
+}
+
+#[test]
+fn events_of_tracing_in_a_library_are_in_the_log_of_its_host() {
+    let mut plain = service(&["plain"]);
+    plain.name = "kitchen".into();
+    let mut group = Group::start(std::slice::from_ref(&plain));
+    set(&group.caller(&plain), REFUSE).unwrap();
+    let log = group.wait_for_stderr("refused:");
+    assert!(log.contains("service `kitchen`: warning: nearcall: refused:"), "{log}");
 }

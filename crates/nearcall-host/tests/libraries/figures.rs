@@ -21,12 +21,14 @@ fn measure(group: &[nearcall_host::library::LibraryConfig]) -> f64 {
 #[test]
 fn the_cost_of_a_call_between_two_libraries() {
     let calls = std::env::var("NEARCALL_FIGURES").unwrap_or_else(|_| CALLS.to_owned());
-    let (near, far) = (service(&["plain"]), service(&["plain"]));
+    let services = ["nonblocking", "plain", "plain"].map(|kind| service(&[kind]));
+    let [prompt, near, far] = services;
     let _elsewhere = Group::start(std::slice::from_ref(&far));
+    let prompt_ns = measure(&[service(&["measure", &prompt.listen, &calls]), prompt]);
     let near_ns = measure(&[service(&["measure", &near.listen, &calls]), near]);
     let far_ns = measure(&[service(&["measure", &far.listen, &calls])]);
     println!(
-        "a call from a library to one of its group: {near_ns:.0} ns, of another process: \
-         {far_ns:.0} ns"
+        "a call from a library to one of its group: {prompt_ns:.0} ns if its methods do not wait, \
+         otherwise {near_ns:.0} ns; to one of another process: {far_ns:.0} ns"
     );
 }

@@ -86,21 +86,18 @@ fn a_file_that_is_no_library_for_this_machine_is_refused() {
     expect_refusal(&cut, "is cut off", "copy or build it again");
 }
 
-/// Returns the test library with other bytes at the head of its table.
+/// Returns the test library with other bytes at the head of its table, which ends with the strides.
 fn with_table(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let mut bytes = fs::read(test_library()).unwrap();
     // The table: the magic, its size, major 1, minor 0; then flags.
     let mut head = b"nearcall".to_vec();
     head.extend(96_u32.to_ne_bytes());
     head.extend([1, 0, 0, 0]);
-    let places: Vec<_> = bytes
-        .windows(head.len())
-        .enumerate()
-        .filter(|(_, it)| *it == head)
-        .map(|it| it.0)
-        .collect();
+    // It is aligned.
+    let places = (0..bytes.len()).step_by(8).filter(|place| bytes[*place..].starts_with(&head));
+    let places: Vec<_> = places.collect();
     let [place] = places[..] else { panic!("the table is in {} places", places.len()) };
-    change(&mut bytes[place..place + head.len() + 4]);
+    change(&mut bytes[place..place + head.len() + 8]);
     bytes
 }
 
@@ -113,20 +110,12 @@ fn a_table_that_does_not_fit_is_refused() {
     expect_refusal(&size, "has 24 bytes, and version 1 96", "sizeof");
     let magic = directory.file("magic.so", &with_table(|head| head[0] = b'N'));
     expect_refusal(&magic, "it is no table of a service", "struct nearcall_service");
+    let object = directory.file("object.so", &with_table(|head| head[20] = 64));
+    expect_refusal(&object, "has 64 as `object_size`", "sizeof(struct nearcall_object)");
+    let method = directory.file("method.so", &with_table(|head| head[22] = 31));
+    expect_refusal(&method, "has 31 as `method_size`", "sizeof(struct nearcall_method)");
     // A newer minor version only adds to it.
     check(&directory.file("minor.so", &with_table(|head| head[14] = 7))).unwrap();
-}
-
-#[test]
-fn a_library_for_one_thread_is_called_by_its_own_loop_only() {
-    let directory = Directory::new();
-    let mut plain = service(&["plain"]);
-    plain.file = directory.file("one_thread.so", &with_table(|head| head[16] = 1));
-    let relay = service(&["relay", &plain.listen]);
-    let group = Group::start(&[plain, relay.clone()]);
-    // The kernel's word: the call came over a connection.
-    let user = group.caller(&relay).watch(&WatchRequest {}).unwrap().celsius;
-    assert_eq!(user, f64::from(nearcall_os::process::user_id()));
 }
 
 #[test]
@@ -166,13 +155,18 @@ fn a_service_that_does_not_fit_is_refused_before_anything_listens() {
 }
 
 /// Compiles a library in C; `None` without a compiler.
-fn compile(directory: &Directory, source: &Path) -> Option<PathBuf> {
+fn compile(
+    directory: &Directory,
+    name: &str,
+    source: &Path,
+    arguments: &[&str],
+) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let library = directory.0.join("library.so");
+    let library = directory.0.join(name);
     let mut command = Command::new("cc");
     command.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I"]);
     command.arg(root.join("../nearcall-os/include"));
-    command.arg("-o").arg(&library).arg(source);
+    command.arg("-o").arg(&library).arg(source).arg("-L").arg(&directory.0).args(arguments);
     let Ok(output) = command.output() else {
         println!("SKIPPED: there is no C compiler `cc` here");
         return None;
@@ -183,10 +177,32 @@ fn compile(directory: &Directory, source: &Path) -> Option<PathBuf> {
 }
 
 #[test]
+fn a_library_finds_its_own_libraries_beside_it() {
+    let directory = Directory::new();
+    let mode = |mode| fs::set_permissions(&directory.0, fs::Permissions::from_mode(mode)).unwrap();
+    let source = directory.file("part.c", b"void part(void) {}");
+    let Some(_) = compile(&directory, "libpart.so", &source, &[]) else { return };
+    let source = directory.file("whole.c", b"void part(void); void call(void) { part(); }");
+    let arguments = ["-lpart", "-Wl,-rpath,$ORIGIN"];
+    let Some(library) = compile(&directory, "libwhole.so", &source, &arguments) else { return };
+    // Where others could replace it, it is loaded by its descriptor.
+    mode(0o777);
+    expect_refusal(&library, "`$ORIGIN` does not work", "is writable by others");
+    mode(0o755);
+    // It is loaded, and has no service.
+    expect_refusal(&library, "has no symbol `nearcall_service_v1`", "nearcall::service_main!");
+    // Another file at the same path is not taken for it.
+    fs::remove_file(&library).unwrap();
+    fs::copy(test_library(), &library).unwrap();
+    fs::set_permissions(&library, fs::Permissions::from_mode(0o755)).unwrap();
+    check(&library).unwrap();
+}
+
+#[test]
 fn a_library_that_needs_a_symbol_that_is_missing_is_refused() {
     let directory = Directory::new();
     let source = directory.file("needs.c", b"void nowhere(void); void call(void) { nowhere(); }");
-    let Some(library) = compile(&directory, &source) else { return };
+    let Some(library) = compile(&directory, "needs.so", &source, &[]) else { return };
     expect_refusal(&library, "undefined symbol: nowhere", "link the library against");
 }
 
@@ -194,11 +210,12 @@ fn a_library_that_needs_a_symbol_that_is_missing_is_refused() {
 fn a_service_in_c_is_served() {
     let directory = Directory::new();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/libraries/counter.c");
-    let Some(library) = compile(&directory, &source) else { return };
+    let Some(library) = compile(&directory, "counter.so", &source, &[]) else { return };
     let mut counter = service(&[]);
+    counter.name = "counter".into();
     counter.file = library;
     let relay = service(&["relay", &counter.listen]);
-    let group = Group::start(&[counter.clone(), relay.clone()]);
+    let mut group = Group::start(&[counter.clone(), relay.clone()]);
     for config in [&counter, &relay] {
         let thermostat = group.caller(config);
         // Both messages have one field of one type.
@@ -207,10 +224,22 @@ fn a_service_in_c_is_served() {
         let reply = thermostat.set_target_with(&request, &options).unwrap();
         assert_eq!(reply.celsius_before, 21.5);
         thermostat.note(&NoteRequest::default()).unwrap();
-        thermostat.watch(&WatchRequest {}).unwrap();
+        for _ in 0..2 {
+            thermostat.watch(&WatchRequest {}).unwrap();
+        }
         let status = thermostat.reset(&()).unwrap_err();
         assert_eq!((status.code(), status.message()), (Code::FailedPrecondition, "refused by C"));
     }
+    let options = CallOptions::new().metadata("small", "reply").unwrap().deadline(PATIENCE);
+    let request = SetTargetRequest { celsius: 21.5 };
+    let status = group.caller(&counter).set_target_with(&request, &options).unwrap_err();
+    assert_eq!(status.code(), Code::Internal, "{status}");
+    assert!(status.message().contains("nearcall_reply has 8 of 56 bytes"), "{status}");
+    let line = "service `counter`: warning: made by C in two lines\n";
+    group.wait_for_stderr(line);
+    group.terminate();
+    let status = group.wait();
+    assert!(status.success(), "its static destructor was run: {status}");
     counter.arguments = vec!["fail".into()];
     let error = run_group(&[counter]).unwrap_err().to_string();
     assert!(error.contains("could not be created: told to fail"), "{error}");

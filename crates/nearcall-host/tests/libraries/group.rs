@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use nearcall::{CallOptions, Client};
-use nearcall_host::library::{LibraryConfig, run_group};
+use nearcall_host::library::LibraryConfig;
 use nearcall_os::process::Child;
 use nearcall_os::signal::Signal;
 
@@ -21,10 +21,7 @@ const GROUP: &str = "NEARCALL_TEST_GROUP";
 /// Runs the group that the environment has, and ends the process.
 pub(crate) fn enter() {
     let Ok(group) = std::env::var(GROUP) else { return };
-    let group: Vec<LibraryConfig> = serde_json::from_str(&group).unwrap();
-    if let Err(error) = run_group(&group) {
-        panic!("the group has ended: {error}");
-    }
+    nearcall_host::run_worker(group.as_bytes())
 }
 
 /// The library that the tests load. Cargo builds it with them.

@@ -1,12 +1,13 @@
 //! Libraries that panic, abort and block: what becomes of the others.
 
 use std::os::unix::process::ExitStatusExt;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use nearcall::{CallOptions, Code};
+use nearcall::{CallOptions, Code, ReconnectPolicy, Status};
 
 use crate::group::{Group, PATIENCE, service, soon};
-use crate::home::{SetTargetRequest, ThermostatCaller};
+use crate::home::{SetTargetRequest, ThermostatCaller, WatchRequest};
 
 const PANIC: f64 = -1.0;
 const ABORT: f64 = -2.0;
@@ -17,17 +18,28 @@ const SERVICES: usize = 20;
 
 const SIGABRT: i32 = 6;
 
-fn set(
-    thermostat: &ThermostatCaller,
-    celsius: f64,
-    options: &CallOptions,
-) -> Result<f64, nearcall::Status> {
+fn set(thermostat: &ThermostatCaller, celsius: f64, options: &CallOptions) -> Result<f64, Status> {
     let reply = thermostat.set_target_with(&SetTargetRequest { celsius }, options);
     reply.map(|reply| reply.celsius_before)
 }
 
 fn answers(thermostat: &ThermostatCaller) -> bool {
     set(thermostat, 20.0, &CallOptions::new().deadline(PATIENCE)).is_ok()
+}
+
+/// A call that does not return, in a thread of its own.
+type Blocked = JoinHandle<Result<f64, Status>>;
+
+/// Makes a call that does not return.
+fn block(thermostat: ThermostatCaller) -> Blocked {
+    let options = CallOptions::new().deadline(PATIENCE).reconnect(ReconnectPolicy::Never);
+    thread::spawn(move || set(&thermostat, BLOCK, &options))
+}
+
+/// Demands that the call has ended with its process.
+fn expect_end(blocked: Blocked) {
+    let status = blocked.join().unwrap().unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable, "{status}");
 }
 
 #[test]
@@ -47,8 +59,7 @@ fn of_twenty_libraries_one_panics_one_blocks_one_aborts() {
     assert!(callers.iter().all(answers));
 
     // A call that never returns keeps its service, and is said.
-    let status = set(&callers[1], BLOCK, &soon()).unwrap_err();
-    assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+    let blocked = block(group.caller(&services[1]));
     let said = group.wait_for_stderr("nothing but the end of this process ends the call");
     let line = said.lines().find(|line| line.contains("has not returned")).unwrap();
     assert!(line.starts_with("service `stuck`: home.v1.Thermostat/SetTarget"), "{line}");
@@ -62,6 +73,7 @@ fn of_twenty_libraries_one_panics_one_blocks_one_aborts() {
     let status = set(&callers[2], ABORT, &CallOptions::new().deadline(PATIENCE)).unwrap_err();
     assert_eq!(status.code(), Code::Unavailable, "{status}");
     assert_eq!(group.wait().signal(), Some(SIGABRT));
+    expect_end(blocked);
     for caller in &callers {
         let status = set(caller, 20.0, &CallOptions::new().deadline(PATIENCE)).unwrap_err();
         assert_eq!(status.code(), Code::Unavailable, "{status}");
@@ -70,14 +82,28 @@ fn of_twenty_libraries_one_panics_one_blocks_one_aborts() {
 }
 
 #[test]
-fn a_library_that_calls_one_that_blocks_waits_no_longer_than_its_deadline_allows_others() {
+fn a_library_that_calls_one_that_blocks_goes_on_after_its_deadline() {
     let plain = service(&["plain"]);
-    let relay = service(&["relay", &plain.listen]);
-    let group = Group::start(&[plain.clone(), relay.clone()]);
-    // The thread of the relay runs the method that blocks; the other service has its own.
-    let status = set(&group.caller(&relay), BLOCK, &soon()).unwrap_err();
+    let back = service(&["back", &plain.listen]);
+    let group = Group::start(&[plain.clone(), back.clone()]);
+    let caller = group.caller(&back);
+    let status = set(&caller, BLOCK, &soon()).unwrap_err();
     assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
-    assert!(answers(&group.caller(&plain)));
+    // Its own loop is free, whatever that of the other does.
+    caller.watch_with(&WatchRequest {}, &CallOptions::new().deadline(PATIENCE)).unwrap();
+}
+
+#[test]
+fn a_library_serves_while_it_waits_for_one_that_blocks() {
+    let plain = service(&["plain"]);
+    let back = service(&["back", &plain.listen]);
+    let mut group = Group::start(&[plain.clone(), back.clone()]);
+    let caller = group.caller(&back);
+    let options = CallOptions::new().deadline(PATIENCE);
+    let blocked = caller.start_set_target_with(&SetTargetRequest { celsius: BLOCK }, &options);
+    group.wait_for_stderr("blocked");
+    caller.watch_with(&WatchRequest {}, &options).unwrap();
+    assert!(!blocked.is_done());
 }
 
 #[test]
@@ -85,8 +111,9 @@ fn a_group_with_a_method_that_blocks_ends_nevertheless() {
     let mut plain = service(&["plain"]);
     plain.stop_within = Duration::from_millis(50);
     let mut group = Group::start(std::slice::from_ref(&plain));
-    let status = set(&group.caller(&plain), BLOCK, &soon()).unwrap_err();
-    assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+    let blocked = block(group.caller(&plain));
+    group.wait_for_stderr("blocked");
     group.terminate();
     assert!(group.wait().success());
+    expect_end(blocked);
 }

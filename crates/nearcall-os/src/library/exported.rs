@@ -8,14 +8,19 @@
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::fmt;
+use std::os::fd::{AsFd, AsRawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 
 use super::abi::{
-    ABI_MAJOR, ABI_MINOR, HostTable, MAGIC, MethodFields, ObjectFields, ReplyFields, RequestFields,
-    ServiceTable, Slice,
+    ABI_MAJOR, ABI_MINOR, HEAD_BYTES, HOST_BYTES_1_0, HostTable, MAGIC, MethodFields, ObjectFields,
+    ReplyFields, RequestFields, ServiceTable, Slice,
 };
-use super::parts::{NO_BYTES, ObjectPart, ReplyPart, RequestPart, list, size_u32};
+use super::parts::{
+    INTERNAL, LogLevel, NO_BYTES, ObjectPart, ReplyPart, RequestPart, list, read_prefix, size_u16,
+    size_u32,
+};
+use crate::Deadline;
 
 /// A service of a library, while it is loaded.
 pub trait LibraryService: Send + Sync + Sized + 'static {
@@ -67,7 +72,8 @@ pub const fn service_table<E: Export>() -> ServiceTable {
         abi_major: ABI_MAJOR,
         abi_minor: ABI_MINOR,
         flags: 0,
-        reserved: 0,
+        object_size: size_u16::<ObjectFields>(),
+        method_size: size_u16::<MethodFields>(),
         name: Slice::of(E::NAME.as_bytes()),
         version: Slice::of(E::VERSION.as_bytes()),
         create: Some(create::<E>),
@@ -84,6 +90,7 @@ struct Exposed<S> {
     /// What the list points into.
     _methods: Vec<Vec<MethodFields>>,
     service: Box<S>,
+    host: HostLink,
 }
 
 thread_local! {
@@ -119,7 +126,7 @@ unsafe extern "C" fn create<E: Export>(
         let methods: Vec<Vec<MethodFields>> = parts.iter().map(fields).collect();
         let objects = parts.iter().zip(&methods).map(|(part, it)| part.to_fields(it)).collect();
         drop(parts);
-        Ok::<_, String>(Box::new(Exposed { objects, _methods: methods, service }))
+        Ok::<_, String>(Box::new(Exposed { objects, _methods: methods, service, host }))
     };
     let text = match catch_unwind(AssertUnwindSafe(make)) {
         Ok(Ok(exposed)) => {
@@ -152,14 +159,17 @@ unsafe extern "C" fn dispatch<S: LibraryService>(
 ) {
     // SAFETY: `create` made the instance, and the host has not destroyed it.
     let exposed: &Exposed<S> = unsafe { &*instance.cast() };
+    let Some(token) = NonNull::new(call) else { return };
+    let call = CallToken { host: exposed.host, token };
     // SAFETY: the host's request is valid until this returns.
-    let fields = unsafe { &*request };
-    // SAFETY: as above.
-    let request = unsafe { RequestPart::from_fields(fields) };
-    let (Some(host), Some(token)) = (HOST.get(), NonNull::new(call)) else { return };
-    let call = CallToken { host: *host, token };
-    // What panics has dropped the call, which answers it.
-    let _ = catch_unwind(AssertUnwindSafe(|| exposed.service.dispatch(&request, call)));
+    match unsafe { RequestPart::read(request) } {
+        // What panics has dropped the call, which answers it.
+        Ok(request) => {
+            let dispatch = || exposed.service.dispatch(&request, call);
+            let _ = catch_unwind(AssertUnwindSafe(dispatch));
+        }
+        Err(why) => call.reply(&ReplyPart::error(INTERNAL, &why)),
+    }
 }
 
 unsafe extern "C" fn destroy<S: LibraryService>(instance: *mut c_void) {
@@ -168,17 +178,30 @@ unsafe extern "C" fn destroy<S: LibraryService>(instance: *mut c_void) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(exposed)));
 }
 
-/// The host, once an instance was made.
+/// The host, once an instance was made: that of the first.
 static HOST: std::sync::OnceLock<HostLink> = std::sync::OnceLock::new();
 
-/// The host that has loaded this library.
+/// The host that has loaded this library, for one of its instances.
 #[derive(Debug, Clone, Copy)]
 pub struct HostLink {
-    table: &'static HostTable,
+    host: &'static Host,
 }
 
+/// The table of a host, as far as this library knows it.
+#[derive(Debug)]
+struct Host {
+    table: HostTable,
+    /// The host's own, which lives as long as the process.
+    address: *const HostTable,
+}
+
+// SAFETY: the functions may be called from any thread, and the address is only passed to them.
+unsafe impl Send for Host {}
+// SAFETY: as above.
+unsafe impl Sync for Host {}
+
 impl HostLink {
-    /// Returns the host of this library. `None`: this is a program.
+    /// Returns the host of the first instance of this library. `None`: this is a program.
     #[must_use]
     pub fn current() -> Option<Self> {
         HOST.get().copied()
@@ -189,21 +212,13 @@ impl HostLink {
     /// # Safety
     ///
     /// It lives as long as this process.
-    unsafe fn of(table: *const HostTable) -> Result<Self, String> {
-        // SAFETY: as the caller promises; a null pointer is none.
-        let table = unsafe { table.as_ref() }.ok_or("the host has no table")?;
-        if table.magic != MAGIC || table.abi_major != ABI_MAJOR {
-            let major = table.abi_major;
-            return Err(format!(
-                "the host has version {major} of the interface, and this library {ABI_MAJOR}; \
-                 build both with the same nearcall"
-            ));
-        }
-        if table.size < size_u32::<HostTable>() {
-            let expected = size_of::<HostTable>();
-            return Err(format!("the host's table has {} of {expected} bytes", table.size));
-        }
-        Ok(*HOST.get_or_init(|| Self { table }))
+    unsafe fn of(address: *const HostTable) -> Result<Self, String> {
+        // SAFETY: as the caller promises.
+        let table = unsafe { read_host(address) }?;
+        // As long as the process, like the host's own.
+        let link = Self { host: Box::leak(Box::new(Host { table, address })) };
+        let _ = HOST.set(link);
+        Ok(link)
     }
 
     /// Returns the number of an object that another service of this host has at an address.
@@ -211,7 +226,7 @@ impl HostLink {
     pub fn find(&self, address: &str, object: &str) -> Option<u64> {
         let (address, object) = (Slice::of(address.as_bytes()), Slice::of(object.as_bytes()));
         // SAFETY: both texts are valid until the function returns.
-        let number = unsafe { (self.table.find)(address, object) };
+        let number = unsafe { (self.host.table.find)(address, object) };
         (number != 0).then_some(number)
     }
 
@@ -229,8 +244,52 @@ impl HostLink {
         let context: *mut c_void = (&raw mut reply).cast();
         // SAFETY: the request is valid until the function returns, and `context` is what the
         // function is made for.
-        unsafe { (self.table.call)(object, &raw const fields, on_reply, context) != 0 }
+        unsafe { (self.host.table.call)(object, &raw const fields, on_reply, context) != 0 }
     }
+
+    /// Writes a message into the log of the host, under the name of this service.
+    pub fn log(&self, level: LogLevel, text: &str) {
+        let text = Slice::of(text.as_bytes());
+        // SAFETY: the table is the host's own, and the text is valid until the function returns.
+        unsafe { (self.host.table.log)(self.host.address, level.number(), text) };
+    }
+
+    /// Has the host serve calls that come to this thread until `fd` is readable, the deadline
+    /// passes, or some were served. Returns `false`, at once, where the host has no loop in this
+    /// thread.
+    pub fn wait(&self, fd: impl AsFd, deadline: Deadline) -> bool {
+        // SAFETY: the descriptor is open until the function returns.
+        unsafe { (self.host.table.wait)(fd.as_fd().as_raw_fd(), deadline.as_ns()) != 0 }
+    }
+}
+
+/// Checks the table of a host, and copies what this library knows of it.
+///
+/// # Safety
+///
+/// It is as long as it says, if it is not null.
+unsafe fn read_host(address: *const HostTable) -> Result<HostTable, String> {
+    if address.is_null() {
+        return Err("the host has no table".to_owned());
+    }
+    let mut head = [0; HEAD_BYTES];
+    // SAFETY: every version of the table begins with these bytes.
+    unsafe { ptr::copy_nonoverlapping(address.cast(), head.as_mut_ptr(), HEAD_BYTES) };
+    let size = u32::from_ne_bytes([head[8], head[9], head[10], head[11]]);
+    let major = u16::from_ne_bytes([head[12], head[13]]);
+    if !head.starts_with(&MAGIC.to_ne_bytes()) || major != ABI_MAJOR {
+        return Err(format!(
+            "the host has version {major} of the interface, and this library {ABI_MAJOR}; build \
+             both with the same nearcall"
+        ));
+    }
+    let bytes = usize::try_from(size).unwrap_or(usize::MAX);
+    if bytes < HOST_BYTES_1_0 {
+        let why = format!("the host's table has {size} of {HOST_BYTES_1_0} bytes");
+        return Err(format!("{why}; build the host anew"));
+    }
+    // SAFETY: it has all functions of version 1.0, and there are no others yet.
+    Ok(unsafe { read_prefix(address, bytes) })
 }
 
 /// Returns the function that gives a reply to a closure of this type.
@@ -243,13 +302,12 @@ fn give_reply<F: FnOnce(&ReplyPart<'_>)>(
     ) {
         // SAFETY: `call` passes a pointer to its own closure, and waits.
         let take: &mut Option<F> = unsafe { &mut *context.cast() };
+        let Some(take) = take.take() else { return };
+        let take = |reply: &ReplyPart<'_>| {
+            let _ = catch_unwind(AssertUnwindSafe(|| take(reply)));
+        };
         // SAFETY: the host's reply is valid until this returns.
-        let fields = unsafe { &*reply };
-        // SAFETY: as above.
-        let reply = unsafe { ReplyPart::from_fields(fields) };
-        if let Some(take) = take.take() {
-            let _ = catch_unwind(AssertUnwindSafe(|| take(&reply)));
-        }
+        unsafe { ReplyPart::read(reply, take) };
     }
     give::<F>
 }
@@ -266,6 +324,12 @@ unsafe impl Send for CallToken {}
 unsafe impl Sync for CallToken {}
 
 impl CallToken {
+    /// Returns the host of the instance that was called.
+    #[must_use]
+    pub fn host(&self) -> HostLink {
+        self.host
+    }
+
     /// Answers the call.
     pub fn reply(self, reply: &ReplyPart<'_>) {
         self.answer(reply);
@@ -276,14 +340,14 @@ impl CallToken {
         let fields = reply.to_fields();
         // SAFETY: the call was not answered before, and is not used afterwards; the reply is valid
         // until the function returns.
-        unsafe { (self.host.table.reply)(self.token.as_ptr(), &raw const fields) };
+        unsafe { (self.host.host.table.reply)(self.token.as_ptr(), &raw const fields) };
     }
 
     /// Returns whether the caller does not wait any more.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         // SAFETY: the call was not answered.
-        unsafe { (self.host.table.is_cancelled)(self.token.as_ptr()) != 0 }
+        unsafe { (self.host.host.table.is_cancelled)(self.token.as_ptr()) != 0 }
     }
 
     /// Has `notify` run once when the call has ended, in whatever way and thread.
@@ -291,7 +355,7 @@ impl CallToken {
         let notify: Box<Box<dyn FnOnce() + Send>> = Box::new(Box::new(notify));
         let context = Box::into_raw(notify).cast();
         // SAFETY: the call was not answered, and the host calls the function once with the box.
-        unsafe { (self.host.table.on_end)(self.token.as_ptr(), run_notice, context) };
+        unsafe { (self.host.host.table.on_end)(self.token.as_ptr(), run_notice, context) };
     }
 }
 
@@ -313,5 +377,43 @@ impl fmt::Debug for CallToken {
     }
 }
 
-/// The code `INTERNAL` of gRPC.
-const INTERNAL: u32 = 13;
+#[cfg(test)]
+mod tests {
+    use super::super::loaded::HOST;
+    use super::*;
+
+    /// A table of a later minor version.
+    #[repr(C)]
+    struct Later {
+        table: HostTable,
+        more: u64,
+    }
+
+    fn read(change: impl FnOnce(&mut HostTable)) -> Result<HostTable, String> {
+        let mut later = Later { table: HOST, more: u64::MAX };
+        change(&mut later.table);
+        // SAFETY: the table is as long as the test says, which is no longer than `Later`.
+        let read = unsafe { read_host((&raw const later).cast()) };
+        assert_eq!(later.more, u64::MAX);
+        read
+    }
+
+    #[test]
+    fn a_host_of_another_minor_version_is_understood_and_one_without_a_function_is_not() {
+        let later = read(|table| {
+            table.size = size_u32::<Later>();
+            table.abi_minor = 7;
+        });
+        assert_eq!(later.unwrap().size, size_u32::<Later>());
+        let (size, less) = (size_u32::<HostTable>(), size_u32::<HostTable>() - 8);
+        assert_eq!(read(|table| table.size = size).unwrap().size, size);
+        let why = read(|table| table.size = less).unwrap_err();
+        assert!(why.contains(&format!("{less} of {size} bytes")), "{why}");
+        let why = read(|table| table.abi_major = 2).unwrap_err();
+        assert!(why.contains("version 2 of the interface, and this library 1"), "{why}");
+        assert!(read(|table| table.magic = 0).is_err());
+        // SAFETY: a null pointer is no table.
+        let read = unsafe { read_host(ptr::null()) };
+        assert!(read.is_err());
+    }
+}

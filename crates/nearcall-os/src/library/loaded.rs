@@ -1,26 +1,32 @@
 //! A library with a service, as its host uses it.
 //!
-//! **Invariants:** the descriptor of a loaded library stays open, so that no other file ever gets
-//! the name that the dynamic linker knows it by. A call is answered once, also if the library drops
-//! it.
+//! **Invariants:** no other file ever gets the name by which the dynamic linker knows a loaded
+//! library: a path has been loaded once, or the descriptor stays open. A call is answered once,
+//! also if the library drops it.
 //! **Not here:** the checks before it is loaded (`file.rs`), the side of the library
 //! (`exported.rs`).
 #![allow(unsafe_code, reason = "dlopen, and calls through function pointers of the library")]
 
 use std::ffi::{CStr, CString, c_void};
-use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::fd::{BorrowedFd, IntoRawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::ptr;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::abi::{
-    ABI_MAJOR, ABI_MINOR, FLAG_ONE_THREAD, HEAD_BYTES, HostTable, MAGIC, ObjectFields, OnEnd,
-    OnReply, ReplyFields, RequestFields, SYMBOL, ServiceTable, Slice,
+    ABI_MAJOR, ABI_MINOR, HEAD_BYTES, HostTable, MAGIC, METHOD_BYTES_1_0, OBJECT_BYTES_1_0,
+    ObjectFields, OnEnd, OnReply, ReplyFields, RequestFields, SERVICE_BYTES_1_0, SYMBOL,
+    ServiceTable, Slice,
 };
 use super::error::LoadError;
-use super::file::LibraryFile;
-use super::parts::{NO_BYTES, ObjectPart, ReplyPart, RequestPart, list, size_u32};
+use super::file::{Identity, LibraryFile};
+use super::parts::{
+    INTERNAL, LogLevel, NO_BYTES, ObjectPart, ReplyPart, RequestPart, read_list, read_prefix,
+    size_u32,
+};
+use crate::Deadline;
 
 /// What libraries ask of their host. Called in any thread.
 pub trait HostFunctions: Send + Sync {
@@ -35,6 +41,13 @@ pub trait HostFunctions: Send + Sync {
         request: &RequestPart<'_>,
         reply: &mut dyn FnMut(&ReplyPart<'_>),
     ) -> bool;
+
+    /// Writes a message of a service into the log of the host.
+    fn log(&self, service: &str, level: LogLevel, text: &str);
+
+    /// Serves calls that come to this thread until `fd` is readable, the deadline passes, or some
+    /// were served. Returns `false`, at once, where this thread serves nothing.
+    fn wait(&self, fd: BorrowedFd<'_>, deadline: Deadline) -> bool;
 }
 
 /// A call that a library has to answer.
@@ -89,19 +102,27 @@ impl Library {
     ///
     /// The dynamic linker refuses it, or the symbol [`SYMBOL`] is missing or does not fit.
     pub fn load(file: LibraryFile) -> Result<Self, LoadError> {
-        let (path, fd) = file.into_parts();
-        // The linker takes the name of a library that it has loaded for that library, whatever file
-        // has the name by then; so the descriptor of one that was loaded stays open.
-        let name = CString::new(format!("/proc/self/fd/{}", fd.as_raw_fd()));
-        let name = name.unwrap_or_default();
+        let path = file.path().to_owned();
+        let trusted = file.trusted_path().and_then(|path| reserve_path(path, file.identity()));
+        let name = trusted.clone().unwrap_or_else(|_| file.descriptor_path());
+        let name = CString::new(name.as_os_str().as_bytes()).unwrap_or_default();
         // SAFETY: the name ends in a zero byte. The constructors of the library run: its file was
         // checked to be as trusted as this program.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {
-            let why = linker_error().replace(&*name.to_string_lossy(), "the file");
+            let mut why = linker_error().replace(&*name.to_string_lossy(), "the file");
+            if let Err(untrusted) = trusted {
+                why.push_str(&format!(
+                    " (it was loaded by its descriptor, for which `$ORIGIN` does not work, since \
+                     {untrusted})"
+                ));
+            }
             return Err(LoadError::Linker { file: path, why });
         }
-        let _ = fd.into_raw_fd();
+        if trusted.is_err() {
+            // As long as the process.
+            let _ = file.into_fd().into_raw_fd();
+        }
         let symbol = CString::new(SYMBOL).unwrap_or_default();
         // SAFETY: the handle was returned above, and the name ends in a zero byte.
         let table = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
@@ -128,26 +149,23 @@ impl Library {
         (name.unwrap_or_default(), version.unwrap_or_default())
     }
 
-    /// Returns whether an instance may be called from several threads at once.
-    #[must_use]
-    pub fn is_shared(&self) -> bool {
-        self.table.flags & FLAG_ONE_THREAD == 0
-    }
-
-    /// Makes an instance of the service.
+    /// Makes an instance of the service, which has this name in the log of the host.
     ///
     /// # Errors
     ///
     /// The library refuses, with its own reason.
-    pub fn create(&self, arguments: &[String]) -> Result<Instance, LoadError> {
+    pub fn create(&self, name: &str, arguments: &[String]) -> Result<Instance, LoadError> {
         let arguments: Vec<Slice> =
             arguments.iter().map(|argument| Slice::of(argument.as_bytes())).collect();
         let mut pointer = ptr::null_mut();
         let Some(create) = self.table.create else { return Err(self.no_function("create")) };
-        // SAFETY: the host's table is static, the arguments are valid until the function returns.
-        let code = unsafe {
-            create(&raw const HOST, arguments.as_ptr(), arguments.len(), &raw mut pointer)
-        };
+        // As long as the process: threads of the library may use it at any time.
+        let host: &ServiceHost =
+            Box::leak(Box::new(ServiceHost { table: HOST, service: name.to_owned() }));
+        let host = ptr::from_ref(host).cast::<HostTable>();
+        // SAFETY: the host's table is never freed, the arguments are valid until the function
+        // returns.
+        let code = unsafe { create(host, arguments.as_ptr(), arguments.len(), &raw mut pointer) };
         if code == 0 {
             return Ok(Instance { library: self.clone(), pointer });
         }
@@ -169,6 +187,26 @@ impl Library {
             symbol: SYMBOL,
             why: format!("has no function `{name}`"),
             remedy: "all functions of nearcall_service.h are needed",
+        }
+    }
+}
+
+/// Returns the path if no other file was loaded by it: the linker would take that for this one.
+///
+/// # Errors
+///
+/// Another file was loaded by it.
+fn reserve_path(path: PathBuf, identity: Identity) -> Result<PathBuf, String> {
+    static RESERVED: Mutex<Vec<(PathBuf, Identity)>> = Mutex::new(Vec::new());
+    let mut reserved = RESERVED.lock().unwrap_or_else(PoisonError::into_inner);
+    match reserved.iter().find(|(other, _)| *other == path) {
+        Some((_, other)) if *other != identity => {
+            Err(format!("another file was loaded by the path {} before", path.display()))
+        }
+        Some(_) => Ok(path),
+        None => {
+            reserved.push((path.clone(), identity));
+            Ok(path)
         }
     }
 }
@@ -205,12 +243,26 @@ fn check_table(
         return Err(error(why, "build the library and the host with the same nearcall"));
     }
     let size = u32::from_ne_bytes([head[8], head[9], head[10], head[11]]);
-    if size < size_u32::<ServiceTable>() {
-        let why = format!("has {size} bytes, and version {major} {}", size_of::<ServiceTable>());
+    let bytes = usize::try_from(size).unwrap_or(usize::MAX);
+    if bytes < SERVICE_BYTES_1_0 {
+        let why = format!("has {size} bytes, and version {major} {SERVICE_BYTES_1_0}");
         return Err(error(why, "set `size` to `sizeof(struct nearcall_service)`"));
     }
-    // SAFETY: aligned, and its head says that it is such a table with all the fields.
-    let table = unsafe { &*table };
+    // SAFETY: its head says that it is such a table with that many bytes; zeros are one as well.
+    let table: &'static ServiceTable = Box::leak(Box::new(unsafe { read_prefix(table, bytes) }));
+    let strides = [
+        ("object_size", table.object_size, OBJECT_BYTES_1_0, "nearcall_object"),
+        ("method_size", table.method_size, METHOD_BYTES_1_0, "nearcall_method"),
+    ];
+    for (field, bytes, least, name) in strides {
+        if usize::from(bytes) < least || !usize::from(bytes).is_multiple_of(align_of::<usize>()) {
+            let why = format!(
+                "has {bytes} as `{field}`, and version {major} has {least} bytes; set it to \
+                 `sizeof(struct {name})`"
+            );
+            return Err(error(why, "the lists of `objects` are read by it"));
+        }
+    }
     let functions = [
         ("create", table.create.is_some()),
         ("objects", table.objects.is_some()),
@@ -242,19 +294,13 @@ pub struct Instance {
     pointer: *mut c_void,
 }
 
-// SAFETY: the library promises that its functions may be called from any thread; from one at a
-// time if it has `FLAG_ONE_THREAD`, which `Library::is_shared` reports.
+// SAFETY: the library promises that its functions may be called from any thread.
 unsafe impl Send for Instance {}
-// SAFETY: as above.
+// SAFETY: it promises the same for several at once of objects that are `is_nonblocking`; of the
+// others the host makes one call at a time, in the loop of the service.
 unsafe impl Sync for Instance {}
 
 impl Instance {
-    /// Returns the library.
-    #[must_use]
-    pub fn library(&self) -> &Library {
-        &self.library
-    }
-
     /// Returns the objects, in the order of their numbers.
     ///
     /// # Errors
@@ -267,10 +313,15 @@ impl Instance {
         let mut count = 0;
         // SAFETY: the instance lives, and the pointer is to a local.
         let first: *const ObjectFields = unsafe { objects(self.pointer, &raw mut count) };
-        // SAFETY: the list is valid as long as the instance.
-        let objects = unsafe { list(first, count) };
-        // SAFETY: so is what it points to.
-        let objects = objects.iter().map(|fields| unsafe { ObjectPart::from_fields(fields) });
+        let (object_bytes, method_bytes) =
+            (self.library.table.object_size, self.library.table.method_size);
+        // SAFETY: the list is valid as long as the instance, with elements of that size.
+        let objects = unsafe { read_list(first, count, object_bytes.into()) };
+        let read = |fields: &ObjectFields| {
+            // SAFETY: so is what it points to.
+            unsafe { ObjectPart::from_fields(fields, method_bytes.into()) }
+        };
+        let objects = objects.iter().map(read);
         objects.collect::<Option<_>>().ok_or_else(|| LoadError::Service {
             file: self.library.path.clone(),
             why: "a name of an interface, an instance or a method is no UTF-8".into(),
@@ -298,8 +349,16 @@ impl Drop for Instance {
     }
 }
 
-/// What libraries get of this host.
-static HOST: HostTable = HostTable {
+/// What one instance of a library gets of this host.
+#[repr(C)]
+struct ServiceHost {
+    /// What the library sees. `log` finds the rest behind it.
+    table: HostTable,
+    service: String,
+}
+
+/// The functions of this host, the same for each instance.
+pub(super) const HOST: HostTable = HostTable {
     magic: MAGIC,
     size: size_u32::<HostTable>(),
     abi_major: ABI_MAJOR,
@@ -309,21 +368,23 @@ static HOST: HostTable = HostTable {
     on_end: host_on_end,
     find: host_find,
     call: host_call,
+    log: host_log,
+    wait: host_wait,
 };
 
 type Call = Box<dyn PendingReply>;
 
 unsafe extern "C" fn host_reply(call: *mut c_void, reply: *const ReplyFields) {
-    if call.is_null() || reply.is_null() {
+    if call.is_null() {
         return;
     }
     // SAFETY: `dispatch` made the pointer, and the library answers a call once.
     let call: Box<Call> = unsafe { Box::from_raw(call.cast()) };
+    let give = |reply: &ReplyPart<'_>| {
+        let _ = catch_unwind(AssertUnwindSafe(|| (*call).reply(reply)));
+    };
     // SAFETY: the library's reply is valid until this returns.
-    let fields = unsafe { &*reply };
-    // SAFETY: as above.
-    let reply = unsafe { ReplyPart::from_fields(fields) };
-    let _ = catch_unwind(AssertUnwindSafe(|| (*call).reply(&reply)));
+    unsafe { ReplyPart::read(reply, give) };
 }
 
 unsafe extern "C" fn host_is_cancelled(call: *const c_void) -> u32 {
@@ -358,15 +419,40 @@ unsafe extern "C" fn host_call(
     context: *mut c_void,
 ) -> u32 {
     let Some(functions) = FUNCTIONS.get() else { return 0 };
-    // SAFETY: the library's request is valid until this returns.
-    let fields = unsafe { &*request };
-    // SAFETY: as above.
-    let request = unsafe { RequestPart::from_fields(fields) };
     let mut reply = |reply: &ReplyPart<'_>| {
         let fields = reply.to_fields();
         // SAFETY: the library gave both for this call; the reply is valid until it returns.
         unsafe { on_reply(context, &raw const fields) };
     };
+    // SAFETY: the library's request is valid until this returns.
+    let request = match unsafe { RequestPart::read(request) } {
+        Ok(request) => request,
+        Err(why) => {
+            reply(&ReplyPart::error(INTERNAL, &why));
+            return 1;
+        }
+    };
     let called = catch_unwind(AssertUnwindSafe(|| functions.call(object, &request, &mut reply)));
     u32::from(called.unwrap_or(false))
+}
+
+unsafe extern "C" fn host_log(host: *const HostTable, level: u32, text: Slice) {
+    // SAFETY: `create` made the table that the library passes back, and never frees it.
+    let host = unsafe { host.cast::<ServiceHost>().as_ref() };
+    let (Some(functions), Some(host)) = (FUNCTIONS.get(), host) else { return };
+    // SAFETY: the library's text is valid until this returns.
+    let text = String::from_utf8_lossy(unsafe { text.bytes() });
+    let log = || functions.log(&host.service, LogLevel::from_number(level), &text);
+    let _ = catch_unwind(AssertUnwindSafe(log));
+}
+
+unsafe extern "C" fn host_wait(descriptor: i32, deadline_ns: u64) -> u32 {
+    let Some(functions) = FUNCTIONS.get() else { return 0 };
+    if descriptor < 0 {
+        return 0;
+    }
+    // SAFETY: the library keeps its descriptor open until this returns.
+    let fd = unsafe { BorrowedFd::borrow_raw(descriptor) };
+    let wait = || functions.wait(fd, Deadline::from_ns(deadline_ns));
+    u32::from(catch_unwind(AssertUnwindSafe(wait)).unwrap_or(false))
 }

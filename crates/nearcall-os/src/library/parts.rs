@@ -1,15 +1,17 @@
 //! What crosses between a host and its libraries, as either side sees it, and its C structs.
 //!
 //! **Invariants:** text that is no UTF-8 is an error or empty, never undefined; null pointers are
-//! empty slices.
+//! empty slices. Of a struct of the other side, no byte behind its size is read.
 //! **Not here:** the structs (`abi.rs`), the functions (`loaded.rs`, `exported.rs`).
 #![allow(unsafe_code, reason = "slices of the other side are read behind their pointers")]
 
+use std::mem::MaybeUninit;
 use std::ptr;
 
 use super::abi::{
-    CALLER_LOCAL, CALLER_PROCESS, CALLER_REMOTE, MethodFields, ObjectFields, REQUEST_ONEWAY,
-    ReplyFields, RequestFields, Slice,
+    CALLER_LOCAL, CALLER_PROCESS, CALLER_REMOTE, LOG_DEBUG, LOG_ERROR, LOG_INFO, LOG_WARN,
+    METHOD_BYTES_1_0, MethodFields, OBJECT_NONBLOCKING, ObjectFields, REPLY_BYTES_1_0,
+    REQUEST_BYTES_1_0, REQUEST_ONEWAY, ReplyFields, RequestFields, Slice,
 };
 use crate::Deadline;
 
@@ -85,6 +87,42 @@ pub struct ObjectPart<'a> {
     pub descriptor_set: &'a [u8],
     /// The methods of the interface.
     pub methods: Vec<MethodPart<'a>>,
+    /// They do not wait, and may be called in any thread, several at once.
+    pub is_nonblocking: bool,
+}
+
+/// How important a message in a log is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogLevel {
+    /// Something failed.
+    Error,
+    /// Something is not as it should be.
+    Warn,
+    /// Something that an operator wants to know.
+    Info,
+    /// Something that a developer wants to know.
+    Debug,
+}
+
+impl LogLevel {
+    pub(super) fn number(self) -> u32 {
+        match self {
+            Self::Error => LOG_ERROR,
+            Self::Warn => LOG_WARN,
+            Self::Info => LOG_INFO,
+            Self::Debug => LOG_DEBUG,
+        }
+    }
+
+    /// Returns the level with this number, or the nearest.
+    pub(super) fn from_number(number: u32) -> Self {
+        match number {
+            0 | LOG_ERROR => Self::Error,
+            LOG_WARN => Self::Warn,
+            LOG_INFO => Self::Info,
+            _ => Self::Debug,
+        }
+    }
 }
 
 impl Slice {
@@ -145,10 +183,16 @@ impl RequestPart<'_> {
 impl<'a> RequestPart<'a> {
     /// Reads a request of the other side.
     ///
+    /// # Errors
+    ///
+    /// It has fewer bytes than version 1.0.
+    ///
     /// # Safety
     ///
-    /// Its slices are valid as long as the result is used.
-    pub(super) unsafe fn from_fields(fields: &RequestFields) -> Self {
+    /// The struct is as long as it says, and its slices are valid as long as the result is used.
+    pub(super) unsafe fn read(fields: *const RequestFields) -> Result<Self, String> {
+        // SAFETY: as the caller promises; zeros are a request.
+        let fields = unsafe { read_sized(fields, REQUEST_BYTES_1_0, "nearcall_request") }?;
         let caller = match fields.caller {
             CALLER_PROCESS => {
                 let pid = (fields.pid != 0).then_some(fields.pid);
@@ -159,7 +203,7 @@ impl<'a> RequestPart<'a> {
             // SAFETY: as the caller promises.
             _ => Caller::Remote(unsafe { fields.address.text() }.unwrap_or_default()),
         };
-        Self {
+        Ok(Self {
             object: fields.object,
             method: fields.method,
             is_oneway: fields.flags & REQUEST_ONEWAY != 0,
@@ -169,7 +213,7 @@ impl<'a> RequestPart<'a> {
             // SAFETY: as the caller promises.
             body: unsafe { fields.body.bytes() },
             caller,
-        }
+        })
     }
 }
 
@@ -190,13 +234,18 @@ impl<'a> ReplyPart<'a> {
         }
     }
 
-    /// Reads a reply of the other side.
+    /// Reads a reply of the other side, and gives it to `give`, or else an error.
     ///
     /// # Safety
     ///
-    /// Its slices are valid as long as the result is used.
-    pub(super) unsafe fn from_fields(fields: &ReplyFields) -> Self {
-        Self {
+    /// The struct is as long as it says, and its slices are valid until this returns.
+    pub(super) unsafe fn read(fields: *const ReplyFields, give: impl FnOnce(&ReplyPart<'_>)) {
+        // SAFETY: as the caller promises; zeros are a reply.
+        let fields = match unsafe { read_sized(fields, REPLY_BYTES_1_0, "nearcall_reply") } {
+            Ok(fields) => fields,
+            Err(why) => return give(&ReplyPart::error(INTERNAL, &why)),
+        };
+        give(&ReplyPart {
             code: fields.code,
             // SAFETY: as the caller promises.
             message: unsafe { fields.message.bytes() },
@@ -204,7 +253,7 @@ impl<'a> ReplyPart<'a> {
             metadata: unsafe { fields.metadata.bytes() },
             // SAFETY: as the caller promises.
             body: unsafe { fields.body.bytes() },
-        }
+        });
     }
 }
 
@@ -217,17 +266,21 @@ impl<'a> ObjectPart<'a> {
             descriptor_set: Slice::of(self.descriptor_set),
             methods: methods.as_ptr(),
             method_count: methods.len(),
+            flags: if self.is_nonblocking { OBJECT_NONBLOCKING } else { 0 },
+            reserved: 0,
         }
     }
 
-    /// Reads an object of the other side. `None`: a name is no UTF-8.
+    /// Reads an object of the other side, whose methods have `method_bytes` each. `None`: a name is
+    /// no UTF-8.
     ///
     /// # Safety
     ///
     /// All that it points to is valid as long as the result is used.
-    pub(super) unsafe fn from_fields(fields: &ObjectFields) -> Option<Self> {
-        // SAFETY: as the caller promises.
-        let methods = unsafe { list(fields.methods, fields.method_count) };
+    pub(super) unsafe fn from_fields(fields: &ObjectFields, method_bytes: usize) -> Option<Self> {
+        debug_assert!(method_bytes >= METHOD_BYTES_1_0, "checked when the library was loaded");
+        // SAFETY: as the caller promises; zeros are a method.
+        let methods = unsafe { read_list(fields.methods, fields.method_count, method_bytes) };
         let method = |fields: &MethodFields| {
             // SAFETY: as the caller promises.
             let name = unsafe { fields.name.text() }?;
@@ -241,6 +294,7 @@ impl<'a> ObjectPart<'a> {
             // SAFETY: as the caller promises.
             descriptor_set: unsafe { fields.descriptor_set.bytes() },
             methods: methods.iter().map(method).collect::<Option<_>>()?,
+            is_nonblocking: fields.flags & OBJECT_NONBLOCKING != 0,
         })
     }
 }
@@ -250,6 +304,58 @@ impl MethodPart<'_> {
         let Self { id, kind, name } = self;
         MethodFields { id, kind, name: Slice::of(name.as_bytes()) }
     }
+}
+
+/// Copies as much of a struct of the other side as it has, with zeros for the rest.
+///
+/// # Safety
+///
+/// That many bytes are there. Zeros are valid for the fields that lie behind them.
+pub(super) unsafe fn read_prefix<T: Copy>(from: *const T, bytes: usize) -> T {
+    let mut copy = MaybeUninit::<T>::zeroed();
+    let bytes = bytes.min(size_of::<T>());
+    // SAFETY: the caller promises that the bytes are there, and the copy has room for them.
+    unsafe { ptr::copy_nonoverlapping(from.cast::<u8>(), copy.as_mut_ptr().cast(), bytes) };
+    // SAFETY: every byte is of the other side's struct of this type, or zero, as promised.
+    unsafe { copy.assume_init() }
+}
+
+/// Copies a struct of the other side that begins with its size.
+///
+/// # Errors
+///
+/// It has fewer bytes than `bytes_1_0`.
+///
+/// # Safety
+///
+/// It is as long as it says, if it is not null. Zeros are valid for its fields.
+unsafe fn read_sized<T: Copy>(from: *const T, bytes_1_0: usize, name: &str) -> Result<T, String> {
+    // SAFETY: every version begins with the size.
+    let size = if from.is_null() { 0 } else { unsafe { from.cast::<u32>().read() } };
+    match usize::try_from(size) {
+        // SAFETY: as the caller promises.
+        Ok(bytes) if bytes >= bytes_1_0 => Ok(unsafe { read_prefix(from, bytes) }),
+        _ => Err(format!(
+            "a struct {name} has {size} of {bytes_1_0} bytes: set its `size` to `sizeof`"
+        )),
+    }
+}
+
+/// Copies a list of the other side, whose elements lie `stride` bytes apart.
+///
+/// # Safety
+///
+/// The elements are there, `stride` bytes each. Zeros are valid for the fields that lie behind
+/// them.
+pub(super) unsafe fn read_list<T: Copy>(first: *const T, count: usize, stride: usize) -> Vec<T> {
+    let count = if first.is_null() { 0 } else { count };
+    let element = |index| {
+        // SAFETY: the caller promises that many elements.
+        let from = unsafe { first.byte_add(index * stride) };
+        // SAFETY: as the caller promises.
+        unsafe { read_prefix(from, stride) }
+    };
+    (0..count).map(element).collect()
 }
 
 /// Returns a list of the other side.
@@ -273,6 +379,17 @@ pub(super) const fn size_u32<T>() -> u32 {
     let size = size as u32;
     size
 }
+
+/// Returns the size of a struct of a list as the table of a library has it.
+pub(super) const fn size_u16<T>() -> u16 {
+    let size = size_u32::<T>();
+    #[allow(clippy::cast_possible_truncation, reason = "4096 at most")]
+    let size = size as u16;
+    size
+}
+
+/// The code `INTERNAL` of gRPC.
+pub(super) const INTERNAL: u32 = 13;
 
 /// The empty list.
 pub(super) const NO_BYTES: Slice = Slice { data: ptr::null(), size: 0 };

@@ -2,7 +2,7 @@
 //!
 //! A process that has ended is a zombie until its parent waits for it, and gone afterwards. Of one
 //! that is gone Linux 6.15 keeps the wait status for whoever holds a pidfd; of a zombie
-//! `/proc/PID/stat` has it, for its own user and root.
+//! `/proc/PID/stat` has it, for whoever may look into that process: others read a zero.
 //! **Invariants:** a status read by number is returned only if the pidfd confirms afterwards that
 //! the number still was that of its process.
 //! **Not here:** children (`process.rs`), whose parent waits for them.
@@ -11,7 +11,6 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use super::user_id;
 use crate::deadline::Deadline;
 use crate::poll::{Interest, poll_one};
 
@@ -34,33 +33,47 @@ impl ProcessEnd {
     }
 }
 
-/// Returns how the process of `pidfd` has ended, which its descriptor has reported. Waits until
-/// `deadline` at most for a parent that has not waited for it yet, where the kernel reports nothing
-/// before. `None`: the kernel does not report it, as for a zombie of another user, or for a process
-/// that was waited for on Linux before 6.15.
+/// What the kernel reports of the end of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReportedEnd {
+    /// How it has ended.
+    Known(ProcessEnd),
+    /// A parent has not waited for it yet, and before that the kernel does not report it: this
+    /// process may not look into the zombie (`ptrace`). The pidfd hangs up afterwards.
+    NotYet,
+    /// The kernel reports no ends (Linux before 6.13), or has forgotten this one (before 6.15).
+    Never,
+}
+
+/// Returns how the process of `pidfd` has ended, which its descriptor has reported.
 ///
 /// # Errors
 ///
 /// The error of the kernel.
-pub fn end_of(pidfd: impl AsFd, deadline: impl Into<Deadline>) -> io::Result<Option<ProcessEnd>> {
+pub fn try_end_of(pidfd: impl AsFd) -> io::Result<ReportedEnd> {
     let pidfd = pidfd.as_fd();
-    let Some(info) = PidfdInfo::read(pidfd)? else { return Ok(None) };
+    let Some(info) = PidfdInfo::read(pidfd)? else { return Ok(ReportedEnd::Never) };
     if let Some(end) = info.end() {
-        return Ok(Some(end));
+        return Ok(ReportedEnd::Known(end));
     }
     if let Some(status) = info.zombie_status() {
         return Ok(match PidfdInfo::read(pidfd)? {
             // It was waited for meanwhile, and the number may be another process's.
-            Some(info) if info.end().is_some() => info.end(),
-            Some(info) if info.pid != 0 => Some(ProcessEnd::from_wait_status(status)),
-            _ => None,
+            Some(info) if info.end().is_some() => info.end().into(),
+            Some(info) if info.pid != 0 => ReportedEnd::Known(ProcessEnd::from_wait_status(status)),
+            _ => ReportedEnd::Never,
         });
     }
-    // The kernel reports a hang-up once it was waited for.
-    if poll_one(pidfd, Interest::HangUp, deadline)?.is_none() {
-        return Ok(None);
+    match poll_one(pidfd, Interest::HangUp, Deadline::NOW)? {
+        None => Ok(ReportedEnd::NotYet),
+        Some(_) => Ok(PidfdInfo::read(pidfd)?.and_then(|info| info.end()).into()),
     }
-    Ok(PidfdInfo::read(pidfd)?.and_then(|info| info.end()))
+}
+
+impl From<Option<ProcessEnd>> for ReportedEnd {
+    fn from(end: Option<ProcessEnd>) -> Self {
+        end.map_or(Self::Never, Self::Known)
+    }
 }
 
 /// What the kernel reports of a process: `struct pidfd_info` in its first form.
@@ -74,14 +87,11 @@ struct PidfdInfo {
     pid: u32,
     group: u32,
     parent: u32,
-    /// Real, effective and saved user.
-    users: [[u32; 2]; 3],
-    filesystem: [u32; 2],
+    /// Users and groups: real, effective, saved and of files.
+    users: [[u32; 2]; 4],
     wait_status: i32,
 }
 
-/// The user and group ids of a process.
-const PIDFD_INFO_CREDS: u64 = 1 << 1;
 /// The wait status of a process that was waited for.
 const PIDFD_INFO_EXIT: u64 = 1 << 3;
 
@@ -99,7 +109,7 @@ impl PidfdInfo {
     }
 
     fn read_once(pidfd: BorrowedFd<'_>) -> io::Result<Option<Self>> {
-        let mut info = Self { mask: PIDFD_INFO_CREDS | PIDFD_INFO_EXIT, ..Self::default() };
+        let mut info = Self { mask: PIDFD_INFO_EXIT, ..Self::default() };
         let request = PIDFD_GET_INFO as _;
         // SAFETY: the kernel writes as many bytes as the request names: those of the struct, which
         // lives until then and for which all bytes are valid.
@@ -122,18 +132,21 @@ impl PidfdInfo {
 
     /// Returns the wait status of a zombie, as its number leads to it.
     fn zombie_status(&self) -> Option<i32> {
-        let own = user_id();
-        let is_own = self.mask & PIDFD_INFO_CREDS != 0
-            && self.users.iter().all(|[user, _group]| *user == own);
-        // For others the kernel writes 0 in the place of the status.
-        if self.pid == 0 || !(own == 0 || is_own) {
+        if self.pid == 0 {
             return None;
         }
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
         // The name before the state may contain anything.
         let fields = stat.rsplit_once(") ")?.1;
         let is_zombie = fields.starts_with(['Z', 'X']);
-        is_zombie.then(|| fields.split_whitespace().next_back()?.parse().ok()).flatten()
+        let status = fields.split_whitespace().next_back()?.parse().ok()?;
+        // The kernel writes 0 for those that may not know it. It asks for the same permission
+        // before it says that a zombie has no working directory any more.
+        let may_know = || {
+            let directory = fs::read_link(format!("/proc/{}/cwd", self.pid));
+            directory.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        };
+        (is_zombie && (status != 0 || may_know())).then_some(status)
     }
 }
 

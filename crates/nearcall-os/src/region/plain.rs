@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{OwnRegion, PeerRegion};
 use crate::process::user_id;
+use crate::sender::Sender;
 use crate::socket::peer_credentials;
 use crate::users::is_overflow_user;
 
@@ -128,7 +129,18 @@ impl Trust {
     /// the user that stands for all users without a name in its namespace.
     #[must_use]
     pub fn of_peer(socket: impl AsFd) -> Option<Self> {
-        let peer = peer_credentials(socket).ok()?.uid;
+        Self::of_user(peer_credentials(socket).ok()?.uid)
+    }
+
+    /// Returns the trust in the process that has sent a packet.
+    ///
+    /// `None`: as [`of_peer`](Self::of_peer).
+    #[must_use]
+    pub fn of_sender(sender: &Sender) -> Option<Self> {
+        Self::of_user(sender.credentials().uid)
+    }
+
+    fn of_user(peer: u32) -> Option<Self> {
         is_trusted(peer, user_id(), is_overflow_user).then_some(Self { granted: () })
     }
 }

@@ -1,12 +1,14 @@
 //! Child processes and pidfds.
 #![allow(clippy::print_stderr, reason = "a test says what it skips")]
 
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 
-use nearcall_os::process::{Child, ProcessEnd, end_of, kill_pidfd, pidfd_open, wait_pidfd};
+use nearcall_os::process::{
+    Child, ProcessEnd, ReportedEnd, kill_pidfd, pidfd_open, try_end_of, wait_pidfd,
+};
 
-use crate::partner::{PATIENCE, SHORT};
+use crate::partner::{PATIENCE, SHORT, read_until};
 
 #[test]
 fn an_ended_child_gives_its_status() {
@@ -36,6 +38,27 @@ fn a_dropped_child_is_dead_and_reaped() {
     assert_eq!(error.unwrap_err().raw_os_error(), Some(3), "still there, so not reaped");
 }
 
+#[test]
+fn a_group_is_killed_as_a_whole_until_its_leader_is_reaped() {
+    let mut command = Command::new("sh");
+    command.args(["-c", "sleep 600 >&2 & echo $! && exec sleep 600"]).process_group(0);
+    let mut child =
+        Child::spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()))
+            .unwrap();
+    let mut output = child.pipes().stdout.take().unwrap();
+    let second: i32 = read_until(&mut output, "\n").trim().parse().unwrap();
+    let second = pidfd_open(second).unwrap();
+    child.kill_group().unwrap();
+    assert_eq!(child.wait(PATIENCE).unwrap().unwrap().signal(), Some(9));
+    assert!(wait_pidfd(&second, PATIENCE).unwrap());
+    // Its number may be that of another group by now.
+    child.kill_group().unwrap();
+    // One that leads no group is left alone.
+    let mut child = endless();
+    child.kill_group().unwrap();
+    assert!(child.wait(SHORT).unwrap().is_none());
+}
+
 /// Of a child, as of any process whose parent is another one: before it was waited for and after.
 #[test]
 fn a_pidfd_gives_the_end_of_its_process_before_and_after_it_is_waited_for() {
@@ -50,14 +73,19 @@ fn a_pidfd_gives_the_end_of_its_process_before_and_after_it_is_waited_for() {
             kill_pidfd(child.pidfd()).unwrap();
         }
         assert!(wait_pidfd(child.pidfd(), PATIENCE).unwrap());
-        if end_of(child.pidfd(), SHORT).unwrap().is_none() {
-            return eprintln!("SKIPPED: this kernel does not report the end of a process (6.13)");
+        let end = ReportedEnd::Known(end);
+        match try_end_of(child.pidfd()).unwrap() {
+            ReportedEnd::Never => {
+                return eprintln!("SKIPPED: this kernel reports no end of a process (6.13)");
+            }
+            before => assert_eq!(before, end, "nothing has waited for it"),
         }
-        assert_eq!(end_of(child.pidfd(), SHORT).unwrap(), Some(end), "nothing has waited for it");
         child.wait(PATIENCE).unwrap().unwrap();
-        match end_of(child.pidfd(), SHORT).unwrap() {
-            None => return eprintln!("SKIPPED: this kernel forgets a process at once (6.15)"),
-            after => assert_eq!(after, Some(end)),
+        match try_end_of(child.pidfd()).unwrap() {
+            ReportedEnd::Never => {
+                return eprintln!("SKIPPED: this kernel forgets a process at once (6.15)");
+            }
+            after => assert_eq!(after, end),
         }
     }
 }
@@ -77,9 +105,9 @@ fn a_pidfd_is_not_misled_by_another_process_with_the_same_number() {
             "SKIPPED: the next number of a process cannot be chosen, which needs root"
         );
     };
-    match end_of(first.pidfd(), SHORT).unwrap() {
-        None => eprintln!("SKIPPED: this kernel forgets a process at once (6.15)"),
-        end => assert_eq!(end, Some(ProcessEnd::Exited(3))),
+    match try_end_of(first.pidfd()).unwrap() {
+        ReportedEnd::Never => eprintln!("SKIPPED: this kernel forgets a process at once (6.15)"),
+        end => assert_eq!(end, ReportedEnd::Known(ProcessEnd::Exited(3))),
     }
 }
 

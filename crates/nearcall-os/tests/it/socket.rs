@@ -1,5 +1,6 @@
 //! Sockets: meeting, identity, loopback pairs.
 
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,6 +9,25 @@ use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::socket::{self, Half, Kind, UnixAddress};
 
 use crate::partner::{PATIENCE, SHORT};
+
+#[test]
+fn only_the_holder_of_its_handle_connects_to_a_socket_without_a_name() {
+    let place = Place::new("unnamed");
+    let (listener, held) = socket::unix_listen_unnamed(&place.0, 4).unwrap();
+    assert!(!place.0.exists());
+    let handle = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
+    let client = socket::unix_connect(UnixAddress::Path(&handle), PATIENCE).unwrap();
+    let server = socket::accept(&listener, PATIENCE).unwrap().unwrap();
+    assert_eq!(socket::send(&client, b"hello").unwrap(), 5);
+    assert_eq!(receive_with_fds(&server, &mut [0; 8], 0).unwrap().bytes, 5);
+    let names = std::fs::read_to_string("/proc/net/unix").unwrap();
+    // Its path is still listed, and leads nowhere.
+    assert!(names.contains(place.0.to_str().unwrap()));
+    assert!(socket::unix_connect(UnixAddress::Path(&place.0), PATIENCE).is_err());
+    drop(listener);
+    let gone = socket::unix_connect(UnixAddress::Path(&handle), PATIENCE).unwrap_err();
+    assert_eq!(gone.kind(), std::io::ErrorKind::ConnectionRefused);
+}
 
 #[test]
 fn a_client_meets_a_listener_by_path_and_by_abstract_name() {

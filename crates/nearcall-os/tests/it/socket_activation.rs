@@ -2,6 +2,8 @@
 
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use nearcall_os::signal::{self, Signal, SignalSet};
 use nearcall_os::socket::{self, UnixAddress};
@@ -29,7 +31,7 @@ fn a_child_gets_the_sockets_with_their_names() {
     let handed: Vec<_> = listeners.iter().map(|(name, _, it)| (*name, it.as_fd())).collect();
     // What this thread waits for is no concern of the child.
     let before = signal::block(&SignalSet::new(&[Signal::TERM])).unwrap();
-    let mut child = socket_activation::spawn(&mut command, &handed).unwrap();
+    let mut child = socket_activation::spawn(command, &handed, None).unwrap();
     signal::set_mask(&before).unwrap();
     let mut output = child.pipes().stdout.take().unwrap();
     read_until(&mut output, "taken\n");
@@ -57,16 +59,23 @@ fn take() {
     let sockets = socket_activation::take_inherited().unwrap();
     assert!(socket_activation::take_inherited().unwrap().is_empty());
     assert_eq!(sockets.len(), 3);
-    for inherited in &sockets {
-        let name = format!("{prefix}{}", inherited.name).into_bytes();
-        assert_eq!(inherited.place, ListeningPlace::Abstract(name));
+    let sockets = sockets.into_iter().map(|inherited| {
+        let inherited = inherited.unwrap();
+        let name = inherited.name.clone();
+        assert_eq!(
+            inherited.place,
+            ListeningPlace::Abstract(format!("{prefix}{name}").into_bytes())
+        );
         assert!(inherited.is_seqpacket);
-        socket::start_listening(&inherited.socket, 8).unwrap();
-    }
+        let socket = inherited.take().unwrap().unwrap();
+        socket::start_listening(&socket, 8).unwrap();
+        (name, socket)
+    });
+    let sockets: Vec<_> = sockets.collect();
     send("taken\n");
-    for inherited in &sockets {
-        let client = socket::accept(&inherited.socket, PATIENCE).unwrap().unwrap();
-        socket::send(&client, inherited.name.as_bytes()).unwrap();
+    for (name, socket) in &sockets {
+        let client = socket::accept(socket, PATIENCE).unwrap().unwrap();
+        socket::send(&client, name.as_bytes()).unwrap();
     }
 }
 
@@ -77,9 +86,26 @@ fn a_program_that_is_not_there_is_an_error_of_the_start() {
         1,
     )
     .unwrap();
-    let mut command = Command::new("/nonexistent/program");
-    let error = socket_activation::spawn(&mut command, &[("none", socket.as_fd())]).unwrap_err();
-    assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");
-    let error = socket_activation::spawn(&mut command, &[("a:b", socket.as_fd())]).unwrap_err();
+    let command = || Command::new("/nonexistent/program");
+    let error = socket_activation::spawn(command(), &[("a:b", socket.as_fd())], None).unwrap_err();
     assert!(error.to_string().contains("`a:b`"), "{error}");
+    // Whatever numbers become free meanwhile: those of the sockets are taken by nothing that the
+    // report of the error needs.
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let held: Vec<_> = (0..8).map(|_| socket.try_clone().unwrap()).collect();
+                drop(held);
+            }
+        });
+        for count in (1..=64).cycle().take(200) {
+            let sockets = vec![("none", socket.as_fd()); count];
+            let error = socket_activation::spawn(command(), &sockets, None).map(drop);
+            is_over.store(error.is_ok(), Ordering::Relaxed);
+            let error = error.expect_err("there is no such program");
+            assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
 }

@@ -34,8 +34,17 @@ impl<T: Default> Draining<T> {
             Frame::Call { .. } | Frame::Oneway { .. } if self.peer_drains => {
                 Err(ProtocolError::CallAfterGoAway)
             }
-            // The last GOAWAY answers it.
-            Frame::Call { .. } if self.has_ended => Ok(None),
+            // The last GOAWAY answers it, and what belongs to it is not judged: the call is not
+            // known here.
+            Frame::Call { .. }
+            | Frame::Item { to_caller: false, .. }
+            | Frame::End { .. }
+            | Frame::Credit { to_caller: false, .. }
+            | Frame::Cancel { .. }
+                if self.has_ended =>
+            {
+                Ok(None)
+            }
             Frame::Call { id, shape, .. } => {
                 self.session.refuse(id, shape)?;
                 Ok(None)

@@ -3,8 +3,8 @@
 //! **Not here:** all of it at random (`simulation.rs`), peers that break the rules (`hostile.rs`).
 
 use nearcall_wire::{
-    CallProtocol, CancelReason, CloseReason, Code, End, Ended, Event, Frame, Limits, OutgoingCall,
-    Payload, PingError, ReplyError, StartError, Time,
+    CallId, CallProtocol, CancelReason, CloseReason, Code, End, Ended, Event, Frame, Limits,
+    OutgoingCall, Payload, PingError, ReplyError, Shape, StartError, Time,
 };
 
 use crate::link::Link;
@@ -352,6 +352,30 @@ fn a_call_that_crosses_the_last_goodbye_has_not_begun() {
     assert_eq!(client.poll_event(), Some(Event::Ended { call, end }));
     assert_eq!(end.status(), Code::Unavailable);
     assert_eq!(client.poll_event(), None);
+}
+
+/// The caller streams, and gives its call up, before it sees the goodbye.
+#[test]
+fn what_belongs_to_a_call_that_crosses_the_last_goodbye_is_no_violation() {
+    let mut link = open();
+    let server = &mut link.sides[SERVER].connection;
+    server.drain();
+    server.end_drain();
+    let (id, payload) = (CallId::from_word(1 << 16), Payload::EMPTY);
+    let call =
+        Frame::Call { id, object: 1, method: 1, timeout_ns: 0, payload, shape: Shape::BothStream };
+    let rest = [
+        Frame::Item { id, to_caller: false, payload },
+        Frame::Credit { id, to_caller: false, bytes: 1 },
+        Frame::End { id },
+        Frame::Cancel { id },
+    ];
+    for frame in [call].iter().chain(&rest) {
+        let head = frame.encode();
+        let event = server.handle_message(link.now, &head, head.len());
+        assert_eq!(event, Ok(None), "{frame:?}");
+    }
+    assert!(server.has_transmit(), "the goodbye is still to be sent");
 }
 
 #[test]

@@ -25,8 +25,8 @@ pub(super) struct Connecting {
     end: Option<Deadline>,
     /// From the first failure on, if the policy is to wait.
     hunt: Option<Box<RouteHunt>>,
-    /// One that was opened had ended before it was used.
-    has_reopened: bool,
+    /// How many that were opened had ended before they were used.
+    reopened: u32,
     /// Between those that end as soon as they are open.
     pauses: Pauses,
     /// How often a server that drained has ended the attempt.
@@ -56,7 +56,7 @@ impl Default for Connecting {
             stage: Stage::Start,
             end: None,
             hunt: None,
-            has_reopened: false,
+            reopened: 0,
             pauses: Pauses::HUNT,
             draining_tries: 0,
             failed: None,
@@ -98,6 +98,7 @@ impl Connecting {
                     // Another server may listen in the place of one that drains.
                     Poll::Ready(Err(failure))
                         if failure.status.has_not_begun()
+                            && policy != ReconnectPolicy::Never
                             && self.draining_tries < DRAINING_TRIES_MAX =>
                     {
                         self.draining_tries += 1;
@@ -164,15 +165,29 @@ impl Connecting {
         self.stage = Stage::Start;
     }
 
+    /// Notes that a request was sent over a connection, whatever becomes of it: what follows has
+    /// tries of its own.
+    pub(super) fn note_sent(&mut self, policy: ReconnectPolicy) {
+        if policy == ReconnectPolicy::Once {
+            (self.reopened, self.draining_tries) = (0, 0);
+        }
+    }
+
     /// Begins anew after a connection that has ended or drains: at once if that is the first one,
-    /// and as after an attempt that failed if it has done so as soon as it was open.
+    /// and as after an attempt that failed if it has done so as soon as it was open. Without
+    /// patience some of those are opened again at once: another server may serve by now.
     ///
     /// # Errors
     ///
     /// `ended`: the policy leaves it at that, or its time is up.
     #[cold]
     pub(super) fn reopen(&mut self, policy: ReconnectPolicy, ended: Status) -> Result<(), Status> {
-        if !std::mem::replace(&mut self.has_reopened, true) {
+        let at_once = match policy {
+            ReconnectPolicy::Once => self.reopened <= DRAINING_TRIES_MAX,
+            _ => self.reopened == 0,
+        };
+        if at_once {
+            self.reopened += 1;
             self.stage = Stage::Start;
             return Ok(());
         }

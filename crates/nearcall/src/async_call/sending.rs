@@ -224,6 +224,7 @@ impl<'a> Sending<'a> {
         let again = match may_resend(&status, self.method, policy, waits.resends) {
             true => {
                 waits.resends += 1;
+                waits.connecting.note_sent(policy);
                 self.may_try_another(status)
             }
             false => Err(status),

@@ -33,6 +33,11 @@ pub(crate) struct Shared {
     unflushed: Waiters,
     /// A task looks for its reply itself before it waits.
     looks: bool,
+    /// A task looks for its reply right now: what comes needs no wake-up, and it leaves the
+    /// connection at rest afterwards.
+    is_looked_at: bool,
+    /// The driver has left it to that task to arm the connection also for what no task waits for.
+    owes_idle_arm: bool,
     spinner: Spinner,
     /// The wait of the call that was looked for without success.
     slept: Option<(OutgoingCall, SpinPlan)>,
@@ -101,6 +106,8 @@ impl Shared {
             room: Waiters::default(),
             unflushed: Waiters::default(),
             looks,
+            is_looked_at: false,
+            owes_idle_arm: false,
             spinner: Spinner::new(SpinOptions::default()),
             slept: None,
             watches: Watches::default(),
@@ -314,8 +321,22 @@ impl Shared {
         Some(plan)
     }
 
-    /// Looks a few times for the reply to the only call in flight beside streams.
+    /// Looks a few times for the reply to the only call in flight beside streams. The driver leaves
+    /// the connection unarmed until these looks are over.
+    #[inline]
     pub(super) fn look(
+        &mut self,
+        call: OutgoingCall,
+        plan: &mut SpinPlan,
+        buf: &mut InlineBuf,
+    ) -> Look {
+        let look = self.look_briefly(call, plan, buf);
+        self.is_looked_at = matches!(look, Look::Nothing);
+        look
+    }
+
+    #[inline]
+    fn look_briefly(
         &mut self,
         call: OutgoingCall,
         plan: &mut SpinPlan,
@@ -419,6 +440,7 @@ impl Shared {
         if !is_idle_armed {
             self.connection.host().begin_turn();
         }
+        let is_idle_armed = is_idle_armed || std::mem::take(&mut self.owes_idle_arm);
         for _ in 0..ASYNC_MESSAGES_PER_TURN_MAX {
             self.grant_slots();
             if !self.has_drained && !self.connection.is_open() {
@@ -461,6 +483,17 @@ impl Shared {
         let deadline = self.connection.host().take_deadline();
         if self.connection.outgoing_calls().0 > 0 {
             self.due = self.due.min(deadline);
+        }
+    }
+
+    /// Takes back, for the driver, that the connection is armed, and the wake-ups that are left,
+    /// while a task looks for its reply: that comes without a wake-up, otherwise the driver would
+    /// be awake for it, arm again amid the next look, and so on.
+    pub(super) fn leave_to_looks(&mut self) {
+        let needs_room = self.connection.has_pending_writes() || !self.room.is_idle();
+        if self.is_looked_at && !needs_room && !self.connection.is_closed() {
+            self.connection.with_endpoint(Endpoint::disarm);
+            self.owes_idle_arm = true;
         }
     }
 

@@ -1,8 +1,10 @@
-//! Calls of a library to another service of its host: function calls with bytes.
+//! Calls of a library to another service of its host whose methods do not wait: function calls with
+//! bytes.
 //!
-//! **Invariants:** such a call has the results, errors and deadlines of one over a connection.
-//! **Not here:** what the host does with it (`nearcall-host`); one-way messages and streams, which
-//! go over a connection.
+//! **Invariants:** such a call has the results and errors of one over a connection. It ends by its
+//! deadline, unless the method breaks its promise not to wait.
+//! **Not here:** what the host does with it (`nearcall-host`); started calls, one-way messages and
+//! streams, which go over a connection: what a caller does not wait for must not run meanwhile.
 
 use std::rc::Rc;
 
@@ -15,7 +17,6 @@ use crate::deadline::Deadline;
 use crate::interface::Method;
 use crate::options::CallOptions;
 use crate::service::library_reply::read_reply;
-use crate::service::local_reply::{LocalReply, LocalResult};
 use crate::status::Status;
 
 impl ObjectRef {
@@ -41,27 +42,9 @@ impl ObjectRef {
         self.call_remote(&binding, connection, method, &outgoing, request, options)
     }
 
-    /// Calls an object of the same host, for a result that is taken later. `None`: it is not there
-    /// any more, and did not run.
-    #[cold]
-    pub(super) fn start_hosted<Q: Message>(
-        binding: &Binding,
-        object: HostedObject,
-        method: &'static Method,
-        request: &Q,
-        options: &CallOptions,
-        deadline: Deadline,
-    ) -> Option<LocalReply> {
-        let read = |reply: &ReplyPart<'_>| {
-            Ok(LocalResult { metadata: reply.metadata.to_vec(), body: reply.body.to_vec() })
-        };
-        let called = binding.call_hosted(object, method, request, options, deadline, read);
-        called.map(LocalReply::ended)
-    }
-
     /// Returns a connection to an object that is not in this host any more.
     #[cold]
-    pub(super) fn binding_elsewhere(
+    fn binding_elsewhere(
         &self,
         options: &CallOptions,
         deadline: Deadline,

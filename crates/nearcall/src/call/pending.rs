@@ -23,6 +23,10 @@ use crate::thread_marker::BelongsToItsThread;
 
 /// A call under way. Wait for it, await it, or drop it, which cancels it.
 ///
+/// It keeps no copy of its request, so that it is not sent again when its connection ends, whatever
+/// its method and the [`ReconnectPolicy`](crate::ReconnectPolicy) are: look whether the error
+/// [`has_not_begun`](Status::has_not_begun), and start another one.
+///
 /// As a future it needs a client that was made in a loop which is turned, by its host for example.
 /// Without a loop nothing would move it on while its task sleeps, so the future ends with
 /// `FAILED_PRECONDITION`: call [`wait`](Self::wait), or use the generated async caller

@@ -71,6 +71,6 @@ pub(crate) fn may_resend(
 
 /// Returns the status of a call that ended with `status`, and could not be sent again.
 fn join(status: &Status, failed: &Status) -> Status {
-    let text = format!("{}; sent again: {}", status.message(), failed.message());
+    let text = format!("{}; and it was not sent again: {}", status.message(), failed.message());
     Status::new(failed.code(), text).with_fate(status.fate())
 }

@@ -4,28 +4,29 @@
 //! **Invariants:** a connection is opened by a thread of its own, so that no executor waits for a
 //! handshake; all tasks that want it meanwhile share the one attempt, and each learns how it ended.
 //! One that has ended gives back its place and its descriptors without another call.
+//! An attempt connects once: whoever waits for it decides whether to try again.
 //! **Not here:** the connection (`async_connection.rs`), opening it (`client/async_opening.rs`),
-//! when to try again (`async_call/connecting.rs`).
+//! when tasks try again (`async_call/connecting.rs`), and when a client does by itself
+//! (`client/async_routes/reopening.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
-use std::time::Duration;
 
-use nearcall_os::clock;
-
+use self::reopening::Reopening;
 use super::async_opening;
-use super::connecting::{ConnectFailure, may_change};
+use super::connecting::ConnectFailure;
 use super::core::Route;
 use super::reconnect::ReconnectPolicy;
 use super::shared::ClientShared;
 use crate::address::{Address, At};
 use crate::async_connection::AsyncConnection;
 use crate::connection::connection_info::ConnectionInfo;
-use crate::deadline::{Deadline, Pauses};
 use crate::status::Status;
 use crate::waking;
+
+mod reopening;
 
 /// The connections of one client that tasks share.
 #[derive(Default)]
@@ -40,6 +41,7 @@ pub(crate) struct AsyncRoute {
     state: Mutex<State>,
     /// Attempts to connect that have begun.
     attempts: AtomicU64,
+    reopening: Reopening,
 }
 
 enum State {
@@ -98,7 +100,8 @@ impl AsyncRoutes {
         let unused: Vec<_> = routes.extract_if(.., |it| unused(it)).collect();
         let state = Mutex::new(State::Unconnected);
         let (client, attempts) = (Arc::clone(client), AtomicU64::new(0));
-        let added = Arc::new(AsyncRoute { client, route, state, attempts });
+        let reopening = Reopening::default();
+        let added = Arc::new(AsyncRoute { client, route, state, attempts, reopening });
         routes.push(Arc::clone(&added));
         drop(routes);
         drop(unused);
@@ -117,6 +120,7 @@ impl AsyncRoutes {
         let routes = std::mem::take(&mut *lock(&self.routes));
         for route in routes {
             let before = std::mem::replace(&mut *lock(&route.state), State::Closed);
+            route.reopening.close();
             if let State::Open(connection) = before {
                 connection.close(client_closed());
             }
@@ -161,16 +165,15 @@ impl AsyncRoute {
         if let State::Open(connection) = &*state {
             return Ok(Connected::Open(Arc::clone(connection)));
         }
-        self.open(&mut state, policy, Duration::ZERO).map(Connected::Pending)
+        self.open(&mut state, policy).map(Connected::Pending)
     }
 
-    /// Has a connection opened, for which it is tried again for `patience` at most.
+    /// Has a connection opened.
     #[cold]
     fn open(
         self: &Arc<Self>,
         state: &mut State,
         policy: ReconnectPolicy,
-        patience: Duration,
     ) -> Result<PendingConnection, Status> {
         match state {
             State::Connecting(attempt) => {
@@ -182,32 +185,29 @@ impl AsyncRoute {
             }
             State::Unconnected | State::Ended(_) | State::Open(_) => {}
         }
-        let number = self.attempts.fetch_add(1, Ordering::AcqRel) + 1;
-        let attempt = Arc::new(Attempt { number, progress: Mutex::default() });
+        let attempt = self.begin_attempt(state);
         let (route, this) = (Arc::clone(self), Arc::clone(&attempt));
         let thread = std::thread::Builder::new().name("nearcall-meet".into());
-        let spawned = thread.spawn(move || route.run(&this, patience));
-        spawned.map_err(|error| {
-            Status::resource_exhausted(format!(
+        if let Err(error) = thread.spawn(move || route.run(&this)) {
+            *state = State::Unconnected;
+            return Err(Status::resource_exhausted(format!(
                 "no thread to connect to {}: {error}",
                 self.route.at
-            ))
-        })?;
-        *state = State::Connecting(Arc::clone(&attempt));
+            )));
+        }
         Ok(PendingConnection { attempt, number: None })
     }
 
+    fn begin_attempt(&self, state: &mut State) -> Arc<Attempt> {
+        let number = self.attempts.fetch_add(1, Ordering::AcqRel) + 1;
+        let attempt = Arc::new(Attempt { number, progress: Mutex::default() });
+        *state = State::Connecting(Arc::clone(&attempt));
+        attempt
+    }
+
     /// Opens the connection, in a thread of its own.
-    fn run(self: Arc<Self>, attempt: &Attempt, patience: Duration) {
-        let (end, mut pauses) = (Deadline::after(patience), Pauses::HUNT);
-        let mut outcome = self.open_now();
-        while matches!(&outcome, Err(failure) if may_change(&failure.status))
-            && !end.has_passed()
-            && !matches!(&*lock(&self.state), State::Closed)
-        {
-            clock::pause(pauses.next().min(end).remaining().unwrap_or_default());
-            outcome = self.open_now();
-        }
+    fn run(self: &Arc<Self>, attempt: &Attempt) {
+        let outcome = self.open_now();
         self.finish(attempt, outcome);
     }
 
@@ -238,6 +238,9 @@ impl AsyncRoute {
                 Ok(connection) => State::Open(Arc::clone(connection)),
                 Err(_) => State::Unconnected,
             };
+            if outcome.is_ok() {
+                self.reopening.note_opened();
+            }
             drop(state);
             // It may have ended before it was known here.
             if let Ok(connection) = &outcome
@@ -261,8 +264,7 @@ impl AsyncRoute {
             _ => return,
         };
         if let ReconnectPolicy::AtOnce(patience) = self.client.settings.reconnect {
-            // Without a thread for it, the next call tries.
-            let _ = self.open(&mut state, ReconnectPolicy::AtOnce(patience), patience);
+            self.reopening.begin(self, patience);
         }
         drop(state);
         drop(before);
@@ -288,6 +290,10 @@ impl AsyncRoute {
 }
 
 impl Attempt {
+    fn outcome(&self) -> Option<Outcome> {
+        lock(&self.progress).outcome.clone()
+    }
+
     fn finish(&self, outcome: Outcome) {
         let mut progress = lock(&self.progress);
         progress.outcome = Some(outcome);

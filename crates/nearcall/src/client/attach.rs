@@ -1,28 +1,29 @@
 //! Attaching to a server: one notice when it is gone, with the cause.
 //!
 //! An attachment has a connection of its own, over which nothing travels but the greeting, the
-//! server's goodbye and pings. The driver's thread waits for it; what takes time, such as waiting
-//! until the kernel has the exit code of a process, is done in a thread for that one notice.
+//! server's goodbye and pings. The driver's thread waits for it.
 //! **Invariants:** an attachment gives one notice, and no other afterwards; the cause comes from
 //! the kernel or from the server's own goodbye; a number of a process is never used to find it.
 //! **Not here:** the connection (`async_connection.rs`), opening it (`client/async_opening.rs`),
-//! connecting again (`client/reconnect.rs`).
+//! connecting again (`client/reconnect.rs`), finding the cause, which takes time
+//! (`client/attach/ending.rs`).
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::task::{Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
 use nearcall_os::eventfd;
 use nearcall_os::poll::{self, Interest};
-use nearcall_os::process::{self, ProcessEnd};
-use nearcall_wire::InstanceId;
 
+use self::ending::Ending;
 use super::core::Route;
 use super::shared::ClientShared;
 use super::waiting::waiting_failed;
@@ -32,11 +33,12 @@ use crate::async_connection::{AsyncConnection, Timer};
 use crate::deadline::Deadline;
 use crate::event_loop::EventLoop;
 use crate::event_loop::poster::Poster;
-use crate::limits::{EXIT_WAIT_MAX, PING_INTERVAL_MIN, REAP_WAIT_MAX, SUCCESSOR_WAIT_MAX};
-use crate::peer::{Peer, PeerIdentity};
+use crate::limits::PING_INTERVAL_MIN;
 use crate::status::Status;
 use crate::tasks::mailbox::{Mailbox, Post};
 use crate::waking;
+
+mod ending;
 
 /// Why a server is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,9 +55,10 @@ pub enum Cause {
         signal: i32,
     },
     /// It takes no more calls, by its own decision: it drains, or has closed the connection while
-    /// its process goes on.
+    /// its process goes on. Also if its successor takes more than 100 ms to answer, as one does
+    /// that is started only afterwards: [`Client::hunt`] waits for it.
     Closed,
-    /// As [`Closed`](Self::Closed), and another instance answers at the address already.
+    /// As [`Closed`](Self::Closed), and another server answers at the address already.
     Replaced {
         /// The process id of the new one, where the kernel reports it.
         pid: Option<i32>,
@@ -173,7 +176,9 @@ struct State {
     connection: Option<Arc<AsyncConnection>>,
     /// When the next ping is due.
     next_ping: Option<(Timer, Deadline)>,
-    wakers: Vec<Waker>,
+    /// Those of futures that wait for the notice, by their numbers.
+    wakers: BTreeMap<u64, Waker>,
+    last_waker: u64,
     on_notice: Vec<OnNotice>,
 }
 
@@ -297,18 +302,8 @@ impl Attachment {
     }
 
     /// Waits for the notice, in any executor.
-    pub async fn ended(&self) -> Notice {
-        poll_fn(|context| {
-            let mut state = lock(&self.watch.state);
-            if let Some(notice) = self.watch.notice.get() {
-                return Poll::Ready(notice.clone());
-            }
-            if !state.wakers.iter().any(|known| known.will_wake(context.waker())) {
-                state.wakers.push(context.waker().clone());
-            }
-            Poll::Pending
-        })
-        .await
+    pub fn ended(&self) -> impl Future<Output = Notice> + Send + Sync + '_ {
+        Ended { watch: &self.watch, number: None }
     }
 
     /// Has a loop run `run` once there is a notice; at once if there is one. Not if the attachment
@@ -327,6 +322,41 @@ impl Attachment {
                 post(notice.clone());
             }
         }
+    }
+}
+
+/// Waits for the notice of an attachment.
+struct Ended<'a> {
+    watch: &'a ServerWatch,
+    /// That of its waker, once it has one.
+    number: Option<u64>,
+}
+
+impl Future for Ended<'_> {
+    type Output = Notice;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Notice> {
+        let mut state = lock(&self.watch.state);
+        if let Some(notice) = self.watch.notice.get() {
+            return Poll::Ready(notice.clone());
+        }
+        let number = self.number.unwrap_or_else(|| {
+            state.last_waker += 1;
+            state.last_waker
+        });
+        let before = state.wakers.insert(number, context.waker().clone());
+        drop(state);
+        self.number = Some(number);
+        waking::retire(before);
+        Poll::Pending
+    }
+}
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        let Some(number) = self.number else { return };
+        let waker = lock(&self.watch.state).wakers.remove(&number);
+        waking::retire(waker);
     }
 }
 
@@ -352,14 +382,6 @@ impl Drop for Attachment {
         let state = std::mem::take(&mut *lock(&self.watch.state));
         drop(state);
     }
-}
-
-/// What the end of a connection has left for the thread that finds the cause.
-struct Ending {
-    peer: Peer,
-    instance: Option<InstanceId>,
-    /// The server has said goodbye.
-    is_orderly: bool,
 }
 
 impl ServerWatch {
@@ -426,49 +448,8 @@ impl ServerWatch {
             return;
         }
         let (peer, instance) = (ended.peer(), ended.peer_instance());
-        let ending = Ending { instance, is_orderly: ended.peer_drains(), peer };
-        let (this, pid) = (Arc::clone(self), ending.peer.pid());
-        let thread = thread::Builder::new().name(THREAD_NAME.into());
-        let spawned = thread.spawn(move || {
-            let (cause, source) = this.find_cause(&ending);
-            this.give(cause, source, pid);
-        });
-        if spawned.is_err() {
-            self.give(Cause::Lost, NoticeSource::ControlLine, pid);
-        }
-    }
-
-    /// Returns why a server is gone. Waits until the kernel knows it.
-    fn find_cause(&self, ending: &Ending) -> (Cause, NoticeSource) {
-        if ending.is_orderly {
-            return (self.closed_or_replaced(ending), NoticeSource::ControlLine);
-        }
-        let Peer::Process(PeerIdentity { pidfd: Some(pidfd), .. }) = &ending.peer else {
-            return (Cause::Lost, NoticeSource::ControlLine);
-        };
-        // A process closes its sockets shortly before it has ended.
-        match process::wait_pidfd(pidfd, Deadline::after(EXIT_WAIT_MAX)) {
-            Ok(true) => {}
-            Ok(false) => return (self.closed_or_replaced(ending), NoticeSource::ControlLine),
-            Err(_) => return (Cause::Lost, NoticeSource::ControlLine),
-        }
-        let end = process::end_of(pidfd, Deadline::after(REAP_WAIT_MAX));
-        let cause = match end {
-            Ok(Some(ProcessEnd::Exited(code))) => Cause::Exited { code },
-            Ok(Some(ProcessEnd::Killed(signal))) => Cause::Killed { signal },
-            Ok(None) | Err(_) => Cause::Lost,
-        };
-        (cause, NoticeSource::Pidfd)
-    }
-
-    /// Returns whether another instance answers at the address of one that has closed.
-    fn closed_or_replaced(&self, ending: &Ending) -> Cause {
-        match async_opening::look(&self.client, &self.route, SUCCESSOR_WAIT_MAX) {
-            Ok((instance, peer)) if instance.is_some() && instance != ending.instance => {
-                Cause::Replaced { pid: peer.pid() }
-            }
-            Ok(_) | Err(_) => Cause::Closed,
-        }
+        let (watch, is_orderly) = (Arc::clone(self), ended.peer_drains());
+        Ending { watch, peer, instance, is_orderly }.find_cause();
     }
 
     /// Gives the notice, which whoever has set `is_over` does once.
@@ -479,12 +460,12 @@ impl ServerWatch {
         if self.notice.set(notice.clone()).is_err() {
             return;
         }
-        let State { connection, next_ping, wakers, on_notice } = std::mem::take(&mut *state);
+        let State { connection, next_ping, wakers, on_notice, .. } = std::mem::take(&mut *state);
         drop(state);
         // A counter at zero takes one more.
         let _ = eventfd::add_one(&self.bell);
         drop((connection, next_ping));
-        wakers.into_iter().for_each(waking::wake);
+        wakers.into_values().for_each(waking::wake);
         on_notice.into_iter().for_each(|run| run(notice.clone()));
     }
 }
@@ -547,7 +528,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What tools show of the threads that open attachments and find causes.
+/// What tools show of the threads that open attachments.
 const THREAD_NAME: &str = "nearcall-attach";
 
 // Any thread may use it.
@@ -555,3 +536,62 @@ const _: () = {
     const fn is_shared<T: Send + Sync>() {}
     is_shared::<Attachment>();
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::fs;
+
+    use crate::limits::LOOK_THREADS_MAX;
+    use crate::server::{RunningServer, Server};
+
+    fn serve(threads: usize) -> (RunningServer, String) {
+        let address = format!("unix:@nearcall-attach-{:016x}", fastrand::u64(..));
+        let server = Server::builder().threads(threads).listen(&address).start().unwrap();
+        (server, address)
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn another_loop_of_a_server_does_not_replace_it() {
+        let (server, address) = serve(4);
+        let client = Client::new();
+        let attached: Vec<_> = (0..64).map(|_| client.attach(&address).unwrap()).collect();
+        for attachment in &attached {
+            let connection = lock(&attachment.watch.state).connection.clone().unwrap();
+            connection.close(Status::unavailable("by the test"));
+        }
+        let names = fs::read_dir("/proc/self/task").unwrap();
+        let names = names.filter_map(|it| fs::read_to_string(it.ok()?.path().join("comm")).ok());
+        let threads = names.filter(|name| name.trim_end() == ending::THREAD_NAME).count();
+        assert!(threads <= LOOK_THREADS_MAX + 1, "{threads} threads for 64 attachments");
+        for attachment in &attached {
+            let notice = attachment.wait(Duration::from_secs(60)).unwrap();
+            assert_eq!(notice.cause, Cause::Closed, "{notice}");
+        }
+        server.stop().unwrap();
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn a_future_that_is_dropped_leaves_no_waker() {
+        struct Nothing;
+        impl Wake for Nothing {
+            fn wake(self: Arc<Self>) {}
+        }
+        let (server, address) = serve(1);
+        let attachment = Client::new().attach(&address).unwrap();
+        let wakers = || lock(&attachment.watch.state).wakers.len();
+        for _ in 0..100 {
+            // As each turn of a `select!` in a task of its own.
+            let waker = Waker::from(Arc::new(Nothing));
+            let mut ended = Box::pin(attachment.ended());
+            assert!(ended.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            assert!(ended.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            assert_eq!(wakers(), 1);
+        }
+        assert_eq!(wakers(), 0);
+        server.stop().unwrap();
+    }
+}

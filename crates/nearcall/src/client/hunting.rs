@@ -106,9 +106,20 @@ impl Hunt {
         if !next.or_at_change {
             return clock::pause(next.at.remaining().unwrap_or_default());
         }
-        let alarm = Arc::<Alarm>::default();
-        let waker = Waker::from(Arc::clone(&alarm));
-        while !self.poll_change(&waker) && alarm.wait(next.at) {}
+        self.block_until(next, &Arc::default(), || false);
+    }
+
+    /// Blocks this thread until the next attempt is due or `is_over`, which is looked at whenever
+    /// `alarm` rings.
+    pub(super) fn block_until(
+        &mut self,
+        next: NextTry,
+        alarm: &Arc<Alarm>,
+        is_over: impl Fn() -> bool,
+    ) {
+        let waker = Waker::from(Arc::clone(alarm));
+        let is_due = |hunt: &mut Self| next.or_at_change && hunt.poll_change(&waker);
+        while !is_over() && !is_due(self) && alarm.wait(next.at) {}
     }
 }
 
@@ -121,21 +132,25 @@ impl NextTry {
 
 /// Wakes a thread.
 #[derive(Default)]
-struct Alarm {
+pub(super) struct Alarm {
     has_rung: Mutex<bool>,
     bell: Condvar,
 }
 
 impl Wake for Alarm {
     fn wake(self: Arc<Self>) {
-        *self.has_rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.bell.notify_one();
+        self.ring();
     }
 }
 
 impl Alarm {
+    pub(super) fn ring(&self) {
+        *self.has_rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.bell.notify_one();
+    }
+
     /// Waits until it rings. Returns false if it has not by `end`.
-    fn wait(&self, end: Deadline) -> bool {
+    pub(super) fn wait(&self, end: Deadline) -> bool {
         let mut has_rung = self.has_rung.lock().unwrap_or_else(PoisonError::into_inner);
         while !std::mem::take(&mut *has_rung) {
             let left = end.remaining();

@@ -27,9 +27,11 @@ pub enum ReconnectPolicy {
     /// [`CallOptions::wait_for_ready`](crate::CallOptions::wait_for_ready).
     Wait(Duration),
     /// As [`Wait`](Self::Wait); and the connection of async callers is opened again as soon as it
-    /// has ended, so that the next call finds it, trying for this long. As the policy of a client
-    /// only: for one call it is `Wait`. Connections of threads, with or without a loop, belong to
-    /// their threads and are opened by their next calls.
+    /// has ended, so that the next call finds it, trying for this long. One that had lived for less
+    /// than a second is opened again after a pause, of 1 ms at first and of 1 s at most, and its
+    /// time goes on from the one before. As the policy of a client only: for one call it is `Wait`.
+    /// Connections of threads, with or without a loop, belong to their threads and are opened by
+    /// their next calls.
     AtOnce(Duration),
 }
 

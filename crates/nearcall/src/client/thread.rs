@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::binding::{Binding, Slot};
 use super::core::ClientCore;
+use super::own_loop::own_loop;
 use super::shared::{ClientShared, closed_clients};
 use crate::status::Status;
 
@@ -80,16 +81,17 @@ pub(crate) fn unbind(slot: &Slot) {
 ///
 /// # Errors
 ///
-/// `FAILED_PRECONDITION`: the thread is ending, or the process was forked.
+/// `FAILED_PRECONDITION`: the thread is ending, or the process was forked. `RESOURCE_EXHAUSTED`: no
+/// descriptor is free.
 pub(super) fn core_of(shared: &Arc<ClientShared>) -> Result<Rc<ClientCore>, Status> {
     shared.check_process()?;
     forget_closed_clients();
-    let known = known_core(shared)?;
-    Ok(known.unwrap_or_else(|| {
-        let core = ClientCore::new(shared, None);
-        add_core(&core);
-        core
-    }))
+    if let Some(known) = known_core(shared)? {
+        return Ok(known);
+    }
+    let core = ClientCore::new(shared, own_loop()?);
+    add_core(&core);
+    Ok(core)
 }
 
 /// Returns this thread's part of a client, if it has one.

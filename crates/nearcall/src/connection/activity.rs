@@ -243,6 +243,21 @@ impl Activity {
         self.closed.take()
     }
 
+    /// Gives back those that were taken and not forgotten.
+    pub(crate) fn put_back_closed(&self, mut left: Vec<Rc<Connection>>) {
+        if !left.is_empty() {
+            self.closed.borrow_mut().append(&mut left);
+            self.has_closed.set(true);
+        }
+    }
+
+    /// Has the connections behind this one polled before it.
+    pub(crate) fn rotate_busy(&self, index: usize) {
+        let mut busy = self.busy.borrow_mut();
+        let next = (index + 1).min(busy.len());
+        busy.rotate_left(next);
+    }
+
     /// Forgets a connection that has ended, or its descriptors would stay open until the next
     /// round.
     pub(crate) fn forget(&self, connection: &Connection) {

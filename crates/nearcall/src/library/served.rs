@@ -1,7 +1,7 @@
 //! The calls of a service that is loaded as a library: from the host's bytes to its dispatchers.
 //!
 //! **Invariants:** a call sees here what it would see in a program: its caller by the kernel, its
-//! deadline, its metadata. Calls come in any thread, several at once.
+//! deadline, its metadata. Calls of a nonblocking service come in any thread, several at once.
 //! **Not here:** the C interface (`nearcall_os::library`), the answer (`service/library_reply.rs`).
 
 use std::fmt;
@@ -10,10 +10,11 @@ use std::sync::{Arc, OnceLock};
 
 use nearcall_channel::PeerIdentity;
 use nearcall_os::library::{
-    CallToken, Caller, LibraryService, MethodPart, ObjectPart, RequestPart,
+    CallToken, Caller, HostLink, LibraryService, MethodPart, ObjectPart, RequestPart,
 };
 
-use super::{MakeService, ServiceSetup};
+use super::{MakeService, ServiceSetup, subscriber};
+use crate::client::own_loop::{self, HostScope};
 use crate::codec::Body;
 use crate::event_loop::EventLoop;
 use crate::interface::MethodKind;
@@ -32,6 +33,7 @@ use crate::tasks::service_task::ServiceTask;
 /// The service of a library, while a host has it loaded.
 pub struct ServedLibrary {
     objects: Vec<ServedObject>,
+    is_nonblocking: bool,
 }
 
 /// An object of a service.
@@ -46,7 +48,7 @@ impl ServedObject {
         Self { instance: instance.to_owned(), dispatcher: Box::new(dispatcher) }
     }
 
-    fn describe(&self) -> ObjectPart<'_> {
+    fn describe(&self, is_nonblocking: bool) -> ObjectPart<'_> {
         let interface = self.dispatcher.interface();
         let methods = interface.methods.iter().map(|method| MethodPart {
             id: method.id,
@@ -58,6 +60,7 @@ impl ServedObject {
             instance: &self.instance,
             descriptor_set: interface.descriptor_set,
             methods: methods.collect(),
+            is_nonblocking,
         }
     }
 }
@@ -68,20 +71,23 @@ impl ServedLibrary {
     /// # Errors
     ///
     /// That of `make`, as text.
-    pub fn new(arguments: Vec<String>, make: MakeService) -> Result<Self, String> {
+    pub fn new(host: HostLink, arguments: Vec<String>, make: MakeService) -> Result<Self, String> {
         let mut setup = ServiceSetup::new(arguments);
         make(&mut setup).map_err(|error| error.to_string())?;
-        Ok(Self { objects: setup.objects })
+        subscriber::install(host);
+        let ServiceSetup { objects, is_nonblocking, .. } = setup;
+        Ok(Self { objects, is_nonblocking })
     }
 }
 
 impl LibraryService for ServedLibrary {
     fn objects(&self) -> Vec<ObjectPart<'_>> {
-        self.objects.iter().map(ServedObject::describe).collect()
+        self.objects.iter().map(|object| object.describe(self.is_nonblocking)).collect()
     }
 
     fn dispatch(&self, request: &RequestPart<'_>, token: CallToken) {
         let &RequestPart { method, deadline, metadata, body, caller, .. } = request;
+        let _scope = HostScope::enter(token.host());
         let sink = DetachedSink::of_library(token, spawn_in_loop);
         let call = DetachedCall { sink, peer: peer_of(caller), is_trusted: false };
         let sink = ReplySink::detached(&call);
@@ -91,7 +97,7 @@ impl LibraryService for ServedLibrary {
             return sink.fail(&Status::unimplemented(text));
         };
         let (dispatcher, metadata) = (&*object.dispatcher, Metadata::new(metadata));
-        dispatch::run(dispatcher, sink, Handler::own(deadline), || {
+        dispatch::run(dispatcher, sink, Handler::of_library(deadline), || {
             let context = Context::new(deadline, metadata, dispatcher.interface(), method, sink);
             Incoming { method, body: Body::copied(body), context }
         });
@@ -146,6 +152,7 @@ fn start_loop() -> Option<Arc<Mailbox>> {
     let thread = std::thread::Builder::new().name("nearcall-library".into());
     let started = thread.spawn(move || {
         if let Ok(event_loop) = EventLoop::with_mailbox(of_loop) {
+            own_loop::adopt(event_loop.reactor());
             // It ends with the process.
             let _ = event_loop.run();
         }

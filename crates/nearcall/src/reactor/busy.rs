@@ -17,10 +17,11 @@ use std::rc::Rc;
 use nearcall_channel::{SpinOptions, SpinPlan, Spinner, WaitPolicy};
 
 use super::Reactor;
+use super::sharing::Party;
 use super::turns::Turn;
 use crate::connection::Connection;
 use crate::deadline::Deadline;
-use crate::limits::{BUSY_MISSES_MAX, CLOCKS_PER_LOOK};
+use crate::limits::{BUSY_MAX, BUSY_MISSES_MAX, CLOCKS_PER_LOOK, SPIN_TURNS_PER_LOOK};
 
 /// The time for which polling pays.
 pub(super) struct Busy {
@@ -95,11 +96,29 @@ impl Reactor {
                 true => {
                     found = true;
                     connection.readiness.misses.set(0);
+                    if self.clock.is_look_due() {
+                        self.give_way(&connection, index);
+                        return true;
+                    }
                 }
                 false => self.note_miss(&connection),
             }
             index += 1;
         }
+    }
+
+    /// Polls the busy connections of users that have used less time than the user of this one, and
+    /// has a look at everything else come next.
+    #[cold]
+    fn give_way(&self, served: &Rc<Connection>, index: usize) {
+        let than = Party::of(served);
+        for other in (0..BUSY_MAX).filter_map(|index| self.activity.busy_at(index)) {
+            if self.ready.borrow().has_used_less(Party::of(&other), than) {
+                self.run_turn(&other, Turn::Poll(1));
+            }
+        }
+        self.activity.rotate_busy(index);
+        self.count_polled_turns(SPIN_TURNS_PER_LOOK);
     }
 
     /// Counts a poll that found nothing: a connection that is idle beside busy ones is armed.

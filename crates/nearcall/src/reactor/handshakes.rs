@@ -227,9 +227,13 @@ impl Reactor {
 
     /// Goes on with the handshakes whose other ends have sent something.
     pub(super) fn advance_handshakes(&self) {
+        let end = self.end_of_turn();
         for _ in 0..HANDSHAKE_STEPS_PER_ROUND_MAX {
             let Some(token) = self.handshakes.ready.borrow_mut().pop_front() else { return };
             self.handshakes.advance(self, token);
+            if end != Deadline::NEVER && end.has_passed() {
+                break;
+            }
         }
         // The others are reported again.
         self.handshakes.ready.borrow_mut().clear();
@@ -240,7 +244,11 @@ impl PendingHandshakes {
     /// Accepts clients that wait at a listener.
     pub(super) fn accept(&self, reactor: &Reactor, id: ListenerId) {
         let Some(entry) = reactor.listener(id) else { return };
+        let end = reactor.end_of_turn();
         for _ in 0..ACCEPTS_PER_ROUND_MAX {
+            if end != Deadline::NEVER && end.has_passed() {
+                return;
+            }
             match entry.listener.accept_socket() {
                 Ok(Some(socket)) => {
                     let Some(user) = self.serve(reactor, id, &entry, socket) else { continue };

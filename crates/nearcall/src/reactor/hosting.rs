@@ -1,15 +1,20 @@
 //! A loop that another loop hosts: how its descriptor becomes readable when there is something to
-//! do.
+//! do. And the loop of a library, which waits inside that of the library's host.
 //!
-//! **Invariants:** the host is woken only for a reason, but for each reason.
+//! **Invariants:** the host is woken only for a reason, but for each reason. The loop of a library
+//! looks at its own connections after each round of the host's: a service that ran in there may
+//! have served them.
 //! **Not here:** waking it between two turns (`connection/activity.rs`).
 
 use std::io;
+use std::os::fd::BorrowedFd;
 
+use nearcall_os::library::HostLink;
 use nearcall_os::{poll, timerfd};
 
 use super::{Reactor, Source};
 use crate::deadline::Deadline;
+use crate::limits::GUEST_LOOK_INTERVAL;
 
 impl Reactor {
     /// Begins a turn of the host; until it waits again it need not be woken.
@@ -56,6 +61,70 @@ impl Reactor {
         match due.remaining() {
             None => Ok(()),
             Some(left) => timerfd::arm(timer, left, None),
+        }
+    }
+
+    /// Has this loop, of a library, wait inside that of its host.
+    pub(crate) fn wait_inside(&self, host: HostLink) {
+        self.host.set(Some(host));
+    }
+
+    /// Lets the host serve in this thread until this loop may have something to do, or until
+    /// `deadline`. Returns how long this loop has to wait itself.
+    #[inline]
+    pub(super) fn wait_in_host(&self, deadline: Deadline) -> Deadline {
+        match self.host.get() {
+            Some(host) if deadline != Deadline::NOW && host.wait(&self.epoll, deadline) => {
+                Deadline::NOW
+            }
+            _ => deadline,
+        }
+    }
+
+    /// Serves until the descriptor of another loop is readable, the deadline passes, or something
+    /// was done.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub(crate) fn serve_guest(
+        &self,
+        guest: Option<BorrowedFd<'_>>,
+        deadline: Deadline,
+    ) -> io::Result<()> {
+        if let Some(fd) = guest {
+            self.watch_guest(fd)?;
+        }
+        // The guest has spun for what it waits for.
+        self.demote_all();
+        let served = self.round(deadline);
+        self.activity.notify_host();
+        served
+    }
+
+    /// Lets the host serve what has come to this thread, while this loop does not wait in the
+    /// kernel. Returns until when it may wait elsewhere before it does so again.
+    #[inline]
+    pub(super) fn look_in_host(&self, deadline: Deadline) -> Deadline {
+        match self.host.get() {
+            Some(host) => {
+                host.wait(&self.epoll, Deadline::NOW);
+                deadline.min(Deadline::after(GUEST_LOOK_INTERVAL))
+            }
+            None => deadline,
+        }
+    }
+
+    /// Has the next wait end when a descriptor of another loop is readable.
+    fn watch_guest(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        let add = || self.sources.borrow_mut().add(Source::Guest);
+        let token = self.guests.get().unwrap_or_else(add);
+        self.guests.set(Some(token));
+        match self.epoll.modify_once(fd, poll::Interest::Readable, token) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.epoll.add_once(fd, poll::Interest::Readable, token)
+            }
+            outcome => outcome,
         }
     }
 

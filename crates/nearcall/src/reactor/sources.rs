@@ -34,6 +34,8 @@ pub(crate) enum Source {
     HostTimer,
     /// A signal has come.
     Signal,
+    /// A loop of a library that waits in this one has something.
+    Guest,
     /// A descriptor of the user.
     User(Rc<UserFd>),
 }

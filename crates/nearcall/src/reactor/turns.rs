@@ -1,18 +1,22 @@
 //! The turn of a connection: a few messages, after what found no room before.
 //!
 //! **Invariants:** there is one turn, however the loop learned that the connection may have
-//! something; a turn serves a bounded number of messages.
+//! something; a turn serves a bounded number of messages; while clients of several users share the
+//! loop a turn is charged to its user, and ends with the first message after a bounded time.
 //! **Not here:** which connection has its turn (`reactor.rs`, `busy.rs`), serving one message
 //! (`service/dispatch.rs`).
 
+use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 
 use super::Reactor;
+use super::sharing::Party;
 use crate::connection::Connection;
-use crate::deadline::Deadline;
+use crate::deadline::{self, Deadline};
 use crate::limits::{
-    MESSAGES_PER_TURN_MAX, SPIN_LOOKS_PER_ROUND, SPIN_TURNS_PER_LOOK, TURNS_PER_FULL_TURN,
+    MESSAGES_PER_TURN_MAX, SPIN_LOOKS_PER_ROUND, SPIN_TURNS_PER_LOOK, TURN_TIME_MAX,
+    TURNS_PER_FULL_TURN,
 };
 use crate::service::dispatch::Received;
 
@@ -27,10 +31,82 @@ pub(super) enum Turn {
     Sleep(Deadline),
 }
 
+/// The time that turns have taken while clients of several users share the loop.
+#[derive(Debug, Default)]
+pub(super) struct TurnClock {
+    is_shared: Cell<bool>,
+    /// All turns.
+    charged_ns: Cell<u64>,
+    /// Turns since the last look at the kernel.
+    unlooked_ns: Cell<u64>,
+}
+
+impl TurnClock {
+    /// Returns whether turns have taken so long that it is time to look who else is ready.
+    #[inline]
+    pub(super) fn is_look_due(&self) -> bool {
+        u128::from(self.unlooked_ns.get()) >= TURN_TIME_MAX.as_nanos()
+    }
+
+    /// Notes a look at the kernel.
+    #[inline]
+    pub(super) fn note_look(&self) {
+        self.unlooked_ns.set(0);
+    }
+}
+
 impl Reactor {
     /// Gives a connection its turn. Returns whether there was anything.
     #[inline]
     pub(super) fn run_turn(&self, connection: &Rc<Connection>, turn: Turn) -> bool {
+        match self.clock.is_shared.get() {
+            false => self.take_turn(connection, turn, Deadline::NEVER),
+            true => self.take_timed_turn(connection, turn),
+        }
+    }
+
+    /// Gives a connection a turn that is charged to its user.
+    #[cold]
+    fn take_timed_turn(&self, connection: &Rc<Connection>, turn: Turn) -> bool {
+        match turn {
+            // Sleeping is no use of the loop.
+            Turn::Sleep(_) => return self.take_turn(connection, turn, Deadline::NEVER),
+            Turn::Poll(spins)
+                if connection.readiness.state.get().is_busy()
+                    && !connection.has_pending_writes()
+                    && !connection.poll_ready(spins) =>
+            {
+                return false;
+            }
+            Turn::Poll(_) | Turn::Ready => {}
+        }
+        let (begun, charged) = (deadline::now(), self.clock.charged_ns.get());
+        let end = deadline::later(begun, TURN_TIME_MAX);
+        let served = self.take_turn(connection, turn, end);
+        // Without the turns of others, in rounds of a service that has waited.
+        let nested = self.clock.charged_ns.get() - charged;
+        let taken = (deadline::now().as_ns() - begun.as_ns()).saturating_sub(nested);
+        self.clock.charged_ns.update(|charged| charged + taken);
+        self.clock.unlooked_ns.update(|unlooked| unlooked + taken);
+        self.ready.borrow_mut().charge(Party::of(connection), taken);
+        served
+    }
+
+    /// Returns when something should end that clients of other users may wait for.
+    pub(super) fn end_of_turn(&self) -> Deadline {
+        match self.clock.is_shared.get() {
+            false => Deadline::NEVER,
+            true => Deadline::after(TURN_TIME_MAX),
+        }
+    }
+
+    /// Notes whether clients of several users share the loop.
+    pub(super) fn note_parties(&self) {
+        self.clock.is_shared.set(self.ready.borrow().is_shared());
+    }
+
+    #[inline]
+    fn take_turn(&self, connection: &Rc<Connection>, turn: Turn, end: Deadline) -> bool {
         if connection.is_closed() && !connection.has_inbound() {
             return true;
         }
@@ -57,6 +133,9 @@ impl Reactor {
                 }
                 Received::Message | Received::TurnOver | Received::Closed => return true,
                 Received::Empty => return served,
+            }
+            if end != Deadline::NEVER && end.has_passed() {
+                break;
             }
             if matches!(turn, Turn::Ready)
                 && !connection.readiness.state.get().is_busy()
@@ -100,9 +179,13 @@ impl Reactor {
     pub(super) fn serve_ready(&self) {
         let count = self.ready.borrow().len();
         for _ in 0..count {
-            let Some(connection) = self.ready.borrow_mut().pop_front() else { return };
+            let Some(connection) = self.ready.borrow_mut().pop() else { return };
             connection.readiness.state.update(|state| state.dequeued());
             self.run_turn(&connection, Turn::Ready);
+            if self.clock.is_look_due() {
+                // The rest keeps its place; one that is ready by now may come first.
+                return;
+            }
         }
     }
 
@@ -112,6 +195,7 @@ impl Reactor {
         if must_look || is_look_due {
             self.polled_turns.set(0);
             self.poll_epoll(Deadline::NOW)?;
+            self.look_in_host(Deadline::NOW);
         }
         let count = self.spinning.borrow().len();
         // A longer poll of one would keep the others waiting.

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use nearcall_channel::{Interest, Interrupt, Mechanism, WaitPolicy};
 use nearcall_os::poll;
 
+use super::sharing::Party;
 use super::turns::Turn;
 use super::{Reactor, Source};
 use crate::connection::{Connection, ReadinessState, Tokens};
@@ -34,6 +35,14 @@ impl Reactor {
     ///
     /// Its mechanism has no descriptor, and the loop sleeps in another connection already.
     pub(crate) fn add_connection(&self, connection: &Rc<Connection>) -> io::Result<()> {
+        self.ready.borrow_mut().join(Party::of(connection));
+        connection.readiness.is_counted.set(true);
+        self.note_parties();
+        // One that cannot be watched is removed as one that has ended.
+        self.watch_connection(connection)
+    }
+
+    fn watch_connection(&self, connection: &Rc<Connection>) -> io::Result<()> {
         if connection.wait == WaitPolicy::Spin {
             self.spinning.borrow_mut().push(Rc::clone(connection));
             return Ok(());
@@ -90,7 +99,11 @@ impl Reactor {
     /// Forgets a connection that has ended.
     pub(crate) fn remove_connection(&self, connection: &Rc<Connection>) {
         self.spinning.borrow_mut().retain(|other| !Rc::ptr_eq(other, connection));
-        self.ready.borrow_mut().retain(|other| !Rc::ptr_eq(other, connection));
+        if connection.readiness.is_counted.take() {
+            let is_it = |other: &Rc<Connection>| Rc::ptr_eq(other, connection);
+            self.ready.borrow_mut().leave(Party::of(connection), is_it);
+            self.note_parties();
+        }
         self.activity.forget(connection);
         let is_fdless = self
             .fdless
@@ -133,7 +146,7 @@ impl Reactor {
             && !connection.is_closed()
         {
             connection.readiness.state.set(state);
-            self.ready.borrow_mut().push_back(Rc::clone(connection));
+            self.ready.borrow_mut().push(Party::of(connection), Rc::clone(connection));
         }
     }
 

@@ -87,13 +87,16 @@ pub struct ServerBuilder {
     interceptors: Chain,
     objects: Vec<Object>,
     addresses: Vec<(String, ListenOptions)>,
+    stop_remedy: Option<&'static str>,
+    nests_calls: bool,
 }
 
 impl ServerBuilder {
     pub(super) fn new() -> Self {
         let (objects, addresses) = (Vec::new(), Vec::new());
         let (limits, interceptors) = (Limits::default(), Chain::default());
-        Self { threads: 1, limits, interceptors, objects, addresses }
+        let (stop_remedy, nests_calls) = (None, false);
+        Self { threads: 1, limits, interceptors, objects, addresses, stop_remedy, nests_calls }
     }
 
     /// Sets the number of event loops, each in a thread of its own: 1 by default, and at most 1024.
@@ -140,6 +143,23 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets what a client that wants to stop the server ([`control`](crate::control)) is told to
+    /// do, unless the program waits in [`RunningServer::run_until_signal`]. For the host of
+    /// libraries.
+    #[doc(hidden)]
+    pub fn stop_remedy(mut self, remedy: &'static str) -> Self {
+        self.stop_remedy = Some(remedy);
+        self
+    }
+
+    /// Has the loops serve while their methods wait for calls of clients that were made without a
+    /// loop. For [`service_main!`](crate::service_main), and for the host of libraries.
+    #[doc(hidden)]
+    pub fn nest_calls(mut self) -> Self {
+        self.nests_calls = true;
+        self
+    }
+
     /// Listens at an address, with the parameters of [`Server::listen`]. Call it again for more.
     ///
     /// [`Server::listen`]: crate::Server::listen
@@ -167,7 +187,8 @@ impl ServerBuilder {
     /// [`Server::register`]: crate::Server::register
     /// [`Server::listen`]: crate::Server::listen
     pub fn start(self) -> Result<RunningServer, StartError> {
-        let Self { threads, limits, interceptors, objects, addresses } = self;
+        let Self { threads, limits, interceptors, objects, addresses, stop_remedy, nests_calls } =
+            self;
         if !(1..=SERVER_THREADS_MAX).contains(&threads) {
             return Err(StartError::Threads(threads));
         }
@@ -177,6 +198,9 @@ impl ServerBuilder {
             .collect();
         let addresses = addresses.map_err(StartError::Listen)?;
         let group = Arc::new(Group::new(threads, limits).map_err(StartError::Os)?);
+        if let Some(remedy) = stop_remedy {
+            group.server.set_stop_remedy(remedy);
+        }
         let mut server = RunningServer::new(Arc::clone(&group));
         // If anything fails from here on, the drop of the server ends the threads.
         let (ready, is_ready) = mpsc::channel();
@@ -186,7 +210,8 @@ impl ServerBuilder {
             let (give, orders) = mpsc::channel();
             let group = Arc::clone(&group);
             let interceptors = interceptors.clone();
-            let setup = LoopSetup { group, loop_index, interceptors, objects, orders, ready };
+            let setup =
+                LoopSetup { group, loop_index, interceptors, objects, orders, ready, nests_calls };
             let thread = start_thread(setup).map_err(StartError::Os)?;
             server.add_loop(give, thread);
         }

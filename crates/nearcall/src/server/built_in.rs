@@ -159,13 +159,17 @@ impl Server for BuiltIn {
     fn stop(&self, context: &Context<'_>, _request: &StopRequest) -> Result<StopReply, Status> {
         Self::check_administrator(context, "stop this server")?;
         let pid = process::pid();
-        match self.core()?.state.stop() {
-            true => Ok(StopReply { pid }),
-            false => Err(Status::failed_precondition(format!(
+        let core = self.core()?;
+        if core.state.stop() {
+            return Ok(StopReply { pid });
+        }
+        Err(Status::failed_precondition(match core.state.stop_remedy() {
+            Some(remedy) => remedy.to_owned(),
+            None => format!(
                 "the program of this server does not wait in `run_until_signal`: end it by a \
                  signal to process {pid}"
-            ))),
-        }
+            ),
+        }))
     }
 }
 

@@ -110,6 +110,12 @@ impl ListenOptions {
         self
     }
 
+    /// Returns whether they say who may reach the socket.
+    pub(super) fn ask_for_access(&self) -> bool {
+        let Self { users, groups, socket_mode, socket_owner, .. } = self;
+        users.is_some() || groups.is_some() || socket_mode.is_some() || socket_owner.is_some()
+    }
+
     /// Returns the policy of a listener at `address` of a server with these limits, and who may
     /// reach its socket.
     ///

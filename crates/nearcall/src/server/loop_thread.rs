@@ -14,6 +14,7 @@ use std::sync::mpsc::Sender;
 use super::Server;
 use super::errors::{RegisterError, StartError};
 use super::group::{Group, Order, OrderBook};
+use crate::client::own_loop;
 use crate::deadline::Deadline;
 use crate::event_loop::EventLoop;
 use crate::interceptor::Chain;
@@ -35,6 +36,8 @@ pub(super) struct LoopSetup {
     pub(super) orders: OrderBook,
     /// Reports that the loop serves, or why it does not.
     pub(super) ready: Sender<Result<(), StartError>>,
+    /// Clients without a loop use this one in its thread.
+    pub(super) nests_calls: bool,
 }
 
 /// Runs the loop until the server is stopped.
@@ -50,7 +53,7 @@ pub(super) fn run(setup: LoopSetup) {
 }
 
 fn serve(setup: LoopSetup) -> std::io::Result<()> {
-    let LoopSetup { group, loop_index, interceptors, objects, orders, ready } = setup;
+    let LoopSetup { group, loop_index, interceptors, objects, orders, ready, nests_calls } = setup;
     let parts = start(&group, loop_index, interceptors, &objects);
     // The last loop to end drops the services, and this list is not one.
     drop(objects);
@@ -61,6 +64,9 @@ fn serve(setup: LoopSetup) -> std::io::Result<()> {
             return Ok(());
         }
     };
+    if nests_calls {
+        own_loop::adopt(event_loop.reactor());
+    }
     let _ = ready.send(Ok(()));
     drop(ready);
     let (reactor, core) = (event_loop.reactor(), &server.core);

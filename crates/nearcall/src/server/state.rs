@@ -10,15 +10,19 @@ use std::time::{Duration, Instant};
 
 use nearcall_channel::{Address as Place, Mechanism, MechanismSet};
 use nearcall_os::clock;
+use nearcall_wire::InstanceId;
 
 use crate::address::{Address, At};
 use crate::control::Health;
+use crate::instance::new_instance;
 use crate::limits::Limits;
 use crate::reactor::census::Census;
 
 /// Shared by the loops of one server and its handle.
 pub(super) struct ServerState {
     pub(super) census: Arc<Census>,
+    /// By it clients know the loops of this server from those of others.
+    pub(super) instance: InstanceId,
     started: Instant,
     /// A lock, because all of it changes rarely; no call of a user's object takes it.
     facts: Mutex<Facts>,
@@ -31,6 +35,8 @@ struct Facts {
     /// Where clients find it, and what is offered there.
     places: Vec<(At, MechanismSet)>,
     stop: Option<Arc<dyn Fn() + Send + Sync>>,
+    /// What to do where calls cannot end it.
+    stop_remedy: Option<&'static str>,
 }
 
 /// Lets the server be stopped by a call for as long as it lives.
@@ -46,9 +52,10 @@ impl Drop for Stoppable<'_> {
 impl ServerState {
     pub(super) fn new(loops: usize, limits: &Limits) -> Arc<Self> {
         let health = BTreeMap::from([(String::new(), Health::Serving)]);
-        let facts = Facts { health, is_draining: false, places: Vec::new(), stop: None };
+        let places = Vec::new();
+        let facts = Facts { health, is_draining: false, places, stop: None, stop_remedy: None };
         let (census, started) = (Census::new(loops, limits), clock::now());
-        Arc::new(Self { census, started, facts: Mutex::new(facts) })
+        Arc::new(Self { census, instance: new_instance(), started, facts: Mutex::new(facts) })
     }
 
     fn lock(&self) -> MutexGuard<'_, Facts> {
@@ -121,6 +128,16 @@ impl ServerState {
     pub(super) fn stoppable(&self, stop: impl Fn() + Send + Sync + 'static) -> Stoppable<'_> {
         self.lock().stop = Some(Arc::new(stop));
         Stoppable(self)
+    }
+
+    /// Sets what whoever wants to end the server is told to do, where calls cannot end it.
+    pub(super) fn set_stop_remedy(&self, remedy: &'static str) {
+        self.lock().stop_remedy = Some(remedy);
+    }
+
+    /// Returns what [`set_stop_remedy`](Self::set_stop_remedy) has set.
+    pub(super) fn stop_remedy(&self) -> Option<&'static str> {
+        self.lock().stop_remedy
     }
 
     /// Ends the server as SIGTERM does. Returns whether its program waits for that.

@@ -2,11 +2,12 @@
 //! library.
 //!
 //! **Invariants:** a forwarded call is answered once; one that is dropped is answered with an
-//! error. Its implementation sees the caller as the kernel reported it.
+//! error. Its implementation sees the caller as the kernel reported it, and each of its notices
+//! when the call has ended, not before.
 //! **Not here:** the libraries (`nearcall-host`), their side (`library/served.rs`).
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Wake, Waker};
 
 use bytes::{Buf, BufMut};
@@ -57,7 +58,7 @@ impl Incoming<'_> {
         let (method, metadata) = (method.id, context.metadata().as_bytes());
         let request =
             RequestPart { object: 0, method, is_oneway, deadline, metadata, body, caller };
-        serve(&request, ForwardedCall { sink: Some(call.sink), deadline });
+        serve(&request, ForwardedCall::new(call.sink, deadline));
     }
 }
 
@@ -66,6 +67,14 @@ pub struct ForwardedCall {
     /// None: it was answered.
     sink: Option<DetachedSink>,
     deadline: Deadline,
+    /// Of the end of the call, if the implementation has asked for some.
+    notices: OnceLock<Arc<Notices>>,
+}
+
+impl ForwardedCall {
+    fn new(sink: DetachedSink, deadline: Deadline) -> Self {
+        Self { sink: Some(sink), deadline, notices: OnceLock::new() }
+    }
 }
 
 impl PendingReply for ForwardedCall {
@@ -92,7 +101,10 @@ impl PendingReply for ForwardedCall {
 
     fn on_end(&self, notice: EndNotice) {
         let Some(sink) = &self.sink else { return };
-        let waker = Waker::from(Arc::new(NoticeWaker(Mutex::new(Some(notice)))));
+        let notices = self.notices.get_or_init(Arc::default);
+        notices.lock().push(notice);
+        // One waker for all of them: the call keeps the last one only.
+        let waker = Waker::from(Arc::clone(notices));
         if sink.cancellation().poll_ended_by_task(&waker) {
             waker.wake();
         }
@@ -114,13 +126,20 @@ impl fmt::Debug for ForwardedCall {
 }
 
 /// Notifies a library of the end of a call when it is woken.
-struct NoticeWaker(Mutex<Option<EndNotice>>);
+#[derive(Default)]
+struct Notices(Mutex<Vec<EndNotice>>);
 
-impl Wake for NoticeWaker {
+impl Notices {
+    fn lock(&self) -> MutexGuard<'_, Vec<EndNotice>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for Notices {
     fn wake(self: Arc<Self>) {
-        let notice = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Outside the lock: the notice runs code of the library.
-        drop(notice);
+        let notices = std::mem::take(&mut *self.lock());
+        // Outside the lock: a notice runs code of the library.
+        drop(notices);
     }
 }
 

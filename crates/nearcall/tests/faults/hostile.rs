@@ -3,7 +3,8 @@
 //!
 //! Each attack has a server, a good client and an attacker, all processes of their own. What the
 //! good client notices is compared with what it notices when the attacker is replaced by a harmless
-//! client of another server that takes the same share of a processor.
+//! client of another server, which together take as much processor time as the attacker and what
+//! the attacked server does for it.
 //!
 //! `NEARCALL_HOSTILE_MS` milliseconds for each attack, 100 by default; `cargo xtask hostile` runs a
 //! release build for longer. `NEARCALL_HOSTILE_ATTACK` names the only attack to run.
@@ -70,8 +71,8 @@ fn a_server_outlives_every_attack_and_keeps_nothing_of_it() {
 }
 
 /// A pair is what the good client notices beside the attack, and beside the harmless load.
-const HEAD: &str = "attack            calls failed         p50 us pair         p99 us pair  ratio  \
-                    cpu %  refused  memory MiB";
+const HEAD: &str = "attack            calls failed   p50 us pair   p99 us pair  ratio     cpu % \
+                    refused  memory MiB";
 
 /// Runs one attack, and then its harmless counterpart. Returns the row of the table.
 fn attack_beside(attack: &str, good: User, time: Duration) -> String {
@@ -81,10 +82,14 @@ fn attack_beside(attack: &str, good: User, time: Duration) -> String {
     let (oracle, before) = (server.leak_oracle(), anonymous_bytes(server.pid()));
     let unattacked = server.state().refusals;
     let mut good = GoodClient::start_tolerant(&server.address, good);
+    // What the server works for the good client alone is no load of the attack.
+    let (own, _) = good.measure_while(|| cpu_shares(&[server.pid()], time / 10));
     // Beside the attack.
     let mut attacker = start_as_attacker(attack, &server.address);
     attacker.hear("begun");
-    let (share, hostile) = good.measure_while(|| cpu_share(&attacker, time));
+    let pids = [attacker.pid(), server.pid()];
+    let (share, hostile) = good.measure_while(|| cpu_shares(&pids, time));
+    let load = (share - own).max(0.0);
     assert!(attacker.is_alive(), "{attack}: the attacker has given up");
     let is_protected = User::another().is_some();
     assert!(!is_protected || hostile.failed == 0, "{attack}: {} calls failed", hostile.failed);
@@ -93,17 +98,19 @@ fn attack_beside(attack: &str, good: User, time: Duration) -> String {
     // Only the good client is left; the server has dealt with everything that was under way.
     wait_until("the end of the attack", || server.state().connections == 1);
     // Beside the same load.
-    let work = format!("{} {share}", other.address);
+    // A client that spins keeps its server as busy as itself.
+    let work = format!("{} {}", other.address, load / 2.0);
     let mut counterpart = start_as_attacker("harmless", &work);
     counterpart.hear("begun");
-    let ((), harmless) = good.measure_while(|| clock::pause(time));
+    let pids = [counterpart.pid(), other.pid()];
+    let (same, harmless) = good.measure_while(|| cpu_shares(&pids, time));
     assert!(counterpart.is_alive(), "the harmless client has failed");
     counterpart.kill();
     good.finish();
     let refused = server.state().refusals - unattacked;
     check_end(&mut server, &oracle, attack);
     let after = anonymous_bytes(server.pid());
-    let row = row(attack, hostile, harmless, share, refused, [before, after]);
+    let row = row(attack, [hostile, harmless], [load, same], refused, [before, after]);
     server.finish();
     other.finish();
     row
@@ -137,24 +144,23 @@ fn check_end(server: &mut ServerProcess, oracle: &LeakOracle, attack: &str) {
 
 fn row(
     attack: &str,
-    hostile: Latencies,
-    harmless: Latencies,
-    share: f64,
+    [hostile, harmless]: [Latencies; 2],
+    loads: [f64; 2],
     refused: u64,
     memory: [u64; 2],
 ) -> String {
     let us = |time: Duration| time.as_secs_f64() * 1e6;
-    let pair = |a, b| format!("{:.0}/{:.0}", us(a), us(b));
+    let pair = |a: f64, b: f64| format!("{a:.0}/{b:.0}");
     let ratio = us(hostile.p99) / us(harmless.p99);
     let [before, after] = memory.map(|bytes| bytes as f64 / f64::from(1 << 20));
     format!(
-        "{attack:16} {:6} {:6} {:>19} {:>19} {ratio:6.2} {:6.0} {refused:8}  {before:.1} -> \
+        "{attack:16} {:6} {:6} {:>13} {:>13} {ratio:6.2} {:>9} {refused:8}  {before:.1} -> \
          {after:.1}",
         hostile.calls,
         hostile.failed + harmless.failed,
-        pair(hostile.p50, harmless.p50),
-        pair(hostile.p99, harmless.p99),
-        share * 100.0,
+        pair(us(hostile.p50), us(harmless.p50)),
+        pair(us(hostile.p99), us(harmless.p99)),
+        pair(loads[0] * 100.0, loads[1] * 100.0),
     )
 }
 
@@ -166,11 +172,12 @@ fn start_as_attacker(role: &str, address: &str) -> Process {
     Process::start_as(role, command)
 }
 
-/// Waits, and returns the share of a processor that a process has taken meanwhile.
-fn cpu_share(process: &Process, time: Duration) -> f64 {
-    let (begun, before) = (clock::now(), cpu_seconds(process.pid()));
+/// Waits, and returns the share of a processor that processes have taken meanwhile.
+fn cpu_shares(pids: &[u32], time: Duration) -> f64 {
+    let taken = || pids.iter().map(|pid| cpu_seconds(*pid)).sum::<f64>();
+    let (begun, before) = (clock::now(), taken());
     clock::pause(time);
-    (cpu_seconds(process.pid()) - before) / begun.elapsed().as_secs_f64()
+    (taken() - before) / begun.elapsed().as_secs_f64()
 }
 
 /// The processor time that a process has taken, without the system's work for others.

@@ -7,8 +7,10 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Code, Limits, ListenOptions, Mechanism, Server};
+use nearcall::{CallOptions, Client, Code, Limits, ListenOptions, Mechanism, Server, Status};
 use nearcall_channel::{Address as Place, HandshakeError, Options, Refusal, connect_over};
+use nearcall_os::poll::{Interest, poll_one};
+use nearcall_os::process::kill_pidfd;
 use nearcall_os::socket::{self, UnixAddress};
 
 use crate::echo::EchoCaller;
@@ -23,6 +25,7 @@ pub(crate) const ROLES: &[Role] = &[
     ("trusting", serve_and_report_trust),
     ("trusting-caller", call_and_report_trust),
     ("squatter", |address| serve_for(address, &ListenOptions::new())),
+    ("attacher", attach_and_report),
 ];
 
 fn serve_for(address: &str, options: &ListenOptions) {
@@ -67,6 +70,13 @@ fn call_and_report_trust(address: &str) {
     let connection = client.connections().remove(0);
     report(&format!("trusts {} user {:?}", connection.is_trusted, connection.peer.uid()));
     let _ = std::io::stdin().lock().read_line(&mut String::new());
+}
+
+/// Attaches to a server, and reports the notice.
+fn attach_and_report(address: &str) {
+    let attachment = Client::new().attach(address).unwrap();
+    report("attached");
+    report(&format!("notice {:?}", attachment.wait(PATIENCE).unwrap().cause));
 }
 
 /// A command that runs as the other user, by what `setpriv` or `unshare` do.
@@ -227,7 +237,7 @@ fn r24_a_client_that_demands_the_servers_user_calls_no_squatter() {
         assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
         let refused = call(&format!("{mine}?user={}", own + 1)).unwrap_err();
         assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
-        // Nothing was sent, and waiting does not help.
+        // No connection was made, and waiting does not help.
         assert_eq!(server.state().connections, 1);
         let hunted = client.hunt(&format!("{mine}?user={}", own + 1), Duration::from_secs(3600));
         assert_eq!(hunted.unwrap_err().code(), Code::FailedPrecondition);
@@ -271,5 +281,72 @@ fn r23_the_refusal_of_a_user_has_a_code_of_its_own() {
         let outcome = outcome_of("callers", as_user(command("callers", &own, ""), other));
         assert!(outcome.starts_with("UNIMPLEMENTED"), "let in, and without an object: {outcome}");
         server.stop().unwrap();
+    });
+}
+
+/// As with a unit of systemd, where root has bound the socket, and the first client connects before
+/// there is a server.
+#[test]
+fn r24_the_user_of_a_server_at_a_socket_of_another_user_is_its_own() {
+    in_time(|| {
+        let Some(other) = User::another() else {
+            return skip("r24 at a socket of root", "only root can become another user");
+        };
+        let address = unique_address();
+        let name = UnixAddress::Abstract(address.strip_prefix("unix:@").unwrap().as_bytes());
+        let bound = socket::unix_listen(name, 8).unwrap();
+        let wait_for_client =
+            || assert!(poll_one(&bound, Interest::Readable, PATIENCE).unwrap().is_some());
+        let call = |user: &str| {
+            let at = format!("{address}?user={user}&trust=same-user");
+            let client = Client::new();
+            let echo = EchoCaller::new(&client, &at).unwrap();
+            echo.nothing_with(&(), &CallOptions::new().deadline(PATIENCE))?;
+            let connection = client.connections().remove(0);
+            Ok((connection.is_trusted, connection.peer.uid()))
+        };
+        std::thread::scope(|scope| {
+            let own = scope.spawn(|| call("65533"));
+            wait_for_client();
+            let command = as_user(command("squatter", &address, ""), other);
+            let mut server = Process::start_with(&bound, "squatter", command);
+            server.hear("listens");
+            let outcome: Result<_, Status> = own.join().unwrap();
+            assert_eq!(outcome, Ok((false, Some(65_533))), "root listened when it connected");
+            let refused = call("root").unwrap_err();
+            assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+            server.kill();
+        });
+    });
+}
+
+/// Of a zombie with another group the kernel shows a status of 0 to whoever may not look into it,
+/// which is that of a process that has exited well.
+#[test]
+fn r24_the_end_of_a_zombie_that_the_kernel_does_not_show_is_not_made_up() {
+    in_time(|| {
+        let Some(User::Uid(uid)) = User::another() else {
+            return skip("r24 with another group", "only root can become another user");
+        };
+        for (group, cause) in [(uid, "Killed { signal: 9 }"), (uid - 1, "Lost")] {
+            let address = unique_address();
+            let mut serving = command("squatter", &address, "");
+            serving.uid(uid).gid(group);
+            let mut server = Process::start_as("squatter", serving);
+            server.hear("listens");
+            let attaching = as_user(command("attacher", &address, ""), User::Uid(uid));
+            let mut attacher = Process::start_as("attacher", attaching);
+            attacher.hear("attached");
+            server.expect_end();
+            // Its parent, this process, does not wait for it before the notice.
+            kill_pidfd(server.child().pidfd()).unwrap();
+            let notice = attacher.hear("notice");
+            if notice == "Lost" && cause != notice {
+                return skip("r24 with a zombie", "this kernel reports no end of a process (6.13)");
+            }
+            assert_eq!(notice, cause, "group {group}");
+            attacher.finish();
+            server.kill();
+        }
     });
 }

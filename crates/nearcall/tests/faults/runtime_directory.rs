@@ -121,6 +121,9 @@ fn r24_a_runtime_directory_that_others_may_change_is_refused_by_both_ends() {
         let inside = place.directory("shared/inside");
         set_mode(&shared, 0o777);
         refused.push((inside, "any user may replace what lies in"));
+        // A link is as safe as the directory that it lies in.
+        symlink(&place.0, shared.join("link")).unwrap();
+        refused.push((shared.join("link/good"), "any user may replace what lies in"));
         if let Some(User::Uid(uid)) = User::another() {
             let foreign = place.directory("foreign");
             chown(&foreign, Some(uid), Some(uid)).unwrap();
@@ -128,7 +131,12 @@ fn r24_a_runtime_directory_that_others_may_change_is_refused_by_both_ends() {
             let owned = place.directory("owned");
             let inside = place.directory("owned/inside");
             chown(&owned, Some(uid), Some(uid)).unwrap();
-            refused.push((inside, "user 65533 owns"));
+            refused.push((inside, "its owner, user 65533, may replace what lies in"));
+            let team = place.directory("team");
+            let inside = place.directory("team/inside");
+            chown(&team, None, Some(uid)).unwrap();
+            set_mode(&team, 0o775);
+            refused.push((inside, "group 65533 may replace what lies in"));
         } else {
             skip("r24 with directories of another user", "only root can give files away");
         }
@@ -142,6 +150,7 @@ fn r24_a_runtime_directory_that_others_may_change_is_refused_by_both_ends() {
         // As /tmp: no user may replace what is another's.
         set_mode(&shared, 0o1777);
         assert_eq!(outcome_in(&shared.join("inside"), "listener", "name"), "ok");
+        assert_eq!(outcome_in(&shared.join("link/good"), "listener", "name"), "ok");
     });
 }
 

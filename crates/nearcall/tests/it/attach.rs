@@ -4,21 +4,23 @@
 #![allow(clippy::print_stderr, reason = "it prints figures")]
 
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nearcall::{
     AttachOptions, Attachment, Cause, Client, Code, Deadline, EventLoop, Notice, NoticeSource,
-    Server,
+    ReconnectPolicy, Server,
 };
 use nearcall_os::clock;
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::process::{Child, kill_pidfd, wait_pidfd};
 use nearcall_os::signal::{Signal, send_by_pidfd};
+use nearcall_os::socket::{UnixAddress, unix_listen};
 
 use crate::async_client::{block_on, poll_once};
 use crate::echo::{EchoAsyncCaller, EchoCaller};
@@ -27,7 +29,7 @@ use crate::restarts::EXIT;
 use crate::server_threads::shared;
 use crate::stage::{PATIENCE, in_time, turn_until, words};
 use crate::support::unique_address;
-use crate::two_processes::{start, stop};
+use crate::two_processes::{start, start_with, stop};
 
 /// A ping interval that no busy machine takes for a server that has stopped: 1 s.
 const SLOW_PING: Duration = Duration::from_secs(1);
@@ -140,12 +142,12 @@ const ENDS: [End; 8] = [
 fn an_attachment_gives_one_notice_with_the_cause() {
     in_time_of(count("NEARCALL_ATTACHES", 1), |rounds| {
         let mut all_ns = Vec::new();
-        for end in ENDS {
+        for (index, end) in ENDS.into_iter().enumerate() {
             let mut times_ns = Vec::new();
             for round in 0..rounds {
                 let (mut server, address) = server();
                 // The parent waits for every second one at once, so that it is no zombie.
-                let reaps = round % 2 == 1;
+                let reaps = (round + index) % 2 == 1;
                 let counted = Counted::new(&address, AttachOptions::new());
                 assert_eq!(counted.attachment.notice(), None);
                 let pid = i32::try_from(server.pid()).unwrap();
@@ -239,11 +241,13 @@ fn a_stopped_server_is_unresponsive_to_pings_and_alive_without() {
 fn a_server_that_answers_pings_stays_attached() {
     in_time(|| {
         let (server, address) = server();
-        let pinged = Counted::new(&address, AttachOptions::new().ping(Duration::from_millis(20)));
-        // Some ten of them, on a machine that may be busy: none goes without an answer for good.
+        let attach = |ping| Counted::new(&address, AttachOptions::new().ping(ping));
+        // Some ten of them. A machine that is too busy for that is not for some slow ones.
+        let mut pinged = attach(Duration::from_millis(20));
         if let Some(notice) = pinged.attachment.wait(Duration::from_millis(200)) {
             assert_eq!(notice.cause, Cause::Unresponsive, "{notice}");
-            return eprintln!("SKIPPED: this machine is too busy for pings of 20 ms");
+            pinged = attach(SLOW_PING);
+            assert_eq!(pinged.attachment.wait(SLOW_PING * 5 / 2), None);
         }
         kill_pidfd(server.pidfd()).unwrap();
         assert_eq!(pinged.expect(clock::now()).0.cause, Cause::Killed { signal: 9 });
@@ -348,4 +352,75 @@ fn a_client_in_a_loop_attaches_to_a_server_of_the_same_loop() {
         turn_until(&event_loop, || attachment.notice().is_some());
         assert_eq!(attachment.notice().unwrap().cause, Cause::Closed);
     });
+}
+
+/// A process that serves at a socket which another one has bound, as in a restart: a client that
+/// has connected before belongs to the process that answers, and not to the one that listened then.
+#[test]
+fn clients_that_wait_for_the_next_process_are_not_of_the_one_before() {
+    in_time(|| {
+        let address = unique_address();
+        let name = address.strip_prefix("unix:@").unwrap();
+        let socket = unix_listen(UnixAddress::Abstract(name.as_bytes()), 8).unwrap();
+        let first = start_with(&socket, "attached", &address);
+        Client::new().hunt(&address, PATIENCE).unwrap();
+        // It accepts no more, and its clients wait in the queue.
+        stop(&first);
+        let (attached, asked, second) = thread::scope(|scope| {
+            let attached = scope.spawn(|| Client::new().attach(&address).unwrap());
+            wait_for_client(&socket);
+            // Once connected, and by no other connection.
+            let client = Client::builder().reconnect(ReconnectPolicy::Never).build();
+            let (served, is_served) = mpsc::channel();
+            let (ended, has_ended) = mpsc::channel();
+            let caller = scope.spawn({
+                let address = &address;
+                move || {
+                    let echo = EchoCaller::new(&client, address).unwrap();
+                    echo.say(&words(1)).unwrap();
+                    served.send(()).unwrap();
+                    has_ended.recv().unwrap();
+                    echo.say(&words(2)).map(|reply| reply.number)
+                }
+            });
+            let second = start_with(&socket, "attached", &address);
+            is_served.recv_timeout(PATIENCE).unwrap();
+            let attached = attached.join().unwrap();
+            drop(first);
+            assert_eq!(attached.wait(Duration::from_millis(200)), None, "the second one lives");
+            ended.send(()).unwrap();
+            (attached, caller.join().unwrap(), second)
+        });
+        assert_eq!(asked.unwrap(), 2, "the connection is to the second one");
+        kill_pidfd(second.pidfd()).unwrap();
+        let notice = attached.wait(PATIENCE).unwrap();
+        let expected = (Cause::Killed { signal: 9 }, i32::try_from(second.pid()).ok());
+        assert_eq!((notice.cause, notice.pid), expected, "{notice}");
+    });
+}
+
+/// A client that has connected while no process served yet belongs to none that has bound the
+/// socket.
+#[test]
+fn the_first_client_of_a_bound_socket_learns_how_its_server_was_killed() {
+    in_time(|| {
+        let address = unique_address();
+        let name = address.strip_prefix("unix:@").unwrap();
+        let socket = unix_listen(UnixAddress::Abstract(name.as_bytes()), 8).unwrap();
+        let (server, attached) = thread::scope(|scope| {
+            let attached = scope.spawn(|| Client::new().attach(&address).unwrap());
+            wait_for_client(&socket);
+            let server = start_with(&socket, "attached", &address);
+            (server, attached.join().unwrap())
+        });
+        kill_pidfd(server.pidfd()).unwrap();
+        let notice = attached.wait(PATIENCE).unwrap();
+        let expected = (Cause::Killed { signal: 9 }, i32::try_from(server.pid()).ok());
+        assert_eq!((notice.cause, notice.pid), expected, "{notice}");
+    });
+}
+
+/// Waits until a client is in the queue of a listening socket.
+fn wait_for_client(socket: &OwnedFd) {
+    assert!(poll_one(socket, Interest::Readable, PATIENCE).unwrap().is_some());
 }

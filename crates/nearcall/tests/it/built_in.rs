@@ -166,6 +166,9 @@ fn the_name_is_reserved_and_the_service_is_not_the_programs() {
     let error = Server::builder().register(OfThatName).start().unwrap_err();
     assert!(matches!(error, StartError::Register(RegisterError::Reserved(_))), "{error}");
     assert!(!server.unregister("nearcall.v1.Server"));
+    // The name of the server as a whole, whose health stays.
+    assert!(!server.unregister(""));
+    assert!(server.set_health("", Health::Serving));
     // An error that lists what there is lists what the program has registered.
     server.listen("inproc:reserved").unwrap();
     let client = Client::in_loop(&event_loop);

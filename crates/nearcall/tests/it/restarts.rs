@@ -16,6 +16,7 @@ use nearcall::{CallOptions, Client, Code, EventLoop, ReconnectPolicy, Server, St
 use nearcall_os::clock;
 use nearcall_os::process::{Child, kill_pidfd};
 use nearcall_os::signal::{Signal, send_by_pidfd};
+use nearcall_os::socket::{self, UnixAddress};
 
 use crate::async_client::block_on;
 use crate::echo::{EchoAsyncCaller, EchoCaller, EchoDispatcher};
@@ -23,7 +24,7 @@ use crate::figures::count;
 use crate::observed::{PATIENCE, wait_until};
 use crate::stage::{Scripted, in_time, turn_until, words};
 use crate::support::{Served, unique_address};
-use crate::two_processes::start;
+use crate::two_processes::{start, start_with};
 
 /// `Say` with this number and more has the server exit with what is above it.
 pub(crate) const EXIT: u64 = 1 << 32;
@@ -88,16 +89,39 @@ impl Seen {
     }
 }
 
+/// How a server is restarted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Restart {
+    Killed,
+    Orderly,
+    /// As `Orderly`, and the next process has the socket before: no call has to wait for it.
+    HandedOver,
+}
+
+impl Restart {
+    fn policy(self) -> ReconnectPolicy {
+        match self {
+            Self::HandedOver => ReconnectPolicy::Once,
+            Self::Killed | Self::Orderly => ReconnectPolicy::Wait(PATIENCE),
+        }
+    }
+}
+
 /// Restarts a server while a thread and tasks call it, and judges what they have seen.
-fn restart(restarts: u64, end: impl Fn(&mut Child) + Sync, is_orderly: bool) {
+fn restart(how: Restart) {
     let directory = std::env::temp_dir().join(format!("nearcall-test-{:016x}", fastrand::u64(..)));
     fs::create_dir(&directory).unwrap();
-    let socket = directory.join("socket").display().to_string();
-    let address = &*format!("unix:{socket}");
-    let client = &Client::builder().reconnect(ReconnectPolicy::Wait(PATIENCE)).build();
+    let path = directory.join("socket").display().to_string();
+    let (address, place) = (&*format!("unix:{path}"), UnixAddress::Path(path.as_ref()));
+    let bound = (how == Restart::HandedOver).then(|| socket::unix_listen(place, 128).unwrap());
+    let start = || match &bound {
+        None => start("restarted", address),
+        Some(bound) => start_with(bound, "restarted", address),
+    };
+    let client = &Client::builder().reconnect(how.policy()).build();
     let options = &CallOptions::new().deadline(3 * PATIENCE);
-    let seen = &Seen::default();
-    let first = start("restarted", address);
+    let (seen, restarts) = (&Seen::default(), count("NEARCALL_RESTARTS", 5));
+    let first = start();
     client.hunt(address, PATIENCE).unwrap();
     let begun = clock::now();
     let (looks, tasks, says) = thread::scope(|scope| {
@@ -131,25 +155,36 @@ fn restart(restarts: u64, end: impl Fn(&mut Child) + Sync, is_orderly: bool) {
             if look.is_finished() {
                 break;
             }
-            end(&mut server);
-            server = start("restarted", address);
+            let next = bound.is_some().then(&start);
+            next.iter().for_each(|next| wait_until_listening(place, next));
+            end(how, &mut server);
+            server = next.unwrap_or_else(&start);
         }
         seen.is_over.store(true, Ordering::Relaxed);
         (look.join().unwrap(), task.join().unwrap(), say.join().unwrap())
     });
     let seconds = begun.elapsed().as_secs_f64();
-    let lost = judge(&says, &fs::read(log_of(&socket)).unwrap(), is_orderly);
+    let lost = judge(&says, &fs::read(log_of(&path)).unwrap(), how != Restart::Killed);
     eprintln!(
-        "{restarts} {} restarts in {seconds:.1} s: {} idempotent calls of a thread, {} of tasks, \
+        "{restarts} restarts ({how:?}) in {seconds:.1} s: {} idempotent calls of a thread, {} of \
+         tasks, \
          none failed, the longest took {:.0} ms; {} calls that are not idempotent, {lost} lost, \
          none run twice",
-        if is_orderly { "orderly" } else { "kill -9" },
         looks.0,
         tasks.0,
         looks.1.max(tasks.1).as_secs_f64() * 1e3,
         says.len(),
     );
     fs::remove_dir_all(&directory).unwrap();
+}
+
+/// Waits until a process was the last to listen at a socket.
+fn wait_until_listening(place: UnixAddress<'_>, server: &Child) {
+    wait_until("the next server to listen", || {
+        let client = socket::unix_connect(place, Some(PATIENCE)).unwrap();
+        let listening = socket::peer_credentials(&client).unwrap().pid;
+        listening == i32::try_from(server.pid()).ok()
+    });
 }
 
 /// Compares the ends of calls that are not idempotent with what has run. Returns how many failed.
@@ -173,32 +208,33 @@ fn judge(ends: &[Result<(), Status>], log: &[u8], is_orderly: bool) -> usize {
     ends.iter().filter(|end| end.is_err()).count()
 }
 
-fn restarts() -> u64 {
-    count("NEARCALL_RESTARTS", 5) as u64
+fn end(how: Restart, server: &mut Child) {
+    match how {
+        Restart::Killed => {
+            kill_pidfd(server.pidfd()).unwrap();
+            server.wait(PATIENCE).unwrap().unwrap();
+        }
+        Restart::Orderly | Restart::HandedOver => {
+            send_by_pidfd(server.pidfd(), Signal::TERM).unwrap();
+            assert!(server.wait(PATIENCE).unwrap().unwrap().success());
+        }
+    }
 }
 
 #[test]
 fn idempotent_calls_survive_servers_that_are_killed_and_no_other_call_runs_twice() {
-    restart(
-        restarts(),
-        |server| {
-            kill_pidfd(server.pidfd()).unwrap();
-            server.wait(PATIENCE).unwrap().unwrap();
-        },
-        false,
-    );
+    restart(Restart::Killed);
 }
 
 #[test]
 fn no_call_fails_when_servers_end_well() {
-    restart(
-        restarts(),
-        |server| {
-            send_by_pidfd(server.pidfd(), Signal::TERM).unwrap();
-            assert!(server.wait(PATIENCE).unwrap().unwrap().success());
-        },
-        true,
-    );
+    restart(Restart::Orderly);
+}
+
+/// Neither in threads nor in tasks, which connect again without any wait.
+#[test]
+fn no_call_fails_that_does_not_wait_when_the_next_server_has_the_socket() {
+    restart(Restart::HandedOver);
 }
 
 /// The server has read the call after it had begun to drain.

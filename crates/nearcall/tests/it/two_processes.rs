@@ -3,6 +3,7 @@
 //! The other process is this test program itself, which finds in its environment what it is to be.
 //! **Invariants:** it dies with the thread that started it.
 
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use nearcall_os::clock;
 use nearcall_os::process::{self, Child};
 use nearcall_os::signal::{Signal, send_by_pidfd};
 use nearcall_os::socket::{UnixAddress, unix_connect};
+use nearcall_os::socket_activation;
 
 use crate::echo::{EchoCaller, EchoDispatcher, Words};
 use crate::observed::{Observed, PATIENCE, wait_until};
@@ -56,14 +58,25 @@ pub(crate) fn start(part: &str, address: &str) -> Child {
     start_as(Command::new(std::env::current_exe().unwrap()), part, address)
 }
 
+/// Starts the other process with a listening socket.
+pub(crate) fn start_with(socket: &OwnedFd, part: &str, address: &str) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    set_up(&mut command, part, address);
+    socket_activation::spawn(command, &[("socket", socket.as_fd())], None).unwrap()
+}
+
 fn start_as(mut command: Command, part: &str, address: &str) -> Child {
+    set_up(&mut command, part, address);
+    Child::spawn(&mut command).unwrap()
+}
+
+fn set_up(command: &mut Command, part: &str, address: &str) {
     command
         .args(["two_processes::entry", "--exact", "--nocapture", "--test-threads=1"])
         .env(PART, part)
         .env(ADDRESS, address)
         .stdin(Stdio::null())
         .stdout(Stdio::null());
-    Child::spawn(&mut command).unwrap()
 }
 
 fn serve(address: &str) {

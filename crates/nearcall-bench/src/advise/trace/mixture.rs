@@ -1,14 +1,15 @@
-//! One choice for traffic of several kinds: what is the cheapest for all of it together.
+//! One choice for traffic of several kinds: the cheapest for all of it together.
 //!
-//! Pure. Each kind of message has an advice of its own; a candidate's figure for the mixture is the
-//! mean of its figures for the kinds, each as heavy as its share of the messages. Costs follow from
-//! figures as for one kind: the product of the ratios to the best, by the weights. Always true: the
-//! choice was measured for every kind.
+//! A candidate's figure for the mixture is the mean of its figures for the kinds, each as heavy as
+//! its share of the messages. Costs follow from figures as for one kind: the product of the ratios
+//! to the best, by the weights.
+//!
+//! **Invariants:** pure; the choice was measured for every kind.
 
 use serde::{Deserialize, Serialize};
 
 use super::Recording;
-use super::classes::kind_words;
+use super::kinds::kind_words;
 use crate::advise::{
     Advice, Candidate, Confidence, Excluded, Figure, Objective, Ranked, Refusal, Requirements,
     RunnerUp, Unmeasured, Violation, advise, command,
@@ -95,18 +96,18 @@ pub fn combine(recording: Recording, parts: Vec<(Advice, f64)>) -> Result<Traffi
         let confidence = parts.iter().map(|part| part.0.confidence).min();
         advice.confidence = confidence.unwrap_or(Confidence::Low);
         advice.runner_up = ranking.get(1).map(|second| runner_up(&parts, choice, second));
-        advice.excluded = excluded(&parts, &too_slow);
-        advice.unmeasured = unmeasured(&parts, &ranking, &advice.excluded);
+        advice.excluded = excluded(&parts, too_slow);
+        advice.ranking = ranking;
+        advice.unmeasured = unmeasured(&parts, &advice);
         advice.evidence = distinct(parts.iter().flat_map(|part| &part.0.evidence));
         advice.runs = distinct(parts.iter().flat_map(|part| &part.0.runs));
-        advice.ranking = ranking;
         advice.reasons = reasons(&kinds, &advice);
     }
     advice.evidence.extend(recording.notes.iter().cloned());
     Ok(TrafficAdvice { advice, recording, kinds })
 }
 
-/// Each text once, in the order given.
+/// Each once, in the order given.
 fn distinct<'a>(texts: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for text in texts {
@@ -117,14 +118,23 @@ fn distinct<'a>(texts: impl Iterator<Item = &'a String>) -> Vec<String> {
     found
 }
 
-fn kind((advice, share): &(Advice, f64), choice: Candidate) -> Kind {
-    let own = advice.ranking.iter().find(|one| one.candidate == choice);
+/// The row of a candidate in the ranking for one kind.
+fn row(advice: &Advice, candidate: Candidate) -> Option<&Ranked> {
+    advice.ranking.iter().find(|one| one.candidate == candidate)
+}
+
+/// How many times the cost of the best for this kind alone a candidate has.
+fn cost_ratio(advice: &Advice, candidate: Candidate) -> f64 {
     let best = advice.ranking.first().map_or(1.0, |one| one.cost_ratio);
+    row(advice, candidate).map_or(f64::INFINITY, |own| own.cost_ratio / best)
+}
+
+fn kind((advice, share): &(Advice, f64), choice: Candidate) -> Kind {
     Kind {
         share: *share,
         requirements: advice.requirements.clone(),
         choice: advice.choice,
-        cost_ratio: own.map_or(f64::INFINITY, |one| one.cost_ratio / best),
+        cost_ratio: cost_ratio(advice, choice),
     }
 }
 
@@ -132,25 +142,23 @@ fn kind((advice, share): &(Advice, f64), choice: Candidate) -> Kind {
 /// keep the rate of each kind alone and not that of all of them.
 fn rank(parts: &[(Advice, f64)], rate_per_s: Option<f64>) -> (Vec<Ranked>, Vec<Excluded>) {
     let weights = parts[0].0.requirements.optimise;
-    let known = parts[0].0.ranking.iter().filter_map(|one| mixed(parts, one.candidate));
     let (mut all, mut too_slow) = (Vec::new(), Vec::new());
-    for one in known {
+    for one in parts[0].0.ranking.iter().filter_map(|one| mixed(parts, one.candidate)) {
         match too_slow_for(&one, rate_per_s) {
             Some(excluded) => too_slow.push(excluded),
             None => all.push(one),
         }
     }
-    let mut costs = vec![1.0_f64; all.len()];
     for objective in weights.wanted() {
-        let values: Vec<Option<f64>> = all.iter().map(|one| cost(one, objective)).collect();
-        let best = values.iter().flatten().copied().fold(f64::INFINITY, f64::min);
-        for (cost, value) in costs.iter_mut().zip(values) {
-            *cost *= (value.unwrap_or(f64::INFINITY) / best).powf(weights.of(objective));
+        let values: Vec<f64> = all.iter().map(|one| cost(one, objective)).collect();
+        let best = values.iter().copied().fold(f64::INFINITY, f64::min);
+        for (one, value) in all.iter_mut().zip(values) {
+            one.cost_ratio *= (value / best).powf(weights.of(objective));
         }
     }
-    let best = costs.iter().copied().fold(f64::INFINITY, f64::min);
-    for (one, cost) in all.iter_mut().zip(costs) {
-        one.cost_ratio = cost / best;
+    let best = all.iter().map(|one| one.cost_ratio).fold(f64::INFINITY, f64::min);
+    for one in &mut all {
+        one.cost_ratio /= best;
         one.tied = one.cost_ratio <= ALIKE_MAX;
     }
     all.retain(|one| one.cost_ratio.is_finite());
@@ -169,108 +177,88 @@ fn too_slow_for(one: &Ranked, rate_per_s: Option<f64>) -> Option<Excluded> {
     (most < wanted).then_some(Excluded { candidate: one.candidate, by })
 }
 
-/// A candidate's figures for the mixture; `None` if it lacks one kind.
+/// A candidate's figures for the mixture, without intervals; `None` if it lacks one kind.
 fn mixed(parts: &[(Advice, f64)], candidate: Candidate) -> Option<Ranked> {
-    let find =
-        |advice: &Advice| advice.ranking.iter().find(|one| one.candidate == candidate).cloned();
-    let rows: Option<Vec<(Ranked, f64)>> =
-        parts.iter().map(|(advice, share)| Some((find(advice)?, *share))).collect();
-    let rows = rows?;
-    let mean = |of: &dyn Fn(&Ranked) -> Option<Figure>| {
-        let figures: Option<Vec<(Figure, f64)>> =
-            rows.iter().map(|(row, share)| Some((of(row)?, *share))).collect();
-        let figures = figures?;
-        let sum = |value: &dyn Fn(&Figure) -> Option<f64>| -> Option<f64> {
-            figures.iter().map(|(figure, share)| Some(share * value(figure)?)).sum()
-        };
-        let end = |at: usize| sum(&|figure| figure.ci95.map(|ci| ci[at]));
-        let value = sum(&|figure| Some(figure.value))?;
-        Some(Figure { value, ci95: end(0).zip(end(1)).map(|(low, high)| [low, high]) })
+    let rows = parts.iter().map(|(advice, share)| Some((row(advice, candidate)?, *share)));
+    let rows: Vec<(&Ranked, f64)> = rows.collect::<Option<_>>()?;
+    let mean = |of: fn(&Ranked) -> Option<f64>| {
+        let sum: Option<f64> = rows.iter().map(|(row, share)| Some(share * of(row)?)).sum();
+        sum.map(|value| Figure { value, ci95: None })
     };
-    // Of rates the times are added.
-    let rate = mean(&|row| row.messages_per_s.map(inverse)).map(inverse);
-    let first = rows[0].0.clone();
+    let first_looks = rows.iter().filter(|row| row.0.first_look).map(|row| row.1);
     Some(Ranked {
         cost_ratio: 1.0,
         cost_ratio_ci95: None,
-        tied: false,
-        latency_ns: mean(&|row| row.latency_ns),
-        p99_ns: mean(&|row| row.p99_ns),
-        messages_per_s: rate,
-        cpu_ns_per_message: mean(&|row| row.cpu_ns_per_message),
-        bytes_per_connection: mean(&|row| row.bytes_per_connection),
+        latency_ns: mean(|row| Some(row.latency_ns?.value)),
+        p99_ns: mean(|row| Some(row.p99_ns?.value)),
+        // Of rates the times are added.
+        messages_per_s: mean(|row| Some(1.0 / row.messages_per_s?.value))
+            .map(|time_s| Figure { value: 1.0 / time_s.value, ci95: None }),
+        cpu_ns_per_message: mean(|row| Some(row.cpu_ns_per_message?.value)),
+        bytes_per_connection: mean(|row| Some(row.bytes_per_connection?.value)),
         grade: rows.iter().filter_map(|row| row.0.grade).max(),
         // One rare kind shall not put the best behind all others.
-        first_look: rows.iter().filter(|row| row.0.first_look).map(|row| row.1).sum::<f64>() > 0.5,
-        ..first
+        first_look: first_looks.sum::<f64>() > 0.5,
+        ..rows[0].0.clone()
     })
 }
 
-fn inverse(figure: Figure) -> Figure {
-    let ci95 = figure.ci95.map(|[low, high]| [1.0 / high, 1.0 / low]);
-    Figure { value: 1.0 / figure.value, ci95 }
-}
-
-fn cost(row: &Ranked, objective: Objective) -> Option<f64> {
+/// What is compared; infinite where it was not measured.
+fn cost(row: &Ranked, objective: Objective) -> f64 {
     let figure = match objective {
         Objective::Latency => row.latency_ns,
         Objective::P99 => row.p99_ns,
-        Objective::Throughput => row.messages_per_s.map(inverse),
+        Objective::Throughput => row.messages_per_s,
         Objective::Cpu => row.cpu_ns_per_message,
         Objective::Memory => row.bytes_per_connection,
     };
-    figure.map(|figure| figure.value).filter(|value| *value > 0.0)
+    match figure.map(|figure| figure.value).filter(|value| *value > 0.0) {
+        Some(rate) if objective == Objective::Throughput => 1.0 / rate,
+        value => value.unwrap_or(f64::INFINITY),
+    }
 }
 
 fn runner_up(parts: &[(Advice, f64)], choice: Candidate, second: &Ranked) -> RunnerUp {
-    let at = |advice: &Advice, candidate: Candidate| {
-        let found = advice.ranking.iter().find(|one| one.candidate == candidate);
-        found.map_or(f64::INFINITY, |one| one.cost_ratio)
-    };
-    let cheaper = |advice: &Advice| at(advice, second.candidate) < at(advice, choice);
-    let wins = parts.iter().filter(|part| cheaper(&part.0));
+    let is_cheaper =
+        |advice: &Advice| cost_ratio(advice, second.candidate) < cost_ratio(advice, choice);
+    let wins = parts.iter().map(|part| &part.0).filter(|advice| is_cheaper(advice));
     RunnerUp {
         candidate: second.candidate,
         address: second.address.clone(),
-        wins: wins.map(|part| format!("for {} alone", kind_words(&part.0.requirements))).collect(),
+        wins: wins
+            .map(|advice| format!("for {} alone", kind_words(&advice.requirements)))
+            .collect(),
     }
 }
 
 /// What does not meet the requirements of some kind, with all that it fails.
-fn excluded(parts: &[(Advice, f64)], too_slow: &[Excluded]) -> Vec<Excluded> {
+fn excluded(parts: &[(Advice, f64)], too_slow: Vec<Excluded>) -> Vec<Excluded> {
     let mut found: Vec<Excluded> = Vec::new();
-    for one in parts.iter().flat_map(|part| &part.0.excluded).chain(too_slow) {
+    for one in parts.iter().flat_map(|part| part.0.excluded.clone()).chain(too_slow) {
         match found.iter_mut().find(|known| known.candidate == one.candidate) {
             Some(known) => {
-                for by in &one.by {
-                    if !known.by.contains(by) {
-                        known.by.push(by.clone());
-                    }
-                }
+                let new: Vec<_> = one.by.into_iter().filter(|by| !known.by.contains(by)).collect();
+                known.by.extend(new);
             }
-            None => found.push(one.clone()),
+            None => found.push(one),
         }
     }
     found
 }
 
 /// What was measured for some kinds and not for all, or not at all.
-fn unmeasured(
-    parts: &[(Advice, f64)],
-    ranking: &[Ranked],
-    excluded: &[Excluded],
-) -> Vec<Unmeasured> {
-    let mut found: Vec<Unmeasured> = Vec::new();
+fn unmeasured(parts: &[(Advice, f64)], advice: &Advice) -> Vec<Unmeasured> {
     let is_told = |candidate| {
-        ranking.iter().any(|one| one.candidate == candidate)
-            || excluded.iter().any(|one| one.candidate == candidate)
+        advice.ranking.iter().any(|one| one.candidate == candidate)
+            || advice.excluded.iter().any(|one| one.candidate == candidate)
     };
-    for (advice, _) in parts {
-        let ranked = advice.ranking.iter().map(|one| Unmeasured {
+    let mut found: Vec<Unmeasured> = Vec::new();
+    for (part, _) in parts {
+        let ranked = part.ranking.iter().map(|one| Unmeasured {
             candidate: one.candidate,
             why: "it was not measured for every kind of message".to_owned(),
         });
-        for one in advice.unmeasured.iter().cloned().chain(ranked) {
+        for one in part.unmeasured.iter().cloned().chain(ranked) {
             let is_known = found.iter().any(|known| known.candidate == one.candidate);
             if !is_known && !is_told(one.candidate) {
                 found.push(one);

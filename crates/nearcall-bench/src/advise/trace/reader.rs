@@ -1,34 +1,39 @@
-//! Takes a recording line by line and counts it.
+//! Takes a recording line by line, counts it, and chooses what are messages between programs.
 //!
-//! Always true: streams and open calls are bounded; what is beyond is counted and not looked at.
-//! Not here: what is made of the counts at the end (`conclude.rs`).
+//! A recording of both ends has every message twice, so the other end of a stream is left out:
+//! another thread that read what this one wrote and wrote what this one read. Descriptors that may
+//! be files or terminals are left out where there is anything else.
+//!
+//! **Invariants:** streams and open calls are bounded; what is beyond is counted and not looked at.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use super::histogram::Histogram;
 use super::line::Line;
-use super::strace::{Said, Strace};
+use super::strace::{Event, Strace};
 use super::stream::{Id, Move, Stream};
 use super::table::Columns;
-use super::{Format, Garbage};
+use super::{Format, Garbage, Recording, StreamFacts, TraceError};
 
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     form: Form,
-    pub(super) lines: u64,
-    pub(super) garbage_lines: u64,
-    pub(super) first_garbage: Option<Garbage>,
-    pub(super) streams: BTreeMap<Id, Stream>,
-    /// Of descriptors whose number meant something else before: thread and number.
-    generations: BTreeMap<(u32, u32), u32>,
+    lines: u64,
+    garbage_lines: u64,
+    first_garbage: Option<Garbage>,
+    streams: BTreeMap<Id, Stream>,
+    /// Those whose number means something else now.
+    ended: Vec<Stream>,
     /// Lines whose time was before that of the line before in their stream.
-    pub(super) lines_back: u64,
+    lines_back: u64,
     /// Messages of streams beyond the limit.
-    pub(super) messages_beyond: u64,
+    messages_beyond: u64,
     /// Whether a message of a table had a direction.
-    pub(super) knows_directions: bool,
+    knows_directions: bool,
 }
 
-/// What kind of file it is.
+/// The kind of file.
 #[derive(Debug, Default)]
 enum Form {
     #[default]
@@ -41,85 +46,188 @@ impl Reader {
     pub(super) fn line(&mut self, line: &Line) {
         self.lines += 1;
         let text = line.text.trim();
-        if text.is_empty() {
-            return;
-        }
-        if !self.understand(text, line.was_cut) {
+        let moves = match (text.is_empty(), line.was_cut) {
+            (true, _) => return,
+            (false, true) => None,
+            (false, false) => self.read(text),
+        };
+        let Some(moves) = moves else {
             self.garbage_lines += 1;
             let text = text.chars().take(GARBAGE_CHARS).collect();
-            let number = line.number;
-            self.first_garbage.get_or_insert(Garbage { line: number, text });
-        }
+            self.first_garbage.get_or_insert(Garbage { line: line.number, text });
+            return;
+        };
+        moves.iter().filter(|moved| moved.bytes > 0).for_each(|moved| self.count(moved));
     }
 
-    pub(super) fn format(&self) -> Option<Format> {
-        match self.form {
+    /// What the line moved; `None` if it makes no sense.
+    fn read(&mut self, text: &str) -> Option<Vec<Move>> {
+        if let Form::Unknown = self.form {
+            self.form = match Columns::from_first(text) {
+                Some(columns) => Form::Csv(columns),
+                None => Form::Strace(Strace::default().line(text).map(|_| Strace::default())?),
+            };
+        }
+        match &mut self.form {
             Form::Unknown => None,
-            Form::Csv(_) => Some(Format::Csv),
-            Form::Strace(_) => Some(Format::Strace),
-        }
-    }
-
-    fn understand(&mut self, text: &str, was_cut: bool) -> bool {
-        if was_cut {
-            return false;
-        }
-        if matches!(self.form, Form::Unknown) {
-            self.decide(text);
-        }
-        let moves = match &mut self.form {
-            Form::Unknown => return false,
             Form::Csv(columns) => match columns.read(text) {
                 Some((moved, knows_direction)) => {
                     self.knows_directions |= knows_direction;
-                    vec![moved]
+                    Some(vec![moved])
                 }
-                None => return columns.is_head(text),
+                None => columns.is_head(text).then(Vec::new),
             },
-            Form::Strace(strace) => match strace.line(text) {
-                Said::Moved(moves) => moves,
-                Said::Opened(pid, made) => {
-                    made.into_iter().for_each(|descriptor| self.renew(pid, descriptor));
-                    return true;
+            Form::Strace(strace) => match strace.line(text)? {
+                Event::Moved(moves) => Some(moves),
+                Event::Opened(pid, made) => {
+                    let ids = made.into_iter().map(|descriptor| Id { pid, descriptor });
+                    self.ended.extend(ids.filter_map(|id| self.streams.remove(&id)));
+                    Some(Vec::new())
                 }
-                Said::Nothing => return true,
-                Said::Garbage => return false,
             },
-        };
-        for moved in moves.iter().filter(|moved| moved.bytes > 0) {
-            self.count(moved);
-        }
-        true
-    }
-
-    fn decide(&mut self, text: &str) {
-        if let Some(columns) = Columns::of_first(text) {
-            self.form = Form::Csv(columns);
-        } else if Strace::default().line(text) != Said::Garbage {
-            self.form = Form::Strace(Strace::default());
-        }
-    }
-
-    /// What comes now over this number is another stream.
-    fn renew(&mut self, pid: u32, descriptor: u32) {
-        let generation = self.generations.get(&(pid, descriptor)).copied().unwrap_or(0);
-        // So there are no more of these than streams.
-        if self.streams.contains_key(&Id { pid, descriptor, generation }) {
-            self.generations.insert((pid, descriptor), generation.saturating_add(1));
         }
     }
 
     fn count(&mut self, moved: &Move) {
-        let at = (moved.id.pid, moved.id.descriptor);
-        let generation = self.generations.get(&at).copied().unwrap_or(0);
-        let moved = &Move { id: Id { generation, ..moved.id }, ..*moved };
-        if !self.streams.contains_key(&moved.id) && self.streams.len() >= STREAMS_MAX {
+        let is_full = self.streams.len() + self.ended.len() >= STREAMS_MAX;
+        if is_full && !self.streams.contains_key(&moved.id) {
             self.messages_beyond += 1;
             return;
         }
         let stream = self.streams.entry(moved.id).or_insert_with(|| Stream::new(moved));
         self.lines_back += u64::from(stream.count(moved));
     }
+
+    /// The figures; `was_cut` if the file goes on where reading stopped.
+    pub(super) fn conclude(mut self, was_cut: bool) -> Result<Recording, TraceError> {
+        let lines = self.lines;
+        let (format, first_garbage) = match (&self.form, self.first_garbage.take()) {
+            (Form::Csv(_), first) => (Format::Csv, first),
+            (Form::Strace(_), first) => (Format::Strace, first),
+            (Form::Unknown, Some(first)) => return Err(TraceError::Garbage { lines, first }),
+            (Form::Unknown, None) => return Err(TraceError::NoMessages { lines }),
+        };
+        let mut notes = self.notes(format, first_garbage.as_ref(), was_cut);
+        self.ended.extend(std::mem::take(&mut self.streams).into_values());
+        let chosen = choose(self.ended, format, &mut notes);
+        let mut streams: Vec<(&Stream, StreamFacts)> =
+            chosen.iter().map(|stream| (stream, stream.facts())).collect();
+        streams.sort_by_key(|(stream, facts)| (Reverse(facts.messages), stream.id));
+        let (busiest, facts) = streams.first().ok_or(TraceError::NoMessages { lines })?;
+        let (mut sizes, mut gaps_ns) = (Histogram::default(), Histogram::default());
+        for (stream, _) in &streams {
+            sizes.merge(&stream.sizes);
+            gaps_ns.merge(&stream.gaps_ns);
+        }
+        let total = sizes.total();
+        let first_ns = chosen.iter().map(|stream| stream.span_ns.0).min().unwrap_or(0);
+        let last_ns = chosen.iter().map(|stream| stream.span_ns.1).max().unwrap_or(0);
+        if streams.len() > STREAMS_SHOWN {
+            let all = streams.len();
+            notes.push(format!("only the {STREAMS_SHOWN} busiest of {all} streams are listed"));
+        }
+        let knows_directions = format == Format::Strace || self.knows_directions;
+        Ok(Recording {
+            format,
+            lines,
+            garbage_lines: self.garbage_lines,
+            first_garbage,
+            messages: total.messages,
+            span_s: (last_ns - first_ns) as f64 / 1e9,
+            rate_per_s: facts.rate_per_s,
+            busiest_second: busiest.busiest_second,
+            sizes_bytes: sizes.quantiles().ok_or(TraceError::NoMessages { lines })?,
+            gaps_ns: gaps_ns.quantiles(),
+            answered: knows_directions.then(|| total.answered as f64 / total.messages as f64),
+            classes: sizes.classes(),
+            streams: streams.into_iter().take(STREAMS_SHOWN).map(|(_, facts)| facts).collect(),
+            notes,
+        })
+    }
+
+    fn notes(&self, format: Format, first: Option<&Garbage>, was_cut: bool) -> Vec<String> {
+        let Self { lines, garbage_lines, lines_back, messages_beyond, .. } = self;
+        let mut notes = Vec::new();
+        if let Some(Garbage { line, text }) = first {
+            notes.push(format!(
+                "{garbage_lines} of {lines} lines made no sense; the first is line {line}: {text:?}"
+            ));
+        }
+        if *lines_back > 0 {
+            notes.push(format!(
+                "in {lines_back} lines the time goes back; their gaps are not counted"
+            ));
+        }
+        if *messages_beyond > 0 {
+            notes
+                .push(format!("{messages_beyond} messages of further descriptors are not counted"));
+        }
+        if was_cut {
+            notes.push("the recording is longer than is read of one; the rest is left out".into());
+        }
+        if format == Format::Strace {
+            notes.push("strace slows a program down: without it messages come faster".to_owned());
+        }
+        notes
+    }
+}
+
+/// The streams that count.
+fn choose(all: Vec<Stream>, format: Format, notes: &mut Vec<String>) -> Vec<Stream> {
+    if format == Format::Csv {
+        return all;
+    }
+    let other_ends = other_ends(&all);
+    let ends = other_ends.len();
+    if ends > 0 {
+        notes.push(format!("both ends of {ends} streams were recorded; each message counts once"));
+    }
+    let once = all.into_iter().enumerate().filter(|(place, _)| !other_ends.contains(place));
+    let (files, rest): (Vec<Stream>, Vec<Stream>) =
+        once.map(|(_, stream)| stream).partition(|stream| stream.is_file);
+    let (doubtful, good): (Vec<Stream>, Vec<Stream>) = rest.into_iter().partition(may_be_file);
+    let (kept, left_out) = match (good.is_empty(), doubtful.is_empty()) {
+        (false, _) => (good, files.len() + doubtful.len()),
+        (true, false) => {
+            notes.push("descriptors that only write or only read may be files".to_owned());
+            (doubtful, files.len())
+        }
+        (true, true) => (files, 0),
+    };
+    if left_out > 0 {
+        notes.push(format!(
+            "{left_out} descriptors are left out: standard input and output, and those that only \
+             read by read(2) and may be files"
+        ));
+    }
+    kept
+}
+
+/// Whether it is a standard descriptor, or only reads and by a call that reads files too.
+fn may_be_file(stream: &Stream) -> bool {
+    !stream.is_socket && (stream.sent_bytes == 0 || stream.id.descriptor <= 2)
+}
+
+/// The places of streams that answer and are the same traffic as one that asks.
+fn other_ends(streams: &[Stream]) -> Vec<usize> {
+    let mut found = Vec::new();
+    for asker in streams.iter().filter(|stream| stream.asks()) {
+        let other = streams.iter().enumerate().position(|(place, stream)| {
+            !found.contains(&place)
+                && !stream.asks()
+                && is_near(asker.sent_bytes, stream.received_bytes)
+                && is_near(asker.received_bytes, stream.sent_bytes)
+                // Who passes messages on reads first.
+                && asker.span_ns.0 <= stream.span_ns.0
+        });
+        found.extend(other);
+    }
+    found
+}
+
+/// Whether they differ by no more than what was under way when the recording began or ended.
+fn is_near(one: u64, other: u64) -> bool {
+    one.abs_diff(other) <= one.max(other) / UNDER_WAY_DIVISOR
 }
 
 /// Descriptors that are told apart. Each may take some ten kilobytes.
@@ -127,3 +235,9 @@ const STREAMS_MAX: usize = 1_024;
 
 /// As much of a line as fits into a message.
 const GARBAGE_CHARS: usize = 80;
+
+/// Enough to recognise a program by.
+const STREAMS_SHOWN: usize = 8;
+
+/// Two ends may differ by a hundredth.
+const UNDER_WAY_DIVISOR: u64 = 100;

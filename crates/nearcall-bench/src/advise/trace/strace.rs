@@ -2,26 +2,27 @@
 //!
 //! Knows the forms with `[pid 12]`, with `12 ` (files of `-o`) and without a number; calls that
 //! were cut in two (`<unfinished ...>`, `<... read resumed>`); the times of `-T`, the paths of
-//! `-y`. Always true: a call that failed or moved nothing gives no message; calls that are still
-//! open are forgotten when there are too many.
-//! Not here: the lines themselves (`line.rs`), what messages add up to (`stream.rs`).
+//! `-y`.
+//!
+//! **Invariants:** a call that failed or moved nothing gives no message; calls that are still open
+//! are forgotten when there are too many.
 
 use std::collections::BTreeMap;
 
 use super::stream::{Direction, Id, Move};
 use super::table::time_ns;
 
-/// What a line was.
+/// The meaning of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Said {
-    /// Bytes were moved, usually by one message.
+pub(super) enum Event {
+    /// Bytes were moved, usually by one message; none if the call failed or is another one.
     Moved(Vec<Move>),
     /// This thread has new sockets: what their numbers meant before is over.
     Opened(u32, Vec<u32>),
-    /// Something that strace prints and that moved nothing.
-    Nothing,
-    /// Not from `strace -ttt`.
-    Garbage,
+}
+
+impl Event {
+    const NOTHING: Self = Self::Moved(Vec::new());
 }
 
 /// The calls that are under way.
@@ -31,10 +32,10 @@ pub(super) struct Strace {
     open: BTreeMap<u32, Begun>,
 }
 
-/// What is known of a call before it has ended.
+/// A call that moves bytes, as far as it is known before it has ended.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
-    what: What,
+    kind: Transfer,
     descriptor: u32,
     is_file: bool,
     at_ns: u64,
@@ -42,7 +43,7 @@ struct Begun {
 
 /// What a call does with messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct What {
+struct Transfer {
     direction: Direction,
     is_socket: bool,
     /// Several messages, and the result is their number.
@@ -50,55 +51,50 @@ struct What {
 }
 
 impl Strace {
-    pub(super) fn line(&mut self, line: &str) -> Said {
+    /// Reads a line; `None` if it is not from `strace -ttt`.
+    pub(super) fn line(&mut self, line: &str) -> Option<Event> {
         if line.starts_with("strace: ") || line == UNFINISHED {
-            return Said::Nothing;
+            return Some(Event::NOTHING);
         }
-        let Some((pid, at_ns, rest)) = head(line) else { return Said::Garbage };
-        if is_event(rest) {
-            return Said::Nothing;
+        let (pid, at_ns, rest) = head(line)?;
+        if is_notice(rest) {
+            return Some(Event::NOTHING);
         }
-        if let Some(rest) = rest.strip_prefix("<... ") {
-            return match rest.split_once(" resumed>") {
-                Some((name, end)) if is_name(name) => self.resume(pid, name, at_ns, end),
-                _ => Said::Garbage,
-            };
-        }
-        let Some((name, arguments)) = rest.split_once('(') else { return Said::Garbage };
-        if !is_name(name) {
-            return Said::Garbage;
-        }
-        let begun = what(name).and_then(|what| begin(what, arguments, at_ns));
-        if arguments.ends_with(UNFINISHED) || is_talked_into(arguments) {
-            let open = begun.filter(|_| self.open.len() < OPEN_MAX || self.open.contains_key(&pid));
-            // Whatever was open there has ended without a word.
-            match open {
-                Some(begun) => drop(self.open.insert(pid, begun)),
-                None => drop(self.open.remove(&pid)),
+        let (name, begun, end) = match rest.strip_prefix("<... ") {
+            Some(rest) => {
+                let (name, end) = rest.split_once(" resumed>").filter(|(name, _)| is_name(name))?;
+                // One that began before the recording has an unknown descriptor.
+                let begun = self.open.remove(&pid);
+                (name, begun.filter(|begun| transfer(name) == Some(begun.kind)), end)
             }
-            return Said::Nothing;
-        }
-        match (result(arguments), begun) {
-            (None, _) => Said::Garbage,
-            (Some(result), Some(begun)) => moved(pid, &begun, at_ns, result, arguments),
-            (Some(result), None) => opened(pid, name, result, arguments),
-        }
+            None => {
+                let (name, arguments) = rest.split_once('(').filter(|(name, _)| is_name(name))?;
+                let begun = transfer(name).and_then(|kind| begin(kind, arguments, at_ns));
+                if arguments.ends_with(UNFINISHED) || is_interrupted(arguments) {
+                    self.keep(pid, begun);
+                    return Some(Event::NOTHING);
+                }
+                (name, begun, arguments)
+            }
+        };
+        let Some(number) = result(end)? else { return Some(Event::NOTHING) };
+        Some(match begun {
+            Some(begun) => moved(pid, &begun, at_ns, number, end),
+            None => opened(pid, name, number, end),
+        })
     }
 
-    fn resume(&mut self, pid: u32, name: &str, at_ns: u64, end: &str) -> Said {
-        let Some(result) = result(end) else { return Said::Garbage };
-        let begun = self.open.remove(&pid).filter(|begun| what(name) == Some(begun.what));
-        match begun {
-            Some(begun) => moved(pid, &begun, at_ns, result, end),
-            // It began before the recording, so nobody knows its descriptor.
-            None => opened(pid, name, result, end),
+    /// Whatever was open in the thread has ended without a line.
+    fn keep(&mut self, pid: u32, begun: Option<Begun>) {
+        self.open.remove(&pid);
+        if let Some(begun) = begun.filter(|_| self.open.len() < OPEN_MAX) {
+            self.open.insert(pid, begun);
         }
     }
 }
 
 /// The descriptors that a call has made, if it makes some.
-fn opened(pid: u32, name: &str, result: Outcome, arguments: &str) -> Said {
-    let Outcome::Bytes(number) = result else { return Said::Nothing };
+fn opened(pid: u32, name: &str, number: u64, arguments: &str) -> Event {
     let made: Vec<u32> = match name {
         "socket" | "accept" | "accept4" => u32::try_from(number).into_iter().collect(),
         // "..., [3, 4]) = 0"
@@ -107,39 +103,32 @@ fn opened(pid: u32, name: &str, result: Outcome, arguments: &str) -> Said {
             let numbers = pair.split(", ").take(2);
             numbers.filter_map(|word| u32::try_from(leading_number(word.trim())?).ok()).collect()
         }
-        _ => Vec::new(),
+        _ => return Event::NOTHING,
     };
-    if made.is_empty() { Said::Nothing } else { Said::Opened(pid, made) }
+    Event::Opened(pid, made)
 }
 
-fn moved(pid: u32, begun: &Begun, ended_ns: u64, result: Outcome, arguments: &str) -> Said {
-    let Outcome::Bytes(bytes) = result else { return Said::Nothing };
-    let at_ns = match begun.what.direction {
-        Direction::Out => begun.at_ns,
-        Direction::In => ended_ns,
+fn moved(pid: u32, begun: &Begun, ended_ns: u64, number: u64, arguments: &str) -> Event {
+    let Transfer { direction, is_socket, is_many } = begun.kind;
+    let at_ns = if direction == Direction::Out { begun.at_ns } else { ended_ns };
+    let sizes: Vec<u64> = match is_many {
+        true => {
+            let count = usize::try_from(number).unwrap_or(usize::MAX).min(MANY_MAX);
+            let lengths = arguments.split("msg_len=").skip(1).filter_map(leading_number);
+            lengths.take(count).collect()
+        }
+        false => vec![number],
     };
-    let one = |bytes| Move {
-        id: Id { pid, descriptor: begun.descriptor, generation: 0 },
-        direction: begun.what.direction,
-        bytes,
-        at_ns,
-        is_socket: begun.what.is_socket,
-        is_file: begun.is_file,
-    };
-    if !begun.what.is_many {
-        return if bytes == 0 { Said::Nothing } else { Said::Moved(vec![one(bytes)]) };
-    }
-    let count = usize::try_from(bytes).unwrap_or(usize::MAX).min(MANY_MAX);
-    let lengths = arguments.split("msg_len=").skip(1).map(leading_number);
-    let moves: Vec<Move> =
-        lengths.flatten().filter(|bytes| *bytes > 0).take(count).map(one).collect();
-    if moves.is_empty() { Said::Nothing } else { Said::Moved(moves) }
+    let id = Id { pid, descriptor: begun.descriptor };
+    let is_file = begun.is_file;
+    let one = |bytes| Move { id, direction, bytes, at_ns, is_socket, is_file };
+    Event::Moved(sizes.into_iter().filter(|bytes| *bytes > 0).map(one).collect())
 }
 
-fn begin(what: What, arguments: &str, at_ns: u64) -> Option<Begun> {
+fn begin(kind: Transfer, arguments: &str, at_ns: u64) -> Option<Begun> {
     let descriptor = u32::try_from(leading_number(arguments)?).ok()?;
     let rest = arguments.trim_start_matches(|char: char| char.is_ascii_digit());
-    Some(Begun { what, descriptor, is_file: rest.starts_with("</"), at_ns })
+    Some(Begun { kind, descriptor, is_file: rest.starts_with("</"), at_ns })
 }
 
 /// The thread (0 without a number), the time, and the rest of the line.
@@ -151,35 +140,32 @@ fn head(line: &str) -> Option<(u32, u64, &str)> {
         }
         None => {
             let (word, rest) = line.split_once(char::is_whitespace)?;
-            match word.parse() {
-                Ok(pid) => (pid, rest.trim_start()),
-                Err(_) => (0, line),
-            }
+            word.parse().map_or((0, line), |pid| (pid, rest.trim_start()))
         }
     };
     let (time, rest) = rest.split_once(' ')?;
     // Otherwise a line that begins with a number would do.
-    let at_ns = time.contains('.').then(|| time_ns(time)).flatten()?;
+    let at_ns = time_ns(time).filter(|_| time.contains('.'))?;
     Some((pid, at_ns, rest.trim_start()))
 }
 
 /// Signals, exits and the like.
-fn is_event(rest: &str) -> bool {
+fn is_notice(rest: &str) -> bool {
     let within = |mark: &str| rest.starts_with(mark) && rest.ends_with(mark) && rest.len() > 6;
     within("---") || within("+++") || rest.starts_with("???")
 }
 
 /// Whether strace broke off to say that it follows a new thread, as it does on a terminal.
-fn is_talked_into(arguments: &str) -> bool {
+fn is_interrupted(arguments: &str) -> bool {
     arguments.ends_with(" attached") && arguments.contains("strace: Process ")
 }
 
 fn is_name(name: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-    !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.bytes().all(is_letter)
+    !name.is_empty() && name.bytes().all(is_letter)
 }
 
-fn what(name: &str) -> Option<What> {
+fn transfer(name: &str) -> Option<Transfer> {
     let (direction, is_socket) = match name {
         "write" | "writev" => (Direction::Out, false),
         "read" | "readv" => (Direction::In, false),
@@ -187,19 +173,12 @@ fn what(name: &str) -> Option<What> {
         "recv" | "recvfrom" | "recvmsg" | "recvmmsg" => (Direction::In, true),
         _ => return None,
     };
-    Some(What { direction, is_socket, is_many: name.ends_with("mmsg") })
+    Some(Transfer { direction, is_socket, is_many: name.ends_with("mmsg") })
 }
 
-/// How a call ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    Bytes(u64),
-    /// By an error, or nobody knows.
-    Failed,
-}
-
-/// Of the last ` = ` on: messages may have others in them.
-fn result(text: &str) -> Option<Outcome> {
+/// The number behind the last ` = `, as messages may have others in them. `Some(None)`: the call
+/// failed, or its result is unknown.
+fn result(text: &str) -> Option<Option<u64>> {
     let (before, result) = text.rsplit_once(" = ")?;
     if !before.trim_end().ends_with(')') {
         return None;
@@ -207,9 +186,8 @@ fn result(text: &str) -> Option<Outcome> {
     // With -y what a descriptor is stands behind it: `4<socket:[7]>`.
     let word = result.split_whitespace().next()?.split('<').next()?;
     match word.parse::<i64>() {
-        Ok(number) => Some(u64::try_from(number).map_or(Outcome::Failed, Outcome::Bytes)),
-        Err(_) if word == "?" || word.starts_with("0x") => Some(Outcome::Failed),
-        Err(_) => None,
+        Ok(number) => Some(u64::try_from(number).ok()),
+        Err(_) => (word == "?" || word.starts_with("0x")).then_some(None),
     }
 }
 
@@ -226,27 +204,25 @@ const OPEN_MAX: usize = 4_096;
 /// Messages of one call, as the kernel has it.
 const MANY_MAX: usize = 1_024;
 
-/// No system call has a longer name.
-const NAME_BYTES_MAX: usize = 32;
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What the lines moved: thread, descriptor, direction, bytes. `None`: the last was garbage.
+    /// Compares what the lines moved: thread, descriptor, direction, bytes. `None`: one of them is
+    /// no line of strace.
     #[track_caller]
     fn check(lines: &[&str], expected: Option<&[(u32, u32, Direction, u64)]>) {
         let mut strace = Strace::default();
-        let (mut moves, mut was_garbage) = (Vec::new(), false);
-        for line in lines {
-            let said = strace.line(line);
-            was_garbage = said == Said::Garbage;
-            if let Said::Moved(some) = said {
-                let facts = |one: Move| (one.id.pid, one.id.descriptor, one.direction, one.bytes);
-                moves.extend(some.into_iter().map(facts));
-            }
-        }
-        assert_eq!((!was_garbage).then_some(&moves[..]), expected, "{lines:?}");
+        let events: Option<Vec<Event>> = lines.iter().map(|line| strace.line(line)).collect();
+        let facts = |one: Move| (one.id.pid, one.id.descriptor, one.direction, one.bytes);
+        let moves = events.map(|events| {
+            let moves = events.into_iter().filter_map(|event| match event {
+                Event::Moved(moves) => Some(moves),
+                Event::Opened(..) => None,
+            });
+            moves.flatten().map(facts).collect::<Vec<_>>()
+        });
+        assert_eq!(moves.as_deref(), expected, "{lines:?}");
     }
 
     use Direction::{In, Out};
@@ -289,7 +265,8 @@ mod tests {
     #[test]
     fn new_sockets_are_told() {
         let check = |line: &str, expected: &[u32]| {
-            assert_eq!(Strace::default().line(line), Said::Opened(12, expected.to_vec()), "{line}");
+            let found = Strace::default().line(line);
+            assert_eq!(found, Some(Event::Opened(12, expected.to_vec())), "{line}");
         };
         check("12 1.5 socketpair(AF_UNIX, SOCK_STREAM, 0, [3, 4]) = 0", &[3, 4]);
         check("12 1.5 socket(AF_UNIX, SOCK_STREAM, 0) = 7", &[7]);

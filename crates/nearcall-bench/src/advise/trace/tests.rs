@@ -51,6 +51,19 @@ fn a_table_with_directions_tells_requests_and_replies() {
 }
 
 #[test]
+fn the_first_message_decides_who_asks_and_a_reply_may_come_in_parts() {
+    let found = recording("1,100,out\n2,8,in\n3,500,in\n4,100,out\n5,9,out\n");
+    let stream = &found.streams[0];
+    assert_eq!((stream.messages, stream.answered, stream.asks), (3, 1, true));
+    assert_eq!((stream.sent_bytes, stream.received_bytes), (209, 508));
+    let class = found.classes[1];
+    assert_eq!((class.from_bytes, class.messages, class.answered), (64, 2, 1));
+    assert_eq!((class.answered_bytes, class.reply_bytes), (100, 508));
+    let stream = &recording("1,100,in\n2,8,out\n3,100,in\n4,8,out\n").streams[0];
+    assert_eq!((stream.messages, stream.answered, stream.asks), (2, 2, false));
+}
+
+#[test]
 fn a_table_without_directions_does_not_know_of_replies() {
     for text in ["0.1,64\n0.2,64\n0.3,100000\n", "time_s,bytes\n0.1,64\n0.2,64\n0.3,100000"] {
         let found = recording(text);
@@ -83,6 +96,8 @@ fn what_is_no_recording_is_an_error_with_its_first_line() {
 fn times_that_go_back_are_told_and_harmless() {
     let found = recording("5.0,64\n1.0,64\n2.0,64\n");
     assert!((found.span_s - 4.0).abs() < 1e-9);
+    assert!(found.gaps_ns.is_none() && found.rate_per_s.unwrap() > 0.0);
+    assert_eq!(recording("7,1\n").rate_per_s, None);
     assert!(found.notes.iter().any(|note| note.contains("in 2 lines the time goes back")));
 }
 

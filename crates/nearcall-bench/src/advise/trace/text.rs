@@ -1,6 +1,6 @@
 //! A recording as a person reads it.
 
-use super::classes::kind_words;
+use super::kinds::kind_words;
 use super::{Format, Kind, Quantiles, Recording};
 use crate::report::lines::{Style, Writer};
 use crate::report::number;

@@ -1,12 +1,11 @@
 //! The files of an archive, read into memory within limits.
 //!
-//! Always true: nothing is written to disk and no name is ever used as a path; every amount that
+//! **Invariants:** nothing is written to disk and no name is ever used as a path; every amount that
 //! the archive can claim is judged before it is read. A name that would lead out of the archive
 //! when somebody unpacks it is refused all the same: such an archive is not what it says it is.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
-use std::{error, fmt};
 
 use flate2::read::MultiGzDecoder;
 use tar::EntryType;
@@ -43,43 +42,42 @@ pub(super) const LIMITS: Limits = Limits {
 
 impl Archive {
     pub(super) fn read_gzip(gzip: impl Read, limits: &Limits) -> Result<Self, ArchiveError> {
-        let mut input = Limited { inner: gzip, left: limits.archive_bytes, what: Excess::Archive };
-        let mut magic = [0; 2];
-        let mut have = 0;
-        while have < magic.len() {
-            match input.read(&mut magic[have..]) {
-                Ok(0) => break,
-                Ok(more) => have += more,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(ArchiveError::of(error)),
-            }
+        // One more than is allowed: whoever gets it has passed the limit.
+        let mut input = gzip.take(limits.archive_bytes + 1);
+        let mut magic = Vec::new();
+        input.by_ref().take(2).read_to_end(&mut magic)?;
+        match &magic[..] {
+            [] => return Err(ArchiveError::Empty),
+            [0x1f, 0x8b] => {}
+            _ => return Err(ArchiveError::NotGzip),
         }
-        if have == 0 {
-            return Err(ArchiveError::Empty);
-        }
-        if magic[..have] != [0x1f, 0x8b] {
-            return Err(ArchiveError::NotGzip);
-        }
-        Self::read_tar(MultiGzDecoder::new(magic.as_slice().chain(input)), limits)
+        let unpacked = MultiGzDecoder::new(magic.as_slice().chain(&mut input));
+        let archive = Self::read_tar(unpacked, limits);
+        if input.limit() == 0 { Err(ArchiveError::TooLarge) } else { archive }
     }
 
     pub(super) fn read_tar(tar: impl Read, limits: &Limits) -> Result<Self, ArchiveError> {
-        let input = Limited { inner: tar, left: limits.unpacked_bytes, what: Excess::Unpacked };
+        let mut input = tar.take(limits.unpacked_bytes + 1);
+        let archive = Self::read_entries(&mut input, limits);
+        if input.limit() == 0 { Err(ArchiveError::UnpacksTooLarge) } else { archive }
+    }
+
+    fn read_entries(input: impl Read, limits: &Limits) -> Result<Self, ArchiveError> {
         let mut tar = tar::Archive::new(input);
         let mut archive = Self { written_unix_s: (u64::MAX, 0), ..Self::default() };
         let mut root: Option<String> = None;
         let mut entries = 0;
-        for entry in tar.entries().map_err(ArchiveError::of)? {
-            let mut entry = entry.map_err(ArchiveError::of)?;
+        for entry in tar.entries()? {
+            let mut entry = entry?;
             entries += 1;
             if entries > limits.entries {
                 return Err(ArchiveError::TooManyEntries);
             }
             let name = safe_name(&entry.path_bytes())?;
-            if let Some(link) = entry.link_name_bytes() {
-                check_link(&name, &link, entry.header().entry_type())?;
-            }
             let kind = entry.header().entry_type();
+            if let Some(link) = entry.link_name_bytes() {
+                check_link(&name, &link, kind)?;
+            }
             if !matches!(kind, EntryType::Regular | EntryType::Continuous) {
                 continue;
             }
@@ -98,19 +96,18 @@ impl Archive {
             if size > limits.entry_bytes {
                 return Err(ArchiveError::EntryTooLarge { name: shown(name.as_bytes()), size });
             }
-            if inside.starts_with("results/") {
-                // A time beyond 2100 is no time.
-                let time_s = entry.header().mtime().ok().filter(|&time| time < 4_102_444_800);
-                let (first, last) = &mut archive.written_unix_s;
-                *first = time_s.map_or(*first, |time| time.min(*first));
-                *last = time_s.map_or(*last, |time| time.max(*last));
+            // A time beyond 2100 is no time.
+            let time_s = entry.header().mtime().ok().filter(|&time| time < 4_102_444_800);
+            if let Some(time_s) = time_s.filter(|_| inside.starts_with("results/")) {
+                let (first, last) = archive.written_unix_s;
+                archive.written_unix_s = (first.min(time_s), last.max(time_s));
             }
-            let inside = inside.to_owned();
             let mut bytes = Vec::new();
-            entry.read_to_end(&mut bytes).map_err(ArchiveError::of)?;
+            entry.read_to_end(&mut bytes)?;
             archive.keep(inside, &bytes);
         }
-        drain(tar.into_inner())?;
+        // To the end, so that a cut or damaged one is noticed behind the last file too.
+        io::copy(&mut tar.into_inner(), &mut io::sink())?;
         if entries == 0 {
             return Err(ArchiveError::Empty);
         }
@@ -119,25 +116,12 @@ impl Archive {
         Ok(archive)
     }
 
-    fn keep(&mut self, name: String, bytes: &[u8]) {
+    fn keep(&mut self, name: &str, bytes: &[u8]) {
         let text = String::from_utf8_lossy(bytes).into_owned();
         let piece = format!("{name}\0{text}\0");
         self.hash = self.hash.rotate_left(5) ^ crate::run::fnv1a(piece.as_bytes());
         // Of two files of one name the later one counts, as when unpacking.
-        self.files.insert(name, text);
-    }
-}
-
-/// Reads to the end, so that a cut or damaged one is noticed behind the last file too.
-fn drain(mut rest: impl Read) -> Result<(), ArchiveError> {
-    let mut buffer = [0; 8192];
-    loop {
-        match rest.read(&mut buffer) {
-            Ok(0) => return Ok(()),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(ArchiveError::of(error)),
-        }
+        self.files.insert(name.to_owned(), text);
     }
 }
 
@@ -149,16 +133,13 @@ fn safe_name(bytes: &[u8]) -> Result<String, ArchiveError> {
     if bytes.len() > NAME_BYTES_MAX {
         return Err(ArchiveError::NameTooLong { name: shown(bytes) });
     }
-    let unsafe_name = || ArchiveError::UnsafeName { name: shown(bytes) };
-    let name = str::from_utf8(bytes).map_err(|_| unsafe_name())?;
-    if name.starts_with('/') || name.contains(['\0', '\\']) {
-        return Err(unsafe_name());
-    }
-    let parts: Vec<&str> =
-        name.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
-    if parts.contains(&"..") {
-        return Err(unsafe_name());
-    }
+    let is_safe = |name: &&str| {
+        let leads_out = name.split('/').any(|part| part == "..");
+        !leads_out && !name.starts_with('/') && !name.contains(['\0', '\\'])
+    };
+    let name = str::from_utf8(bytes).ok().filter(is_safe);
+    let name = name.ok_or_else(|| ArchiveError::UnsafeName { name: shown(bytes) })?;
+    let parts: Vec<&str> = name.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     Ok(parts.join("/"))
 }
 
@@ -212,58 +193,29 @@ fn shown(bytes: &[u8]) -> String {
     text.chars().take(SHOWN_CHARS).flat_map(char::escape_debug).collect()
 }
 
-/// Fails above a limit.
-struct Limited<R> {
-    inner: R,
-    left: u64,
-    what: Excess,
-}
-
-/// Which limit was passed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Excess {
-    Archive,
-    Unpacked,
-}
-
-impl<R: Read> Read for Limited<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(buffer)?;
-        self.left = self
-            .left
-            .checked_sub(read as u64)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::FileTooLarge, self.what))?;
-        Ok(read)
-    }
-}
-
-impl fmt::Display for Excess {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Archive => "the archive is too large",
-            Self::Unpacked => "the archive unpacks to too much",
-        })
-    }
-}
-
-impl error::Error for Excess {}
-
 /// Why an archive is not read.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
     /// There is nothing in it.
+    #[error("an empty archive")]
     Empty,
     /// It is not compressed by gzip.
+    #[error("not a gzip file")]
     NotGzip,
     /// It ends too early.
+    #[error("cut off: the archive ends inside")]
     CutOff,
     /// It is larger than [`ARCHIVE_BYTES_MAX`].
+    #[error("larger than {} MiB", ARCHIVE_BYTES_MAX >> 20)]
     TooLarge,
     /// It unpacks to more than [`UNPACKED_BYTES_MAX`].
+    #[error("unpacks to more than {} MiB", UNPACKED_BYTES_MAX >> 20)]
     UnpacksTooLarge,
     /// It has more than [`ENTRIES_MAX`] entries.
+    #[error("more than {ENTRIES_MAX} files and folders")]
     TooManyEntries,
     /// An entry is larger than [`ENTRY_BYTES_MAX`].
+    #[error("the file {name} has {size} bytes, more than {} MiB", ENTRY_BYTES_MAX >> 20)]
     EntryTooLarge {
         /// Its name.
         name: String,
@@ -271,16 +223,19 @@ pub enum ArchiveError {
         size: u64,
     },
     /// A name, or what a link means, is longer than [`NAME_BYTES_MAX`].
+    #[error("refused: a name or link of more than {NAME_BYTES_MAX} bytes: {name}")]
     NameTooLong {
         /// Its beginning, or that of the link's name.
         name: String,
     },
     /// A name is absolute or leads out of the archive.
+    #[error("refused: the name {name} leads out of the archive")]
     UnsafeName {
         /// The name.
         name: String,
     },
     /// A link leads out of the archive.
+    #[error("refused: the link {name} leads out of the archive, to {to}")]
     UnsafeLink {
         /// Its name.
         name: String,
@@ -288,75 +243,24 @@ pub enum ArchiveError {
         to: String,
     },
     /// It has the data of two machines.
+    #[error("data of two machines: {name} lies in another folder than what came before")]
     TwoFolders {
         /// The first name of the second folder.
         name: String,
     },
     /// It cannot be read, or is damaged.
+    #[error("damaged, or cannot be read: {0}")]
     Io(io::Error),
 }
 
-impl ArchiveError {
-    fn of(error: io::Error) -> Self {
-        if error.kind() == io::ErrorKind::UnexpectedEof {
-            return Self::CutOff;
-        }
-        let mut cause: Option<&(dyn error::Error + 'static)> = Some(&error);
-        while let Some(inner) = cause {
-            if let Some(excess) = inner.downcast_ref::<Excess>() {
-                return match excess {
-                    Excess::Archive => Self::TooLarge,
-                    Excess::Unpacked => Self::UnpacksTooLarge,
-                };
-            }
-            let io = inner.downcast_ref::<io::Error>();
-            if io.is_some_and(|io| io.kind() == io::ErrorKind::UnexpectedEof) {
-                return Self::CutOff;
-            }
-            cause = match io.and_then(io::Error::get_ref) {
-                Some(wrapped) => Some(wrapped),
-                None => inner.source(),
-            };
-        }
-        Self::Io(error)
-    }
-}
-
-impl fmt::Display for ArchiveError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("an empty archive"),
-            Self::NotGzip => f.write_str("not a gzip file"),
-            Self::CutOff => f.write_str("cut off: the archive ends inside"),
-            Self::TooLarge => write!(f, "larger than {} MiB", ARCHIVE_BYTES_MAX >> 20),
-            Self::UnpacksTooLarge => {
-                write!(f, "unpacks to more than {} MiB", UNPACKED_BYTES_MAX >> 20)
-            }
-            Self::TooManyEntries => write!(f, "more than {ENTRIES_MAX} files and folders"),
-            Self::EntryTooLarge { name, size } => write!(
-                f,
-                "the file {name} has {size} bytes, more than {} MiB",
-                ENTRY_BYTES_MAX >> 20
-            ),
-            Self::NameTooLong { name } => {
-                write!(f, "refused: a name or link of more than {NAME_BYTES_MAX} bytes: {name}")
-            }
-            Self::UnsafeName { name } => {
-                write!(f, "refused: the name {name} leads out of the archive")
-            }
-            Self::UnsafeLink { name, to } => {
-                write!(f, "refused: the link {name} leads out of the archive, to {to}")
-            }
-            Self::TwoFolders { name } => write!(
-                f,
-                "data of two machines: {name} lies in another folder than what came before"
-            ),
-            Self::Io(error) => write!(f, "damaged, or cannot be read: {error}"),
+impl From<io::Error> for ArchiveError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => Self::CutOff,
+            _ => Self::Io(error),
         }
     }
 }
-
-impl error::Error for ArchiveError {}
 
 /// Bytes of an archive. The public ones have below 1 MiB; one of 160 CPUs would have about 20.
 pub const ARCHIVE_BYTES_MAX: u64 = 64 << 20;

@@ -27,19 +27,17 @@ pub(super) fn cells(results: &Results, topology: &Topology) -> Made {
             None => drop(unknown.insert(&key.test)),
         }
     }
-    let mut groups: BTreeMap<(String, Placed, String, u64), Vec<&Rate>> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, Placed, &str, u64), Vec<&Rate>> = BTreeMap::new();
     for rate in &results.rates {
         if !rate.test.ends_with("_thr") {
             unknown.insert(&rate.test);
             continue;
         }
         let placed = (rate.receiver, rate.sender);
-        let key = (rate.test.clone(), placed, shape(rate), rate.message_bytes);
+        let key = (rate.test.as_str(), placed, rate.shape.as_str(), rate.message_bytes);
         groups.entry(key).or_default().push(rate);
     }
-    for ((_, _, shape, _), rates) in groups {
-        made.cells.push(rate_cell(shape, &rates, topology));
-    }
+    made.cells.extend(groups.values().map(|rates| rate_cell(rates, topology)));
     made.skipped = unknown.into_iter().map(skipped).collect();
     made
 }
@@ -86,11 +84,11 @@ fn latency_cell(
     cell
 }
 
-fn rate_cell(shape: String, rates: &[&Rate], topology: &Topology) -> Cell {
+fn rate_cell(rates: &[&Rate], topology: &Topology) -> Cell {
     let first = rates[0];
     let mut cell =
         Cell::new(Kind::Throughput, &mechanism(&first.test, "_thr"), first.message_bytes);
-    cell.shape = shape;
+    cell.shape.clone_from(&first.shape);
     cell.wait = if first.test == "mempipe_spin_thr" { "spin" } else { "block" }.to_owned();
     cell.placement = placement(topology, Some((first.receiver, first.sender)));
     cell.launches = u32::try_from(rates.len()).unwrap_or(u32::MAX);
@@ -104,26 +102,6 @@ fn rate_cell(shape: String, rates: &[&Rate], topology: &Topology) -> Cell {
     cell.launch_messages_per_s = per_s;
     cell.tags = vec!["imported".to_owned()];
     cell
-}
-
-/// What a rate includes: all that is not in the other fields, so that no two cells are alike.
-fn shape(rate: &Rate) -> String {
-    let produce = match rate.produce {
-        1 => "memset",
-        2 => "stosq",
-        _ => "bytes",
-    };
-    let word = |yes, if_yes, if_no| if yes { if_yes } else { if_no };
-    let node = match rate.node {
-        -1 => String::new(),
-        node => format!("+node{node}"),
-    };
-    format!(
-        "sink+{produce}{}{}{}{node}",
-        word(rate.write_in_place, "+write-in-place", "+write-copy"),
-        word(rate.read_in_place, "+read-in-place", "+read-copy"),
-        word(rate.verify, "+verify", ""),
-    )
 }
 
 /// `mempipe_spin_thr` as `ipc-bench-mempipe-spin`.

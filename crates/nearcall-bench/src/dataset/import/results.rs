@@ -48,13 +48,9 @@ pub(super) struct Rate {
     pub(super) test: String,
     pub(super) receiver: u32,
     pub(super) sender: u32,
-    pub(super) node: i32,
+    /// What it includes: all that is not in the other fields, so that no two cells are alike.
+    pub(super) shape: String,
     pub(super) message_bytes: u64,
-    /// 1: memset, 2: rep stosq, 3: byte by byte.
-    pub(super) produce: u8,
-    pub(super) write_in_place: bool,
-    pub(super) read_in_place: bool,
-    pub(super) verify: bool,
     pub(super) count: u64,
     pub(super) megabits_per_s: u64,
 }
@@ -199,16 +195,28 @@ fn rate(words: &[&str]) -> Option<Rate> {
     else {
         return None;
     };
+    let one_of = |word: &str, words: &[&'static str]| {
+        let number: usize = word.parse().ok()?;
+        words.get(number).copied()
+    };
+    let node = match node.parse::<i32>().ok().filter(|node| (-1..1_024).contains(node))? {
+        -1 => String::new(),
+        node => format!("+node{node}"),
+    };
+    let shape = [
+        one_of(produce, &["", "sink+memset", "sink+stosq", "sink+bytes"])
+            .filter(|s| !s.is_empty())?,
+        one_of(wip, &["+write-copy", "+write-in-place"])?,
+        one_of(rip, &["+read-copy", "+read-in-place"])?,
+        one_of(verify, &["", "+verify"])?,
+        &node,
+    ];
     Some(Rate {
         test: test_name(test)?,
         receiver: cpu(first)?,
         sender: cpu(second)?,
-        node: node.parse().ok().filter(|node| (-1..1_024).contains(node))?,
+        shape: shape.concat(),
         message_bytes: size(bytes).filter(|&bytes| bytes > 0)?,
-        produce: produce.parse().ok().filter(|method| (1..=3).contains(method))?,
-        write_in_place: truth(wip)?,
-        read_in_place: truth(rip)?,
-        verify: truth(verify)?,
         count: count.parse().ok()?,
         megabits_per_s: rate.parse().ok().filter(|rate| (1..=MEGABITS_MAX).contains(rate))?,
     })
@@ -226,14 +234,6 @@ fn cpu(word: &str) -> Option<u32> {
 
 fn size(word: &str) -> Option<u64> {
     word.parse().ok().filter(|&bytes| bytes <= SIZE_MAX)
-}
-
-fn truth(word: &str) -> Option<bool> {
-    match word {
-        "0" => Some(false),
-        "1" => Some(true),
-        _ => None,
-    }
 }
 
 /// Seconds as nanoseconds.
@@ -280,8 +280,8 @@ mod tests {
         assert_eq!((test.as_str(), bytes), ("pipe_lat", 128));
         assert_eq!(found, Latency { mean_ns: 13_000.0, count: Some(10_000) });
         let found = rate(&words("mempipe_thr 0 1 -1 4096 2 1 0 1 1000000 5120 Mbps")).unwrap();
-        assert_eq!((found.receiver, found.sender, found.node), (0, 1, -1));
-        assert_eq!((found.read_in_place, found.verify, found.megabits_per_s), (false, true, 5120));
+        assert_eq!((found.receiver, found.sender, found.megabits_per_s), (0, 1, 5120));
+        assert_eq!(found.shape, "sink+stosq+write-in-place+read-copy+verify");
         for line in [
             "pipe_lat 128 10000 0.000013",
             "pipe_lat 128 10000 infs",
@@ -291,6 +291,8 @@ mod tests {
             "pipe_thr 0 160 -1 4096 2 1 0 1 1000000 1 Mbps",
             "pipe_thr 0 1 -1 0 2 1 0 1 1000000 1 Mbps",
             "pipe_thr 0 1 -1 64 2 2 0 1 1000000 1 Mbps",
+            "pipe_thr 0 1 -1 64 0 1 0 1 1000000 1 Mbps",
+            "pipe_thr 0 1 -2 64 2 1 0 1 1000000 1 Mbps",
             // Rounded down to nothing: no rate.
             "pipe_thr 0 1 -1 64 2 1 0 1 1000000 0 Mbps",
         ] {

@@ -92,7 +92,7 @@ impl Lender {
             segments: OwnSegments::new(control),
             loan_bytes_max: loan_bytes_max.min(SLOT_BYTES_PER_END_MAX),
             slots: Vec::new(),
-            tallies: [Tally::default(); _],
+            tallies: [Tally::default(); SLOTS_PER_END_MAX],
             counts: None,
         }
     }

@@ -3,6 +3,7 @@
 //! Says in its own words what `packet.rs` and `shm/layout.rs` say, so that a change there which
 //! other programs would notice fails here.
 
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -88,8 +89,21 @@ impl RawLine {
 
     /// Sends one packet.
     pub(crate) fn send(&self, bytes: &[u8], fds: &[OwnedFd]) {
+        assert_eq!(self.try_send(bytes, fds).unwrap(), bytes.len());
+    }
+
+    /// Sends one packet, unless the other end has closed.
+    #[allow(dead_code, reason = "some programs of tests only")]
+    pub(crate) fn send_unless_closed(&self, bytes: &[u8], fds: &[OwnedFd]) {
+        match self.try_send(bytes, fds) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+            sent => assert_eq!(sent.unwrap(), bytes.len()),
+        }
+    }
+
+    fn try_send(&self, bytes: &[u8], fds: &[OwnedFd]) -> std::io::Result<usize> {
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-        assert_eq!(send_with_fds(&self.socket, bytes, &fds).unwrap(), bytes.len());
+        send_with_fds(&self.socket, bytes, &fds)
     }
 
     /// Waits for one packet; empty when the other end has closed.

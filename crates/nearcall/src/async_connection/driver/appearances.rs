@@ -4,8 +4,8 @@
 //! While directories on the way to a file are missing, the first of them is waited for in its
 //! place. That one above the file's own directory gets another name is not noticed.
 //! **Invariants:** what changes after [`Appearance::arm`] has begun ends the wait; other names of
-//! the same directory wake the driver and nothing else; no waker runs or is dropped with a lock
-//! held.
+//! the same directory wake the driver and nothing else, and so many of them in a second that the
+//! directory is not watched any more; no waker runs or is dropped with a lock held.
 //! **Not here:** whether a server listens at what has appeared (`client/hunting.rs`).
 
 use std::collections::HashMap;
@@ -15,11 +15,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+use std::time::{Duration, Instant};
 
 use nearcall_os::inotify::{Change, Inotify, WatchId};
-use nearcall_os::poll;
+use nearcall_os::{clock, poll};
 
 use super::{APPEARANCES, Driver, DriverHandle};
+use crate::limits::OTHER_NAMES_PER_SECOND_MAX;
 use crate::waking;
 
 /// Attempts to watch the way to a file while others make and remove directories there.
@@ -30,10 +32,54 @@ const WATCH_ATTEMPTS_MAX: u32 = 8;
 pub(super) struct Appearances {
     /// Made for the first of them, and kept: closing it takes the kernel long.
     inotify: Option<Inotify>,
-    /// By the directory that is watched.
-    awaited: HashMap<WatchId, Vec<(OsString, Arc<Slot>)>>,
+    awaited: HashMap<WatchId, Directory>,
     /// The driver has ended and reads nothing.
     has_failed: bool,
+}
+
+/// A directory that is watched.
+struct Directory {
+    /// By the names of the files.
+    slots: HashMap<OsString, Vec<Arc<Slot>>>,
+    others: Others,
+}
+
+/// How often names that nothing waits for have changed in a directory.
+struct Others {
+    changes: u32,
+    since: Instant,
+}
+
+impl Others {
+    fn new(now: Instant) -> Self {
+        Self { changes: 0, since: now }
+    }
+
+    /// Notes a change. Returns whether there are too many.
+    fn note(&mut self, now: impl FnOnce() -> Instant) -> bool {
+        self.changes += 1;
+        if self.changes < OTHER_NAMES_PER_SECOND_MAX {
+            return false;
+        }
+        let now = now();
+        let is_flooded = now.saturating_duration_since(self.since) < Duration::from_secs(1);
+        *self = Self::new(now);
+        is_flooded
+    }
+}
+
+impl Directory {
+    fn slots(&self) -> impl Iterator<Item = &Arc<Slot>> {
+        self.slots.values().flatten()
+    }
+
+    /// Has all that waits here know that the directory is not watched any more.
+    fn flood(self) -> impl Iterator<Item = Waker> {
+        self.slots.into_values().flatten().filter_map(|slot| {
+            slot.lock().is_flooded = true;
+            slot.note(false)
+        })
+    }
 }
 
 /// What the driver and a waiter share.
@@ -45,6 +91,8 @@ struct SlotState {
     has_changed: bool,
     /// The directory that is watched is not the one at its path any more.
     is_stale: bool,
+    /// It is not watched any more: too much happens in it.
+    is_flooded: bool,
     waker: Option<Waker>,
 }
 
@@ -86,23 +134,32 @@ impl Driver {
     /// Wakes what waits for the files that the kernel reports.
     pub(super) fn report_appearances(&self) {
         let mut appearances = self.appearances();
-        let Appearances { inotify: Some(inotify), awaited, .. } = &*appearances else { return };
-        let mut wakers = Vec::new();
+        let Appearances { inotify: Some(inotify), awaited, .. } = &mut *appearances else { return };
+        let (mut wakers, mut flooded) = (Vec::new(), None);
         let read = inotify.read(|change| match change {
             Change::Name(watch, name) => {
-                let slots = awaited.get(&watch).into_iter().flatten();
-                let slots = slots.filter(|(awaited, _)| awaited == name);
-                wakers.extend(slots.filter_map(|(_, slot)| slot.note(false)));
+                let Some(directory) = awaited.get_mut(&watch) else { return };
+                match directory.slots.get(name) {
+                    Some(slots) => wakers.extend(slots.iter().filter_map(|slot| slot.note(false))),
+                    None if directory.others.note(clock::now) => flooded = Some(watch),
+                    None => {}
+                }
             }
             Change::Directory(watch) => {
-                let slots = awaited.get(&watch).into_iter().flatten();
-                wakers.extend(slots.filter_map(|(_, slot)| slot.note(true)));
+                let slots = awaited.get(&watch).into_iter().flat_map(Directory::slots);
+                wakers.extend(slots.filter_map(|slot| slot.note(true)));
             }
             Change::Lost => {
-                let slots = awaited.values().flatten();
-                wakers.extend(slots.filter_map(|(_, slot)| slot.note(true)));
+                let slots = awaited.values().flat_map(Directory::slots);
+                wakers.extend(slots.filter_map(|slot| slot.note(true)));
             }
         });
+        if let Some(watch) = flooded
+            && let Some(directory) = awaited.remove(&watch)
+        {
+            inotify.unwatch(watch);
+            wakers.extend(directory.flood());
+        }
         // Without it nothing is reported any more. All watch their directories anew.
         let failed = read.is_err().then(|| std::mem::take(&mut *appearances));
         drop(appearances);
@@ -142,7 +199,11 @@ impl Appearances {
         for _ in 0..WATCH_ATTEMPTS_MAX {
             let Some((watch, awaited)) = self.watch_nearest(path)? else { continue };
             let name = awaited.file_name().unwrap_or_default().to_owned();
-            self.awaited.entry(watch).or_default().push((name, Arc::clone(slot)));
+            let directory = self.awaited.entry(watch).or_insert_with(|| Directory {
+                slots: HashMap::new(),
+                others: Others::new(clock::now()),
+            });
+            directory.slots.entry(name).or_default().push(Arc::clone(slot));
             let is_parent = awaited == path;
             // A directory on the way that was made before its parent was watched was not reported.
             if is_parent || is_missing(awaited) {
@@ -193,9 +254,12 @@ impl Appearances {
     }
 
     fn remove(&mut self, watch: WatchId, slot: &Arc<Slot>) {
-        let Some(slots) = self.awaited.get_mut(&watch) else { return };
-        slots.retain(|(_, other)| !Arc::ptr_eq(other, slot));
-        if slots.is_empty() {
+        let Some(directory) = self.awaited.get_mut(&watch) else { return };
+        directory.slots.retain(|_, slots| {
+            slots.retain(|other| !Arc::ptr_eq(other, slot));
+            !slots.is_empty()
+        });
+        if directory.slots.is_empty() {
             self.awaited.remove(&watch);
             self.unwatch_unused(watch);
         }
@@ -203,8 +267,8 @@ impl Appearances {
 
     /// Has all watch their directories anew.
     fn abandon(self) {
-        let slots = self.awaited.into_values().flatten();
-        let wakers: Vec<_> = slots.filter_map(|(_, slot)| slot.note(true)).collect();
+        let slots = self.awaited.values().flat_map(Directory::slots);
+        let wakers: Vec<_> = slots.filter_map(|slot| slot.note(true)).collect();
         wakers.into_iter().for_each(waking::wake);
     }
 }
@@ -245,12 +309,20 @@ impl Appearance {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new). Nothing is watched then.
+    /// As [`new`](Self::new), and too much happens in the directory. Nothing is watched then.
     pub(crate) fn arm(&mut self) -> io::Result<bool> {
         let mut state = self.slot.lock();
         let has_changed = std::mem::take(&mut state.has_changed);
         let is_stale = std::mem::take(&mut state.is_stale);
+        let is_flooded = state.is_flooded;
         drop(state);
+        if is_flooded {
+            return Err(io::Error::other(format!(
+                "other files than {} change too often, more than {OTHER_NAMES_PER_SECOND_MAX} \
+                 times in a second, where it is waited for",
+                self.path.display()
+            )));
+        }
         if is_stale || has_changed && !self.watched.is_parent {
             self.driver.driver.forget_file(self.watched.watch, &self.slot);
             self.watched = watch(&mut self.driver, &self.path, &self.slot)?;
@@ -293,5 +365,39 @@ fn watch(driver: &mut DriverHandle, path: &Path, slot: &Arc<Slot>) -> io::Result
             Some(watched) => return Ok(watched),
             None => *driver = DriverHandle::new()?,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_in_which_too_much_happens_is_known_by_the_rate() {
+        let start = clock::now();
+        let mut others = Others::new(start);
+        let mut note = |at: Instant| (0..OTHER_NAMES_PER_SECOND_MAX).any(|_| others.note(|| at));
+        let second = Duration::from_secs(1);
+        assert!(!note(start + second), "all of them in a whole second");
+        assert!(!note(start + second * 5));
+        assert!(note(start + second * 5 + second / 2));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn what_waits_in_a_directory_that_is_not_watched_any_more_is_told_so() {
+        let directory =
+            std::env::temp_dir().join(format!("nearcall-appearances-{:016x}", fastrand::u64(..)));
+        fs::create_dir(&directory).unwrap();
+        let mut appearance = Appearance::new(directory.join("socket")).unwrap();
+        assert!(!appearance.arm().unwrap() && !appearance.poll(Waker::noop()));
+        let driver = Arc::clone(&appearance.driver.driver);
+        let flooded = driver.appearances().awaited.remove(&appearance.watched.watch).unwrap();
+        assert_eq!(flooded.flood().count(), 1);
+        assert!(appearance.poll(Waker::noop()));
+        let error = appearance.arm().unwrap_err().to_string();
+        assert!(error.contains("change too often"), "{error}");
+        drop(appearance);
+        fs::remove_dir(&directory).unwrap();
     }
 }

@@ -1,12 +1,13 @@
 //! Child processes: this test program again, with a role, and the lines that it reports.
 
 use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::process::Child;
-use nearcall_os::{Deadline, clock};
+use nearcall_os::{Deadline, clock, socket_activation};
 
 use super::{PATIENCE, Role};
 
@@ -66,7 +67,16 @@ impl Process {
 
     /// Starts what [`command`] has made.
     pub(crate) fn start_as(role: &str, mut command: Command) -> Self {
-        let mut child = Child::spawn(&mut command).unwrap();
+        Self::of(role, Child::spawn(&mut command).unwrap())
+    }
+
+    /// Starts it with a listening socket.
+    pub(crate) fn start_with(socket: &OwnedFd, role: &str, command: Command) -> Self {
+        let sockets = [("socket", socket.as_fd())];
+        Self::of(role, socket_activation::spawn(command, &sockets, None).unwrap())
+    }
+
+    fn of(role: &str, mut child: Child) -> Self {
         let pipes = child.pipes();
         let (input, output) = (pipes.stdin.take().unwrap(), pipes.stdout.take().unwrap());
         let role = role.to_owned();

@@ -3,13 +3,15 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::{join_all, join3};
-use nearcall::{CallOptions, Client, Code, Limits, Mechanism, ReconnectPolicy};
+use nearcall::{CallOptions, Client, Code, Deadline, Limits, Mechanism, ReconnectPolicy};
+use nearcall_channel::{Listener, Options};
 use nearcall_os::clock;
 
 use super::{Books, PATIENCE, Served, block_on, poll_once, start_to_drain, words};
 use crate::echo::EchoAsyncCaller;
 use crate::observed::wait_until;
-use crate::support::unique_address;
+use crate::stage::in_time;
+use crate::support::{hello, unique_address};
 use crate::two_processes;
 
 #[test]
@@ -215,6 +217,49 @@ fn a_connection_is_opened_again_at_once_if_that_is_the_policy() {
     // Nothing is called.
     wait_until("another connection", || client.connections().len() == 1);
     drop((client, served));
+}
+
+/// Each costs both ends a handshake, though nothing is called.
+#[test]
+fn a_server_that_ends_each_connection_is_connected_to_ever_more_seldom() {
+    let address = unique_address();
+    let listener = Listener::bind(&address.parse().unwrap()).unwrap();
+    let accept = |deadline| {
+        let mut endpoint = listener.accept(deadline, &Options::default()).ok()?;
+        endpoint.send(&hello(1, 1), Deadline::after(PATIENCE)).unwrap();
+        Some(endpoint)
+    };
+    let client = Client::builder().reconnect(ReconnectPolicy::AtOnce(Duration::MAX)).build();
+    let accepted = std::thread::scope(|scope| {
+        let first = scope.spawn(|| accept(Deadline::after(PATIENCE)).unwrap());
+        block_on(client.hunt_async(&address, PATIENCE)).unwrap();
+        drop(first.join().unwrap());
+        let end = Deadline::after(Duration::from_millis(300));
+        std::iter::from_fn(|| accept(end)).map(drop).count()
+    });
+    // After 1, 2, 4, ... ms.
+    assert!((1..20).contains(&accepted), "{accepted} connections in 300 ms");
+}
+
+/// Whatever its client does beside it.
+#[test]
+fn a_call_that_is_not_to_wait_ends_while_its_connection_is_opened_again() {
+    in_time(|| {
+        let address = unique_address();
+        let client = Client::builder().reconnect(ReconnectPolicy::AtOnce(Duration::MAX)).build();
+        let echo = EchoAsyncCaller::new(&client, &address).unwrap();
+        let served = Served::at(address.clone(), Limits::default());
+        block_on(echo.nothing(&())).unwrap();
+        drop(served);
+        wait_for_the_end(&client);
+        for options in [
+            CallOptions::new().wait_for_ready(false),
+            CallOptions::new().reconnect(ReconnectPolicy::Once),
+        ] {
+            let refused = block_on(echo.nothing_with(&(), &options)).unwrap_err();
+            assert_eq!(refused.code(), Code::Unavailable, "{refused}");
+        }
+    });
 }
 
 #[test]

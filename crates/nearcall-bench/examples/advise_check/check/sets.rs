@@ -4,13 +4,14 @@
 //! are left, so that there is something to choose.
 
 use fastrand::Rng;
-
-use super::super::{Need, Objective, Pattern, Placement, Requirements, Weights, candidates};
-use crate::scene::Load;
+use nearcall_bench::advise::{
+    Need, Objective, Pattern, Placement, Requirements, Weights, candidates,
+};
+use nearcall_bench::scene::Load;
 
 /// So many sets from a seed, for a machine with so many CPUs that may be used.
 #[must_use]
-pub fn sets(seed: u64, count: usize, cpus: usize) -> Vec<Requirements> {
+pub(crate) fn sets(seed: u64, count: usize, cpus: usize) -> Vec<Requirements> {
     let mut rng = Rng::with_seed(seed);
     let mut sets = Vec::new();
     while sets.len() < count {

@@ -9,11 +9,11 @@
 //! done before an interruption is kept and marked.
 //! Not here: measuring and the advisor, which are arguments; printing (`check/text.rs`).
 
+use nearcall_bench::advise::{Candidate, Objective, Requirements, Weights, candidates};
+use nearcall_bench::run::Run;
 use serde::{Deserialize, Serialize};
 
 use self::judge::{Costs, costs};
-use super::{Candidate, Objective, Requirements, Weights, candidates};
-use crate::run::Run;
 
 mod judge;
 mod needs;
@@ -22,64 +22,64 @@ mod sets;
 mod tests;
 mod text;
 
-pub use self::needs::violations;
-pub use self::sets::sets;
-pub use self::text::table;
+pub(crate) use self::needs::violations;
+pub(crate) use self::sets::sets;
+pub(crate) use self::text::table;
 
 /// The version that this program writes.
-pub const SCHEMA: &str = "nearcall.advise-check/1";
+pub(crate) const SCHEMA: &str = "nearcall.advise-check/1";
 
 /// What became of the test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Checked {
+pub(crate) struct Checked {
     /// Always [`SCHEMA`].
-    pub schema: String,
+    pub(crate) schema: String,
     /// What the requirements were drawn from.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// How many sets there should be.
-    pub sets_asked: u64,
+    pub(crate) sets_asked: u64,
     /// What became of each.
-    pub sets: Vec<CheckedSet>,
+    pub(crate) sets: Vec<CheckedSet>,
     /// Sets whose choice was near enough to the best.
-    pub near: u64,
+    pub(crate) near: u64,
     /// Sets whose choice lacked a need.
-    pub violated: u64,
+    pub(crate) violated: u64,
     /// How many times the best's cost is near enough.
-    pub ratio_max: f64,
+    pub(crate) ratio_max: f64,
     /// Whether the user ended it early.
-    pub partial: bool,
+    pub(crate) partial: bool,
     /// Whether the advice passes: nine of ten sets are near and none violates a need.
-    pub passed: bool,
+    pub(crate) passed: bool,
 }
 
 /// One set of requirements, the choice and what it was measured to be worth.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CheckedSet {
+pub(crate) struct CheckedSet {
     /// From 1.
-    pub number: u64,
+    pub(crate) number: u64,
     /// What was wanted.
-    pub requirements: Requirements,
+    pub(crate) requirements: Requirements,
     /// How many candidates meet it.
-    pub candidates: u64,
+    pub(crate) candidates: u64,
     /// How many of them could be measured.
-    pub measured: u64,
+    pub(crate) measured: u64,
     /// The first choice of the advice; `null` if there was none.
-    pub choice: Option<Candidate>,
+    pub(crate) choice: Option<Candidate>,
     /// The best that was measured.
-    pub best: Option<Candidate>,
+    pub(crate) best: Option<Candidate>,
     /// How many times the best's cost the choice has; 1 if it is the best.
-    pub ratio: Option<f64>,
+    pub(crate) ratio: Option<f64>,
     /// What the choice lacks.
-    pub violations: Vec<String>,
+    pub(crate) violations: Vec<String>,
     /// Why there is no choice or no ratio.
-    pub problem: Option<String>,
+    pub(crate) problem: Option<String>,
     /// Near enough, and no need is violated.
-    pub ok: bool,
+    pub(crate) ok: bool,
 }
 
 /// Which of the measurements that judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub(crate) enum Stage {
     /// Every candidate, briefly: which of them may be the best.
     Field,
     /// The choice and the few best of the field: which is the best.
@@ -89,25 +89,26 @@ pub enum Stage {
 }
 
 /// Who advises and who measures.
-pub struct Parts<'a> {
+pub(crate) struct Parts<'a> {
     /// The first choice for these requirements, by evidence of its own.
-    pub advise: &'a mut Advisor<'a>,
+    pub(crate) advise: &'a mut Advisor<'a>,
     /// Measures candidates beside each other, for one stage of a set.
-    pub measure: &'a mut Measurer<'a>,
+    pub(crate) measure: &'a mut Measurer<'a>,
     /// Told of each set that is done.
-    pub done: &'a mut dyn FnMut(&CheckedSet),
+    pub(crate) done: &'a mut dyn FnMut(&CheckedSet),
     /// True ends the test early.
-    pub interrupted: &'a dyn Fn() -> bool,
+    pub(crate) interrupted: &'a dyn Fn() -> bool,
 }
 
 /// Gives the first choice, or why there is none.
-pub type Advisor<'a> = dyn FnMut(&Requirements) -> Result<Candidate, String> + 'a;
+pub(crate) type Advisor<'a> = dyn FnMut(&Requirements) -> Result<Candidate, String> + 'a;
 
-/// Gives a run of what [`specs`](fn@super::specs) says, or why there is none.
-pub type Measurer<'a> = dyn FnMut(&Requirements, &[Candidate], Stage) -> Result<Run, String> + 'a;
+/// Gives a run of what [`specs`](fn@nearcall_bench::advise::specs) says, or why there is none.
+pub(crate) type Measurer<'a> =
+    dyn FnMut(&Requirements, &[Candidate], Stage) -> Result<Run, String> + 'a;
 
 /// Tests the advice with these requirements, which `seed` gave ([`sets`]).
-pub fn check(seed: u64, sets: &[Requirements], parts: &mut Parts<'_>) -> Checked {
+pub(crate) fn check(seed: u64, sets: &[Requirements], parts: &mut Parts<'_>) -> Checked {
     let mut found = Vec::new();
     for (number, wanted) in (1..).zip(sets) {
         if (parts.interrupted)() {

@@ -3,14 +3,14 @@
 //! Pure, and not by the advisor's own code. Always true: two candidates are compared round by
 //! round where both have a figure for each round, so that what disturbs a round disturbs both.
 
-use super::super::{Candidate, Objective, Pattern, Requirements};
-use crate::run::{Cell, Kind, Run};
-use crate::stats;
+use nearcall_bench::advise::{Candidate, Objective, Pattern, Requirements};
+use nearcall_bench::run::{Cell, Kind, Run};
+use nearcall_bench::stats;
 
 /// What one candidate costs: less is better.
 #[derive(Clone, Debug)]
-pub(super) struct Costs {
-    pub(super) candidate: Candidate,
+pub(crate) struct Costs {
+    pub(crate) candidate: Candidate,
     /// One for each objective that counts.
     costs: Vec<Cost>,
 }
@@ -24,7 +24,7 @@ struct Cost {
 }
 
 /// The costs of each candidate of which everything that counts was measured.
-pub(super) fn costs(run: &Run, wanted: &Requirements, candidates: &[Candidate]) -> Vec<Costs> {
+pub(crate) fn costs(run: &Run, wanted: &Requirements, candidates: &[Candidate]) -> Vec<Costs> {
     let of = |candidate: &Candidate| {
         let wanted_costs = wanted.optimise.wanted().into_iter().map(|objective| {
             let (value, launches) = cost(run, wanted, candidate, objective)?;
@@ -39,7 +39,7 @@ pub(super) fn costs(run: &Run, wanted: &Requirements, candidates: &[Candidate]) 
 
 impl Costs {
     /// How many times the cost of `other` this is.
-    pub(super) fn ratio_to(&self, other: &Self) -> f64 {
+    pub(crate) fn ratio_to(&self, other: &Self) -> f64 {
         let pairs = self.costs.iter().zip(&other.costs);
         pairs.map(|(own, other)| own.ratio_to(other).powf(own.share)).product()
     }

@@ -2,15 +2,16 @@
 
 use std::fmt::Write;
 
+use nearcall_bench::advise::{Pattern, Requirements};
+use nearcall_bench::report::lines::{Ink, Style, Writer};
+use nearcall_bench::report::number::{self, MISSING};
+use nearcall_bench::report::table::grid::{Align, Grid};
+
 use super::{Checked, CheckedSet};
-use crate::advise::{Pattern, Requirements};
-use crate::report::lines::{Ink, Style, Writer};
-use crate::report::number::{self, MISSING};
-use crate::report::table::grid::{Align, Grid};
 
 /// One row for each set, and the verdict.
 #[must_use]
-pub fn table(checked: &Checked, style: Style) -> String {
+pub(crate) fn table(checked: &Checked, style: Style) -> String {
     let mut out = Writer::new(style);
     let mut grid = Grid::new(&HEAD).compact();
     for set in &checked.sets {

@@ -4,13 +4,12 @@
 //! two shows as a difference. Always true: every mechanism stands in the table; a test asks the
 //! other one.
 
+use nearcall_bench::advise::{Candidate, Need, Placement, Requirements};
 use nearcall_channel::{Mechanism, WaitPolicy};
-
-use super::super::{Candidate, Need, Placement, Requirements};
 
 /// What `choice` does not meet, in words; empty if it meets everything.
 #[must_use]
-pub fn violations(choice: &Candidate, requirements: &Requirements) -> Vec<String> {
+pub(crate) fn violations(choice: &Candidate, requirements: &Requirements) -> Vec<String> {
     let mut found = Vec::new();
     let Some(has) = row(choice.mechanism) else {
         return vec![format!("{} is not in the table of the check", choice.mechanism)];
@@ -86,8 +85,9 @@ fn row(mechanism: Mechanism) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use nearcall_bench::advise::{Excluded, eligible};
+
     use super::*;
-    use crate::advise::{Excluded, eligible};
 
     #[test]
     fn the_table_of_the_check_and_that_of_the_mechanisms_agree() {

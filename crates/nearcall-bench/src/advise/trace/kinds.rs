@@ -1,81 +1,13 @@
-//! Messages by their size, and the requirements that follow from them.
+//! Kinds of messages, and the requirements that follow from them.
 //!
-//! Pure. A class is all messages of one of six ranges of sizes. Always true: the weights of the
-//! requirements add up to 1.
+//! **Invariants:** a function of the recording; the shares of the kinds add up to 1.
 
 use std::cmp::Reverse;
 
-use serde::{Deserialize, Serialize};
-
-use super::Recording;
+use super::{Class, Recording};
 use crate::advise::{Pattern, Requirements};
 use crate::plan::MESSAGE_BYTES_MAX;
 use crate::report::number;
-
-/// The messages of one range of sizes. Sums, so that classes of many streams can be added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Class {
-    /// The smallest size of the range in bytes.
-    pub from_bytes: u64,
-    /// Requests and messages that nobody answered.
-    pub messages: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// How many of them were answered.
-    pub answered: u64,
-    /// The bytes of those.
-    pub answered_bytes: u64,
-    /// The bytes of all replies to them.
-    pub reply_bytes: u64,
-}
-
-impl Class {
-    /// That number, empty.
-    pub(super) fn new(number: usize) -> Self {
-        let from_bytes = FROM_BYTES[number.min(CLASSES - 1)];
-        Self { from_bytes, messages: 0, bytes: 0, answered: 0, answered_bytes: 0, reply_bytes: 0 }
-    }
-
-    pub(super) fn count(&mut self, bytes: u64) {
-        self.messages += 1;
-        self.bytes = self.bytes.saturating_add(bytes);
-    }
-
-    pub(super) fn answer(&mut self, asked_bytes: u64) {
-        self.answered += 1;
-        self.answered_bytes = self.answered_bytes.saturating_add(asked_bytes);
-    }
-
-    pub(super) fn add_reply(&mut self, bytes: u64) {
-        self.reply_bytes = self.reply_bytes.saturating_add(bytes);
-    }
-
-    /// Messages that nobody answered, and their bytes.
-    fn unanswered(&self) -> (u64, u64) {
-        let bytes = self.bytes.saturating_sub(self.answered_bytes);
-        (self.messages.saturating_sub(self.answered), bytes)
-    }
-
-    pub(super) fn add(&mut self, other: &Self) {
-        self.messages += other.messages;
-        self.bytes = self.bytes.saturating_add(other.bytes);
-        self.answered += other.answered;
-        self.answered_bytes = self.answered_bytes.saturating_add(other.answered_bytes);
-        self.reply_bytes = self.reply_bytes.saturating_add(other.reply_bytes);
-    }
-}
-
-/// The class of a message of this size.
-pub(super) fn class_of(bytes: u64) -> usize {
-    FROM_BYTES.iter().rposition(|from| bytes >= *from).unwrap_or(0)
-}
-
-/// How many there are.
-pub(super) const CLASSES: usize = 6;
-
-/// Where ranges begin, in bytes: within a range, what a mechanism costs differs by less than
-/// mechanisms do.
-const FROM_BYTES: [u64; CLASSES] = [1, 64, 512, 4 << 10, 32 << 10, 256 << 10];
 
 /// What the recorded traffic wants of a channel: each kind of message with its share of all, the
 /// most frequent first. The shares add up to 1.
@@ -85,40 +17,46 @@ const FROM_BYTES: [u64; CLASSES] = [1, 64, 512, 4 << 10, 32 << 10, 256 << 10];
 /// pattern and the reply are those of `base` too. Kinds of less than a hundredth are left out.
 #[must_use]
 pub fn requirements(recording: &Recording, base: &Requirements) -> Vec<(Requirements, f64)> {
-    let rate_per_s = recording.rate_per_s.or(base.rate_per_s);
-    let mut kinds: Vec<(Requirements, u64)> = Vec::new();
-    for class in &recording.classes {
-        if recording.answered.is_none() {
+    let knows_directions = recording.answered.is_some();
+    let kinds = recording.classes.iter().flat_map(|class| match knows_directions {
+        true => by_direction(class, base).to_vec(),
+        false => {
             let message_bytes = mean(class.bytes, class.messages);
-            kinds.push((Requirements { message_bytes, ..base.clone() }, class.messages));
-            continue;
+            vec![(Requirements { message_bytes, ..base.clone() }, class.messages)]
         }
-        let call = Requirements {
-            pattern: Pattern::Call,
-            message_bytes: mean(class.answered_bytes, class.answered),
-            reply_bytes: Some(mean(class.reply_bytes, class.answered)),
-            ..base.clone()
-        };
-        let (alone, alone_bytes) = class.unanswered();
-        let one_way = Requirements {
-            pattern: Pattern::OneWay,
-            message_bytes: mean(alone_bytes, alone),
-            reply_bytes: None,
-            ..base.clone()
-        };
-        kinds.extend([(call, class.answered), (one_way, alone)]);
-    }
+    });
+    let mut kinds: Vec<(Requirements, u64)> = kinds.collect();
     let all: u64 = kinds.iter().map(|kind| kind.1).sum();
     kinds.retain(|kind| kind.1 > 0 && kind.1 >= all / SHARE_DIVISOR);
     kinds.sort_by_key(|kind| Reverse(kind.1));
     kinds.truncate(KINDS_MAX);
     let kept: u64 = kinds.iter().map(|kind| kind.1).sum();
+    let rate_per_s = recording.rate_per_s.or(base.rate_per_s);
     let with_share = |(wanted, count)| {
         let share = count as f64 / kept as f64;
         let rate_per_s = rate_per_s.map(|all| rate(all * share));
         (Requirements { rate_per_s, ..wanted }, share)
     };
     kinds.into_iter().map(with_share).collect()
+}
+
+/// The messages of a class that were answered, and the others.
+fn by_direction(class: &Class, base: &Requirements) -> [(Requirements, u64); 2] {
+    let Class { answered, answered_bytes, .. } = *class;
+    let call = Requirements {
+        pattern: Pattern::Call,
+        message_bytes: mean(answered_bytes, answered),
+        reply_bytes: Some(mean(class.reply_bytes, answered)),
+        ..base.clone()
+    };
+    let alone = class.messages.saturating_sub(answered);
+    let one_way = Requirements {
+        pattern: Pattern::OneWay,
+        message_bytes: mean(class.bytes.saturating_sub(answered_bytes), alone),
+        reply_bytes: None,
+        ..base.clone()
+    };
+    [(call, answered), (one_way, alone)]
 }
 
 /// A kind of message in words: "calls of 100 B with replies of 30 B".
