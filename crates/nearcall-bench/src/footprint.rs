@@ -2,19 +2,24 @@
 //!
 //! A server in an event loop and a client, two processes, with 1 to 1,000 idle connections between
 //! them; and two services in two processes beside both in one, also by the method of the thesis
-//! (study 000): how much can still be allocated in steps of 1 KiB. Always true: when a function
-//! here returns, every process that it started is gone; memory is allocated only within a budget
-//! of our own, so that the machine is never starved. Not here: the processes (`footprint/child.rs`,
-//! whom a program must start for its hidden verb [`PROCESS_VERB`]), the table
-//! (`report/table/footprint.rs`).
+//! (study 000): how much can still be allocated in steps of 1 KiB. Or several services in each of
+//! the ways in which nearcall runs them: as processes, as libraries, linked.
+//! **Invariants:** when a function here returns, every process that it started is gone; memory is
+//! allocated only within a budget of our own, so that the machine is never starved.
+//! **Not here:** the processes (`footprint/child.rs`, which a program must start for its hidden
+//! verb [`PROCESS_VERB`]), the table (`report/table/footprint.rs`).
 
 mod allocator;
 mod budget;
 mod child;
 mod connections;
+mod files;
 mod findings;
 mod helper;
 mod services;
+mod setups;
+
+use std::fmt;
 
 use nearcall_channel::Mechanism;
 use nearcall_os::clock;
@@ -23,9 +28,10 @@ use crate::runner::Hooks;
 use crate::{machine, runner};
 
 pub use child::run;
+pub use files::{SERVICE_VARIABLE, ServiceFiles};
 pub use findings::{
     ConnectionMemory, Level, MemoryFindings, PerConnection, ProcessMemory, SCHEMA, ServiceMemory,
-    SetUp, SkippedMemory,
+    SetUp, Setup, SetupMemory, SetupsMemory, SkippedMemory,
 };
 
 /// The verb by which the program must run [`run`]: what the processes measured here are.
@@ -47,14 +53,7 @@ pub struct MemoryPlan {
 /// findings, which are marked as partial; what failed stands there with the reason.
 #[must_use]
 pub fn measure(plan: &MemoryPlan, hooks: &Hooks<'_>) -> MemoryFindings {
-    let mut found = MemoryFindings {
-        schema: SCHEMA.to_owned(),
-        tool: runner::tool(),
-        machine: machine::read(),
-        started_unix_s: clock::realtime_ns() / NS_PER_S,
-        quick: plan.quick,
-        ..MemoryFindings::default()
-    };
+    let mut found = begin(plan.quick);
     let steps = plan.mechanisms.len() + 1;
     for (done, &mechanism) in plan.mechanisms.iter().enumerate() {
         (hooks.progress)(done, steps, mechanism.name());
@@ -93,10 +92,52 @@ pub fn measure(plan: &MemoryPlan, hooks: &Hooks<'_>) -> MemoryFindings {
 ///
 /// One sentence on why there is no round of both.
 pub fn services(quick: bool, hooks: &Hooks<'_>) -> Result<ServiceMemory, String> {
-    services::measure(quick, hooks).map_err(|stop| match stop {
-        Stop::Interrupted => INTERRUPTED.to_owned(),
-        Stop::Failed(reason) => reason,
-    })
+    services::measure(quick, hooks).map_err(|stop| stop.to_string())
+}
+
+/// Measures services in each set-up: processes, libraries, linked. Blocks for about a minute, some
+/// seconds with `quick`. `hooks` as for [`measure`]. What was measured before an interruption is in
+/// the findings, marked as partial.
+///
+/// # Errors
+///
+/// One sentence on why there is no round of the first set-ups.
+pub fn setups(
+    quick: bool,
+    files: &ServiceFiles,
+    hooks: &Hooks<'_>,
+) -> Result<MemoryFindings, String> {
+    let mut found = begin(quick);
+    let (counts, rounds) = if quick { (COUNTS_QUICK, 1) } else { (COUNTS, ROUNDS) };
+    let setups = setups::measure(counts, rounds, files, hooks).map_err(|stop| stop.to_string())?;
+    found.partial = setups.partial.clone();
+    found.setups = Some(setups);
+    Ok(found)
+}
+
+/// Measures two services in each set-up, as the thesis had them: some rounds of each.
+///
+/// # Errors
+///
+/// As [`setups`].
+pub fn two_services(
+    quick: bool,
+    files: &ServiceFiles,
+    hooks: &Hooks<'_>,
+) -> Result<SetupsMemory, String> {
+    let rounds = if quick { 2 } else { ROUNDS };
+    setups::measure(&[2], rounds, files, hooks).map_err(|stop| stop.to_string())
+}
+
+fn begin(quick: bool) -> MemoryFindings {
+    MemoryFindings {
+        schema: SCHEMA.to_owned(),
+        tool: runner::tool(),
+        machine: machine::read(),
+        started_unix_s: clock::realtime_ns() / NS_PER_S,
+        quick,
+        ..MemoryFindings::default()
+    }
 }
 
 /// Why something was not measured to its end.
@@ -108,6 +149,15 @@ enum Stop {
     Failed(String),
 }
 
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Interrupted => INTERRUPTED,
+            Self::Failed(reason) => reason,
+        })
+    }
+}
+
 impl From<String> for Stop {
     fn from(reason: String) -> Self {
         Self::Failed(reason)
@@ -115,6 +165,15 @@ impl From<String> for Stop {
 }
 
 const INTERRUPTED: &str = "interrupted";
+
+/// Numbers of services in each set-up.
+const COUNTS: &[u32] = &[1, 5, 10, 20];
+
+/// With `quick`.
+const COUNTS_QUICK: &[u32] = &[1, 3];
+
+/// Rounds of every set-up: each comes first as often as last.
+const ROUNDS: usize = 4;
 
 /// What is skipped if services cannot be measured.
 const SERVICES: &str = "two services";

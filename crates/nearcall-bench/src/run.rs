@@ -26,8 +26,10 @@ pub use cell::{
     Cell, CpuNsPerMessage, Definition, EffectiveSize, EndCounts, Kind, PerEnd, Placement, RttNs,
     Skipped,
 };
-pub use file::{LoadError, ParseError, RUN_BYTES_MAX, check_writable, printable, save_text};
-pub(crate) use file::{create_beside, read_text};
+pub(crate) use file::create_beside;
+pub use file::{
+    LoadError, ParseError, RUN_BYTES_MAX, check_writable, printable, read_text, save_text,
+};
 pub use imported::Imported;
 pub use key::{CellKey, Headline, List, Rhythm, StudyKey};
 pub use load::LoadAchieved;

@@ -266,7 +266,7 @@ pub(crate) struct TimersArgs {
 /// Options of `show`.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// A run that `bench` has stored
+    /// A run that `bench` has stored, or a result of `bench memory`
     #[arg(value_name = "RUN.json")]
     pub(crate) file: PathBuf,
 

@@ -478,7 +478,7 @@ impl Reactor {
             }
             // Unmaps its memory, some tens of microseconds for each segment.
             drop(connection);
-            if until != Deadline::NEVER && until.has_passed() {
+            if until.has_passed() {
                 break;
             }
         }

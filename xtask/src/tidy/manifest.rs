@@ -14,12 +14,24 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nearcall-host", &["nearcall", "nearcall-build", "nearcall-channel", "nearcall-os"]),
     // As any user of ours: what runs, and what generates. The tests wait for processes.
     ("nearcall-examples", &["nearcall", "nearcall-build", "nearcall-os"]),
-    ("nearcall-bench", &["nearcall", "nearcall-channel", "nearcall-os", "nearcall-wire"]),
+    ("nearcall-bench-service", &["nearcall", "nearcall-build", "nearcall-os"]),
+    (
+        "nearcall-bench",
+        &[
+            "nearcall",
+            "nearcall-bench-service",
+            "nearcall-channel",
+            "nearcall-host",
+            "nearcall-os",
+            "nearcall-wire",
+        ],
+    ),
     (
         "nearcall-cli",
         &[
             "nearcall",
             "nearcall-bench",
+            "nearcall-bench-service",
             "nearcall-build",
             "nearcall-channel",
             "nearcall-host",

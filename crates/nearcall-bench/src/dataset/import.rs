@@ -86,7 +86,7 @@ fn to_run(archive: &Archive, file: &str) -> Result<Run, ImportError> {
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// It cannot be read, or must not be.
-    #[error("{0}")]
+    #[error(transparent)]
     Archive(#[from] ArchiveError),
     /// It has no results where ipc-bench puts them.
     #[error(

@@ -16,14 +16,16 @@ pub(super) fn left_bytes() -> Option<u64> {
     )
 }
 
-/// Bytes that may be allocated for a moment. `None` if the machine does not say what it has.
-pub(super) fn bytes() -> Option<u64> {
-    Some(judge(procfs_memory::available_bytes()?, group_left_bytes(&SystemFiles::real())))
+/// Bytes that may be allocated for a moment: `needed_bytes`, or 32 MiB if that is more, as far as
+/// the machine has them. `None` if it does not say what it has.
+pub(super) fn bytes(needed_bytes: u64) -> Option<u64> {
+    let left_bytes = group_left_bytes(&SystemFiles::real());
+    Some(judge(procfs_memory::available_bytes()?, left_bytes, needed_bytes))
 }
 
-fn judge(available_bytes: u64, group_left_bytes: Option<u64>) -> u64 {
+fn judge(available_bytes: u64, group_left_bytes: Option<u64>, needed_bytes: u64) -> u64 {
     let left = group_left_bytes.map_or(available_bytes, |group| group.min(available_bytes));
-    (left / PART).min(BYTES_MAX)
+    (left / PART).min(BYTES_MAX.max(needed_bytes))
 }
 
 /// What the control groups above this process still allow, the tightest of them. `None` without a
@@ -54,7 +56,7 @@ fn group_left_bytes(files: &SystemFiles) -> Option<u64> {
     tightest
 }
 
-/// Some times what services take. More would take longer, and others disturb what takes long.
+/// Some times what two services take. More would take longer, and others disturb what takes long.
 const BYTES_MAX: u64 = 32 << 20;
 
 /// A quarter of what is left.
@@ -66,9 +68,10 @@ mod tests {
 
     #[test]
     fn a_quarter_of_the_tightest_is_the_most() {
-        assert_eq!(judge(8 << 30, None), BYTES_MAX);
-        assert_eq!(judge(100 << 20, None), 25 << 20);
-        assert_eq!(judge(8 << 30, Some(40 << 20)), 10 << 20);
+        assert_eq!(judge(8 << 30, None, 0), BYTES_MAX);
+        assert_eq!(judge(8 << 30, None, 80 << 20), 80 << 20);
+        assert_eq!(judge(100 << 20, None, 80 << 20), 25 << 20);
+        assert_eq!(judge(8 << 30, Some(40 << 20), 0), 10 << 20);
     }
 
     #[test]

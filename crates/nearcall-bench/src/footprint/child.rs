@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use nearcall::event_loop::Interest;
 use nearcall::{Client, Event, EventLoop, Limits, Server};
 use nearcall_channel::Deadline;
+use nearcall_host::library::{self, LibraryConfig};
 use nearcall_os::{pipe, process};
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,8 @@ pub(super) enum Orders {
     Connect { address: String, connections_max: u32 },
     /// Calls the servers at these addresses and says when it is done.
     Call { addresses: Vec<String> },
+    /// These libraries, each at its address, in one process as `nearcall host` has them.
+    Libraries(Vec<LibraryConfig>),
     /// Allocates until a limit says no.
     Allocate(allocator::Limit),
 }
@@ -88,6 +91,7 @@ fn obey() -> Result<(), String> {
         Orders::Serve { addresses, connections_max } => serve(&addresses, connections_max),
         Orders::Connect { address, connections_max } => connect(&address, connections_max),
         Orders::Call { addresses } => call(&addresses),
+        Orders::Libraries(libraries) => library::run_group(&libraries).map_err(text),
         Orders::Allocate(limit) => {
             say(&Said::Allocated(allocator::allocate(&limit)?))?;
             until_told()

@@ -29,6 +29,9 @@ pub struct MemoryFindings {
     pub connections: Vec<ConnectionMemory>,
     /// Two services in two processes and in one.
     pub services: Option<ServiceMemory>,
+    /// Services in processes, in libraries and linked, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setups: Option<SetupsMemory>,
     /// What was not measured, and why.
     pub skipped: Vec<SkippedMemory>,
     /// What makes figures worse than they could be.
@@ -36,6 +39,25 @@ pub struct MemoryFindings {
 }
 
 impl MemoryFindings {
+    /// Reads findings that were stored. `None` if the text is something else, such as a run.
+    ///
+    /// # Errors
+    ///
+    /// They are cut off or damaged: what is wrong, with line and column.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Result<Self, String>> {
+        #[derive(Deserialize)]
+        struct Head {
+            schema: String,
+        }
+        let head: Head = serde_json::from_str(text).ok()?;
+        let is_found = head.schema == SCHEMA;
+        is_found.then(|| {
+            let found = serde_json::from_str(text);
+            found.map_err(|error| format!("not a valid result of `nearcall bench memory`: {error}"))
+        })
+    }
+
     /// As one JSON document.
     #[must_use]
     pub fn to_json(&self) -> String {
@@ -217,6 +239,91 @@ pub struct SetUp {
     pub added_bytes: Vec<u64>,
     /// What could be allocated beside it, per round; empty where that cannot be limited.
     pub allocated_bytes: Vec<u64>,
+}
+
+/// Where services run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Setup {
+    /// Each is a program.
+    #[default]
+    Processes,
+    /// Each is a library in a host of its own.
+    LibraryHosts,
+    /// All are libraries in one host.
+    Libraries,
+    /// All are linked into one program, with one event loop.
+    Linked,
+}
+
+impl Setup {
+    /// In the order of the table.
+    pub const ALL: [Self; 4] = [Self::Processes, Self::LibraryHosts, Self::Libraries, Self::Linked];
+
+    /// Its name for a reader.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Processes => "processes",
+            Self::LibraryHosts => "libraries, own hosts",
+            Self::Libraries => "libraries, one host",
+            Self::Linked => "linked, one program",
+        }
+    }
+}
+
+/// Several services in each set-up.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SetupsMemory {
+    /// In words: what ends the allocation.
+    pub limit: String,
+    /// So much the machine's available memory may fall by while allocating.
+    pub budget_bytes: u64,
+    /// One allocation.
+    pub block_bytes: u64,
+    /// Allocations that do not count, for the reasons of [`ServiceMemory::uncounted`].
+    pub uncounted: u32,
+    /// Why there are fewer rounds than planned.
+    pub partial: Option<String>,
+    /// By number of services, then in the order of [`Setup::ALL`].
+    pub setups: Vec<SetupMemory>,
+}
+
+impl SetupsMemory {
+    /// Returns a set-up with this many services.
+    #[must_use]
+    pub fn of(&self, setup: Setup, services: u32) -> Option<&SetupMemory> {
+        self.setups.iter().find(|one| one.setup == setup && one.services == services)
+    }
+}
+
+/// So many services in one set-up. Each list has one value per round.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SetupMemory {
+    /// Where they run.
+    pub setup: Setup,
+    /// How many there are.
+    pub services: u32,
+    /// In how many processes.
+    pub processes: u32,
+    /// Resident bytes, the sum over processes: a page that several map counts for each.
+    pub rss_bytes: Vec<u64>,
+    /// Proportional bytes, the sum over processes: a page that several map counts once, and less if
+    /// processes of others map it too.
+    pub pss_bytes: Vec<u64>,
+    /// The part of the resident bytes that no other process maps.
+    pub private_bytes: Vec<u64>,
+    /// The other part, which counts for each process.
+    pub shared_bytes: Vec<u64>,
+    /// By how much less could be allocated beside it. Rounds that others disturbed have no value.
+    pub allocmem_bytes: Vec<f64>,
+    /// From before the first process was started until each service had answered a call.
+    pub start_up_ns: Vec<u64>,
+    /// One empty call from the first service to the second, the median of batches. Empty with one
+    /// service.
+    pub call_ns: Vec<f64>,
 }
 
 /// The names of the set-ups.

@@ -71,6 +71,20 @@ impl<'a> Helper<'a> {
         }
     }
 
+    /// Its number.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+
+    /// Why it has given up or ended, if it has. Waits a moment.
+    pub(super) fn failure(&mut self) -> Option<String> {
+        let is_open = self.read_some().unwrap_or(false);
+        match self.take_line() {
+            Some(Said::Failed(reason)) => Some(reason),
+            _ => (!is_open).then(|| "a process has ended without an answer".to_owned()),
+        }
+    }
+
     /// Waits for the next line.
     pub(super) fn hear(&mut self, timeout: Duration) -> Result<Said, Stop> {
         let until_ns = clock::monotonic_ns().saturating_add(ns(timeout));

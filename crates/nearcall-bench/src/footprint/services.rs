@@ -28,7 +28,7 @@ pub(super) fn measure(quick: bool, hooks: &Hooks<'_>) -> Result<ServiceMemory, S
     let usable = |mechanism: &Mechanism| mechanism.supported().is_ok();
     let mechanism =
         LIKED.into_iter().find(usable).ok_or_else(|| "nothing to call over".to_owned())?;
-    let budget_bytes = budget::bytes().filter(|&bytes| bytes >= BUDGET_BYTES_MIN);
+    let budget_bytes = budget::bytes(0).filter(|&bytes| bytes >= BUDGET_BYTES_MIN);
     let set_up = |name: &str| SetUp { name: name.to_owned(), ..SetUp::default() };
     let mut found = ServiceMemory {
         mechanism: mechanism.name().to_owned(),
@@ -38,7 +38,10 @@ pub(super) fn measure(quick: bool, hooks: &Hooks<'_>) -> Result<ServiceMemory, S
         uncounted: 0,
         partial: None,
         set_ups: vec![set_up(TWO_PROCESSES), set_up(ONE_PROCESS)],
-        skipped: skipped(),
+        skipped: vec![SkippedMemory {
+            what: "services as libraries".to_owned(),
+            reason: "measured by `nearcall bench memory --setups`".to_owned(),
+        }],
     };
     let rounds = if quick { ROUNDS_QUICK } else { ROUNDS };
     for round in 0..rounds {
@@ -159,13 +162,17 @@ fn try_one(
 }
 
 /// Whether nobody else has taken or given back more than what the kernel's own counting is off by.
-fn is_quiet(before_bytes: Option<u64>, after_bytes: Option<u64>) -> bool {
+pub(super) fn is_quiet(before_bytes: Option<u64>, after_bytes: Option<u64>) -> bool {
     let moved = before_bytes.zip(after_bytes).map(|(before, after)| before.abs_diff(after));
     moved.is_some_and(|moved| moved <= MOVED_BYTES_MAX)
 }
 
 /// What can be allocated beside what runs. `None` if something else than the floor ended it.
-fn allocate(before_bytes: u64, budget_bytes: u64, hooks: &Hooks<'_>) -> Result<Option<u64>, Stop> {
+pub(super) fn allocate(
+    before_bytes: u64,
+    budget_bytes: u64,
+    hooks: &Hooks<'_>,
+) -> Result<Option<u64>, Stop> {
     let floor_bytes = before_bytes.saturating_sub(budget_bytes);
     // Others may free memory meanwhile: what they give must not all be taken.
     let limit = Limit { floor_bytes, bytes_max: budget_bytes + budget_bytes / 4 };
@@ -179,11 +186,11 @@ fn allocate(before_bytes: u64, budget_bytes: u64, hooks: &Hooks<'_>) -> Result<O
     }
 }
 
-fn limit_words(budget_bytes: Option<u64>) -> String {
+pub(super) fn limit_words(budget_bytes: Option<u64>) -> String {
     match budget_bytes {
         Some(bytes) => format!(
-            "the machine's available memory may fall by {} MiB (the least of 32 MiB and a quarter \
-             of what machine and control group have left); RLIMIT_AS stands behind that. A control \
+            "the machine's available memory may fall by {} MiB (no more than a quarter of what \
+             machine and control group have left); RLIMIT_AS stands behind that. A control \
              group of our own would count more exactly and needs privileges",
             bytes >> 20
         ),
@@ -191,16 +198,6 @@ fn limit_words(budget_bytes: Option<u64>) -> String {
                  allocated"
             .to_owned(),
     }
-}
-
-/// The thesis's set-ups that are made of libraries.
-fn skipped() -> Vec<SkippedMemory> {
-    let set_up =
-        |what: &str| SkippedMemory { what: what.to_owned(), reason: "no loader yet".to_owned() };
-    vec![
-        set_up("two services as libraries in two loaders"),
-        set_up("two services as libraries in one loader"),
-    ]
 }
 
 /// Services in each set-up.
@@ -231,7 +228,7 @@ const MOVED_BYTES_MAX: u64 = 2 << 20;
 const BUDGET_BYTES_MIN: u64 = 16 << 20;
 
 /// What processes leave to do when they begin or end is done by then.
-const SETTLE: Duration = Duration::from_millis(100);
+pub(super) const SETTLE: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {

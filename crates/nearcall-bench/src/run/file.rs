@@ -60,8 +60,12 @@ impl Run {
     }
 }
 
-/// The text of a file of at most [`RUN_BYTES_MAX`].
-pub(crate) fn read_text(path: &Path) -> Result<String, LoadError> {
+/// Returns the text of a file of at most [`RUN_BYTES_MAX`].
+///
+/// # Errors
+///
+/// It cannot be read, is larger, or is not text.
+pub fn read_text(path: &Path) -> Result<String, LoadError> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(LoadError::Io)?;
     file.take(RUN_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(LoadError::Io)?;

@@ -6,7 +6,7 @@
 use nearcall_os::{clock, pipe};
 
 use crate::clocks::{self, ClockFindings, ClockName};
-use crate::footprint::{self, ServiceMemory};
+use crate::footprint::{self, ServiceFiles, ServiceMemory, Setup, SetupMemory, SetupsMemory};
 use crate::runner::{Hooks, Program};
 use crate::stats;
 use crate::studies::Study;
@@ -19,14 +19,24 @@ use crate::studies::tables::Figure;
 pub(crate) struct Beside {
     clocks: Vec<ClockFindings>,
     pipe_set_ups_ns: Vec<f64>,
-    services: Option<Result<ServiceMemory, String>>,
+    services: Option<Result<Services, String>>,
+}
+
+/// Two services in the set-ups of the thesis.
+#[derive(Debug)]
+enum Services {
+    /// As programs and as libraries.
+    Libraries(SetupsMemory),
+    /// Both linked in, as the libraries are not built.
+    LinkedIn(ServiceMemory),
 }
 
 impl Beside {
-    /// Measures what `studies` need. `services` starts a process that runs [`footprint::run`].
+    /// Measures what `studies` need. `services` starts a process that runs [`footprint::run`], and
+    /// has the services that are built as libraries.
     pub(crate) fn measure(
         studies: &[Study],
-        services: Option<&Program>,
+        services: Option<(&Program, Option<&ServiceFiles>)>,
         quick: bool,
         hooks: &Hooks<'_>,
     ) -> Self {
@@ -47,9 +57,14 @@ impl Beside {
         if has(Study::ShortComparison) {
             beside.pipe_set_ups_ns = (0..REPETITIONS).filter_map(|_| pipe_set_up_ns()).collect();
         }
-        if let (true, Some(program)) = (has(Study::Motorola), services) {
+        if let (true, Some((program, files))) = (has(Study::Motorola), services) {
             let hooks = Hooks { program: program.clone(), ..*hooks };
-            beside.services = Some(footprint::services(quick, &hooks));
+            beside.services = Some(match files {
+                Some(files) => {
+                    footprint::two_services(quick, files, &hooks).map(Services::Libraries)
+                }
+                None => footprint::services(quick, &hooks).map(Services::LinkedIn),
+            });
         }
         beside
     }
@@ -91,20 +106,62 @@ impl Beside {
 
     fn add_services(&self, evidence: &mut Evidence) {
         let names = [TWO_PROCESSES, ONE_PROCESS];
-        match &self.services {
-            Some(Ok(found)) => {
-                for (name, set_up) in names.iter().zip(&found.set_ups) {
-                    let bytes = set_up.pss_bytes.iter().map(|&bytes| bytes as f64).collect();
-                    let key = Key::new(Study::Motorola, name, 0, Place::None, Quantity::PssBytes);
-                    evidence.insert(key, Series(bytes));
-                }
+        let all: Vec<&[u64]> = match &self.services {
+            Some(Ok(Services::Libraries(found))) => {
+                let setups = [Setup::Processes, Setup::Libraries];
+                setups.iter().filter_map(|&setup| Some(&*found.of(setup, 2)?.pss_bytes)).collect()
+            }
+            Some(Ok(Services::LinkedIn(found))) => {
+                found.set_ups.iter().map(|set_up| &*set_up.pss_bytes).collect()
             }
             Some(Err(reason)) => {
                 for name in names {
                     evidence.skip(Study::Motorola, Some(name), reason);
                 }
+                return;
             }
-            None => {}
+            None => return,
+        };
+        for (name, pss_bytes) in names.iter().zip(all) {
+            let bytes: Vec<f64> = pss_bytes.iter().map(|&bytes| bytes as f64).collect();
+            if bytes.is_empty() {
+                evidence.skip(Study::Motorola, Some(name), "its memory was not measured");
+                continue;
+            }
+            let key = Key::new(Study::Motorola, name, 0, Place::None, Quantity::PssBytes);
+            evidence.insert(key, Series(bytes));
+        }
+    }
+
+    /// What libraries save against two programs: what can be allocated, as the thesis measured it,
+    /// and proportional memory.
+    fn saved(&self, mechanism: &str) -> Option<Figure> {
+        let setup = match mechanism {
+            ONE_PROCESS => Setup::Libraries,
+            _ => Setup::LibraryHosts,
+        };
+        match self.services.as_ref()?.as_ref().ok()? {
+            Services::Libraries(found) => {
+                let (two, other) = (found.of(Setup::Processes, 2)?, found.of(setup, 2)?);
+                let pss = |one: &SetupMemory| {
+                    stats::median(
+                        &one.pss_bytes.iter().map(|&bytes| bytes as f64).collect::<Vec<_>>(),
+                    )
+                };
+                let allocmem = |one: &SetupMemory| stats::median(&one.allocmem_bytes);
+                Some(Figure {
+                    as_paper: allocmem(two).zip(allocmem(other)).map(|(two, other)| two - other),
+                    here: pss(two).zip(pss(other)).map(|(two, other)| two - other),
+                    ..Figure::default()
+                })
+            }
+            Services::LinkedIn(_) if setup == Setup::LibraryHosts => Some(noted("not built")),
+            Services::LinkedIn(found) => Some(Figure {
+                as_paper: stats::median(&found.saved_allocated_bytes()),
+                here: stats::median(&found.saved_pss_bytes()),
+                note: Some("both linked in".to_owned()),
+                ..Figure::default()
+            }),
         }
     }
 
@@ -160,16 +217,7 @@ impl Beside {
                     median(&|found| Some(largest(found)?.1)),
                 )
             }
-            "free_memory_delta" if row.mechanism == ONE_PROCESS => {
-                let Some(Ok(found)) = &self.services else { return None };
-                Some(Figure {
-                    as_paper: stats::median(&found.saved_allocated_bytes()),
-                    here: stats::median(&found.saved_pss_bytes()),
-                    note: Some("both linked in".to_owned()),
-                    ..Figure::default()
-                })
-            }
-            "free_memory_delta" => Some(noted("no loader yet")),
+            "free_memory_delta" => self.saved(&row.mechanism),
             "payload_copies_one_way" => Some(noted("see `profile`")),
             _ => None,
         }

@@ -11,6 +11,7 @@ use nearcall_os::cpu::{self, Topology};
 
 use crate::bench_plan::{BenchPlan, How, Usual};
 use crate::cell::{CellSpec, Subject};
+use crate::footprint::ServiceFiles;
 use crate::run::{Cell, Kind, Run, StudyFacts, StudyResult};
 use crate::runner::{self, BenchError, Hooks, Program, Task};
 use crate::studies::beside::Beside;
@@ -28,6 +29,9 @@ pub struct StudiesPlan {
     /// Starts a process that runs [`footprint::run`](crate::footprint::run); without it nothing is
     /// said of memory.
     pub services: Option<Program>,
+    /// The services that are measured as programs and as libraries. Without them both services are
+    /// linked in, and there is no figure of libraries.
+    pub service_files: Option<ServiceFiles>,
     /// Where and how.
     pub how: How,
 }
@@ -44,7 +48,8 @@ pub fn reproduce(plan: &StudiesPlan, hooks: &Hooks<'_>) -> Result<Run, BenchErro
     let ground = Ground::new(&cpu::allowed(), &Topology::read(), plan.how.quick);
     let lines: Vec<Line> =
         plan.studies.iter().flat_map(|&study| protocol::lines(study, &ground)).collect();
-    let beside = Beside::measure(&plan.studies, plan.services.as_ref(), plan.how.quick, hooks);
+    let services = plan.services.as_ref().map(|program| (program, plan.service_files.as_ref()));
+    let beside = Beside::measure(&plan.studies, services, plan.how.quick, hooks);
     let extent = plan.how.extent(&USUAL);
     let common = BenchPlan {
         kinds: vec![Kind::Latency, Kind::Throughput],

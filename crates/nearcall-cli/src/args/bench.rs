@@ -105,6 +105,10 @@ pub(crate) enum Experiment {
     /// connections; then two services as two processes and as one. Reports proportional and
     /// private memory, and what can still be allocated in steps of 1 KiB below a limit of the
     /// program. By default over shm, unix-stream and pipe. Takes about half a minute.
+    ///
+    /// --setups measures 1 to 20 services instead, in each of the ways in which nearcall runs them:
+    /// as processes, as libraries of one host or of a host each, and linked into one program. For
+    /// each: memory, start-up time, and the cost of a call between two of the services.
     #[command(before_help = MEMORY_EXAMPLES)]
     Memory(MemoryArgs),
 
@@ -296,6 +300,13 @@ pub(crate) struct MatrixArgs {
 /// Options of `bench memory`.
 #[derive(Debug, Args)]
 pub(crate) struct MemoryArgs {
+    /// Measure services as processes, as libraries, and linked
+    ///
+    /// `cargo build --release` builds the service that is measured, as a program and as a library,
+    /// beside this program; the variable NEARCALL_BENCH_SERVICE names another directory.
+    #[arg(long, conflicts_with = "mechanism", help_heading = WORKLOAD)]
+    pub(crate) setups: bool,
+
     #[command(flatten)]
     pub(crate) mechanism: MechanismArgs,
 
@@ -354,6 +365,8 @@ Examples:
   nearcall bench memory                          all of it, within half a minute
   nearcall bench memory --quick                  up to 100 connections
   nearcall bench memory --mechanism shm,tcp --out memory.json
+  nearcall bench memory --setups --out setups.json
+  nearcall show setups.json
   nearcall bench memory --json | jq '.connections[] | .per_connection'";
 
 const MATRIX_EXAMPLES: &str = "\

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use nearcall_bench::footprint;
+use nearcall_bench::footprint::{self, ServiceFiles};
 use nearcall_bench::runner::Program;
 use nearcall_bench::studies::reproduce::StudiesPlan;
 
@@ -14,6 +14,7 @@ pub(super) fn run(args: &ReproduceArgs, arguments: &[OsString]) -> anyhow::Resul
     let plan = StudiesPlan {
         studies: args.study.0.clone(),
         services: Some(Program::current(&[footprint::PROCESS_VERB])),
+        service_files: ServiceFiles::find().ok(),
         how: bench::run_options(&args.run, None, arguments, &Cpus::read()).map_err(Usage)?,
     };
     bench::measure_and_deliver(&args.run, |interrupt| bench::measure_studies(&plan, interrupt))

@@ -1,8 +1,9 @@
-//! `nearcall show`: prints the table of a stored run again.
+//! `nearcall show`: prints the table of a stored result again.
 
-use anyhow::Context;
-use nearcall_bench::report::table::{details, table};
-use nearcall_bench::run::Run;
+use anyhow::{Context, Error};
+use nearcall_bench::footprint::MemoryFindings;
+use nearcall_bench::report::table::{self, details};
+use nearcall_bench::run::{Run, read_text};
 
 use super::End;
 use crate::args::ShowArgs;
@@ -10,13 +11,21 @@ use crate::output;
 use crate::terminal::style;
 
 pub(super) fn run(args: &ShowArgs) -> anyhow::Result<End> {
-    let run = Run::load(&args.file).with_context(|| args.file.display().to_string())?;
+    let name = || args.file.display().to_string();
+    let text = read_text(&args.file).with_context(name)?;
+    if let Some(found) = MemoryFindings::parse(&text) {
+        let found = found.map_err(Error::msg).with_context(name)?;
+        let table = || table::footprint::table(&found, style());
+        output::result(&if args.format.json { found.to_json() + "\n" } else { table() })?;
+        return Ok(End::Done);
+    }
+    let run = Run::parse(&text).with_context(name)?;
     if args.format.json {
         output::result(&(run.to_json() + "\n"))?;
     } else if args.all {
         output::result(&details(&run, style()))?;
     } else {
-        output::result(&table(&run, style()))?;
+        output::result(&table::table(&run, style()))?;
     }
     Ok(End::Done)
 }

@@ -18,7 +18,8 @@ fn memory_as_json_has_each_level_and_the_services() {
     let ended = folder.run(&words);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
     assert!(ended.stdout.lines().all(|line| line.chars().count() <= 100), "{}", ended.stdout);
-    for part in ["Each idle connection takes", "shm, beside one", "no loader yet", "saves"] {
+    for part in ["Each idle connection takes", "shm, beside one", "bench memory --setups", "saves"]
+    {
         assert!(ended.stdout.contains(part), "{part} is missing in\n{}", ended.stdout);
     }
     let text = fs::read_to_string(folder.path().join("memory.json")).unwrap();
@@ -28,6 +29,72 @@ fn memory_as_json_has_each_level_and_the_services() {
     let set_ups = document["services"]["set_ups"].as_array().unwrap();
     let names: Vec<&str> = set_ups.iter().map(|one| one["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["two_processes", "one_process"]);
+}
+
+#[test]
+fn services_are_measured_in_each_setup_and_shown_again() {
+    let folder = Folder::new();
+    let ended = folder.run(&["bench", "memory", "--setups", "--quick", "--out", "setups.json"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    assert!(ended.stdout.lines().all(|line| line.chars().count() <= 100), "{}", ended.stdout);
+    let text = fs::read_to_string(folder.path().join("setups.json")).unwrap();
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["partial"], Value::Null, "{text}");
+    let rows = document["setups"]["setups"].as_array().unwrap();
+    let processes = rows.iter().map(|row| (row["services"].as_u64(), row["processes"].as_u64()));
+    let expected = [(1, 1), (1, 1), (1, 1), (1, 1), (3, 3), (3, 3), (3, 1), (3, 1)];
+    assert!(processes.eq(expected.map(|(services, all)| (Some(services), Some(all)))), "{text}");
+    for row in rows {
+        let value = |name: &str| row[name][0].as_f64();
+        let (rss, private) = (value("rss_bytes").unwrap(), value("private_bytes").unwrap());
+        assert_eq!(value("shared_bytes").unwrap(), rss - private, "{row}");
+        assert!(private > 0.0 && value("pss_bytes").unwrap() <= rss, "{row}");
+        assert!(value("start_up_ns").unwrap() > 0.0, "{row}");
+        assert_eq!(value("call_ns").is_some_and(|ns| ns > 0.0), row["services"] == 3, "{row}");
+    }
+    // What is linked takes another way than what calls another process, on every machine.
+    let call_ns = |row: usize| rows[row]["call_ns"][0].as_f64().unwrap();
+    assert!(call_ns(7) < call_ns(4), "{text}");
+    let shown = folder.run(&["show", "setups.json"]);
+    assert_eq!((shown.code, shown.stdout), (Some(0), ended.stdout));
+    let json = folder.run(&["show", "setups.json", "--json"]);
+    assert_eq!((json.code, json.stdout), (Some(0), text.clone()));
+    fs::write(
+        folder.path().join("bad.json"),
+        text.replace("\"pss_bytes\": [", "\"pss_bytes\": [-1,"),
+    )
+    .unwrap();
+    let ended = folder.run(&["show", "bad.json"]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.starts_with("error: bad.json: not a valid result of"), "{ended:?}");
+}
+
+#[test]
+fn services_that_are_not_built_or_do_not_start_are_named_with_the_remedy() {
+    let folder = Folder::new();
+    let empty = folder.home();
+    let run = || {
+        let words = ["bench", "memory", "--setups", "--quick", "--out", "setups.json"];
+        folder.run_with(&words, &[("NEARCALL_BENCH_SERVICE", &empty)])
+    };
+    let ended = run();
+    assert_eq!((ended.code, &*ended.stdout), (Some(1), ""), "{ended:?}");
+    for part in ["there is no nearcall-bench-service in ", "`cargo build --release`"] {
+        assert!(ended.stderr.contains(part), "{part} is missing in {}", ended.stderr);
+    }
+    let program = "#!/bin/sh\necho 'error: out of order' >&2\nexit 3\n";
+    fs::write(empty.join("nearcall-bench-service"), program).unwrap();
+    let ended = run();
+    assert!(ended.stderr.contains("there is no libnearcall_bench_service.so in "), "{ended:?}");
+    fs::write(empty.join("libnearcall_bench_service.so"), "no library").unwrap();
+    let ended = run();
+    assert_eq!((ended.code, &*ended.stdout), (Some(1), ""), "{ended:?}");
+    let expected = "a measured service has ended (exit status: 3): error: out of order";
+    assert!(ended.stderr.contains(expected), "{ended:?}");
+    assert!(!folder.path().join("setups.json").exists());
+    let ended = folder.run(&["bench", "memory", "--setups", "--mechanism", "shm"]);
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("--setups") && ended.stderr.contains("--mechanism"), "{ended:?}");
 }
 
 #[test]

@@ -231,7 +231,7 @@ impl Reactor {
         for _ in 0..HANDSHAKE_STEPS_PER_ROUND_MAX {
             let Some(token) = self.handshakes.ready.borrow_mut().pop_front() else { return };
             self.handshakes.advance(self, token);
-            if end != Deadline::NEVER && end.has_passed() {
+            if end.has_passed() {
                 break;
             }
         }
@@ -246,7 +246,7 @@ impl PendingHandshakes {
         let Some(entry) = reactor.listener(id) else { return };
         let end = reactor.end_of_turn();
         for _ in 0..ACCEPTS_PER_ROUND_MAX {
-            if end != Deadline::NEVER && end.has_passed() {
+            if end.has_passed() {
                 return;
             }
             match entry.listener.accept_socket() {

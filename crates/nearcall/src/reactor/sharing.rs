@@ -110,6 +110,9 @@ impl<T> FairQueue<T> {
         let waiting = self.lines.values_mut().filter(|line| !line.queue.is_empty());
         let line = waiting.min_by_key(|line| line.used_ns)?;
         self.floor_ns = self.floor_ns.max(line.used_ns);
+        // While nothing is timed they come in turn: one that is queued again at once must not be
+        // first each time.
+        line.used_ns += 1;
         self.queued -= 1;
         line.queue.pop_front()
     }
@@ -177,6 +180,26 @@ mod tests {
             queue.leave(OTHER, |item| *item == 0);
             queue.join(OTHER);
         }
+    }
+
+    #[test]
+    fn parties_come_in_turn_while_nothing_is_timed() {
+        let mut queue = queue(&[(Party::Own, 1), (ROOT, 1)]);
+        queue.push(Party::Own, 0);
+        queue.push(ROOT, 1);
+        for round in 0..10 {
+            let mut items = [queue.pop(), queue.pop()].map(Option::unwrap);
+            [Party::Own, ROOT]
+                .into_iter()
+                .zip(0..)
+                .for_each(|(party, item)| queue.push(party, item));
+            items.sort_unstable();
+            assert_eq!(items, [0, 1], "round {round}");
+        }
+        // Also one that is queued again before the other had its turn.
+        assert_eq!(queue.pop(), Some(0));
+        queue.push(Party::Own, 0);
+        assert_eq!(queue.pop(), Some(1));
     }
 
     #[test]

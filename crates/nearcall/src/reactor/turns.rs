@@ -134,7 +134,7 @@ impl Reactor {
                 Received::Message | Received::TurnOver | Received::Closed => return true,
                 Received::Empty => return served,
             }
-            if end != Deadline::NEVER && end.has_passed() {
+            if end.has_passed() {
                 break;
             }
             if matches!(turn, Turn::Ready)

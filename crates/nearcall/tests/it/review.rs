@@ -19,6 +19,7 @@ use nearcall_os::clock;
 use nearcall_wire::{CallId, Frame, Payload, Shape};
 
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
+use crate::observed::wait_until;
 use crate::stage::{
     PATIENCE, Scripted, command, in_time, keeper, serve_scripted, turn_until, words,
 };

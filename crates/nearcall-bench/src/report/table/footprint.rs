@@ -2,7 +2,9 @@
 
 use super::grid::{Align, Grid, clean};
 use super::head;
-use crate::footprint::{ConnectionMemory, Level, MemoryFindings, ServiceMemory, SetUp};
+use crate::footprint::{
+    ConnectionMemory, Level, MemoryFindings, ServiceMemory, SetUp, Setup, SetupMemory, SetupsMemory,
+};
 use crate::report::lines::{Style, Writer};
 use crate::report::number::{self, MISSING};
 use crate::stats;
@@ -26,6 +28,9 @@ pub fn table(found: &MemoryFindings, style: Style) -> String {
     }
     if let Some(services) = &found.services {
         print_services(&mut out, services);
+    }
+    if let Some(setups) = &found.setups {
+        print_setups(&mut out, setups);
     }
     if !found.skipped.is_empty() {
         out.blank();
@@ -146,15 +151,7 @@ fn print_services(out: &mut Writer, services: &ServiceMemory) {
     }));
     grid.row(row("rounds", |values| values.len().to_string()));
     grid.print(out);
-    out.wrap(&label("limit"), &clean_long(&services.limit));
-    if services.uncounted > 0 {
-        let text = format!(
-            "{} allocations do not count: others moved the machine's memory by more than 2 MiB \
-             meanwhile, or something else than the limit ended them",
-            services.uncounted
-        );
-        out.wrap(&label("others"), &text);
-    }
+    print_limit(out, &services.limit, services.uncounted);
     if let Some(reason) = &services.partial {
         out.wrap(&label("partial"), &clean(reason));
     }
@@ -162,6 +159,83 @@ fn print_services(out: &mut Writer, services: &ServiceMemory) {
         out.wrap(&label("skipped"), &format!("{}: {}", clean(&skip.what), clean(&skip.reason)));
     }
     out.note(SERVICES_LEGEND);
+}
+
+/// What ended the allocations, and how many of them do not count.
+fn print_limit(out: &mut Writer, limit: &str, uncounted: u32) {
+    out.wrap(&label("limit"), &clean_long(limit));
+    if uncounted > 0 {
+        let text = format!(
+            "{uncounted} allocations do not count: others moved the machine's memory by more than \
+             2 MiB meanwhile, or something else than the limit ended them"
+        );
+        out.wrap(&label("others"), &text);
+    }
+}
+
+fn print_setups(out: &mut Writer, found: &SetupsMemory) {
+    let rounds = found.setups.iter().map(|one| one.pss_bytes.len()).max().unwrap_or(0);
+    out.blank();
+    out.title(&format!(
+        "Services in processes, in libraries and linked; median of {rounds} rounds"
+    ));
+    let mut grid = Grid::new(&[
+        ("", Align::Left, 20),
+        ("RSS", Align::Right, 9),
+        ("PSS", Align::Right, 9),
+        ("private", Align::Right, 9),
+        ("shared", Align::Right, 9),
+        ("allocmem", Align::Right, 9),
+        ("start-up", Align::Right, 8),
+        ("a call", Align::Right, 8),
+    ])
+    .compact();
+    let mut services = 0;
+    for one in &found.setups {
+        if one.services != services {
+            services = one.services;
+            grid.heading(format!("{services} service{}", if services == 1 { "" } else { "s" }));
+        }
+        let time =
+            |values: &[f64]| stats::median(values).map_or_else(|| MISSING.to_owned(), number::time);
+        grid.row(vec![
+            one.setup.name().to_owned(),
+            median(&one.rss_bytes),
+            median(&one.pss_bytes),
+            median(&one.private_bytes),
+            median(&one.shared_bytes),
+            signed(stats::median(&one.allocmem_bytes)),
+            time(&floats(&one.start_up_ns)),
+            time(&one.call_ns),
+        ]);
+    }
+    grid.print(out);
+    print_limit(out, &found.limit, found.uncounted);
+    if let Some(reason) = &found.partial {
+        out.wrap(&label("partial"), &clean(reason));
+    }
+    out.note(SETUPS_LEGEND);
+}
+
+/// What the most services take in each set-up.
+fn setups_answer(found: &SetupsMemory) -> Option<String> {
+    let services = found.setups.iter().map(|one| one.services).max()?;
+    let pss = |setup| {
+        let one: &SetupMemory = found.of(setup, services)?;
+        stats::median(&floats(&one.pss_bytes))
+    };
+    let processes = pss(Setup::Processes)?;
+    let beside = |setup| {
+        let bytes = pss(setup)?;
+        Some(format!("{} ({})", number::memory(bytes), number::ratio(bytes / processes)))
+    };
+    Some(format!(
+        "{services} services take {} as processes, {} as libraries of one host, {} linked into one \
+         program (PSS).",
+        number::memory(processes),
+        beside(Setup::Libraries)?,
+        beside(Setup::Linked)?,
+    ))
 }
 
 /// Which mechanism's connections take least, and what services in one process save.
@@ -186,6 +260,7 @@ fn answer(found: &MemoryFindings) -> String {
              deviation {deviation})."
         ));
     }
+    parts.extend(found.setups.as_ref().and_then(setups_answer));
     parts.join(" ")
 }
 
@@ -202,9 +277,17 @@ fn bytes(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| MISSING.to_owned(), |bytes| number::memory(bytes as f64))
 }
 
+fn floats(values: &[u64]) -> Vec<f64> {
+    values.iter().map(|&value| value as f64).collect()
+}
+
+fn median(values: &[u64]) -> String {
+    let found = stats::median(&floats(values));
+    found.map_or_else(|| MISSING.to_owned(), number::memory)
+}
+
 fn mean(values: &[u64]) -> String {
-    let values: Vec<f64> = values.iter().map(|&value| value as f64).collect();
-    let found = stats::mean_and_deviation(&values);
+    let found = stats::mean_and_deviation(&floats(values));
     found.map_or_else(|| MISSING.to_owned(), |(mean, _)| number::memory(mean))
 }
 
@@ -232,10 +315,22 @@ const SERVICES_LEGEND: &str = "PSS divides what processes share, also with the o
     share counts nowhere. Allocated: blocks of 1 KiB, each written to, until the limit said no, as \
     the thesis did it on its whole device; so what services take is missing from the sum.";
 
+const SETUPS_LEGEND: &str = "Sums over the processes of a set-up. Each service has a program and a \
+    library of its own (copies), so no code is shared but the C library's; linked, all share one \
+    copy of nearcall. A host is the program nearcall, as in `nearcall host`. RSS counts a shared \
+    page for each process, PSS divides it by the processes that map it, also those of others; \
+    private: pages of one process alone; shared: the rest of RSS. allocmem: by how much less could \
+    be allocated beside the services in blocks of 1 KiB, the method of the thesis. It differs from \
+    PSS in both directions: code in the page cache can be dropped, so it takes nothing that an \
+    allocation needs; page tables, stacks in the kernel, descriptors and socket buffers do, and \
+    stand in no process's PSS. start-up: from before the first process is started until each \
+    service has answered a call. a call: an empty call from one of the services to another; \
+    nothing is pinned.";
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::footprint::{PerConnection, ProcessMemory, SkippedMemory};
+    use crate::footprint::{PerConnection, ProcessMemory, SCHEMA, SkippedMemory};
     use crate::report::lines::COLUMNS;
 
     #[test]
@@ -265,7 +360,7 @@ mod tests {
             mechanism: "shm".to_owned(),
             limit: "a limit ".repeat(60),
             set_ups: vec![set_up("two_processes", 3 << 20), set_up("one_process", 2 << 20)],
-            skipped: vec![SkippedMemory { what: "loaders".into(), reason: "no loader yet".into() }],
+            skipped: vec![SkippedMemory { what: "libraries".into(), reason: "not built".into() }],
             ..ServiceMemory::default()
         };
         let found = MemoryFindings {
@@ -287,9 +382,56 @@ mod tests {
             "1000 connections: after 17, too many open files",
             "Permission denied",
             "one process saves     1.00 MiB",
-            "loaders: no loader yet",
+            "libraries: not built",
         ] {
             assert!(text.contains(part), "{part} is missing in\n{text}");
         }
+    }
+
+    #[test]
+    fn setups_have_every_figure_with_its_unit_and_dashes_for_what_is_unknown() {
+        let one = |setup, services, pss: u64| SetupMemory {
+            setup,
+            services,
+            processes: 1,
+            rss_bytes: vec![4 << 20],
+            pss_bytes: vec![pss, pss + 2],
+            private_bytes: vec![1 << 20],
+            shared_bytes: vec![3 << 20],
+            allocmem_bytes: if services == 1 { Vec::new() } else { vec![-2_048.0] },
+            start_up_ns: vec![5_000_000],
+            call_ns: if services == 1 { Vec::new() } else { vec![250.0] },
+        };
+        let setups = [1, 20].into_iter().flat_map(|services| {
+            Setup::ALL.map(|setup| one(setup, services, u64::from(services) << 20))
+        });
+        let setups = SetupsMemory {
+            limit: "a limit".to_owned(),
+            uncounted: 3,
+            setups: setups.collect(),
+            ..SetupsMemory::default()
+        };
+        let schema = SCHEMA.to_owned();
+        let found = MemoryFindings { schema, setups: Some(setups), ..MemoryFindings::default() };
+        for width in 40..=200 {
+            let text = table(&found, Style::new(Some(width), false));
+            assert_eq!(text.lines().find(|line| line.chars().count() > width), None, "{width}");
+        }
+        let text = table(&found, Style::new(Some(COLUMNS), false));
+        for part in ["1 service\n", "20 services\n", "3 allocations do not count", "(1.00×) as lib"]
+        {
+            assert!(text.contains(part), "{part} is missing in\n{text}");
+        }
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .filter(|line| line.trim_start().starts_with("processes"))
+            .map(|line| line.split_whitespace().skip(1).collect())
+            .collect();
+        let known = "4.00 MiB 1.00 MiB 1.00 MiB 3.00 MiB – 5.00 ms –";
+        assert_eq!(rows[0].join(" "), known);
+        assert!(rows[1].join(" ").ends_with("-2.00 KiB 5.00 ms 250 ns"), "{text}");
+        let json = found.to_json();
+        assert_eq!(MemoryFindings::parse(&json), Some(Ok(found)));
+        assert_eq!(MemoryFindings::parse(r#"{"schema":"nearcall.run/1"}"#), None);
     }
 }

@@ -4,8 +4,8 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
-use nearcall_bench::footprint::{self, MemoryFindings, MemoryPlan, PROCESS_VERB};
+use anyhow::{Context, Error, bail};
+use nearcall_bench::footprint::{self, MemoryFindings, MemoryPlan, PROCESS_VERB, ServiceFiles};
 use nearcall_bench::report::table;
 use nearcall_bench::runner::{Hooks, Program};
 use nearcall_channel::Mechanism;
@@ -22,7 +22,12 @@ pub(super) fn run(args: &MemoryArgs) -> anyhow::Result<End> {
     findings::check(args.output.out.as_deref())?;
     let interrupt = Interrupt::install().context("cannot listen for Ctrl-C")?;
     let mechanisms = args.mechanism.mechanism.clone().map_or_else(|| USUAL.to_vec(), distinct);
-    let mut found = measure(&MemoryPlan { mechanisms, quick: args.quick.quick }, interrupt);
+    let quick = args.quick.quick;
+    let mut found = if args.setups {
+        setups(quick, interrupt)?
+    } else {
+        measure(&MemoryPlan { mechanisms, quick }, interrupt)
+    };
     found.tool = super::tool();
     if cfg!(debug_assertions) {
         found.warnings.push("a debug build: its code takes more memory".to_owned());
@@ -32,19 +37,28 @@ pub(super) fn run(args: &MemoryArgs) -> anyhow::Result<End> {
     if interrupt.interrupted() {
         return Ok(End::Interrupted);
     }
-    if found.connections.is_empty() {
+    if found.connections.is_empty() && found.setups.is_none() {
         bail!("nothing that was asked for could be measured; the table has the reasons");
     }
     Ok(End::Done)
 }
 
 fn measure(plan: &MemoryPlan, interrupt: Interrupt) -> MemoryFindings {
+    with_hooks(interrupt, |hooks| footprint::measure(plan, hooks))
+}
+
+fn setups(quick: bool, interrupt: Interrupt) -> anyhow::Result<MemoryFindings> {
+    let files = ServiceFiles::find().map_err(Error::msg)?;
+    let found = with_hooks(interrupt, |hooks| footprint::setups(quick, &files, hooks));
+    found.map_err(Error::msg)
+}
+
+fn with_hooks<T>(interrupt: Interrupt, measure: impl FnOnce(&Hooks<'_>) -> T) -> T {
     let progress = Progress::new();
     let show = |done, total, text: &str| progress.show(done, total, text);
     let interrupted = || interrupt.interrupted();
     let program = Program::current(&[PROCESS_VERB]);
-    let hooks = Hooks { progress: &show, interrupted: &interrupted, ..Hooks::new(program) };
-    footprint::measure(plan, &hooks)
+    measure(&Hooks { progress: &show, interrupted: &interrupted, ..Hooks::new(program) })
 }
 
 /// Runs a process whose memory is measured.

@@ -19,9 +19,14 @@ fn a_connection_that_was_armed_inside_its_own_service_is_served_again() {
     in_time(|| {
         let other = Served::start();
         let other_address = other.via("?via=unix-stream");
+        let ended = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&ended);
         let served = Served::with(Limits::default(), "", move |event_loop, server, _| {
             let far = EchoCaller::new(&Client::in_loop(event_loop), &other_address).unwrap();
-            let note: Note = Box::new(move |_| drop(far.work(&Span { ms: 3 }).unwrap()));
+            let note: Note = Box::new(move |_| {
+                far.work(&Span { ms: 3 }).unwrap();
+                count.fetch_add(1, Ordering::Relaxed);
+            });
             let service = Hooked { note: Some(note), ..Hooked::default() };
             server.register_as("s", EchoDispatcher::new(service)).unwrap();
         });
@@ -31,6 +36,8 @@ fn a_connection_that_was_armed_inside_its_own_service_is_served_again() {
             // Often enough that the loop spins, and finds the last one so.
             (0..200).for_each(|_| echo.nothing(&()).unwrap());
             echo.note(&words(0)).unwrap();
+            // Not for a time: on a busy machine one note would begin inside the other.
+            wait_until("the end of the note", || ended.load(Ordering::Relaxed) > round);
             clock::pause(Duration::from_millis(8));
         }
         echo.nothing_with(&(), &until(SOON)).unwrap();
