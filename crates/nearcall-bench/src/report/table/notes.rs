@@ -114,8 +114,8 @@ fn letter_at(index: usize) -> &'static str {
 }
 
 /// Under every table with a grade D.
-pub(super) const DISTURBED: &str = "Cells whose tails are of grade D lost much of their time to something else: measure them \
-     again for p99 and above.";
+pub(super) const DISTURBED: &str = "Cells whose tails are of grade D lost much of their time to \
+                                    something else: measure them again for p99 and above.";
 
 const LEGEND: &str = "median of a typical launch, p99 of all launches; ± 95 %: half the confidence \
                       interval, from launch to launch; CPU: client + server, user and system; \
