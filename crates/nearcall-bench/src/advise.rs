@@ -18,12 +18,15 @@
 //! ```
 //!
 //! Always true: a choice meets every need; all candidates of one ranking are judged by the same
-//! kind of evidence from the same run; the same requirements and runs give the same advice. Where
-//! the evidence is missing or bad, advice is refused with the reason.
+//! kind of evidence from the same run; the same requirements and runs give the same advice. No cell
+//! is left out for its grade, which would leave the choice to what was measured less; a mechanism
+//! that exists to be measured is never a candidate. Where evidence is missing, advice is refused
+//! with the reason.
 //! Not here: measuring (`measure.rs`, by the runner), the verb (nearcall-cli).
 
 mod advice;
 mod bridge;
+pub mod busy;
 mod candidates;
 mod evidence;
 mod judge;
@@ -62,27 +65,6 @@ use rank::{Row, Standing, rank};
 ///
 /// [`Refusal`]: the requirements contradict each other, or the evidence is missing or bad.
 pub fn advise(requirements: &Requirements, runs: &[&Run]) -> Result<Advice, Refusal> {
-    advise_by(requirements, runs, false)
-}
-
-/// As [`advise()`], but disturbed cells (grade D) count too, with low confidence. For tests of the
-/// method on machines that are never quiet; no user is served by it.
-///
-/// # Errors
-///
-/// As [`advise()`], but never for noise.
-pub fn advise_even_disturbed(
-    requirements: &Requirements,
-    runs: &[&Run],
-) -> Result<Advice, Refusal> {
-    advise_by(requirements, runs, true)
-}
-
-fn advise_by(
-    requirements: &Requirements,
-    runs: &[&Run],
-    even_disturbed: bool,
-) -> Result<Advice, Refusal> {
     requirements.check().map_err(Refusal::Requirements)?;
     let (eligible, mut excluded) = eligible(requirements);
     if eligible.is_empty() {
@@ -91,12 +73,21 @@ fn advise_by(
     if runs.windows(2).any(|pair| pair[0].machine.id != pair[1].machine.id) {
         return Err(Refusal::Machines);
     }
-    let mut judged = judge(requirements, &eligible, runs, even_disturbed);
+    let mut judged = judge(requirements, &eligible, runs);
     excluded.append(&mut judged.too_slow);
     if judged.rows.is_empty() {
         return Err(refusal(requirements, &judged));
     }
     let standings = rank(&judged.rows, &requirements.optimise);
+    if standings.is_empty() {
+        return Err(Refusal::Missing {
+            what:
+                "every candidate of the second look is gone, and what was dropped after the first \
+                   is no choice"
+                    .to_owned(),
+            command: command(requirements),
+        });
+    }
     let ranking: Vec<Ranked> =
         standings.iter().map(|one| ranked(requirements, &judged.rows[one.row], one)).collect();
     let choice = ranking[0].candidate;
@@ -115,6 +106,7 @@ fn advise_by(
         runner_up: reasons::runner_up(requirements, &judged, &standings),
         ranking,
         evidence: evidence_words(requirements, &judged),
+        warnings: warnings(&judged, &standings, run),
         unmeasured: judged.unmeasured,
         excluded,
     })
@@ -124,12 +116,8 @@ fn refusal(requirements: &Requirements, judged: &Judged<'_>) -> Refusal {
     let command = command(requirements);
     if let Some(rate_per_s) = requirements.rate_per_s
         && let Some(best) = judged.fastest
-        && judged.disturbed.is_empty()
     {
         return Refusal::TooSlow { rate_per_s, best: Some(best) };
-    }
-    if !judged.disturbed.is_empty() {
-        return Refusal::TooNoisy { candidates: judged.disturbed.len(), command };
     }
     let what = match judged.unmeasured.first() {
         Some(one) if !judged.deciding(requirements).is_empty() => {
@@ -215,6 +203,22 @@ fn evidence_words(requirements: &Requirements, judged: &Judged<'_>) -> Vec<Strin
     words
 }
 
+/// What a user should know before following the advice.
+fn warnings(judged: &Judged<'_>, standings: &[Standing], run: &Run) -> Vec<String> {
+    let mut warnings: Vec<String> =
+        run.warnings.iter().filter(|text| busy::is_told_by(text)).cloned().collect();
+    let disturbed = |one: &&Standing| judged.rows[one.row].grade == Some(Grade::D);
+    let count = standings.iter().filter(disturbed).count();
+    if count > 0 {
+        warnings.push(format!(
+            "Something else ran on the CPUs of {count} of {} candidates while they were measured: \
+             their high percentiles say little.",
+            standings.len()
+        ));
+    }
+    warnings
+}
+
 /// The worst of what speaks against the evidence.
 fn confidence(
     requirements: &Requirements,
@@ -226,6 +230,12 @@ fn confidence(
     let launches = bases.iter().flat_map(|basis| &basis.words);
     let launches = launches.filter_map(|word| Some(word.found()?.launches)).max();
     let grade = standings.first().and_then(|one| judged.rows[one.row].grade);
+    let heaviest = requirements.optimise.wanted().first().copied();
+    let spread = standings
+        .first()
+        .zip(heaviest)
+        .and_then(|(one, objective)| judged.rows[one.row].value(objective)?.spread);
+    let width = spread.map_or(0.0, |[below, above]| (above - below) / 2.0);
     let tails = requirements.optimise.p99 >= 0.5;
     let of = |low: bool, medium: bool| match (low, medium) {
         (true, _) => Confidence::Low,
@@ -235,8 +245,9 @@ fn confidence(
     let all = [
         of(distance > DISTANCE_FAR, distance > DISTANCE_NEAR),
         of(launches.is_some_and(|n| n < 3), launches.is_some_and(|n| n < 5)),
-        of(grade == Some(Grade::D) || tails && grade == Some(Grade::C), grade == Some(Grade::C)),
-        of(judged.disturbed.len() > judged.rows.len(), !judged.disturbed.is_empty()),
+        of(tails && grade >= Some(Grade::C), grade == Some(Grade::D)),
+        of(width > WIDTH_FAR.ln(), width > WIDTH_NEAR.ln()),
+        of(bases.iter().any(|basis| busy::is_told(basis.run)), false),
         of(false, judged.unmeasured.len() > judged.rows.len()),
     ];
     all.into_iter().min().unwrap_or(Confidence::Low)
@@ -244,6 +255,12 @@ fn confidence(
 
 /// A pair of CPUs that lie a little further apart, a doubling of size.
 const DISTANCE_NEAR: f64 = 0.15;
+
+/// A figure of the choice that may be off by more either way is a rough one.
+const WIDTH_NEAR: f64 = 1.2;
+
+/// One that may be off by more says little but its order of magnitude.
+const WIDTH_FAR: f64 = 1.6;
 
 /// Plain messages for calls, another rhythm, another placement.
 const DISTANCE_FAR: f64 = 0.7;

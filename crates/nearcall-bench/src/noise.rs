@@ -1,22 +1,28 @@
-//! How much a cell was disturbed, as a grade that a person can read, with the reasons.
+//! How far a cell can be trusted, as two grades that a person can read.
 //!
-//! A pure judgement of facts that the runner gathers around each cell. A fact that the machine
-//! does not give is `None` and does not count. Nothing is read or measured here.
+//! The grade of the median is that of its interval, since nothing that is observed around a cell
+//! predicts how much its launches differ. The grade of the tails is a judgement of facts that the
+//! runner gathers around each cell, with the reasons: what interrupts an end now and then moves
+//! high percentiles and hardly the median. A fact that the machine does not give is `None` and does
+//! not count. Nothing is read or measured here.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How far a figure can be trusted. The order is from best to worst, so the worst is `max`.
+use crate::report::number::Measured;
+
+/// How far a figure can be trusted. The order is from best to worst, so the worst is `max`. What
+/// the letters say of tails is said here; those of medians are by width: [`of_median`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Grade {
     /// Undisturbed, as on an isolated CPU.
     A,
     /// An ordinary quiet machine: timer ticks and little else.
     B,
-    /// Disturbed: medians hold, high percentiles do not.
+    /// Disturbed: high percentiles are partly those of the disturbance.
     C,
-    /// Something else ran on the same CPU. Use nothing of it.
+    /// Something else ran on the same CPU: high percentiles say nothing of the cell.
     D,
 }
 
@@ -78,6 +84,22 @@ pub fn grade(facts: &NoiseFacts) -> Option<Graded> {
     let reasons = found.into_iter().filter(|(grade, _)| *grade > Grade::A);
     Some(Graded { grade: worst, reasons: reasons.map(|(_, reason)| reason).collect() })
 }
+
+/// The grade of a median or a rate, by its interval: A within ±2 %, B ±5 %, C ±25 %, D more. `None`
+/// without an interval.
+#[must_use]
+pub fn of_median(measured: Measured) -> Option<Grade> {
+    let half = measured.half_width()?;
+    Some(match half {
+        _ if half <= MEDIAN_MAX[0] => Grade::A,
+        _ if half <= MEDIAN_MAX[1] => Grade::B,
+        _ if half <= MEDIAN_MAX[2] => Grade::C,
+        _ => Grade::D,
+    })
+}
+
+/// The widest interval of a median for A, B and C, as the share by which it may be off either way.
+const MEDIAN_MAX: [f64; 3] = [0.02, 0.05, 0.25];
 
 /// The grade of several parts together: the worst one. `None` if none is known.
 #[must_use]
@@ -280,6 +302,14 @@ mod tests {
         assert_eq!(grade(&NoiseFacts { gaps: Some(5), ..NoiseFacts::default() }), None);
         assert_eq!(worst_of([None, Some(Grade::A), Some(Grade::C)]), Some(Grade::C));
         assert_eq!(worst_of([None]), None);
+    }
+
+    #[test]
+    fn a_median_has_the_grade_of_its_interval() {
+        let of = |low, high| of_median(Measured { value: 100.0, ci95: Some([low, high]) });
+        let found = [of(99.0, 101.0), of(96.0, 104.0), of(82.0, 120.0), of(50.0, 200.0)];
+        assert_eq!(found, [Grade::A, Grade::B, Grade::C, Grade::D].map(Some));
+        assert_eq!(of_median(Measured { value: 100.0, ci95: None }), None);
     }
 
     #[test]

@@ -110,16 +110,26 @@ pub struct Launch {
 /// is cut short has nearly as many launches of each cell, and drift falls on all alike.
 #[must_use]
 pub fn schedule(cells: usize, launches: u32, seed: u64) -> Vec<Launch> {
+    schedule_beside(&(0..cells).collect::<Vec<usize>>(), launches, seed)
+}
+
+/// As [`schedule`], and in each round the cells of one group, whose numbers these are, follow each
+/// other directly: what is compared within a round is measured as near to each other as can be.
+#[must_use]
+pub fn schedule_beside(groups: &[usize], launches: u32, seed: u64) -> Vec<Launch> {
     let mut rng = fastrand::Rng::with_seed(seed);
-    let mut round: Vec<usize> = (0..cells).collect();
+    let mut round: Vec<usize> = (0..groups.len()).collect();
     let mut order = Vec::new();
     for launch in 0..launches {
         let last = round.last().copied();
         rng.shuffle(&mut round);
+        let shuffled = round.clone();
+        // A group stands where its first cell does.
+        let place = |cell: usize| shuffled.iter().position(|&one| groups[one] == groups[cell]);
+        round.sort_by_key(|&cell| place(cell));
         // A cell twice in a row would find the caches as it left them.
-        if cells > 1 && launch > 0 && round.first().copied() == last {
-            let other = rng.usize(1..cells);
-            round.swap(0, other);
+        if launch > 0 && round.first().copied() == last {
+            round.reverse();
         }
         order.extend(round.iter().map(|&cell| Launch { cell, launch }));
     }
@@ -195,6 +205,20 @@ mod tests {
             let twice = order.windows(2).any(|pair| pair[0].cell == pair[1].cell);
             assert!(!twice, "seed {seed}: a cell twice in a row");
         }
+    }
+
+    #[test]
+    fn the_cells_of_a_group_follow_each_other_in_every_round() {
+        let groups = [0, 1, 0, 3, 1, 0];
+        for seed in 0..50 {
+            for round in schedule_beside(&groups, 6, seed).chunks(6) {
+                let mut found: Vec<usize> = round.iter().map(|one| groups[one.cell]).collect();
+                found.dedup();
+                assert_eq!(found.len(), 3, "seed {seed}: {round:?}");
+            }
+        }
+        let first = |seed| schedule_beside(&groups, 1, seed)[0].cell;
+        assert!((0..50).any(|seed| first(seed) != first(0)));
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Medians, spreads, and how sure a figure is when it comes from a few launches.
 //!
 //! Iterations of one launch resemble each other, and a launch differs from the next by its memory
-//! layout. So the unit of evidence is the launch: a cell's interval comes from resampling its
-//! launch values, never from the number of iterations. Everything here is a function of its
-//! arguments and a seed. Two samples are compared in `stats/two_samples.rs`.
+//! layout. So the unit of evidence is the launch: a cell's interval comes from how its launch
+//! values differ, never from the number of iterations. Everything here is a function of its
+//! arguments. Two samples are compared in `stats/two_samples.rs`, many in
+//! `stats/ties.rs`.
 
 mod student;
+pub mod ties;
 pub mod two_samples;
 
 /// The middle of `values`; the mean of both middles if their number is even. `None` if empty or if
@@ -91,35 +93,45 @@ pub struct Estimate {
 /// their unit (timer granularity): the interval is never narrower. `None` if there is no launch or
 /// a value is not above zero.
 ///
-/// The interval is a bootstrap over launches on the logarithmic scale, 2,000 resamples from
-/// `seed`. A plain bootstrap of five launches covers 84 % instead of 95 %: its deviations are too
-/// small by √(k/(k-1)) and its tails are normal, so they are scaled by that and by t(k-1)/z.
-/// Launch values already contain the noise within launches, so resampling that too would count it
-/// twice.
+/// The interval is Student's, of the mean of the logarithms. It covers 95 % where the logarithms
+/// of launches are about normal. With a few launches, and among them a rare one several times
+/// slower than the others, it covers less, as every interval from so few values does.
 #[must_use]
-pub fn estimate(
-    launch_values: &[f64],
-    blocks: &[Vec<f64>],
-    resolution: f64,
-    seed: u64,
-) -> Option<Estimate> {
+pub fn estimate(launch_values: &[f64], blocks: &[Vec<f64>], resolution: f64) -> Option<Estimate> {
     if launch_values.is_empty() || !launch_values.iter().all(|&value| is_positive(value)) {
         return None;
     }
     let logs: Vec<f64> = launch_values.iter().map(|value| value.ln()).collect();
     let middle = mean(&logs);
-    let center = middle.exp();
-    let ci95 = bootstrap_deviations(&logs, seed, RESAMPLES).map(|[below, above]| {
-        let half = resolution.max(0.0) / 2.0;
-        let low = ((middle + below).exp() - half).max(0.0);
-        [low, (middle + above).exp() + half]
+    let ci95 = half_width(&logs).map(|half| {
+        let step = resolution.max(0.0) / 2.0;
+        [((middle - half).exp() - step).max(0.0), (middle + half).exp() + step]
     });
     let within_launch_variance = within_variance(blocks);
     let between_launch_variance = variance(&logs).map(|total| {
         let explained = explained_by_blocks(blocks).unwrap_or(0.0);
         (total - explained).max(0.0)
     });
-    Some(Estimate { center, ci95, between_launch_variance, within_launch_variance })
+    Some(Estimate { center: middle.exp(), ci95, between_launch_variance, within_launch_variance })
+}
+
+/// Whether launch values fall into two groups that lie further apart than either is wide: no single
+/// figure describes such a cell, as where an end sometimes has a near cache and sometimes a far
+/// one. A single value far off is no group. False if a value is not above zero.
+#[must_use]
+pub fn has_two_modes(launch_values: &[f64]) -> bool {
+    if launch_values.len() < 2 * MODE_MIN || !launch_values.iter().all(|&value| is_positive(value))
+    {
+        return false;
+    }
+    let mut logs: Vec<f64> = launch_values.iter().map(|value| value.ln()).collect();
+    logs.sort_unstable_by(f64::total_cmp);
+    let (first, last) = (logs[0], logs[logs.len() - 1]);
+    (MODE_MIN..=logs.len() - MODE_MIN).any(|at| {
+        let gap = logs[at] - logs[at - 1];
+        let widest = (logs[at - 1] - first).max(last - logs[at]);
+        gap >= MODE_GAP.ln() && gap >= widest
+    })
 }
 
 /// Whether two intervals overlap, so that their figures may be the same.
@@ -128,23 +140,22 @@ pub fn agree(a: [f64; 2], b: [f64; 2]) -> bool {
     a[0] <= b[1] && b[0] <= a[1]
 }
 
-/// The 95 % interval of the mean of `values`, as distances from it (the first is negative or
-/// zero).
-fn bootstrap_deviations(values: &[f64], seed: u64, resamples: usize) -> Option<[f64; 2]> {
-    let count = values.len();
-    let t = student_t_975(count.checked_sub(1)?)?;
-    let few = 1.0 + FEW_LAUNCHES / count as f64;
-    let scale = (count as f64 / (count - 1) as f64).sqrt() * t / NORMAL_975 * few;
-    let middle = mean(values);
-    let mut rng = fastrand::Rng::with_seed(seed);
-    let mut means: Vec<f64> = (0..resamples)
-        .map(|_| (0..count).map(|_| values[rng.usize(..count)]).sum::<f64>() / count as f64)
-        .collect();
-    means.sort_unstable_by(f64::total_cmp);
-    let low = quantile_of_sorted(&means, 0.025) - middle;
-    let high = quantile_of_sorted(&means, 0.975) - middle;
-    // Rounding can put an end of a zero-width interval on the wrong side of the mean.
-    Some([low.min(0.0) * scale, high.max(0.0) * scale])
+/// Half the width of the 95 % interval of the mean of `values`, by Student's t distribution.
+/// `None` for fewer than two values.
+#[must_use]
+pub fn half_width(values: &[f64]) -> Option<f64> {
+    let t = student_t_975(values.len().checked_sub(1)?)?;
+    Some(t * (variance(values)? / values.len() as f64).sqrt())
+}
+
+/// How likely values around `middle` would have a mean as far from it, by Student's t test on both
+/// sides; 0 for values that are all alike. `None` for fewer than two values.
+#[must_use]
+pub fn p_of_mean(values: &[f64], middle: f64) -> Option<f64> {
+    let error = (variance(values)? / values.len() as f64).sqrt();
+    let t = (mean(values) - middle).abs() / error;
+    // Without any spread whatever is found is certain.
+    Some(if error > 0.0 { student::two_sided_p(t, (values.len() - 1) as f64) } else { 0.0 })
 }
 
 /// The mean over launches of the variance between blocks of one launch.
@@ -195,13 +206,11 @@ fn quantile_of_sorted(sorted: &[f64], q: f64) -> f64 {
     sorted[below] + (sorted[above] - sorted[below]) * rank.fract()
 }
 
-/// Resamples per interval: its ends then move by about 2 % of its width with the seed.
-const RESAMPLES: usize = 2_000;
+/// Fewer launches are outliers and no group.
+const MODE_MIN: usize = 2;
 
-/// The ends of a bootstrap of a few values wobble, which costs 0.5 to 1 % of coverage. Divided by
-/// the number of launches, this share more width restores it (found by simulation, 2 to 15
-/// launches).
-const FEW_LAUNCHES: f64 = 0.2;
+/// How far apart two groups are at least, as a ratio.
+const MODE_GAP: f64 = 1.5;
 
 /// The 97.5 % quantile of the normal distribution.
 const NORMAL_975: f64 = 1.959_964;

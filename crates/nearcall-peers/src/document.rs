@@ -151,7 +151,7 @@ fn figures(plan: &Plan, cell: Cell, found: &Found) -> Option<Figures> {
         bytes: cell.bytes,
         unit: if cell.kind == Kind::Rate { "per_s" } else { "ns" },
         value: stats::median(&launch_values)?,
-        ci95: stats::estimate(&launch_values, &[], 0.0, plan.seed)?.ci95,
+        ci95: stats::estimate(&launch_values, &[], 0.0)?.ci95,
         p99_ns: stats::median(&over(&|one| one.p99_ns)),
         cpu_ns_per_message: [stats::median(&client)?, stats::median(&server)?],
         nearcall_ahead: None,

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::str::FromStr;
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{LineColumn, Span, TokenStream, TokenTree};
 
 /// What a character of a Rust file belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,18 +18,22 @@ enum Kind {
     Literal,
 }
 
-/// A Rust file whose bytes are sorted into code, comments and literals.
+/// A Rust file whose characters are sorted into code, comments and literals.
 #[derive(Debug)]
-pub(crate) struct Lexed<'a> {
-    text: &'a str,
+pub(crate) struct Lexed {
+    chars: Vec<char>,
     kinds: Vec<Kind>,
+    /// Where each line begins.
+    lines: Vec<usize>,
 }
 
-impl<'a> Lexed<'a> {
-    /// Sorts the bytes of `text`. What is no Rust has no code; the compiler reports it.
-    pub(crate) fn new(text: &'a str) -> Self {
-        let mut lexed = Self { text, kinds: vec![Kind::Comment; text.len()] };
-        // Behind a first line for the shell.
+impl Lexed {
+    /// Sorts the characters of `text`. What is no Rust has no code; the compiler reports it.
+    pub(crate) fn new(text: &str) -> Self {
+        let chars: Vec<char> = text.chars().collect();
+        let breaks = chars.iter().enumerate().filter(|(_, char)| **char == '\n');
+        let lines = [0].into_iter().chain(breaks.map(|(at, _)| at + 1)).collect();
+        let mut lexed = Self { kinds: vec![Kind::Comment; chars.len()], chars, lines };
         if let Ok(tokens) = TokenStream::from_str(text) {
             lexed.mark_all(tokens);
         }
@@ -49,51 +53,53 @@ impl<'a> Lexed<'a> {
 
     /// For each line, whether it begins inside a literal that an earlier line opened.
     pub(crate) fn lines_inside_a_literal(&self) -> Vec<bool> {
-        let breaks = self.text.match_indices('\n').map(|(at, _)| self.kinds[at] == Kind::Literal);
-        [false].into_iter().chain(breaks).collect()
+        let is_inside = |start: &usize| *start > 0 && self.kinds[start - 1] == Kind::Literal;
+        self.lines.iter().map(is_inside).collect()
     }
 
     fn blanked(&self, blank: char, keep: impl Fn(Kind) -> bool) -> String {
-        let shown = |(at, char): (usize, char)| match char {
-            _ if char.is_whitespace() || keep(self.kinds[at]) => char,
+        let shown = |(&char, &kind): (&char, &Kind)| match char {
+            _ if char.is_whitespace() || keep(kind) => char,
             _ => blank,
         };
-        self.text.char_indices().map(shown).collect()
+        self.chars.iter().zip(&self.kinds).map(shown).collect()
     }
 
     fn mark_all(&mut self, tokens: TokenStream) {
         for token in tokens {
-            let range = token.span().byte_range();
-            let is_comment =
-                ["//", "/*"].iter().any(|open| self.text[range.clone()].starts_with(open));
-            match token {
+            let range = self.range(token.span());
+            match (token, &self.chars[range.clone()]) {
                 // A comment of documentation is the tokens of an attribute to the compiler.
-                _ if is_comment => {}
-                TokenTree::Group(group) => {
-                    self.fill(group.span_open().byte_range(), Kind::Code);
-                    self.fill(group.span_close().byte_range(), Kind::Code);
+                (_, ['/', '/' | '*', ..]) => {}
+                (TokenTree::Group(group), _) => {
+                    for delimiter in [group.span_open(), group.span_close()] {
+                        let range = self.range(delimiter);
+                        self.kinds[range].fill(Kind::Code);
+                    }
                     self.mark_all(group.stream());
                 }
-                TokenTree::Literal(_) => self.mark_literal(range),
-                TokenTree::Ident(_) | TokenTree::Punct(_) => self.fill(range, Kind::Code),
+                (TokenTree::Literal(_), _) => self.mark_literal(range),
+                (TokenTree::Ident(_) | TokenTree::Punct(_), _) => {
+                    self.kinds[range].fill(Kind::Code);
+                }
             }
         }
     }
 
     /// Marks the quotes of a literal, with what is in front of the first, as code.
     fn mark_literal(&mut self, range: Range<usize>) {
-        self.fill(range.clone(), Kind::Code);
-        let literal = &self.text[range.clone()];
-        if let Some((start, quote)) =
-            literal.char_indices().find(|(_, char)| matches!(char, '"' | '\''))
-            && let Some(end) = literal.rfind(quote)
-        {
-            self.fill(range.start + start + 1..range.start + end, Kind::Literal);
+        self.kinds[range.clone()].fill(Kind::Code);
+        let literal = &self.chars[range.clone()];
+        let open = literal.iter().position(|char| matches!(char, '"' | '\''));
+        let close = open.and_then(|open| literal.iter().rposition(|char| *char == literal[open]));
+        if let (Some(open), Some(close)) = (open, close) {
+            self.kinds[range.start + open + 1..range.start + close].fill(Kind::Literal);
         }
     }
 
-    fn fill(&mut self, range: Range<usize>, kind: Kind) {
-        self.kinds[range].fill(kind);
+    fn range(&self, span: Span) -> Range<usize> {
+        let index = |place: LineColumn| self.lines[place.line - 1] + place.column;
+        index(span.start())..index(span.end())
     }
 }
 

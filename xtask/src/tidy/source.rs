@@ -46,7 +46,7 @@ fn head(path: &str, text: &str) -> Vec<String> {
     )]
 }
 
-fn columns(path: &str, text: &str, lexed: &Lexed<'_>) -> Vec<String> {
+fn columns(path: &str, text: &str, lexed: &Lexed) -> Vec<String> {
     let inside_a_literal = lexed.lines_inside_a_literal();
     let too_long = |(index, line): &(usize, &str)| {
         line.chars().count() > COLUMNS_MAX && !inside_a_literal[*index] && !line.contains("://")
@@ -72,7 +72,7 @@ fn length(path: &str, text: &str) -> Option<String> {
     })
 }
 
-fn leftovers(path: &str, lexed: &Lexed<'_>) -> Vec<String> {
+fn leftovers(path: &str, lexed: &Lexed) -> Vec<String> {
     let prose = lexed.prose();
     let report = |word: &str| {
         let lines = lines_with_word(&prose, word).into_iter();
@@ -82,7 +82,7 @@ fn leftovers(path: &str, lexed: &Lexed<'_>) -> Vec<String> {
     LEFTOVERS.iter().flat_map(|word| report(word)).collect()
 }
 
-fn unsafe_code(path: &str, lexed: &Lexed<'_>) -> Vec<String> {
+fn unsafe_code(path: &str, lexed: &Lexed) -> Vec<String> {
     if path.starts_with(UNSAFE_HOME) || path.starts_with(UNSAFE_SHIM) {
         return Vec::new();
     }

@@ -44,6 +44,9 @@ pub struct Advice {
     /// What the figures are, in sentences: the run, the exchange, each step away from what was
     /// wanted.
     pub evidence: Vec<String>,
+    /// What to know before following it, in sentences, such as what else ran meanwhile.
+    #[serde(default)]
+    pub warnings: Vec<String>,
     /// Candidates that meet the needs and of which nothing that fits was measured.
     pub unmeasured: Vec<Unmeasured>,
     /// What does not meet the needs.

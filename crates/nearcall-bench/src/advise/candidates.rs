@@ -1,7 +1,8 @@
 //! What there is to choose from, and what does not meet the requirements.
 //!
 //! Always true: every mechanism with every way to wait is either a candidate or excluded, and an
-//! exclusion names each requirement that it fails. More needs never give more candidates.
+//! exclusion names each requirement that it fails. What exists to be measured is excluded whatever
+//! is required. More needs never give more candidates.
 //! What the candidates cost is not here (`evidence.rs`).
 
 use std::fmt;
@@ -133,6 +134,10 @@ fn split(
     let constraints = Constraint::of(requirements);
     let (mut kept, mut excluded) = (Vec::new(), Vec::new());
     for candidate in Candidate::all() {
+        if candidate.mechanism.measured_only() {
+            excluded.push(Excluded { candidate, by: vec![measured_only(candidate.mechanism)] });
+            continue;
+        }
         let mut by: Vec<Violation> = constraints
             .iter()
             .filter_map(|one| {
@@ -151,12 +156,25 @@ fn split(
     (kept, excluded)
 }
 
+/// Why a mechanism is never advised.
+fn measured_only(mechanism: Mechanism) -> Violation {
+    let reason = mechanism.reason_to_be_named().unwrap_or("its peer can interfere");
+    Violation {
+        requirement: MEASURED_ONLY.to_owned(),
+        why: format!("is here to be compared with: {reason}"),
+    }
+}
+
+/// What stands for a requirement where there is none.
+const MEASURED_ONLY: &str = "measured only";
+
 /// The smallest set of requirements that no candidate meets, as a user gave them. `None` if some
 /// candidate meets all. Of equally small sets the first in the order of [`Need::ALL`].
 #[must_use]
 pub fn conflict(requirements: &Requirements) -> Option<Vec<String>> {
     let constraints = Constraint::of(requirements);
-    let all = Candidate::all();
+    let all: Vec<Candidate> =
+        Candidate::all().into_iter().filter(|one| !one.mechanism.measured_only()).collect();
     let fails = |set: &[Constraint]| {
         let needs: Vec<Need> = set.iter().filter_map(|one| one.need()).collect();
         let lacks =
@@ -186,6 +204,8 @@ enum Constraint {
     OneCpu,
     /// Messages that are too large.
     Size,
+    /// More clients than one.
+    Clients,
 }
 
 impl Constraint {
@@ -196,13 +216,16 @@ impl Constraint {
             all.push(Self::OneCpu);
         }
         all.push(Self::Size);
+        if requirements.clients != Some(1) {
+            all.push(Self::Clients);
+        }
         all
     }
 
     fn need(self) -> Option<Need> {
         match self {
             Self::Need(need) => Some(need),
-            Self::OneCpu | Self::Size => None,
+            Self::OneCpu | Self::Size | Self::Clients => None,
         }
     }
 
@@ -218,6 +241,11 @@ impl Constraint {
             Self::Need(need) => need.lacked_by(candidate, needs).map(str::to_owned),
             Self::OneCpu => (candidate.spins() || !can.same_cpu_safe)
                 .then(|| "spins, and so keeps the other end from running".to_owned()),
+            Self::Clients => candidate.mechanism.one_client_in_a_loop().then(|| {
+                "serves one client of a server with an event loop; --clients 1 says that there is \
+                 one"
+                .to_owned()
+            }),
             Self::Size => {
                 let bytes = requirements.message_bytes.max(requirements.reply_bytes.unwrap_or(0));
                 let max = u64::from(can.atomic_message_bytes_max?);
@@ -234,6 +262,7 @@ impl fmt::Display for Constraint {
             Self::Need(need) => need.fmt(f),
             Self::OneCpu => f.write_str("--placement same"),
             Self::Size => f.write_str("--size"),
+            Self::Clients => f.write_str("several clients"),
         }
     }
 }
@@ -253,11 +282,38 @@ mod tests {
             assert_eq!(kept.len() + excluded.len(), Candidate::all().len());
             assert!(!kept.is_empty(), "{need}");
             for one in &excluded {
-                assert_eq!(one.by[0].requirement, need.name());
+                let reason = one.by[0].requirement.as_str();
+                assert!([need.name(), MEASURED_ONLY, "several clients"].contains(&reason));
             }
         }
-        let (kept, _) = eligible(&with(&[]));
-        assert_eq!(kept.len(), Candidate::all().len());
+    }
+
+    #[test]
+    fn what_exists_to_be_measured_is_never_a_candidate() {
+        for clients in [None, Some(1), Some(3)] {
+            let (kept, excluded) = eligible(&Requirements { clients, ..with(&[]) });
+            assert!(kept.iter().all(|one| !one.mechanism.measured_only()), "{kept:?}");
+            let of = |mechanism: Mechanism| {
+                excluded.iter().find(|one| one.candidate.mechanism == mechanism)
+            };
+            for name in ["shm-condvar", "shm-mq", "shm-semaphore"] {
+                let by = &of(name.parse().unwrap()).unwrap().by[0];
+                assert!(by.requirement == MEASURED_ONLY && by.why.contains("client"), "{by:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_serves_one_client_in_a_loop_is_a_candidate_for_one_client_only() {
+        for (clients, expected) in [(None, false), (Some(1), true), (Some(2), false)] {
+            let (kept, excluded) = eligible(&Requirements { clients, ..with(&[]) });
+            for mechanism in [Mechanism::ShmFutex, Mechanism::SysvMq] {
+                let is_kept = kept.iter().any(|one| one.mechanism == mechanism);
+                assert_eq!(is_kept, expected, "{mechanism} with {clients:?}");
+                let why = excluded.iter().find(|one| one.candidate.mechanism == mechanism);
+                assert!(expected || why.unwrap().by[0].why.contains("--clients 1"));
+            }
+        }
     }
 
     #[test]
@@ -327,6 +383,12 @@ mod tests {
         let requirements = Requirements { placement: Placement::SameCpu, ..with(&[]) };
         let (kept, excluded) = eligible(&requirements);
         assert!(kept.iter().all(|one| !one.spins()));
-        assert!(excluded.iter().all(|one| one.by[0].requirement == "--placement same"));
+        let of = |one: &Excluded| one.by[0].requirement.clone();
+        assert!(
+            excluded
+                .iter()
+                .filter(|one| one.candidate.spins())
+                .all(|one| of(one) == "--placement same")
+        );
     }
 }

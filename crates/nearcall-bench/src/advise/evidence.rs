@@ -2,8 +2,9 @@
 //!
 //! Always true: one [`Basis`] is one run, one shape of exchange, one placement, one rhythm; all
 //! candidates that are compared by a figure have it from the same basis. Each step between a basis
-//! and what was wanted is told and widens the intervals. Disturbed cells (grade D) say nothing.
-//! How figures become a ranking is in `rank.rs`, how sizes are bridged in `bridge.rs`.
+//! and what was wanted is told and widens the intervals. No cell is left out for its grade: what
+//! disturbs medians shows in how much its launches differ, and so in its interval. How figures
+//! become a ranking is in `rank.rs`, how sizes are bridged in `bridge.rs`.
 
 use nearcall_channel::Options;
 
@@ -16,6 +17,7 @@ use crate::launch::ROOM_BYTES;
 use crate::noise::Grade;
 use crate::report::number;
 use crate::run::{Cell, CellKey, Kind, List, Rhythm, Run};
+use crate::stats;
 
 /// A figure of one candidate.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,8 +64,6 @@ pub(super) struct Found {
 #[derive(Clone, Debug)]
 pub(super) enum Word {
     Found(Box<Found>),
-    /// All that fits was disturbed.
-    Disturbed,
     Nothing,
 }
 
@@ -71,7 +71,7 @@ impl Word {
     pub(super) fn found(&self) -> Option<&Found> {
         match self {
             Self::Found(found) => Some(found),
-            Self::Disturbed | Self::Nothing => None,
+            Self::Nothing => None,
         }
     }
 }
@@ -117,8 +117,6 @@ pub(super) struct Query<'q> {
     pub(super) kind: Kind,
     /// Messages per second, where exchanges at a rate are looked for.
     pub(super) rate_per_s: Option<f64>,
-    /// Disturbed cells count too: to decide what to look at again, never to advise.
-    pub(super) even_disturbed: bool,
 }
 
 /// The basis that fits best: near to what was wanted, with many candidates. Of equally good ones
@@ -222,8 +220,7 @@ fn basis<'a>(
         points,
         total,
     };
-    basis.words =
-        basis.points.iter().map(|points| basis.word(points, query.even_disturbed)).collect();
+    basis.words = basis.points.iter().map(|points| basis.word(points)).collect();
     let away: Vec<f64> = basis.words.iter().filter_map(|word| Some(word.found()?.away)).collect();
     if !away.is_empty() {
         basis.distance += (away.iter().sum::<f64>() / away.len() as f64 * PER_DOUBLING).min(1.0);
@@ -262,13 +259,10 @@ fn is_of(
 
 impl Basis<'_> {
     /// What `points` say of the size that is wanted.
-    fn word(&self, points: &[Point<'_>], even_disturbed: bool) -> Word {
-        let usable = |point: &&Point<'_>| even_disturbed || point.cell.grade != Some(Grade::D);
-        let good: Vec<Point<'_>> = points.iter().filter(usable).copied().collect();
-        match (self.found(&good, self.total), points.is_empty()) {
-            (Some(found), _) => Word::Found(Box::new(found)),
-            (None, false) if good.len() < points.len() => Word::Disturbed,
-            (None, _) => Word::Nothing,
+    fn word(&self, points: &[Point<'_>]) -> Word {
+        match self.found(points, self.total) {
+            Some(found) => Word::Found(Box::new(found)),
+            None => Word::Nothing,
         }
     }
 
@@ -342,9 +336,20 @@ fn spread(value: f64, ci95: Option<[f64; 2]>) -> Option<[f64; 2]> {
     (low > 0.0 && value > 0.0).then(|| [(low / value).ln().min(0.0), (high / value).ln().max(0.0)])
 }
 
-/// As uncertain as the median is between launches, and as the rank of a percentile is in so many
+/// The typical launch, with its interval, where each launch has a figure.
+fn of_launches(launches: &[f64]) -> Option<Value> {
+    let estimate = stats::estimate(launches, &[], 0.0).filter(|_| launches.len() > 1)?;
+    let spread = spread(estimate.center, estimate.ci95);
+    Some(Value { value: estimate.center, spread, launches: launches.to_vec() })
+}
+
+/// By the launches. A run without them, or with too few times in one, gives that of all times: as
+/// uncertain as the median is between launches, and as the rank of a percentile is in so many
 /// times.
 fn p99(cell: &Cell) -> Option<Value> {
+    if let Some(value) = of_launches(&cell.launch_p99s_ns) {
+        return Some(value);
+    }
     let value = cell.rtt_ns.as_ref()?.p99?;
     let [mut below, mut above] = middle(cell)?.spread?;
     if let Some(Ok(times)) = cell.histogram.as_ref().map(|stored| stored.to_histogram()) {
@@ -356,8 +361,11 @@ fn p99(cell: &Cell) -> Option<Value> {
     Some(Value { value, spread: Some([below, above]), launches: Vec::new() })
 }
 
-/// As uncertain as the median is between launches.
+/// By the launches; in a run without them as uncertain as the median is between launches.
 fn cpu(cell: &Cell) -> Option<Value> {
+    if let Some(value) = of_launches(&cell.launch_cpu_ns) {
+        return Some(value);
+    }
     let value = cell.cpu_ns().filter(|&ns| ns > 0.0)?;
     Some(Value { value, spread: middle(cell)?.spread, launches: Vec::new() })
 }

@@ -6,7 +6,7 @@
 
 use super::advice::Unmeasured;
 use super::candidates::{Candidate, Excluded, Violation};
-use super::evidence::{self, Basis, Found, Query, Value, Word};
+use super::evidence::{self, Basis, Found, Query, Value};
 use super::rank::Row;
 use super::requirements::{Objective, Pattern, Requirements};
 use crate::report::number;
@@ -23,23 +23,19 @@ pub(super) struct Judged<'a> {
     pub(super) stream: Option<Basis<'a>>,
     pub(super) rows: Vec<Row>,
     pub(super) unmeasured: Vec<Unmeasured>,
-    /// Those of the unmeasured whose cells were all disturbed.
-    pub(super) disturbed: Vec<Candidate>,
     pub(super) too_slow: Vec<Excluded>,
     /// The fastest of those that are too slow, with its rate.
     pub(super) fastest: Option<(Candidate, f64)>,
 }
 
-/// Judges candidates. `even_disturbed`: cells of grade D count too.
+/// Judges candidates.
 pub(super) fn judge<'a>(
     requirements: &Requirements,
     candidates: &[Candidate],
     runs: &[&'a Run],
-    even_disturbed: bool,
 ) -> Judged<'a> {
     let rate_per_s = evidence::rate_of_calls(requirements);
-    let query =
-        |kind, rate_per_s| Query { requirements, candidates, kind, rate_per_s, even_disturbed };
+    let query = |kind, rate_per_s| Query { requirements, candidates, kind, rate_per_s };
     let times = evidence::best(query(Kind::Latency, rate_per_s), runs);
     // From the run that the other times are from, if it has them.
     let steady = rate_per_s.and(times.as_ref()).and_then(|times| {
@@ -55,7 +51,6 @@ pub(super) fn judge<'a>(
         stream,
         rows: Vec::new(),
         unmeasured: Vec::new(),
-        disturbed: Vec::new(),
         too_slow: Vec::new(),
         fastest: None,
     };
@@ -99,10 +94,6 @@ impl Judged<'_> {
         let unknown = matches!(keeps, Rate::Unknown);
         if lacked.is_some() || unknown {
             let why = match lacked {
-                _ if !memory_only && self.is_disturbed(index) => {
-                    self.disturbed.push(candidate);
-                    "all that fits was disturbed (grade D)".to_owned()
-                }
                 Some(_) if !memory_only && found.fell_behind() => {
                     "it fell behind where it was measured, and such times say nothing".to_owned()
                 }
@@ -147,12 +138,6 @@ impl Judged<'_> {
         }
         let by = vec![Violation { requirement: "--rate".to_owned(), why }];
         self.too_slow.push(Excluded { candidate, by });
-    }
-
-    fn is_disturbed(&self, index: usize) -> bool {
-        let all = [&self.times, &self.steady, &self.stream];
-        let mut words = all.into_iter().flatten().map(|basis| &basis.words[index]);
-        words.any(|word| matches!(word, Word::Disturbed))
     }
 
     /// The bases that decide, the one of the heaviest objective first.
@@ -233,7 +218,9 @@ impl Sources<'_> {
     fn burnt(&self, cpu: Value) -> Value {
         match self.requirements.rate_per_s {
             Some(rate) if self.candidate.spins() => {
-                Value { value: cpu.value.max(NS_PER_S / rate), ..cpu }
+                let least = NS_PER_S / rate;
+                let launches = cpu.launches.iter().map(|ns| ns.max(least)).collect();
+                Value { value: cpu.value.max(least), launches, ..cpu }
             }
             _ => cpu,
         }

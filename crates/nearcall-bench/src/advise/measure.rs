@@ -114,7 +114,7 @@ pub fn measure(
     again_if_refused(requirements, &finalists, join(first, second), effort, hooks)
 }
 
-/// Looks again, some times at most, while what was found is too noisy or too little to go by.
+/// Looks again, some times at most, while what was found is too little to go by.
 fn again_if_refused(
     requirements: &Requirements,
     candidates: &[Candidate],
@@ -124,10 +124,7 @@ fn again_if_refused(
 ) -> Result<Run, MeasureError> {
     let time = effort.time_budget.mul_f64(AGAIN_SHARE);
     for _ in 0..AGAIN_MAX {
-        let refused = matches!(
-            advise(requirements, &[&found]),
-            Err(Refusal::TooNoisy { .. } | Refusal::Missing { .. })
-        );
+        let refused = matches!(advise(requirements, &[&found]), Err(Refusal::Missing { .. }));
         if !refused || found.partial || (hooks.interrupted)() {
             break;
         }
@@ -195,13 +192,12 @@ fn lacking(excluded: &[Excluded]) -> Vec<Skipped> {
 
 /// Those that may turn out best.
 fn finalists(requirements: &Requirements, all: &[Candidate], first: &Run) -> Vec<Candidate> {
-    // What was disturbed may be good, and gets another chance.
-    let mut judged = judge(requirements, all, &[first], true);
+    let mut judged = judge(requirements, all, &[first]);
     let mut standings = rank(&judged.rows, &requirements.optimise);
     if standings.is_empty() {
         // So short a look has no 99th percentile, but medians.
         let optimise = Weights::only(Objective::Latency);
-        judged = judge(&Requirements { optimise, ..requirements.clone() }, all, &[first], true);
+        judged = judge(&Requirements { optimise, ..requirements.clone() }, all, &[first]);
         standings = rank(&judged.rows, &optimise);
     }
     let near = standings
@@ -254,7 +250,7 @@ const SECOND_SHARE_MIN: f64 = 0.3;
 /// What each further look has, beside the time for all.
 const AGAIN_SHARE: f64 = 0.5;
 
-/// A machine that is still too noisy then will be so for a while.
+/// What is still missing then does not come.
 const AGAIN_MAX: u32 = 2;
 
 /// An interval needs two.

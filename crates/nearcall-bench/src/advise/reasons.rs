@@ -10,7 +10,6 @@ use super::judge::Judged;
 use super::needs::Need;
 use super::rank::{Row, Standing};
 use super::requirements::{Objective, Pattern, Requirements};
-use crate::noise::Grade;
 use crate::report::number;
 use nearcall_channel::WaitPolicy;
 
@@ -69,13 +68,6 @@ pub(super) fn reasons(
             "Its figures are of the loopback interface; between machines the network adds its own."
                 .to_owned(),
         );
-    }
-    if !judged.disturbed.is_empty() {
-        let names: Vec<String> = judged.disturbed.iter().map(Candidate::to_string).collect();
-        reasons.push(format!(
-            "{} could not be judged: all that fits was disturbed (grade D).",
-            listed(&names)
-        ));
     }
     reasons
 }
@@ -195,14 +187,10 @@ fn sizes(
     let Some((first, second)) = index(candidates[0]).zip(index(candidates[1])) else {
         return Vec::new();
     };
-    let quiet = |of: usize| -> Vec<Point<'_>> {
-        let points = basis.points[of].iter();
-        points.filter(|point| point.cell.grade != Some(Grade::D)).copied().collect()
-    };
-    let (first, second) = (quiet(first), quiet(second));
+    let (first, second) = (&basis.points[first], &basis.points[second]);
     let mut totals: Vec<u64> = first.iter().map(|point| point.total).collect();
     totals.retain(|total| second.iter().any(|point| point.total == *total));
-    let lead = |total: u64| lead(basis, [&first, &second], total);
+    let lead = |total: u64| lead(basis, [first, second], total);
     let mut found = Vec::new();
     let above = totals.iter().filter(|&&total| total > basis.total);
     let below = totals.iter().rev().filter(|&&total| total < basis.total);

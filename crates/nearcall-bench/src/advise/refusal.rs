@@ -21,11 +21,11 @@ pub enum Refusal {
     },
     /// Figures of two machines never meet in one ranking.
     Machines,
-    /// All that fits was disturbed (grade D).
-    TooNoisy {
-        /// How many candidates have disturbed cells only.
-        candidates: usize,
-        /// What would measure again.
+    /// Other programs use the CPUs, and nothing was measured.
+    Busy {
+        /// How much, in words.
+        what: String,
+        /// What measures in spite of it.
         command: String,
     },
     /// Nothing that fits was measured.
@@ -89,10 +89,10 @@ impl fmt::Display for Refusal {
             Self::Machines => f.write_str(
                 "the runs are of different machines; give those of one machine at a time",
             ),
-            Self::TooNoisy { candidates, command } => write!(
+            Self::Busy { what, command } => write!(
                 f,
-                "the machine was too noisy: all that was measured of {candidates} candidates is of \
-                 grade D, and nothing can be said; measure again when it is quiet: {command}"
+                "{what}; nothing was measured. Wait until they are done, or measure beside them: \
+                 {command} --anyway"
             ),
             Self::Missing { what, command } => {
                 write!(f, "nothing that fits was measured: {what}; this would: {command}")
@@ -142,6 +142,9 @@ pub fn command(requirements: &Requirements) -> String {
         let needs: Vec<&str> = requirements.needs.iter().map(|need| need.name()).collect();
         add(format!("--needs {}", needs.join(",")));
     }
+    if let Some(clients) = requirements.clients {
+        add(format!("--clients {clients}"));
+    }
     if requirements.optimise != super::Weights::only(super::Objective::Latency) {
         add(format!("--optimise {}", requirements.optimise));
     }
@@ -159,7 +162,7 @@ mod tests {
         assert_eq!(
             refusal.to_string(),
             "no mechanism does both multi-machine and shared-memory: multi-machine is met by tcp; \
-             shared-memory is met by shm, shm-spin, shm-futex and 8 more"
+             shared-memory is met by shm, shm-spin, shm-unix, shm-pipe, shm-signal"
         );
     }
 

@@ -31,6 +31,9 @@ pub struct Requirements {
     pub load: Load,
     /// What the choice must have.
     pub needs: Vec<Need>,
+    /// Clients that one server has at the same time; `None`: any number.
+    #[serde(default)]
+    pub clients: Option<u32>,
     /// What the choice is best at.
     pub optimise: Weights,
 }
@@ -46,6 +49,7 @@ impl Default for Requirements {
             placement: Placement::Any,
             load: Load::default(),
             needs: Vec::new(),
+            clients: None,
             optimise: Weights::only(Objective::Latency),
         }
     }
@@ -65,6 +69,7 @@ impl Requirements {
             _ if self.message_bytes.max(reply) > MESSAGE_BYTES_MAX => {
                 return bad("the largest message and reply is 4 MiB".into());
             }
+            _ if self.clients == Some(0) => return bad("a server has at least 1 client".into()),
             _ if self.pattern == Pattern::OneWay && reply > 0 => {
                 return bad("a one-way message has no reply".into());
             }

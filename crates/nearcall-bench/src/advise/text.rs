@@ -17,6 +17,9 @@ pub fn text(advice: &Advice, style: Style) -> String {
     out.title(&format!("Use {}: {}", advice.choice, advice.address));
     out.wrap("  ", &format!("The server listens at {}.", advice.server_address));
     out.wrap("  ", &format!("Confidence: {}.", advice.confidence.name()));
+    for warning in &advice.warnings {
+        out.wrap_in(Ink::Bad, "  ! ", &crate::run::printable(warning));
+    }
     title(&mut out, "Why");
     for reason in &advice.reasons {
         out.wrap("  - ", reason);

@@ -1,4 +1,4 @@
-//! Figures as a person reads them: three digits and the unit that fits.
+//! Figures as a person reads them: the unit that fits, and as many digits as their interval bears.
 //!
 //! Digits beyond the third are noise in what is measured here. What stays exact stands in the run
 //! file, not in these texts.
@@ -6,19 +6,90 @@
 /// A time: `87.1 ns`, `1.23 µs`, `45.0 ms`, `2.10 s`. A dash if it is not a time.
 #[must_use]
 pub fn time(ns: f64) -> String {
-    scaled(ns, &[(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")])
+    scaled(ns, &TIMES)
+}
+
+/// A figure with its interval of 95 %, for a table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// The figure.
+    pub value: f64,
+    /// Its interval, if it has one.
+    pub ci95: Option<[f64; 2]>,
+}
+
+impl Measured {
+    /// How far the figure may be off either way, as a share: 0.1 says that the ends are 1.1 times
+    /// the middle and the middle 1.1 times the ends. `None` without an interval.
+    #[must_use]
+    pub fn half_width(self) -> Option<f64> {
+        let [low, high] = self.ci95?;
+        let half = (high / low).sqrt() - 1.0;
+        (low > 0.0 && half.is_finite() && half >= 0.0).then_some(half)
+    }
+
+    /// The digits that say something: rounding moves the figure by less than its interval does.
+    fn digits(self) -> usize {
+        match self.half_width() {
+            None => 3,
+            Some(half) if half < 0.1 => 3,
+            Some(half) if half < 1.0 => 2,
+            Some(_) => 1,
+        }
+    }
+
+    /// The figure as a time.
+    #[must_use]
+    pub fn time(self) -> String {
+        scaled_to(self.value, &TIMES, self.digits())
+    }
+
+    /// The figure as a rate of messages.
+    #[must_use]
+    pub fn message_rate(self) -> String {
+        scaled_to(self.value, &MESSAGE_RATES, self.digits())
+    }
+
+    /// The figure as a rate of bytes.
+    #[must_use]
+    pub fn byte_rate(self) -> String {
+        scaled_to(self.value, &BYTE_RATES, self.digits())
+    }
+
+    /// The figure as a ratio.
+    #[must_use]
+    pub fn ratio(self) -> String {
+        match self.digits() {
+            3 => ratio(self.value),
+            _ if !self.value.is_finite() || self.value < 0.0 => MISSING.to_owned(),
+            digits => format!("{}×", significant(self.value, digits)),
+        }
+    }
+
+    /// The interval beside the figure: `±2.5%`, `±49%`; `×÷2.3` where it spans more than a factor
+    /// of two each way.
+    #[must_use]
+    pub fn plus_minus(self) -> String {
+        match self.half_width() {
+            None => MISSING.to_owned(),
+            Some(half) if half < 0.0995 => format!("±{:.1}%", half * 100.0),
+            Some(half) if half < 1.0 => format!("±{:.0}%", half * 100.0),
+            Some(half) if half < 998.0 => format!("×÷{}", significant(half + 1.0, 2)),
+            Some(_) => "×÷>999".to_owned(),
+        }
+    }
 }
 
 /// A rate of messages: `950 /s`, `1.23 M/s`.
 #[must_use]
 pub fn message_rate(per_s: f64) -> String {
-    scaled(per_s, &[(1.0, "/s"), (1e3, "k/s"), (1e6, "M/s"), (1e9, "G/s")])
+    scaled(per_s, &MESSAGE_RATES)
 }
 
 /// A rate of bytes in decimal units: `12.3 GB/s` is 12.3 × 10^9 bytes per second.
 #[must_use]
 pub fn byte_rate(bytes_per_s: f64) -> String {
-    scaled(bytes_per_s, &[(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s")])
+    scaled(bytes_per_s, &BYTE_RATES)
 }
 
 /// An amount of bits in decimal units: `12.3 Gb` is 12.3 × 10^9 bits.
@@ -78,6 +149,21 @@ pub fn three_digits(value: f64) -> String {
     if value.abs() >= 1e15 { format!("{value:.2e}") } else { format!("{value:.digits$}") }
 }
 
+/// A plain number of `digits` digits: 0.0123, 12, 850 for two.
+fn significant(value: f64, digits: usize) -> String {
+    // Rounded first, as rounding may give it another digit in front of the point.
+    let text = format!("{value:.*e}", digits.saturating_sub(1));
+    let exponent: i32 = text.split_once('e').and_then(|(_, end)| end.parse().ok()).unwrap_or(0);
+    let rounded: f64 = text.parse().unwrap_or(value);
+    let behind = i32::try_from(digits).unwrap_or(3) - 1 - exponent;
+    match usize::try_from(behind) {
+        _ if rounded.abs() >= 1e15 => format!("{rounded:.2e}"),
+        Ok(behind) if behind <= 12 => format!("{rounded:.behind$}"),
+        Ok(_) => text,
+        Err(_) => format!("{rounded:.0}"),
+    }
+}
+
 /// A point in time: `2026-11-21 03:11 UTC`.
 #[must_use]
 pub fn date(unix_s: u64) -> String {
@@ -98,17 +184,37 @@ pub fn date(unix_s: u64) -> String {
 /// What stands where there is no figure.
 pub const MISSING: &str = "–";
 
+const TIMES: [(f64, &str); 4] = [(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")];
+
+const MESSAGE_RATES: [(f64, &str); 4] = [(1.0, "/s"), (1e3, "k/s"), (1e6, "M/s"), (1e9, "G/s")];
+
+const BYTE_RATES: [(f64, &str); 4] = [(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s")];
+
+/// Puts `value` in the largest unit in which it is at least 1 after rounding to `digits`.
+fn scaled_to(value: f64, units: &[(f64, &str)], digits: usize) -> String {
+    match digits {
+        1 | 2 if value.is_finite() && value > 0.0 => {
+            let rounded = format!("{value:.*e}", digits - 1).parse().unwrap_or(value);
+            let (factor, unit) = unit_of(rounded, units);
+            format!("{} {unit}", significant(rounded / factor, digits))
+        }
+        _ => scaled(value, units),
+    }
+}
+
+fn unit_of<'u>(value: f64, units: &[(f64, &'u str)]) -> (f64, &'u str) {
+    // 999.5 of a unit would be written as 1000: the next unit takes it.
+    let fits = |(factor, _): &&(f64, &str)| value < factor * 999.5;
+    units.iter().find(fits).or(units.last()).copied().unwrap_or((1.0, ""))
+}
+
 /// Puts `value` in the largest unit in which it is at least 1 after rounding.
 fn scaled(value: f64, units: &[(f64, &str)]) -> String {
     if !value.is_finite() || value < 0.0 {
         return MISSING.to_owned();
     }
-    // 999.5 of a unit would be written as 1000: the next unit takes it.
-    let fits = |(factor, _): &&(f64, &str)| value < factor * 999.5;
-    match units.iter().find(fits).or(units.last()) {
-        Some((factor, unit)) => format!("{} {unit}", three_digits(value / factor)),
-        None => three_digits(value),
-    }
+    let (factor, unit) = unit_of(value, units);
+    format!("{} {unit}", three_digits(value / factor))
 }
 
 #[cfg(test)]
@@ -138,6 +244,30 @@ mod tests {
         for (ns, expected) in cases {
             assert_eq!(time(ns), expected, "{ns}");
         }
+    }
+
+    #[test]
+    fn a_figure_has_the_digits_that_its_interval_bears() {
+        let cases = [
+            (61_800.0, Some([61_000.0, 62_600.0]), "61.8 µs", "±1.3%"),
+            (61_800.0, Some([50_000.0, 76_400.0]), "62 µs", "±24%"),
+            (61_800.0, Some([20_000.0, 190_000.0]), "60 µs", "×÷3.1"),
+            (847.0, Some([600.0, 1_200.0]), "850 ns", "±41%"),
+            (996.0, Some([700.0, 1_400.0]), "1.0 µs", "±41%"),
+            (104.0, Some([50.0, 210.0]), "100 ns", "×÷2.0"),
+            (1.23, Some([1.0, 1.5]), "1.2 ns", "±22%"),
+            (141.0, None, "141 ns", "–"),
+            (141.0, Some([0.0, 300.0]), "141 ns", "–"),
+        ];
+        for (value, ci95, figure, interval) in cases {
+            let measured = Measured { value, ci95 };
+            assert_eq!((&*measured.time(), &*measured.plus_minus()), (figure, interval), "{value}");
+        }
+        let rate = Measured { value: 1.5e6, ci95: Some([1.2e6, 1.9e6]) };
+        assert_eq!((&*rate.message_rate(), &*rate.byte_rate()), ("1.5 M/s", "1.5 MB/s"));
+        assert_eq!(Measured { value: 12.3, ci95: Some([5.0, 31.0]) }.ratio(), "10×");
+        assert_eq!(Measured { value: 1.234, ci95: Some([1.2, 1.3]) }.ratio(), "1.23×");
+        assert_eq!(Measured { value: f64::NAN, ci95: Some([1.0, 2.0]) }.time(), "–");
     }
 
     #[test]

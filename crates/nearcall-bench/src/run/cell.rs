@@ -12,6 +12,7 @@ use crate::run::load::LoadAchieved;
 use crate::run::pace::PaceFacts;
 use crate::run::study::StudyFacts;
 use crate::run::traffic::{BurstFacts, ClientsFacts, GapFacts, StartFacts};
+use crate::stats::Estimate;
 
 /// One measured combination of mechanism, size, shape, wait, placement and load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,6 +67,9 @@ pub struct Cell {
     pub floor: Option<String>,
     /// How many times the floor's cost this is: 1 is as good as it gets.
     pub ratio_to_floor: Option<f64>,
+    /// The 95 % confidence interval of it, from the ratios within rounds of launches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio_to_floor_ci95: Option<[f64; 2]>,
     /// How undisturbed it was; `null` if the machine does not say.
     pub grade: Option<Grade>,
     /// All times; only in latency cells.
@@ -76,6 +80,13 @@ pub struct Cell {
     /// The median of each launch, in the order of launches.
     #[serde(default)]
     pub launch_medians_ns: Vec<f64>,
+    /// The 99th percentile of each launch, in the order of launches; empty where one has too few
+    /// times for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub launch_p99s_ns: Vec<f64>,
+    /// CPU time of both ends per message in each launch, in the order of launches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub launch_cpu_ns: Vec<f64>,
     /// The rate of each launch, in the order of launches.
     #[serde(default)]
     pub launch_messages_per_s: Vec<f64>,
@@ -100,6 +111,10 @@ pub struct Cell {
     /// Process numbers of client and server, per launch.
     #[serde(default)]
     pub pids: Vec<[u32; 2]>,
+    /// Bytes that were added to the environment of client and server, per launch. They move the
+    /// stack, so that no figure is that of one lucky or unlucky alignment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub environment_bytes: Vec<[u32; 2]>,
     /// The place of each launch in the order of all launches of the run.
     #[serde(default)]
     pub order: Vec<u32>,
@@ -166,10 +181,13 @@ impl Cell {
             cpu_ns_per_message: CpuNsPerMessage::default(),
             floor: None,
             ratio_to_floor: None,
+            ratio_to_floor_ci95: None,
             grade: None,
             histogram: None,
             messages_per_sample: 1,
             launch_medians_ns: Vec::new(),
+            launch_p99s_ns: Vec::new(),
+            launch_cpu_ns: Vec::new(),
             launch_messages_per_s: Vec::new(),
             between_launch_variance: None,
             within_launch_variance: None,
@@ -178,6 +196,7 @@ impl Cell {
             warmup_samples: 0,
             counts: PerEnd::default(),
             pids: Vec::new(),
+            environment_bytes: Vec::new(),
             order: Vec::new(),
             sizes: Vec::new(),
             tags: Vec::new(),
@@ -287,14 +306,15 @@ pub struct Placement {
     pub server_cpu: Option<u32>,
 }
 
-/// The distribution of times in nanoseconds. A percentile with fewer than ten times above it is
-/// `null`.
+/// The distribution of times in nanoseconds. All but the median are of the times of all launches
+/// together. A percentile with fewer than ten times above it is `null`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RttNs {
     /// The shortest.
     pub min: Option<u64>,
-    /// The median.
+    /// The median of a typical launch: the geometric mean of those of the launches. Older
+    /// runs may have the median of all times here.
     pub p50: Option<f64>,
     /// 90 % are shorter.
     pub p90: Option<f64>,
@@ -313,17 +333,15 @@ pub struct RttNs {
 }
 
 impl RttNs {
-    /// Takes the figures from all times and the interval from the launches (`stats::estimate`).
+    /// Takes the median and its interval from the launches, the rest from all times of all
+    /// launches.
     ///
-    /// The interval is widened if the median of all times lies outside: launches of unequal length
-    /// or with a skewed spread can do that, and a figure outside its own interval helps nobody.
+    /// The median of all times would be nearer to that of the fast launches, which have more
+    /// exchanges in the same time, and may lie outside of the interval. It stands in where no
+    /// launch has a median.
     #[must_use]
-    pub fn new(times: &Histogram, ci95: Option<[f64; 2]>) -> Self {
-        let p50 = times.quantile_ns(0.5);
-        let hold = |ci: [f64; 2]| match p50 {
-            Some(middle) => [ci[0].min(middle), ci[1].max(middle)],
-            None => ci,
-        };
+    pub fn new(times: &Histogram, launches: Option<&Estimate>) -> Self {
+        let p50 = launches.map(|launches| launches.center).or_else(|| times.quantile_ns(0.5));
         Self {
             min: times.min_ns(),
             p50,
@@ -333,7 +351,7 @@ impl RttNs {
             p9999: times.quantile_ns(0.9999),
             max: times.max_ns(),
             mean: times.mean_ns(),
-            p50_ci95: ci95.map(hold),
+            p50_ci95: launches.and_then(|launches| launches.ci95),
         }
     }
 }

@@ -10,6 +10,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{Cell, Definition, Kind, Run};
+use crate::noise::{self, Grade};
+use crate::report::number::Measured;
 
 /// The list of a run in which a cell stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -231,6 +233,14 @@ impl Cell {
                 unit: "/s",
             }),
         }
+    }
+
+    /// The grade of its headline, by the width of its interval; `None` without an interval. That of
+    /// its tails is [`Cell::grade`].
+    #[must_use]
+    pub fn median_grade(&self) -> Option<Grade> {
+        let headline = self.headline()?;
+        noise::of_median(Measured { value: headline.value, ci95: headline.ci95 })
     }
 
     /// CPU time of both ends per message in nanoseconds; `None` unless both are known.

@@ -46,6 +46,8 @@ impl Program {
 pub(crate) struct Launched {
     /// Client, then server; zero for one that did not start.
     pub(crate) pids: [u32; 2],
+    /// Bytes that were added to the environment of each, in the same order.
+    pub(crate) environment_bytes: [usize; 2],
     /// What the client reported.
     pub(crate) messages: Vec<WorkerMessage>,
     /// Why it ended before its time.
@@ -93,7 +95,7 @@ pub(crate) fn launch(
             break;
         }
     }
-    finish(ends, waited.err())
+    finish(ends, padding_bytes, waited.err())
 }
 
 fn cannot_start(error: io::Error) -> Failure {
@@ -101,7 +103,11 @@ fn cannot_start(error: io::Error) -> Failure {
 }
 
 /// Waits for both to end and explains what happened.
-fn finish(mut ends: Vec<Worker<WorkerMessage>>, waited: Option<Failure>) -> Launched {
+fn finish(
+    mut ends: Vec<Worker<WorkerMessage>>,
+    environment_bytes: [usize; 2],
+    waited: Option<Failure>,
+) -> Launched {
     let grace = if waited.is_none() { GRACE } else { Duration::ZERO };
     let explained: Vec<Failure> = ends.iter_mut().filter_map(|end| failure(end, grace)).collect();
     let of_cause = |cause| explained.iter().find(|failure| failure.cause == cause).cloned();
@@ -115,6 +121,7 @@ fn finish(mut ends: Vec<Worker<WorkerMessage>>, waited: Option<Failure>) -> Laun
     let pid = |index: usize| ends.get(index).map_or(0, Worker::pid);
     Launched {
         pids: [pid(1), pid(0)],
+        environment_bytes,
         failure,
         messages: ends.get_mut(1).map(|end| end.messages.drain(..).collect()).unwrap_or_default(),
     }

@@ -10,8 +10,7 @@
 //! rank test alone would be a tool that never finds anything. Welch's t test on logarithms has no
 //! such bound, does not ask for equal spreads, and errs towards finding nothing where one launch
 //! is far off: that launch widens the spread. So Welch decides, and [`mann_whitney`] is told
-//! beside it. A bootstrap of a few launches needs corrections of its own (`stats.rs`) and gives
-//! no p values that are small enough; the studentised interval is its closed form. Which
+//! beside it. Which
 //! correction for many cells is taken stands at [`benjamini_hochberg`].
 
 use super::{is_positive, mean, student, variance};

@@ -16,6 +16,7 @@
 mod cross;
 mod enea;
 mod motorola;
+mod rising;
 mod short_comparison;
 mod truth;
 mod view;

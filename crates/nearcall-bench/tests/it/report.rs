@@ -197,12 +197,12 @@ fn figures_that_are_none_are_left_out() {
 }
 
 #[test]
-fn a_cell_of_grade_d_is_no_answer() {
+fn a_cell_with_disturbed_tails_is_an_answer_by_its_interval() {
     let mut run = empty();
     run.cells = vec![latency("pipe", 8, "block", 900.0, None)];
     run.cells[0].grade = Some(Grade::D);
     let found = first_screen(&tags(&page_of(&[run])));
-    assert!(!found.contains("over pipe"), "{found}");
+    assert!(found.contains("over pipe") && found.contains("tails: grade D"), "{found}");
 }
 
 #[test]

@@ -22,15 +22,25 @@ fn first(cells: Vec<Cell>) -> String {
 }
 
 #[test]
-fn what_was_too_noisy_is_not_called_unmeasured() {
+fn a_disturbed_median_counts_by_its_interval() {
     let mut cell = latency("pipe", 8, "block", 900.0, None);
     cell.grade = Some(Grade::D);
-    let line = first(vec![cell.clone()]);
-    assert!(line.contains("too noisy") && !line.contains("not measured"), "{line}");
-    let runs = [Run { cells: vec![cell], ..empty() }];
-    let page = page(&hosts(&runs).unwrap(), &PageFacts::default());
-    assert!(page.contains("Too noisy (cells of grade D: 1); again"));
-    assert!(!page.contains("no cell that answers"));
+    let line = first(vec![cell, latency("tcp", 8, "block", 9_000.0, None)]);
+    assert!(line.contains("over pipe") && line.contains("via=pipe"), "{line}");
+    assert!(line.contains("tails: grade D"), "{line}");
+}
+
+#[test]
+fn figure_and_advice_are_of_one_mechanism_that_is_for_use() {
+    let line = first(vec![
+        latency("shm-condvar", 8, "block", 5_000.0, None),
+        latency("shm-futex", 8, "block", 5_100.0, None),
+        latency("tcp", 8, "block", 6_000.0, None),
+        latency("unix-stream", 8, "block", 6_100.0, None),
+    ]);
+    assert!(!line.contains("shm-condvar") && !line.contains("shm-futex"), "{line}");
+    let advised = if line.contains("via=tcp") { "over tcp" } else { "over unix-stream" };
+    assert!(line.contains(advised), "{line}");
 }
 
 #[test]

@@ -73,6 +73,7 @@ fn check_fields(run: &Run) {
     }
     let cells = ["floors", "cells"].map(|list| json[list].as_array().unwrap().clone()).concat();
     assert!(!cells.is_empty());
+    let mut environments = Vec::new();
     for cell in cells {
         for field in [
             "kind",
@@ -104,7 +105,12 @@ fn check_fields(run: &Run) {
         let distinct: BTreeSet<u64> = pids.map(|pid| pid.as_u64().unwrap()).collect();
         assert_eq!(distinct.len(), 4, "new processes for each launch: {distinct:?}");
         assert_eq!(cell["order"].as_array().unwrap().len(), 2);
+        let sizes = cell["environment_bytes"].as_array().unwrap().iter();
+        environments.extend(sizes.flat_map(|pair| pair.as_array().unwrap().clone()));
     }
+    // Rule R12: each process has an environment of another size.
+    let distinct: BTreeSet<u64> = environments.iter().map(|size| size.as_u64().unwrap()).collect();
+    assert!(distinct.len() > 4, "{environments:?}");
     assert_eq!(json["settings"]["seed"], run.settings.seed);
 }
 
@@ -225,6 +231,9 @@ fn a_slow_start_does_not_move_the_median() {
     // two ends that spin meet when the scheduler has them meet. That no slow exchange is measured,
     // whatever the load, is tested with a clock of its own (`exchange/client.rs`).
     assert!(slow.first_message_ns.unwrap() >= 20_000.0);
+    // Rule R11: none of them is measured, unless the time for warming up was over, which is told.
+    let is_capped = slow.tags.iter().any(|tag| tag == "warmup_capped");
+    assert!(slow.warmup_samples >= 500 || is_capped, "warm after {}", slow.warmup_samples);
     let is_of_use = |cell: &Cell| cell.grade != Some(Grade::D);
     if is_of_use(usual) && is_of_use(slow) {
         assert!(p50(slow) < p50(usual) + 10_000.0, "{} and {}", p50(slow), p50(usual));

@@ -98,6 +98,7 @@ fn throughput(name: &str, bytes: u64, wait: &str, per_s: f64, ratio: f64) -> Cel
     cell.messages_per_s = Some(per_s);
     cell.messages_per_s_ci95 = Some([per_s * 0.88, per_s * 1.11]);
     cell.bytes_per_s = Some(per_s * bytes as f64);
+    cell.bytes_per_s_ci95 = cell.messages_per_s_ci95.map(|ci| ci.map(|end| end * bytes as f64));
     cell.bits_per_cpu_s = Some(per_s * bytes as f64 * 8.0 / 1.9);
     cell.floor = Some("floor-chunked-copy".to_owned());
     cell.ratio_to_floor = Some(ratio);
@@ -193,8 +194,7 @@ fn tour() -> Run {
     for (index, name) in names.into_iter().enumerate() {
         let wait = if name == "shm-spin" { "spin" } else { "block" };
         let ns = 123.0 * 4.0_f64.powi(i32::try_from(index).unwrap());
-        for (bytes, shape) in [(8, "echo"), (1 << 10, "echo"), (1 << 16, "sink"), (1 << 20, "sink")]
-        {
+        for (bytes, shape) in [(8, "echo"), (1 << 16, "sink")] {
             let p50 = ns * (1.0 + bytes as f64 / 1e3);
             let mut cell =
                 latency(name, bytes, wait, p50, Some(("floor-spin", 1.04 + index as f64 * 20.0)));

@@ -173,6 +173,10 @@ pub(crate) struct CellArgs {
     #[command(flatten)]
     pub(crate) mechanism: MechanismArgs,
 
+    /// Every mechanism [default: one of each kind, unless a size or --quick is given]
+    #[arg(long, conflicts_with = "mechanism", help_heading = WORKLOAD)]
+    pub(crate) every: bool,
+
     #[command(flatten)]
     pub(crate) size: SizesArgs,
 

@@ -35,6 +35,16 @@ pub(super) fn run(args: &AdviseArgs, arguments: &[OsString]) -> anyhow::Result<E
     }
     let file = args.output.out.clone().unwrap_or_else(|| places::new_run_file(now_unix_s()));
     check_writable(&file).with_context(|| format!("cannot store a run in {}", file.display()))?;
+    // What nothing can meet is refused for that.
+    let is_possible = !advise::candidates(&requirements).0.is_empty();
+    let busy = is_possible.then(advise::busy::look).flatten();
+    if let Some(what) = &busy {
+        if !args.anyway {
+            let command = advise::command(&requirements);
+            return Err(Refusal::Busy { what: what.clone(), command }.into());
+        }
+        output::diagnostic(&format!("{what}: figures will be worse and intervals wider"));
+    }
     let interrupt = Interrupt::install().context("cannot listen for Ctrl-C")?;
     let effort = Effort {
         time_budget: args.time.time.unwrap_or(TIME),
@@ -55,6 +65,7 @@ pub(super) fn run(args: &AdviseArgs, arguments: &[OsString]) -> anyhow::Result<E
         Err(error) => return Err(error.into()),
     };
     run.tool = bench::tool();
+    run.warnings.extend(busy);
     if interrupted && !run.partial {
         run.mark_partial("interrupted");
     }
@@ -102,6 +113,7 @@ fn requirements(args: &AdviseArgs) -> Result<Requirements, Usage> {
         placement: args.placement.into(),
         load: args.load.load,
         needs: args.needs.clone(),
+        clients: args.clients,
         optimise: args.optimise,
     };
     match requirements.check() {

@@ -22,6 +22,7 @@ use nearcall_bench::bench_plan::{BenchPlan, How, Place};
 use nearcall_bench::report::table::table;
 use nearcall_bench::run::{Kind, Run, Tool, check_writable};
 use nearcall_bench::studies::reproduce::StudiesPlan;
+use nearcall_channel::Mechanism;
 use nearcall_os::signal::Interrupt;
 use nearcall_os::{clock, cpu};
 
@@ -146,7 +147,10 @@ fn plan(
 ) -> Result<BenchPlan, String> {
     Ok(BenchPlan {
         kinds,
-        mechanisms: args.mechanism.mechanism.clone().map(distinct),
+        mechanisms: match args.every {
+            true => Some(Mechanism::all().collect()),
+            false => args.mechanism.mechanism.clone().map(distinct),
+        },
         sizes_bytes: args.size.size.clone().map(|sizes| sizes.0),
         shapes: args.shape.clone().map(distinct),
         waits: args.wait.wait.clone().map(distinct),

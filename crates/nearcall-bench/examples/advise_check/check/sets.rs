@@ -54,6 +54,7 @@ fn one(rng: &mut Rng, cpus: usize) -> Requirements {
         placement,
         load: if rng.u8(0..10) == 0 { Load::duty(LOAD_PERCENT) } else { Load::default() },
         needs,
+        clients: None,
         optimise,
     }
 }

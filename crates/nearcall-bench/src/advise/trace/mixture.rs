@@ -335,6 +335,7 @@ mod tests {
             runner_up: None,
             ranking,
             evidence: vec!["one run".to_owned()],
+            warnings: Vec::new(),
             unmeasured: Vec::new(),
             excluded: Vec::new(),
         }

@@ -1,11 +1,13 @@
 //! What is fast on a machine: one figure per question, taken from its cells.
 //!
 //! Always true: an answer compares cells of one exchange only (same shape, size, rhythm,
-//! definition, placement and caller), none beside a load and none of grade D. What to use is what
-//! `advise.rs` says of that exchange; without a figure there is no advice.
+//! definition, placement and caller), none beside a load, and of mechanisms that may be advised.
+//! What to use is what `advise.rs` says of that exchange, and the figure is that of what to use;
+//! without a figure there is no advice.
 
 use std::collections::BTreeMap;
 
+use nearcall_channel::Mechanism;
 use serde::Serialize;
 
 use super::text;
@@ -22,8 +24,6 @@ pub struct Answer {
     pub question: &'static str,
     /// What was found; `None` if nothing was measured for it that can be used.
     pub found: Option<Found>,
-    /// How many cells of it count for nothing, being of grade D.
-    pub disturbed: usize,
     /// What to use, by the advice for such messages.
     pub advice: Advised,
     /// What to run where nothing was found.
@@ -33,11 +33,8 @@ pub struct Answer {
 impl Answer {
     /// Why there is no figure, before the command that would give one.
     #[must_use]
-    pub fn missing(&self) -> String {
-        match self.disturbed {
-            0 => "not measured here".to_owned(),
-            cells => format!("too noisy (cells of grade D: {cells}); again when it is quiet"),
-        }
+    pub const fn missing(&self) -> &'static str {
+        "not measured here"
     }
 }
 
@@ -47,6 +44,8 @@ impl Answer {
 pub enum Advised {
     /// Use this.
     Use {
+        /// The mechanism's name.
+        mechanism: String,
         /// What a client puts into its program, for a service called NAME.
         address: String,
         /// How far to trust it: "low", "medium", "high".
@@ -89,13 +88,13 @@ impl Found {
         text::in_unit(self.value, self.unit)
     }
 
-    /// Interval and grade for a person.
+    /// Interval and the grade of the tails for a person.
     #[must_use]
     pub fn trust(&self) -> String {
-        let grade = text::grade(self.grade);
+        let tails = format!("tails: {}", text::grade(self.grade));
         match self.ci95 {
-            Some(ci95) => format!("95 %: {}, {grade}", text::interval(Some(ci95), self.unit)),
-            None => format!("no interval, {grade}"),
+            Some(ci95) => format!("95 %: {}, {tails}", text::interval(Some(ci95), self.unit)),
+            None => format!("no interval, {tails}"),
         }
     }
 
@@ -138,14 +137,19 @@ impl Question {
             is_plain(&entry.key) && (self.wanted)(&entry.key) && is_valid(entry)
         };
         let cells: Vec<&Entry<'_>> = host.entries.iter().filter(asked).collect();
-        let group = self.find(&cells);
+        let mut group = self.find(&cells);
         let advice = match group.first() {
             Some((best, _)) => self.advised(&best.key, host),
             None => Advised::Refused("nothing that was measured answers the question".to_owned()),
         };
+        // The figure is that of what is advised, also where another one measured a little better.
+        if let Advised::Use { mechanism, .. } = &advice
+            && let Some(at) = group.iter().position(|(entry, _)| entry.key.mechanism == *mechanism)
+        {
+            group[..=at].rotate_right(1);
+        }
         let found = found(&group);
-        let disturbed = cells.iter().filter(|entry| is_disturbed(entry)).count();
-        Answer { question: self.words, found, disturbed, advice, command: self.command }
+        Answer { question: self.words, found, advice, command: self.command }
     }
 
     /// What the advice says of the exchange whose figure stands beside it.
@@ -167,6 +171,7 @@ impl Question {
         };
         match advise(&requirements, &host.runs) {
             Ok(advice) => Advised::Use {
+                mechanism: advice.choice.mechanism.name().to_owned(),
                 address: advice.address,
                 confidence: advice.confidence.name(),
                 reasons: advice.reasons,
@@ -178,7 +183,7 @@ impl Question {
     /// The cells of the exchange that is asked about, the best first.
     fn find<'e>(&self, cells: &[&'e Entry<'e>]) -> Vec<(&'e Entry<'e>, f64)> {
         let mut groups: BTreeMap<Exchange<'_>, Vec<(&'e Entry<'e>, f64)>> = BTreeMap::new();
-        for &entry in cells.iter().filter(|entry| !is_disturbed(entry)) {
+        for &entry in cells.iter().filter(|entry| may_be_advised(&entry.key)) {
             if let Some((value, ..)) = text::figure(entry.cell) {
                 groups.entry(same_exchange(&entry.key)).or_default().push((entry, value));
             }
@@ -266,8 +271,11 @@ fn is_valid(entry: &Entry<'_>) -> bool {
     entry.cell.pace.as_ref().is_none_or(|pace| pace.kept)
 }
 
-fn is_disturbed(entry: &Entry<'_>) -> bool {
-    entry.cell.grade == Some(Grade::D)
+/// Whether it is for use at all, and by any number of clients.
+fn may_be_advised(key: &CellKey) -> bool {
+    key.mechanism
+        .parse::<Mechanism>()
+        .map_or(true, |mechanism| !mechanism.measured_only() && !mechanism.one_client_in_a_loop())
 }
 
 /// What cells have in common that are compared with each other.

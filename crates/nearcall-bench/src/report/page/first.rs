@@ -72,7 +72,7 @@ fn machine(summary: &Summary, index: usize, count: usize) -> Markup {
 }
 
 fn nothing(summary: &Summary) -> Markup {
-    let none = summary.answers.iter().all(|answer| answer.found.is_none() && answer.disturbed == 0);
+    let none = summary.answers.iter().all(|answer| answer.found.is_none());
     html! {
         @if none {
             p { "These runs have no cell that answers one of these questions." }
@@ -85,10 +85,10 @@ fn one(answer: &Answer) -> Markup {
         p.question { (answer.question) }
         @match &answer.found {
             Some(found) => (told(found, matches!(answer.advice, Advised::Refused(_)))),
-            None => p.words { (capital(&answer.missing())) ": " code { (answer.command) } },
+            None => p.words { (capital(answer.missing())) ": " code { (answer.command) } },
         }
         @match &answer.advice {
-            Advised::Use { address, confidence, reasons } => {
+            Advised::Use { address, confidence, reasons, .. } => {
                 p.use {
                     "Use " code { (address) } " (confidence " (confidence) "). "
                     @if let Some(reason) = reasons.get(1) { (plain_long(reason)) }

@@ -144,7 +144,7 @@ pub(super) fn body(hosts: &[Host<'_>]) -> Markup {
         }
         p.note {
             "Each cell comes from new pairs of processes, pinned, in random order; its interval is \
-             a bootstrap over launches. No outlier is removed. The complete files hold every \
+             Student's, of the logarithms of its launches. No outlier is removed. The complete files hold every \
              histogram."
         }
     }

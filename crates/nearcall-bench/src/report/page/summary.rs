@@ -199,8 +199,8 @@ pub(crate) const fn grade_meaning(grade: Grade) -> &'static str {
     match grade {
         Grade::A => "undisturbed, as on an isolated CPU; every percentile can be relied on",
         Grade::B => "an ordinary quiet machine: timer ticks and little else",
-        Grade::C => "disturbed: medians hold, high percentiles do not",
-        Grade::D => "something else ran on the same CPU: use nothing of it",
+        Grade::C => "disturbed: high percentiles are partly those of the disturbance",
+        Grade::D => "something else ran on the same CPU: high percentiles say nothing of the cell",
     }
 }
 

@@ -1,15 +1,14 @@
 //! The sentence at the end of a result: which of those that were compared is best, and how certain
 //! that is.
 //!
-//! **Invariants:** only cells of one exchange are compared, and none of grade D; where intervals
-//! overlap, the sentence says that the two cannot be told apart.
+//! **Invariants:** only cells of one exchange are compared; where intervals overlap, the sentence
+//! says that the two cannot be told apart. What disturbs a median shows in its interval.
 //!
 //! **Not here:** answers that are no comparison of cells; they stand beside their tables.
 
 use super::cells::place;
 use super::details::spread;
 use super::grid::clean;
-use crate::noise::Grade;
 use crate::report::number;
 use crate::run::{Cell, Kind, Run};
 
@@ -20,7 +19,6 @@ pub(super) struct Candidate {
     /// What it takes, or its rate.
     pub(super) value: f64,
     pub(super) ci95: Option<[f64; 2]>,
-    pub(super) grade: Option<Grade>,
 }
 
 impl Candidate {
@@ -33,7 +31,7 @@ impl Candidate {
     /// Another figure of a cell. `None` if it is no number.
     pub(super) fn new(cell: &Cell, value: f64, ci95: Option<[f64; 2]>) -> Option<Self> {
         let name = name(&cell.mechanism, &cell.wait);
-        value.is_finite().then_some(Self { name, value, ci95, grade: cell.grade })
+        value.is_finite().then_some(Self { name, value, ci95 })
     }
 
     fn is_apart_from(&self, other: &Self) -> bool {
@@ -62,29 +60,15 @@ pub(super) fn sentence(
     better: Better,
     show: impl Fn(f64) -> String,
 ) -> String {
-    let count = all.len();
-    all.retain(|one| one.grade != Some(Grade::D));
-    let disturbed = count - all.len();
     all.sort_by(|a, b| match better {
         Better::Less => a.value.total_cmp(&b.value),
         Better::More => b.value.total_cmp(&a.value),
     });
-    let Some((best, others)) = all.split_first() else {
-        return match count {
-            0 => String::new(),
-            _ => format!(
-                "{question}: cannot be said, as every cell is of grade D; measure again on a \
-                 quieter machine."
-            ),
-        };
-    };
+    let Some((best, others)) = all.split_first() else { return String::new() };
     let figure = |one: &Candidate| format!("{}, {}", one.name, show(one.value));
     let mut text = format!("{question}: {}", figure(best));
     if best.ci95.is_some() {
         text += &format!(" ± {}", spread(Some(best.value), best.ci95));
-    }
-    if let Some(grade) = best.grade {
-        text += &format!(" (grade {grade})");
     }
     let close = others.iter().filter(|one| !one.is_apart_from(best)).count();
     match others.iter().find(|one| !one.is_apart_from(best)).or(others.first()) {
@@ -97,9 +81,6 @@ pub(super) fn sentence(
         }
         Some(next) => text += &format!("; next is {}", figure(next)),
         None => {}
-    }
-    if disturbed > 0 {
-        text += &format!("; left out: {disturbed} of grade D");
     }
     text + "."
 }
@@ -183,9 +164,9 @@ pub(super) fn join(parts: Vec<String>) -> String {
 mod tests {
     use super::*;
 
-    fn candidate(name: &str, value: f64, half: f64, grade: Grade) -> Candidate {
+    fn candidate(name: &str, value: f64, half: f64) -> Candidate {
         let ci95 = Some([value - half, value + half]);
-        Candidate { name: name.to_owned(), value, ci95, grade: Some(grade) }
+        Candidate { name: name.to_owned(), value, ci95 }
     }
 
     fn fastest(all: Vec<Candidate>) -> String {
@@ -194,16 +175,16 @@ mod tests {
 
     #[test]
     fn the_next_is_named_where_the_best_is_certain() {
-        let all = vec![candidate("b", 200.0, 5.0, Grade::B), candidate("a", 100.0, 2.0, Grade::A)];
-        assert_eq!(fastest(all), "Fastest: a, 100 ns ± 2.0 % (grade A); next is b, 200 ns.");
+        let all = vec![candidate("b", 200.0, 5.0), candidate("a", 100.0, 2.0)];
+        assert_eq!(fastest(all), "Fastest: a, 100 ns ± 2.0 %; next is b, 200 ns.");
     }
 
     #[test]
     fn intervals_that_overlap_decide_nothing() {
         let all = vec![
-            candidate("a", 100.0, 60.0, Grade::B),
-            candidate("b", 120.0, 10.0, Grade::B),
-            candidate("c", 121.0, 10.0, Grade::B),
+            candidate("a", 100.0, 60.0),
+            candidate("b", 120.0, 10.0),
+            candidate("c", 121.0, 10.0),
         ];
         let found = fastest(all);
         assert!(
@@ -214,18 +195,8 @@ mod tests {
 
     #[test]
     fn without_an_interval_nothing_is_certain() {
-        let bare =
-            |name: &str, value| Candidate { name: name.to_owned(), value, ci95: None, grade: None };
+        let bare = |name: &str, value| Candidate { name: name.to_owned(), value, ci95: None };
         let found = fastest(vec![bare("a", 1.0), bare("b", 900.0)]);
         assert_eq!(found, "Fastest: a, 1.00 ns; it cannot be told apart from b, 900 ns.");
-    }
-
-    #[test]
-    fn grade_d_wins_nothing() {
-        let noisy = || candidate("noisy", 10.0, 1.0, Grade::D);
-        let found = fastest(vec![noisy(), candidate("a", 100.0, 2.0, Grade::C)]);
-        assert_eq!(found, "Fastest: a, 100 ns ± 2.0 % (grade C); left out: 1 of grade D.");
-        assert!(fastest(vec![noisy()]).contains("cannot be said, as every cell is of grade D"));
-        assert_eq!(fastest(Vec::new()), "");
     }
 }

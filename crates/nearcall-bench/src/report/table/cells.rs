@@ -1,8 +1,10 @@
 //! What both tables say alike: places, figures, what was not measured.
 
+use nearcall_channel::Mechanism;
+
 use super::grid::{clean, clip};
 use crate::report::lines::Writer;
-use crate::report::number::{self, MISSING};
+use crate::report::number::{self, MISSING, Measured};
 use crate::run::{Cell, Kind, LoadAchieved, Placement, Run};
 
 /// Where both ends ran.
@@ -72,6 +74,17 @@ pub(super) fn figure(value: Option<f64>, format: impl Fn(f64) -> String) -> Stri
     value.filter(|value| value.is_finite()).map_or_else(|| MISSING.to_owned(), format)
 }
 
+/// How many times its floor's cost a cell has, with the interval if there is one.
+pub(super) fn ratio_to_floor(cell: &Cell) -> String {
+    let ratio = cell.ratio_to_floor.filter(|ratio| ratio.is_finite());
+    let ratio = ratio.map(|value| Measured { value, ci95: cell.ratio_to_floor_ci95 });
+    match ratio {
+        None => MISSING.to_owned(),
+        Some(ratio) if ratio.ci95.is_none() => ratio.ratio(),
+        Some(ratio) => format!("{} {}", ratio.ratio(), ratio.plus_minus()),
+    }
+}
+
 /// A time in microseconds, without the unit.
 pub(super) fn micros(ns: Option<f64>) -> String {
     figure(ns.map(|ns| ns / 1e3), number::three_digits)
@@ -99,6 +112,23 @@ pub(super) fn print_skipped(out: &mut Writer, run: &Run) {
         let name = clip(&clean(&skipped.mechanism), NAME_COLUMNS_MAX);
         let label = format!("    {name:<NAME_COLUMNS_MAX$}  ");
         out.wrap(&label, &format!("{what}{}", clean(&skipped.reason)));
+    }
+}
+
+/// Adds which of the measured mechanisms are never advised, or only for one client.
+pub(super) fn print_restricted(out: &mut Writer, run: &Run) {
+    let of = |fits: fn(&Mechanism) -> bool| -> String {
+        let known = Mechanism::all().filter(&fits).map(Mechanism::name);
+        let here = known.filter(|name| run.cells.iter().any(|cell| cell.mechanism == **name));
+        here.collect::<Vec<_>>().join(", ")
+    };
+    let measured_only = of(|mechanism| mechanism.measured_only());
+    let one_client = of(|mechanism| mechanism.one_client_in_a_loop() && !mechanism.measured_only());
+    if !measured_only.is_empty() {
+        out.note(&format!("Here to be measured, never advised: {measured_only}."));
+    }
+    if !one_client.is_empty() {
+        out.note(&format!("For one client of a server with an event loop only: {one_client}."));
     }
 }
 

@@ -5,12 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use super::cells::{NAME_COLUMNS_MAX, WAIT_COLUMNS_MAX, figure, load_achieved, micros, place};
+use super::cells::{
+    NAME_COLUMNS_MAX, WAIT_COLUMNS_MAX, figure, load_achieved, micros, place, ratio_to_floor,
+};
 use super::grid::{Align, Grid, clean, clip};
 use super::notes::Notes;
 use crate::noise::Grade;
 use crate::report::lines::{Ink, Writer};
-use crate::report::number::{self, MISSING};
+use crate::report::number::{self, MISSING, Measured};
 use crate::run::{Cell, Definition, Kind, Placement, Run};
 
 /// Adds a table for each kind of cells, and the footnotes.
@@ -120,7 +122,7 @@ fn print_section(out: &mut Writer, title: &Title, mut cells: Vec<&Cell>, notes: 
             Kind::Latency => latency_row(cell, notes),
             Kind::Throughput => throughput_row(cell, notes),
         });
-        if title.is_cell && is_first && cell.grade != Some(Grade::D) {
+        if title.is_cell && is_first {
             grid.paint(FIGURE_COLUMN, Ink::Good);
         }
     }
@@ -148,7 +150,7 @@ fn latency_row(cell: &Cell, notes: &mut Notes) -> Vec<String> {
     let mut row = vec![
         name,
         wait,
-        figure(rtt.p50, number::time),
+        figure(rtt.p50, |value| Measured { value, ci95: rtt.p50_ci95 }.time()),
         spread(rtt.p50, rtt.p50_ci95),
         figure(rtt.p99, number::time),
     ];
@@ -161,9 +163,13 @@ fn throughput_row(cell: &Cell, notes: &mut Notes) -> Vec<String> {
     let mut row = vec![
         name,
         wait,
-        figure(cell.messages_per_s, number::message_rate),
+        figure(cell.messages_per_s, |value| {
+            Measured { value, ci95: cell.messages_per_s_ci95 }.message_rate()
+        }),
         spread(cell.messages_per_s, cell.messages_per_s_ci95),
-        figure(cell.bytes_per_s, number::byte_rate),
+        figure(cell.bytes_per_s, |value| {
+            Measured { value, ci95: cell.bytes_per_s_ci95 }.byte_rate()
+        }),
     ];
     let [_, floor, grade] = common_columns(cell, notes);
     let cpu = cell.cpu_ns_per_message;
@@ -185,8 +191,9 @@ fn common_columns(cell: &Cell, notes: &mut Notes) -> [String; 3] {
         (client, server) => format!("{}+{}", micros(client), micros(server)),
     };
     let floor = cell.floor.as_deref().unwrap_or_default();
-    let ratio = format!("{:>6} ", figure(cell.ratio_to_floor, number::ratio));
-    let grade = cell.grade.map_or_else(|| MISSING.to_owned(), |grade| grade.to_string());
+    let ratio = format!("{:>6} ", ratio_to_floor(cell));
+    let words = |grade: Option<Grade>| grade.map_or(MISSING.to_owned(), |grade| grade.to_string());
+    let grade = format!("{}/{}", words(cell.median_grade()), words(cell.grade));
     [
         cpu,
         ratio + &clip(&clean(floor.trim_start_matches("floor-")), FLOOR_COLUMNS_MAX),

@@ -83,7 +83,7 @@ impl Grid {
     /// Adds a row with a cell for each column.
     pub fn row(&mut self, cells: Vec<String>) {
         let ink = |(cell, column): (String, &Column)| {
-            let is_bad = column.align == Align::Grade && cell.starts_with('D');
+            let is_bad = column.align == Align::Grade && cell.contains('D');
             (cell, if is_bad { Ink::Bad } else { Ink::Plain })
         };
         self.rows.push(Row::Cells(cells.into_iter().zip(&self.columns).map(ink).collect()));

@@ -81,7 +81,7 @@ fn notes(cell: &Cell) -> Vec<String> {
     let tag = |tag: &String| meaning(tag).map_or_else(|| clean(tag), str::to_owned);
     let mut notes: Vec<String> = cell.tags.iter().map(tag).collect();
     if let (Some(Grade::D), Some(reason)) = (cell.grade, cell.noise.first()) {
-        notes.push(format!("grade D: {}", clean(reason)));
+        notes.push(format!("tails of grade D: {}", clean(reason)));
     }
     notes
 }
@@ -93,6 +93,10 @@ fn meaning(tag: &str) -> Option<&'static str> {
         "page_faults" => "pages were mapped or read while it was measured",
         "clock_drift" => "the CPU's speed changed by more than 2 %",
         "warmup_capped" => "it had not settled when warm-up had to end",
+        "two_modes" => {
+            "its launches fall into two groups, which no single figure describes: show --json \
+             has them"
+        }
         "few_launches" => "fewer launches than asked for, as time ran out",
         "batched" => "times are means of batches, as one exchange is too short for the clock",
         "size_changed" => "the kernel gave another buffer or queue size than asked for",
@@ -110,12 +114,14 @@ fn letter_at(index: usize) -> &'static str {
 }
 
 /// Under every table with a grade D.
-pub(super) const DISTURBED: &str =
-    "Cells of grade D lost much of their time to something else: measure them again.";
+pub(super) const DISTURBED: &str = "Cells whose tails are of grade D lost much of their time to \
+                                    something else: measure them again for p99 and above.";
 
-const LEGEND: &str = "median and p99 of all launches; ± 95 %: half the confidence interval, from \
-                      launch to launch; CPU: client + server, user and system; b/CPU-s: payload bits per \
-                      second of CPU time of both; ratio 1× is the floor itself; – means not enough data; grade A undisturbed, B quiet, \
-                      C disturbed, D do not use.";
+const LEGEND: &str = "median of a typical launch, p99 of all launches; ± 95 %: half the confidence \
+                      interval, from launch to launch; CPU: client + server, user and system; \
+                      b/CPU-s: payload bits per second of CPU time of both; ratio 1× is the floor \
+                      itself; – means not enough data; grade of the median by its interval (A \
+                      ±2 %, B ±5 %, C ±25 %, D more) / of tails by what was seen around them (A \
+                      undisturbed to D).";
 
 const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";

@@ -1,5 +1,7 @@
 //! The whole run as one table: a row for each mechanism, a column for each size.
 //!
+//! Rows are ranked only as far as they differ: what cannot be told apart in the first column has
+//! one letter and stands in the order of names. Figures have the digits that their intervals bear.
 //! What belongs to a size beside its figure (p99, ratio, CPU) is shown for as many sizes as the
 //! page has room for, the smallest first. Always true: cells of one table have one definition of
 //! latency, one placement and one load; a run that has several, or more sizes than fit, gives no
@@ -7,12 +9,13 @@
 
 use std::collections::BTreeMap;
 
-use super::cells::{OURS, figure, load_achieved, micros, place};
+use super::cells::{figure, load_achieved, micros, place, ratio_to_floor};
 use super::grid::{Align, Grid, clean, clip};
 use crate::noise::{self, Grade};
-use crate::report::lines::{COLUMNS, Ink, Style, Writer};
-use crate::report::number::{self, MISSING};
+use crate::report::lines::{Ink, Style, Writer};
+use crate::report::number::{self, MISSING, Measured};
 use crate::run::{Cell, Definition, Kind, Run};
+use crate::stats::ties::{self, Sample};
 
 /// Adds the overview. False, and nothing is added, if the run does not fit in one.
 pub(super) fn print(out: &mut Writer, run: &Run) -> bool {
@@ -22,10 +25,11 @@ pub(super) fn print(out: &mut Writer, run: &Run) -> bool {
     let definition = latencies().next().map(|cell| cell.definition);
     let alike = all().all(|cell| cell.placement == first.placement && cell.load == first.load)
         && all().all(|cell| cell.kind != Kind::Latency || Some(cell.definition) == definition);
-    let Some(groups) = groups(run).filter(|_| alike || run.floors.is_empty()) else { return false };
     let mut keys: Vec<Key> = run.cells.iter().map(Key::of).collect();
     keys.sort_unstable();
     keys.dedup();
+    let groups = groups(run, &keys).filter(|_| alike || run.floors.is_empty());
+    let Some(groups) = groups else { return false };
     let columns = fitting(&keys, &groups, out.style()).filter(|_| alike);
     let Some(columns) = columns else { return false };
     out.line(&format!("{}; load: {}.", place(&first.placement), clean(&first.load)));
@@ -61,13 +65,19 @@ impl Key {
 struct Row<'a> {
     name: String,
     cells: BTreeMap<Key, &'a Cell>,
+    /// What it shares with the rows that cannot be told from it in the first column.
+    letter: Option<char>,
+    /// Where no other mechanism is certain to be better.
+    best: Vec<Key>,
 }
 
 impl Row<'_> {
-    /// The worst grade of its cells, and whether any has a tag.
+    /// The worst grades of its cells, of medians and of tails, and whether any has a tag.
     fn grade(&self, marks: Marks) -> String {
-        let worst = noise::worst_of(self.cells.values().map(|cell| cell.grade));
-        let worst = worst.map_or_else(|| MISSING.to_owned(), |grade| grade.to_string());
+        let words = |grade: Option<Grade>| grade.map_or(MISSING.to_owned(), |it| it.to_string());
+        let tails = noise::worst_of(self.cells.values().map(|cell| cell.grade));
+        let medians = noise::worst_of(self.cells.values().map(|cell| cell.median_grade()));
+        let worst = format!("{}/{}", words(medians), words(tails));
         if marks == Marks::Rows && self.is_marked() { format!("{worst} *") } else { worst }
     }
 
@@ -77,7 +87,7 @@ impl Row<'_> {
 }
 
 /// Rows under a heading: how they wait, then the floors. `None` if two cells want one place.
-fn groups(run: &Run) -> Option<Vec<(String, Vec<Row<'_>>)>> {
+fn groups<'a>(run: &'a Run, keys: &[Key]) -> Option<Vec<(String, Vec<Row<'a>>)>> {
     let mut groups: Vec<(String, Vec<Row<'_>>)> = Vec::new();
     let waits = WAITS.iter().map(|(wait, heading)| (Some(*wait), *heading));
     for (wait, heading) in waits.chain([(None, "other"), (Some(""), FLOORS)]) {
@@ -95,41 +105,83 @@ fn groups(run: &Run) -> Option<Vec<(String, Vec<Row<'_>>)>> {
             let row = rows.entry((&cell.mechanism, &cell.wait)).or_insert_with(|| Row {
                 name: clip(&name, NAME_COLUMNS_MAX),
                 cells: BTreeMap::new(),
+                letter: None,
+                best: Vec::new(),
             });
             if row.cells.insert(Key::of(cell), cell).is_some() {
                 return None;
             }
         }
         let mut rows: Vec<Row<'_>> = rows.into_values().collect();
-        rows.sort_by(|a, b| {
-            let ours = |row: &Row<'_>| row.name != OURS;
-            ours(a).cmp(&ours(b)).then(cost(a).total_cmp(&cost(b)))
-        });
+        order(&mut rows, keys.first());
         if !rows.is_empty() {
             groups.push((heading.to_owned(), rows));
+        }
+    }
+    for key in keys {
+        let rows = groups.iter_mut().filter(|(heading, _)| heading != FLOORS);
+        let mut rows: Vec<&mut Row<'_>> = rows.flat_map(|(_, rows)| rows).collect();
+        let tiers = tiers(&rows.iter().map(|row| row.cells.get(key).copied()).collect::<Vec<_>>());
+        for (row, _) in rows.iter_mut().zip(tiers).filter(|(_, tier)| *tier == Some(0)) {
+            row.best.push(key.clone());
         }
     }
     Some(groups)
 }
 
-/// What rows of a group are ordered by, after nearcall's own channel: the figure of the first
-/// column that it has.
-fn cost(row: &Row<'_>) -> f64 {
-    row.cells.values().next().and_then(|cell| figure_of(cell)).unwrap_or(f64::INFINITY)
+/// Orders rows by what they cost in the column of `key`, as far as that can be told, then by name.
+fn order(rows: &mut [Row<'_>], key: Option<&Key>) {
+    let Some(key) = key else { return };
+    let tiers = tiers(&rows.iter().map(|row| row.cells.get(key).copied()).collect::<Vec<_>>());
+    let shared = |tier: usize| tiers.iter().filter(|one| **one == Some(tier)).count() > 1;
+    let mut letters = ('a'..='z').chain(std::iter::repeat('+'));
+    let letters: BTreeMap<usize, char> =
+        (0..rows.len()).filter(|&tier| shared(tier)).zip(&mut letters).collect();
+    let mut ranked: Vec<(usize, usize)> =
+        tiers.iter().enumerate().map(|(at, tier)| (tier.unwrap_or(usize::MAX), at)).collect();
+    for (row, tier) in rows.iter_mut().zip(&tiers) {
+        row.letter = tier.and_then(|tier| letters.get(&tier).copied());
+    }
+    ranked.sort_by(|a, b| (a.0, &rows[a.1].name).cmp(&(b.0, &rows[b.1].name)));
+    let mut places = vec![0; rows.len()];
+    ranked.iter().enumerate().for_each(|(place, &(_, at))| places[at] = place);
+    for at in 0..rows.len() {
+        while places[at] != at {
+            let place = places[at];
+            rows.swap(at, place);
+            places.swap(at, place);
+        }
+    }
 }
 
-/// What one message takes.
-fn figure_of(cell: &Cell) -> Option<f64> {
-    match cell.kind {
-        Kind::Latency => cell.rtt_ns.as_ref()?.p50,
-        Kind::Throughput => Some(1e9 / cell.messages_per_s?),
-    }
+/// How many groups that can be told apart are better than each cell's; `None` where there is no
+/// figure.
+fn tiers(cells: &[Option<&Cell>]) -> Vec<Option<usize>> {
+    let figures: Vec<_> = cells.iter().map(|cell| cell.and_then(Cell::headline)).collect();
+    let more_is_better = figures.iter().flatten().any(|figure| figure.unit != "ns");
+    let samples: Vec<Sample<'_>> = figures
+        .iter()
+        .flatten()
+        .map(|one| Sample { value: one.value, launches: one.launches, ci95: one.ci95 })
+        .collect();
+    let mut found = ties::groups(&samples, more_is_better).into_iter();
+    figures.iter().map(|figure| figure.as_ref().and_then(|_| found.next())).collect()
 }
 
 /// A column of the table.
 struct Column<'a> {
     key: &'a Key,
     what: What,
+    /// Whether rows are ranked by it.
+    is_first: bool,
+}
+
+/// The widths of the parts of a column's figures.
+#[derive(Clone, Copy)]
+struct Widths {
+    figure: usize,
+    interval: usize,
+    has_letters: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -138,6 +190,25 @@ enum What {
     P99,
     Ratio,
     Cpu,
+}
+
+/// The figure of a cell with the digits that its interval bears, and the interval.
+fn figure_and_interval(cell: &Cell) -> [String; 2] {
+    let (value, ci95) = match (cell.kind, cell.rtt_ns.as_ref()) {
+        (Kind::Latency, rtt) => (rtt.and_then(|rtt| rtt.p50), rtt.and_then(|rtt| rtt.p50_ci95)),
+        (Kind::Throughput, _) if cell.message_bytes < BYTE_RATE_BYTES_MIN => {
+            (cell.messages_per_s, cell.messages_per_s_ci95)
+        }
+        (Kind::Throughput, _) => (cell.bytes_per_s, cell.bytes_per_s_ci95),
+    };
+    let Some(value) = value else { return [MISSING.to_owned(), String::new()] };
+    let measured = Measured { value, ci95 };
+    let figure = match cell.kind {
+        Kind::Latency => measured.time(),
+        Kind::Throughput if cell.message_bytes < BYTE_RATE_BYTES_MIN => measured.message_rate(),
+        Kind::Throughput => measured.byte_rate(),
+    };
+    [figure, ci95.map_or_else(String::new, |_| measured.plus_minus())]
 }
 
 impl Column<'_> {
@@ -152,17 +223,23 @@ impl Column<'_> {
         }
     }
 
-    fn text(&self, row: &Row<'_>) -> String {
+    /// The figure and how far it may be off. The letter of those that cannot be told apart stands
+    /// before it in the column `first`.
+    fn text(&self, row: &Row<'_>, widths: Widths) -> String {
         let Some(cell) = row.cells.get(self.key) else { return MISSING.to_owned() };
         let rtt = cell.rtt_ns.as_ref();
         match (self.what, cell.kind) {
-            (What::Figure, Kind::Latency) => figure(rtt.and_then(|rtt| rtt.p50), number::time),
-            (What::Figure, Kind::Throughput) if cell.message_bytes < BYTE_RATE_BYTES_MIN => {
-                figure(cell.messages_per_s, number::message_rate)
+            (What::Figure, _) => {
+                let [figure, interval] = figure_and_interval(cell);
+                let letter = match (widths.has_letters, row.letter) {
+                    (false, _) => String::new(),
+                    (true, letter) => format!("{} ", letter.unwrap_or(' ')),
+                };
+                let [wide, far] = [widths.figure, widths.interval];
+                format!("{letter}{figure:>wide$} {interval:>far$}")
             }
-            (What::Figure, Kind::Throughput) => figure(cell.bytes_per_s, number::byte_rate),
             (What::P99, _) => figure(rtt.and_then(|rtt| rtt.p99), number::time),
-            (What::Ratio, _) => figure(cell.ratio_to_floor, number::ratio),
+            (What::Ratio, _) => ratio_to_floor(cell),
             (What::Cpu, _) => {
                 let cpu = cell.cpu_ns_per_message;
                 let both = cpu.client.map(|client| client + cpu.server.unwrap_or(0.0));
@@ -171,19 +248,23 @@ impl Column<'_> {
         }
     }
 
-    /// Whether no other mechanism has a better figure for it.
-    fn is_best(&self, row: &Row<'_>, groups: &[(String, Vec<Row<'_>>)]) -> bool {
-        let value = |row: &Row<'_>| {
-            let cell = row.cells.get(self.key).filter(|cell| cell.grade != Some(Grade::D))?;
-            figure_of(cell)
-        };
-        let Some(own) = value(row).filter(|_| self.what == What::Figure) else { return false };
-        let cells = groups.iter().filter(|(heading, _)| heading != FLOORS);
-        let mut others = cells.flat_map(|(_, rows)| rows).filter_map(value);
-        let is_cell = groups.iter().any(|(heading, rows)| {
-            heading != FLOORS && rows.iter().any(|other| std::ptr::eq(other, row))
-        });
-        is_cell && others.all(|other| own <= other)
+    /// Whether no other mechanism is certain to be better.
+    fn is_best(&self, row: &Row<'_>) -> bool {
+        self.what == What::Figure && row.best.contains(self.key)
+    }
+
+    /// The widths of the parts of its figures.
+    fn widths(&self, groups: &[(String, Vec<Row<'_>>)]) -> Widths {
+        let rows = || groups.iter().flat_map(|(_, rows)| rows);
+        let cells = rows().filter_map(|row| row.cells.get(self.key));
+        let parts = cells.map(|cell| figure_and_interval(cell).map(|part| part.chars().count()));
+        let [figure, interval] =
+            parts.fold([0; 2], |most, part| [0, 1].map(|at| most[at].max(part[at])));
+        Widths {
+            figure,
+            interval,
+            has_letters: self.is_first && rows().any(|row| row.letter.is_some()),
+        }
     }
 
     /// Blanks before it: what belongs to a figure stands nearer to it.
@@ -192,7 +273,8 @@ impl Column<'_> {
     }
 
     fn width(&self, groups: &[(String, Vec<Row<'_>>)]) -> usize {
-        let texts = groups.iter().flat_map(|(_, rows)| rows).map(|row| self.text(row));
+        let widths = self.widths(groups);
+        let texts = groups.iter().flat_map(|(_, rows)| rows).map(|row| self.text(row, widths));
         texts.chain(self.head()).map(|text| text.chars().count()).max().unwrap_or(0)
     }
 }
@@ -203,14 +285,16 @@ fn fitting<'a>(
     groups: &[(String, Vec<Row<'_>>)],
     style: Style,
 ) -> Option<Vec<Column<'a>>> {
-    let mut chosen: Vec<Column<'_>> =
-        keys.iter().map(|key| Column { key, what: What::Figure }).collect();
+    let mut chosen: Vec<Column<'_>> = keys
+        .iter()
+        .map(|key| Column { key, what: What::Figure, is_first: Some(key) == keys.first() })
+        .collect();
     let used = |columns: &[Column<'_>]| {
         let widths = columns.iter().map(|column| column.gap() + column.width(groups));
         NAME_INDENT + NAME_COLUMNS_MAX + GRADE_COLUMNS + widths.sum::<usize>()
     };
     // On a narrower terminal the same figures stand in several blocks.
-    if used(&chosen) > COLUMNS {
+    if chosen.len() > FIGURES_MAX {
         return None;
     }
     // First everything about the smallest latency, then about the largest, then the rest.
@@ -226,7 +310,7 @@ fn fitting<'a>(
             if is_void || chosen.iter().any(is_there) {
                 continue;
             }
-            chosen.push(Column { key, what });
+            chosen.push(Column { key, what, is_first: false });
             if used(&chosen) > style.table_columns() {
                 chosen.pop();
             }
@@ -245,16 +329,18 @@ fn print_rows(out: &mut Writer, columns: &[Column<'_>], groups: &[(String, Vec<R
     }));
     head.push(("grade", Align::Grade, 0));
     let mut grid = Grid::new(&head).compact();
+    let widths: Vec<Widths> = columns.iter().map(|column| column.widths(groups)).collect();
     let marks = Marks::of(groups);
     for (heading, rows) in groups {
         grid.heading(heading.clone());
         for row in rows {
             let mut cells = vec![row.name.clone()];
-            cells.extend(columns.iter().map(|column| column.text(row)));
+            let texts = columns.iter().zip(&widths);
+            cells.extend(texts.map(|(column, &widths)| column.text(row, widths)));
             cells.push(row.grade(marks));
             grid.row(cells);
             for (at, column) in columns.iter().enumerate() {
-                if column.is_best(row, groups) {
+                if column.is_best(row) {
                     grid.paint(at + 1, Ink::Good);
                 }
             }
@@ -294,6 +380,7 @@ fn print_legend(out: &mut Writer, run: &Run, keys: &[Key], marks: Marks) {
     if all().any(|cell| cell.grade == Some(Grade::D)) {
         out.note(super::notes::DISTURBED);
     }
+    super::cells::print_restricted(out, run);
     let mut tags: BTreeMap<&str, usize> = BTreeMap::new();
     all().flat_map(|cell| &cell.tags).for_each(|tag| *tags.entry(tag).or_default() += 1);
     let tags: Vec<String> = tags
@@ -324,16 +411,21 @@ const WAITS: [(&str, &str); 4] = [
 const FLOORS: &str = "floors: the same exchange without nearcall";
 
 const LEGEND_LATENCY: &str = "echo: median round trip with the same size back; sink: with an empty \
-                              reply; not halved, closed loop.";
+                              reply; not halved, closed loop. ±: the interval of 95 %, from launch \
+                              to launch; ×÷3: up to 3 times more or less.";
 
 const LEGEND_HALF: &str = "echo: half the median round trip with the same size back; sink: with an \
-                           empty reply; closed loop.";
+                           empty reply; closed loop. ±: the interval of 95 %, from launch to \
+                           launch; ×÷3: up to 3 times more or less.";
 
 const LEGEND_THROUGHPUT: &str = "one way: the rate that the consumer has confirmed.";
 
-const LEGEND: &str = "p99, ratio to the floor, and CPU (µs of both ends per message) belong to the \
-                      size on their left. grade: the worst in the row, from A undisturbed to D do \
-                      not use. –: no figure, or too few data for it.";
+const LEGEND: &str = "A letter: rows that have the same one cannot be told apart in that column \
+                      (at 5 %, corrected for the number of rows), and stand in the order of names. \
+                      p99, ratio to the floor in the same round, and CPU (µs of both ends per message) \
+                      belong to the size on their left. grade: the worst in the row, of medians by \
+                      their interval (A ±2 %, B ±5 %, C ±25 %, D more) / of tails by what was seen \
+                      around them (A undisturbed to D). –: no figure, or too few data for it.";
 
 /// Below this messages per second are the point, from here on bytes per second.
 const BYTE_RATE_BYTES_MIN: u64 = 4 << 10;
@@ -345,6 +437,9 @@ const NAME_COLUMNS_MAX: usize = 14;
 
 /// Two blanks and "grade".
 const GRADE_COLUMNS: usize = 7;
+
+/// More figures make a table that nobody reads.
+const FIGURES_MAX: usize = 8;
 
 /// Holds "echo" and "sink".
 const SHAPE_COLUMNS_MAX: usize = 8;

@@ -3,13 +3,14 @@
 use super::*;
 use crate::histogram::Histogram;
 use crate::run::{Machine, RttNs, Settings, Skipped};
+use crate::stats::estimate;
 
 fn run() -> Run {
     let mut run = Run::new(Machine::default(), Settings::default(), 1_700_000_000);
     let mut times = Histogram::new();
     (0..2_000).for_each(|step| times.record(100 + step % 37));
     let mut cell = Cell::new(Kind::Latency, "pipe", 8);
-    cell.rtt_ns = Some(RttNs::new(&times, Some([110.0, 120.0])));
+    cell.rtt_ns = Some(RttNs::new(&times, estimate(&[115.0, 116.0], &[], 0.0).as_ref()));
     cell.histogram = Some(times.to_stored());
     run.cells.push(cell);
     let mut floor = Cell::new(Kind::Throughput, "floor-memcpy", 1 << 20);
