@@ -31,7 +31,7 @@ use crate::floor::ring::Words;
 use crate::floor::stream::{Bytes, Pipes, Unix, UnixEpoll};
 use crate::floor::word::{Eventfd, Futex, Spin};
 use crate::floor::{Floor, alone};
-use crate::launch::{Fault, Orders, ROOM_BYTES, Role, WorkerMessage};
+use crate::launch::{Fault, Orders, ROOM_BYTES, Role, WorkerMessage, WorkerRequest};
 use crate::locked;
 use crate::run::{EffectiveSize, Kind};
 use crate::scene::Traffic;

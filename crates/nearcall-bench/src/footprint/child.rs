@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use nearcall::event_loop::Interest;
 use nearcall::{Client, Event, EventLoop, Limits, Server};
 use nearcall_channel::Deadline;
-use nearcall_host::library::{self, LibraryConfig};
+use nearcall_host::library;
 use nearcall_os::{pipe, process};
 
 use super::allocator;
