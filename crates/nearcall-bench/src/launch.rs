@@ -7,7 +7,8 @@
 use nearcall_channel::WaitPolicy;
 use serde::{Deserialize, Serialize};
 
-use crate::cell::{CellSpec, Scene, Subject, words};
+use crate::cell::{CellSpec, Scene, Subject};
+use crate::words;
 use crate::exchange::Failure;
 use crate::exchange::client::Measured;
 use crate::run::EffectiveSize;
@@ -103,9 +104,6 @@ impl Line {
         serde_json::from_str(json).ok()
     }
 }
-
-/// The name of the size that a throughput is judged by.
-pub(crate) const ROOM_BYTES: &str = "room_bytes";
 
 /// What our lines begin with.
 const LINE_MARK: &str = "nearcall-peer ";

@@ -13,7 +13,8 @@ use std::time::Duration;
 use std::{fmt, fs, io};
 
 use nearcall_channel::{Mechanism, WaitPolicy};
-use nearcall_os::cpu::{self, Topology};
+use nearcall_os::cpu;
+use nearcall_results::topology::Topology;
 use nearcall_os::perf;
 
 use crate::bench_plan::{BenchPlan, How, Place, Shape};
@@ -172,7 +173,7 @@ pub fn count_calls(
 }
 
 fn launches<'a>(plan: &'a ProfilePlan, hooks: &'a Hooks<'a>) -> Result<Launches<'a>, ProfileError> {
-    let placed = placement::resolve(plan.placement, &cpu::allowed(), &Topology::read());
+    let placed = placement::resolve(plan.placement, &cpu::allowed(), &machine::topology());
     Ok(Launches { plan, hooks, placed: placed.map_err(ProfileError::Bench)? })
 }
 

@@ -7,7 +7,7 @@
 use nearcall_os::clock;
 use nearcall_os::tsc::Tsc;
 
-use super::findings::{ClockName, SleepError, SleepFinding};
+use nearcall_results::findings::clocks::{ClockName, SleepError, SleepFinding};
 use super::reader::Moment;
 use crate::stats;
 

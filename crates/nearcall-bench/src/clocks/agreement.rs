@@ -6,7 +6,7 @@
 use nearcall_os::clock;
 use nearcall_os::tsc::Tsc;
 
-use super::findings::{ClockFinding, ClockName, Disagreement, SpanFinding};
+use nearcall_results::findings::clocks::{ClockFinding, ClockName, Disagreement, SpanFinding};
 use super::reader::Moment;
 use super::resolution::increments;
 use crate::stats;

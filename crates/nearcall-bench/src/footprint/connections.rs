@@ -11,7 +11,7 @@ use nearcall_os::{clock, process};
 use super::Stop;
 use super::budget;
 use super::child::{Orders, Question};
-use super::findings::{ConnectionMemory, Level, PerConnection};
+use nearcall_results::findings::memory::{ConnectionMemory, Level, PerConnection};
 use super::helper::Helper;
 use crate::runner::Hooks;
 

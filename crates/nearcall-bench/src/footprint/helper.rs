@@ -17,7 +17,7 @@ use super::child::{Orders, Question, Said};
 use crate::memory;
 use crate::runner::Hooks;
 
-use super::findings::ProcessMemory;
+use nearcall_results::findings::memory::ProcessMemory;
 
 /// One process.
 pub(super) struct Helper<'a> {

@@ -16,7 +16,7 @@ use super::allocator::{Allocated, BLOCK_BYTES, Limit, Stopped};
 use super::budget;
 use super::child::{Orders, Said};
 use super::connections::{client_address, server_address};
-use super::findings::{
+use nearcall_results::findings::memory::{
     ONE_PROCESS, ProcessMemory, ServiceMemory, SetUp, SkippedMemory, TWO_PROCESSES,
 };
 use super::helper::{CONNECT_TIMEOUT, Helper};

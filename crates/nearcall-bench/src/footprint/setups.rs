@@ -25,7 +25,7 @@ use super::Stop;
 use super::allocator::BLOCK_BYTES;
 use super::child::Orders;
 use super::files::{Copies, ServiceFiles};
-use super::findings::{Setup, SetupMemory, SetupsMemory};
+use nearcall_results::findings::memory::{Setup, SetupMemory, SetupsMemory};
 use super::helper::Helper;
 use super::{budget, services};
 use crate::runner::{Hooks, Program};

@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use nearcall_channel::Mechanism;
-use nearcall_os::cpu::{self, Topology};
+use nearcall_os::cpu;
+use nearcall_results::topology::Topology;
 
 use crate::bench_plan::{BenchPlan, How, Usual};
 use crate::cell::{CellSpec, Subject};
@@ -45,7 +46,7 @@ pub struct StudiesPlan {
 ///
 /// As [`bench`](runner::bench).
 pub fn reproduce(plan: &StudiesPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
-    let ground = Ground::new(&cpu::allowed(), &Topology::read(), plan.how.quick);
+    let ground = Ground::new(&cpu::allowed(), &machine::topology(), plan.how.quick);
     let lines: Vec<Line> =
         plan.studies.iter().flat_map(|&study| protocol::lines(study, &ground)).collect();
     let services = plan.services.as_ref().map(|program| (program, plan.service_files.as_ref()));

@@ -1,7 +1,7 @@
 //! Checks for programs that talk to each other: limits, permissions, what the kernel lacks.
 
 use super::{Check, Concern, Facts, Judged, limit_number, note, ok, problem, unknown, warning};
-use crate::machine::limits::{process_limit, shm_bytes, sysctl_path};
+use nearcall_results::machine::limits::{process_limit, shm_bytes, sysctl_path};
 use crate::machine::{kernel, surroundings};
 use crate::report::number::size;
 

@@ -1,10 +1,10 @@
 //! Checks for figures that are to be trusted: CPUs, clocks, sleep states, neighbours.
 
-use nearcall_os::cpu::parse_list;
+use nearcall_results::topology::parse_list;
 use nearcall_os::cpu_load::parse_loadavg;
 
 use super::{Check, Concern, note, ok, unknown, warning};
-use crate::machine::limits::sysctl_path;
+use nearcall_results::machine::limits::sysctl_path;
 use crate::machine::{group, kernel, processor, surroundings};
 use crate::report::number::three_digits;
 
