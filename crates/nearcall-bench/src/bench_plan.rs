@@ -12,8 +12,8 @@ use crate::run::Kind;
 use crate::touch::Touch;
 
 pub use how::How;
-pub use nearcall_results::shape::{Shape, UnknownShape};
 pub(crate) use how::Usual;
+pub use nearcall_results::shape::{Shape, UnknownShape};
 
 /// What to measure.
 #[derive(Clone, Debug, PartialEq)]

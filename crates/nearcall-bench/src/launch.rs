@@ -8,10 +8,10 @@ use nearcall_channel::WaitPolicy;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::{CellSpec, Scene, Subject};
-use crate::words;
 use crate::exchange::Failure;
 use crate::exchange::client::Measured;
 use crate::run::EffectiveSize;
+use crate::words;
 
 /// What one of the two processes has to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]

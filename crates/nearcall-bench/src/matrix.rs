@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_os::cpu;
-use nearcall_results::topology::Topology;
 
 use self::pairs::Pairs;
 use crate::bench_plan::{BenchPlan, How, Shape, Usual};
 use crate::cell::{CellSpec, Scene, Subject};
+use crate::machine;
 use crate::run::{Cell, Kind, Matrix, Run};
 use crate::runner::{self, BenchError, Extent, Hooks, Task};
 use crate::scene::Spot;

@@ -14,10 +14,10 @@ use std::{fmt, fs, io};
 
 use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_os::cpu;
-use nearcall_results::topology::Topology;
 use nearcall_os::perf;
 
 use crate::bench_plan::{BenchPlan, How, Place, Shape};
+use crate::machine;
 use crate::profile::launches::Launches;
 use crate::profile::result::{
     CopyCounts, CountedCall, CountedCalls, Missing, Profile, SCHEMA, Stacks, Used,

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_os::cpu;
-use nearcall_results::topology::Topology;
 use nearcall_os::tsc::Tsc;
 use nearcall_os::{clock, process};
+use nearcall_results::topology::Topology;
 
 use crate::awake::Awake;
 use crate::bench_plan::{BenchPlan, Shape};

@@ -160,7 +160,7 @@ fn look(
         ..BenchPlan::default()
     };
     let mut run = bench_specs(&plan, &cells, hooks)?;
-    run.skipped.extend(lacking(&candidates(requirements).1));
+    run.skipped.extend(lacking(&super::candidates(requirements).1));
     Ok(run)
 }
 

@@ -4,6 +4,7 @@
 //! [`Overhead::outlier_above_ns`]: wide enough that the ticks of a coarse clock are none.
 
 use nearcall_results::findings::clocks::Overhead;
+
 use super::reader::Read;
 use crate::stats;
 

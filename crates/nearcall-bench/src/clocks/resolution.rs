@@ -8,6 +8,7 @@
 use std::hint::black_box;
 
 use nearcall_results::findings::clocks::Interval;
+
 use super::reader::Read;
 use crate::stats;
 

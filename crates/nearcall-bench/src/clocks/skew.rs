@@ -11,11 +11,11 @@ use std::thread;
 
 use nearcall_os::clock;
 use nearcall_os::cpu;
-use nearcall_results::topology::Topology;
 use nearcall_os::tsc::Tsc;
-
 use nearcall_results::findings::clocks::{OffsetBound, PairSkew, SkewFinding};
+
 use super::reader::{Counter, Monotonic, Read};
+use crate::machine;
 
 /// Measures the pairs of `allowed`: each, or with the first only if there are many CPUs.
 pub(super) fn measure(

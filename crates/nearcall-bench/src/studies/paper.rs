@@ -6,8 +6,8 @@
 
 use std::sync::LazyLock;
 
-use serde::de::DeserializeOwned;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::studies::Study;
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use nearcall_channel::Mechanism;
 use nearcall_os::cpu;
-use nearcall_results::topology::Topology;
 
 use crate::bench_plan::{BenchPlan, How, Usual};
 use crate::cell::{CellSpec, Subject};
 use crate::footprint::ServiceFiles;
+use crate::machine;
 use crate::run::{Cell, Kind, Run, StudyFacts, StudyResult};
 use crate::runner::{self, BenchError, Hooks, Program, Task};
 use crate::studies::beside::Beside;

@@ -26,7 +26,7 @@ mod studies;
 mod traffic;
 mod waits;
 
-pub(crate) use cells::class_words;
+pub use cells::class_words;
 
 use super::lines::{Style, Writer};
 use crate::run::Run;

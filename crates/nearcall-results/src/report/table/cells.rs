@@ -19,7 +19,7 @@ pub(super) fn place(placement: &Placement) -> String {
 }
 
 /// Where two CPUs lie to each other, in words.
-pub(crate) fn class_words(class: &str) -> String {
+pub fn class_words(class: &str) -> String {
     match CLASSES.iter().find(|(name, _)| *name == class) {
         Some((_, meaning)) => (*meaning).to_owned(),
         None => clean(class),
