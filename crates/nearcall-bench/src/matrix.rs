@@ -189,6 +189,8 @@ const WORKERS_MORE: usize = 2;
 
 #[cfg(test)]
 mod tests {
+    use nearcall_results::topology::Topology;
+
     use super::*;
     use crate::scene::Load;
 
