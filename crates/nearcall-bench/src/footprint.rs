@@ -14,7 +14,6 @@ mod budget;
 pub(crate) mod child;
 mod connections;
 mod files;
-mod findings;
 mod helper;
 mod services;
 mod setups;
@@ -28,7 +27,7 @@ use crate::runner::Hooks;
 use crate::{machine, runner};
 
 pub use files::{SERVICE_VARIABLE, ServiceFiles};
-pub use findings::{
+pub use nearcall_results::findings::memory::{
     ConnectionMemory, Level, MemoryFindings, PerConnection, ProcessMemory, SCHEMA, ServiceMemory,
     SetUp, Setup, SetupMemory, SetupsMemory, SkippedMemory,
 };

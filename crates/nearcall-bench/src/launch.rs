@@ -1,17 +1,18 @@
 //! What a worker is asked for and what it reports; one protocol for every process of a measurement.
 //!
 //! The two ends of a launch, what runs beside them, and the processes whose memory is measured.
-//! **Not here:** how requests and messages travel (`worker.rs`), the workers themselves (`peer.rs`).
+//! **Not here:** how requests and messages travel (`worker.rs`), what a worker does (`peer.rs`).
 
 use nearcall_channel::WaitPolicy;
 use nearcall_host::library::LibraryConfig;
 use serde::{Deserialize, Serialize};
 
-use crate::cell::{CellSpec, Scene, Subject, words};
+use crate::cell::{CellSpec, Scene, Subject};
 use crate::exchange::Failure;
 use crate::exchange::client::Measured;
 use crate::footprint::allocator::{Allocated, Limit};
 use crate::run::EffectiveSize;
+use crate::words;
 
 /// What a worker does. Written as the first line of its standard input.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -134,6 +135,3 @@ pub(crate) enum WorkerMessage {
     /// The process ends, and all is well.
     Done,
 }
-
-/// The name of the size that a throughput is judged by.
-pub(crate) const ROOM_BYTES: &str = "room_bytes";

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use nearcall_channel::Mechanism;
 use nearcall_os::{clock, process};
+use nearcall_results::findings::memory::{ConnectionMemory, Level, PerConnection};
 
 use super::Stop;
 use super::budget;
-use super::findings::{ConnectionMemory, Level, PerConnection};
 use super::helper::Helper;
 use crate::launch::{Question, WorkerRequest};
 use crate::runner::Hooks;

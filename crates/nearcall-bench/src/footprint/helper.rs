@@ -5,14 +5,13 @@
 use std::time::Duration;
 
 use nearcall_os::clock;
+use nearcall_results::findings::memory::ProcessMemory;
 
 use super::Stop;
 use crate::launch::{Question, WorkerMessage, WorkerRequest};
 use crate::memory;
 use crate::runner::Hooks;
 use crate::worker::{self, NoMessage, Worker};
-
-use super::findings::ProcessMemory;
 
 /// One process.
 pub(super) struct Helper<'a> {

@@ -3,10 +3,11 @@
 //! **Invariants:** what was measured before Ctrl-C is printed and stored, marked as partial.
 
 use anyhow::{Context, Error, bail};
-use nearcall_bench::footprint::{self, MemoryFindings, MemoryPlan, ServiceFiles};
-use nearcall_bench::report::table;
+use nearcall_bench::footprint::{self, MemoryPlan, ServiceFiles};
 use nearcall_channel::Mechanism;
 use nearcall_os::signal::Interrupt;
+use nearcall_results::findings::memory::MemoryFindings;
+use nearcall_results::report::table;
 
 use super::distinct;
 use super::measure::hooked;
