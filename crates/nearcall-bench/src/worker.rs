@@ -107,26 +107,7 @@ impl<M: DeserializeOwned> Worker<M> {
         until_ns: u64,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<M, NoMessage> {
-        loop {
-            if let Some(message) = self.messages.pop_front() {
-                return Ok(message);
-            }
-            if !self.is_open() {
-                let status = self.end(GRACE);
-                if self.err.is_some() {
-                    read_some(std::slice::from_mut(self), GRACE)?;
-                }
-                return Err(NoMessage::Ended(self.describe_end(status)));
-            }
-            if interrupted() {
-                return Err(NoMessage::Interrupted);
-            }
-            let left_ns = until_ns.saturating_sub(clock::monotonic_ns());
-            if left_ns == 0 {
-                return Err(NoMessage::Late);
-            }
-            read_some(std::slice::from_mut(self), Duration::from_nanos(left_ns).min(POLL))?;
-        }
+        receive_from(std::slice::from_mut(self), 0, until_ns, interrupted)
     }
 
     /// Whether it may report more.
@@ -177,6 +158,41 @@ impl<M: DeserializeOwned> Worker<M> {
         // The last lines are those that explain.
         self.errors.drain(..self.errors.len().saturating_sub(ERROR_BYTES_MAX));
         Ok(())
+    }
+}
+
+/// Returns the next message of `workers[index]`, as [`Worker::receive`]. Reads what the others write
+/// meanwhile, so that none of them has to wait for its reader.
+///
+/// # Errors
+///
+/// [`NoMessage`] says why none comes.
+pub fn receive_from<M: DeserializeOwned>(
+    workers: &mut [Worker<M>],
+    index: usize,
+    until_ns: u64,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<M, NoMessage> {
+    loop {
+        let worker = &mut workers[index];
+        if let Some(message) = worker.messages.pop_front() {
+            return Ok(message);
+        }
+        if !worker.is_open() {
+            let status = worker.end(GRACE);
+            if worker.err.is_some() {
+                read_some(std::slice::from_mut(worker), GRACE)?;
+            }
+            return Err(NoMessage::Ended(worker.describe_end(status)));
+        }
+        if interrupted() {
+            return Err(NoMessage::Interrupted);
+        }
+        let left_ns = until_ns.saturating_sub(clock::monotonic_ns());
+        if left_ns == 0 {
+            return Err(NoMessage::Late);
+        }
+        read_some(workers, Duration::from_nanos(left_ns).min(POLL))?;
     }
 }
 
