@@ -34,7 +34,7 @@ pub fn bench(how: &How, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
     };
     let rows = rows::all();
     let conclude = |run: &mut Run, specs: &[CellSpec], cells: &mut [Cell]| {
-        conclude(run, &rows, specs, cells, how.seed);
+        conclude(run, &rows, specs, cells);
     };
     let find = |no_spinning: Option<&str>| cells(&rows, no_spinning);
     let task = Task { find: &find, extent: Some(extent), conclude: &conclude };
@@ -60,8 +60,8 @@ fn cells(rows: &[Row], no_spinning: Option<&str>) -> Tour {
 }
 
 /// Adds the verdicts, and gives each cell its floor.
-fn conclude(run: &mut Run, rows: &[Row], specs: &[CellSpec], cells: &mut [Cell], seed: u64) {
-    let found = Found { specs, cells, at_rest: &run.at_rest, seed };
+fn conclude(run: &mut Run, rows: &[Row], specs: &[CellSpec], cells: &mut [Cell]) {
+    let found = Found { specs, cells, at_rest: &run.at_rest };
     let mut budgets: Vec<_> = rows.iter().map(|row| judge::judge(row, &found)).collect();
     for budget in budgets.iter_mut().filter(|one| one.verdict == Verdict::Unmeasured) {
         let is_it = |name: &str| name == budget.what;

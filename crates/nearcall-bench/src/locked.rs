@@ -15,13 +15,25 @@ pub(crate) fn lock_for(orders: &Orders) -> String {
     let is_for_it = matches!(orders.subject, Subject::Mechanism(_) | Subject::Floor(_));
     let counts_from_first = orders.cells.iter().any(|cell| cell.scene.exchanges > 0);
     match is_for_it && !counts_from_first && orders.scene.idle_connections == 0 {
-        true => words(procfs_memory::lock_all(), procfs_memory::lock_limit_bytes()),
+        true => {
+            let outcome = procfs_memory::lock_all();
+            // Read back: only what the kernel says is locked is reported to be.
+            let locked_bytes = procfs_memory::locked_bytes();
+            words(outcome, locked_bytes, procfs_memory::lock_limit_bytes())
+        }
         false => String::new(),
     }
 }
 
-fn words(outcome: std::io::Result<bool>, limit_bytes: Option<u64>) -> String {
+fn words(
+    outcome: std::io::Result<bool>,
+    locked_bytes: Option<u64>,
+    limit_bytes: Option<u64>,
+) -> String {
     match (outcome, limit_bytes) {
+        (Ok(true), _) if locked_bytes == Some(0) => {
+            "not locked: the kernel allowed it and shows none as locked".to_owned()
+        }
         (Ok(true), _) => LOCKED.to_owned(),
         (Ok(false), Some(bytes)) => {
             let kib = bytes >> 10;
@@ -41,10 +53,11 @@ mod tests {
 
     #[test]
     fn a_refusal_says_what_is_in_the_way() {
-        assert_eq!(words(Ok(true), Some(1)), LOCKED);
-        let refused = words(Ok(false), Some(8 << 20));
+        assert_eq!(words(Ok(true), Some(4_096), Some(1)), LOCKED);
+        assert!(words(Ok(true), Some(0), Some(1)).starts_with("not locked: "));
+        let refused = words(Ok(false), Some(0), Some(8 << 20));
         assert!(refused.contains("8192 KiB (ulimit -l)"), "{refused}");
         let error = std::io::Error::from(std::io::ErrorKind::Unsupported);
-        assert!(words(Err(error), None).starts_with("not locked: "));
+        assert!(words(Err(error), None, None).starts_with("not locked: "));
     }
 }

@@ -10,15 +10,17 @@ use std::fmt;
 use std::time::Duration;
 
 use nearcall_channel::{Mechanism, WaitPolicy};
-use nearcall_os::cpu::{self, Topology};
+use nearcall_os::cpu;
 use nearcall_os::tsc::Tsc;
 use nearcall_os::{clock, process};
+use nearcall_results::topology::Topology;
 
 use crate::awake::Awake;
 use crate::bench_plan::{BenchPlan, Shape};
 use crate::cell::{CellSpec, Subject};
 use crate::detector::{self, Counters, Watch};
 use crate::exchange::{Cause, Failure};
+use crate::floor::floor_of;
 use crate::launch::{Fault, Line, Orders, Role};
 use crate::load::{Loads, Sample, Workers};
 use crate::run::{Cell, Kind, Run, Settings, Skipped, Timer, Tool};
@@ -194,7 +196,7 @@ pub(crate) fn bench_cells(
     task: &Task<'_>,
     hooks: &Hooks<'_>,
 ) -> Result<Run, BenchError> {
-    let topology = Topology::read();
+    let topology = machine::topology();
     let placed = placement::resolve(plan.how.placement, &cpu::allowed(), &topology)?;
     let Tour { cells, skipped } = (task.find)(placed.no_spinning);
     if cells.is_empty() {
@@ -280,7 +282,8 @@ struct Bench<'a> {
 impl Bench<'_> {
     /// Runs all launches. Says why it ended early, if it did.
     fn measure(&mut self, launches: u32) -> Result<Option<&'static str>, BenchError> {
-        let schedule = plan::schedule(self.units.len(), launches, self.plan.how.seed);
+        let groups = beside_floors(&self.units);
+        let schedule = plan::schedule_beside(&groups, launches, self.plan.how.seed);
         self.watched = self.used_cpus();
         self.calibrate_loads();
         let mut quiet = self.look_around();
@@ -415,6 +418,7 @@ impl Bench<'_> {
                         beside: beside.clone(),
                         order: u32::try_from(order).unwrap_or(u32::MAX),
                         pids: launched.pids,
+                        environment_bytes: launched.environment_bytes.map(bytes),
                         set_up_ns: set_up.0,
                         sizes: set_up.1.clone(),
                     });
@@ -457,9 +461,7 @@ impl Bench<'_> {
                     false => {
                         let timer = timer.as_ref();
                         let launches_asked = run.settings.launches;
-                        let seed = self.plan.how.seed;
-                        assemble::cell(spec, launches, &placed, timer, seed, launches_asked)
-                            .map_err(Some)
+                        assemble::cell(spec, launches, &placed, timer, launches_asked).map_err(Some)
                     }
                 };
                 match made {
@@ -482,7 +484,7 @@ impl Bench<'_> {
         }
         merge_skips(&mut run.skipped);
         assemble::compare(&specs, &mut cells);
-        assemble::compare_to_bare(&specs, &mut cells, self.plan.how.seed);
+        assemble::compare_to_bare(&specs, &mut cells);
         if let Some((spec, ratio)) = assemble::untouched(&specs, &cells) {
             return Err(BenchError::Untouched { cell: spec.to_string(), ratio });
         }
@@ -535,8 +537,23 @@ fn units(cells: &[CellSpec]) -> Vec<Vec<CellSpec>> {
     units
 }
 
+/// For each unit the floor with which it is measured, as the number of the floor's unit: ratios are
+/// those of one round, and the nearer the two are in it, the more of what the machine does falls on
+/// both. Floors and what has none stand for themselves.
+fn beside_floors(units: &[Vec<CellSpec>]) -> Vec<usize> {
+    let floor = |unit: &Vec<CellSpec>| {
+        let floor = unit.iter().find_map(floor_of)?;
+        units.iter().position(|other| other.contains(&floor))
+    };
+    units.iter().enumerate().map(|(at, unit)| floor(unit).unwrap_or(at)).collect()
+}
+
 fn launches_of(plan: &BenchPlan) -> u32 {
-    let usual = if plan.how.quick || tour::is_tour(plan) { LAUNCHES_TOUR } else { LAUNCHES };
+    let usual = match (plan.how.quick, tour::is_tour(plan)) {
+        (true, _) => LAUNCHES_QUICK,
+        (false, true) => LAUNCHES_TOUR,
+        (false, false) => LAUNCHES,
+    };
     plan.how.launches.unwrap_or(usual).max(1)
 }
 
@@ -595,6 +612,10 @@ pub(crate) fn tool() -> Tool {
     }
 }
 
+fn bytes(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
 fn ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -602,8 +623,13 @@ fn ns(duration: Duration) -> u64 {
 /// Rule R12.
 const LAUNCHES: u32 = 5;
 
-/// With 23 mechanisms and 90 seconds, more launches would leave each too little time.
-const LAUNCHES_TOUR: u32 = 3;
+/// Launches differ more than what is in them: half the launches of twice the length would give
+/// intervals 1.5 times as wide. A round of all takes 7 seconds, in which the machine changes
+/// little.
+const LAUNCHES_TOUR: u32 = 10;
+
+/// With `--quick`: enough to see that it works.
+const LAUNCHES_QUICK: u32 = 3;
 
 /// Made even if the time is over: one launch says nothing about the next.
 const LAUNCHES_MIN: u32 = 2;

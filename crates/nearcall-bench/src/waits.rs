@@ -51,7 +51,7 @@ pub fn bench(plan: &WaitsPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
     let conclude = |run: &mut Run, _: &[CellSpec], cells: &mut [Cell]| {
         // A floor is an exchange at full speed.
         cells.iter_mut().for_each(|cell| cell.floor = None);
-        run.waits = compare::all(cells, plan.how.seed);
+        run.waits = compare::all(cells);
     };
     let task = Task { find: &find, extent: Some(extent), conclude: &conclude };
     runner::bench_cells(&common, &task, hooks)

@@ -220,6 +220,20 @@ impl Mechanism {
         }
     }
 
+    /// Returns whether the mechanism exists to be compared with others and is not for use: it lies
+    /// in shared memory, and a client can still change what the server sent, hold a lock that it
+    /// needs, or make its wake-ups wait. `shm` does the same work without that.
+    pub fn measured_only(self) -> bool {
+        self.data_path() == DataPath::SharedMemory && !self.capabilities().isolation
+    }
+
+    /// Returns whether a server's event loop serves one connection of it: it has no descriptor, and
+    /// a loop can sleep inside one such connection only. The second client is refused.
+    pub fn one_client_in_a_loop(self) -> bool {
+        let can = self.capabilities();
+        !can.pollable && !can.needs_spinning
+    }
+
     /// Asks this kernel whether the mechanism works here and now.
     ///
     /// # Errors
@@ -321,6 +335,20 @@ mod tests {
         }
         let named = Mechanism::all().filter_map(Mechanism::reason_to_be_named);
         assert_eq!(named.count(), Mechanism::all().len() - 5);
+    }
+
+    #[test]
+    fn what_exists_to_be_measured_is_never_offered_by_default() {
+        let names = |fits: fn(&Mechanism) -> bool| -> Vec<&'static str> {
+            Mechanism::all().filter(fits).map(Mechanism::name).collect()
+        };
+        let measured_only =
+            ["shm-eventfd", "shm-posix-mq", "shm-semaphore", "shm-condvar", "shm-mq"];
+        assert_eq!(names(|it| it.measured_only()), measured_only);
+        let one_client = ["sysv-mq", "shm-futex", "shm-semaphore", "shm-condvar", "shm-mq"];
+        assert_eq!(names(|it| it.one_client_in_a_loop()), one_client);
+        let unfit = |it: &Mechanism| it.measured_only() || it.one_client_in_a_loop();
+        assert!(Mechanism::all().filter(unfit).all(|it| !it.offered_by_default()));
     }
 
     #[test]

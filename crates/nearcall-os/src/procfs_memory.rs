@@ -106,6 +106,12 @@ pub fn lock_all() -> io::Result<bool> {
     }
 }
 
+/// The bytes of this process that are locked now; `None` if the kernel does not say.
+#[must_use]
+pub fn locked_bytes() -> Option<u64> {
+    parse_locked(&std::fs::read_to_string("/proc/self/status").ok()?)
+}
+
 /// The bytes that this process may lock; `None`: any number; 0 if the kernel does not say.
 #[must_use]
 pub fn lock_limit_bytes() -> Option<u64> {
@@ -123,6 +129,12 @@ pub fn is_in_memory(fd: impl AsFd) -> bool {
 #[must_use]
 pub fn parse_virtual(text: &str) -> Option<u64> {
     kib_line(text, "VmSize:")
+}
+
+/// Reads the locked memory (VmLck) from the text of /proc/PID/status.
+#[must_use]
+pub fn parse_locked(text: &str) -> Option<u64> {
+    kib_line(text, "VmLck:")
 }
 
 /// Reads the text of smaps_rollup.
@@ -204,6 +216,7 @@ SwapPss:               0 kB
     fn the_address_space_is_read_in_bytes() {
         assert_eq!(parse_virtual("Name:\tx\nVmSize:\t    8824 kB\n"), Some(9_035_776));
         assert_eq!(parse_virtual("Name:\tx\n"), None);
+        assert_eq!(parse_locked("Name:\tx\nVmLck:\t       8 kB\n"), Some(8_192));
     }
 
     #[test]

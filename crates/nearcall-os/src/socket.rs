@@ -246,6 +246,16 @@ pub fn tcp_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Err(io::ErrorKind::ConnectionAborted.into())
 }
 
+/// Sets whether a TCP socket sends small segments at once instead of holding them back until what
+/// was sent before is confirmed (Nagle's delay).
+///
+/// # Errors
+///
+/// The error of the kernel.
+pub fn set_tcp_nodelay(socket: impl AsFd, at_once: bool) -> io::Result<()> {
+    Ok(sockopt::set_tcp_nodelay(&socket, at_once)?)
+}
+
 /// Readies a TCP socket for messages between machines: no Nagle's delay, and a partner that cannot
 /// be reached for `silence`, whether it owes an answer or not, is taken for gone.
 ///

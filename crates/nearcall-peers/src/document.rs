@@ -5,9 +5,10 @@
 //! sizes in bytes. A reader ignores fields that it does not know; a field that changes its meaning
 //! changes the number behind the slash. Not here: how it is shown (`table.rs`).
 
-use nearcall_bench::noise::Grade;
-use nearcall_bench::run::Machine;
-use nearcall_bench::{machine, stats};
+use nearcall_bench::machine;
+use nearcall_results::noise::Grade;
+use nearcall_results::run::Machine;
+use nearcall_results::stats;
 use serde::Serialize;
 
 use crate::bench::{Found, Plan};
@@ -151,7 +152,7 @@ fn figures(plan: &Plan, cell: Cell, found: &Found) -> Option<Figures> {
         bytes: cell.bytes,
         unit: if cell.kind == Kind::Rate { "per_s" } else { "ns" },
         value: stats::median(&launch_values)?,
-        ci95: stats::estimate(&launch_values, &[], 0.0, plan.seed)?.ci95,
+        ci95: stats::estimate(&launch_values, &[], 0.0)?.ci95,
         p99_ns: stats::median(&over(&|one| one.p99_ns)),
         cpu_ns_per_message: [stats::median(&client)?, stats::median(&server)?],
         nearcall_ahead: None,

@@ -14,7 +14,6 @@ pub(crate) struct Found<'a> {
     pub(crate) specs: &'a [CellSpec],
     pub(crate) cells: &'a [Cell],
     pub(crate) at_rest: &'a [AtRest],
-    pub(crate) seed: u64,
 }
 
 impl Found<'_> {
@@ -59,7 +58,7 @@ pub(crate) fn judge(row: &Row, found: &Found<'_>) -> Budget {
             }
         }
     }
-    let estimate = stats::estimate(&budget.launch_values, &[], 0.0, found.seed);
+    let estimate = stats::estimate(&budget.launch_values, &[], 0.0);
     budget.value_ci95 = estimate.and_then(|estimate| estimate.ci95).map(|ci| widen(ci, &budget));
     decide(&mut budget);
     budget
@@ -131,7 +130,7 @@ mod tests {
             cell
         };
         let (specs, cells) = ([cell, floor], [made(&cell, ours), made(&floor, floors)]);
-        judge(&row, &Found { specs: &specs, cells: &cells, at_rest: &[], seed: 1 })
+        judge(&row, &Found { specs: &specs, cells: &cells, at_rest: &[] })
     }
 
     #[test]

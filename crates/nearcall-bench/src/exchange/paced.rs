@@ -249,6 +249,33 @@ mod tests {
         assert!(paced(&mut Stalls(u64::MAX), &job(Shape::Sink)).is_ok());
     }
 
+    /// An end that needs this long for each call.
+    struct Slow(Duration);
+
+    impl End for Slow {
+        fn send(&mut self, _payload: &Payload, _number: u64) -> Result<(), Failure> {
+            let begin_ns = clock::monotonic_ns();
+            while clock::monotonic_ns() - begin_ns < u64::try_from(self.0.as_nanos()).unwrap() {
+                clock::spin_hint();
+            }
+            Ok(())
+        }
+
+        fn receive(&mut self, _verifier: &mut Verifier<'_>) -> Result<Got, Failure> {
+            Ok(Got::Mark)
+        }
+    }
+
+    /// Rule R16: an end that does three calls in the time of four keeps no pace.
+    #[test]
+    fn a_series_that_takes_a_third_longer_is_cut_off() {
+        // 800 calls of 0.5 ms, each of which takes 0.67 ms.
+        let measured = paced(&mut Slow(Duration::from_micros(667)), &job(2_000, 400_000_000));
+        let paced = measured.unwrap().paced.unwrap();
+        assert_eq!(paced.planned, 800);
+        assert!(paced.sent < 800 * 9 / 10, "{} of 800 began in time", paced.sent);
+    }
+
     #[test]
     fn no_more_calls_are_made_than_planned() {
         let measured = paced(&mut Stalls(u64::MAX), &job(400, 1_000_000)).unwrap();

@@ -103,3 +103,55 @@ const GROUP_BYTES: u64 = 16 << 10;
 
 /// At 20 ns each a group of this many takes 5 µs.
 const GROUP_MESSAGES_MAX: u64 = 256;
+
+#[cfg(test)]
+mod tests {
+    use nearcall_channel::{Mechanism, WaitPolicy};
+
+    use super::*;
+    use crate::bench_plan::Shape;
+    use crate::cell::{CellSpec, Scene, Subject};
+    use crate::exchange::stamps::{SCRIPTED_NS, Stamps};
+    use crate::launch::Fault;
+    use crate::run::Kind;
+
+    /// Takes 1 µs for each message, and 5 ms to confirm the last one.
+    struct SlowReceiver;
+
+    const CONFIRMATION_NS: u64 = 5_000_000;
+
+    impl End for SlowReceiver {
+        fn send(&mut self, _payload: &Payload, _number: u64) -> Result<(), Failure> {
+            SCRIPTED_NS.set(SCRIPTED_NS.get() + 1_000);
+            Ok(())
+        }
+
+        fn send_mark(&mut self, _payload: &Payload, _number: u64) -> Result<bool, Failure> {
+            Ok(false)
+        }
+
+        fn receive_empty(&mut self) -> Result<(), Failure> {
+            SCRIPTED_NS.set(SCRIPTED_NS.get() + CONFIRMATION_NS);
+            Ok(())
+        }
+    }
+
+    /// Rule R17.
+    #[test]
+    fn the_clock_stops_at_the_confirmation_of_the_last_message() {
+        let cell = CellSpec {
+            kind: Kind::Throughput,
+            subject: Subject::Mechanism(Mechanism::Pipe),
+            shape: Shape::Sink,
+            message_bytes: 8,
+            wait: WaitPolicy::Block,
+            scene: Scene::default(),
+        };
+        let (stamps, fault) = (Stamps::Scripted, Fault::None);
+        let job = Job { cell, seed: 1, budget_ns: 10_000_000, stamps, fault };
+        let measured = throughput(&mut SlowReceiver, &job, 4_096).unwrap();
+        let sent_ns = measured.messages * 1_000;
+        assert!(measured.messages >= MESSAGES_MIN, "{measured:?}");
+        assert_eq!(measured.elapsed_ns, sent_ns + CONFIRMATION_NS, "{measured:?}");
+    }
+}

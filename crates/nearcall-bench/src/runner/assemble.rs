@@ -11,11 +11,10 @@ use crate::exchange::count::EndReport;
 use crate::exchange::paced::Paced;
 use crate::floor::floor_of;
 use crate::histogram::{Histogram, StoredHistogram};
-use crate::launch::ROOM_BYTES;
 use crate::load::{self, Sample};
 use crate::run::{
     AtRest, CallFacts, Cell, CpuNsPerMessage, Definition, EffectiveSize, EndCounts, Kind,
-    PaceFacts, PerEnd, RttNs, StudyFacts, Timer,
+    PaceFacts, PerEnd, ROOM_BYTES, RttNs, StudyFacts, Timer,
 };
 use crate::runner::disturbance::{self, Around};
 use crate::runner::placement::Placed;
@@ -33,6 +32,7 @@ pub(crate) struct CellLaunch {
     pub(crate) beside: Option<Sample>,
     pub(crate) order: u32,
     pub(crate) pids: [u32; 2],
+    pub(crate) environment_bytes: [u32; 2],
     pub(crate) set_up_ns: Option<u64>,
     pub(crate) sizes: Vec<EffectiveSize>,
 }
@@ -47,7 +47,6 @@ pub(crate) fn cell(
     launches: &[CellLaunch],
     placed: &Placed,
     timer: Option<&Timer>,
-    seed: u64,
     launches_asked: u32,
 ) -> Result<Cell, String> {
     check_buffer(spec, launches)?;
@@ -63,13 +62,13 @@ pub(crate) fn cell(
     cell.launches = u32::try_from(launches.len()).unwrap_or(u32::MAX);
     cell.count = launches.iter().map(|launch| launch.measured.messages).sum();
     match spec.kind {
-        Kind::Latency => add_times(&mut cell, launches, timer, seed)?,
-        Kind::Throughput => add_rates(&mut cell, launches, seed)?,
+        Kind::Latency => add_times(&mut cell, launches, timer)?,
+        Kind::Throughput => add_rates(&mut cell, launches)?,
     }
     if spec.scene.rate_per_s > 0 {
         add_pace(&mut cell, launches, spec.scene.rate_per_s)?;
     }
-    traffic::add(&mut cell, spec, launches, seed)?;
+    traffic::add(&mut cell, spec, launches)?;
     if spec.scene.exchanges > 0 {
         cell.study = Some(study_facts(spec, launches)?);
     }
@@ -82,6 +81,7 @@ pub(crate) fn cell(
     cell.warmup_samples =
         launches.iter().map(|launch| launch.measured.warmup_samples).max().unwrap_or(0);
     cell.pids = launches.iter().map(|launch| launch.pids).collect();
+    cell.environment_bytes = launches.iter().map(|launch| launch.environment_bytes).collect();
     cell.order = launches.iter().map(|launch| launch.order).collect();
     cell.sizes = launches.first().map(|launch| launch.sizes.clone()).unwrap_or_default();
     cell.tags = tags(&cell, launches, placed, launches_asked);
@@ -120,12 +120,15 @@ fn add_times(
     cell: &mut Cell,
     launches: &[CellLaunch],
     timer: Option<&Timer>,
-    seed: u64,
 ) -> Result<(), String> {
     let mut times = Histogram::new();
+    let mut p99s_ns = Vec::new();
     for stored in launches.iter().filter_map(|launch| launch.measured.times.as_ref()) {
-        times.merge(&stored.to_histogram().map_err(|error| error.to_string())?);
+        let of_launch = stored.to_histogram().map_err(|error| error.to_string())?;
+        p99s_ns.push(of_launch.quantile_ns(0.99));
+        times.merge(&of_launch);
     }
+    cell.launch_p99s_ns = p99s_ns.into_iter().collect::<Option<_>>().unwrap_or_default();
     let batch = launches.iter().map(|launch| launch.measured.messages_per_sample).max();
     cell.messages_per_sample = batch.unwrap_or(1);
     let medians = launches.iter().filter_map(|launch| launch.measured.median_ns);
@@ -133,13 +136,8 @@ fn add_times(
     let blocks: Vec<_> = launches.iter().map(|launch| launch.measured.blocks_ns.clone()).collect();
     let step_ns = timer.and_then(|timer| timer.granularity_ns).unwrap_or(0.0);
     let resolution_ns = step_ns / cell.messages_per_sample as f64;
-    let estimate = stats::estimate(&cell.launch_medians_ns, &blocks, resolution_ns, seed);
-    let mut rtt = RttNs::new(&times, estimate.as_ref().and_then(|estimate| estimate.ci95));
-    if let (true, Some(estimate)) = (cell.messages_per_sample > 1, &estimate) {
-        // Times of a batch are divided: whole nanoseconds would hide them.
-        rtt.p50 = Some(estimate.center);
-        rtt.p50_ci95 = estimate.ci95;
-    }
+    let estimate = stats::estimate(&cell.launch_medians_ns, &blocks, resolution_ns);
+    let rtt = RttNs::new(&times, estimate.as_ref());
     if let (Some(p50), Some(timer)) = (rtt.p50, timer)
         && !timers::allowed(p50 * cell.messages_per_sample as f64, timer)
     {
@@ -188,6 +186,7 @@ fn add_pace(cell: &mut Cell, launches: &[CellLaunch], rate_per_s: u32) -> Result
     }
     let launch_service_medians_ns: Vec<f64> =
         paced().filter_map(|one| one.service_median_ns).collect();
+    let service = stats::estimate(&launch_service_medians_ns, &[], 0.0);
     let sum = |of: fn(&Paced) -> u64| paced().map(of).sum::<u64>() as f64;
     let count = |of: fn(&Paced) -> u64| paced().map(of).sum::<u64>();
     let (planned, sent) = (count(|one| one.planned), count(|one| one.sent));
@@ -198,11 +197,18 @@ fn add_pace(cell: &mut Cell, launches: &[CellLaunch], rate_per_s: u32) -> Result
         planned,
         sent,
         achieved_per_s: Some(achieved_per_s).filter(|rate| rate.is_finite()),
-        kept: sent as f64 >= planned as f64 * KEPT_MIN,
-        service_ns: RttNs::new(&times, None),
+        kept: is_kept([planned, sent], rate_per_s, service.as_ref().map(|one| one.center)),
+        service_ns: RttNs::new(&times, service.as_ref()),
         launch_service_medians_ns,
     });
     Ok(())
+}
+
+/// Whether the pace was kept: nearly all calls began in time, and the usual one had ended when the
+/// next was due. A short series ends before a client that is too slow has fallen far behind.
+fn is_kept([planned, sent]: [u64; 2], rate_per_s: u32, service_ns: Option<f64>) -> bool {
+    let interval_ns = 1e9 / f64::from(rate_per_s.max(1));
+    sent as f64 >= planned as f64 * KEPT_MIN && service_ns.is_none_or(|ns| ns <= interval_ns)
 }
 
 /// Makes what is stored of a server at rest.
@@ -235,7 +241,7 @@ pub(crate) fn at_rest(spec: &CellSpec, launches: &[CellLaunch], placed: &Placed)
     }
 }
 
-fn add_rates(cell: &mut Cell, launches: &[CellLaunch], seed: u64) -> Result<(), String> {
+fn add_rates(cell: &mut Cell, launches: &[CellLaunch]) -> Result<(), String> {
     for launch in launches {
         let frame_bytes = cell.call.as_ref().map_or(cell.message_bytes, |call| call.frame_bytes);
         let moved = launch.measured.messages.saturating_mul(frame_bytes);
@@ -252,7 +258,7 @@ fn add_rates(cell: &mut Cell, launches: &[CellLaunch], seed: u64) -> Result<(), 
     };
     cell.launch_messages_per_s = launches.iter().filter_map(rate).collect();
     cell.messages_per_s = stats::harmonic_mean(&cell.launch_messages_per_s);
-    if let Some(estimate) = stats::estimate(&cell.launch_messages_per_s, &[], 0.0, seed) {
+    if let Some(estimate) = stats::estimate(&cell.launch_messages_per_s, &[], 0.0) {
         // Its middle is the geometric mean: with launches far apart the harmonic one, which is
         // smaller, can lie outside.
         let hold = |[low, high]: [f64; 2], rate: f64| [low.min(rate), high.max(rate)];
@@ -265,7 +271,7 @@ fn add_rates(cell: &mut Cell, launches: &[CellLaunch], seed: u64) -> Result<(), 
     cell.bytes_per_s_ci95 = cell.messages_per_s_ci95.map(|ci| ci.map(|rate| rate * bytes));
     let per_cpu_s: Vec<f64> =
         launches.iter().filter_map(|launch| bits_per_cpu_s(&launch.measured, bytes)).collect();
-    if let Some(estimate) = stats::estimate(&per_cpu_s, &[], 0.0, seed) {
+    if let Some(estimate) = stats::estimate(&per_cpu_s, &[], 0.0) {
         cell.bits_per_cpu_s = Some(estimate.center);
         cell.bits_per_cpu_s_ci95 = estimate.ci95;
     }
@@ -283,6 +289,11 @@ fn add_ends(cell: &mut Cell, launches: &[CellLaunch]) {
     let clients: Vec<&EndReport> = launches.iter().map(|launch| &launch.measured.client).collect();
     let servers: Vec<&EndReport> =
         launches.iter().filter_map(|launch| launch.measured.server.as_ref()).collect();
+    let of_launch = |launch: &CellLaunch| {
+        let both_ns = launch.measured.client.cpu_ns + launch.measured.server.as_ref()?.cpu_ns;
+        Some(both_ns as f64 / launch.measured.messages.max(1) as f64)
+    };
+    cell.launch_cpu_ns = launches.iter().map(of_launch).collect::<Option<_>>().unwrap_or_default();
     let messages = cell.count.max(1) as f64;
     let per_message = |ends: &[&EndReport]| {
         let sum_ns: u64 = ends.iter().map(|end| end.cpu_ns).sum();
@@ -294,21 +305,10 @@ fn add_ends(cell: &mut Cell, launches: &[CellLaunch]) {
 }
 
 fn sum_counts(ends: &[&EndReport]) -> EndCounts {
-    let sum = |of: fn(&EndCounts) -> Option<u64>| {
-        ends.iter().map(|end| of(&end.counts)).try_fold(0_u64, |sum, one| Some(sum + one?))
-    };
-    if ends.is_empty() {
-        return EndCounts::default();
-    }
-    EndCounts {
-        minor_faults: sum(|counts| counts.minor_faults),
-        major_faults: sum(|counts| counts.major_faults),
-        voluntary_switches: sum(|counts| counts.voluntary_switches),
-        involuntary_switches: sum(|counts| counts.involuntary_switches),
-        migrations: sum(|counts| counts.migrations),
-        user_ns: sum(|counts| counts.user_ns),
-        system_ns: sum(|counts| counts.system_ns),
-    }
+    let Some((&first, later)) = ends.split_first() else { return EndCounts::default() };
+    let mut sum = first.clone();
+    later.iter().for_each(|one| sum.add(one));
+    sum.counts
 }
 
 fn tags(cell: &Cell, launches: &[CellLaunch], placed: &Placed, asked: u32) -> Vec<String> {
@@ -334,6 +334,7 @@ fn tags(cell: &Cell, launches: &[CellLaunch], placed: &Placed, asked: u32) -> Ve
         ("batched", cell.messages_per_sample > 1),
         ("size_changed", changed),
         ("load_not_reached", fell_short),
+        ("two_modes", stats::has_two_modes(cell.headline().map_or(&[][..], |one| one.launches))),
         ("behind", cell.pace.as_ref().is_some_and(|pace| !pace.kept)),
     ];
     found.iter().filter(|(_, is)| *is).map(|(tag, _)| (*tag).to_owned()).collect()
@@ -341,7 +342,7 @@ fn tags(cell: &Cell, launches: &[CellLaunch], placed: &Placed, asked: u32) -> Ve
 
 /// Fills in how many times its floor's cost each cell is. `cells` belong to `specs` one by one.
 pub(crate) fn compare(specs: &[CellSpec], cells: &mut [Cell]) {
-    let ratios: Vec<Option<f64>> = specs
+    let ratios: Vec<_> = specs
         .iter()
         .zip(cells.iter())
         .map(|(spec, cell)| {
@@ -351,20 +352,21 @@ pub(crate) fn compare(specs: &[CellSpec], cells: &mut [Cell]) {
         })
         .collect();
     for (cell, ratio) in cells.iter_mut().zip(ratios) {
-        cell.ratio_to_floor = ratio;
+        cell.ratio_to_floor = ratio.map(|(ratio, _)| ratio);
+        cell.ratio_to_floor_ci95 = ratio.and_then(|(_, ci95)| ci95);
     }
 }
 
 /// Fills in how many times its bare exchange's time each call takes. The ratio is that of the two
 /// in one launch, so that what one launch is slower by does not count.
-pub(crate) fn compare_to_bare(specs: &[CellSpec], cells: &mut [Cell], seed: u64) {
+pub(crate) fn compare_to_bare(specs: &[CellSpec], cells: &mut [Cell]) {
     let facts: Vec<Option<CallFacts>> = specs
         .iter()
         .zip(cells.iter())
         .map(|(spec, cell)| {
             let bare = bare_of(spec)?;
             let at = specs.iter().position(|other| *other == bare)?;
-            Some(beside_bare(cell, &cells[at], seed))
+            Some(beside_bare(cell, &cells[at]))
         })
         .collect();
     for (cell, facts) in cells.iter_mut().zip(facts) {
@@ -372,19 +374,13 @@ pub(crate) fn compare_to_bare(specs: &[CellSpec], cells: &mut [Cell], seed: u64)
     }
 }
 
-fn beside_bare(cell: &Cell, bare: &Cell, seed: u64) -> CallFacts {
-    let per_launch = |cell: &Cell| -> Vec<f64> {
-        match cell.kind {
-            Kind::Latency => cell.launch_medians_ns.clone(),
-            Kind::Throughput => cell.launch_messages_per_s.iter().map(|rate| 1e9 / rate).collect(),
-        }
-    };
-    let (calls, bares) = (per_launch(cell), per_launch(bare));
+fn beside_bare(cell: &Cell, bare: &Cell) -> CallFacts {
+    let (calls, bares) = (launch_costs_ns(cell), launch_costs_ns(bare));
     let mut facts = cell.call.clone().unwrap_or_default();
     facts.bare_ns = cell_ns(bare);
     // Launches of one unit give all of their cells or end the unit, so they stand side by side.
     let ratios: Vec<f64> = calls.iter().zip(&bares).map(|(call, bare)| call / bare).collect();
-    if let Some(estimate) = stats::estimate(&ratios, &[], 0.0, seed) {
+    if let Some(estimate) = stats::estimate(&ratios, &[], 0.0) {
         facts.ratio_to_bare = Some(estimate.center);
         facts.ratio_to_bare_ci95 = estimate.ci95;
     }
@@ -418,12 +414,29 @@ fn add_call(cell: &mut Cell, spec: &CellSpec, route: Route) {
     cell.call = Some(facts);
 }
 
-fn ratio(cell: &Cell, floor: &Cell) -> Option<f64> {
-    let ratio = match cell.kind {
-        Kind::Latency => cell.rtt_ns.as_ref()?.p50? / floor.rtt_ns.as_ref()?.p50?,
-        Kind::Throughput => floor.messages_per_s? / cell.messages_per_s?,
-    };
-    ratio.is_finite().then_some(ratio)
+/// How many times the floor's cost a cell has, and where that lies with 95 % confidence.
+///
+/// The ratio is that of the two launches of one round, so that what a round is slower by does not
+/// count. A run that ran out of time ends within a round.
+fn ratio(cell: &Cell, floor: &Cell) -> Option<(f64, Option<[f64; 2]>)> {
+    let ratios: Vec<f64> = launch_costs_ns(cell)
+        .iter()
+        .zip(launch_costs_ns(floor))
+        .map(|(own, floor)| own / floor)
+        .collect();
+    if let Some(estimate) = stats::estimate(&ratios, &[], 0.0) {
+        return Some((estimate.center, estimate.ci95));
+    }
+    let ratio = cell_ns(cell)? / cell_ns(floor)?;
+    ratio.is_finite().then_some((ratio, None))
+}
+
+/// What one message took in each launch, in the order of rounds.
+fn launch_costs_ns(cell: &Cell) -> Vec<f64> {
+    match cell.kind {
+        Kind::Latency => cell.launch_medians_ns.clone(),
+        Kind::Throughput => cell.launch_messages_per_s.iter().map(|rate| 1e9 / rate).collect(),
+    }
 }
 
 /// The first pair of cells which shows that the payload was not touched: a large message costs
@@ -467,7 +480,7 @@ const LARGE_BYTES_MIN: u64 = 4 << 20;
 #[cfg(test)]
 mod tests {
     use nearcall_channel::{Mechanism, WaitPolicy};
-    use nearcall_os::cpu::Topology;
+    use nearcall_results::topology::Topology;
 
     use super::*;
     use crate::bench_plan::{Place, Shape};
@@ -518,6 +531,7 @@ mod tests {
             beside: None,
             order: 0,
             pids: [1, 2],
+            environment_bytes: [10, 20],
             set_up_ns: None,
             sizes: vec![EffectiveSize {
                 name: ROOM_BYTES.to_owned(),
@@ -529,6 +543,74 @@ mod tests {
 
     fn rate(messages: u64, elapsed_ns: u64) -> CellLaunch {
         launch(Measured { messages, elapsed_ns, ..Measured::default() })
+    }
+
+    /// A launch of `count` exchanges of `ns` each.
+    fn times(count: u64, ns: u64) -> CellLaunch {
+        let mut times = Histogram::new();
+        (0..count).for_each(|_| times.record(ns));
+        let client = EndReport { run_delay_ns: Some(0), ..EndReport::default() };
+        launch(Measured {
+            client,
+            times: Some(times.to_stored()),
+            median_ns: times.median_ns(),
+            messages: count,
+            elapsed_ns: count * ns,
+            messages_per_sample: 1,
+            ..Measured::default()
+        })
+    }
+
+    /// Rule R13.
+    #[test]
+    fn the_times_of_all_launches_are_kept() {
+        let launches = [times(1_000, 5_000), times(3_000, 6_000), times(30, 90_000)];
+        let cell = cell(&spec(8), &launches, &placed(), None, 3).unwrap();
+        let stored = cell.histogram.unwrap().to_histogram().unwrap();
+        assert_eq!(
+            (stored.count(), stored.min_ns(), stored.max_ns()),
+            (4_030, Some(5_000), Some(90_000))
+        );
+        let rtt = cell.rtt_ns.unwrap();
+        assert!((rtt.p90.unwrap() - 6_000.0).abs() < 10.0, "{rtt:?}");
+        assert!((rtt.mean.unwrap() - 6_376.7).abs() < 10.0, "{rtt:?}");
+        // Of the third launch there is no 99th percentile.
+        assert_eq!(cell.launch_p99s_ns, [0.0; 0]);
+        let launches = [times(1_000, 5_000), times(3_000, 6_000)];
+        let cell = super::cell(&spec(8), &launches, &placed(), None, 2).unwrap();
+        assert_eq!(cell.launch_p99s_ns.len(), 2);
+        assert!((cell.launch_p99s_ns[1] - 6_000.0).abs() < 10.0, "{:?}", cell.launch_p99s_ns);
+    }
+
+    /// Rule R14: fast launches have more exchanges, which makes them no more typical.
+    #[test]
+    fn the_median_is_that_of_a_typical_launch_and_in_the_middle_of_its_interval() {
+        let launches = [times(9_000, 1_000), times(2_250, 4_000), times(2_250, 4_000)];
+        let rtt = cell(&spec(8), &launches, &placed(), None, 3).unwrap().rtt_ns.unwrap();
+        let (p50, [low, high]) = (rtt.p50.unwrap(), rtt.p50_ci95.unwrap());
+        assert!((p50 / 16e9_f64.cbrt() - 1.0).abs() < 0.002, "{p50}");
+        assert!((low * high / p50.powi(2) - 1.0).abs() < 1e-9, "{low} {p50} {high}");
+        // Student's t of two degrees, and a deviation of ln 4 / √3 between three launches.
+        let half = 4.302_653 * (4.0_f64.ln() / 3.0_f64.sqrt()) / 3.0_f64.sqrt();
+        assert!(((high / p50).ln() / half - 1.0).abs() < 0.005, "{low} {p50} {high}");
+    }
+
+    /// Rule R10.
+    #[test]
+    fn a_disturbed_launch_gives_its_cell_the_grade_and_the_reason() {
+        let graded = |waited_ns| {
+            let mut disturbed = times(1_000, 1_000_000);
+            disturbed.measured.client.run_delay_ns = Some(waited_ns);
+            let launches = [times(1_000, 1_000_000), disturbed];
+            let place = Place::Pin { client: 0, server: 1 };
+            let pinned = resolve(place, &[0, 1], &Topology::default()).unwrap();
+            let cell = cell(&spec(8), &launches, &pinned, None, 2).unwrap();
+            (cell.grade, cell.noise)
+        };
+        let (grade, noise) = graded(900_000_000);
+        assert_eq!(grade, Some(crate::noise::Grade::D));
+        assert_eq!(noise, ["45 % waiting for the CPU"]);
+        assert_eq!(graded(0), (Some(crate::noise::Grade::A), Vec::new()));
     }
 
     #[test]
@@ -544,7 +626,7 @@ mod tests {
         let coarse = |step| Timer { granularity_ns: Some(step), ..Timer::default() };
         let made = |measured: &Measured, step| {
             let launches = [launch(measured.clone())];
-            cell(&spec(8), &launches, &placed(), Some(&coarse(step)), 1, 1)
+            cell(&spec(8), &launches, &placed(), Some(&coarse(step)), 1)
         };
         assert!(made(&measured, 1_000.0).unwrap_err().contains("ten steps"));
         assert!(made(&measured, 100.0).is_ok());
@@ -570,7 +652,7 @@ mod tests {
             calm.measured.server = Some(EndReport { counts, cpu: 1, ..EndReport::default() });
             let mut disturbed = calm.clone();
             change(&mut disturbed);
-            cell(&spec, &[calm, disturbed], &pinned, None, 1, 2).unwrap().tags
+            cell(&spec, &[calm, disturbed], &pinned, None, 2).unwrap().tags
         };
         assert_eq!(tags(&|_| ()), [""; 0]);
         assert_eq!(tags(&|one| one.measured.client.cpu = 1), ["migrated"]);
@@ -593,7 +675,7 @@ mod tests {
     #[test]
     fn what_fits_in_the_buffer_is_no_throughput() {
         let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(64) };
-        let made = |messages| cell(&spec, &[rate(messages, 1_000)], &placed(), None, 1, 1);
+        let made = |messages| cell(&spec, &[rate(messages, 1_000)], &placed(), None, 1);
         assert!(made(1_023).unwrap_err().contains("65472 bytes fit in the buffer of 65536"));
         assert!(made(1_024).is_ok());
     }
@@ -601,16 +683,13 @@ mod tests {
     #[test]
     fn a_rate_lies_in_its_interval() {
         let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(64) };
-        for seed in 0..20 {
-            // One launch of nine a thousand times slower.
-            let mut launches = vec![rate(1_000_000, 1_000_000); 8];
-            launches.push(rate(1_000_000, 1_000_000_000));
-            let cell = cell(&spec, &launches, &placed(), None, seed, 10).unwrap();
-            let (rate, [low, high]) =
-                (cell.messages_per_s.unwrap(), cell.messages_per_s_ci95.unwrap());
-            assert!(low <= rate && rate <= high, "{low} {rate} {high}");
-            assert_eq!(cell.tags, ["few_launches"]);
-        }
+        // One launch of nine a thousand times slower.
+        let mut launches = vec![rate(1_000_000, 1_000_000); 8];
+        launches.push(rate(1_000_000, 1_000_000_000));
+        let cell = cell(&spec, &launches, &placed(), None, 10).unwrap();
+        let (rate, [low, high]) = (cell.messages_per_s.unwrap(), cell.messages_per_s_ci95.unwrap());
+        assert!(low <= rate && rate <= high, "{low} {rate} {high}");
+        assert_eq!(cell.tags, ["few_launches"]);
     }
 
     #[test]
@@ -624,13 +703,13 @@ mod tests {
             launch
         };
         let launches = [launch(600_000_000), launch(600_000_000), launch(600_000_001)];
-        let cell = cell(&spec, &launches, &placed(), None, 1, 3).unwrap();
+        let cell = cell(&spec, &launches, &placed(), None, 3).unwrap();
         // A million messages of a thousand bits in one second of CPU time.
         assert!((cell.bits_per_cpu_s.unwrap() / 1e9 - 1.0).abs() < 1e-6, "{cell:?}");
         let [low, high] = cell.bits_per_cpu_s_ci95.unwrap();
         assert!(low <= high && high / low < 1.001);
         let alone = rate(1_000_000, 1_000_000_000);
-        let cell = super::cell(&spec, &[alone], &placed(), None, 1, 1).unwrap();
+        let cell = super::cell(&spec, &[alone], &placed(), None, 1).unwrap();
         assert_eq!(cell.bits_per_cpu_s, None);
     }
 
@@ -639,7 +718,7 @@ mod tests {
         let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(64) };
         let mut launch = rate(1_000_000, 1_000);
         launch.sizes[0].effective = 131_072;
-        let cell = cell(&spec, &[launch], &placed(), None, 1, 1).unwrap();
+        let cell = cell(&spec, &[launch], &placed(), None, 1).unwrap();
         assert_eq!(cell.tags, ["size_changed"]);
     }
 
@@ -649,7 +728,7 @@ mod tests {
         let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, scene, ..spec(64) };
         let mut launch = rate(1_000_000, 1_000);
         let made = |spec: &CellSpec, launch: &CellLaunch| {
-            cell(spec, std::slice::from_ref(launch), &placed(), None, 1, 1)
+            cell(spec, std::slice::from_ref(launch), &placed(), None, 1)
         };
         assert_eq!(made(&spec, &launch).unwrap().tags, [""; 0]);
         launch.sizes[0].effective = 131_072;
@@ -659,6 +738,22 @@ mod tests {
         assert_eq!(made(&allowed, &launch).unwrap().tags, ["size_changed"]);
     }
 
+    /// Rule R16.
+    #[test]
+    fn a_pace_is_kept_by_calls_that_begin_in_time_and_end_before_the_next() {
+        assert!(is_kept([1_000, 999], 10_000, Some(90_000.0)));
+        assert!(!is_kept([1_000, 998], 10_000, Some(90_000.0)));
+        assert!(!is_kept([1_000, 1_000], 10_000, Some(110_000.0)));
+        assert!(is_kept([1_000, 1_000], 10_000, None));
+    }
+
+    fn rated(spec: &CellSpec, launches: &[f64]) -> Cell {
+        let mut cell = Cell::new(spec.kind, spec.subject.name(), spec.message_bytes);
+        cell.messages_per_s = stats::harmonic_mean(launches);
+        cell.launch_messages_per_s = launches.to_vec();
+        cell
+    }
+
     #[test]
     fn a_cell_is_compared_with_its_own_floor() {
         let floor = Floor::Spin.cell(Kind::Latency, Shape::Echo, 8);
@@ -666,5 +761,39 @@ mod tests {
         let mut cells = vec![measured(&floor, 300.0), measured(&specs[1], 450.0)];
         compare(&specs, &mut cells);
         assert_eq!((cells[0].ratio_to_floor, cells[1].ratio_to_floor), (None, Some(1.5)));
+        // Of one figure each there is no interval.
+        assert_eq!(cells[1].ratio_to_floor_ci95, None);
+    }
+
+    #[test]
+    fn half_the_rate_of_the_floor_is_twice_its_cost() {
+        let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(64) };
+        let floor = floor_of(&spec).unwrap();
+        let mut cells = vec![rated(&floor, &[2e6, 4e6, 2e6]), rated(&spec, &[1e6, 2e6, 1e6])];
+        compare(&[floor, spec], &mut cells);
+        assert!((cells[1].ratio_to_floor.unwrap() - 2.0).abs() < 1e-9, "{:?}", cells[1]);
+    }
+
+    /// What one round is slower by falls on both, and not on their ratio.
+    #[test]
+    fn the_ratio_to_the_floor_is_that_within_rounds() {
+        let floor = Floor::Spin.cell(Kind::Latency, Shape::Echo, 8);
+        let specs = [floor, spec(8)];
+        let with = |spec: &CellSpec, launches: &[f64]| {
+            let mut cell = measured(spec, 700.0);
+            cell.launch_medians_ns = launches.to_vec();
+            cell
+        };
+        let ratio = |floors: &[f64], launches: &[f64]| {
+            let mut cells = vec![with(&floor, floors), with(&specs[1], launches)];
+            compare(&specs, &mut cells);
+            (cells[1].ratio_to_floor.unwrap(), cells[1].ratio_to_floor_ci95)
+        };
+        let (center, ci95) = ratio(&[300.0, 900.0, 500.0], &[451.0, 1_346.0, 751.0]);
+        let [low, high] = ci95.unwrap();
+        assert!((center - 1.5).abs() < 0.01 && low > 1.47 && high < 1.53, "{center} {ci95:?}");
+        // The time was over before the last launch of one.
+        let (center, ci95) = ratio(&[300.0, 900.0, 500.0], &[450.0, 1_350.0]);
+        assert!((center - 1.5).abs() < 1e-9 && ci95.is_some(), "{center} {ci95:?}");
     }
 }

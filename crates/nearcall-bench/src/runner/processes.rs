@@ -39,6 +39,8 @@ impl Program {
 pub(crate) struct Launched {
     /// Client, then server; zero for one that did not start.
     pub(crate) pids: [u32; 2],
+    /// Bytes that were added to the environment of each, in the same order.
+    pub(crate) environment_bytes: [usize; 2],
     /// What the client wrote.
     pub(crate) lines: Vec<Line>,
     /// Why it ended before its time.
@@ -105,8 +107,10 @@ fn finish(mut ends: Vec<End>, waited: Option<Failure>) -> Launched {
         (!texts.is_empty()).then(|| Failure::other(texts.join("; other end: "))).or(waited)
     });
     let pid = |index: usize| ends.get(index).map_or(0, |end| end.child.pid());
+    let environment = |index: usize| ends.get(index).map_or(0, |end| end.padding_bytes);
     Launched {
         pids: [pid(1), pid(0)],
+        environment_bytes: [environment(1), environment(0)],
         failure,
         lines: ends.get_mut(1).map(|end| std::mem::take(&mut end.lines)).unwrap_or_default(),
     }
@@ -176,6 +180,7 @@ fn read_some(ends: &mut [End], wait: Duration) -> io::Result<()> {
 /// One process.
 struct End {
     child: Child,
+    padding_bytes: usize,
     out: Option<OwnedFd>,
     err: Option<OwnedFd>,
     /// Output whose line is not complete.
@@ -195,7 +200,7 @@ impl End {
         let out = pipes.stdout.take().map(OwnedFd::from);
         let err = pipes.stderr.take().map(OwnedFd::from);
         let (text, complaint, lines) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { child, out, err, text, complaint, lines, ended: None })
+        Ok(Self { child, padding_bytes, out, err, text, complaint, lines, ended: None })
     }
 
     /// Tells it what to do; until then it waits.

@@ -167,15 +167,29 @@ impl Figure {
         let values: Vec<f64> = self.values.iter().copied().filter(allowed).collect();
         let (&first, rounds) = (values.first()?, values.len());
         if values.iter().all(|&value| value == first) {
-            // Resampling would only add rounding.
+            // Logarithms would only add rounding.
             let ci95 = (rounds > 1).then_some([first; 2]);
             return Some(Interval { center: first, ci95, rounds });
         }
         if self.signed {
             return Some(plain(&values));
         }
-        let estimate = stats::estimate(&values, &[], 0.0, SEED)?;
+        let estimate = stats::estimate(&values, &[], 0.0)?;
         Some(Interval { center: estimate.center, ci95: estimate.ci95, rounds })
+    }
+
+    /// How likely rounds around `limit` would give a mean as far from it as these have. One launch
+    /// tells nothing of its spread: it counts as what is just certain.
+    #[must_use]
+    pub fn p_value(&self, limit: f64) -> f64 {
+        let allowed = |value: &f64| value.is_finite() && (self.signed || *value > 0.0);
+        let values = self.values.iter().copied().filter(allowed);
+        match self.signed {
+            true => stats::p_of_mean(&values.collect::<Vec<f64>>(), limit),
+            false if limit <= 0.0 => Some(0.0),
+            false => stats::p_of_mean(&values.map(f64::ln).collect::<Vec<f64>>(), limit.ln()),
+        }
+        .unwrap_or(stats::two_samples::SIGNIFICANCE)
     }
 
     /// A value of this figure for people.
@@ -275,9 +289,6 @@ fn plain(values: &[f64]) -> Interval {
     });
     Interval { center, ci95, rounds }
 }
-
-/// Resampling starts here, so that a stored run gives the same verdicts each time.
-const SEED: u64 = 5;
 
 #[cfg(test)]
 mod tests {

@@ -45,6 +45,8 @@ pub enum Method {
     Unix,
     /// TCP over the loopback, without Nagle's delay.
     Tcp,
+    /// TCP over the loopback as the kernel opens it, with Nagle's delay.
+    TcpNagle,
     /// One named pipe each way.
     Fifo,
     /// Two flags in shared memory; two round trips each time, no payload.
@@ -83,11 +85,12 @@ pub enum Method {
 
 impl Method {
     /// All of them, in the order of the studies' mechanisms above.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Pipe,
         Self::Pipe1M,
         Self::Unix,
         Self::Tcp,
+        Self::TcpNagle,
         Self::Fifo,
         Self::Flag,
         Self::Mempipe,
@@ -115,6 +118,7 @@ impl Method {
             Self::Pipe1M => "study-pipe-1m",
             Self::Unix => "study-unix",
             Self::Tcp => "study-tcp",
+            Self::TcpNagle => "study-tcp-nagle",
             Self::Fifo => "study-fifo",
             Self::Flag => "study-flag",
             Self::Mempipe => "study-mempipe",
@@ -202,9 +206,12 @@ pub(crate) fn visit<P: Play>(
     player: &P,
 ) -> Result<P::Report, Failure> {
     match method {
-        Method::Pipe | Method::Pipe1M | Method::Unix | Method::Tcp | Method::Fifo => {
-            stream::visit(method, meeting, role, cell, player)
-        }
+        Method::Pipe
+        | Method::Pipe1M
+        | Method::Unix
+        | Method::Tcp
+        | Method::TcpNagle
+        | Method::Fifo => stream::visit(method, meeting, role, cell, player),
         Method::SignalFifo => signal_messages::by_fifo(meeting, role, cell, player),
         Method::SignalSocket => signal_messages::by_socket(meeting, role, cell, player),
         Method::AllocSignal

@@ -7,12 +7,12 @@ use crate::run::{Cell, WaitComparison, WaitRatio};
 use crate::stats;
 
 /// All comparisons that the cells allow, in the order of the cells.
-pub(crate) fn all(cells: &[Cell], seed: u64) -> Vec<WaitComparison> {
+pub(crate) fn all(cells: &[Cell]) -> Vec<WaitComparison> {
     let adaptive = cells.iter().filter(|cell| client_wait(cell) == ADAPTIVE);
-    adaptive.filter_map(|cell| compare(cell, cells, seed)).collect()
+    adaptive.filter_map(|cell| compare(cell, cells)).collect()
 }
 
-fn compare(cell: &Cell, cells: &[Cell], seed: u64) -> Option<WaitComparison> {
+fn compare(cell: &Cell, cells: &[Cell]) -> Option<WaitComparison> {
     let pace = cell.pace.as_ref()?;
     let others: Vec<&Cell> = cells
         .iter()
@@ -35,7 +35,7 @@ fn compare(cell: &Cell, cells: &[Cell], seed: u64) -> Option<WaitComparison> {
     let others_ratios = others.iter().map(|other| to_other(cell, other)).collect();
     let cheaper = others.into_iter().min_by(|a, b| cpu(a).total_cmp(&cpu(b)))?;
     let ratios = rounds(cell, better, service);
-    let estimate = stats::estimate(&ratios, &[], 0.0, seed);
+    let estimate = stats::estimate(&ratios, &[], 0.0);
     let latency_ratio = stats::median(&ratios);
     let hold = |[low, high]: [f64; 2], middle: f64| [low.min(middle), high.max(middle)];
     let ci95 = estimate.and_then(|estimate| estimate.ci95).zip(latency_ratio);
@@ -120,7 +120,7 @@ mod tests {
             cell("block", 8_000.0, 5_000.0, true),
             cell("adaptive", 440.0, 7_500.0, true),
         ];
-        let [found] = all(&cells, 1).try_into().unwrap();
+        let [found] = all(&cells).try_into().unwrap();
         assert_eq!((found.better.as_str(), found.cheaper.as_str()), ("spin", "block"));
         assert!((found.latency_ratio.unwrap() - 1.1).abs() < 1e-9, "{found:?}");
         assert!((found.cpu_ratio.unwrap() - 1.5).abs() < 1e-9, "{found:?}");
@@ -136,9 +136,9 @@ mod tests {
             cell("block", 900.0, 1.0, true),
             cell("adaptive", 900.0, 1.0, true),
         ];
-        assert_eq!(all(&cells, 1)[0].better, "block");
+        assert_eq!(all(&cells)[0].better, "block");
         let behind = [cell("block", 100.0, 1.0, false), cell("adaptive", 100.0, 1.0, false)];
-        assert_eq!(all(&behind, 1)[0].latency_ratio, Some(1.0));
-        assert_eq!(all(&cells[2..], 1), []);
+        assert_eq!(all(&behind)[0].latency_ratio, Some(1.0));
+        assert_eq!(all(&cells[2..]), []);
     }
 }

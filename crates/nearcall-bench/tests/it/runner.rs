@@ -6,18 +6,19 @@ use std::ffi::OsString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nearcall_bench::bench_plan::{BenchPlan, How, Place, Shape};
+use nearcall_bench::bench_plan::{BenchPlan, How, Place};
 use nearcall_bench::budgets;
-use nearcall_bench::calls::route::Caller;
 use nearcall_bench::calls::{self, CallsPlan};
 use nearcall_bench::cell::{CellSpec, Scene, Subject};
 use nearcall_bench::launch::Fault;
-use nearcall_bench::noise::Grade;
-use nearcall_bench::run::{Cell, Definition, Kind, Run, Verdict};
 use nearcall_bench::runner::{BenchError, Hooks, Program, bench, bench_specs};
 use nearcall_bench::waits::{self, WaitsPlan};
 use nearcall_bench::{peer, timers};
 use nearcall_channel::{Mechanism, WaitPolicy};
+use nearcall_results::noise::Grade;
+use nearcall_results::route::Caller;
+use nearcall_results::run::{Cell, Definition, Kind, Run, Verdict};
+use nearcall_results::shape::Shape;
 
 /// What the runner starts: runs as a test that does nothing when nobody gave it orders.
 #[test]
@@ -73,6 +74,7 @@ fn check_fields(run: &Run) {
     }
     let cells = ["floors", "cells"].map(|list| json[list].as_array().unwrap().clone()).concat();
     assert!(!cells.is_empty());
+    let mut environments = Vec::new();
     for cell in cells {
         for field in [
             "kind",
@@ -104,7 +106,12 @@ fn check_fields(run: &Run) {
         let distinct: BTreeSet<u64> = pids.map(|pid| pid.as_u64().unwrap()).collect();
         assert_eq!(distinct.len(), 4, "new processes for each launch: {distinct:?}");
         assert_eq!(cell["order"].as_array().unwrap().len(), 2);
+        let sizes = cell["environment_bytes"].as_array().unwrap().iter();
+        environments.extend(sizes.flat_map(|pair| pair.as_array().unwrap().clone()));
     }
+    // Rule R12: each process has an environment of another size.
+    let distinct: BTreeSet<u64> = environments.iter().map(|size| size.as_u64().unwrap()).collect();
+    assert!(distinct.len() > 4, "{environments:?}");
     assert_eq!(json["settings"]["seed"], run.settings.seed);
 }
 
@@ -225,6 +232,9 @@ fn a_slow_start_does_not_move_the_median() {
     // two ends that spin meet when the scheduler has them meet. That no slow exchange is measured,
     // whatever the load, is tested with a clock of its own (`exchange/client.rs`).
     assert!(slow.first_message_ns.unwrap() >= 20_000.0);
+    // Rule R11: none of them is measured, unless the time for warming up was over, which is told.
+    let is_capped = slow.tags.iter().any(|tag| tag == "warmup_capped");
+    assert!(slow.warmup_samples >= 500 || is_capped, "warm after {}", slow.warmup_samples);
     let is_of_use = |cell: &Cell| cell.grade != Some(Grade::D);
     if is_of_use(usual) && is_of_use(slow) {
         assert!(p50(slow) < p50(usual) + 10_000.0, "{} and {}", p50(slow), p50(usual));
@@ -331,7 +341,7 @@ fn both_clocks_tell_the_same_time_of_the_same_exchanges() {
 
 #[test]
 fn a_coarse_clock_allows_no_short_time() {
-    let coarse = nearcall_bench::run::Timer {
+    let coarse = nearcall_results::run::Timer {
         source: "synthetic".to_owned(),
         granularity_ns: Some(1_000.0),
         ..Default::default()

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use nearcall_bench::advise::{Need, Pattern, Placement, Weights};
+use nearcall_results::advise::{Need, Pattern, Placement, Weights};
 
 use self::modes::ModeArgs;
 use super::options::{BackgroundLoadArgs, OutputArgs, SeedArgs, TimeArgs};
@@ -65,6 +65,15 @@ pub(crate) struct AdviseArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = WORKLOAD)]
     pub(crate) needs: Vec<Need>,
 
+    /// Clients that one server has at once: 1 also considers what serves one only [default: any]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        value_parser = clap::value_parser!(u32).range(1..),
+        help_heading = WORKLOAD
+    )]
+    pub(crate) clients: Option<u32>,
+
     /// Objective: latency, p99, throughput, cpu, memory, or shares
     ///
     /// Shares add up to 1, as latency=0.7,cpu=0.3. They are the powers of a candidate's ratios to
@@ -90,6 +99,10 @@ pub(crate) struct AdviseArgs {
 
     #[command(flatten)]
     pub(crate) seed: SeedArgs,
+
+    /// Measure and rank even while other programs use the CPUs
+    #[arg(long, conflicts_with = "run", help_heading = super::DURATION)]
+    pub(crate) anyway: bool,
 
     /// Use stored runs of this or another machine; measure nothing
     #[arg(

@@ -5,9 +5,9 @@
 use std::ffi::OsString;
 
 use clap::{Args, Subcommand};
-use nearcall_bench::bench_plan::Shape;
-use nearcall_bench::calls::route::Caller;
 use nearcall_bench::touch::Touch;
+use nearcall_results::route::Caller;
+use nearcall_results::shape::Shape;
 
 use super::WORKLOAD;
 use super::options::{
@@ -172,6 +172,10 @@ pub(crate) enum Experiment {
 pub(crate) struct CellArgs {
     #[command(flatten)]
     pub(crate) mechanism: MechanismArgs,
+
+    /// Every mechanism [default: one of each kind, unless a size or --quick is given]
+    #[arg(long, conflicts_with = "mechanism", help_heading = WORKLOAD)]
+    pub(crate) every: bool,
 
     #[command(flatten)]
     pub(crate) size: SizesArgs,

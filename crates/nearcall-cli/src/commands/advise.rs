@@ -10,11 +10,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use nearcall_bench::advise::{self, Advice, Effort, MeasureError, Refusal, Requirements, text};
-use nearcall_bench::run::{Run, check_writable};
+use nearcall_bench::advise::{self, Effort, MeasureError};
 use nearcall_bench::runner::BenchError;
 use nearcall_os::clock;
 use nearcall_os::signal::Interrupt;
+use nearcall_results::advise::{Advice, Refusal, Requirements, advise as advise_by, command, text};
+use nearcall_results::run::{Run, check_writable};
 
 use super::{End, Usage, bench};
 use crate::args::AdviseArgs;
@@ -35,6 +36,16 @@ pub(super) fn run(args: &AdviseArgs, arguments: &[OsString]) -> anyhow::Result<E
     }
     let file = args.output.out.clone().unwrap_or_else(|| places::new_run_file(now_unix_s()));
     check_writable(&file).with_context(|| format!("cannot store a run in {}", file.display()))?;
+    // What nothing can meet is refused for that.
+    let is_possible = !advise::candidates(&requirements).0.is_empty();
+    let busy = is_possible.then(advise::busy::look).flatten();
+    if let Some(what) = &busy {
+        if !args.anyway {
+            let command = command(&requirements);
+            return Err(Refusal::Busy { what: what.clone(), command }.into());
+        }
+        output::diagnostic(&format!("{what}: figures will be worse and intervals wider"));
+    }
     let interrupt = Interrupt::install().context("cannot listen for Ctrl-C")?;
     let effort = Effort {
         time_budget: args.time.time.unwrap_or(TIME),
@@ -55,6 +66,7 @@ pub(super) fn run(args: &AdviseArgs, arguments: &[OsString]) -> anyhow::Result<E
         Err(error) => return Err(error.into()),
     };
     run.tool = bench::tool();
+    run.warnings.extend(busy);
     if interrupted && !run.partial {
         run.mark_partial("interrupted");
     }
@@ -102,6 +114,7 @@ fn requirements(args: &AdviseArgs) -> Result<Requirements, Usage> {
         placement: args.placement.into(),
         load: args.load.load,
         needs: args.needs.clone(),
+        clients: args.clients,
         optimise: args.optimise,
     };
     match requirements.check() {
@@ -127,7 +140,7 @@ fn deliver(
     json: bool,
 ) -> anyhow::Result<End> {
     let runs: Vec<&Run> = runs.iter().collect();
-    let advice = Advice { runs: files, ..advise::advise(requirements, &runs)? };
+    let advice = Advice { runs: files, ..advise_by(requirements, &runs)? };
     match json {
         true => output::json(&advice)?,
         false => output::result(&text(&advice, style()))?,

@@ -2,10 +2,10 @@
 //!
 //! **Not here:** the facts, which are those of `nearcall_channel::mechanism`.
 
-use nearcall_bench::report::lines::{Ink, Style, Writer};
-use nearcall_bench::report::number;
-use nearcall_bench::report::table::grid::{Align, Grid};
 use nearcall_channel::{Capabilities, DataPath, Mechanism};
+use nearcall_results::report::lines::{Ink, Style, Writer};
+use nearcall_results::report::number;
+use nearcall_results::report::table::grid::{Align, Grid};
 use serde::Serialize;
 
 use super::End;
@@ -45,6 +45,10 @@ struct Row {
     offered_by_default: bool,
     /// Why it is not.
     reason_to_be_named: Option<&'static str>,
+    /// It exists to be compared with, and is never advised.
+    measured_only: bool,
+    /// An event loop serves one connection of it.
+    one_client_in_a_loop: bool,
     supported: bool,
     /// Why it is not.
     reason: Option<String>,
@@ -62,6 +66,8 @@ impl Row {
             capabilities: mechanism.capabilities().into(),
             offered_by_default: mechanism.offered_by_default(),
             reason_to_be_named: mechanism.reason_to_be_named(),
+            measured_only: mechanism.measured_only(),
+            one_client_in_a_loop: mechanism.one_client_in_a_loop(),
             supported: reason.is_none(),
             reason,
         }
@@ -181,6 +187,14 @@ fn cells(row: &Row) -> Vec<String> {
     cells.extend(row.capabilities.in_columns().map(can));
     cells.push(unit.map_or_else(|| number::MISSING.to_owned(), |max| number::size(max.into())));
     cells.push(can(row.offered_by_default));
+    cells.push(
+        match (row.measured_only, row.one_client_in_a_loop) {
+            (true, _) => "never",
+            (false, true) => "1 client",
+            (false, false) => "yes",
+        }
+        .to_owned(),
+    );
     cells.push(if row.supported { "yes" } else { "no" }.to_owned());
     cells.extend([row.wake_up.to_owned(), row.waits.join(" ")]);
     cells
@@ -191,7 +205,7 @@ const SCHEMA: &str = "nearcall.mechanisms/1";
 /// The width of the first column of what stands below the table, the gap included.
 const NAME: usize = 16;
 
-const HEAD: [(&str, Align, usize); 15] = [
+const HEAD: [(&str, Align, usize); 16] = [
     ("", Align::Left, 0),
     ("event\nloop", Align::Right, 0),
     ("same\nCPU", Align::Right, 0),
@@ -204,15 +218,16 @@ const HEAD: [(&str, Align, usize); 15] = [
     ("leaves\nnothing", Align::Right, 0),
     ("unit", Align::Right, 0),
     ("offered", Align::Right, 0),
+    ("advised", Align::Right, 0),
     ("here", Align::Left, 0),
     ("wake-up", Align::Left, 0),
     ("waits", Align::Text, 0),
 ];
 
 /// The column of whether the mechanism works here.
-const HERE: usize = 12;
+const HERE: usize = 13;
 
-const LEGEND: [(&str, &str); 12] = [
+const LEGEND: [(&str, &str); 13] = [
     ("event loop", "an end can wait for it in epoll (pollable)"),
     ("same CPU", "both ends can share one CPU without a loss (same-cpu-safe)"),
     ("passes fds", "its channel can pass descriptors; calls carry none (descriptor-passing)"),
@@ -224,6 +239,11 @@ const LEGEND: [(&str, &str); 12] = [
     ("leaves nothing", "if both ends are killed, nothing stays behind (nothing-left)"),
     ("unit", "the largest message that travels in one piece, where there are pieces"),
     ("offered", "servers open it for every client; the others only if they name it (`?allow=`)"),
+    (
+        "advised",
+        "never: it exists to be compared with; 1 client: a server with an event loop serves one \
+         only",
+    ),
     ("waits", "how an end can wait; the default first"),
 ];
 

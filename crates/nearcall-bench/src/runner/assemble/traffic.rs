@@ -16,12 +16,7 @@ use crate::stats;
 /// # Errors
 ///
 /// Why the figures may not be given.
-pub(super) fn add(
-    cell: &mut Cell,
-    spec: &CellSpec,
-    launches: &[CellLaunch],
-    seed: u64,
-) -> Result<(), String> {
+pub(super) fn add(cell: &mut Cell, spec: &CellSpec, launches: &[CellLaunch]) -> Result<(), String> {
     let found = || launches.iter().filter_map(|launch| launch.measured.traffic.as_ref());
     match spec.scene.traffic {
         Traffic::Steady => {}
@@ -55,14 +50,14 @@ pub(super) fn add(
         }
         Traffic::Clients { clients, loops } => {
             let facts = ClientsFacts { clients, loops, ..ClientsFacts::default() };
-            cell.clients = Some(clients_facts(facts, launches, seed));
+            cell.clients = Some(clients_facts(facts, launches));
         }
-        Traffic::Starts { .. } => add_starts(cell, launches, seed)?,
+        Traffic::Starts { .. } => add_starts(cell, launches)?,
     }
     Ok(())
 }
 
-fn clients_facts(mut facts: ClientsFacts, launches: &[CellLaunch], seed: u64) -> ClientsFacts {
+fn clients_facts(mut facts: ClientsFacts, launches: &[CellLaunch]) -> ClientsFacts {
     for launch in launches {
         let measured = &launch.measured;
         if measured.elapsed_ns > 0 {
@@ -75,7 +70,7 @@ fn clients_facts(mut facts: ClientsFacts, launches: &[CellLaunch], seed: u64) ->
         }
     }
     facts.calls_per_s = stats::harmonic_mean(&facts.launch_calls_per_s);
-    let estimate = stats::estimate(&facts.launch_calls_per_s, &[], 0.0, seed);
+    let estimate = stats::estimate(&facts.launch_calls_per_s, &[], 0.0);
     let ci95 = estimate.and_then(|estimate| estimate.ci95).zip(facts.calls_per_s);
     // Its middle is the geometric mean, and the harmonic one may lie outside.
     facts.calls_per_s_ci95 = ci95.map(|([low, high], rate)| [low.min(rate), high.max(rate)]);
@@ -85,7 +80,7 @@ fn clients_facts(mut facts: ClientsFacts, launches: &[CellLaunch], seed: u64) ->
     facts
 }
 
-fn add_starts(cell: &mut Cell, launches: &[CellLaunch], seed: u64) -> Result<(), String> {
+fn add_starts(cell: &mut Cell, launches: &[CellLaunch]) -> Result<(), String> {
     let mut fresh = [Vec::new(), Vec::new()];
     // First messages, closes, tear-downs.
     let mut times = [const { Vec::new() }; 3];
@@ -101,9 +96,9 @@ fn add_starts(cell: &mut Cell, launches: &[CellLaunch], seed: u64) -> Result<(),
             times.push(stored.to_histogram().map_err(|error| error.to_string())?);
         }
     }
-    let [firsts, closes, tear_downs] = times.map(|launches| merged(&launches, seed));
+    let [firsts, closes, tear_downs] = times.map(|launches| merged(&launches));
     (facts.first_message_ns, facts.close_ns, facts.tear_down_ns) = (firsts, closes, tear_downs);
-    let [set_ups, firsts] = fresh.map(|values| one_per_launch(&values, seed));
+    let [set_ups, firsts] = fresh.map(|values| one_per_launch(&values));
     (facts.fresh_set_up_ns, facts.fresh_first_message_ns) = (set_ups, firsts);
     facts.word_ns = stats::median(&words);
     cell.definition = Definition::SetUp;
@@ -112,28 +107,25 @@ fn add_starts(cell: &mut Cell, launches: &[CellLaunch], seed: u64) -> Result<(),
 }
 
 /// Times of all launches, with the interval from the medians of each.
-fn merged(launches: &[Histogram], seed: u64) -> RttNs {
+fn merged(launches: &[Histogram]) -> RttNs {
     let mut all = Histogram::new();
     launches.iter().for_each(|times| all.merge(times));
     let medians: Vec<f64> = launches.iter().filter_map(Histogram::median_ns).collect();
-    let estimate = stats::estimate(&medians, &[], 0.0, seed);
-    RttNs::new(&all, estimate.and_then(|estimate| estimate.ci95))
+    let estimate = stats::estimate(&medians, &[], 0.0);
+    RttNs::new(&all, estimate.as_ref())
 }
 
 /// One time per launch: too few for percentiles, but each stands for itself.
-fn one_per_launch(times_ns: &[u64], seed: u64) -> RttNs {
+fn one_per_launch(times_ns: &[u64]) -> RttNs {
     let values: Vec<f64> = times_ns.iter().map(|&ns| ns as f64).collect();
-    let estimate = stats::estimate(&values, &[], 0.0, seed);
-    let p50 = stats::median(&values);
+    let estimate = stats::estimate(&values, &[], 0.0);
+    let p50 = estimate.as_ref().map(|estimate| estimate.center);
     RttNs {
         min: times_ns.iter().min().copied(),
         max: times_ns.iter().max().copied(),
         mean: p50.map(|_| values.iter().sum::<f64>() / values.len() as f64),
         p50,
-        p50_ci95: estimate
-            .and_then(|estimate| estimate.ci95)
-            .zip(p50)
-            .map(|([low, high], middle)| [low.min(middle), high.max(middle)]),
+        p50_ci95: estimate.and_then(|estimate| estimate.ci95),
         ..RttNs::default()
     }
 }

@@ -115,13 +115,16 @@ fn one_launch_confirms_only_what_is_far_off_and_refutes_nothing() {
 #[test]
 fn rounds_that_contradict_each_other_leave_a_claim_open() {
     for id in ["T03", "E12", "W05", "V09", "S07", "X03"] {
-        let mut evidence = world::agreeable();
-        let mut rng = fastrand::Rng::with_seed(3);
-        for (_, series) in evidence.iter_mut() {
-            series.0.iter_mut().for_each(|value| *value *= (8.0 * rng.f64() - 4.0).exp());
-        }
-        let judged = judged(&evidence, id);
-        assert_eq!(judged.verdict, Verdict::Inconclusive, "{judged:?}");
+        let open = (0..20).filter(|&seed| {
+            let mut evidence = world::agreeable();
+            let mut rng = fastrand::Rng::with_seed(seed);
+            for (_, series) in evidence.iter_mut() {
+                series.0.iter_mut().for_each(|value| *value *= (8.0 * rng.f64() - 4.0).exp());
+            }
+            judged(&evidence, id).verdict == Verdict::Inconclusive
+        });
+        // An interval of 95 % leaves out what it should hold once in twenty worlds.
+        assert!(open.count() >= 16, "{id}");
     }
 }
 

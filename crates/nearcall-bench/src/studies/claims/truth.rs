@@ -3,8 +3,10 @@
 //!
 //! A comparison is true if the whole interval is on the right side of its bound, false if it is
 //! wholly on the wrong side, otherwise open. One round has no interval and is open unless it is off
-//! by a factor of two. A [`Finding`] keeps the words of the comparison that decided. What is
-//! compared is not known here.
+//! by a factor of two. That all of several hold needs no correction for their number: each is asked
+//! for. That one of them fails is what chance gives where there are many, so it counts only if it
+//! fails at 5 % divided by their number (Bonferroni, which is Holm's first step). A [`Finding`]
+//! keeps the words of the comparison that decided. What is compared is not known here.
 
 use crate::studies::figure::Figure;
 
@@ -32,6 +34,8 @@ pub(crate) struct Finding {
     /// How far on the right side the deciding comparison is, on a scale without unit; negative on
     /// the wrong side.
     margin: f64,
+    /// How likely a figure that just meets its bound would be as far from it.
+    p_value: f64,
     /// The deciding comparison.
     words: String,
     /// How many comparisons were true, open and false.
@@ -50,11 +54,17 @@ pub(crate) type Answer = Result<Finding, Missing>;
 impl Finding {
     /// What `figure` says of `bound`.
     pub(crate) fn new(figure: &Figure, bound: Bound) -> Self {
+        Self::tested(figure, bound, figure.p_value(bound.limit()))
+    }
+
+    /// What `figure` says of `bound`, if `p_value` says how likely one that just meets it would be
+    /// as far from it.
+    pub(crate) fn tested(figure: &Figure, bound: Bound, p_value: f64) -> Self {
         let placed = figure.placed();
         let claimed = bound.words(figure);
         let Some(interval) = figure.interval() else {
             let words = format!("{placed}: no round has a value, claimed {claimed}");
-            return Self::leaf(Truth::Open, 0.0, words);
+            return Self::leaf(Truth::Open, 0.0, 1.0, words);
         };
         let center = figure.show(interval.center);
         let (truth, measured) = match interval.ci95 {
@@ -64,17 +74,21 @@ impl Finding {
             }
             None => (bound.truth_of_one(interval.center), format!("{center} (one launch)")),
         };
+        let truth = match truth {
+            Truth::False if p_value > SIGNIFICANCE => Truth::Open,
+            other => other,
+        };
         let margin = bound.margin(interval.center, figure.signed);
-        Self::leaf(truth, margin, format!("{placed}: {measured}, claimed {claimed}"))
+        Self::leaf(truth, margin, p_value, format!("{placed}: {measured}, claimed {claimed}"))
     }
 
-    fn leaf(truth: Truth, margin: f64, words: String) -> Self {
+    fn leaf(truth: Truth, margin: f64, p_value: f64, words: String) -> Self {
         let counts = match truth {
             Truth::True => [1, 0, 0],
             Truth::Open => [0, 1, 0],
             Truth::False => [0, 0, 1],
         };
-        Self { truth, margin, words, counts, notes: Vec::new() }
+        Self { truth, margin, p_value, words, counts, notes: Vec::new() }
     }
 
     /// Adds something to tell.
@@ -91,6 +105,11 @@ impl Finding {
             _ if total == 1 => self.words.clone(),
             Truth::True => format!("all {total} hold; closest: {}", self.words),
             Truth::False => format!("{no} of {total} fail; worst: {}", self.words),
+            Truth::Open if no > 0 => format!(
+                "{yes} of {total} hold, {open} open, {no} fail as chance alone has some do; \
+                 worst: {}",
+                self.words
+            ),
             Truth::Open => {
                 format!("{yes} of {total} hold, {open} open; for one: {}", self.words)
             }
@@ -169,21 +188,38 @@ impl Bound {
     }
 }
 
+/// Each figure with each other one, both ways round.
+pub(crate) fn pairs_of(figures: &[Figure]) -> impl Iterator<Item = (&Figure, &Figure)> {
+    let others = move |one: usize| (0..figures.len()).filter(move |&other| other != one);
+    let of = move |one: usize| others(one).map(move |other| (&figures[one], &figures[other]));
+    (0..figures.len()).flat_map(of)
+}
+
 /// Whether `a` is smaller than `b`, by their ratio.
 pub(crate) fn less(a: &Figure, b: &Figure) -> Finding {
     Finding::new(&a.over(b), Bound::Below(1.0))
 }
 
-/// Whether `figure` lies from `low` to `high`.
+/// Whether `figure` lies from `low` to `high`. It cannot be beyond both, so the two are one
+/// comparison.
 pub(crate) fn within(figure: &Figure, low: f64, high: f64) -> Finding {
-    all([Finding::new(figure, Bound::AtLeast(low)), Finding::new(figure, Bound::AtMost(high))])
-        .into_one()
+    let ends = [Bound::AtLeast(low), Bound::AtMost(high)].map(|end| Finding::new(figure, end));
+    merged(ends, Truth::False, |a, b| a < b).into_one()
 }
 
-/// True if all are, false if one is. Told by the comparison that is the furthest from holding
-/// among those that decide.
+/// True if all are, false if one is, and surely enough for so many. Told by the comparison that is
+/// the furthest from holding among those that decide.
 pub(crate) fn all(findings: impl IntoIterator<Item = Finding>) -> Finding {
-    merged(findings, Truth::False, |a, b| a < b)
+    let findings: Vec<Finding> = findings.into_iter().collect();
+    let count = findings.len() as f64;
+    let mut all = merged(findings, Truth::False, |a, b| a < b);
+    if all.truth == Truth::False {
+        all.p_value = (all.p_value * count).min(1.0);
+        if all.p_value > SIGNIFICANCE {
+            all.truth = Truth::Open;
+        }
+    }
+    all
 }
 
 /// True if one is, false if all are. Told by the comparison that is the nearest to holding.
@@ -199,15 +235,17 @@ pub(crate) fn differ(what: &str, a: &Finding, b: &Finding) -> Finding {
         _ => Truth::True,
     };
     let margin = if truth == Truth::False { -1.0 } else { 1.0 };
+    // Certain of both sides, or of none.
+    let p_value = a.p_value.max(b.p_value);
     let [a, b] = [a, b].map(|finding| finding.words.split(", claimed").next().unwrap_or_default());
-    Finding::leaf(truth, margin, format!("{what}: {a}; {b}"))
+    Finding::leaf(truth, margin, p_value, format!("{what}: {a}; {b}"))
 }
 
 impl Finding {
     /// The same answer, counted as one comparison.
     fn into_one(self) -> Self {
         let notes = self.notes;
-        Self { notes, ..Self::leaf(self.truth, self.margin, self.words) }
+        Self { notes, ..Self::leaf(self.truth, self.margin, self.p_value, self.words) }
     }
 }
 
@@ -230,6 +268,13 @@ fn merged(
         }
         notes.append(&mut finding.notes);
     }
+    // Of those that all have to be so, the least certain one; of those of which one decides, the
+    // most certain.
+    let p_values = findings.iter().filter(|one| one.truth == truth).map(|one| one.p_value);
+    let p_value = match truth == strong {
+        true => p_values.fold(1.0, f64::min),
+        false => p_values.fold(0.0, f64::max),
+    };
     let deciding = findings
         .into_iter()
         .filter(|finding| finding.truth == truth)
@@ -238,8 +283,11 @@ fn merged(
         Some(finding) => (finding.margin, finding.words),
         None => (0.0, "there was nothing to compare".to_owned()),
     };
-    Finding { truth, margin, words, counts, notes }
+    Finding { truth, margin, p_value, words, counts, notes }
 }
+
+/// How often what holds may be found to fail, over all comparisons of a claim.
+const SIGNIFICANCE: f64 = 0.05;
 
 /// How far off one launch must be to say anything.
 const SINGLE_FACTOR: f64 = 2.0;
@@ -282,7 +330,47 @@ mod tests {
     }
 
     fn leaf(truth: Truth, margin: f64) -> Finding {
-        Finding::leaf(truth, margin, format!("margin {margin}"))
+        Finding::leaf(truth, margin, 0.0, format!("margin {margin}"))
+    }
+
+    /// Six rounds of noise of 20 % around a ratio.
+    fn noisy(rng: &mut fastrand::Rng, truth: f64) -> Figure {
+        let mut normal = || (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0;
+        let values: Vec<f64> = (0..6).map(|_| truth * (0.2 * normal()).exp()).collect();
+        ratio("a", &values)
+    }
+
+    #[test]
+    fn one_of_a_hundred_that_just_hold_refutes_nothing() {
+        let mut rng = fastrand::Rng::with_seed(4);
+        let refuted = (0..300).filter(|_| {
+            let hundred = (0..100).map(|_| Finding::new(&noisy(&mut rng, 1.0), Bound::AtMost(1.0)));
+            all(hundred.collect::<Vec<_>>()).truth == Truth::False
+        });
+        let refuted = refuted.count();
+        assert!(refuted <= 24, "{refuted} of 300 worlds in which all hold");
+    }
+
+    #[test]
+    fn one_that_clearly_fails_refutes_a_hundred() {
+        let mut rng = fastrand::Rng::with_seed(5);
+        let mut hundred: Vec<Finding> =
+            (0..99).map(|_| Finding::new(&noisy(&mut rng, 0.5), Bound::AtMost(1.0))).collect();
+        hundred.push(Finding::new(&noisy(&mut rng, 4.0), Bound::AtMost(1.0)));
+        let found = all(hundred);
+        assert_eq!(found.truth, Truth::False, "{}", found.evidence());
+    }
+
+    #[test]
+    fn what_fails_by_chance_is_said_to() {
+        let weak = Finding { p_value: 0.03, ..leaf(Truth::False, -1.0) };
+        let found = all([leaf(Truth::True, 1.0), weak.clone()]);
+        assert_eq!(found.truth, Truth::Open);
+        assert_eq!(
+            found.evidence(),
+            "1 of 2 hold, 0 open, 1 fail as chance alone has some do; worst: margin -1"
+        );
+        assert_eq!(all([weak]).truth, Truth::False);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! is size divided by latency; ours is measured as the text describes it.
 
 use crate::studies::claims::Predicate;
-use crate::studies::claims::truth::{Answer, Bound, Finding, Missing, all, less, within};
+use crate::studies::claims::truth::{Answer, Bound, Finding, Missing, all, less, pairs_of, within};
 use crate::studies::claims::view::View;
 use crate::studies::evidence::{Load, Place, Quantity, Unit};
 use crate::studies::figure::Figure;
@@ -130,18 +130,19 @@ fn w09(view: &View<'_>) -> Answer {
             slope
         })
         .collect();
-    let dearest = Figure::max_of("", &slopes);
-    let cheapest = Figure::min_of("", &slopes);
-    // As a difference, so that a byte which seems to cost less than nothing counts too.
-    let constant = dearest
-        .minus(&cheapest.times(1.25))
-        .named("dearest byte - 1.25 × cheapest")
-        .at("from 256 B to 512 KiB");
+    // Pair by pair, as the dearest of a round is mostly that of its noise; and as a difference, so
+    // that a byte which seems to cost less than nothing counts too.
+    let constant: Vec<Finding> = pairs_of(&slopes)
+        .map(|(one, other)| {
+            let beyond = one.minus(&other.clone().times(1.25)).named("a byte - 1.25 × another");
+            Finding::new(&beyond, Bound::AtMost(0.0))
+        })
+        .collect();
     let middle = Figure::median_of("a byte", &slopes);
     let cost = middle.interval().map_or_else(String::new, |it| middle.show(it.center));
     let quicker = less(&view.latency(BUFFER_MEMCPY, 524_288)?, &view.latency(PIPE, 524_288)?);
     let note = format!("a byte costs {cost} in one direction; paper 2.27 to 2.29 ns/B");
-    Ok(all([Finding::new(&constant, Bound::AtMost(0.0)), quicker]).noted(note))
+    Ok(all(constant.into_iter().chain([quicker])).noted(note))
 }
 
 /// Said of iterations in general, so the median over all cells is judged: of first exchange to 99th

@@ -42,8 +42,18 @@ pub(super) fn visit<P: Play>(
         Method::Fifo => pipes(named_pipe, PIPE_BYTES),
         Method::Unix => sockets(|| Ok(socket::unix_pair(socket::Kind::Stream)?), UNIX_BYTES),
         Method::Tcp => sockets(|| Ok(socket::tcp_pair()?), TCP_BYTES),
+        Method::TcpNagle => sockets(nagle_pair, TCP_BYTES),
         _ => Err(Failure::other(format!("{method} is no stream"))),
     }
+}
+
+/// A connection over the loopback that holds small segments back until what was sent is confirmed.
+fn nagle_pair() -> Result<(OwnedFd, OwnedFd), Failure> {
+    let (here, there) = socket::tcp_pair()?;
+    for end in [&here, &there] {
+        socket::set_tcp_nodelay(end, false)?;
+    }
+    Ok((here, there))
 }
 
 fn whole<S: Stream>(stream: S, cell: &CellSpec) -> Bytes<S> {

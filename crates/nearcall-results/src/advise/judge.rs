@@ -1,0 +1,283 @@
+//! Gives each candidate its figures, and says of which there are none.
+//!
+//! Always true: a row has every figure that counts; a candidate without one is listed with the
+//! reason, and one that cannot keep the rate is excluded by it. Which evidence is taken is in
+//! `evidence.rs`, what follows from the rows in `rank.rs`.
+
+use super::advice::Unmeasured;
+use super::candidates::{Candidate, Excluded, Violation};
+use super::evidence::{self, Basis, Found, Query, Value};
+use super::rank::Row;
+use super::requirements::{Objective, Pattern, Requirements};
+use crate::report::number;
+use crate::run::{Kind, Rhythm, Run};
+
+/// What the runs say of all candidates.
+#[derive(Debug)]
+pub(super) struct Judged<'a> {
+    /// Times of exchanges, at the rate if there is one.
+    pub(super) times: Option<Basis<'a>>,
+    /// Times of exchanges one right after the other, where there is a rate.
+    pub(super) steady: Option<Basis<'a>>,
+    /// Messages as fast as they go, one way.
+    pub(super) stream: Option<Basis<'a>>,
+    pub(super) rows: Vec<Row>,
+    pub(super) unmeasured: Vec<Unmeasured>,
+    pub(super) too_slow: Vec<Excluded>,
+    /// The fastest of those that are too slow, with its rate.
+    pub(super) fastest: Option<(Candidate, f64)>,
+}
+
+/// Judges candidates.
+pub(super) fn judge<'a>(
+    requirements: &Requirements,
+    candidates: &[Candidate],
+    runs: &[&'a Run],
+) -> Judged<'a> {
+    let rate_per_s = evidence::rate_of_calls(requirements);
+    let query = |kind, rate_per_s| Query { requirements, candidates, kind, rate_per_s };
+    let times = evidence::best(query(Kind::Latency, rate_per_s), runs);
+    // From the run that the other times are from, if it has them.
+    let steady = rate_per_s.and(times.as_ref()).and_then(|times| {
+        let own = evidence::best(query(Kind::Latency, None), &[times.run]);
+        own.or_else(|| evidence::best(query(Kind::Latency, None), runs))
+    });
+    let stream = (requirements.pattern == Pattern::OneWay)
+        .then(|| evidence::best(query(Kind::Throughput, None), runs))
+        .flatten();
+    let mut judged = Judged {
+        times,
+        steady,
+        stream,
+        rows: Vec::new(),
+        unmeasured: Vec::new(),
+        too_slow: Vec::new(),
+        fastest: None,
+    };
+    let memory = evidence::memory(candidates, runs);
+    for (index, (&candidate, memory)) in candidates.iter().zip(memory).enumerate() {
+        judged.add(requirements, (index, candidate), memory, runs);
+    }
+    judged
+}
+
+impl Judged<'_> {
+    fn add(
+        &mut self,
+        requirements: &Requirements,
+        (index, candidate): (usize, Candidate),
+        memory: Option<Value>,
+        runs: &[&Run],
+    ) {
+        let found = Sources {
+            requirements,
+            candidate,
+            times: found(self.times.as_ref(), index),
+            closed: found(self.steady.as_ref().or(self.times.as_ref()), index)
+                .filter(|found| found.kept != Some(false)),
+            stream: found(self.stream.as_ref(), index),
+        };
+        let values = Objective::ALL.map(|objective| match objective {
+            Objective::Memory => memory.clone(),
+            other => found.value(other),
+        });
+        let lacks = |objective: &Objective| {
+            let at = Objective::ALL.iter().position(|one| one == objective);
+            at.is_none_or(|at| values[at].is_none())
+        };
+        let keeps = found.keeps_rate(self.times.as_ref().map(|basis| basis.rhythm));
+        if !matches!(keeps, Rate::Kept | Rate::Unknown) {
+            return self.exclude(requirements, candidate, &keeps);
+        }
+        let lacked = requirements.optimise.wanted().into_iter().find(|one| lacks(one));
+        let memory_only = lacked == Some(Objective::Memory);
+        let unknown = matches!(keeps, Rate::Unknown);
+        if lacked.is_some() || unknown {
+            let why = match lacked {
+                Some(_) if !memory_only && found.fell_behind() => {
+                    "it fell behind where it was measured, and such times say nothing".to_owned()
+                }
+                lacked => why_not(&candidate, runs).unwrap_or_else(|| match lacked {
+                    Some(objective) => format!("no {} that fits", figure_name(objective)),
+                    None => "nothing tells whether it keeps the rate".to_owned(),
+                }),
+            };
+            self.unmeasured.push(Unmeasured { candidate, why });
+            return;
+        }
+        let used = [found.times, found.closed, found.stream];
+        let used = || used.iter().flatten();
+        self.rows.push(Row {
+            candidate,
+            values,
+            grade: used().filter_map(|found| found.grade).max(),
+            first_look: used().any(|found| found.first_look),
+        });
+    }
+
+    /// Excludes a candidate that does only so many messages per second.
+    fn exclude(&mut self, requirements: &Requirements, candidate: Candidate, keeps: &Rate) {
+        let wanted = number::message_rate(requirements.rate_per_s.unwrap_or(0.0));
+        let (why, rate) = match *keeps {
+            Rate::Behind { tried, achieved } => {
+                let (tried, did) = (number::message_rate(tried), number::message_rate(achieved));
+                (format!("cannot keep {wanted}: fell behind at {tried} and did {did}"), achieved)
+            }
+            Rate::Close(most) => {
+                let most_words = number::message_rate(most);
+                (format!("has too little room above {wanted}: does {most_words} at most"), most)
+            }
+            Rate::Slow(most) => {
+                let most_words = number::message_rate(most);
+                (format!("cannot keep {wanted}: does {most_words} at most"), most)
+            }
+            Rate::Kept | Rate::Unknown => return,
+        };
+        if rate > self.fastest.map_or(0.0, |(_, rate)| rate) {
+            self.fastest = Some((candidate, rate));
+        }
+        let by = vec![Violation { requirement: "--rate".to_owned(), why }];
+        self.too_slow.push(Excluded { candidate, by });
+    }
+
+    /// The bases that decide, the one of the heaviest objective first.
+    pub(super) fn deciding(&self, requirements: &Requirements) -> Vec<&Basis<'_>> {
+        let of = |objective: Objective| match (objective, requirements.pattern) {
+            (Objective::Memory, _) => None,
+            (Objective::Latency | Objective::P99, _) | (Objective::Cpu, Pattern::Call) => {
+                self.times.as_ref()
+            }
+            (Objective::Throughput, Pattern::Call) => self.steady.as_ref().or(self.times.as_ref()),
+            (Objective::Throughput | Objective::Cpu, Pattern::OneWay) => self.stream.as_ref(),
+        };
+        let mut bases: Vec<&Basis<'_>> = Vec::new();
+        for basis in requirements.optimise.wanted().into_iter().filter_map(of) {
+            if !bases.iter().any(|one| std::ptr::eq(*one, basis)) {
+                bases.push(basis);
+            }
+        }
+        bases
+    }
+}
+
+fn found<'b>(basis: Option<&'b Basis<'_>>, index: usize) -> Option<&'b Found> {
+    basis?.words[index].found()
+}
+
+/// Where a candidate's figures come from.
+struct Sources<'b> {
+    requirements: &'b Requirements,
+    candidate: Candidate,
+    times: Option<&'b Found>,
+    closed: Option<&'b Found>,
+    stream: Option<&'b Found>,
+}
+
+/// Whether a candidate keeps the rate.
+enum Rate {
+    Kept,
+    /// Fell behind at a rate, of which it did so much.
+    Behind {
+        tried: f64,
+        achieved: f64,
+    },
+    /// Does so many messages per second, which leaves no room for a bad moment.
+    Close(f64),
+    /// Does so many messages per second.
+    Slow(f64),
+    Unknown,
+}
+
+impl Sources<'_> {
+    fn value(&self, objective: Objective) -> Option<Value> {
+        let one_way = self.requirements.pattern == Pattern::OneWay;
+        match objective {
+            Objective::Latency => Some(self.kept_times()?.middle.clone()),
+            Objective::P99 => self.kept_times()?.p99.clone(),
+            Objective::Throughput if one_way => Some(self.stream?.middle.clone()),
+            Objective::Throughput => Some(self.closed?.middle.inverted(NS_PER_S)),
+            Objective::Cpu => {
+                let found = if one_way { self.stream } else { self.kept_times() };
+                Some(self.burnt(found?.cpu.clone()?))
+            }
+            Objective::Memory => None,
+        }
+    }
+
+    /// Times of an end that fell behind tell how far it did so, and nothing of an exchange.
+    fn kept_times(&self) -> Option<&Found> {
+        self.times.filter(|_| !self.fell_behind())
+    }
+
+    fn fell_behind(&self) -> bool {
+        self.times.is_some_and(|found| found.kept == Some(false))
+    }
+
+    /// CPU time that includes what a spinning end burns between two messages at the rate, also
+    /// where it was measured at a higher one.
+    fn burnt(&self, cpu: Value) -> Value {
+        match self.requirements.rate_per_s {
+            Some(rate) if self.candidate.spins() => {
+                let least = NS_PER_S / rate;
+                let launches = cpu.launches.iter().map(|ns| ns.max(least)).collect();
+                Value { value: cpu.value.max(least), launches, ..cpu }
+            }
+            _ => cpu,
+        }
+    }
+
+    fn keeps_rate(&self, measured: Option<Rhythm>) -> Rate {
+        let Some(rate) = self.requirements.rate_per_s else { return Rate::Kept };
+        let most = match self.requirements.pattern {
+            Pattern::Call => self.closed.map(|found| NS_PER_S / found.middle.value),
+            Pattern::OneWay => self.stream.map(|found| found.middle.value),
+        };
+        let tried = match (measured, self.times.and_then(|found| found.kept)) {
+            (Some(Rhythm::Pace(tried)), Some(kept)) => Some((f64::from(tried), kept)),
+            _ => None,
+        };
+        match (tried, most) {
+            (Some((tried, true)), _) if tried >= rate * SAME_RATE => Rate::Kept,
+            (Some((tried, false)), most) if tried * SAME_RATE <= rate => {
+                match self.times.and_then(|found| found.achieved_per_s) {
+                    Some(achieved) => Rate::Behind { tried, achieved },
+                    None => Rate::Slow(most.unwrap_or(tried).min(tried)),
+                }
+            }
+            (_, Some(most)) if most >= rate * HEADROOM => Rate::Kept,
+            (_, Some(most)) if most >= rate => Rate::Close(most),
+            (_, Some(most)) => Rate::Slow(most),
+            (_, None) => Rate::Unknown,
+        }
+    }
+}
+
+/// Why a run has nothing of a candidate, in its own words.
+fn why_not(candidate: &Candidate, runs: &[&Run]) -> Option<String> {
+    let of_it =
+        |wait: &Option<String>| wait.as_deref().is_none_or(|wait| wait == candidate.wait.name());
+    let skips = runs.iter().flat_map(|run| &run.skipped);
+    let mut own =
+        skips.filter(|one| one.mechanism == candidate.mechanism.name() && of_it(&one.wait));
+    own.find(|one| one.unsupported || one.wait.is_some() || candidate.spins())
+        .map(|one| one.reason.clone())
+}
+
+/// An objective as the name of its figure.
+pub(super) const fn figure_name(objective: Objective) -> &'static str {
+    match objective {
+        Objective::Latency => "time of an exchange",
+        Objective::P99 => "99th percentile",
+        Objective::Throughput => "rate of messages",
+        Objective::Cpu => "CPU time per message",
+        Objective::Memory => "memory per connection",
+    }
+}
+
+const NS_PER_S: f64 = 1e9;
+
+/// What can do just the rate has no room for a bad moment.
+const HEADROOM: f64 = 1.25;
+
+/// Rates are measured in whole messages per second.
+const SAME_RATE: f64 = 0.98;

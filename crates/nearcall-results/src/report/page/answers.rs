@@ -1,0 +1,380 @@
+//! What is fast on a machine: one figure per question, taken from its cells.
+//!
+//! Always true: an answer compares cells of one exchange only (same shape, size, rhythm,
+//! definition, placement and caller), none beside a load, and of mechanisms that may be advised.
+//! What to use is what `advise.rs` says of that exchange, and the figure is that of what to use;
+//! without a figure there is no advice.
+
+use std::collections::BTreeMap;
+
+use nearcall_channel::Mechanism;
+use serde::Serialize;
+
+use super::text;
+use crate::advise::{Need, Objective, Pattern, Placement, Requirements, Weights, advise};
+use crate::noise::Grade;
+use crate::report::hosts::{Entry, Host};
+use crate::report::number;
+use crate::run::{CellKey, Definition, Kind, List, Rhythm};
+
+/// The best of what was measured for one question.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Answer {
+    /// The question, short.
+    pub question: &'static str,
+    /// What was found; `None` if nothing was measured for it that can be used.
+    pub found: Option<Found>,
+    /// What to use, by the advice for such messages.
+    pub advice: Advised,
+    /// What to run where nothing was found.
+    pub command: &'static str,
+}
+
+impl Answer {
+    /// Why there is no figure, before the command that would give one.
+    #[must_use]
+    pub const fn missing(&self) -> &'static str {
+        "not measured here"
+    }
+}
+
+/// What the advice says, in short.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Advised {
+    /// Use this.
+    Use {
+        /// The mechanism's name.
+        mechanism: String,
+        /// What a client puts into its program, for a service called NAME.
+        address: String,
+        /// How far to trust it: "low", "medium", "high".
+        confidence: &'static str,
+        /// The reasons, the most important first.
+        reasons: Vec<String>,
+    },
+    /// Nothing can be advised, for this reason.
+    Refused(String),
+}
+
+/// The best cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Found {
+    /// The mechanism's name.
+    pub mechanism: String,
+    /// The figure, in `unit`.
+    pub value: f64,
+    /// Where it lies with 95 % confidence.
+    pub ci95: Option<[f64; 2]>,
+    /// "ns", "/s" or "bytes/s".
+    pub unit: &'static str,
+    /// How undisturbed it was.
+    pub grade: Option<Grade>,
+    /// What was exchanged and where, in words.
+    pub what: String,
+    /// What one time or rate means.
+    pub definition: Definition,
+    /// The first mechanism whose interval overlaps; if there is none, the one that came next. With
+    /// its figure in words.
+    pub runner_up: Option<String>,
+    /// How many other mechanisms have an interval that overlaps, so that the order is open.
+    pub close: usize,
+}
+
+impl Found {
+    /// The figure for a person.
+    #[must_use]
+    pub fn figure(&self) -> String {
+        text::in_unit(self.value, self.unit)
+    }
+
+    /// Interval and the grade of the tails for a person.
+    #[must_use]
+    pub fn trust(&self) -> String {
+        let tails = format!("tails: {}", text::grade(self.grade));
+        match self.ci95 {
+            Some(ci95) => format!("95 %: {}, {tails}", text::interval(Some(ci95), self.unit)),
+            None => format!("no interval, {tails}"),
+        }
+    }
+
+    /// What came next, one sentence.
+    #[must_use]
+    pub fn next(&self) -> String {
+        match &self.runner_up {
+            Some(next) if self.close == 1 => {
+                format!("Not told apart from {next}: the intervals overlap.")
+            }
+            Some(next) if self.close > 1 => {
+                let more = self.close - 1;
+                format!("Not told apart from {next} and {more} more: the intervals overlap.")
+            }
+            Some(next) => format!("Next: {next}."),
+            None => "Nothing else was measured for it.".to_owned(),
+        }
+    }
+}
+
+/// Answers every question from the cells of `host`.
+pub(crate) fn answers(host: &Host<'_>) -> Vec<Answer> {
+    QUESTIONS.iter().map(|question| question.answer(host)).collect()
+}
+
+struct Question {
+    words: &'static str,
+    command: &'static str,
+    /// What is asked of the advice, but for size, rate and placement, which are those of the
+    /// figure.
+    requirements: fn() -> Requirements,
+    wanted: fn(&CellKey) -> bool,
+    /// Which of the groups that were measured is asked about: the greatest counts.
+    group: fn(&CellKey) -> i64,
+}
+
+impl Question {
+    fn answer(&self, host: &Host<'_>) -> Answer {
+        let asked = |entry: &&Entry<'_>| {
+            is_plain(&entry.key) && (self.wanted)(&entry.key) && is_valid(entry)
+        };
+        let cells: Vec<&Entry<'_>> = host.entries.iter().filter(asked).collect();
+        let mut group = self.find(&cells);
+        let advice = match group.first() {
+            Some((best, _)) => self.advised(&best.key, host),
+            None => Advised::Refused("nothing that was measured answers the question".to_owned()),
+        };
+        // The figure is that of what is advised, also where another one measured a little better.
+        if let Advised::Use { mechanism, .. } = &advice
+            && let Some(at) = group.iter().position(|(entry, _)| entry.key.mechanism == *mechanism)
+        {
+            group[..=at].rotate_right(1);
+        }
+        let found = found(&group);
+        Answer { question: self.words, found, advice, command: self.command }
+    }
+
+    /// What the advice says of the exchange whose figure stands beside it.
+    fn advised(&self, key: &CellKey, host: &Host<'_>) -> Advised {
+        let requirements = Requirements {
+            message_bytes: key.message_bytes.max(1),
+            reply_bytes: (key.shape == "echo" && key.kind == Kind::Latency)
+                .then_some(key.message_bytes),
+            rate_per_s: match key.rhythm {
+                Rhythm::Pace(rate) => Some(f64::from(rate)),
+                _ => None,
+            },
+            placement: match key.class.as_str() {
+                "same_cpu" => Placement::SameCpu,
+                "unpinned" => Placement::Unpinned,
+                _ => Placement::Cross,
+            },
+            ..(self.requirements)()
+        };
+        match advise(&requirements, &host.runs) {
+            Ok(advice) => Advised::Use {
+                mechanism: advice.choice.mechanism.name().to_owned(),
+                address: advice.address,
+                confidence: advice.confidence.name(),
+                reasons: advice.reasons,
+            },
+            Err(refusal) => Advised::Refused(refusal.to_string()),
+        }
+    }
+
+    /// The cells of the exchange that is asked about, the best first.
+    fn find<'e>(&self, cells: &[&'e Entry<'e>]) -> Vec<(&'e Entry<'e>, f64)> {
+        let mut groups: BTreeMap<Exchange<'_>, Vec<(&'e Entry<'e>, f64)>> = BTreeMap::new();
+        for &entry in cells.iter().filter(|entry| may_be_advised(&entry.key)) {
+            if let Some((value, ..)) = text::figure(entry.cell) {
+                groups.entry(same_exchange(&entry.key)).or_default().push((entry, value));
+            }
+        }
+        // One pair of CPUs of many stands for none of the others. Of equal ones the first, which
+        // is the last of the other way round.
+        let rank = |group: &Vec<(&Entry<'_>, f64)>| {
+            let (first, _) = group.first()?;
+            Some(((self.group)(&first.key), first.key.pair.is_none(), group.len()))
+        };
+        let Some(mut group) = groups.into_values().rev().max_by_key(rank) else {
+            return Vec::new();
+        };
+        let more_is_better = group.iter().any(|(entry, _)| entry.key.kind == Kind::Throughput);
+        group
+            .sort_by(|(_, a), (_, b)| if more_is_better { b.total_cmp(a) } else { a.total_cmp(b) });
+        group
+    }
+}
+
+fn found(group: &[(&Entry<'_>, f64)]) -> Option<Found> {
+    let (best, value) = *group.first()?;
+    let (_, ci95, unit) = text::figure(best.cell)?;
+    let mut names = vec![best.key.mechanism.as_str()];
+    let (mut next, mut overlapping, mut close) = (None, None, 0);
+    for (entry, value) in &group[1..] {
+        if names.contains(&entry.key.mechanism.as_str()) {
+            continue;
+        }
+        names.push(&entry.key.mechanism);
+        next = next.or(Some((entry, value)));
+        let other = text::figure(entry.cell).and_then(|(_, ci95, _)| ci95);
+        let overlap = |a: [f64; 2], b: [f64; 2]| a[0] <= b[1] && b[0] <= a[1];
+        if ci95.zip(other).is_some_and(|(a, b)| overlap(a, b)) {
+            overlapping = overlapping.or(Some((entry, value)));
+            close += 1;
+        }
+    }
+    Some(Found {
+        mechanism: text::plain(&best.key.mechanism),
+        value,
+        ci95,
+        unit,
+        grade: best.cell.grade,
+        what: exchange(&best.key),
+        definition: best.key.definition,
+        runner_up: overlapping.or(next).map(|(entry, value)| {
+            format!(
+                "{} ({}, {}, {})",
+                text::plain(&entry.key.mechanism),
+                text::wait(&entry.key.wait),
+                text::in_unit(*value, unit),
+                text::grade(entry.cell.grade),
+            )
+        }),
+        close,
+    })
+}
+
+/// What was exchanged, how both ends waited and where they ran.
+fn exchange(key: &CellKey) -> String {
+    let size = number::size(key.message_bytes);
+    let what = match (key.kind, key.shape.as_str(), key.message_bytes) {
+        (Kind::Throughput, _, _) => format!("messages of {size}, one way"),
+        (_, "call", 0) => "an empty call and its reply".to_owned(),
+        (_, "call", _) => format!("a call with {size} and its reply"),
+        (_, "echo", _) => format!("{size} there and back"),
+        (_, "sink", _) => format!("{size} there and an empty reply"),
+        (_, other, _) => format!("{} of {size}", text::plain(other)),
+    };
+    let pace = match key.rhythm {
+        Rhythm::Pace(rate) => format!(", {rate} times per second"),
+        _ => String::new(),
+    };
+    format!("{what}{pace}; {}; {}", text::wait(&key.wait), text::class(&key.class))
+}
+
+/// A message between two processes with nothing special about it.
+fn is_plain(key: &CellKey) -> bool {
+    let between_processes = matches!(key.caller.as_str(), "" | "blocking" | "loop");
+    key.list == List::Cells && key.load == "idle" && between_processes && !key.by_reference
+}
+
+fn is_valid(entry: &Entry<'_>) -> bool {
+    entry.cell.pace.as_ref().is_none_or(|pace| pace.kept)
+}
+
+/// Whether it is for use at all, and by any number of clients.
+fn may_be_advised(key: &CellKey) -> bool {
+    key.mechanism
+        .parse::<Mechanism>()
+        .map_or(true, |mechanism| !mechanism.measured_only() && !mechanism.one_client_in_a_loop())
+}
+
+/// What cells have in common that are compared with each other.
+type Exchange<'a> = ((Kind, Definition, u64, Rhythm), [&'a str; 3], Option<[u32; 2]>);
+
+fn same_exchange(key: &CellKey) -> Exchange<'_> {
+    let what = (key.kind, key.definition, key.message_bytes, key.rhythm);
+    (what, [&key.shape, &key.class, &key.caller], key.pair)
+}
+
+fn is_small_round_trip(key: &CellKey) -> bool {
+    let small = key.message_bytes <= SMALL_BYTES_MAX && matches!(&*key.shape, "call" | "echo");
+    small && key.definition == Definition::Rtt && key.rhythm == Rhythm::Steady
+}
+
+/// Calls before bare messages, the smallest first.
+fn smallest(key: &CellKey) -> i64 {
+    let bytes = i64::try_from(key.message_bytes).unwrap_or(i64::MAX);
+    i64::from(key.shape == "call") * i64::from(u32::MAX) - bytes
+}
+
+/// The largest first; of those calls before bare messages, and an empty reply before a full one.
+fn largest(key: &CellKey) -> i64 {
+    let bytes = i64::try_from(key.message_bytes).unwrap_or(i64::MAX / 4).min(i64::MAX / 4);
+    let shape = match key.shape.as_str() {
+        "call" => 2,
+        "sink" => 1,
+        _ => 0,
+    };
+    bytes * 3 + shape
+}
+
+fn sleeps(key: &CellKey) -> bool {
+    matches!(key.wait.as_str(), "block" | "poll" | "block/poll")
+}
+
+const QUESTIONS: [Question; 5] = [
+    Question {
+        words: "Small messages, as fast as it gets",
+        command: "nearcall bench calls",
+        requirements: Requirements::default,
+        wanted: |key| is_small_round_trip(key) && key.class != "same_cpu",
+        group: smallest,
+    },
+    Question {
+        words: "Small messages, when both ends sleep",
+        command: "nearcall bench calls",
+        requirements: || Requirements { needs: vec![Need::NoSpin], ..Requirements::default() },
+        wanted: |key| is_small_round_trip(key) && key.class != "same_cpu" && sleeps(key),
+        group: smallest,
+    },
+    Question {
+        words: "Large messages, until they are there",
+        command: "nearcall bench latency --size 1MiB",
+        requirements: Requirements::default,
+        wanted: |key| {
+            let large = key.message_bytes >= LARGE_BYTES_MIN && key.class != "same_cpu";
+            large && key.definition == Definition::Rtt && key.rhythm == Rhythm::Steady
+        },
+        group: largest,
+    },
+    Question {
+        words: "Bytes in a stream",
+        command: "nearcall bench throughput --size 64KiB",
+        requirements: || Requirements {
+            pattern: Pattern::OneWay,
+            optimise: Weights::only(Objective::Throughput),
+            ..Requirements::default()
+        },
+        wanted: |key| {
+            let large = key.message_bytes >= text::IN_BYTES_MIN && key.class != "same_cpu";
+            large && key.kind == Kind::Throughput && key.rhythm == Rhythm::Steady
+        },
+        group: largest,
+    },
+    Question {
+        words: "Both ends on one CPU",
+        command: "nearcall bench latency --placement same",
+        requirements: Requirements::default,
+        wanted: |key| {
+            let small = key.message_bytes <= SMALL_BYTES_MAX && key.kind == Kind::Latency;
+            let steady = key.definition == Definition::Rtt && key.rhythm == Rhythm::Steady;
+            let paced = matches!(key.rhythm, Rhythm::Pace(_));
+            key.class == "same_cpu" && small && (steady || paced)
+        },
+        group: |key| match key.rhythm {
+            // Right after each other tells most; of paces the one that programs have.
+            Rhythm::Steady => smallest(key).saturating_add(i64::MAX / 2),
+            Rhythm::Pace(rate) => -(i64::from(rate) - PACE_PER_S).abs(),
+            _ => i64::MIN,
+        },
+    },
+];
+
+/// Fits in one or two lines of cache.
+const SMALL_BYTES_MAX: u64 = 128;
+
+/// From here on copying decides.
+const LARGE_BYTES_MIN: u64 = 64 << 10;
+
+/// Often enough that CPUs stay awake, seldom enough that every mechanism keeps up.
+const PACE_PER_S: i64 = 1_000;
