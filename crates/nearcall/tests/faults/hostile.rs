@@ -73,8 +73,8 @@ fn a_server_outlives_every_attack_and_keeps_nothing_of_it() {
 
 /// Three figures each: beside the attack, beside the same attack on another server, and beside the
 /// harmless client. The ratios are those of p99 to the two loads.
-const HEAD: &str = "attack            calls failed       p50 us           p99 us       ratios        \
-                    cpu %   refused  memory MiB";
+const HEAD: &str = "attack            calls failed       p50 us           p99 us       ratios  \
+                          cpu %   refused  memory MiB";
 
 /// Runs one attack, then its two counterparts. Returns the row of the table.
 fn attack_beside(attack: &str, good: User, time: Duration) -> String {
