@@ -11,6 +11,7 @@ use nearcall_os::cpu;
 
 use crate::bench_plan::{BenchPlan, How, Usual};
 use crate::cell::{CellSpec, Subject};
+use crate::cell_list::CellList;
 use crate::footprint::ServiceFiles;
 use crate::machine;
 use crate::run::{Cell, Kind, Run, StudyFacts, StudyResult};
@@ -20,7 +21,6 @@ use crate::studies::claims::{self, Judged};
 use crate::studies::ground::Ground;
 use crate::studies::protocol::{self, Line};
 use crate::studies::{Study, collect, paper, tables};
-use crate::tour::Tour;
 
 /// How to repeat studies.
 #[derive(Clone, Debug, Default)]
@@ -122,8 +122,8 @@ fn warn_of_loads(run: &mut Run) {
 }
 
 /// Each cell once, and what cannot be measured with the reason.
-fn tour(lines: &[Line], ground: &Ground) -> Tour {
-    let mut tour = Tour::default();
+fn tour(lines: &[Line], ground: &Ground) -> CellList {
+    let mut tour = CellList::default();
     for line in lines {
         let spec = line.spec;
         let supported = match spec.subject {
