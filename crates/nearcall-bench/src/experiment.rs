@@ -155,8 +155,9 @@ pub fn measure(
         Place::Auto => experiment.placement,
         asked => asked,
     };
+    let kinds = experiment.kinds.iter().filter(|kind| plan.kinds.contains(kind)).copied();
     let plan = BenchPlan {
-        kinds: experiment.kinds.to_vec(),
+        kinds: kinds.collect(),
         how: How { placement, ..plan.how.clone() },
         ..plan.clone()
     };
@@ -189,7 +190,8 @@ mod tests {
     fn no_two_experiments_have_one_name_and_each_says_what_it_is() {
         for (at, one) in ALL.iter().enumerate() {
             assert!(ALL[..at].iter().all(|other| other.name != one.name), "{}", one.name);
-            assert!(!one.summary.is_empty() && one.examples.contains(one.name), "{}", one.name);
+            assert!(one.summary.starts_with("Measure "), "{}", one.name);
+            assert!(one.examples.starts_with("Examples:\n  nearcall bench"), "{}", one.name);
         }
     }
 

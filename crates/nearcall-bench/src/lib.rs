@@ -4,9 +4,8 @@
 //! Many modules are pure: payloads, warm-up, plans and tours are functions of their inputs.
 //! [`machine`], [`timers`], [`detector`] and [`doctor`] read this machine, through judgements that
 //! are pure; [`memory`] and [`usage`] read other processes. [`runner`] starts processes and waits
-//! for them, [`peer`] is what they run; `exchange` and [`floor`] hold the measured loops. With all
-//! of that [`calls`] measures calls of the runtime, [`budgets`] what it may cost, [`waits`] how its
-//! waiting does at different paces, and [`matrix`] what the way from CPU to CPU costs. [`clocks`]
+//! for them, [`peer`] is what they run; `exchange` and [`floor`] hold the measured loops. [`experiment`]
+//! has the table of what can be measured with all of that, [`calls`] the runtime's calls. [`clocks`]
 //! compares the clocks themselves; [`footprint`] tells what connections and services take of
 //! memory; [`advise`] measures what advice needs.
 #![forbid(unsafe_code)]

@@ -40,11 +40,11 @@ pub struct StudiesPlan {
 /// Repeats the studies of `plan` and returns the run, whole or marked as cut short.
 ///
 /// Blocks for the plan's time budget, without one for up to twelve minutes. Call it as
-/// [`bench`](runner::bench).
+/// [`measure`](crate::experiment::measure).
 ///
 /// # Errors
 ///
-/// As [`bench`](runner::bench).
+/// As [`measure`](crate::experiment::measure).
 pub fn reproduce(plan: &StudiesPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
     let ground = Ground::new(&cpu::allowed(), &machine::topology(), plan.how.quick);
     let lines: Vec<Line> =
