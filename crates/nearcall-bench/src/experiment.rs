@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn every_experiment_has_cells_or_reasons_on_any_machine() {
+    fn every_experiment_has_cells_on_one_cpu_and_on_two() {
         let topology = Topology::default();
         for one in ALL {
             for (cpus, no_spinning) in [(&[0, 1][..], None), (&[0][..], Some("one CPU"))] {
