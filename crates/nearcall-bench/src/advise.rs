@@ -10,7 +10,7 @@ pub mod store;
 use nearcall_channel::Mechanism;
 use nearcall_results::advise::{self, Candidate, Excluded, Requirements};
 
-pub use measure::{Effort, MeasureError, measure};
+pub use measure::{Effort, MeasureError, measure, place};
 pub use specs::specs;
 
 /// Splits all that there is into what can be chosen on this machine and what cannot.

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use std::{env, str};
 
-use nearcall_bench::advise::{Effort, measure, specs};
+use nearcall_bench::advise::{Effort, measure, place, specs};
 use nearcall_bench::bench_plan::{BenchPlan, How};
 use nearcall_bench::peer;
 use nearcall_bench::runner::{Hooks, Program, bench_specs};
@@ -186,7 +186,7 @@ impl Tester<'_> {
             Stage::Duel => (SHARE_DUEL, LAUNCHES_DUEL, SEED_DUEL),
         };
         let how = How {
-            placement: requirements.placement.place(),
+            placement: place(requirements.placement),
             load: requirements.load,
             launches: Some(launches),
             time_budget: Some(set_time.mul_f64(share).max(TIME_MIN)),

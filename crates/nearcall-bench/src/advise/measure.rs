@@ -164,8 +164,9 @@ fn look(
     Ok(run)
 }
 
-/// What a wanted placement is in a plan.
-const fn place(wanted: Placement) -> Place {
+/// Where a fresh measurement puts both ends.
+#[must_use]
+pub const fn place(wanted: Placement) -> Place {
     match wanted {
         Placement::Any => Place::Auto,
         Placement::Cross => Place::Cross,

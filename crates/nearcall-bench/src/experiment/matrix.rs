@@ -168,6 +168,8 @@ Examples:
 
 #[cfg(test)]
 mod tests {
+    use nearcall_results::topology::Topology;
+
     use super::*;
     use crate::scene::Load;
 

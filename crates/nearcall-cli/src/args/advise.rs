@@ -101,7 +101,7 @@ pub(crate) struct AdviseArgs {
     pub(crate) seed: SeedArgs,
 
     /// Measure and rank even while other programs use the CPUs
-    #[arg(long, conflicts_with = "run", help_heading = DURATION)]
+    #[arg(long, conflicts_with = "run", help_heading = super::DURATION)]
     pub(crate) anyway: bool,
 
     /// Use stored runs of this or another machine; measure nothing

@@ -69,7 +69,7 @@ fn class(topology: &Topology, a: usize, b: usize) -> Class {
 
 #[cfg(test)]
 mod tests {
-    use nearcall_os::cpu::Cpu;
+    use nearcall_results::topology::Cpu;
 
     use super::*;
 
