@@ -27,7 +27,7 @@ use crate::profile::stacks::Sampler;
 use crate::profile::tally::PerExchange;
 use crate::profile::watching::Uncounted;
 use crate::run::{Cell, EndCounts, Kind, PerEnd, Run, check_writable};
-use crate::runner::{self, BenchError, Hooks, placement};
+use crate::runner::{BenchError, Hooks, placement};
 use crate::system_files::SystemFiles;
 
 mod flame;

@@ -9,7 +9,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use nearcall_channel::{Mechanism, WaitPolicy};
+use nearcall_channel::WaitPolicy;
 use nearcall_os::cpu;
 use nearcall_os::tsc::Tsc;
 use nearcall_os::{clock, process};

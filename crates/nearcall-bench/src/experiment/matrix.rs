@@ -171,6 +171,7 @@ mod tests {
     use nearcall_results::topology::Topology;
 
     use super::*;
+    use crate::bench_plan::How;
     use crate::scene::Load;
 
     fn found(plan: &BenchPlan, cpus: &[usize]) -> CellList {
@@ -209,10 +210,10 @@ mod tests {
     #[test]
     fn more_launches_leave_room_for_fewer_pairs() {
         let plan = BenchPlan::default();
-        let extent = |launches| Extent { launches, budget: BUDGET, cell_max: None };
-        assert!(pairs_max(&plan, &extent(LAUNCHES), 16) >= 256);
+        let extent = |launches| Extent { launches, budget: USUAL.budget, cell_max: None };
+        assert!(pairs_max(&plan, &extent(USUAL.launches), 16) >= 256);
         assert!(pairs_max(&plan, &extent(30), 16) < 256);
         let loaded = BenchPlan { how: How { load: Load::STRESS, ..How::default() }, ..plan };
-        assert!(pairs_max(&loaded, &extent(LAUNCHES), 16) < 256);
+        assert!(pairs_max(&loaded, &extent(USUAL.launches), 16) < 256);
     }
 }

@@ -6,7 +6,7 @@
 
 use nearcall_channel::{Mechanism, WaitPolicy};
 
-use super::{Experiment, Machine};
+use super::Experiment;
 use crate::bench_plan::{BenchPlan, Shape};
 use crate::cell::{CellSpec, Scene, Subject};
 use crate::cell_list::CellList;

@@ -114,8 +114,8 @@ fn decide(budget: &mut Budget) {
 
 #[cfg(test)]
 mod tests {
-    use super::rows;
     use super::*;
+    use crate::experiment::budgets::rows;
 
     fn spin_row() -> Row {
         rows::all().remove(0)

@@ -2,7 +2,7 @@
 //!
 //! A function of its arguments. The numbers are those of the design; each stands here once.
 
-use nearcall_channel::{Mechanism, WaitPolicy};
+use nearcall_channel::WaitPolicy;
 
 use crate::bench_plan::Shape;
 use crate::calls::ours::Way;
