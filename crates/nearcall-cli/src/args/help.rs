@@ -157,6 +157,7 @@ mod tests {
         command.build();
         // One or several values, by what the command measures; and results of other kinds.
         let differ = [
+            "clients",
             "size",
             "rate",
             "wait",
