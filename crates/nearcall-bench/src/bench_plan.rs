@@ -108,8 +108,10 @@ impl BenchPlan {
     pub(crate) fn one_size(&self) -> Result<(), String> {
         match self.sizes_bytes.as_deref() {
             None | Some([_]) => Ok(()),
-            Some(_) => {
-                Err("--size: this experiment measures one payload size; give one".to_owned())
+            Some(sizes) => {
+                let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
+                let list = sizes.join(",");
+                Err(format!("--size: \"{list}\" is a list; give one size such as 8 or 1KiB"))
             }
         }
     }
