@@ -1,11 +1,10 @@
 //! Clients of one server of the runtime, each calling without a pause.
 
-use nearcall_channel::{Mechanism, WaitPolicy};
-use nearcall_results::route::Route;
+use nearcall_channel::Mechanism;
 
 use super::Experiment;
 use super::traffic::{self, Wanted};
-use crate::calls::ours::{OURS, Way};
+use crate::calls::ours::OURS;
 use crate::scene::Traffic;
 
 /// Clients of one server of the runtime, each calling without a pause.
@@ -23,19 +22,12 @@ pub static CLIENTS: Experiment = Experiment {
         let scene = |&clients: &u32| traffic::of(Traffic::Clients { clients, loops: None });
         let scenes = counts.iter().map(scene).collect();
         let mechanisms = &[OURS, Mechanism::UnixStream];
-        let wanted = Wanted { mechanisms, waits: &waits, cell: &traffic::call, scenes };
+        let wanted =
+            Wanted { mechanisms, waits: &traffic::waits_of_calls, cell: &traffic::call, scenes };
         traffic::cells(plan, on, &wanted)
     },
     ..traffic::BASE
 };
-
-/// Of many clients that spin on one CPU, one runs and the others wait for it.
-fn waits(mechanism: Mechanism) -> Vec<WaitPolicy> {
-    match mechanism == OURS {
-        true => [Way::Sleep, Way::Usual].map(|way| way.ours().1).to_vec(),
-        false => vec![Route::Blocking(mechanism).usual_wait()],
-    }
-}
 
 /// Alone, a few programs of one user, a busy machine.
 const CLIENTS_AT_ONCE: [u32; 5] = [1, 4, 16, 64, 256];

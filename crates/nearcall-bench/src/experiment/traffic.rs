@@ -9,7 +9,7 @@ use nearcall_results::route::Route;
 
 use super::{Experiment, Machine};
 use crate::bench_plan::{BenchPlan, Shape, Usual};
-use crate::calls::ours;
+use crate::calls::ours::{self, Way};
 use crate::cell::{CellSpec, Scene, Subject};
 use crate::cell_list::CellList;
 use crate::run::Kind;
@@ -112,6 +112,15 @@ pub(super) fn waits(mechanism: Mechanism) -> Vec<WaitPolicy> {
     let all = ours::policies().into_iter().filter(|(ours, _)| *ours == mechanism);
     let all: Vec<WaitPolicy> = all.map(|(_, wait)| wait).collect();
     if all.is_empty() { first_wait(mechanism) } else { all }
+}
+
+/// As [`waits`], of the client of a call. Of many clients that spin on one CPU, one runs and the
+/// others wait for it.
+pub(super) fn waits_of_calls(mechanism: Mechanism) -> Vec<WaitPolicy> {
+    match mechanism == ours::OURS {
+        true => [Way::Sleep, Way::Usual].map(|way| way.ours().1).to_vec(),
+        false => vec![Route::Blocking(mechanism).usual_wait()],
+    }
 }
 
 pub(super) fn first_wait(mechanism: Mechanism) -> Vec<WaitPolicy> {
