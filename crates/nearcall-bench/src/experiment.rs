@@ -11,6 +11,7 @@ mod burst;
 mod calls;
 mod clients;
 mod connect;
+mod idle_clients;
 mod idle_gap;
 mod matrix;
 mod mechanisms;
@@ -38,6 +39,7 @@ pub use burst::BURST;
 pub use calls::CALLS;
 pub use clients::CLIENTS;
 pub use connect::CONNECT;
+pub use idle_clients::IDLE_CLIENTS;
 pub use idle_gap::IDLE_GAP;
 pub use matrix::MATRIX;
 pub use mechanisms::{ALL_KINDS, LATENCY, THROUGHPUT};
@@ -46,7 +48,7 @@ pub use threads::THREADS;
 pub use wait_policies::WAIT_POLICIES;
 
 /// All experiments, in the order in which they are listed.
-pub static ALL: [&Experiment; 13] = [
+pub static ALL: [&Experiment; 14] = [
     &LATENCY,
     &THROUGHPUT,
     &ALL_KINDS,
@@ -57,6 +59,7 @@ pub static ALL: [&Experiment; 13] = [
     &OPEN_LOOP,
     &BURST,
     &IDLE_GAP,
+    &IDLE_CLIENTS,
     &WAIT_POLICIES,
     &MATRIX,
     &BUDGETS,
