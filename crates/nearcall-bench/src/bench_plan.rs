@@ -1,9 +1,9 @@
 //! What a user asked to have measured, as plain data: the words of a command line, judged.
 //!
 //! One plan for all experiments; each takes of it what it knows, and `None` means that the
-//! experiment decides. Always true of what [`BenchPlan::default`] and the command line give: no list
-//! is empty. Which cells follow from a plan is in `experiment/`, the order of launches in `plan.rs`;
-//! where and how long is measured in `bench_plan/how.rs`.
+//! experiment decides. Always true of what [`BenchPlan::default`] and the command line give: no
+//! list is empty. Which cells follow from a plan is in `experiment/`, the order of launches in
+//! `plan.rs`; where and how long is measured in `bench_plan/how.rs`.
 
 mod how;
 

@@ -1,8 +1,8 @@
 //! The experiments that `bench` has: a table, and one file for each.
 //!
-//! **Invariants:** an experiment is a row of [`ALL`] and the file that the row comes from. Its cells
-//! are a function of the plan and of facts about the machine; launches, interleaving, warm-up,
-//! statistics and grades are those of every run (`runner.rs`).
+//! **Invariants:** an experiment is a row of [`ALL`] and the file that the row comes from. Its
+//! cells are a function of the plan and of facts about the machine; launches, interleaving,
+//! warm-up, statistics and grades are those of every run (`runner.rs`).
 //! **Not here:** the loops that are measured (`exchange/`, `calls/`), the tables
 //! (`nearcall-results`).
 

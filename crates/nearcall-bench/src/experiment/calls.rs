@@ -1,7 +1,7 @@
 //! Calls of the runtime, each beside what it moves on the bare channel.
 //!
-//! What cannot be measured is listed with the reason. Not here: the measured loops (`calls/`), where
-//! one call's time goes (`calls/breakdown.rs`).
+//! What cannot be measured is listed with the reason. Not here: the measured loops (`calls/`),
+//! where one call's time goes (`calls/breakdown.rs`).
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use crate::scene::Traffic;
 pub static CONNECT: Experiment = Experiment {
     name: "connect",
     summary: "Measure set-up, first message and tear-down of connections",
-    details: "Many launches of new processes, and in each some connections one after the other: the \
+    details: "Many launches of new processes, and in each some connections one after another: the \
               first of each is cold and is reported separately. By default over every mechanism.",
     examples: EXAMPLES,
     cells: |plan, on| {

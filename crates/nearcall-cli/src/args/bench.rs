@@ -1,8 +1,8 @@
 //! Options of `nearcall bench` and of its experiments.
 //!
 //! **Invariants:** the experiments, their texts and the options of each are those of the table in
-//! `nearcall_bench::experiment`. An option means the same in all of them, and one that an experiment
-//! does not take is refused.
+//! `nearcall_bench::experiment`. An option means the same in all of them, and one that an
+//! experiment does not take is refused.
 
 use std::ffi::OsString;
 
