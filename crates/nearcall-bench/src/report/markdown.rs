@@ -47,17 +47,19 @@ fn machine(out: &mut String, host: &Host<'_>, summary: &Summary) {
     }
     out.push_str("\n### What is fast here, and what to use\n\n");
     summary.answers.iter().for_each(|answer| answered(out, answer));
+    if summary.answers.iter().all(|answer| answer.found.is_none()) {
+        out.push_str("These runs have no cell that answers one of these questions.\n");
+    }
+    if let Some(snippet) = &summary.snippet {
+        let _ = writeln!(out, "\n```rust\n{snippet}\n```");
+    }
     out.push('\n');
     small_messages(out, host);
     verdicts(out, host);
 }
 
 fn answered(out: &mut String, answer: &Answer) {
-    let Some(found) = &answer.found else {
-        let missing = answer.missing();
-        let _ = writeln!(out, "- {}: {missing} (`{}`)", answer.question, answer.command);
-        return;
-    };
+    let Some(found) = &answer.found else { return };
     let (name, what) = (escape(&found.mechanism), escape(&found.what));
     let _ = write!(
         out,

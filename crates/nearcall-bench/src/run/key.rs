@@ -27,6 +27,8 @@ pub enum List {
     Parts,
     /// As a published study measured it.
     StudyCells,
+    /// Of another library, or of nearcall beside it.
+    Libraries,
 }
 
 /// When the exchanges of a cell began, and how many were under way.
@@ -102,6 +104,7 @@ impl Run {
             (List::Bare, &self.bare),
             (List::Parts, &self.parts),
             (List::StudyCells, &self.study_cells),
+            (List::Libraries, &self.library_cells),
         ];
         let many_pairs = self.matrix.is_some();
         let all = lists.into_iter().flat_map(|(list, cells)| cells.iter().map(move |c| (list, c)));

@@ -61,8 +61,8 @@ macro_rules! rules {
     };
 }
 
-/// Everything that the charts of a page need. The narrow drawings are shown on narrow screens only
-/// (and never on paper), the wide ones elsewhere.
+/// Everything that the charts of a page need. On a narrow screen a chart in a `.plot` stays wide
+/// enough to be read, and the page lets it scroll.
 pub const STYLE: &str = concat!(
     ":root{",
     light!(),
@@ -75,9 +75,7 @@ pub const STYLE: &str = concat!(
     light!(),
     "}}",
     rules!(),
-    ".chart.narrow{display:none}\
-     @media screen and (max-width:540px){.chart.narrow{display:block}\
-     .chart.narrow+.chart.wide{display:none}}"
+    "@media screen and (max-width:540px){.plot .chart{width:36rem}}"
 );
 
 /// The same for one drawing in a file of its own: light, and nothing is hidden.

@@ -13,6 +13,7 @@ use crate::noise::Grade;
 use crate::report::chart::mark::Look;
 use crate::report::chart::text;
 use crate::report::hosts::{Entry, Host};
+use crate::report::table::class_words;
 use crate::run::{Definition, Kind, List};
 
 use super::family::Family;
@@ -84,12 +85,12 @@ impl fmt::Display for Setting {
         if self.by_reference {
             f.write_str(", by reference")?;
         }
-        write!(f, ", {}", text::clean(&self.class))?;
+        write!(f, ", {}", class_words(&self.class))?;
         if let Some([client, server]) = self.pair {
             write!(f, " (CPU {client} to {server})")?;
         }
         match self.load.as_str() {
-            "idle" => f.write_str(", idle"),
+            "idle" => f.write_str(", idle machine"),
             load => write!(f, ", beside {}", text::clean(load)),
         }
     }

@@ -13,10 +13,10 @@ use crate::run::{CellKey, Definition, Headline, Rhythm};
 
 use super::choose::{Group, groups, is_disturbed};
 use super::family::{Family, key};
-use super::{FigureTable, Parts, Place, Shown, figure, words};
+use super::{Figure, FigureTable, Parts, Place, figure, words};
 
 /// One figure for each kind of load, of the circumstances of which most was measured twice.
-pub(super) fn shown(host: &Host<'_>, place: &Place) -> Vec<Shown> {
+pub(super) fn figures(host: &Host<'_>, place: &Place) -> Vec<Figure> {
     let idle: BTreeMap<&CellKey, &Entry<'_>> = host
         .entries
         .iter()
@@ -50,14 +50,6 @@ pub(super) fn shown(host: &Host<'_>, place: &Place) -> Vec<Shown> {
         let pairs = loaded.filter_map(|entry| Some((twin(entry)?, entry))).collect();
         shown.extend(one(host, place, &id, &group, pairs, &others));
     }
-    if shown.is_empty() {
-        shown.push(Shown::Missing {
-            id: place.id("load"),
-            title: place.title("Beside load and idle", host),
-            reason: "nothing was measured both idle and beside load".to_owned(),
-            command: "nearcall bench --load cpu,memory,io --out loaded.json".to_owned(),
-        });
-    }
     shown
 }
 
@@ -71,7 +63,7 @@ fn one(
     group: &Group<'_>,
     mut pairs: Vec<Pair<'_>>,
     others: &[Group<'_>],
-) -> Option<Shown> {
+) -> Option<Figure> {
     let value = |entry: &Entry<'_>| headline(entry).map_or(f64::INFINITY, |h| h.value);
     pairs.sort_by(|(a, _), (b, _)| value(a).total_cmp(&value(b)));
     let rows: Vec<Row> = pairs.iter().filter_map(|pair| row(group, *pair)).collect();
@@ -107,11 +99,12 @@ fn one(
         id: place.id(id),
         title: place.title(&title, host),
         desc: describe(&pairs),
+        caption: words::caption(group),
         about: format!("{} In all: {}", words::about(statistic, group), words::source(drawn())),
         table: table(group, &pairs),
         notes: [achieved(&pairs), words::others(others), disturbed].into_iter().flatten().collect(),
     };
-    Some(figure(parts, |frame, width| chart.draw(frame, width)))
+    Some(figure(parts, |frame| chart.draw(frame)))
 }
 
 fn headline<'e>(entry: &'e Entry<'_>) -> Option<Headline<'e>> {

@@ -15,19 +15,22 @@ use crate::report::number;
 use crate::run::{CellKey, Definition, Headline, List, Rhythm};
 
 use super::choose::{Setting, is_disturbed};
-use super::{FigureTable, Parts, Shown, figure, words};
+use super::{Figure, FigureTable, Parts, Shown, figure, words};
 
 /// One figure for each machine but the first; none for a single machine.
 pub(super) fn shown(hosts: &[Host<'_>]) -> Vec<Shown> {
     let Some((first, others)) = hosts.split_first() else { return Vec::new() };
     let compare = |(index, other): (usize, &Host<'_>)| {
         let id = if index == 0 { "machines".to_owned() } else { format!("machines-{}", index + 1) };
-        one(first, other, &id).unwrap_or_else(|| Shown::Missing {
-            id,
-            title: format!("{} beside {}", words::machine(other), words::machine(first)),
-            reason: "these machines have no round trip in common".to_owned(),
-            command: "nearcall bench --out run.json (on each machine)".to_owned(),
-        })
+        one(first, other, &id).map_or_else(
+            || Shown::Missing {
+                id,
+                title: format!("{} beside {}", words::machine(other), words::machine(first)),
+                reason: "these machines have no round trip in common".to_owned(),
+                command: "nearcall bench --out run.json (on each machine)".to_owned(),
+            },
+            Shown::Figure,
+        )
     };
     let mut shown: Vec<Shown> = others.iter().take(OTHERS_MAX).enumerate().map(compare).collect();
     if let (Some(Shown::Figure(figure)), true) = (shown.last_mut(), others.len() > OTHERS_MAX) {
@@ -40,7 +43,7 @@ pub(super) fn shown(hosts: &[Host<'_>]) -> Vec<Shown> {
 /// The same thing on the first machine and on the other.
 type Pair<'a> = (&'a Entry<'a>, &'a Entry<'a>);
 
-fn one(first: &Host<'_>, other: &Host<'_>, id: &str) -> Option<Shown> {
+fn one(first: &Host<'_>, other: &Host<'_>, id: &str) -> Option<Figure> {
     let (setting, pairs) = common(first, other)?;
     let sizes: BTreeSet<u64> = pairs.iter().map(|(entry, _)| entry.key.message_bytes).collect();
     let drawn: Vec<u64> = spread_out(&sizes);
@@ -64,6 +67,10 @@ fn one(first: &Host<'_>, other: &Host<'_>, id: &str) -> Option<Shown> {
         id: id.to_owned(),
         title: format!("{} beside {}{}", names[0], names[1], setting.unusual()),
         desc: describe(&pairs, &names),
+        caption: format!(
+            "How many times the median of the first machine: {setting}. {} measurements of both.",
+            pairs.len()
+        ),
         about: format!(
             "{word}: {meaning}. Dot: the median on {} divided by that on {}; below 1 it is faster. \
              Bar: the widest ratio that both 95 % intervals allow. Nothing is averaged. Measured: \
@@ -75,7 +82,7 @@ fn one(first: &Host<'_>, other: &Host<'_>, id: &str) -> Option<Shown> {
         table: table(&pairs),
         notes: [cut, words::disturbed(hollow)].into_iter().flatten().collect(),
     };
-    Some(figure(parts, |frame, width| chart.draw(frame, width)))
+    Some(figure(parts, |frame| chart.draw(frame)))
 }
 
 /// The circumstances in which most was measured on both machines; an idle machine and two CPUs

@@ -10,25 +10,16 @@ use crate::run::{Definition, Rhythm};
 
 use super::choose::{Group, groups, is_disturbed};
 use super::family::{Family, key};
-use super::{FigureTable, Parts, Place, Shown, figure, words};
+use super::{Figure, FigureTable, Parts, Place, figure, words};
 
 /// One figure for plain messages and one for calls, each where there is one.
-pub(super) fn shown(host: &Host<'_>, place: &Place) -> Vec<Shown> {
-    let mut shown = Vec::new();
-    for (shape, name, what) in [("echo", "overview", "message"), ("call", "overview-calls", "call")]
-    {
-        let found = smallest_exchange(host, shape);
-        shown.extend(found.map(|(group, others)| one(host, place, (name, what), &group, &others)));
-    }
-    if shown.is_empty() {
-        shown.push(Shown::Missing {
-            id: place.id("overview"),
-            title: place.title("One small message there and back", host),
-            reason: "no round trip of a plain message or call was measured".to_owned(),
-            command: "nearcall bench --out run.json".to_owned(),
-        });
-    }
-    shown
+pub(super) fn figures(host: &Host<'_>, place: &Place) -> Vec<Figure> {
+    let kinds = [("echo", "overview", "message"), ("call", "overview-calls", "call")];
+    let drawn = kinds.into_iter().filter_map(|(shape, name, what)| {
+        let (group, others) = smallest_exchange(host, shape)?;
+        one(host, place, (name, what), &group, &others)
+    });
+    drawn.collect()
 }
 
 /// The largest group of this shape, reduced to its smallest size, and the groups besides.
@@ -58,7 +49,7 @@ fn one(
     (name, what): (&str, &str),
     group: &Group<'_>,
     others: &[Group<'_>],
-) -> Shown {
+) -> Option<Figure> {
     let size = group.sizes().first().copied().unwrap_or_default();
     let floors: Vec<&Entry<'_>> = small_floors(group, host, size);
     let mut rows: Vec<(f64, Row)> = Vec::new();
@@ -80,9 +71,7 @@ fn one(
     }
     let rows: Vec<Row> = rows.into_iter().map(|(_, row)| row).collect();
     let title = format!("{}, logarithmic", words::axis(&group.setting));
-    let Some(axis) = Axis::log(Unit::Time, &title, extent(&rows)) else {
-        return nothing(host, place);
-    };
+    let axis = Axis::log(Unit::Time, &title, extent(&rows))?;
     let remark = floors.is_empty().then(|| words::NO_FLOORS.to_owned());
     let mut legend = key(families);
     if !floors.is_empty() {
@@ -94,12 +83,13 @@ fn one(
         number::size(size),
         group.setting.unusual()
     );
-    let statistic = "Dot: the median of all round trips. Bar: where the median of a typical \
+    let statistic = "Dot: the median of a typical launch. Bar: where the median of a typical \
         launch lies with 95 % confidence. Vertical lines: the same exchange without nearcall.";
     let parts = Parts {
         id: place.id(name),
         title: place.title(&title, host),
         desc: describe(&chart),
+        caption: words::caption(group),
         about: words::about(statistic, group),
         table,
         notes: [words::others(others), words::disturbed(group.entries.iter().copied())]
@@ -107,7 +97,7 @@ fn one(
             .flatten()
             .collect(),
     };
-    figure(parts, |frame, width| chart.draw(frame, width))
+    Some(figure(parts, |frame| chart.draw(frame)))
 }
 
 /// One cell of each floor, of the size that comes closest. A call within one process would only
@@ -119,15 +109,6 @@ fn small_floors<'a>(group: &Group<'a>, host: &'a Host<'a>, size: u64) -> Vec<&'a
     floors.sort_by_key(|e| (e.key.mechanism.clone(), e.key.message_bytes.abs_diff(size)));
     floors.dedup_by(|a, b| a.key.mechanism == b.key.mechanism);
     floors
-}
-
-fn nothing(host: &Host<'_>, place: &Place) -> Shown {
-    Shown::Missing {
-        id: place.id("overview"),
-        title: place.title("One small message there and back", host),
-        reason: "no median of it can be drawn".to_owned(),
-        command: "nearcall bench --out run.json".to_owned(),
-    }
 }
 
 fn row(entry: &Entry<'_>, name: String, look: Look, value: f64, interval: Option<[f64; 2]>) -> Row {

@@ -42,7 +42,7 @@ pub(super) fn floors(host: &Host<'_>, id: &str) -> Option<Markup> {
 
 /// Every cell but those of studies, which stand in the tables of the studies.
 pub(super) fn all(host: &Host<'_>, id: &str) -> Option<Markup> {
-    let entries = of_lists(host, &[List::Cells, List::Bare, List::Parts]);
+    let entries = of_lists(host, &[List::Cells, List::Bare, List::Parts, List::Libraries]);
     if entries.is_empty() {
         return Some(html! { p.missing { "These runs have no cells of their own." } });
     }
@@ -147,6 +147,7 @@ const fn list(key: &CellKey) -> &'static str {
     match key.list {
         List::Bare => " (bare)",
         List::Parts => " (part)",
+        List::Libraries => " (library)",
         List::Cells | List::Floors | List::StudyCells => "",
     }
 }

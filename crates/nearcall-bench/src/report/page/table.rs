@@ -88,17 +88,19 @@ impl Render for Table {
     fn render(&self) -> Markup {
         let used: Vec<bool> = (0..self.heads.len()).map(|column| self.is_used(column)).collect();
         let sortable = self.sortable && self.rows.len() > 1;
-        let heads = self.heads.iter().zip(&used).filter(|(_, used)| **used);
+        let heads: Vec<&(String, bool)> =
+            self.heads.iter().zip(&used).filter(|(_, used)| **used).map(|(head, _)| head).collect();
+        // A class of the table for each column of figures, not of each of its cells.
+        let figures = heads.iter().enumerate().filter(|(_, (_, figures))| *figures);
+        let figures: Vec<String> = figures.map(|(at, _)| format!("n{}", at + 1)).collect();
         let caption_id = format!("{}-caption", self.id);
         html! {
             div.scroll role="region" tabindex="0" aria-labelledby=(caption_id) {
-                table id=(self.id) data-sort[sortable] {
+                table id=(self.id) class=(figures.join(" ")) data-sort[sortable] {
                     caption id=(caption_id) { (self.caption) }
                     thead {
                         tr {
-                            @for ((head, figures), _) in heads {
-                                th scope="col" class=[figures.then_some("n")] { (head) }
-                            }
+                            @for (head, _) in heads { th scope="col" { (head) } }
                         }
                     }
                     tbody { @for row in &self.rows { tr { (cells(row, &used)) } } }
@@ -116,10 +118,7 @@ fn cells(row: &[Slot], used: &[bool]) -> Markup {
     html! {
         @if let Some(head) = head { th scope="row" { (inner(head)) } }
         @for (slot, _) in rest.iter().zip(&used[1..]).filter(|(_, used)| **used) {
-            @match slot {
-                Slot::Figure(text) => td.n { (text) },
-                _ => td { (inner(slot)) },
-            }
+            td { (inner(slot)) }
         }
     }
 }
@@ -134,7 +133,7 @@ fn inner(slot: &Slot) -> Markup {
 /// A grade as a letter in a shape of its colour; the letter says it, not the colour.
 pub(super) fn grade_mark(grade: Option<Grade>) -> Markup {
     match grade {
-        Some(grade) => html! { span class={ "g g" (grade) } { (grade) } },
+        Some(grade) => html! { b class={ "g" (grade) } { (grade) } },
         None => html! { (MISSING) },
     }
 }

@@ -88,19 +88,6 @@ pub(crate) fn grade(grade: Option<Grade>) -> String {
     grade.map_or_else(|| "not graded".to_owned(), |grade| format!("grade {grade}"))
 }
 
-/// Where both ends ran, for people.
-pub(crate) fn class(class: &str) -> String {
-    match class {
-        "same_cpu" => "both ends on one CPU".to_owned(),
-        "smt" => "two threads of one core".to_owned(),
-        "same_llc" => "two CPUs that share a cache".to_owned(),
-        "same_node" => "two CPUs of one memory node".to_owned(),
-        "cross_node" => "two CPUs of different memory nodes".to_owned(),
-        "unpinned" => "not pinned".to_owned(),
-        other => plain(other),
-    }
-}
-
 /// How both ends wait, for people.
 pub(crate) fn wait(wait: &str) -> String {
     match wait {

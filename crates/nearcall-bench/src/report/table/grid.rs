@@ -350,7 +350,7 @@ pub(in crate::report) fn clean_to(text: &str, chars_max: usize) -> String {
 
 /// A name from a file, which must not make a column as wide as a stranger likes. Names of this
 /// program are shorter and stay whole.
-pub(super) fn clip(text: &str, columns: usize) -> String {
+pub(in crate::report) fn clip(text: &str, columns: usize) -> String {
     if length(text) <= columns {
         return text.to_owned();
     }

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::cells::micros;
 use super::grid::{Align, Grid, clean, clip};
+use crate::report::columns::{self, Column, micros, shown, values};
 use crate::report::lines::Writer;
 use crate::report::number::{self, MISSING};
 use crate::run::{Cell, Definition, Kind, Run};
@@ -86,23 +86,9 @@ fn print_rates(out: &mut Writer, rates: &[&Cell]) {
     out.title(title);
     out.wrap("  ", meaning);
     out.blank();
-    let mut grid = Grid::new(&[
-        ("mechanism", Align::Left, 20),
-        ("size", Align::Right, 7),
-        ("from→to", Align::Left, 7),
-        ("rate", Align::Right, 9),
-        ("what it includes", Align::Text, 0),
-    ]);
-    let cpu = |cpu: Option<u32>| cpu.map_or_else(|| MISSING.to_owned(), |cpu| cpu.to_string());
+    let mut grid = columns::grid(&RATES);
     for cell in rates.iter().take(RATES_MAX) {
-        let Cell { placement, .. } = cell;
-        grid.row(vec![
-            clip(&clean(&cell.mechanism), NAME_COLUMNS_MAX),
-            number::size(cell.message_bytes),
-            format!("{}→{}", cpu(placement.client_cpu), cpu(placement.server_cpu)),
-            cell.bytes_per_s.map_or_else(|| MISSING.to_owned(), number::byte_rate),
-            clean(cell.shape.trim_start_matches("sink+")).replace('+', " "),
-        ]);
+        grid.row(values(&RATES, *cell));
     }
     grid.print(out);
     if rates.len() > RATES_MAX {
@@ -111,6 +97,22 @@ fn print_rates(out: &mut Writer, rates: &[&Cell]) {
     }
     out.blank();
 }
+
+const RATES: [Column<Cell>; 5] = [
+    Column::words("mechanism", 20, |cell| clip(&clean(&cell.mechanism), NAME_COLUMNS_MAX)),
+    columns::SIZE,
+    Column::words("from→to", 7, |cell| {
+        let place = &cell.placement;
+        format!("{}→{}", shown(place.client_cpu), shown(place.server_cpu))
+    }),
+    columns::BYTES.named("rate"),
+    Column {
+        align: Align::Text,
+        ..Column::words("what it includes", 0, |cell| {
+            clean(cell.shape.trim_start_matches("sink+")).replace('+', " ")
+        })
+    },
+];
 
 /// Fit on a page.
 const COLUMNS: usize = 10;

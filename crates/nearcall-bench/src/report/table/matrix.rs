@@ -3,11 +3,11 @@
 //! Always true: a row is the client's CPU, a column the server's; what was not measured is a dash.
 
 use super::answer;
-use super::cells::{CLASSES, load_achieved, micros};
-use super::details::spread;
+use super::cells::{CLASSES, load_achieved};
 use super::grid::{Align, Grid, clean};
 use super::notes::DISTURBED;
 use crate::noise::Grade;
+use crate::report::columns::{micros, spread};
 use crate::report::lines::Writer;
 use crate::report::number::{self, MISSING};
 use crate::run::{Cell, Matrix, Run};

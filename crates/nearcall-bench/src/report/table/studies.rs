@@ -3,9 +3,9 @@
 //! Always true: a figure that was not measured stands there with the reason; pictures without
 //! numbers are told only in full.
 
-use super::details::spread;
 use super::grid::{Align, Grid, clean, clean_to, clip};
 use crate::noise::Grade;
+use crate::report::columns::spread;
 use crate::report::lines::{Ink, Writer};
 use crate::report::number::{self, MISSING};
 use crate::run::{Run, StudyResult, StudyRow, StudyTable};

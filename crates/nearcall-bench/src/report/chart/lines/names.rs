@@ -6,7 +6,7 @@ use super::{Lines, Series, is_named, stretches};
 use crate::report::chart::label::spread;
 use crate::report::chart::mark::Look;
 use crate::report::chart::plane::Plane;
-use crate::report::chart::{Width, num, path, text};
+use crate::report::chart::{WIDTH, num, path, text};
 
 impl Lines {
     /// Names of bounds, above or below where the fewest lines and names are.
@@ -103,14 +103,14 @@ pub(super) struct EndName {
 
 impl EndName {
     /// The name, with a thin line to the end of its line.
-    pub(super) fn draw(&self, width: Width) -> Markup {
+    pub(super) fn draw(&self) -> Markup {
         let tone = if self.look == Look::Floor { "muted halo" } else { "halo" };
         let ([x, y], [left, base]) = (self.last, self.from);
         html! {
             g class=(self.look.class()) data-series=(self.name) {
                 path class="lead" d=(path(&[[x + 5.0, y], [left - 2.0, base - 4.0]])) {}
                 text class=(tone) x=(num(left)) y=(num(base)) {
-                    (text::fit(&self.name, width.units() - left))
+                    (text::fit(&self.name, WIDTH - left))
                 }
             }
         }
