@@ -5,13 +5,17 @@
 
 use std::fmt::Write as _;
 
+use super::columns::{Column, figure, shown, values};
 use super::hosts::{Entry, Host};
 use super::number;
 use super::page::text::{self, plain};
 use super::page::{
-    Advised, Answer, GRADES, Summary, VERDICTS, count, grade_meaning, studies, summary, title,
+    Advised, Answer, GRADES, Summary, count, grade_meaning, studies, summary, title,
 };
-use crate::run::{CellKey, Definition, List, Rhythm};
+use super::table::class_words;
+use super::table::grid::Align;
+use crate::run::{CellKey, Definition, List, Rhythm, StudyResult};
+use crate::studies::claims::Verdict;
 
 /// Renders machine after machine: what it is, what is fast, and tables. Ends with a line break.
 #[must_use]
@@ -93,11 +97,7 @@ fn small_messages(out: &mut String, host: &Host<'_>) {
         "### Round trips of {} between two processes, the fastest first\n",
         number::size(least)
     );
-    out.push_str("| mechanism | wait | where | conditions | median | 95 % | to floor | grade |\n");
-    out.push_str("|---|---|---|---|--:|--:|--:|---|\n");
-    for entry in entries.iter().take(ROWS_MAX) {
-        let _ = writeln!(out, "{}", row(entry));
-    }
+    out.push_str(&table(&columns(), entries.iter().copied().take(ROWS_MAX)));
     if entries.len() > ROWS_MAX {
         let _ = writeln!(out, "\n{} more are in the whole report.", entries.len() - ROWS_MAX);
     }
@@ -109,19 +109,36 @@ fn is_between_processes(key: &CellKey) -> bool {
     caller && !key.by_reference && matches!(key.shape.as_str(), "echo" | "call")
 }
 
-fn row(entry: &Entry<'_>) -> String {
-    let (key, cell) = (&entry.key, entry.cell);
-    let figure = text::figure(cell);
-    let words = [&key.mechanism, &key.wait, &key.class].map(|word| escape(&plain(word)));
-    let ratio = cell.ratio_to_floor.map_or_else(|| number::MISSING.to_owned(), number::ratio);
-    let grade = cell.grade.map_or_else(|| number::MISSING.to_owned(), |grade| grade.to_string());
-    format!(
-        "| {} | {} | {} | {} | {ratio} | {grade} |",
-        words.join(" | "),
-        escape(&text::conditions(key)),
-        text::optional(figure.map(|(value, ..)| value), "ns"),
-        text::interval(figure.and_then(|(_, ci95, _)| ci95), "ns"),
-    )
+/// The columns of round trips.
+fn columns<'a>() -> [Column<Entry<'a>>; 8] {
+    [
+        Column::words("mechanism", 0, |one| plain(&one.key.mechanism)),
+        Column::words("wait", 0, |one| plain(&one.key.wait)),
+        Column::words("where", 0, |one| class_words(&one.key.class)),
+        Column::words("conditions", 0, |one| text::conditions(&one.key)),
+        Column::figure("median", 0, |one| {
+            text::optional(text::figure(one.cell).map(|(value, ..)| value), "ns")
+        }),
+        Column::figure("95 %", 0, |one| {
+            text::interval(text::figure(one.cell).and_then(|(_, ci95, _)| ci95), "ns")
+        }),
+        Column::figure("to floor", 0, |one| figure(one.cell.ratio_to_floor, number::ratio)),
+        Column::words("grade", 0, |one| shown(one.cell.grade)),
+    ]
+}
+
+/// A table of these columns with a row for each of `rows`.
+fn table<'r, R: 'r>(columns: &[Column<R>], rows: impl IntoIterator<Item = &'r R>) -> String {
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let mut out = line(columns.iter().map(|column| escape(column.head)).collect());
+    for column in columns {
+        out.push_str(if column.align == Align::Right { "|--:" } else { "|---" });
+    }
+    out.push_str("|\n");
+    for row in rows {
+        out.push_str(&line(values(columns, row).iter().map(|text| escape(text)).collect()));
+    }
+    out
 }
 
 fn verdicts(out: &mut String, host: &Host<'_>) {
@@ -130,14 +147,19 @@ fn verdicts(out: &mut String, host: &Host<'_>) {
         return;
     }
     out.push_str("### Claims of published studies on this machine\n\n");
-    out.push_str(
-        "| study | confirmed | refuted | inconclusive | skipped |\n|---|--:|--:|--:|--:|\n",
-    );
-    for (_, study) in studies {
-        let counts = VERDICTS.map(|verdict| count(study, verdict).to_string());
-        let _ = writeln!(out, "| {} | {} |", escape(&title(study)), counts.join(" | "));
-    }
+    out.push_str(&table(&claims(), studies.iter().map(|(_, study)| *study)));
     out.push('\n');
+}
+
+/// The columns of claims: how many of each verdict.
+fn claims() -> [Column<StudyResult>; 5] {
+    [
+        Column::words("study", 0, title),
+        Column::figure("confirmed", 0, |study| count(study, Verdict::Confirmed).to_string()),
+        Column::figure("refuted", 0, |study| count(study, Verdict::Refuted).to_string()),
+        Column::figure("inconclusive", 0, |study| count(study, Verdict::Inconclusive).to_string()),
+        Column::figure("skipped", 0, |study| count(study, Verdict::Skipped).to_string()),
+    ]
 }
 
 /// Text that stays text, also in a table.

@@ -17,6 +17,7 @@ mod study_methods;
 mod table;
 mod table_budgets;
 mod table_compare;
+mod table_libraries;
 mod table_matrix;
 mod table_studies;
 mod table_traffic;

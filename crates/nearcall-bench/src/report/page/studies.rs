@@ -101,7 +101,14 @@ fn one(run: &Run, study: &StudyResult, id: &str) -> Markup {
             }
         }
         @for (index, table) in study.tables.iter().take(TABLES_MAX).enumerate() {
-            (table_of(study, table, &format!("{id}-t{index}")))
+            @if table.table == PICTURES {
+                p.note {
+                    (table.rows.len()) " rows were measured too, for claims about pictures without \
+                     numbers: " code { "nearcall show --all RUN.json" } " has them."
+                }
+            } @else {
+                (table_of(study, table, &format!("{id}-t{index}")))
+            }
         }
     }
 }
@@ -117,11 +124,10 @@ fn table_of(study: &StudyResult, table: &StudyTable, id: &str) -> Markup {
     let mut shown = Table::new(id, caption, &HEADS);
     table.rows.iter().take(ROWS_MAX).for_each(|row| shown.row(figures(row, &table.unit)));
     html! {
-        details.paper[table.table != PICTURES] {
+        details.paper {
             summary {
                 (plain(&table.table)) ": " (plain(&table.statistic)) ", "
                 @match table.rows.len() { 1 => "1 row", rows => { (rows) " rows" } }
-                @if table.table == PICTURES { " of what the paper shows as pictures only" }
             }
             (shown)
         }
@@ -158,7 +164,7 @@ fn figures(row: &StudyRow, unit: &str) -> Vec<Slot> {
     ]
 }
 
-pub(crate) const VERDICTS: [Verdict; 4] =
+const VERDICTS: [Verdict; 4] =
     [Verdict::Confirmed, Verdict::Refuted, Verdict::Inconclusive, Verdict::Skipped];
 
 /// The table of what a paper shows without numbers.

@@ -5,9 +5,12 @@
 
 use maud::{Markup, Render, html};
 
+use super::GRADES;
 use super::text::{interval, optional};
 use crate::noise::Grade;
+use crate::report::columns::Column;
 use crate::report::number::MISSING;
+use crate::report::table::grid::Align;
 use crate::studies::claims::Verdict;
 
 /// One table.
@@ -56,6 +59,29 @@ impl Table {
         let heads = heads.collect();
         let (id, caption) = (id.to_owned(), caption.into());
         Self { id, caption, heads, rows: Vec::new(), sortable: true }
+    }
+
+    /// A table of these columns with a row for each of `rows`.
+    pub(super) fn of<'r, R: 'r>(
+        id: &str,
+        caption: impl Into<String>,
+        columns: &[Column<R>],
+        rows: impl IntoIterator<Item = &'r R>,
+    ) -> Self {
+        let mut table = Self::new(id, caption, &[]);
+        table.heads = columns
+            .iter()
+            .map(|column| (column.head.to_owned(), column.align == Align::Right))
+            .collect();
+        for row in rows {
+            let slot = |column: &Column<R>| match ((column.value)(row), column.align) {
+                (text, Align::Grade) => Slot::Grade(grade_of(&text)),
+                (text, Align::Right) => Slot::Figure(text),
+                (text, _) => Slot::Text(text),
+            };
+            table.row(columns.iter().map(slot).collect());
+        }
+        table
     }
 
     /// Keeps the order that the rows have.
@@ -128,6 +154,11 @@ fn inner(slot: &Slot) -> Markup {
         Slot::Text(text) | Slot::Figure(text) => html! { (text) },
         Slot::Grade(grade) => grade_mark(*grade),
     }
+}
+
+/// The grade that is written so.
+fn grade_of(text: &str) -> Option<Grade> {
+    GRADES.into_iter().find(|grade| grade.to_string() == text)
 }
 
 /// A grade as a letter in a shape of its colour; the letter says it, not the colour.
