@@ -70,9 +70,7 @@ impl Lines {
     /// Draws it.
     #[must_use]
     pub fn draw(&self, frame: &Frame<'_>) -> Markup {
-        let named = self.series.iter().filter(|series| is_named(series));
-        let names = named.map(|series| text::width(&series.name)).fold(0.0, f64::max);
-        let beside = (names + 20.0).clamp(12.0, WIDTH * 0.37);
+        let beside = (self.names_width() + 20.0).clamp(12.0, WIDTH * 0.37);
         let plane = Plane::new([&self.x, &self.y], 0.0, beside);
         let remark = self.remark.as_deref().map(|remark| text::wrap(remark, WIDTH - 8.0));
         let remark = remark.unwrap_or_default();
@@ -89,7 +87,6 @@ impl Lines {
             @for series in self.series.iter().filter(|s| s.look.is_singled_out()) {
                 (line(series, &plane, interval))
             }
-            (self.bound_names(&plane, &ends))
             @for end in &ends { (end.draw()) }
             @for (index, line) in remark.iter().enumerate() {
                 text class="muted" x="0" y=(num(plane.height() + 12.0 + index as f64 * 15.0)) {

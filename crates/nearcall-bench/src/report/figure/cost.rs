@@ -8,7 +8,7 @@ use crate::report::chart::unit::Unit;
 use crate::report::hosts::{Entry, Host};
 use crate::report::number;
 
-use super::choose::{Group, Set, is_disturbed, looks};
+use super::choose::{Group, Set, is_disturbed, looks, round_trip};
 use super::family::{Family, key};
 use super::overview::smallest_exchange;
 use super::{Figure, FigureTable, Parts, Place, figure, words};
@@ -106,8 +106,7 @@ fn one(
 
 /// Latency and CPU time, if both can be drawn.
 fn costs(entry: &Entry<'_>) -> Option<[f64; 2]> {
-    let headline = entry.cell.headline().filter(|headline| headline.unit == "ns")?;
-    let costs = [headline.value, entry.cell.cpu_ns()?];
+    let costs = [round_trip(entry)?.value, entry.cell.cpu_ns()?];
     costs.iter().all(|cost| drawable(*cost)).then_some(costs)
 }
 

@@ -12,7 +12,7 @@ use crate::report::hosts::{Entry, Host};
 use crate::report::number;
 use crate::run::{CellKey, Definition, Kind, List, Rhythm};
 
-use super::choose::{Group, Set, groups, is_disturbed, looks};
+use super::choose::{Group, Set, groups, is_disturbed, looks, round_trip};
 use super::{Figure, FigureTable, Parts, Place, figure, words};
 
 /// What is drawn over what.
@@ -359,8 +359,7 @@ fn memcpy_rate(host: &Host<'_>, class: &str) -> Option<Bound> {
 /// The median, unless the cell did not keep its pace.
 fn median(entry: &Entry<'_>) -> Option<Value> {
     let kept = entry.cell.pace.as_ref().is_none_or(|pace| pace.kept);
-    let headline = entry.cell.headline().filter(|h| kept && h.unit == "ns");
-    headline.map(|h| (h.value, h.ci95))
+    round_trip(entry).filter(|_| kept).map(|found| (found.value, found.ci95))
 }
 
 fn is_steady_round_trip(key: &CellKey, shape: &str) -> bool {

@@ -12,9 +12,9 @@ use crate::report::chart::text;
 use crate::report::chart::unit::Unit;
 use crate::report::hosts::{Entry, Host};
 use crate::report::number;
-use crate::run::{CellKey, Definition, Headline, List, Rhythm};
+use crate::run::{CellKey, Definition, List, Rhythm};
 
-use super::choose::{Setting, is_disturbed};
+use super::choose::{Setting, is_disturbed, round_trip};
 use super::{Figure, FigureTable, Parts, Shown, figure, words};
 
 /// One figure for each machine but the first; none for a single machine.
@@ -97,17 +97,13 @@ fn common<'a>(first: &'a Host<'a>, other: &'a Host<'a>) -> Option<(Setting, Vec<
             && key.study.is_none()
             && key.definition == Definition::Rtt
             && key.rhythm == Rhythm::Steady;
-        let twin = by_key.get(key).filter(|twin| fits && headline(twin).is_some());
-        if let (Some(twin), Some(_)) = (twin, headline(entry)) {
+        let twin = by_key.get(key).filter(|twin| fits && round_trip(twin).is_some());
+        if let (Some(twin), Some(_)) = (twin, round_trip(entry)) {
             found.entry(Setting::of(entry)).or_default().push((twin, entry));
         }
     }
     // Of equal ones the first, which is the last of the other way round.
     found.into_iter().rev().max_by_key(|(setting, pairs)| (setting.usual(), pairs.len()))
-}
-
-fn headline<'e>(entry: &'e Entry<'_>) -> Option<Headline<'e>> {
-    entry.cell.headline().filter(|headline| headline.unit == "ns" && drawable(headline.value))
 }
 
 /// At most so many sizes as can be told apart, the smallest and the largest among them.
@@ -123,7 +119,7 @@ const fn look(index: usize) -> Look {
 
 /// Ratio and the widest interval that both intervals allow.
 fn ratio((first, other): Pair<'_>) -> Option<(f64, Option<[f64; 2]>)> {
-    let (one, two) = (headline(first)?, headline(other)?);
+    let (one, two) = (round_trip(first)?, round_trip(other)?);
     let ci95 = one.ci95.zip(two.ci95).map(|(one, two)| [two[0] / one[1], two[1] / one[0]]);
     Some((two.value / one.value, ci95.filter(|ends| ends.iter().all(|end| drawable(*end)))))
 }
@@ -143,7 +139,7 @@ fn rows(pairs: &[Pair<'_>], sizes: &[u64]) -> Vec<Row> {
         let bytes = first.key.message_bytes;
         let Some(index) = sizes.iter().position(|size| *size == bytes) else { continue };
         let Some((value, interval)) = ratio((first, other)) else { continue };
-        let times = [first, other].map(|e| headline(e).map_or(f64::NAN, |h| h.value));
+        let times = [first, other].map(|e| round_trip(e).map_or(f64::NAN, |h| h.value));
         let label = format!(
             "{}: {}, {} to {}, grades {} and {}",
             number::size(bytes),
@@ -182,7 +178,7 @@ fn table(pairs: &[Pair<'_>]) -> FigureTable {
     ]);
     for &(first, other) in pairs {
         let (Some(one), Some(two), Some((value, ci95))) =
-            (headline(first), headline(other), ratio((first, other)))
+            (round_trip(first), round_trip(other), ratio((first, other)))
         else {
             continue;
         };

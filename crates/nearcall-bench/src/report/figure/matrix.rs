@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::report::chart::axis::drawable;
 use crate::report::chart::heat::{Heat, Warmth};
 use crate::report::chart::text;
 use crate::report::chart::unit::Unit;
@@ -11,7 +10,7 @@ use crate::report::number;
 use crate::report::table::class_words;
 use crate::run::{Definition, List, Rhythm};
 
-use super::choose::is_disturbed;
+use super::choose::{is_disturbed, round_trip};
 use super::{Figure, FigureTable, Parts, Place, figure, words};
 
 /// One figure for each mechanism with one way to wait, beside one load. Of fewer CPUs than
@@ -40,7 +39,7 @@ fn is_of_matrix(entry: &Entry<'_>) -> bool {
         && key.pair.is_some()
         && key.definition == Definition::Rtt
         && key.rhythm == Rhythm::Steady
-        && entry.cell.headline().is_some_and(|h| h.unit == "ns" && drawable(h.value))
+        && round_trip(entry).is_some()
 }
 
 /// What all pairs of one square have in common.

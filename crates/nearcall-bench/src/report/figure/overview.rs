@@ -1,14 +1,15 @@
 //! What one small exchange costs, for every mechanism: the picture to begin with.
 
-use crate::report::chart::axis::{Axis, drawable};
+use crate::report::chart::axis::Axis;
 use crate::report::chart::mark::Look;
 use crate::report::chart::rows::{Dot, Row, Rows, extent};
+use crate::report::chart::text;
 use crate::report::chart::unit::Unit;
 use crate::report::hosts::{Entry, Host};
 use crate::report::number;
 use crate::run::{Definition, Rhythm};
 
-use super::choose::{Group, groups, is_disturbed};
+use super::choose::{Group, groups, is_disturbed, round_trip};
 use super::family::{Family, key};
 use super::{Figure, FigureTable, Parts, Place, figure, words};
 
@@ -32,7 +33,7 @@ pub(super) fn smallest_exchange<'a>(
         key.definition == Definition::Rtt
             && key.rhythm == Rhythm::Steady
             && key.shape == shape
-            && entry.cell.headline().is_some_and(|headline| drawable(headline.value))
+            && round_trip(entry).is_some()
     };
     let mut found = groups(host, keep);
     if found.is_empty() {
@@ -52,28 +53,26 @@ fn one(
 ) -> Option<Figure> {
     let size = group.sizes().first().copied().unwrap_or_default();
     let floors: Vec<&Entry<'_>> = small_floors(group, host, size);
-    let mut rows: Vec<(f64, Row)> = Vec::new();
-    let mut families = Vec::new();
     let mut table = FigureTable::new(&["mechanism", "waits by", "median"]);
     table.heads.extend(words::EVIDENCE.map(str::to_owned));
     let cells = group.entries.iter().map(|e| (*e, group.name(e), Family::of(&e.key).look()));
     let bounds = floors.iter().map(|e| (*e, words::floor(&e.key.mechanism), Look::Floor));
-    for (entry, name, look) in cells.chain(bounds) {
-        let Some(headline) = entry.cell.headline().filter(|h| drawable(h.value)) else { continue };
-        if look != Look::Floor {
-            families.push(Family::of(&entry.key));
-        }
-        rows.push((headline.value, row(entry, name, look, headline.value, headline.ci95)));
+    let found = cells.chain(bounds).filter_map(|(e, name, look)| Some((round_trip(e)?, e, name, look)));
+    let mut found: Vec<_> = found.collect();
+    found.sort_by(|a, b| a.0.value.total_cmp(&b.0.value));
+    let mut rows: Vec<Row> = Vec::new();
+    for (headline, entry, name, look) in found {
+        let (value, ci95) = (headline.value, headline.ci95);
+        let shown = if look == Look::Floor { format!("bound: {name}") } else { name.clone() };
+        let mut cells = vec![shown, text::clean(&entry.key.wait), Unit::Time.value(value)];
+        cells.extend(words::evidence(Unit::Time, ci95, entry));
+        table.rows.push(cells);
+        rows.push(row(entry, name, look, value, ci95));
     }
-    rows.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-    for entry in sorted(group.entries.iter().copied().chain(floors.iter().copied())) {
-        table.rows.extend(table_row(group, entry));
-    }
-    let rows: Vec<Row> = rows.into_iter().map(|(_, row)| row).collect();
     let title = format!("{}, logarithmic", words::axis(&group.setting));
     let axis = Axis::log(Unit::Time, &title, extent(&rows))?;
     let remark = floors.is_empty().then(|| words::NO_FLOORS.to_owned());
-    let mut legend = key(families);
+    let mut legend = key(group.entries.iter().map(|entry| Family::of(&entry.key)));
     if !floors.is_empty() {
         legend.push((Look::Floor, false, "bound (not nearcall)".to_owned()));
     }
@@ -117,28 +116,6 @@ fn row(entry: &Entry<'_>, name: String, look: Look, value: f64, interval: Option
     // What is fastest with and without sleeping bounds all; the others are for comparison.
     let through = ["floor-spin", "floor-futex"].contains(&entry.key.mechanism.as_str());
     Row { name, look, dots: vec![dot], through, text: Unit::Time.value(value) }
-}
-
-fn table_row(group: &Group<'_>, entry: &Entry<'_>) -> Option<Vec<String>> {
-    let headline = entry.cell.headline().filter(|h| drawable(h.value))?;
-    let name = match Family::of(&entry.key) {
-        _ if entry.key.mechanism.starts_with("floor-") => {
-            format!("bound: {}", words::floor(&entry.key.mechanism))
-        }
-        _ => group.name(entry),
-    };
-    let wait = crate::report::chart::text::clean(&entry.key.wait);
-    let mut row = vec![name, wait, Unit::Time.value(headline.value)];
-    row.extend(words::evidence(Unit::Time, headline.ci95, entry));
-    Some(row)
-}
-
-/// By their figure, the least first.
-fn sorted<'a>(entries: impl Iterator<Item = &'a Entry<'a>>) -> Vec<&'a Entry<'a>> {
-    let mut entries: Vec<&Entry<'_>> = entries.collect();
-    let value = |e: &Entry<'_>| e.cell.headline().map_or(f64::INFINITY, |h| h.value);
-    entries.sort_by(|a, b| value(a).total_cmp(&value(b)));
-    entries
 }
 
 /// Which is fastest and which slowest, of those that are not disturbed.

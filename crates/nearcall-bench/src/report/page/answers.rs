@@ -80,7 +80,7 @@ impl Found {
     pub fn figure(&self) -> String {
         match self.range() {
             Some(ci95) => text::interval(Some(ci95), self.unit),
-            None => text::in_unit(self.value, self.unit),
+            None => number::in_unit(self.value, self.unit),
         }
     }
 
@@ -239,7 +239,7 @@ fn found(group: &[(&Entry<'_>, f64)]) -> Option<Found> {
                 "{} ({}, {}, {})",
                 text::plain(&entry.key.mechanism),
                 text::wait(&entry.key.wait),
-                text::in_unit(*value, unit),
+                number::in_unit(*value, unit),
                 text::grade(entry.cell.grade),
             )
         }),

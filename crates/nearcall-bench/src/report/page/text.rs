@@ -6,7 +6,7 @@
 //! Markdown to `report/markdown.rs`.
 
 use crate::noise::Grade;
-use crate::report::number;
+use crate::report::number::{self, in_unit};
 use crate::report::table::grid;
 use crate::run::{Cell, CellKey, Kind, Rhythm, UNKNOWN};
 
@@ -34,19 +34,6 @@ pub(crate) fn capital(text: &str) -> String {
     match chars.next() {
         Some(first) => first.to_uppercase().chain(chars).collect(),
         None => String::new(),
-    }
-}
-
-/// A value in its unit.
-pub(crate) fn in_unit(value: f64, unit: &str) -> String {
-    let sign = if value < 0.0 { "-" } else { "" };
-    match unit {
-        "ns" => format!("{sign}{}", number::time(value.abs())),
-        "/s" | "per_s" => number::message_rate(value),
-        "bytes/s" => number::byte_rate(value),
-        "bytes" => format!("{sign}{}", number::memory(value.abs())),
-        "percent" => format!("{} %", number::three_digits(value)),
-        _ => number::three_digits(value),
     }
 }
 
@@ -115,16 +102,8 @@ pub(crate) fn conditions(key: &CellKey) -> String {
     if key.load != "idle" {
         parts.push(format!("beside {}", plain(&key.load)));
     }
-    match key.rhythm {
-        Rhythm::Steady => (),
-        Rhythm::Pace(rate) => parts.push(format!("{rate} per second")),
-        Rhythm::Gap(ns) => parts.push(format!("gaps of {}", number::time(ns as f64))),
-        Rhythm::Burst(messages) => parts.push(format!("bursts of {messages}")),
-        Rhythm::Clients(clients) => parts.push(format!("{clients} clients")),
-        Rhythm::Threads(threads, loops) => {
-            parts.push(format!("{threads} threads of one caller, {loops} loops of the server"));
-        }
-        Rhythm::Start(connects) => parts.push(format!("{connects} connections")),
+    if key.rhythm != Rhythm::Steady {
+        parts.push(key.rhythm.to_string());
     }
     parts.join(", ")
 }

@@ -11,7 +11,7 @@ use super::notes::Notes;
 use crate::report::columns::{self, Column, values};
 use crate::report::lines::{Ink, Writer};
 use crate::report::number;
-use crate::run::{Cell, Definition, Kind, Placement, Run};
+use crate::run::{Cell, Definition, Kind, Placement, Rhythm, Run};
 
 /// Adds a table for each kind of cells, and the footnotes.
 pub(super) fn print(out: &mut Writer, run: &Run) {
@@ -35,10 +35,7 @@ struct Title {
     shape: String,
     placement: Placement,
     load: String,
-    /// Calls per second at set times.
-    rate_per_s: Option<u32>,
-    /// A number that orders other traffic, and its words.
-    traffic: (u64, String),
+    rhythm: Rhythm,
 }
 
 impl Title {
@@ -54,16 +51,18 @@ impl Title {
             },
             placement: cell.placement.clone(),
             load: cell.load.clone(),
-            rate_per_s: cell.pace.as_ref().map(|pace| pace.rate_per_s),
-            traffic: traffic(cell),
+            rhythm: cell.rhythm(),
         }
     }
 
     fn print(&self, out: &mut Writer) {
         let (name, meaning) = self.definition.title_and_meaning();
-        let pace = self.rate_per_s.map(|rate| format!(", {rate} per second")).unwrap_or_default();
+        let rhythm = match self.rhythm {
+            Rhythm::Steady => String::new(),
+            rhythm => format!(", {rhythm}"),
+        };
         let title = if self.is_cell {
-            format!("{name}{}{pace}{}", self.shape, self.traffic.1)
+            format!("{name}{}{rhythm}", self.shape)
         } else {
             format!("Floors: {}{}", name.to_lowercase(), self.shape)
         };
@@ -71,19 +70,6 @@ impl Title {
         out.wrap("  ", &format!("{meaning}."));
         out.wrap("  ", &format!("{}; load: {}.", place(&self.placement), clean(&self.load)));
     }
-}
-
-fn traffic(cell: &Cell) -> (u64, String) {
-    if let Some(gap) = &cell.gap {
-        return (gap.gap_ns, format!(", gaps of {}", number::time(gap.gap_ns as f64)));
-    }
-    if let Some(burst) = &cell.burst {
-        return (burst.messages.into(), format!(", {} messages each", burst.messages));
-    }
-    if let Some(facts) = &cell.clients {
-        return (facts.clients.into(), format!(", {} clients", facts.clients));
-    }
-    (0, String::new())
 }
 
 fn sections(run: &Run) -> BTreeMap<Title, Vec<&Cell>> {

@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::grid::{Align, Grid, clean, clip};
+use super::grid::{Align, clean, clip};
+use super::matrix;
 use crate::report::columns::{self, Column, micros, shown, values};
 use crate::report::lines::Writer;
 use crate::report::number::{self, MISSING};
@@ -55,26 +56,9 @@ fn print_square(out: &mut Writer, cells: &[&Cell]) {
     let cpus: BTreeSet<u32> =
         placed.keys().flat_map(|&(client, server)| [client, server]).collect();
     let cpus: Vec<u32> = cpus.into_iter().collect();
-    if cpus.len() > CPUS_MAX {
-        out.line(&format!("    {} CPUs are too many for a square.", cpus.len()));
-    }
-    for columns in cpus.chunks(COLUMNS).filter(|_| cpus.len() <= CPUS_MAX) {
-        let names: Vec<String> = columns.iter().map(u32::to_string).collect();
-        let mut head = vec![("", Align::Right, 4)];
-        head.extend(names.iter().map(|name| (name.as_str(), Align::Right, FIGURE_COLUMNS)));
-        let mut grid = Grid::new(&head);
-        for &client in &cpus {
-            let figure = |&server: &u32| match placed.get(&(client, server)) {
-                Some(cell) => micros(mean(cell)),
-                None => MISSING.to_owned(),
-            };
-            let mut row = vec![client.to_string()];
-            row.extend(columns.iter().map(figure));
-            grid.row(row);
-        }
-        grid.print(out);
-    }
-    out.blank();
+    matrix::print_square(out, "", &cpus, |client, server| {
+        placed.get(&(client, server)).map_or_else(|| MISSING.to_owned(), |cell| micros(mean(cell)))
+    });
 }
 
 fn mean(cell: &Cell) -> Option<f64> {
@@ -113,15 +97,6 @@ const RATES: [Column<Cell>; 5] = [
         })
     },
 ];
-
-/// Fit on a page.
-const COLUMNS: usize = 10;
-
-/// Holds "99.9" with room.
-const FIGURE_COLUMNS: usize = 6;
-
-/// A larger square is for a program to read.
-const CPUS_MAX: usize = 64;
 
 /// Columns of a mechanism's name.
 const NAME_COLUMNS_MAX: usize = 34;
