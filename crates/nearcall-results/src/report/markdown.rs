@@ -10,11 +10,11 @@ use super::hosts::{Entry, Host};
 use super::number;
 use super::page::text::{self, plain};
 use super::page::{
-    Advised, Answer, GRADES, Summary, count, grade_meaning, studies, summary, title,
+    Advised, Answer, GRADES, Summary, grade_meaning, studies, summary, verdict_columns,
 };
 use super::table::class_words;
 use super::table::grid::Align;
-use crate::run::{CellKey, ClaimVerdict, Definition, List, Rhythm, StudyResult};
+use crate::run::{CellKey, Definition, List, Rhythm};
 
 /// Renders machine after machine: what it is, what is fast, and tables. Ends with a line break.
 #[must_use]
@@ -146,21 +146,8 @@ fn verdicts(out: &mut String, host: &Host<'_>) {
         return;
     }
     out.push_str("### Claims of published studies on this machine\n\n");
-    out.push_str(&table(&claims(), studies.iter().map(|(_, study)| *study)));
+    out.push_str(&table(&verdict_columns(), studies.iter().map(|(_, study)| *study)));
     out.push('\n');
-}
-
-/// The columns of claims: how many of each verdict.
-fn claims() -> [Column<StudyResult>; 5] {
-    [
-        Column::words("study", 0, title),
-        Column::figure("confirmed", 0, |study| count(study, ClaimVerdict::Confirmed).to_string()),
-        Column::figure("refuted", 0, |study| count(study, ClaimVerdict::Refuted).to_string()),
-        Column::figure("inconclusive", 0, |study| {
-            count(study, ClaimVerdict::Inconclusive).to_string()
-        }),
-        Column::figure("skipped", 0, |study| count(study, ClaimVerdict::Skipped).to_string()),
-    ]
 }
 
 /// Text that stays text, also in a table.

@@ -199,7 +199,7 @@ fn names_of_strangers_are_text_and_nothing_else() {
 
 /// Where the marks of a drawing are, by their label.
 fn places(drawing: &str) -> Vec<(String, [f64; 2])> {
-    let marks = drawing.split("<path class=\"mark\" d=\"M").skip(1);
+    let marks = drawing.split("<path d=\"M").skip(1);
     let place = |mark: &str| {
         let (x, rest) = mark.split_once(' ').unwrap();
         let (y, _) = rest.split_once('m').unwrap();

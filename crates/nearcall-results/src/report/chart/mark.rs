@@ -46,13 +46,16 @@ impl Look {
 }
 
 /// Draws a mark at a place: what was disturbed, or idle, is `hollow`. The group around it has the
-/// class of its look and names the series; `label` is the value with unit, interval and grade.
+/// class of its look and names the series; a path without a class is a mark; `label` is the value with unit, interval and grade.
 #[must_use]
 pub fn mark(at: [f64; 2], look: Look, hollow: bool, label: &str) -> Markup {
-    let outline = format!("M{} {}{}", num(at[0]), num(at[1]), look.shape());
-    let class = if hollow { "mark hollow" } else { "mark" };
+    // Of the grey ones there are most: a dot is a stroke with a round end.
+    let shape = if look == Look::Other && !hollow { "h0" } else { look.shape() };
+    let outline = format!("M{} {}{shape}", num(at[0]), num(at[1]));
     html! {
-        path class=(class) d=(outline) { title { (text::clean_to(label, LABEL_CHARS_MAX)) } }
+        path class=[hollow.then_some("hollow")] d=(outline) {
+            title { (text::clean_to(label, LABEL_CHARS_MAX)) }
+        }
     }
 }
 
@@ -75,7 +78,7 @@ pub fn legend(entries: &[(Look, bool, String)], from: [f64; 2], width: f64) -> (
         g class="legend" {
             @for (look, hollow, x, y, name) in &placed {
                 g class=(look.class()) data-key=(name) {
-                    path class=(if *hollow { "mark hollow" } else { "mark" })
+                    path class=[hollow.then_some("hollow")]
                         d={ "M" (num(x + 6.0)) " " (num(y - 4.0)) (look.shape()) } {}
                     text x=(num(x + 16.0)) y=(num(*y)) { (name) }
                 }

@@ -67,15 +67,20 @@ impl<'a> Plane<'a> {
         let half = text::width(&title) / 2.0;
         let centre = f64::midpoint(self.left, self.right);
         let centre = centre.min(WIDTH - half - 2.0).max(half + 2.0);
+        let across = self.y.ticks(Y_TICKS_MAX).into_iter().map(|tick| {
+            let y = self.bottom - tick.at * (self.bottom - self.top);
+            format!("M{left} {}H{right}", num(y))
+        });
+        let down = self.x_ticks().into_iter().map(|(x, _)| format!("M{} {top}V{bottom}", num(x)));
+        let grid: String = across.chain(down).collect();
         html! {
             g {
+                path class="grid" d=(grid) {}
                 @for tick in self.y.ticks(Y_TICKS_MAX) {
                     @let y = self.bottom - tick.at * (self.bottom - self.top);
-                    path class="grid" d={ "M" (left) " " (num(y)) "H" (right) } {}
                     text class="muted end" x=(num(self.left - 6.0)) y=(num(y + 4.0)) { (tick.text) }
                 }
                 @for (x, text) in self.x_ticks() {
-                    path class="grid" d={ "M" (num(x)) " " (top) "V" (bottom) } {}
                     text class="muted middle" x=(num(x)) y=(num(self.bottom + 16.0)) { (text) }
                 }
                 path class="axis" d={ "M" (left) " " (top) "V" (bottom) "H" (right) } {}

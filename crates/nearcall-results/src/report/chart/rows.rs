@@ -6,7 +6,7 @@
 
 use maud::{Markup, html};
 
-use super::axis::{Axis, tame};
+use super::axis::{Axis, Tick, tame};
 use super::mark::{Look, legend, mark};
 use super::{Frame, WIDTH, num, path, svg, text};
 
@@ -103,12 +103,15 @@ impl Rows {
         // Beside the axis where there is room, else it would leave the drawing on one side.
         let centre = f64::midpoint(room.left, room.right);
         let half = text::width(&title) / 2.0;
+        let down =
+            |tick: &Tick| path(&[[room.x(tick.at), room.top], [room.x(tick.at), room.bottom]]);
+        let grid: String = ticks.iter().map(down).collect();
         let centre = centre.min(WIDTH - half).max(half);
         html! {
             g {
+                path class="grid" d=(grid) {}
                 @for tick in &ticks {
                     @let x = num(room.x(tick.at));
-                    path class="grid" d={ "M" (x) " " (num(room.top)) "V" (num(room.bottom)) } {}
                     text class="muted middle" x=(x) y=(num(room.bottom + 15.0)) { (tick.text) }
                 }
                 path class="axis" d=(across(room.left, room.right, room.bottom)) {}

@@ -50,7 +50,8 @@ macro_rules! rules {
          .chart .s8 .line{stroke-dasharray:6 2 1 2 1 2}\
          .chart .band{fill:var(--c);fill-opacity:.13;stroke:none}\
          .chart .bar{stroke:var(--c);stroke-width:2;fill:none;stroke-opacity:.55}\
-         .chart .mark{fill:var(--c);stroke:var(--c);stroke-width:1.4}\
+         .chart path:not([class]),.chart .hollow{fill:var(--c);stroke:var(--c);stroke-width:1.4}\
+         .chart .other path:not([class]){stroke-width:5;stroke-linecap:round}\
          .chart .hollow{fill:var(--paper)}\
          .chart .front{stroke:var(--ink);stroke-width:1.2;stroke-dasharray:4 3;fill:none}\
          .chart .h0{fill:var(--h0)}.chart .h1{fill:var(--h1)}.chart .h2{fill:var(--h2)}\

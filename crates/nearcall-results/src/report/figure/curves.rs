@@ -201,7 +201,11 @@ impl Curve {
                 row.extend(words::evidence(self.y_unit, interval, entry));
                 table.rows.push(row);
             }
-            let value = words::label(self.y_unit, y, interval, entry);
+            // Of a grey line the table has interval and grade.
+            let value = match look {
+                Look::Other => self.y_unit.value(y),
+                _ => words::label(self.y_unit, y, interval, entry),
+            };
             let label = format!("{}: {value}", unit.tick(x));
             points.push(Point { x, y, interval, hollow: is_disturbed(entry), label });
         }

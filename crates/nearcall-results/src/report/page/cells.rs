@@ -100,7 +100,7 @@ fn of_definition(definition: Definition, entries: &[&Entry<'_>], id: &str) -> Ma
 /// Said where a table does not hold all.
 fn cut(rows: usize) -> String {
     match rows > ROWS_MAX {
-        true => format!("; the first {ROWS_MAX} of {rows}"),
+        true => format!("; the first {ROWS_MAX} of {rows}, `nearcall report --csv` has all"),
         false => String::new(),
     }
 }
@@ -262,5 +262,5 @@ fn shared<'a>(hosts: &'a [Host<'a>]) -> Vec<Shared<'a>> {
     found.into_iter().filter(|(_, cells)| several(cells)).collect()
 }
 
-/// A tour of everything has hundreds; a file may claim more.
-const ROWS_MAX: usize = 2_000;
+/// A longer table is for a program: `--csv` has all.
+const ROWS_MAX: usize = 250;

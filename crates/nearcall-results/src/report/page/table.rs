@@ -1,6 +1,7 @@
 //! Tables of the page: wide ones scroll in a box of their own and keep their first column.
 //!
 //! Always true: every table has a caption and heads with a scope; each row begins with its head.
+//! Of long tables a column that says the same in every row stands in the caption.
 //! The page's script makes the heads buttons that sort; without it the order is ours.
 
 use maud::{Markup, Render, html};
@@ -100,13 +101,39 @@ impl Table {
 }
 
 impl Table {
-    /// Whether a column says anything.
+    /// Whether a column says anything that differs from row to row.
     fn is_used(&self, column: usize) -> bool {
         let says = |slot: &Slot| match slot {
             Slot::Text(text) | Slot::Figure(text) => !text.is_empty(),
             Slot::Grade(_) => true,
         };
-        column == 0 || self.rows.iter().any(|row| row.get(column).is_some_and(says))
+        let any = self.rows.iter().any(|row| row.get(column).is_some_and(says));
+        column == 0 || any && self.common(column).is_none()
+    }
+
+    /// What a column says in every row of a long table, where that is the same.
+    fn common(&self, column: usize) -> Option<&str> {
+        let mut texts = self.rows.iter().map(|row| match row.get(column) {
+            Some(Slot::Text(text) | Slot::Figure(text)) => Some(text.as_str()),
+            _ => None,
+        });
+        let first = texts.next().flatten().filter(|text| !text.is_empty())?;
+        let long = column > 0 && self.rows.len() >= COMMON_ROWS_MIN;
+        (long && texts.all(|text| text == Some(first))).then_some(first)
+    }
+
+    /// The caption, with what is the same in every row.
+    fn whole_caption(&self) -> String {
+        let common = self
+            .heads
+            .iter()
+            .enumerate()
+            .filter_map(|(column, (head, _))| Some(format!("{head} {}", self.common(column)?)));
+        let common: Vec<String> = common.collect();
+        match common.as_slice() {
+            [] => self.caption.clone(),
+            common => format!("{}; in every row: {}", self.caption, common.join(", ")),
+        }
     }
 }
 
@@ -123,7 +150,7 @@ impl Render for Table {
         html! {
             div.scroll role="region" tabindex="0" aria-labelledby=(caption_id) {
                 table id=(self.id) class=(figures.join(" ")) data-sort[sortable] {
-                    caption id=(caption_id) { (self.caption) }
+                    caption id=(caption_id) { (self.whole_caption()) }
                     thead {
                         tr {
                             @for (head, _) in heads { th scope="col" { (head) } }
@@ -142,7 +169,7 @@ fn cells(row: &[Slot], used: &[bool]) -> Markup {
         [] => (None, row),
     };
     html! {
-        @if let Some(head) = head { th scope="row" { (inner(head)) } }
+        @if let Some(head) = head { th { (inner(head)) } }
         @for (slot, _) in rest.iter().zip(&used[1..]).filter(|(_, used)| **used) {
             td { (inner(slot)) }
         }
@@ -155,6 +182,9 @@ fn inner(slot: &Slot) -> Markup {
         Slot::Grade(grade) => grade_mark(*grade),
     }
 }
+
+/// In shorter tables a column stands where it is looked for.
+const COMMON_ROWS_MIN: usize = 8;
 
 /// The grade that is written so.
 fn grade_of(text: &str) -> Option<Grade> {
