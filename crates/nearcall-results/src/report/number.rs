@@ -202,6 +202,15 @@ fn scaled_to(value: f64, units: &[(f64, &str)], digits: usize) -> String {
     }
 }
 
+/// Two figures as a range, which names a unit that both have once.
+#[must_use]
+pub fn range(low: &str, high: &str) -> String {
+    match (low.rsplit_once(' '), high.rsplit_once(' ')) {
+        (Some((figure, unit)), Some((_, same))) if unit == same => format!("{figure} to {high}"),
+        _ => format!("{low} to {high}"),
+    }
+}
+
 /// A value in the unit that a run names: "ns", "/s", "bytes/s", "bytes", "percent", or none.
 #[must_use]
 pub fn in_unit(value: f64, unit: &str) -> String {

@@ -46,7 +46,8 @@ impl Look {
 }
 
 /// Draws a mark at a place: what was disturbed, or idle, is `hollow`. The group around it has the
-/// class of its look and names the series; a path without a class is a mark; `label` is the value with unit, interval and grade.
+/// class of its look and names the series; a path without a class is a mark. `label` is the value
+/// with unit, interval and grade.
 #[must_use]
 pub fn mark(at: [f64; 2], look: Look, hollow: bool, label: &str) -> Markup {
     // Of the grey ones there are most: a dot is a stroke with a round end.

@@ -40,6 +40,13 @@ pub struct Row {
     pub text: String,
 }
 
+impl Row {
+    /// Whether it is a bound whose place runs through all rows.
+    fn runs_through(&self) -> bool {
+        self.look == Look::Floor && self.through
+    }
+}
+
 /// One value of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dot {
@@ -85,9 +92,13 @@ impl Rows {
         }
         let remark = text::wrap(&remark, WIDTH - 8.0);
         let height = bottom + 40.0 + remark.len() as f64 * 15.0;
+        // One path for the lines of all rows, but of bounds that run through.
+        let plain = shown.iter().enumerate().filter(|(_, row)| !row.runs_through());
+        let lines: String = plain.map(|(index, _)| across(left, right, place.y(index))).collect();
         let body = html! {
             (key)
             (self.grid(&place))
+            path class="grid" d=(lines) {}
             @for (index, row) in shown.iter().enumerate() { (self.row(index, row, &place)) }
             @for (index, line) in remark.iter().enumerate() {
                 text class="muted" x="0" y=(num(bottom + 52.0 + index as f64 * 15.0)) { (line) }
@@ -124,19 +135,17 @@ impl Rows {
     }
 
     fn row(&self, index: usize, row: &Row, room: &Room) -> Markup {
-        let y = room.top + (index as f64 + 0.5) * ROW + 2.0;
+        let y = room.y(index);
         let is_floor = row.look == Look::Floor;
         let name = text::fit(&text::clean(&row.name), room.left - 10.0);
         let tone = if is_floor { "muted end" } else { "end" };
-        let through = row.dots.first().filter(|_| is_floor && row.through);
+        let through = row.dots.first().filter(|_| row.runs_through());
         let through = through.and_then(|dot| self.axis.place(dot.value)).map(|at| num(room.x(at)));
         html! {
             g class=(row.look.class()) data-series=(text::clean(&row.name)) {
                 text class=(tone) x=(num(room.left - 8.0)) y=(num(y + 4.0)) { (name) }
                 @if let Some(x) = through {
                     path class="line" d={ "M" (x) " " (num(room.top)) "V" (num(room.bottom)) } {}
-                } @else {
-                    path class="grid" d=(across(room.left, room.right, y)) {}
                 }
                 @for (index, dot) in row.dots.iter().enumerate() {
                     @let count = row.dots.len() as f64;
@@ -179,6 +188,11 @@ struct Room {
 impl Room {
     fn x(&self, at: f64) -> f64 {
         self.left + at * (self.right - self.left)
+    }
+
+    /// The middle of a row.
+    fn y(&self, index: usize) -> f64 {
+        self.top + (index as f64 + 0.5) * ROW + 2.0
     }
 }
 

@@ -263,4 +263,4 @@ fn shared<'a>(hosts: &'a [Host<'a>]) -> Vec<Shared<'a>> {
 }
 
 /// A longer table is for a program: `--csv` has all.
-const ROWS_MAX: usize = 250;
+const ROWS_MAX: usize = 200;

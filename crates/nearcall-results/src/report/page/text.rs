@@ -48,11 +48,7 @@ pub(crate) fn interval(ci95: Option<[f64; 2]>, unit: &str) -> String {
     let Some([low, high]) = ci95.filter(|ci| ci.iter().all(|end| end.is_finite())) else {
         return number::MISSING.to_owned();
     };
-    let (low, high) = (in_unit(low, unit), in_unit(high, unit));
-    match (low.rsplit_once(' '), high.rsplit_once(' ')) {
-        (Some((figure, unit)), Some((_, same))) if unit == same => format!("{figure} to {high}"),
-        _ => format!("{low} to {high}"),
-    }
+    number::range(&in_unit(low, unit), &in_unit(high, unit))
 }
 
 /// Whether this is a figure with a unit, or part of one such as an interval.
