@@ -278,7 +278,11 @@ fn names(cell: &Cell) -> Vec<String> {
 }
 
 const CLIENTS: [Column<Cell>; 9] = [
-    Column::figure("clients", 12, |cell| clients(cell).clients.to_string()),
+    // With how many of them are silent.
+    Column::figure("clients", 12, |cell| match cell.load.split_once(" idle connections") {
+        Some((idle, _)) => format!("{}+{} idle", clients(cell).clients, clean(idle)),
+        None => clients(cell).clients.to_string(),
+    }),
     Column::figure("calls", 8, |cell| figure(clients(cell).calls_per_s, number::message_rate)),
     Column::figure("± 95 %", 6, |cell| {
         let facts = clients(cell);
