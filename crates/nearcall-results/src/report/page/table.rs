@@ -1,6 +1,6 @@
 //! Tables of the page: wide ones scroll in a box of their own and keep their first column.
 //!
-//! Always true: every table has a caption and heads with a scope; each row begins with its head.
+//! Always true: every table has a caption and a row of heads; each row begins with its head.
 //! Of long tables a column that says the same in every row stands in the caption.
 //! The page's script makes the heads buttons that sort; without it the order is ours.
 
@@ -153,7 +153,7 @@ impl Render for Table {
                     caption id=(caption_id) { (self.whole_caption()) }
                     thead {
                         tr {
-                            @for (head, _) in heads { th scope="col" { (head) } }
+                            @for (head, _) in heads { th { (head) } }
                         }
                     }
                     tbody { @for row in &self.rows { tr { (cells(row, &used)) } } }
