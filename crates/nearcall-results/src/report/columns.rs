@@ -7,8 +7,8 @@
 //! **Invariants:** a value is text that may be shown: it has its unit or stands under a head that
 //! names it, and is a dash where there is no figure. Text of runs has no control characters.
 //!
-//! **Not here:** where columns stand (`table/grid.rs`, `page/table.rs`), and the columns of the flat
-//! table of a data set, which are numbers for programs (`dataset/flat/columns.rs`).
+//! **Not here:** where columns stand (`table/grid.rs`, `page/table.rs`), and the columns of the
+//! flat table of a data set, which are numbers for programs (`dataset/flat/columns.rs`).
 
 use super::number::{self, MISSING, Measured};
 use super::table::grid::{Align, Grid, clean, clip};
@@ -154,7 +154,7 @@ pub const WAIT: Column<Cell> =
 /// The payload of one message.
 pub const SIZE: Column<Cell> = Column::figure("size", 7, |cell| number::size(cell.message_bytes));
 
-/// The median with the digits that its interval bears; the word `failed` where the pace was not kept.
+/// The median with the digits that its interval bears; `failed` where the pace was not kept.
 pub const MEDIAN: Column<Cell> = Column::figure("median", 8, |cell| match median(cell) {
     None if is_behind(cell) => FAILED.to_owned(),
     found => measured(found, Measured::time),

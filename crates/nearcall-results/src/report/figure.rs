@@ -142,7 +142,7 @@ const QUESTIONS: [Question; 11] = [
         id: "matrix",
         title: "From CPU to CPU",
         draw: Draw::Own(matrix::figures),
-        reason: "of exchanges between the pairs of four or more CPUs nothing or only means are stored",
+        reason: "of pairs of four or more CPUs nothing or only means are stored",
         command: "nearcall bench matrix --out matrix.json",
     },
     Question {

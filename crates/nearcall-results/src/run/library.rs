@@ -1,8 +1,8 @@
 //! What a run stores of other libraries that were measured beside nearcall.
 //!
 //! The figures are cells as all others, in the list `library_cells`: their mechanism is the name of
-//! a [`Library`]. "sink" and "echo" are calls with an empty reply and with the payload as the reply;
-//! a cell of throughput counts messages one way until the server has confirmed the last.
+//! a [`Library`]. "sink" and "echo" are calls with an empty reply and with the payload as reply; a
+//! cell of throughput counts messages one way until the server has confirmed the last.
 //!
 //! **Invariants:** only libraries of one way to wait are compared.
 //!
@@ -63,8 +63,8 @@ impl Library {
 }
 
 impl Run {
-    /// For each cell of `library_cells` how many times better nearcall's first way of the same wait
-    /// is: above 1 nearcall is faster. `None` without such a cell of nearcall. The flag says whether
+    /// For each cell of `library_cells` how many times better nearcall's first way of the same
+    /// wait is: above 1 nearcall is faster. `None` without such a cell of nearcall. The flag says whether
     /// both intervals are apart; without both it is false.
     #[must_use]
     pub fn beside_nearcall(&self) -> Vec<Option<(f64, bool)>> {

@@ -119,10 +119,9 @@ fn questions_without_an_answer_have_no_card() {
         ["Small messages, as fast as it gets", "Small messages, when both ends sleep"]
     );
     let snippet = tags.iter().find(|tag| tag.name == "pre").unwrap();
-    assert_eq!(
-        snippet.text,
-        "let thermostat = ThermostatCaller::new(&Client::new(), \"thermostat?via=pipe&wait=block\")?;"
-    );
+    let address = "\"thermostat?via=pipe&wait=block\"";
+    let expected = format!("let thermostat = ThermostatCaller::new(&Client::new(), {address})?;");
+    assert_eq!(snippet.text, expected);
 }
 
 #[test]

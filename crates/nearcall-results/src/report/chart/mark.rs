@@ -1,7 +1,7 @@
 //! Marks: shapes that differ even without colour, and what a mark says of itself.
 //!
-//! **Invariants:** a mark has its text as `<title>`, which browsers show without any script; the group
-//! around it has its series as an attribute.
+//! **Invariants:** a mark has its text as `<title>`, which browsers show without any script;
+//! the group around it has its series as an attribute.
 
 use maud::{Markup, html};
 

@@ -271,7 +271,7 @@ impl Curve {
         Some(Lines { x, y, series, bounds, remark })
     }
 
-    /// Cells that did not keep their pace have no figure of the mechanism: they are named, not drawn.
+    /// Cells that did not keep their pace have no figure of the mechanism: they are only named.
     fn behind(&self, group: &Group<'_>, table: &mut FigureTable) -> Option<String> {
         let mut names = Vec::new();
         for entry in &group.entries {

@@ -174,8 +174,8 @@ fn failures(run: &Run) -> Vec<String> {
 const WAITS: [(&str, &str); 3] =
     [("spin", "spinning"), ("block", "sleeping"), ("adaptive", "spinning, then sleeping")];
 
-const ABOUT: &str = "All libraries run in one harness: the same payloads, written and read in full, \
-    new processes for each launch, launches in random order. Full marks: nearcall; hollow: the \
+const ABOUT: &str = "All libraries run in one harness: the same payloads, written and read in \
+    full, new processes for each launch, launches in random order. Full marks: nearcall; hollow: the \
     others. Dot: a typical launch; bar: its 95 % interval. At the right: how many times better \
     nearcall's first row of the same wait is; ≈: the intervals overlap.";
 

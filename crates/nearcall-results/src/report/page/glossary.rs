@@ -74,7 +74,7 @@ const WORDS: [(&str, &str); 13] = [
     ),
     (
         "where",
-        "Where both ends run: one CPU (in files: same_cpu), threads of one core (smt), cores of one \
-         cache (same_llc), one memory node (same_node), two memory nodes (cross_node).",
+        "Where both ends run: one CPU (in files: same_cpu), threads of one core (smt), cores of \
+         one cache (same_llc), one memory node (same_node), two memory nodes (cross_node).",
     ),
 ];

@@ -1,6 +1,6 @@
 //! nearcall beside other libraries: a row for each way of using one, a column for each message.
 //!
-//! **Invariants:** only rows of one way to wait stand under one heading, and only these are compared.
+//! **Invariants:** only rows of one way to wait stand under one heading, and are compared.
 
 use std::collections::BTreeSet;
 
@@ -167,8 +167,8 @@ const IDLE: [Column<Library>; 6] = [
 const WAITS: [(&str, &str); 3] =
     [("spin", "polling"), ("block", "sleeping"), ("adaptive", "polling, then sleeping")];
 
-const LEGEND: &str = "call: round trip with an empty reply, closed loop, not halved; echo: with the \
-                      payload as the reply; one way: messages per second until the server has \
+const LEGEND: &str = "call: round trip with an empty reply, closed loop, not halved; echo: with \
+                      the payload as the reply; one way: messages per second until the server has \
                       confirmed the last. ±: the interval of 95 %, from launch to launch; ≈: the \
                       intervals overlap. Payloads are written and read in full.";
 
