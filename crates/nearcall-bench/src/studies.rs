@@ -16,6 +16,7 @@ pub mod paper;
 mod protocol;
 pub mod ratings;
 pub mod reproduce;
+pub mod stored;
 mod tables;
 
 use std::error::Error;
