@@ -13,7 +13,7 @@ mod nature;
 use serde::{Deserialize, Serialize};
 
 use self::measured::{Evidence, Found, Wanted};
-use super::paper::{self, Rating};
+use super::published::{self, Rating};
 use crate::noise::Grade;
 use crate::report::hosts::Host;
 use crate::report::number;
@@ -125,7 +125,7 @@ impl Group {
 
     /// What the paper rates it.
     fn paper(self, property: &str) -> Rating {
-        let row = paper::ratings()
+        let row = published::ratings()
             .iter()
             .find(|row| row.mechanism == self.name() && row.property == property);
         row.expect("the paper rates each group by each property; a test walks them all").rating

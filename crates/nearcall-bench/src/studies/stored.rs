@@ -5,10 +5,10 @@
 //! one that does names what it was; what the run did not keep figures of stays as it was stored.
 
 use crate::run::Run;
+use crate::studies::Study;
 use crate::studies::claims::{self, Judged, Verdict};
 use crate::studies::collect;
 use crate::studies::evidence::{Evidence, Facts};
-use crate::studies::Study;
 
 /// Judges all claims of `run` again and returns how many verdicts changed.
 pub fn judge_again(run: &mut Run) -> usize {

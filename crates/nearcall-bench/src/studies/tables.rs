@@ -6,14 +6,14 @@
 use crate::run::{Cell, Kind, StudyFacts, StudyRow, StudyTable};
 use crate::stats;
 use crate::studies::Study;
-use crate::studies::ground::Ground;
-use crate::studies::paper::{self, PaperLoad, PaperRow, Placement};
+use crate::studies::cpu_layout::StudyPlacement;
+use crate::studies::published::{self, PaperLoad, PaperRow, Placement};
 
 /// All tables of `study`. `extra` gives figures that are no cells (timers, memory), by row.
 pub(crate) fn tables(
     study: Study,
     cells: &[Cell],
-    ground: &Ground,
+    layout: &StudyPlacement,
     extra: &dyn Fn(&PaperRow) -> Option<Figure>,
 ) -> Vec<StudyTable> {
     let of_study: Vec<(&Cell, &StudyFacts)> = cells
@@ -23,12 +23,12 @@ pub(crate) fn tables(
         .collect();
     let mut used = vec![false; of_study.len()];
     let mut tables: Vec<StudyTable> = Vec::new();
-    for row in paper::rows(study) {
+    for row in published::rows(study) {
         let Some(statistic) = Statistic::of(row) else { continue };
         let found = of_study.iter().position(|(cell, facts)| {
             statistic != Statistic::Other
                 && facts.mechanism == row.mechanism
-                && matches(cell, row, statistic, ground)
+                && matches(cell, row, statistic, layout)
         });
         let figure = match found {
             Some(index) => {
@@ -51,7 +51,7 @@ pub(crate) fn tables(
             tables.push(StudyTable { table, statistic, unit: unit.to_owned(), rows: Vec::new() });
             tables.len() - 1
         });
-        tables[at].rows.push(printed(row, figure, ground));
+        tables[at].rows.push(printed(row, figure, layout));
     }
     tables.extend(pictures(&of_study, &used));
     tables
@@ -149,7 +149,7 @@ impl Statistic {
 }
 
 /// Whether `cell` is what repeats `row`.
-fn matches(cell: &Cell, row: &PaperRow, statistic: Statistic, ground: &Ground) -> bool {
+fn matches(cell: &Cell, row: &PaperRow, statistic: Statistic, layout: &StudyPlacement) -> bool {
     let kind = match statistic {
         Statistic::SizeByMin => Kind::Throughput,
         _ => Kind::Latency,
@@ -161,13 +161,13 @@ fn matches(cell: &Cell, row: &PaperRow, statistic: Statistic, ground: &Ground) -
     };
     // Tables of calls by reference have no size; latency tables of Enea do not say theirs.
     let same_size = row.message_bytes.is_none_or(|bytes| bytes == cell.message_bytes);
-    cell.kind == kind && cell.load == load && same_size && is_at(cell, row.placement, ground)
+    cell.kind == kind && cell.load == load && same_size && is_at(cell, row.placement, layout)
 }
 
-fn is_at(cell: &Cell, placement: Placement, ground: &Ground) -> bool {
+fn is_at(cell: &Cell, placement: Placement, layout: &StudyPlacement) -> bool {
     let class = cell.placement.class.as_str();
     let pair = |client: u16, server: u16| {
-        let of = |cpu: u16| ground.cpus().get(usize::from(cpu)).copied().flatten().map(u32::from);
+        let of = |cpu: u16| layout.cpus().get(usize::from(cpu)).copied().flatten().map(u32::from);
         let here = (cell.placement.client_cpu, cell.placement.server_cpu);
         of(client).is_some() && here == (of(client), of(server))
     };
@@ -186,12 +186,12 @@ fn is_at(cell: &Cell, placement: Placement, ground: &Ground) -> bool {
     }
 }
 
-fn printed(row: &PaperRow, figure: Option<Figure>, ground: &Ground) -> StudyRow {
+fn printed(row: &PaperRow, figure: Option<Figure>, layout: &StudyPlacement) -> StudyRow {
     let paper = row.value_base();
     let note = match &figure {
         Some(figure) => figure.note.clone(),
         None if paper.is_none() => Some("not printed".to_owned()),
-        None => Some(missing(row, ground)),
+        None => Some(missing(row, layout)),
     };
     let figure = figure.unwrap_or_default();
     StudyRow {
@@ -214,10 +214,10 @@ fn printed(row: &PaperRow, figure: Option<Figure>, ground: &Ground) -> StudyRow 
 }
 
 /// Why a printed figure has none of ours beside it.
-fn missing(row: &PaperRow, ground: &Ground) -> String {
-    let has = |cpu: u16| ground.cpus().get(usize::from(cpu)).copied().flatten().is_some();
+fn missing(row: &PaperRow, layout: &StudyPlacement) -> String {
+    let has = |cpu: u16| layout.cpus().get(usize::from(cpu)).copied().flatten().is_some();
     match row.placement {
-        Placement::SmtSibling(..) if ground.first_sibling.is_none() => "no SMT here".to_owned(),
+        Placement::SmtSibling(..) if layout.first_sibling.is_none() => "no SMT here".to_owned(),
         Placement::SameCpu(client, server) | Placement::CrossCore(Some((client, server)))
             if !has(client) || !has(server) =>
         {
@@ -310,9 +310,10 @@ mod tests {
 
     #[test]
     fn a_pair_of_the_paper_stands_beside_ours_of_the_same_part() {
-        let ground = Ground { first: Some(4), second: Some(6), ..Ground::default() };
+        let layout =
+            StudyPlacement { first: Some(4), second: Some(6), ..StudyPlacement::default() };
         let cells = [cell("pipe", 128, Some([4, 6])), cell("pipe", 4096, None)];
-        let tables = tables(Study::Enea, &cells, &ground, &|_| None);
+        let tables = tables(Study::Enea, &cells, &layout, &|_| None);
         let first = &tables[0];
         assert_eq!((first.table.as_str(), first.unit.as_str()), ("table1", "ns"));
         let with = |placement: &str| {
@@ -333,7 +334,7 @@ mod tests {
     #[test]
     fn every_table_of_every_study_is_there() {
         let names = |study| -> Vec<String> {
-            let tables = tables(study, &[], &Ground::default(), &|_| None);
+            let tables = tables(study, &[], &StudyPlacement::default(), &|_| None);
             tables.into_iter().map(|table| table.table).collect()
         };
         let motorola = names(Study::Motorola);

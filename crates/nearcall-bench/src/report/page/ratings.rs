@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use super::table::grade_mark;
 use super::text::{capital, plain, plain_long};
 use crate::report::hosts::Host;
-use crate::studies::paper::Rating;
+use crate::studies::published::Rating;
 use crate::studies::ratings::{GROUPS, RatedField, RatedProperty, Ratings, recompute};
 
 /// The table, if anything of it was measured.

@@ -2,19 +2,19 @@
 //!
 //! The same exchanges are timed by both clocks. Table I says no placement, table II was pinned to
 //! one core while it was timed, and the conclusion speaks of different cores: all three are
-//! measured. Beside the paper's buffer, which it filled byte by byte, stands one that is copied at
+//! measured. Background the paper's buffer, which it filled byte by byte, stands one that is copied at
 //! once.
 
 use super::{KB, Line, Series};
 use crate::bench_plan::Shape;
 use crate::scene::Spot;
 use crate::studies::Study;
-use crate::studies::ground::Ground;
+use crate::studies::cpu_layout::StudyPlacement;
 use crate::studies::methods::Method;
 
-pub(super) fn lines(ground: &Ground) -> Vec<Line> {
+pub(super) fn lines(layout: &StudyPlacement) -> Vec<Line> {
     let mut lines = Vec::new();
-    let sizes = if ground.quick { &SIZES[..7] } else { &SIZES[..] };
+    let sizes = if layout.quick { &SIZES[..7] } else { &SIZES[..] };
     for (mechanism, method) in METHODS {
         let round_trips = Series::latency(STUDY, mechanism, method, Shape::Echo).by_two_clocks();
         for spot in [Spot::Unpinned, Spot::OneCpu, Spot::OfRun] {

@@ -5,7 +5,7 @@
 use nearcall_channel::{DataPath, Mechanism};
 
 use super::{GROUPS, Group, RatedField, RatedProperty};
-use crate::studies::paper::Rating;
+use crate::studies::published::Rating;
 
 /// Data integrity and monitoring, in the paper's order.
 pub(super) fn properties() -> [RatedProperty; 2] {

@@ -60,10 +60,11 @@ use Rating::{Green, Red, Yellow};
 #[test]
 fn the_papers_own_latencies_across_cores_give_the_papers_colours() {
     let median = |mechanism: &str| {
-        let rows = paper::table(Study::Enea, "table1").filter(|row| {
-            row.mechanism == mechanism && matches!(row.placement, paper::Placement::CrossCore(_))
+        let rows = published::table(Study::Enea, "table1").filter(|row| {
+            row.mechanism == mechanism
+                && matches!(row.placement, published::Placement::CrossCore(_))
         });
-        let values: Vec<f64> = rows.filter_map(paper::PaperRow::value_base).collect();
+        let values: Vec<f64> = rows.filter_map(published::PaperRow::value_base).collect();
         crate::stats::median(&values).unwrap()
     };
     let names = ["mempipe_lat(shm_flag_spin)", "pipe", "unix", "tcp"];
@@ -159,7 +160,7 @@ fn every_field_of_the_paper_is_there_once() {
     let runs = [run(Vec::new())];
     let hosts = hosts(&runs).unwrap();
     let found = recompute(&hosts[0]);
-    assert_eq!(found.fields, paper::ratings().len());
+    assert_eq!(found.fields, published::ratings().len());
     let text = serde_json::to_string(&found).unwrap();
     assert_eq!(serde_json::from_str::<Ratings>(&text).unwrap(), found);
 }

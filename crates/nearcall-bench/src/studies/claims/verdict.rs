@@ -187,18 +187,6 @@ impl Bound {
     }
 }
 
-/// Each figure with each other one, both ways round.
-pub(crate) fn pairs_of(figures: &[Figure]) -> impl Iterator<Item = (&Figure, &Figure)> {
-    let others = move |one: usize| (0..figures.len()).filter(move |&other| other != one);
-    let of = move |one: usize| others(one).map(move |other| (&figures[one], &figures[other]));
-    (0..figures.len()).flat_map(of)
-}
-
-/// Whether `a` is smaller than `b`, by their ratio.
-pub(crate) fn less(a: &Figure, b: &Figure) -> Finding {
-    Finding::new(&a.over(b), Bound::Below(1.0))
-}
-
 /// Whether `figure` lies from `low` to `high`. It cannot be beyond both, so the two are one
 /// comparison.
 pub(crate) fn within(figure: &Figure, low: f64, high: f64) -> Finding {

@@ -11,12 +11,12 @@ use crate::runner::{Hooks, Program};
 use crate::stats;
 use crate::studies::Study;
 use crate::studies::evidence::{Evidence, Key, Place, Quantity, Series};
-use crate::studies::paper::PaperRow;
+use crate::studies::published::PaperRow;
 use crate::studies::tables::Figure;
 
 /// The figures beside the cells.
 #[derive(Debug, Default)]
-pub(crate) struct Beside {
+pub(crate) struct Background {
     clocks: Vec<ClockFindings>,
     pipe_set_ups_ns: Vec<f64>,
     services: Option<Result<Services, String>>,
@@ -31,7 +31,7 @@ enum Services {
     LinkedIn(ServiceMemory),
 }
 
-impl Beside {
+impl Background {
     /// Measures what `studies` need. `services` starts a process that runs [`footprint::run`], and
     /// has the services that are built as libraries.
     pub(crate) fn measure(
@@ -40,7 +40,7 @@ impl Beside {
         quick: bool,
         hooks: &Hooks<'_>,
     ) -> Self {
-        let mut beside = Self::default();
+        let mut background = Self::default();
         let has = |study| studies.contains(&study);
         if has(Study::WisconsinLatency) || has(Study::WisconsinEvaluation) {
             let repetitions = if quick { 2 } else { REPETITIONS };
@@ -49,24 +49,25 @@ impl Beside {
                 let how = clocks::How { quick, ..clocks::How::whole() };
                 let found = clocks::measure(&how, hooks.interrupted);
                 if found.partial.is_some() {
-                    return beside;
+                    return background;
                 }
-                beside.clocks.push(found);
+                background.clocks.push(found);
             }
         }
         if has(Study::ShortComparison) {
-            beside.pipe_set_ups_ns = (0..REPETITIONS).filter_map(|_| pipe_set_up_ns()).collect();
+            background.pipe_set_ups_ns =
+                (0..REPETITIONS).filter_map(|_| pipe_set_up_ns()).collect();
         }
         if let (true, Some((program, files))) = (has(Study::Motorola), services) {
             let hooks = Hooks { program: program.clone(), ..*hooks };
-            beside.services = Some(match files {
+            background.services = Some(match files {
                 Some(files) => {
                     footprint::two_services(quick, files, &hooks).map(Services::Libraries)
                 }
                 None => footprint::services(quick, &hooks).map(Services::LinkedIn),
             });
         }
-        beside
+        background
     }
 
     /// Adds everything to what claims are judged by.
