@@ -7,12 +7,12 @@ use nearcall_os::{clock, pipe};
 
 use crate::clocks::{self, ClockFindings, ClockName};
 use crate::footprint::{self, ServiceFiles, ServiceMemory, Setup, SetupMemory, SetupsMemory};
+use crate::run::StudyRow;
 use crate::runner::{Hooks, Program};
 use crate::stats;
 use crate::studies::Study;
 use crate::studies::evidence::{Evidence, Key, Place, Quantity, Series};
 use crate::studies::published::PaperRow;
-use crate::studies::tables::Figure;
 
 /// The figures beside the cells.
 #[derive(Debug, Default)]
@@ -136,7 +136,7 @@ impl Background {
 
     /// What libraries save against two programs: what can be allocated, as the thesis measured it,
     /// and proportional memory.
-    fn saved(&self, mechanism: &str) -> Option<Figure> {
+    fn saved(&self, mechanism: &str) -> Option<StudyRow> {
         let setup = match mechanism {
             ONE_PROCESS => Setup::Libraries,
             _ => Setup::LibraryHosts,
@@ -150,29 +150,31 @@ impl Background {
                     )
                 };
                 let allocmem = |one: &SetupMemory| stats::median(&one.allocmem_bytes);
-                Some(Figure {
-                    as_paper: allocmem(two).zip(allocmem(other)).map(|(two, other)| two - other),
+                Some(StudyRow {
+                    here_as_paper: allocmem(two)
+                        .zip(allocmem(other))
+                        .map(|(two, other)| two - other),
                     here: pss(two).zip(pss(other)).map(|(two, other)| two - other),
-                    ..Figure::default()
+                    ..StudyRow::default()
                 })
             }
             Services::LinkedIn(_) if setup == Setup::LibraryHosts => Some(noted("not built")),
-            Services::LinkedIn(found) => Some(Figure {
-                as_paper: stats::median(&found.saved_allocated_bytes()),
+            Services::LinkedIn(found) => Some(StudyRow {
+                here_as_paper: stats::median(&found.saved_allocated_bytes()),
                 here: stats::median(&found.saved_pss_bytes()),
                 note: Some("both linked in".to_owned()),
-                ..Figure::default()
+                ..StudyRow::default()
             }),
         }
     }
 
     /// What stands beside a printed figure that no cell repeats.
-    pub(crate) fn figure(&self, row: &PaperRow) -> Option<Figure> {
+    pub(crate) fn figure(&self, row: &PaperRow) -> Option<StudyRow> {
         let median = |of: &dyn Fn(&ClockFindings) -> Option<f64>| {
             stats::median(&self.clocks.iter().filter_map(of).collect::<Vec<_>>())
         };
-        let both = |as_paper: Option<f64>, here: Option<f64>| {
-            as_paper.map(|_| Figure { as_paper, here, ..Figure::default() })
+        let both = |here_as_paper: Option<f64>, here: Option<f64>| {
+            here_as_paper.map(|_| StudyRow { here_as_paper, here, ..StudyRow::default() })
         };
         if let Some((name, _)) = CLOCKS.into_iter().find(|(_, word)| *word == row.mechanism) {
             let overhead = |of: fn(&clocks::Overhead) -> f64| {
@@ -225,8 +227,8 @@ impl Background {
     }
 }
 
-fn noted(note: &str) -> Figure {
-    Figure { note: Some(note.to_owned()), ..Figure::default() }
+fn noted(note: &str) -> StudyRow {
+    StudyRow { note: Some(note.to_owned()), ..StudyRow::default() }
 }
 
 /// The median time to make a pipe, of some that are closed again. `None` if none could be made.

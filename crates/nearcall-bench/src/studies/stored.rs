@@ -116,5 +116,17 @@ mod tests {
         assert_eq!(judge_again(&mut run), 0, "a second time changes nothing");
     }
 
-    const CHANGES: [&str; 0] = [];
+    /// All by the rule that one of many has to fail more surely than one alone, and T07, W09 and S02
+    /// by statistics that noise does not drive over their bounds.
+    const CHANGES: [&str; 9] = [
+        "T06 REFUTED to INCONCLUSIVE",
+        "T07 REFUTED to INCONCLUSIVE",
+        "E01 REFUTED to INCONCLUSIVE",
+        "E21 REFUTED to INCONCLUSIVE",
+        "E25 REFUTED to INCONCLUSIVE",
+        "W09 REFUTED to INCONCLUSIVE",
+        "V05 REFUTED to INCONCLUSIVE",
+        "S02 REFUTED to INCONCLUSIVE",
+        "S04 REFUTED to INCONCLUSIVE",
+    ];
 }

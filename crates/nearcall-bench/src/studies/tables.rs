@@ -6,15 +6,17 @@
 use crate::run::{Cell, Kind, StudyFacts, StudyRow, StudyTable};
 use crate::stats;
 use crate::studies::Study;
+use crate::studies::collect;
 use crate::studies::cpu_layout::StudyPlacement;
-use crate::studies::published::{self, PaperLoad, PaperRow, Placement};
+use crate::studies::evidence::Load;
+use crate::studies::published::{self, PaperRow, Placement};
 
 /// All tables of `study`. `extra` gives figures that are no cells (timers, memory), by row.
 pub(crate) fn tables(
     study: Study,
     cells: &[Cell],
     layout: &StudyPlacement,
-    extra: &dyn Fn(&PaperRow) -> Option<Figure>,
+    extra: &dyn Fn(&PaperRow) -> Option<StudyRow>,
 ) -> Vec<StudyTable> {
     let of_study: Vec<(&Cell, &StudyFacts)> = cells
         .iter()
@@ -36,7 +38,7 @@ pub(crate) fn tables(
                 let (cell, facts) = of_study[index];
                 let mut figure = statistic.figure(cell, facts);
                 if statistic == Statistic::SizeByMin {
-                    figure.as_paper = size_by_min(&of_study, row);
+                    figure.here_as_paper = size_by_min(&of_study, row);
                 }
                 Some(figure)
             }
@@ -66,16 +68,6 @@ fn size_by_min(cells: &[(&Cell, &StudyFacts)], row: &PaperRow) -> Option<f64> {
     })?;
     let shortest_ns = stats::median(&facts.launch_clock_mins_ns)?;
     Some(row.message_bytes? as f64 * 1e9 / shortest_ns)
-}
-
-/// What this machine says of one printed figure.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Figure {
-    pub(crate) as_paper: Option<f64>,
-    pub(crate) here: Option<f64>,
-    pub(crate) ci95: Option<[f64; 2]>,
-    pub(crate) grade: Option<crate::noise::Grade>,
-    pub(crate) note: Option<String>,
 }
 
 /// How a paper tells a figure.
@@ -128,12 +120,13 @@ impl Statistic {
         (words.to_owned(), unit)
     }
 
-    fn figure(self, cell: &Cell, facts: &StudyFacts) -> Figure {
-        let mut figure = Figure { grade: cell.grade, ..Figure::default() };
+    /// What this machine says of a figure.
+    fn figure(self, cell: &Cell, facts: &StudyFacts) -> StudyRow {
+        let mut figure = StudyRow { grade: cell.grade, ..StudyRow::default() };
         if let Some(rtt) = &cell.rtt_ns {
-            (figure.here, figure.ci95) = (rtt.p50, rtt.p50_ci95);
+            (figure.here, figure.here_ci95) = (rtt.p50, rtt.p50_ci95);
         }
-        figure.as_paper = match self {
+        figure.here_as_paper = match self {
             // One exchange of a batch is no longer than a reading of the clock.
             Self::Mean if facts.launch_means_ns.is_empty() => figure.here,
             Self::Mean => stats::median(&facts.launch_means_ns),
@@ -142,7 +135,7 @@ impl Statistic {
             Self::SizeByMin | Self::Other => None,
         };
         if self == Self::SizeByMin {
-            (figure.here, figure.ci95) = (cell.bytes_per_s, cell.bytes_per_s_ci95);
+            (figure.here, figure.here_ci95) = (cell.bytes_per_s, cell.bytes_per_s_ci95);
         }
         figure
     }
@@ -154,14 +147,10 @@ fn matches(cell: &Cell, row: &PaperRow, statistic: Statistic, layout: &StudyPlac
         Statistic::SizeByMin => Kind::Throughput,
         _ => Kind::Latency,
     };
-    let load = match row.load {
-        PaperLoad::Stress => "cpu,memory,io",
-        PaperLoad::Duty35 => "35%",
-        PaperLoad::NotStated | PaperLoad::NotApplicable | PaperLoad::Idle => "idle",
-    };
     // Tables of calls by reference have no size; latency tables of Enea do not say theirs.
     let same_size = row.message_bytes.is_none_or(|bytes| bytes == cell.message_bytes);
-    cell.kind == kind && cell.load == load && same_size && is_at(cell, row.placement, layout)
+    let same_load = collect::load_of(cell) == Some(row.load);
+    cell.kind == kind && same_load && same_size && is_at(cell, row.placement, layout)
 }
 
 fn is_at(cell: &Cell, placement: Placement, layout: &StudyPlacement) -> bool {
@@ -186,44 +175,39 @@ fn is_at(cell: &Cell, placement: Placement, layout: &StudyPlacement) -> bool {
     }
 }
 
-fn printed(row: &PaperRow, figure: Option<Figure>, layout: &StudyPlacement) -> StudyRow {
+fn printed(row: &PaperRow, figure: Option<StudyRow>, layout: &StudyPlacement) -> StudyRow {
     let paper = row.value_base();
-    let note = match &figure {
-        Some(figure) => figure.note.clone(),
-        None if paper.is_none() => Some("not printed".to_owned()),
-        None => Some(missing(row, layout)),
+    let figure = figure.unwrap_or_else(|| {
+        let note = if paper.is_none() { "not printed" } else { missing(row, layout) };
+        StudyRow { note: Some(note.to_owned()), ..StudyRow::default() }
+    });
+    let load = match row.load {
+        Load::Idle => "",
+        Load::Stress => "stress",
+        Load::Duty35 => "35%",
     };
-    let figure = figure.unwrap_or_default();
     StudyRow {
         mechanism: row.mechanism.clone(),
         placement: placement_words(row.placement),
-        load: match row.load {
-            PaperLoad::Stress => "stress".to_owned(),
-            PaperLoad::Duty35 => "35%".to_owned(),
-            PaperLoad::NotStated | PaperLoad::NotApplicable | PaperLoad::Idle => String::new(),
-        },
+        load: load.to_owned(),
         message_bytes: row.message_bytes,
         paper,
-        here_as_paper: figure.as_paper,
-        here: figure.here,
-        here_ci95: figure.ci95,
-        ratio: figure.as_paper.zip(paper).map(|(here, paper)| here / paper),
-        grade: figure.grade,
-        note,
+        ratio: figure.here_as_paper.zip(paper).map(|(here, paper)| here / paper),
+        ..figure
     }
 }
 
 /// Why a printed figure has none of ours beside it.
-fn missing(row: &PaperRow, layout: &StudyPlacement) -> String {
+fn missing(row: &PaperRow, layout: &StudyPlacement) -> &'static str {
     let has = |cpu: u16| layout.cpus().get(usize::from(cpu)).copied().flatten().is_some();
     match row.placement {
-        Placement::SmtSibling(..) if layout.first_sibling.is_none() => "no SMT here".to_owned(),
+        Placement::SmtSibling(..) if layout.first_sibling.is_none() => "no SMT here",
         Placement::SameCpu(client, server) | Placement::CrossCore(Some((client, server)))
             if !has(client) || !has(server) =>
         {
-            "no such CPU here".to_owned()
+            "no such CPU here"
         }
-        _ => "not measured".to_owned(),
+        _ => "not measured",
     }
 }
 
@@ -259,19 +243,15 @@ fn pictures(cells: &[(&Cell, &StudyFacts)], used: &[bool]) -> Vec<StudyTable> {
         });
         let mut figure = Statistic::Mean.figure(cell, facts);
         if cell.kind == Kind::Throughput {
-            let (rate, ci95) = (cell.bytes_per_s, cell.bytes_per_s_ci95);
-            figure = Figure { as_paper: rate, here: rate, ci95, ..figure };
+            (figure.here, figure.here_ci95) = (cell.bytes_per_s, cell.bytes_per_s_ci95);
+            figure.here_as_paper = figure.here;
         }
         tables[at].rows.push(StudyRow {
             mechanism: facts.mechanism.clone(),
             placement: measured_words(cell),
             load: if cell.load == "idle" { String::new() } else { cell.load.clone() },
             message_bytes: Some(cell.message_bytes),
-            here_as_paper: figure.as_paper,
-            here: figure.here,
-            here_ci95: figure.ci95,
-            grade: figure.grade,
-            ..StudyRow::default()
+            ..figure
         });
     }
     tables

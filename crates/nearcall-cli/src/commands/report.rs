@@ -14,6 +14,7 @@ use nearcall_bench::report::hosts::{Host, hosts};
 use nearcall_bench::report::markdown::markdown;
 use nearcall_bench::report::page::{PageFacts, Summary, page, quoted, summary};
 use nearcall_bench::run::{LoadError, ParseError, Run, save_text};
+use nearcall_bench::studies::stored;
 use serde::Serialize;
 
 use super::{End, Usage};
@@ -108,7 +109,10 @@ fn real(path: &Path) -> PathBuf {
 fn load(path: &Path) -> anyhow::Result<Run> {
     let name = path.display().to_string();
     match Run::load(path) {
-        Ok(run) => Ok(run),
+        Ok(mut run) => {
+            stored::judge_again(&mut run);
+            Ok(run)
+        }
         Err(error @ LoadError::Parse(ParseError::NotARun)) => match other_result(path) {
             Some(what) => bail!("{name}: {what}; a report is made of stored runs"),
             None => Err(error).context(name),

@@ -4,6 +4,7 @@ use anyhow::{Context, Error};
 use nearcall_bench::footprint::MemoryFindings;
 use nearcall_bench::report::table::{self, details};
 use nearcall_bench::run::{Run, read_text};
+use nearcall_bench::studies::stored;
 
 use super::End;
 use crate::args::ShowArgs;
@@ -19,10 +20,13 @@ pub(super) fn run(args: &ShowArgs) -> anyhow::Result<End> {
         output::result(&if args.format.json { found.to_json() + "\n" } else { table() })?;
         return Ok(End::Done);
     }
-    let run = Run::parse(&text).with_context(name)?;
+    let mut run = Run::parse(&text).with_context(name)?;
     if args.format.json {
         output::result(&(run.to_json() + "\n"))?;
-    } else if args.all {
+        return Ok(End::Done);
+    }
+    stored::judge_again(&mut run);
+    if args.all {
         output::result(&details(&run, style()))?;
     } else {
         output::result(&table::table(&run, style()))?;

@@ -112,17 +112,16 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The keys of all figures that have a value, in their order.
-    pub(crate) fn measured(&self) -> impl Iterator<Item = &Key> {
-        self.evidence.iter().filter(|(_, series)| has_value(series)).map(|(key, _)| key)
+    /// The keys of all figures of a mechanism that have a value, in their order.
+    pub(crate) fn measured(&self, mechanism: &str) -> impl Iterator<Item = &'a Key> {
+        let all = self.evidence.of(self.study, mechanism);
+        all.filter(|(_, series)| has_value(series)).map(|(key, _)| key)
     }
 
     /// The first figure of this kind, wherever it was measured.
     pub(crate) fn anywhere(&self, mechanism: &str, quantity: Quantity) -> Result<Figure, Missing> {
-        let found = self.evidence.iter().find(|(key, series)| {
-            let of = (key.study, key.mechanism.as_str(), key.quantity);
-            of == (self.study, mechanism, quantity) && has_value(series)
-        });
+        let mut all = self.evidence.of(self.study, mechanism);
+        let found = all.find(|(key, series)| key.quantity == quantity && has_value(series));
         match found {
             Some((key, series)) => Ok(self.figure(key, series)),
             None => {

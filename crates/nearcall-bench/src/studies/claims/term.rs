@@ -277,8 +277,8 @@ impl Leaf {
     /// The points that `wanted` finds in what was measured of it.
     fn points(&self, view: &View<'_>, wanted: impl Fn(&Key, &Key) -> Option<Point>) -> Vec<Point> {
         let own = self.key(view, Point::default());
-        let of = |key: &Key| (key.study, key.mechanism == own.mechanism, key.load, key.quantity);
-        let measured = view.measured().filter(|key| of(key) == of(&own));
+        let of = |key: &Key| (key.load, key.quantity);
+        let measured = view.measured(self.mechanism).filter(|key| of(key) == of(&own));
         measured.filter_map(|key| wanted(key, &own)).collect()
     }
 

@@ -106,7 +106,7 @@ impl Finding {
             Truth::True => format!("all {total} hold; closest: {}", self.words),
             Truth::False => format!("{no} of {total} fail; worst: {}", self.words),
             Truth::Open if no > 0 => format!(
-                "{yes} of {total} hold, {open} open, {no} fail as chance alone has some do; \
+                "{no} of {total} fail, none surely enough for so many ({yes} hold, {open} open); \
                  worst: {}",
                 self.words
             ),
@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(found.truth, Truth::Open);
         assert_eq!(
             found.evidence(),
-            "1 of 2 hold, 0 open, 1 fail as chance alone has some do; worst: margin -1"
+            "1 of 2 fail, none surely enough for so many (1 hold, 0 open); worst: margin -1"
         );
         assert_eq!(all([weak]).truth, Truth::False);
     }

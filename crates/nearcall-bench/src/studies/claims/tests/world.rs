@@ -3,7 +3,7 @@
 
 use crate::studies::Study;
 use crate::studies::evidence::{Evidence, Facts, Key, Load, Place, Quantity, Series};
-use crate::studies::published::{self, PaperLoad, Placement};
+use crate::studies::published::{self, Placement};
 
 /// What the machine did in each round: all figures of a round share it.
 const DRIFT: [f64; 5] = [1.0, 1.1, 0.95, 1.02, 0.98];
@@ -65,12 +65,11 @@ fn printed_enea(evidence: &mut Evidence) {
         else {
             panic!("{row:?}");
         };
-        let load = if row.load == PaperLoad::Stress { Load::Stress } else { Load::Idle };
         let Some(value) = row.value_base() else { continue };
         for quantity in [Quantity::Median, Quantity::Mean] {
             let place = Place::Pair(client, server);
             let key = Key::new(Study::Enea, &row.mechanism, 0, place, quantity);
-            steady(evidence, key.under(load), value);
+            steady(evidence, key.under(row.load), value);
         }
     }
 }
