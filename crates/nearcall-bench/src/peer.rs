@@ -68,15 +68,15 @@ fn play() -> Result<(), Failure> {
     if let Some(cpu) = orders.cpu {
         cpu::pin_current(cpu)?;
     }
+    if let (Subject::Mechanism(mechanism), Traffic::Starts { connects }) =
+        (orders.subject, orders.scene.traffic)
+    {
+        return match orders.role {
+            Role::Client => starts::client(mechanism, connects, &orders),
+            Role::Server => starts::server(&orders),
+        };
+    }
     match (orders.subject, orders.role) {
-        (Subject::Mechanism(mechanism), role)
-            if let Traffic::Starts { connects } = orders.scene.traffic =>
-        {
-            match role {
-                Role::Client => starts::client(mechanism, connects, &orders),
-                Role::Server => starts::server(&orders),
-            }
-        }
         (Subject::Mechanism(mechanism), Role::Client) => channel_client(mechanism, &orders),
         (Subject::Mechanism(_), Role::Server) => channel_server(&orders),
         (Subject::Study(Method::AllocLoop), Role::Client) => methods::event_loop::client(&orders),
