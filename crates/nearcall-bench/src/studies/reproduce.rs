@@ -18,7 +18,7 @@ use crate::studies::background::Background;
 use crate::studies::claims::{self, Judged};
 use crate::studies::cpu_layout::StudyPlacement;
 use crate::studies::protocol::{self, Line};
-use crate::studies::{Study, collect, published, tables};
+use crate::studies::{Study, collect, published, stored, tables};
 use crate::tour::Tour;
 
 /// How to repeat studies.
@@ -93,6 +93,7 @@ fn conclude_studies(
             title: study.title().to_owned(),
             tables: tables::tables(study, &run.study_cells, layout, &|row| background.figure(row)),
             verdicts: of(study.name()),
+            figures: stored::figures(&evidence, study),
         });
     }
     let between = of(published::CROSS_STUDY);

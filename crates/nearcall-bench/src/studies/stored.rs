@@ -4,11 +4,11 @@
 //! corrects its verdicts too. Always true: a verdict that does not change keeps its stored words;
 //! one that does names what it was; what the run did not keep figures of stays as it was stored.
 
-use crate::run::Run;
+use crate::run::{Run, StudyFigure};
 use crate::studies::Study;
 use crate::studies::claims::{self, Judged, Verdict};
 use crate::studies::collect;
-use crate::studies::evidence::{Evidence, Facts};
+use crate::studies::evidence::{Evidence, Facts, Key, Place, Quantity, Series};
 
 /// Judges all claims of `run` again and returns how many verdicts changed.
 pub fn judge_again(run: &mut Run) -> usize {
@@ -40,11 +40,39 @@ fn differs(now: &Judged, stored: &Judged) -> bool {
 /// What claims are judged by, as far as `run` has kept it.
 pub(crate) fn evidence(run: &Run) -> Evidence {
     let mut evidence = collect::evidence(&run.study_cells, &[], &[], facts(run));
+    for result in &run.studies {
+        let Ok(study) = result.study.parse::<Study>() else { continue };
+        for figure in &result.figures {
+            let named = BESIDE_CELLS.into_iter().find(|it| it.to_string() == figure.quantity);
+            let Some(quantity) = named else { continue };
+            let key = Key::new(study, &figure.mechanism, 0, Place::None, quantity);
+            evidence.insert(key, Series(figure.values.clone()));
+        }
+    }
     if !run.timers.iter().any(|timer| timer.used && timer.source == "tsc") {
         collect::without_disagreement(&mut evidence);
     }
     evidence
 }
+
+/// What `study` is judged by beside its cells, to be stored.
+pub(crate) fn figures(evidence: &Evidence, study: Study) -> Vec<StudyFigure> {
+    let of_study = |key: &Key| key.study == study && BESIDE_CELLS.contains(&key.quantity);
+    let stored = |(key, series): (&Key, &Series)| StudyFigure {
+        mechanism: key.mechanism.clone(),
+        quantity: key.quantity.to_string(),
+        values: series.0.clone(),
+    };
+    evidence
+        .iter()
+        .filter(|(key, _)| key.place == Place::None && of_study(key))
+        .map(stored)
+        .collect()
+}
+
+/// What no cell has.
+const BESIDE_CELLS: [Quantity; 4] =
+    [Quantity::SetUp, Quantity::TimerOverhead, Quantity::TimerGranularity, Quantity::PssBytes];
 
 /// The machine as its cells show it: where they ran stands with each of them.
 fn facts(run: &Run) -> Facts {
@@ -95,6 +123,23 @@ mod tests {
         }
         let expected = std::fs::read_to_string(&golden).unwrap();
         assert!(found == expected, "UPDATE_EXPECT=1 rewrites it\n{found}");
+    }
+
+    #[test]
+    fn what_no_cell_has_is_stored_and_judged_again() {
+        let mut run = run();
+        let mut measured = Evidence::default();
+        let names = ["two_services_separate_binaries", "two_services_dynlib_one_process"];
+        for (name, bytes) in names.into_iter().zip([3e5, 4e5]) {
+            let key = Key::new(Study::Motorola, name, 0, Place::None, Quantity::PssBytes);
+            measured.insert(key, Series(vec![bytes; 5]));
+        }
+        run.studies[0].figures = figures(&measured, Study::Motorola);
+        let run = Run::parse(&run.to_json()).unwrap();
+        assert_eq!(run.studies[0].figures.len(), 2);
+        let claims = claims::judge_all(&evidence(&run), &[Study::Motorola]);
+        let memory = claims.iter().find(|judged| judged.id == "T15").unwrap();
+        assert_eq!(memory.verdict, Verdict::Refuted, "{memory:?}");
     }
 
     #[test]

@@ -61,6 +61,7 @@ pub(crate) fn run() -> Run {
             judged("T02", Verdict::Inconclusive, "1 of 2 hold, 1 open"),
             judged("T03", Verdict::Skipped, "there is one CPU"),
         ],
+        ..StudyResult::default()
     }];
     run
 }
