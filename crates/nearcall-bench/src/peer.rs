@@ -33,10 +33,10 @@ use crate::floor::ring::Words;
 use crate::floor::stream::{Bytes, Pipes, Unix, UnixEpoll};
 use crate::floor::word::{Eventfd, Futex, Spin};
 use crate::floor::{Floor, alone};
-use crate::launch::{Fault, Line, Orders, ROOM_BYTES, Role};
+use crate::launch::{Fault, Line, Orders, Role};
 use crate::load;
 use crate::locked;
-use crate::run::{EffectiveSize, Kind};
+use crate::run::{EffectiveSize, Kind, ROOM_BYTES};
 use crate::scene::Traffic;
 use crate::studies::methods::{self, Method};
 

@@ -14,7 +14,6 @@ pub mod figure;
 pub mod methods;
 mod protocol;
 pub mod published;
-pub mod ratings;
 pub mod reproduce;
 pub mod stored;
 mod tables;
