@@ -102,13 +102,17 @@ fn facts(run: &Run) -> Facts {
 mod tests {
     use std::fmt::Write as _;
     use std::path::Path;
+    use std::sync::LazyLock;
 
     use super::*;
 
     /// The run that `docs/studies.md` is about.
     fn run() -> Run {
-        let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runs");
-        Run::load(&runs.join("epyc-2cpu-studies.json")).unwrap()
+        static RUN: LazyLock<Run> = LazyLock::new(|| {
+            let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runs");
+            Run::load(&runs.join("epyc-2cpu-studies.json")).unwrap()
+        });
+        RUN.clone()
     }
 
     #[test]

@@ -16,7 +16,20 @@ use nearcall_results::shape::Shape;
 use crate::runner::{alone, has_two_cpus, hooks, no_children_are_left};
 
 /// Those that move messages between the two processes by themselves.
-const METHODS: &[Method] = &[Method::Pipe, Method::Pipe1M, Method::Unix, Method::Tcp, Method::Fifo];
+const METHODS: &[Method] = &[
+    Method::Pipe,
+    Method::Pipe1M,
+    Method::Unix,
+    Method::Tcp,
+    Method::TcpNagle,
+    Method::Fifo,
+    Method::Mempipe,
+    Method::MempipeSpin,
+    Method::ShmemPipe,
+    Method::CondvarBytes,
+    Method::CondvarMemcpy,
+    Method::Semaphore,
+];
 
 /// One byte, one cache line and a byte more or less, a page less a byte, more than a pipe holds.
 const SIZES: [u64; 8] = [1, 4, 63, 64, 65, 4_095, 65_537, 1 << 20];

@@ -8,6 +8,7 @@ use std::ops::{Bound, Div, Mul, RangeBounds, Sub};
 use std::rc::Rc;
 
 use crate::report::number;
+use crate::stats;
 use crate::studies::claims::facts::View;
 use crate::studies::claims::verdict::Missing;
 use crate::studies::evidence::{Key, Load, Place, Quantity, Unit};
@@ -58,10 +59,15 @@ pub(crate) enum Domain {
 /// Makes one figure, of this name, of those at some sizes.
 pub(crate) type Aggregate = fn(&str, &[f64], &[Figure]) -> Figure;
 
-pub(crate) const MIN: Aggregate = |name, _, parts| Figure::min_of(name, parts);
-pub(crate) const MAX: Aggregate = |name, _, parts| Figure::max_of(name, parts);
-pub(crate) const MEDIAN: Aggregate = |name, _, parts| Figure::median_of(name, parts);
-pub(crate) const MEAN: Aggregate = |name, _, parts| Figure::mean_of(name, parts);
+pub(crate) const MIN: Aggregate =
+    |name, _, parts| Figure::of(name, parts, |round| round.iter().copied().reduce(f64::min));
+pub(crate) const MAX: Aggregate =
+    |name, _, parts| Figure::of(name, parts, |round| round.iter().copied().reduce(f64::max));
+pub(crate) const MEDIAN: Aggregate = |name, _, parts| Figure::of(name, parts, stats::median);
+pub(crate) const MEAN: Aggregate = |name, _, parts| {
+    let mean = |round: &[f64]| Some(round.iter().sum::<f64>() / round.len() as f64);
+    Figure::of(name, parts, mean)
+};
 /// The slowest by the quickest.
 pub(crate) const SPREAD: Aggregate = |name, _, parts| Figure::spread(name, parts);
 /// That of the smallest size, and that of the largest.
@@ -384,7 +390,7 @@ fn pairs(
     let sets: Vec<Vec<Point>> = leaves.iter().map(|leaf| leaf.pairs(view, class)).collect();
     let common = common(&sets);
     // What is on no pair at all is what to name.
-    let least = leaves.iter().zip(&sets).min_by_key(|(_, set)| set.len());
+    let least = leaves.iter().zip(&sets).min_by_key(|(leaf, set)| (set.len(), leaf.load));
     match least.filter(|_| common.is_empty()) {
         None => Ok(common),
         Some((leaf, set)) if set.is_empty() => {
