@@ -64,8 +64,8 @@ impl Library {
 
 impl Run {
     /// For each cell of `library_cells` how many times better nearcall's first way of the same
-    /// wait is: above 1 nearcall is faster. `None` without such a cell of nearcall. The flag says whether
-    /// both intervals are apart; without both it is false.
+    /// wait is: above 1 nearcall is faster. `None` without such a cell of nearcall. The flag says
+    /// whether both intervals are apart; without both it is false.
     #[must_use]
     pub fn beside_nearcall(&self) -> Vec<Option<(f64, bool)>> {
         let mut ours: BTreeMap<(&str, Kind, &str, u64), &Cell> = BTreeMap::new();
