@@ -19,15 +19,14 @@ pub mod stored;
 mod tables;
 
 // The harness and what it stores: modules of this crate use them by these names.
-use nearcall_bench::{
-    bench_plan, cell, cell_list, clocks, footprint, machine, methods, runner, scene,
-};
-use nearcall_results::{noise, report, run, stats};
-
 use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
+use nearcall_bench::{
+    bench_plan, cell, cell_list, clocks, footprint, machine, methods, runner, scene,
+};
+use nearcall_results::{report, run, stats};
 use serde::{Deserialize, Serialize};
 
 /// A published evaluation of IPC on Linux.

@@ -10,6 +10,7 @@ mod wisconsin_evaluation;
 mod wisconsin_latency;
 
 use nearcall_channel::{Mechanism, WaitPolicy};
+use nearcall_results::route::Route;
 
 use crate::Study;
 use crate::bench_plan::Shape;
@@ -18,7 +19,6 @@ use crate::cpu_layout::StudyPlacement;
 use crate::methods::Method;
 use crate::run::Kind;
 use crate::scene::{Load, Scene, Spot};
-use nearcall_results::route::Route;
 
 /// One cell of a study.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,6 +6,7 @@
 //! here there is one, which is made and read within the measured time, as with every mechanism.
 
 use nearcall_channel::Mechanism;
+use nearcall_results::route::Route;
 
 use super::{KB, Line, Series};
 use crate::Study;
@@ -13,7 +14,6 @@ use crate::bench_plan::Shape;
 use crate::cpu_layout::StudyPlacement;
 use crate::methods::Method;
 use crate::scene::Spot;
-use nearcall_results::route::Route;
 
 pub(super) fn lines(layout: &StudyPlacement) -> Vec<Line> {
     let mut lines = Vec::new();
