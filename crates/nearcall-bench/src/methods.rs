@@ -86,8 +86,8 @@ pub enum Method {
 }
 
 impl Method {
-    /// All of them in the order above, each with its name in stored runs, which says that it is none
-    /// of nearcall's.
+    /// All of them in the order above, each with its name in stored runs, which says that it is
+    /// none of nearcall's.
     pub const ALL: [(Self, &'static str); 22] = [
         (Self::Pipe, "study-pipe"),
         (Self::Pipe1M, "study-pipe-1m"),

@@ -1,4 +1,4 @@
-//! Repeats studies: measures their cells, puts the papers' tables background them, judges the claims.
+//! Repeats studies: measures their cells, puts the papers' tables beside them, judges the claims.
 //!
 //! Launches, interleaving and noise are those of every run (`runner.rs`). Which cells there are is
 //! in `protocol.rs`, the tables in `tables.rs`, the verdicts in
@@ -116,7 +116,7 @@ fn warn_of_loads(run: &mut Run) {
     if count > 0 {
         let all = loaded().count();
         run.warnings.push(format!(
-            "{count} of {all} cells background a load had less of it than asked for; what was achieved \
+            "{count} of {all} cells beside a load had less of it than asked for; what was achieved \
              stands with each cell"
         ));
     }

@@ -165,8 +165,8 @@ mod tests {
         assert_eq!(judge_again(&mut run), 0, "a second time changes nothing");
     }
 
-    /// All by the rule that one of many has to fail more surely than one alone, and T07, W09 and S02
-    /// by statistics that noise does not drive over their bounds.
+    /// All by the rule that one of many has to fail more surely than one alone, and T07, W09 and
+    /// S02 by statistics that noise does not drive over their bounds.
     const CHANGES: [&str; 9] = [
         "T06 REFUTED to INCONCLUSIVE",
         "T07 REFUTED to INCONCLUSIVE",

@@ -3,6 +3,8 @@
 //! Each is judged by the figures of the studies it compares, looked at in the way that judges
 //! there.
 
+use std::slice::from_ref;
+
 use crate::Study;
 use crate::claims::facts::View;
 use crate::claims::rule::{Group, all_of, each, less, values};
@@ -26,7 +28,7 @@ fn x01(evidence: &Evidence) -> Answer {
     let finding = all([slowest, judged(evidence, EVALUATION, large)?]);
     let copied = latency(BUFFER_MEMCPY).at(524_288) / latency("pipe").at(524_288);
     let text = "the buffer with memcpy takes {} of a pipe at 512 KiB";
-    Ok(match looked_at(evidence, LATENCY, |view| values(text, &[copied.clone()], view)) {
+    Ok(match looked_at(evidence, LATENCY, |view| values(text, from_ref(&copied), view)) {
         Ok(note) => finding.noted(note),
         Err(_) => finding,
     })

@@ -27,8 +27,11 @@ pub(crate) struct Group {
 #[derive(Clone)]
 pub(crate) struct Check {
     leaves: Vec<Leaf>,
-    finding: Rc<dyn Fn(&View<'_>, Point) -> Answer>,
+    finding: Rc<Judge>,
 }
+
+/// What a view says of a comparison at a point.
+type Judge = dyn Fn(&View<'_>, Point) -> Answer;
 
 impl Rule {
     /// Judged by a function of its own.

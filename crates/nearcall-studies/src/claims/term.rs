@@ -19,8 +19,11 @@ use crate::stats;
 pub(crate) struct Term {
     /// The measured figures whose point is that of the term.
     pub(crate) leaves: Vec<Leaf>,
-    figure: Rc<dyn Fn(&View<'_>, Point) -> Result<Figure, Missing>>,
+    figure: Rc<Taken>,
 }
+
+/// What a view has at a point.
+type Taken = dyn Fn(&View<'_>, Point) -> Result<Figure, Missing>;
 
 /// A figure as it was measured.
 #[derive(Clone, Copy)]

@@ -224,7 +224,8 @@ fn what_is_missing_is_said_without_the_detail_of_one_figure() {
         ),
         (
             "S03",
-            "no median latency of shm_semaphore not pinned under 35 % load at any size below 4600 B: ",
+            "no median latency of shm_semaphore not pinned under 35 % load at any size below \
+             4600 B: ",
         ),
         ("E23", "no median latency of pipe on pairs of CPUs: "),
     ] {

@@ -2,7 +2,7 @@
 //!
 //! The same exchanges are timed by both clocks. Table I says no placement, table II was pinned to
 //! one core while it was timed, and the conclusion speaks of different cores: all three are
-//! measured. Background the paper's buffer, which it filled byte by byte, stands one that is copied at
+//! measured. Beside the paper's buffer, which it filled byte by byte, stands one that is copied at
 //! once.
 
 use super::{KB, Line, Series};

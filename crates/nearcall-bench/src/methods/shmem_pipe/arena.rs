@@ -115,7 +115,7 @@ mod tests {
             for _ in 0..500 {
                 if rng.bool() || taken.is_empty() {
                     let Some(extent) = free.take() else {
-                        assert_eq!(taken.len() as u32, ARENA / bytes, "seed {seed}");
+                        assert_eq!(taken.len(), (ARENA / bytes) as usize, "seed {seed}");
                         continue;
                     };
                     let apart = |other: &Extent| {
