@@ -33,9 +33,9 @@ use crate::floor::word::{Eventfd, Futex, Spin};
 use crate::floor::{Floor, alone};
 use crate::launch::{Fault, Orders, Role, WorkerMessage, WorkerRequest};
 use crate::locked;
+use crate::methods::{self, Method};
 use crate::run::{EffectiveSize, Kind, ROOM_BYTES};
 use crate::scene::Traffic;
-use crate::studies::methods::{self, Method};
 use crate::{calls, footprint, load, worker};
 
 /// Does what standard input requests; results go to standard output.

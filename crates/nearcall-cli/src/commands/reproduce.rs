@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use nearcall_bench::footprint::ServiceFiles;
-use nearcall_bench::studies::reproduce::StudiesPlan;
+use nearcall_studies::reproduce::StudiesPlan;
 
 use super::bench::{self, Cpus};
 use super::{End, Usage};
