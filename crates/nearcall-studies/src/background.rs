@@ -33,7 +33,7 @@ enum Services {
 
 impl Background {
     /// Measures what `studies` need. `services` starts a process that runs
-    /// [`peer::run`](crate::peer::run), and has the services that are built as libraries.
+    /// [`peer::run`](nearcall_bench::peer::run), and has the services that are built as libraries.
     pub(crate) fn measure(
         studies: &[Study],
         services: Option<(&Program, Option<&ServiceFiles>)>,
