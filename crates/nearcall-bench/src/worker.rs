@@ -161,8 +161,8 @@ impl<M: DeserializeOwned> Worker<M> {
     }
 }
 
-/// Returns the next message of `workers[index]`, as [`Worker::receive`]. Reads what the others write
-/// meanwhile, so that none of them has to wait for its reader.
+/// Returns the next message of `workers[index]`, as [`Worker::receive`]. Reads what the others
+/// write meanwhile, so that none of them has to wait for its reader.
 ///
 /// # Errors
 ///
