@@ -41,6 +41,7 @@ pub mod report;
 pub mod run;
 pub mod runner;
 pub mod scene;
+mod slices;
 pub mod stats;
 pub mod studies;
 pub mod system_files;

@@ -48,6 +48,19 @@ pub fn harmonic_mean(rates: &[f64]) -> Option<f64> {
     Some(rates.len() as f64 / rates.iter().map(|rate| 1.0 / rate).sum::<f64>())
 }
 
+/// The geometric mean of the middle half: a few values far off do not move it, and it uses more of
+/// the others than a median. `None` if empty or if a value is not above zero.
+#[must_use]
+pub fn typical(values: &[f64]) -> Option<f64> {
+    if values.is_empty() || !values.iter().all(|&value| is_positive(value)) {
+        return None;
+    }
+    let mut logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+    logs.sort_unstable_by(f64::total_cmp);
+    let dropped = logs.len() / 4;
+    Some(mean(&logs[dropped..logs.len() - dropped]).exp())
+}
+
 /// The arithmetic mean and the standard deviation of a sample, which is 0 for one value. `None` if
 /// empty.
 #[must_use]

@@ -13,7 +13,7 @@ use crate::exchange::Failure;
 use crate::exchange::client::{Job, Measured};
 use crate::floor::meeting::Meeting;
 use crate::launch::Role;
-use crate::peer::Play;
+use crate::peer::Opened;
 use crate::studies::methods::condvar::{AtOnce, ByBytes, Condvars};
 use crate::studies::methods::flag::Flags;
 use crate::studies::methods::mempipe::Mempipe;
@@ -197,52 +197,51 @@ pub(crate) fn alone(method: Method, job: &Job) -> Result<Measured, Failure> {
     }
 }
 
-/// Opens an end of `method` and lets `player` use it.
-pub(crate) fn visit<P: Play>(
+/// Opens an end of `method`.
+pub(crate) fn open<'a>(
     method: Method,
-    meeting: &Meeting,
+    meeting: &'a Meeting,
     role: Role,
     cell: &CellSpec,
-    player: &P,
-) -> Result<P::Report, Failure> {
+) -> Result<Box<dyn Opened + 'a>, Failure> {
     match method {
         Method::Pipe
         | Method::Pipe1M
         | Method::Unix
         | Method::Tcp
         | Method::TcpNagle
-        | Method::Fifo => stream::visit(method, meeting, role, cell, player),
-        Method::SignalFifo => signal_messages::by_fifo(meeting, role, cell, player),
-        Method::SignalSocket => signal_messages::by_socket(meeting, role, cell, player),
+        | Method::Fifo => stream::open(method, meeting, role, cell),
+        Method::SignalFifo => signal_messages::by_fifo(meeting, role, cell),
+        Method::SignalSocket => signal_messages::by_socket(meeting, role, cell),
         Method::AllocSignal
         | Method::AllocQueue
         | Method::AllocSocket
         | Method::AllocPoll
-        | Method::SocketPoll => handover::visit(method, meeting, role, cell, player),
-        Method::Flag => partner::play(Flags::meet(meeting, role, cell.kind)?, meeting, player, 0),
+        | Method::SocketPoll => handover::open(method, meeting, role, cell),
+        Method::Flag => partner::open(Flags::meet(meeting, role, cell.kind)?, meeting, 0),
         Method::Mempipe => {
             let end = Mempipe::<true>::meet(meeting, role, cell.bytes())?;
-            partner::play(end, meeting, player, mempipe::BUFFER_BYTES)
+            partner::open(end, meeting, mempipe::BUFFER_BYTES)
         }
         Method::MempipeSpin => {
             let end = Mempipe::<false>::meet(meeting, role, cell.bytes())?;
-            partner::play(end, meeting, player, mempipe::BUFFER_BYTES)
+            partner::open(end, meeting, mempipe::BUFFER_BYTES)
         }
         Method::ShmemPipe => {
             let end = ShmemPipe::meet(meeting, role, cell.bytes())?;
-            partner::play(end, meeting, player, shmem_pipe::BUFFER_BYTES)
+            partner::open(end, meeting, shmem_pipe::BUFFER_BYTES)
         }
         Method::CondvarBytes => {
             let end = Condvars::<ByBytes>::meet(meeting, role, cell.bytes())?;
-            partner::play(end, meeting, player, cell.message_bytes)
+            partner::open(end, meeting, cell.message_bytes)
         }
         Method::CondvarMemcpy => {
             let end = Condvars::<AtOnce>::meet(meeting, role, cell.bytes())?;
-            partner::play(end, meeting, player, cell.message_bytes)
+            partner::open(end, meeting, cell.message_bytes)
         }
         Method::Semaphore => {
             let end = Semaphores::meet(meeting, role, cell.bytes())?;
-            partner::play(end, meeting, player, cell.message_bytes)
+            partner::open(end, meeting, cell.message_bytes)
         }
         // Not by two ends of this kind (`peer.rs`).
         Method::AllocLoop | Method::AllocAlone => {

@@ -20,34 +20,32 @@ use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
 use crate::floor::stream::{Pipes, Stream, Unix};
 use crate::launch::Role;
 use crate::payload::{Payload, Verifier};
-use crate::peer::Play;
+use crate::peer::Opened;
 use crate::studies::methods::partner;
 use crate::studies::methods::stream::{PIPE_BYTES, UNIX_BYTES, named_pipe};
 
 /// Signals by named pipes.
-pub(super) fn by_fifo<P: Play>(
-    meeting: &Meeting,
+pub(super) fn by_fifo<'a>(
+    meeting: &'a Meeting,
     role: Role,
     cell: &CellSpec,
-    player: &P,
-) -> Result<P::Report, Failure> {
+) -> Result<Box<dyn Opened + 'a>, Failure> {
     let link = Link::open(meeting, role)?;
     let pipes = Pipes::meet_over(&link.line, role, named_pipe)?;
     let end = Signals { link, stream: pipes, payload_bytes: cell.bytes() };
-    partner::play(end, meeting, player, PIPE_BYTES)
+    partner::open(end, meeting, PIPE_BYTES)
 }
 
 /// Signals by a unix socket.
-pub(super) fn by_socket<P: Play>(
-    meeting: &Meeting,
+pub(super) fn by_socket<'a>(
+    meeting: &'a Meeting,
     role: Role,
     cell: &CellSpec,
-    player: &P,
-) -> Result<P::Report, Failure> {
+) -> Result<Box<dyn Opened + 'a>, Failure> {
     let link = Link::open(meeting, role)?;
     let socket = Unix::meet(&link.line, role)?;
     let end = Signals { link, stream: socket, payload_bytes: cell.bytes() };
-    partner::play(end, meeting, player, UNIX_BYTES)
+    partner::open(end, meeting, UNIX_BYTES)
 }
 
 /// What two processes have once one has found the other.
