@@ -2,9 +2,9 @@
 //!
 //! Always true: one [`Basis`] is one run, one shape of exchange, one placement, one rhythm; all
 //! candidates that are compared by a figure have it from the same basis. Each step between a basis
-//! and what was wanted is told and widens the intervals. No cell is left out for its grade: what disturbs
-//! medians shows in how much its launches differ, and so in its interval.
-//! How figures become a ranking is in `rank.rs`, how sizes are bridged in `bridge.rs`.
+//! and what was wanted is told and widens the intervals. No cell is left out for its grade: what
+//! disturbs medians shows in how much its launches differ, and so in its interval. How figures
+//! become a ranking is in `rank.rs`, how sizes are bridged in `bridge.rs`.
 
 use nearcall_channel::Options;
 
@@ -344,7 +344,8 @@ fn of_launches(launches: &[f64]) -> Option<Value> {
 }
 
 /// By the launches. A run without them, or with too few times in one, gives that of all times: as
-/// uncertain as the median is between launches, and as the rank of a percentile is in so many times.
+/// uncertain as the median is between launches, and as the rank of a percentile is in so many
+/// times.
 fn p99(cell: &Cell) -> Option<Value> {
     if let Some(value) = of_launches(&cell.launch_p99s_ns) {
         return Some(value);
