@@ -25,7 +25,7 @@ use crate::stats;
 pub(crate) fn client(orders: &Orders) -> Result<(), Failure> {
     let meeting = Meeting::connect(&orders.meet_at)?;
     let mut told = vec![(None, Vec::new()); orders.cells.len()];
-    let mut ends = Ends::open(orders, &meeting, |at, cell| {
+    let mut ends = Ends::open(orders, |at, cell| {
         let Subject::Mechanism(mechanism) = cell.subject else {
             return peer::open(&meeting, Role::Client, cell);
         };
@@ -116,7 +116,7 @@ fn slice(
 pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
     let listener = Listener::bind(&Address::Abstract(channels_at(orders)))?;
     let meeting = Meeting::accept(&orders.meet_at, || peer::write(&Line::Listening))?;
-    let mut ends = Ends::open(orders, &meeting, |_, cell| match cell.subject {
+    let mut ends = Ends::open(orders, |_, cell| match cell.subject {
         Subject::Mechanism(_) => Ok(peer::opened(peer::accept(&listener, cell)?, 0)),
         _ => peer::open(&meeting, Role::Server, cell),
     });
@@ -157,7 +157,6 @@ impl<'a> Ends<'a> {
     /// connection for all of its cells, for a floor one for each.
     fn open(
         orders: &Orders,
-        meeting: &'a Meeting,
         mut open: impl FnMut(usize, &CellSpec) -> Result<Box<dyn Opened + 'a>, Failure>,
     ) -> Self {
         let mut ends = Self { open: Vec::new(), of_cell: Vec::new() };
