@@ -240,6 +240,24 @@ fn a_slow_start_does_not_move_the_median() {
     }
 }
 
+/// What is compared is measured in turn, in one pair of processes for each launch.
+#[test]
+fn the_cells_of_a_plain_run_share_their_launches_with_their_floors() {
+    let _alone = alone();
+    let both = [Kind::Latency, Kind::Throughput];
+    let run = bench(&plan(&["pipe", "unix-stream", "shm-futex"], &both, &[8]), &hooks()).unwrap();
+    assert_eq!((run.skipped.len(), run.cells.len()), (0, 6), "{:?}", run.skipped);
+    for cell in run.cells.iter().chain(&run.floors) {
+        assert_eq!(cell.pids, run.cells[0].pids, "{}", cell.mechanism);
+    }
+    for cell in &run.cells {
+        let [low, high] = cell.ratio_to_floor_ci95.unwrap();
+        let ratio = cell.ratio_to_floor.unwrap();
+        assert!(low <= ratio && ratio <= high, "{}: {low} {ratio} {high}", cell.mechanism);
+    }
+    no_children_are_left();
+}
+
 #[test]
 fn a_process_that_dies_is_a_failed_cell() {
     let _alone = alone();
