@@ -12,9 +12,10 @@ use std::fmt;
 use std::time::Duration;
 
 use nearcall_channel::{Mechanism, WaitPolicy};
-use nearcall_os::cpu::{self, Topology};
+use nearcall_os::cpu;
 use nearcall_os::tsc::Tsc;
 use nearcall_os::{clock, process};
+use nearcall_results::topology::Topology;
 
 use crate::awake::Awake;
 use crate::bench_plan::{BenchPlan, Shape};
@@ -208,7 +209,7 @@ fn bench_together(
     wanted: bool,
     hooks: &Hooks<'_>,
 ) -> Result<Run, BenchError> {
-    let topology = Topology::read();
+    let topology = machine::topology();
     let placed = placement::resolve(plan.how.placement, &cpu::allowed(), &topology)?;
     let Tour { cells, skipped } = (task.find)(placed.no_spinning);
     if cells.is_empty() {
@@ -260,7 +261,7 @@ fn bench_together(
     let waited_ns = bench.patience_ns;
     let reason = bench.measure(launches, wanted)?;
     let waited_ns = waited_ns - bench.patience_ns;
-    if waited_ns > 0 {
+    if waited_ns >= NS_PER_S {
         let waited = waited_ns as f64 / NS_PER_S as f64;
         run.warnings.push(format!("waited {waited:.1} s in all for CPUs that others kept busy"));
     }

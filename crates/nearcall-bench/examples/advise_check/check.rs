@@ -9,8 +9,9 @@
 //! done before an interruption is kept and marked.
 //! Not here: measuring and the advisor, which are arguments; printing (`check/text.rs`).
 
-use nearcall_bench::advise::{Candidate, Objective, Requirements, Weights, candidates};
-use nearcall_bench::run::Run;
+use nearcall_bench::advise::candidates;
+use nearcall_results::advise::{Candidate, Objective, Requirements, Weights};
+use nearcall_results::run::Run;
 use serde::{Deserialize, Serialize};
 
 use self::judge::{Costs, costs};

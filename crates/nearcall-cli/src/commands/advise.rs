@@ -10,11 +10,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use nearcall_bench::advise::{self, Advice, Effort, MeasureError, Refusal, Requirements, text};
-use nearcall_bench::run::{Run, check_writable};
+use nearcall_bench::advise::{self, Effort, MeasureError};
 use nearcall_bench::runner::BenchError;
 use nearcall_os::clock;
 use nearcall_os::signal::Interrupt;
+use nearcall_results::advise::{Advice, Refusal, Requirements, advise as advise_by, command, text};
+use nearcall_results::run::{Run, check_writable};
 
 use super::{End, Usage, bench};
 use crate::args::AdviseArgs;
@@ -40,7 +41,7 @@ pub(super) fn run(args: &AdviseArgs, arguments: &[OsString]) -> anyhow::Result<E
     let busy = is_possible.then(advise::busy::look).flatten();
     if let Some(what) = &busy {
         if !args.anyway {
-            let command = advise::command(&requirements);
+            let command = command(&requirements);
             return Err(Refusal::Busy { what: what.clone(), command }.into());
         }
         output::diagnostic(&format!("{what}: figures will be worse and intervals wider"));
@@ -139,7 +140,7 @@ fn deliver(
     json: bool,
 ) -> anyhow::Result<End> {
     let runs: Vec<&Run> = runs.iter().collect();
-    let advice = Advice { runs: files, ..advise::advise(requirements, &runs)? };
+    let advice = Advice { runs: files, ..advise_by(requirements, &runs)? };
     match json {
         true => output::json(&advice)?,
         false => output::result(&text(&advice, style()))?,

@@ -3,9 +3,9 @@
 //! Pure, and not by the advisor's own code. Always true: two candidates are compared round by
 //! round where both have a figure for each round, so that what disturbs a round disturbs both.
 
-use nearcall_bench::advise::{Candidate, Objective, Pattern, Requirements};
-use nearcall_bench::run::{Cell, Kind, Run};
-use nearcall_bench::stats;
+use nearcall_results::advise::{Candidate, Objective, Pattern, Requirements};
+use nearcall_results::run::{Cell, Kind, Run};
+use nearcall_results::stats;
 
 /// What one candidate costs: less is better.
 #[derive(Clone, Debug)]

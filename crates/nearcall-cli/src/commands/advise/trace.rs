@@ -7,13 +7,14 @@ use std::io::{self, BufReader};
 use std::path::Path;
 
 use anyhow::Context;
-use nearcall_bench::advise::trace::{
-    self, Recording, advise_kind, combine, kind_words, requirements, summary,
-};
-use nearcall_bench::advise::{Effort, MeasureError, Requirements, measure, text};
-use nearcall_bench::run::Run;
+use nearcall_bench::advise::{Effort, MeasureError, measure};
 use nearcall_bench::runner::BenchError;
 use nearcall_os::signal::Interrupt;
+use nearcall_results::advise::trace::{
+    self, Recording, advise_kind, combine, kind_words, requirements, summary,
+};
+use nearcall_results::advise::{Requirements, text};
+use nearcall_results::run::Run;
 
 use crate::commands::{End, Usage, bench};
 use crate::output;
