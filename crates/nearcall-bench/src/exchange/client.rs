@@ -123,10 +123,10 @@ impl Job {
 
     /// Whether a region of so many exchanges, which took `spent_ns`, is one.
     fn is_enough(&self, messages: u64, spent_ns: u64, budget_ns: u64) -> bool {
-        let is_slice = self.part != Part::Whole;
-        let messages_min = match is_slice && spent_ns < SLICE_NS_MAX {
-            true => SLICE_MESSAGES_MIN,
-            false => MESSAGES_MIN,
+        let messages_min = match self.part {
+            Part::Whole => MESSAGES_MIN,
+            Part::First | Part::Later if spent_ns < SLICE_NS_MAX => SLICE_MESSAGES_MIN[1],
+            Part::First | Part::Later => SLICE_MESSAGES_MIN[0],
         };
         messages >= messages_min && spent_ns >= budget_ns
     }
@@ -338,8 +338,8 @@ const FIRST_NS_MAX: u64 = 60_000_000;
 /// before.
 const SETTLE_SHARE: u64 = 5;
 
-/// Exchanges of a slice of which there is a median.
-const SLICE_MESSAGES_MIN: u64 = 200;
+/// Exchanges of a slice: at least, and before [`SLICE_NS_MAX`].
+const SLICE_MESSAGES_MIN: [u64; 2] = [5, 200];
 
 /// A slice of long exchanges ends with fewer, so that a round stays short.
 const SLICE_NS_MAX: u64 = 30_000_000;
