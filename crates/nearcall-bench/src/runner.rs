@@ -2,16 +2,16 @@
 //!
 //! A unit is a subject with a wait policy; all of its cells share a launch. What a plain run
 //! compares shares a launch too, a slice of each at a time (`slices.rs`). Always true: when
-//! [`bench()`] returns, every process that it started is gone; what was measured before an
+//! [`bench_specs`] returns, every process that it started is gone; what was measured before an
 //! interruption is kept and the run is marked.
-//! Not here: what the processes do (`peer.rs`), which cells there are (`tour.rs`), what figures
+//! Not here: what the processes do (`peer.rs`), which cells there are (`experiment/`), what figures
 //! are made of the samples (`runner/assemble.rs`).
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-use nearcall_channel::{Mechanism, WaitPolicy};
+use nearcall_channel::WaitPolicy;
 use nearcall_os::cpu;
 use nearcall_os::tsc::Tsc;
 use nearcall_os::{clock, process};
@@ -20,6 +20,7 @@ use nearcall_results::topology::Topology;
 use crate::awake::Awake;
 use crate::bench_plan::{BenchPlan, Shape};
 use crate::cell::{CellSpec, Subject};
+use crate::cell_list::CellList;
 use crate::detector::{self, Counters, Watch};
 use crate::exchange::{Cause, Failure};
 use crate::floor::floor_of;
@@ -30,7 +31,6 @@ use crate::runner::assemble::CellLaunch;
 use crate::runner::disturbance::Around;
 use crate::runner::placement::Placed;
 use crate::runner::processes::Patience;
-use crate::tour::{self, Tour};
 use crate::{machine, plan, timers};
 
 mod assemble;
@@ -130,34 +130,22 @@ impl fmt::Display for BenchError {
 
 impl std::error::Error for BenchError {}
 
-/// Measures `plan` and returns the run, whole or marked as cut short.
-///
-/// Blocks for the plan's time budget, the tour's being 75 seconds. Call it from a thread that
-/// lives as long as the measurement: its children die with it.
-///
-/// # Errors
-///
-/// [`BenchError`]: nothing could be measured, or what was measured must not be believed. A cell
-/// that failed is no error: it stands in [`Run::skipped`].
-pub fn bench(plan: &BenchPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
-    let find = |no_spinning: Option<&str>| tour::cells(plan, &Mechanism::supported, no_spinning);
-    let task = Task { find: &find, extent: None, conclude: &|_, _, _| {} };
-    bench_together(plan, &task, true, hooks)
-}
-
 /// Measures exactly `cells`, in as many launches as `plan` says. What would spin on a shared CPU is
 /// skipped.
 ///
+/// Blocks for the time budget of the plan. Call it from a thread that lives as long as the
+/// measurement: its children die with it.
+///
 /// # Errors
 ///
-/// As [`bench()`].
+/// As [`measure`](crate::experiment::measure).
 pub fn bench_specs(
     plan: &BenchPlan,
     cells: &[CellSpec],
     hooks: &Hooks<'_>,
 ) -> Result<Run, BenchError> {
     let find = |no_spinning: Option<&str>| {
-        let mut tour = Tour::default();
+        let mut tour = CellList::default();
         for cell in cells {
             match no_spinning.filter(|_| cell.wait == WaitPolicy::Spin) {
                 Some(reason) => tour.skip(cell.subject.name(), reason.to_owned(), false),
@@ -183,7 +171,7 @@ pub(crate) struct Extent {
 /// What to measure, and what to make of it.
 pub(crate) struct Task<'a> {
     /// Gives the cells; told why ends cannot spin, if they cannot.
-    pub(crate) find: &'a dyn Fn(Option<&str>) -> Tour,
+    pub(crate) find: &'a dyn Fn(Option<&str>) -> CellList,
     /// `None`: as for mechanisms.
     pub(crate) extent: Option<Extent>,
     /// Told what was measured, cell by cell, before it becomes part of the run.
@@ -203,7 +191,7 @@ pub(crate) fn bench_cells(
 }
 
 /// The same; all cells of one place share their launches if that is `wanted`.
-fn bench_together(
+pub(crate) fn bench_together(
     plan: &BenchPlan,
     task: &Task<'_>,
     wanted: bool,
@@ -211,7 +199,7 @@ fn bench_together(
 ) -> Result<Run, BenchError> {
     let topology = machine::topology();
     let placed = placement::resolve(plan.how.placement, &cpu::allowed(), &topology)?;
-    let Tour { cells, skipped } = (task.find)(placed.no_spinning);
+    let CellList { cells, skipped } = (task.find)(placed.no_spinning);
     if cells.is_empty() {
         return Err(BenchError::Nothing(skipped));
     }
@@ -251,6 +239,7 @@ fn bench_together(
         units,
         until_ns: clock::monotonic_ns().saturating_add(ns(budget)),
         out_of_time: false,
+        apart: None,
         patience_ns: ns(budget) / QUIET_SHARE,
         cell_ns_max: match (cell_max, plan.how.time_budget) {
             (Some(cell_max), _) => ns(cell_max),
@@ -296,6 +285,8 @@ struct Bench<'a> {
     until_ns: u64,
     /// Whether launches were left out because it was.
     out_of_time: bool,
+    /// Why cells that should have shared their launches do not.
+    apart: Option<String>,
     /// How long launches may still wait for CPUs that others keep busy.
     patience_ns: u64,
     cell_ns_max: u64,
@@ -446,8 +437,9 @@ impl Bench<'_> {
         let server = Orders { role: Role::Server, cpu: placed.server, ..client.clone() };
         let padding = [self.rng.usize(..PADDING_BYTES_MAX), self.rng.usize(..PADDING_BYTES_MAX)];
         let planned_ns = |cell: &CellSpec| cell_ns.max(cell.scene.least_ns());
-        let planned =
-            Duration::from_nanos(cells.iter().map(planned_ns).fold(0, u64::saturating_add));
+        let planned_ns = cells.iter().map(planned_ns).fold(0, u64::saturating_add);
+        let slices_ns = if set.len() > 1 { FIRST_SLICE_NS * cells.len() as u64 } else { 0 };
+        let planned = Duration::from_nanos(planned_ns.saturating_add(slices_ns));
         let patience = Patience {
             limit: planned.saturating_mul(2).saturating_add(self.hooks.patience),
             interrupted: self.hooks.interrupted,
@@ -516,7 +508,10 @@ impl Bench<'_> {
                 Ok(Kept::Again)
             }
             // Each by itself, so that it falls on the one that has it.
-            (Some(_), None) => Ok(Kept::Apart),
+            (Some(failure), None) => {
+                self.apart = Some(failure.text);
+                Ok(Kept::Apart)
+            }
             (None, _) => {
                 for &unit in set {
                     let lacks = given[unit] < self.units[unit].len();
@@ -563,6 +558,10 @@ impl Bench<'_> {
                 let name = self.units[unit][0].subject;
                 run.warnings.push(format!("{name}: a launch failed: {}", failure.text));
             }
+        }
+        if let Some(reason) = &self.apart {
+            run.warnings
+                .push(format!("a launch of all cells failed, so each has its own: {reason}"));
         }
         if self.out_of_time {
             run.warnings.push("the time was over before all launches were made".to_owned());
@@ -658,7 +657,7 @@ fn beside_floors(units: &[Vec<CellSpec>]) -> Vec<usize> {
 }
 
 fn launches_of(plan: &BenchPlan) -> u32 {
-    let usual = match (plan.how.quick, tour::is_tour(plan)) {
+    let usual = match (plan.how.quick, plan.is_tour()) {
         (true, _) => LAUNCHES_QUICK,
         (false, true) => LAUNCHES_TOUR,
         (false, false) => LAUNCHES,
@@ -759,6 +758,9 @@ const CELL_NS_MIN: u64 = 2_000_000;
 
 /// What a launch takes beside its cells: two processes, the detector.
 const LAUNCH_NS: u64 = 40_000_000;
+
+/// What the first slice of a cell takes at most, where others keep the CPUs busy.
+const FIRST_SLICE_NS: u64 = 300_000_000;
 
 /// What a cell takes beside its budget: payloads, marks, the report.
 const CELL_OVERHEAD_NS: u64 = 6_000_000;

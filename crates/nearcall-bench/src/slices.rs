@@ -70,7 +70,7 @@ fn measure(
     let mut rng = fastrand::Rng::with_seed(orders.seed);
     let until_ns = clock::monotonic_ns()
         .saturating_add(orders.cell_budget_ns.saturating_mul(orders.cells.len() as u64));
-    let (mut part, mut rounds) = (Part::First, 0);
+    let mut part = Part::First;
     loop {
         let begin_ns = clock::monotonic_ns();
         rng.shuffle(&mut order);
@@ -89,9 +89,10 @@ fn measure(
                 slices.push(measured);
             }
         }
-        (part, rounds) = (Part::Later, rounds + 1);
+        part = Part::Later;
         let now_ns = clock::monotonic_ns();
-        if rounds >= ROUNDS_MIN && now_ns + (now_ns - begin_ns) / 2 > until_ns {
+        // The next round takes about as long, and half of it may be too much.
+        if now_ns + (now_ns - begin_ns) / 2 > until_ns {
             return Ok(found);
         }
     }
@@ -220,9 +221,6 @@ const SLICE_NS: u64 = 3_000_000;
 
 /// A slice of messages one way has to fill and empty the channel several times.
 const STREAM_SLICE_NS: u64 = 10_000_000;
-
-/// The first round alone would be one of cells that have just warmed up.
-const ROUNDS_MIN: u32 = 2;
 
 #[cfg(test)]
 mod tests {

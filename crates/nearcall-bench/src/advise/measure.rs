@@ -63,7 +63,7 @@ impl From<BenchError> for MeasureError {
 }
 
 /// Measures all candidates for `requirements`. Blocks for the effort's time; call it as
-/// [`bench`](crate::runner::bench()).
+/// [`bench_specs`].
 ///
 /// # Errors
 ///

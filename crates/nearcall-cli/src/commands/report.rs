@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use nearcall_bench::studies::stored;
 use nearcall_results::dataset::flat::csv;
 use nearcall_results::report::figure::{self, Shown};
 use nearcall_results::report::hosts::{Host, hosts};
@@ -108,7 +109,10 @@ fn real(path: &Path) -> PathBuf {
 fn load(path: &Path) -> anyhow::Result<Run> {
     let name = path.display().to_string();
     match Run::load(path) {
-        Ok(run) => Ok(run),
+        Ok(mut run) => {
+            stored::judge_again(&mut run);
+            Ok(run)
+        }
         Err(error @ LoadError::Parse(ParseError::NotARun)) => match other_result(path) {
             Some(what) => bail!("{name}: {what}; a report is made of stored runs"),
             None => Err(error).context(name),
@@ -222,11 +226,10 @@ struct FigureFacts {
 }
 
 /// Results of other commands, by the word in their schema.
-const OTHERS: [(&str, &str); 9] = [
+const OTHERS: [(&str, &str); 8] = [
     ("memory", "a result of `nearcall bench memory`"),
     ("timers", "a result of `nearcall timers`"),
     ("profile", "a result of `nearcall profile`"),
-    ("rivals", "a result of `nearcall bench libraries`"),
     ("doctor", "a result of `nearcall doctor`"),
     ("mechanisms", "a result of `nearcall mechanisms`"),
     ("compare", "a result of `nearcall compare`"),

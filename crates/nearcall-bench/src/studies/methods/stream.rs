@@ -18,7 +18,7 @@ use crate::floor::stream::{Bytes, Pipes, Stream, Unix};
 use crate::launch::Role;
 use crate::peer::Opened;
 use crate::studies::methods::Method;
-use crate::studies::methods::partner;
+use crate::studies::methods::counter_process;
 
 /// Opens an end of `method`, which is one of those in this file.
 pub(super) fn open<'a>(
@@ -29,11 +29,11 @@ pub(super) fn open<'a>(
 ) -> Result<Box<dyn Opened + 'a>, Failure> {
     let pipes = |make: fn() -> Result<Pipe, Failure>, buffer_bytes| {
         let pipes = Pipes::meet_over(meeting, role, make)?;
-        partner::open(whole(pipes, cell), meeting, buffer_bytes)
+        counter_process::open(whole(pipes, cell), meeting, buffer_bytes)
     };
     let sockets = |make: fn() -> Result<(OwnedFd, OwnedFd), Failure>, buffer_bytes| {
         let socket = Unix::meet_over(meeting, role, make)?;
-        partner::open(whole(socket, cell), meeting, buffer_bytes)
+        counter_process::open(whole(socket, cell), meeting, buffer_bytes)
     };
     match method {
         Method::Pipe => pipes(|| Ok(pipe::create()?), PIPE_BYTES),
