@@ -145,10 +145,13 @@ fn channels_at(orders: &Orders) -> String {
     format!("{}-channels", orders.meet_at)
 }
 
+/// One end, or why there is none.
+type End<'a> = Result<Box<dyn Opened + 'a>, Failure>;
+
 /// The ends of all cells.
 struct Ends<'a> {
     /// By the first cell of each; what stays within one process has none.
-    open: Vec<(usize, Result<Box<dyn Opened + 'a>, Failure>)>,
+    open: Vec<(usize, End<'a>)>,
     /// Per cell, which of these it has.
     of_cell: Vec<usize>,
 }
@@ -156,14 +159,11 @@ struct Ends<'a> {
 impl<'a> Ends<'a> {
     /// Opens what the cells need, which both processes do in the same order: for a mechanism a
     /// connection for all of its cells, for a floor one for each.
-    fn open(
-        orders: &Orders,
-        mut open: impl FnMut(usize, &CellSpec) -> Result<Box<dyn Opened + 'a>, Failure>,
-    ) -> Self {
+    fn open(orders: &Orders, mut open: impl FnMut(usize, &CellSpec) -> End<'a>) -> Self {
         let mut ends = Self { open: Vec::new(), of_cell: Vec::new() };
         for (at, cell) in orders.cells.iter().enumerate() {
             let is_mechanism = matches!(cell.subject, Subject::Mechanism(_));
-            let same = |&(first, _): &(usize, _)| orders.cells[first].unit() == cell.unit();
+            let same = |&(first, _): &(usize, End<'_>)| orders.cells[first].unit() == cell.unit();
             let known = ends.open.iter().position(same).filter(|_| is_mechanism);
             ends.of_cell.push(known.unwrap_or(ends.open.len()));
             if known.is_none() {
