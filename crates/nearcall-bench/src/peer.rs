@@ -36,10 +36,10 @@ use crate::floor::{Floor, alone};
 use crate::launch::{Fault, Line, Orders, Role};
 use crate::load;
 use crate::locked;
+use crate::methods::{self, Method};
 use crate::run::{EffectiveSize, Kind, ROOM_BYTES};
 use crate::scene::Traffic;
 use crate::slices;
-use crate::studies::methods::{self, Method};
 
 /// Plays one end of one launch: orders from standard input, results to standard output.
 ///
