@@ -4,7 +4,8 @@
 //! each other one, corrected for their number by the procedure of Holm, and for the choice of the
 //! best among so many: the chance of any false difference is 5 %. What was measured in the same
 //! launches is compared launch by launch, by Student's test, and anything else by Welch's. What
-//! cannot be told from the best is as good as it; the rest is compared in the same way among itself.
+//! cannot be told from the best is as good as it; the rest is compared in the same way among
+//! itself.
 
 use super::two_samples::{self, SIGNIFICANCE};
 
