@@ -68,8 +68,11 @@ pub(crate) struct Orders {
     pub(crate) meet_at: String,
     /// Where it runs; `None` wherever the scheduler wants.
     pub(crate) cpu: Option<usize>,
-    /// In the order in which they are measured; only the client needs them.
+    /// In the order in which they are measured.
     pub(crate) cells: Vec<CellSpec>,
+    /// The cells are of several subjects, all of which are open at once, and are measured a slice
+    /// at a time: `slices.rs`.
+    pub(crate) slices: bool,
     pub(crate) seed: u64,
     /// For warm-up and measured region of each cell, in the order of `cells`.
     pub(crate) cell_budget_ns: u64,

@@ -38,6 +38,7 @@ pub mod plan;
 pub mod profile;
 pub mod runner;
 pub mod scene;
+mod slices;
 pub mod timers;
 pub mod touch;
 pub mod usage;

@@ -52,6 +52,7 @@ impl Launches<'_> {
             cpu: self.placed.client,
             cells: vec![cell],
             seed: self.plan.seed,
+            slices: false,
             cell_budget_ns: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
             tsc: None,
             fault: Fault::None,
