@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::stream::{Direction, Id, Move};
+use super::stream::{Direction, Id, Transfer};
 
 /// The places of the columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Columns {
     }
 
     /// What was moved, and whether the line knows the direction.
-    pub(super) fn read(&self, line: &str) -> Option<(Move, bool)> {
+    pub(super) fn read(&self, line: &str) -> Option<(Transfer, bool)> {
         let at_ns = time_ns(fields(line).nth(self.time)?)?;
         let bytes: u64 = fields(line).nth(self.bytes)?.parse().ok()?;
         let word = self.direction.and_then(|at| fields(line).nth(at)).unwrap_or_default();
@@ -52,7 +52,7 @@ impl Columns {
         };
         let (is_known, direction) = (direction.is_some(), direction.unwrap_or(Direction::Out));
         let id = Id { pid: 0, descriptor: 0 };
-        Some((Move { id, direction, bytes, at_ns, is_socket: true, is_file: false }, is_known))
+        Some((Transfer { id, direction, bytes, at_ns, is_socket: true, is_file: false }, is_known))
     }
 }
 
