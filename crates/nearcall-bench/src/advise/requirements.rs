@@ -303,16 +303,9 @@ impl fmt::Display for Weights {
 }
 
 /// Requirements that mean nothing, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct BadRequirements(pub String);
-
-impl fmt::Display for BadRequirements {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BadRequirements {}
 
 #[cfg(test)]
 mod tests {

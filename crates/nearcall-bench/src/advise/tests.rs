@@ -329,7 +329,7 @@ fn the_choice_meets_all_needs_whatever_was_measured() {
         assert_eq!(world.advise(&requirements).unwrap(), advice);
         for one in &advice.ranking {
             for need in &needs {
-                assert_eq!(need.lacked_by(&one.candidate, &needs), None);
+                assert_eq!(one.candidate.lacks(*need, &needs), None);
             }
         }
         // Chosen is what is fastest, or as good as.

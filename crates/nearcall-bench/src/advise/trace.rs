@@ -234,7 +234,10 @@ fn not_typical(recording: &Recording, wanted: &Requirements) -> Vec<String> {
             Pattern::Call => (1.0 - share, "one-way messages"),
             Pattern::OneWay => (share, "calls"),
         };
-        found.push(format!("{:.0} % of the messages are {other} and do not count.", 100.0 * percent));
+        found.push(format!(
+            "{:.0} % of the messages are {other} and do not count.",
+            100.0 * percent
+        ));
     }
     let large = recording.sizes_bytes.p99;
     if large >= wanted.message_bytes.saturating_mul(MUCH_LARGER) {

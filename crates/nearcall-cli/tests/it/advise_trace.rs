@@ -31,7 +31,9 @@ fn what_strace_saw_becomes_an_advice_with_its_reasons() {
         let file = recording(name).display().to_string();
         let ended = advise(&folder, &["--trace", &file]);
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
-        for text in ["Recorded traffic\n  14 messages in ", "Use ", "calls  one-way  share", "Why\n"] {
+        for text in
+            ["Recorded traffic\n  14 messages in ", "Use ", "calls  one-way  share", "Why\n"]
+        {
             assert!(ended.stdout.contains(text), "no {text:?} in {}", ended.stdout);
         }
         let stored = format!("Run stored in {}", run());

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use super::sizes::Sizes;
 use super::strace::{Event, Strace};
-use super::stream::{Id, Transfer, Stream};
+use super::stream::{Id, Stream, Transfer};
 use super::table::Columns;
 use super::{Format, Recording, StreamFacts, TraceError, UnparsedLine};
 
