@@ -2,8 +2,8 @@
 //!
 //! Cells are joined by what they measure (`run/key.rs`). The unit of evidence is the launch: each
 //! cell is judged by Welch's t test on the logarithms of its launch values, corrected for the
-//! number of cells by Benjamini and Hochberg. Why that test and not the rank test, which is told
-//! beside it, stands in `stats/two_samples.rs`. A difference counts if it is significant and at
+//! number of cells by Benjamini and Hochberg. Why that test and not a rank test is explained in
+//! `stats/two_samples.rs`. A difference counts if it is significant and at
 //! least as large as one that matters; "no difference" needs evidence too, an interval wholly
 //! within that margin; everything else is "cannot tell".
 //!
@@ -244,8 +244,6 @@ pub struct CellComparison {
     pub p_value: Option<f64>,
     /// The same, corrected for all cells; this one decides.
     pub p_corrected: Option<f64>,
-    /// The rank test of Mann and Whitney on the launches, not corrected; told beside.
-    pub rank_p_value: Option<f64>,
     /// The answer.
     pub verdict: Verdict,
     /// Why it could not be judged, or not told.

@@ -79,8 +79,7 @@ fn method(comparison: &Comparison) -> String {
     let margin = shown::percent(comparison.rules.min_effect);
     format!(
         "ratios are after / before of the typical launch; Welch's test on logarithms of launches, \
-         corrected for {} cells (Benjamini-Hochberg), decides; \"rank\" is Mann-Whitney's p, not \
-         corrected; {margin} or more matters",
+         corrected for {} cells (Benjamini-Hochberg), decides; {margin} or more matters",
         comparison.tested()
     )
 }
@@ -99,7 +98,6 @@ fn print_verdict(out: &mut Writer, comparison: &Comparison, verdict: Verdict) {
         ("before", Align::Right, 8),
         ("after", Align::Right, 8),
         ("p", Align::Right, 7),
-        ("rank", Align::Right, 5),
         ("cell", Align::Text, 0),
     ]);
     for cell in cells {
@@ -135,7 +133,6 @@ fn figures(cell: &CellComparison) -> Vec<String> {
         value(cell.before.typical),
         value(cell.after.typical),
         cell.p_corrected.map_or_else(missing, shown::p_value),
-        cell.rank_p_value.map_or_else(missing, shown::p_value),
     ]
 }
 
