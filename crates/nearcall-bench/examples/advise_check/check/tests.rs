@@ -15,7 +15,7 @@ fn true_ns(candidate: &Candidate) -> f64 {
 
 /// A run as the runner would give it, a little disturbed, the same for all in one round.
 fn run(wanted: &Requirements, candidates: &[Candidate], seed: u64) -> Run {
-    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut rng = Rng::with_seed(seed);
     let rounds: Vec<f64> = (0..9).map(|_| 1.0 + rng.f64()).collect();
     let mut run = Run::new(Machine::default(), Settings::default(), 0);
     for candidate in candidates {
