@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use super::sizes::Sizes;
 use super::strace::{Event, Strace};
 use super::stream::{Id, Stream, Transfer};
-use super::table::Columns;
+use super::table;
 use super::{Format, Recording, StreamFacts, TraceError, UnparsedLine};
 
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ pub(super) struct Reader {
 enum Form {
     #[default]
     Unknown,
-    Csv(Columns),
+    Csv,
     Strace(Strace),
 }
 
@@ -60,20 +60,19 @@ impl Reader {
     /// What the line moved; `None` if it makes no sense.
     fn read(&mut self, text: &str) -> Option<Vec<Transfer>> {
         if let Form::Unknown = self.form {
-            self.form = match Columns::from_first(text) {
-                Some(columns) => Form::Csv(columns),
-                None => Form::Strace(Strace::default().line(text).map(|_| Strace::default())?),
+            self.form = match table::is_head(text) || table::read(text).is_some() {
+                true => Form::Csv,
+                false => Form::Strace(Strace::default().line(text).map(|_| Strace::default())?),
             };
         }
         match &mut self.form {
             Form::Unknown => None,
-            Form::Csv(columns) => match columns.read(text) {
-                Some((moved, knows_direction)) => {
-                    self.knows_directions |= knows_direction;
-                    Some(vec![moved])
-                }
-                None => columns.is_head(text).then(Vec::new),
-            },
+            Form::Csv if table::is_head(text) => Some(Vec::new()),
+            Form::Csv => {
+                let (moved, has_direction) = table::read(text)?;
+                self.knows_directions |= has_direction;
+                Some(vec![moved])
+            }
             Form::Strace(strace) => match strace.line(text)? {
                 Event::Moved(moves) => Some(moves),
                 Event::Opened(pid, made) => {
@@ -99,7 +98,7 @@ impl Reader {
     pub(super) fn conclude(mut self, was_cut: bool) -> Result<Recording, TraceError> {
         let lines = self.lines;
         let (format, first_garbage) = match (&self.form, self.first_garbage.take()) {
-            (Form::Csv(_), first) => (Format::Csv, first),
+            (Form::Csv, first) => (Format::Csv, first),
             (Form::Strace(_), first) => (Format::Strace, first),
             (Form::Unknown, Some(first)) => return Err(TraceError::Garbage { lines, first }),
             (Form::Unknown, None) => return Err(TraceError::NoMessages { lines }),
