@@ -623,7 +623,8 @@ fn ns(duration: Duration) -> u64 {
 const LAUNCHES: u32 = 5;
 
 /// Launches differ more than what is in them: half the launches of twice the length would give
-/// intervals 1.5 times as wide. A round of all takes 7 seconds, in which the machine changes little.
+/// intervals 1.5 times as wide. A round of all takes 7 seconds, in which the machine changes
+/// little.
 const LAUNCHES_TOUR: u32 = 10;
 
 /// With `--quick`: enough to see that it works.

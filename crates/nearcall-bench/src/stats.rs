@@ -116,8 +116,8 @@ pub fn estimate(launch_values: &[f64], blocks: &[Vec<f64>], resolution: f64) -> 
 }
 
 /// Whether launch values fall into two groups that lie further apart than either is wide: no single
-/// figure describes such a cell, as where an end sometimes has a near cache and sometimes a far one.
-/// A single value far off is no group. False if a value is not above zero.
+/// figure describes such a cell, as where an end sometimes has a near cache and sometimes a far
+/// one. A single value far off is no group. False if a value is not above zero.
 #[must_use]
 pub fn has_two_modes(launch_values: &[f64]) -> bool {
     if launch_values.len() < 2 * MODE_MIN || !launch_values.iter().all(|&value| is_positive(value))

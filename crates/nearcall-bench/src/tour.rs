@@ -168,8 +168,9 @@ fn floors(plan: &BenchPlan, measured: &[CellSpec]) -> Vec<CellSpec> {
     floors
 }
 
-/// One of each kind. The others differ from one of these by how they wake the other end, which costs
-/// them about as much; the time goes to more launches of these, which alone tell mechanisms apart.
+/// One of each kind. The others differ from one of these by how they wake the other end, which
+/// costs them about as much; the time goes to more launches of these, which alone tell mechanisms
+/// apart.
 const TOUR: [Mechanism; 12] = [
     Mechanism::Shm,
     Mechanism::Pipe,

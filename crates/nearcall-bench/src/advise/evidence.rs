@@ -297,7 +297,8 @@ fn of_launches(launches: &[f64]) -> Option<Value> {
 }
 
 /// By the launches. A run without them, or with too few times in one, gives that of all times: as
-/// uncertain as the median is between launches, and as the rank of a percentile is in so many times.
+/// uncertain as the median is between launches, and as the rank of a percentile is in so many
+/// times.
 fn p99(cell: &Cell) -> Option<Value> {
     if let Some(value) = of_launches(&cell.launch_p99s_ns) {
         return Some(value);

@@ -44,8 +44,8 @@ pub(super) struct Position {
     pub(super) tied: bool,
 }
 
-/// Orders rows, the first choice first. Each row has a value of each objective that counts. Empty if
-/// all were dropped after a first look: none of them is a choice.
+/// Orders rows, the first choice first. Each row has a value of each objective that counts. Empty
+/// if all were dropped after a first look: none of them is a choice.
 pub(super) fn rank(rows: &[Row], weights: &Weights) -> Vec<Position> {
     let full: Vec<usize> = (0..rows.len()).filter(|&row| !rows[row].first_look).collect();
     let main = &full;

@@ -42,6 +42,26 @@ pub(crate) struct EndReport {
     pub(crate) cpu: usize,
 }
 
+impl EndReport {
+    /// Adds what a later region used and did.
+    pub(crate) fn add(&mut self, later: &Self) {
+        let sum = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+        let (counts, more) = (&mut self.counts, &later.counts);
+        counts.minor_faults = sum(counts.minor_faults, more.minor_faults);
+        counts.major_faults = sum(counts.major_faults, more.major_faults);
+        counts.voluntary_switches = sum(counts.voluntary_switches, more.voluntary_switches);
+        counts.involuntary_switches = sum(counts.involuntary_switches, more.involuntary_switches);
+        counts.migrations = sum(counts.migrations, more.migrations);
+        counts.user_ns = sum(counts.user_ns, more.user_ns);
+        counts.system_ns = sum(counts.system_ns, more.system_ns);
+        self.run_delay_ns = sum(self.run_delay_ns, later.run_delay_ns);
+        self.cpu_ns += later.cpu_ns;
+        self.received += later.received;
+        self.digest ^= later.digest;
+        self.cpu = later.cpu;
+    }
+}
+
 impl Counts {
     /// Before the region: what allocates comes first.
     pub(crate) fn before() -> Result<Self, Failure> {

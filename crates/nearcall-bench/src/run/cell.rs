@@ -337,8 +337,8 @@ impl RttNs {
     /// launches.
     ///
     /// The median of all times would be nearer to that of the fast launches, which have more
-    /// exchanges in the same time, and may lie outside of the interval. It stands in where no launch
-    /// has a median.
+    /// exchanges in the same time, and may lie outside of the interval. It stands in where no
+    /// launch has a median.
     #[must_use]
     pub fn new(times: &Histogram, launches: Option<&Estimate>) -> Self {
         let p50 = launches.map(|launches| launches.center).or_else(|| times.quantile_ns(0.5));

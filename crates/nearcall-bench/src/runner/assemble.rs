@@ -306,21 +306,10 @@ fn add_ends(cell: &mut Cell, launches: &[CellLaunch]) {
 }
 
 fn sum_counts(ends: &[&EndReport]) -> EndCounts {
-    let sum = |of: fn(&EndCounts) -> Option<u64>| {
-        ends.iter().map(|end| of(&end.counts)).try_fold(0_u64, |sum, one| Some(sum + one?))
-    };
-    if ends.is_empty() {
-        return EndCounts::default();
-    }
-    EndCounts {
-        minor_faults: sum(|counts| counts.minor_faults),
-        major_faults: sum(|counts| counts.major_faults),
-        voluntary_switches: sum(|counts| counts.voluntary_switches),
-        involuntary_switches: sum(|counts| counts.involuntary_switches),
-        migrations: sum(|counts| counts.migrations),
-        user_ns: sum(|counts| counts.user_ns),
-        system_ns: sum(|counts| counts.system_ns),
-    }
+    let Some((&first, later)) = ends.split_first() else { return EndCounts::default() };
+    let mut sum = first.clone();
+    later.iter().for_each(|one| sum.add(one));
+    sum.counts
 }
 
 fn tags(cell: &Cell, launches: &[CellLaunch], placed: &Placed, asked: u32) -> Vec<String> {

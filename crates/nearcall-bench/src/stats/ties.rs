@@ -2,8 +2,8 @@
 //!
 //! A rank of figures that noise has put in order is no information. So the best is compared with
 //! each other one by Welch's test, corrected for their number by the procedure of Holm, and for
-//! the choice of the best among so many: the chance of any false difference is 5 %. What cannot be told from the best is as good as it;
-//! the rest is compared in the same way among itself.
+//! the choice of the best among so many: the chance of any false difference is 5 %. What cannot be
+//! told from the best is as good as it; the rest is compared in the same way among itself.
 
 use super::two_samples::{self, SIGNIFICANCE};
 

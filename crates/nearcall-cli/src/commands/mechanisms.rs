@@ -241,7 +241,8 @@ const LEGEND: [(&str, &str); 13] = [
     ("offered", "servers open it for every client; the others only if they name it (`?allow=`)"),
     (
         "advised",
-        "never: it exists to be compared with; 1 client: a server with an event loop serves one only",
+        "never: it exists to be compared with; 1 client: a server with an event loop serves one \
+         only",
     ),
     ("waits", "how an end can wait; the default first"),
 ];

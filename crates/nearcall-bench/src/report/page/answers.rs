@@ -1,9 +1,9 @@
 //! What is fast on a machine: one figure per question, taken from its cells.
 //!
 //! Always true: an answer compares cells of one exchange only (same shape, size, rhythm,
-//! definition, placement and caller), none beside a load, and of mechanisms that may be advised. What
-//! to use is what `advise.rs` says of that exchange, and the figure is that of what to use; without
-//! a figure there is no advice.
+//! definition, placement and caller), none beside a load, and of mechanisms that may be advised.
+//! What to use is what `advise.rs` says of that exchange, and the figure is that of what to use;
+//! without a figure there is no advice.
 
 use std::collections::BTreeMap;
 

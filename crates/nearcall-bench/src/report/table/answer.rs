@@ -1,8 +1,8 @@
 //! The sentence at the end of a result: which of those that were compared is best, and how certain
 //! that is.
 //!
-//! **Invariants:** only cells of one exchange are compared; where intervals overlap, the sentence says
-//! that the two cannot be told apart. What disturbs a median shows in its interval.
+//! **Invariants:** only cells of one exchange are compared; where intervals overlap, the sentence
+//! says that the two cannot be told apart. What disturbs a median shows in its interval.
 //!
 //! **Not here:** answers that are no comparison of cells; they stand beside their tables.
 

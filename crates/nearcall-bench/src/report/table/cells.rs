@@ -118,7 +118,7 @@ pub(super) fn print_skipped(out: &mut Writer, run: &Run) {
 /// Adds which of the measured mechanisms are never advised, or only for one client.
 pub(super) fn print_restricted(out: &mut Writer, run: &Run) {
     let of = |fits: fn(&Mechanism) -> bool| -> String {
-        let known = Mechanism::all().filter(|mechanism| fits(mechanism)).map(Mechanism::name);
+        let known = Mechanism::all().filter(&fits).map(Mechanism::name);
         let here = known.filter(|name| run.cells.iter().any(|cell| cell.mechanism == **name));
         here.collect::<Vec<_>>().join(", ")
     };

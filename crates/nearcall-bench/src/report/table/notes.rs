@@ -94,7 +94,8 @@ fn meaning(tag: &str) -> Option<&'static str> {
         "clock_drift" => "the CPU's speed changed by more than 2 %",
         "warmup_capped" => "it had not settled when warm-up had to end",
         "two_modes" => {
-            "its launches fall into two groups, which no single figure describes: show --json has them"
+            "its launches fall into two groups, which no single figure describes: show --json \
+             has them"
         }
         "few_launches" => "fewer launches than asked for, as time ran out",
         "batched" => "times are means of batches, as one exchange is too short for the clock",
@@ -113,13 +114,14 @@ fn letter_at(index: usize) -> &'static str {
 }
 
 /// Under every table with a grade D.
-pub(super) const DISTURBED: &str = "Cells whose tails are of grade D lost much of their time to something else: measure them again \
-     for p99 and above.";
+pub(super) const DISTURBED: &str = "Cells whose tails are of grade D lost much of their time to \
+                                    something else: measure them again for p99 and above.";
 
 const LEGEND: &str = "median of a typical launch, p99 of all launches; ± 95 %: half the confidence \
-                      interval, from launch to launch; CPU: client + server, user and system; b/CPU-s: payload bits per \
-                      second of CPU time of both; ratio 1× is the floor itself; – means not enough data; grade of the median \
-                      by its interval (A ±2 %, B ±5 %, C ±25 %, D more) / of tails by what was seen \
-                      around them (A undisturbed to D).";
+                      interval, from launch to launch; CPU: client + server, user and system; \
+                      b/CPU-s: payload bits per second of CPU time of both; ratio 1× is the floor \
+                      itself; – means not enough data; grade of the median by its interval (A \
+                      ±2 %, B ±5 %, C ±25 %, D more) / of tails by what was seen around them (A \
+                      undisturbed to D).";
 
 const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";

@@ -1,7 +1,7 @@
 //! The whole run as one table: a row for each mechanism, a column for each size.
 //!
-//! Rows are ranked only as far as they differ: what cannot be told apart in the first column has one
-//! letter and stands in the order of names. Figures have the digits that their intervals bear.
+//! Rows are ranked only as far as they differ: what cannot be told apart in the first column has
+//! one letter and stands in the order of names. Figures have the digits that their intervals bear.
 //! What belongs to a size beside its figure (p99, ratio, CPU) is shown for as many sizes as the
 //! page has room for, the smallest first. Always true: cells of one table have one definition of
 //! latency, one placement and one load; a run that has several, or more sizes than fit, gives no
@@ -420,9 +420,9 @@ const LEGEND_HALF: &str = "echo: half the median round trip with the same size b
 
 const LEGEND_THROUGHPUT: &str = "one way: the rate that the consumer has confirmed.";
 
-const LEGEND: &str = "A letter: rows that have the same one cannot be told apart in that column (at \
-                      5 %, corrected for the number of rows), and stand in the order of names. p99, \
-                      ratio to the floor in the same round, and CPU (µs of both ends per message) \
+const LEGEND: &str = "A letter: rows that have the same one cannot be told apart in that column \
+                      (at 5 %, corrected for the number of rows), and stand in the order of names. \
+                      p99, ratio to the floor in the same round, and CPU (µs of both ends per message) \
                       belong to the size on their left. grade: the worst in the row, of medians by \
                       their interval (A ±2 %, B ±5 %, C ±25 %, D more) / of tails by what was seen \
                       around them (A undisturbed to D). –: no figure, or too few data for it.";

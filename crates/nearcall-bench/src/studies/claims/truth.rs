@@ -5,8 +5,8 @@
 //! wholly on the wrong side, otherwise open. One round has no interval and is open unless it is off
 //! by a factor of two. That all of several hold needs no correction for their number: each is asked
 //! for. That one of them fails is what chance gives where there are many, so it counts only if it
-//! fails at 5 % divided by their number (Bonferroni, which is Holm's first step). A [`Finding`] keeps the words of the comparison that decided. What is
-//! compared is not known here.
+//! fails at 5 % divided by their number (Bonferroni, which is Holm's first step). A [`Finding`]
+//! keeps the words of the comparison that decided. What is compared is not known here.
 
 use crate::studies::figure::Figure;
 
@@ -57,8 +57,8 @@ impl Finding {
         Self::tested(figure, bound, figure.p_value(bound.limit()))
     }
 
-    /// What `figure` says of `bound`, if `p_value` says how likely one that just meets it would be as
-    /// far from it.
+    /// What `figure` says of `bound`, if `p_value` says how likely one that just meets it would be
+    /// as far from it.
     pub(crate) fn tested(figure: &Figure, bound: Bound, p_value: f64) -> Self {
         let placed = figure.placed();
         let claimed = bound.words(figure);
@@ -106,7 +106,8 @@ impl Finding {
             Truth::True => format!("all {total} hold; closest: {}", self.words),
             Truth::False => format!("{no} of {total} fail; worst: {}", self.words),
             Truth::Open if no > 0 => format!(
-                "{yes} of {total} hold, {open} open, {no} fail as chance alone has some do; worst: {}",
+                "{yes} of {total} hold, {open} open, {no} fail as chance alone has some do; \
+                 worst: {}",
                 self.words
             ),
             Truth::Open => {
