@@ -48,7 +48,7 @@ impl Reader {
         if text.is_empty() {
             return;
         }
-        let Some(moves) = self.read(text).filter(|_| is_whole) else {
+        let Some(moves) = is_whole.then(|| self.read(text)).flatten() else {
             self.garbage_lines += 1;
             let text = text.chars().take(GARBAGE_CHARS).collect();
             self.first_garbage.get_or_insert(UnparsedLine { line: self.lines, text });
