@@ -72,7 +72,7 @@ pub enum ProfileError {
     #[error("{0}")]
     Failed(String),
     /// A file cannot be written.
-    #[error("cannot write {}: {1}", .0.display())]
+    #[error("cannot write {path}: {error}", path = .0.display(), error = .1)]
     File(PathBuf, io::Error),
     /// Somebody interrupted.
     #[error("interrupted")]
