@@ -2,6 +2,6 @@
 #![no_main]
 #![forbid(unsafe_code)]
 
-use nearcall_bench::dataset::import::import_tar;
+use nearcall_results::dataset::import::import_tar;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| drop(import_tar(bytes, "fuzz")));

@@ -2,6 +2,6 @@
 #![no_main]
 #![forbid(unsafe_code)]
 
-use nearcall_bench::run::Run;
+use nearcall_results::run::Run;
 
 libfuzzer_sys::fuzz_target!(|text: &str| drop(Run::parse(text)));

@@ -2,4 +2,4 @@
 #![no_main]
 #![forbid(unsafe_code)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| nearcall_bench::advise::trace::fuzz(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| nearcall_results::advise::trace::fuzz(bytes));

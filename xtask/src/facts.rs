@@ -7,9 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs, io};
 
-/// The program's first file, as a path within the repository.
-pub const PROGRAM: &str = "crates/nearcall-cli/src/main.rs";
-
 /// Present, or the reason why not.
 pub type Presence = Result<(), String>;
 
@@ -20,22 +17,22 @@ pub struct Facts {
     pub root: PathBuf,
     /// Where Cargo builds; what the chores write lies below it.
     pub target: PathBuf,
-    /// Whether the channel has models for loom.
-    pub loom: Presence,
     /// Whether nightly has miri.
     pub miri: Presence,
     /// Whether nightly is installed, which the fuzz targets are built with.
     pub nightly: Presence,
     /// Whether nightly has the source of the standard library.
     pub rust_src: Presence,
+    /// The oldest compiler that the workspace supports, as `rust-version` has it.
+    pub oldest_rust: String,
+    /// Whether that compiler is installed.
+    pub oldest: Presence,
     /// Whether cargo-fuzz is installed.
     pub cargo_fuzz: Presence,
     /// The names of the fuzz targets.
     pub fuzz_targets: Vec<String>,
     /// Whether cargo-deny is installed.
     pub deny: Presence,
-    /// Whether the program does anything yet.
-    pub program: Presence,
 }
 
 impl Facts {
@@ -51,35 +48,29 @@ impl Facts {
         let target = env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
         let target = root.join(target); // Relative to the repository, unless it is absolute.
         let nightly = "rustup toolchain install nightly --profile minimal";
+        let no_version = || io::Error::other("Cargo.toml has no rust-version");
+        let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
+        let oldest_rust = rust_version(&manifest).ok_or_else(no_version)?.to_owned();
         Ok(Self {
-            loom: loom(&root)?,
             miri: tool(
                 &["+nightly", "miri", "--version"],
                 "rustup component add miri rust-src --toolchain nightly",
             ),
             nightly: tool(&["+nightly", "--version"], nightly),
             rust_src: rust_src(),
+            oldest: tool(
+                &[&format!("+{oldest_rust}"), "--version"],
+                &format!("rustup toolchain install {oldest_rust} --profile minimal"),
+            ),
+            oldest_rust,
             cargo_fuzz: tool(&["fuzz", "--version"], "cargo install cargo-fuzz --locked"),
             fuzz_targets: fs::read_to_string(root.join("fuzz/Cargo.toml"))
                 .map(|manifest| target_names(&manifest))
                 .unwrap_or_default(),
             deny: tool(&["deny", "--version"], "cargo install cargo-deny --locked"),
-            program: program(&fs::read_to_string(root.join(PROGRAM))?),
             root,
             target,
         })
-    }
-}
-
-/// Whether the program has verbs, judged by the text of its first file.
-///
-/// # Errors
-///
-/// The reason why its steps are skipped: `main` has an empty body.
-pub fn program(text: &str) -> Presence {
-    match text.contains("fn main() {}") {
-        true => Err(format!("{PROGRAM} does nothing yet")),
-        false => Ok(()),
     }
 }
 
@@ -96,6 +87,12 @@ fn tool(arguments: &[&str], cure: &str) -> Presence {
     }
 }
 
+/// The version in the line `rust-version = "1.88"` of a manifest.
+fn rust_version(manifest: &str) -> Option<&str> {
+    let line = manifest.lines().find(|line| line.starts_with("rust-version"))?;
+    line.split('"').nth(1)
+}
+
 /// The sanitizers need a standard library that is built with them.
 fn rust_src() -> Presence {
     let mut rustc = Command::new("rustc");
@@ -110,15 +107,6 @@ fn rust_src() -> Presence {
                   add rust-src --toolchain nightly`"
             .to_owned()),
     }
-}
-
-fn loom(root: &Path) -> io::Result<Presence> {
-    let manifest = fs::read_to_string(root.join("crates/nearcall-channel/Cargo.toml"))?;
-    let uses_loom = manifest.lines().any(|line| line.starts_with("loom"));
-    Ok(match uses_loom {
-        true => Ok(()),
-        false => Err("crates/nearcall-channel does not depend on loom yet".to_owned()),
-    })
 }
 
 /// The names in the `[[bin]]` sections of the manifest of `fuzz/`.
@@ -147,8 +135,9 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_main_is_no_program() {
-        assert!(program("fn main() {}\n").is_err());
-        assert!(program("fn main() -> ExitCode {\n    run()\n}\n").is_ok());
+    fn the_oldest_compiler_is_that_of_the_manifest() {
+        let manifest = "[workspace.package]\nedition = \"2024\"\nrust-version = \"1.88\"\n";
+        assert_eq!(rust_version(manifest), Some("1.88"));
+        assert_eq!(rust_version("[workspace]\n"), None);
     }
 }

@@ -1,37 +1,42 @@
 //! `cargo xtask`: runs one chore and returns its exit code. `cargo xtask help` lists the chores.
 #![forbid(unsafe_code)]
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
-use std::{env, io};
 
-use xtask::chore::{self, Chore};
+use clap::Parser;
+use xtask::chore::Chore;
 use xtask::facts::Facts;
 use xtask::repository::Repository;
 use xtask::tidy::{circles, words};
 use xtask::{plan, step};
 
-/// The exit code for a usage error, as of most programs.
-const USAGE: u8 = 2;
-
 fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let chore = match Chore::parse(&arguments) {
+    let chore = match Chore::try_parse() {
         Ok(chore) => chore,
-        Err(message) => return explain(&message),
+        Err(error) => {
+            // Nothing else can be done if it cannot be printed; the exit code still reports it.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
     };
-    match findings(&chore) {
-        Ok(None) => {}
-        Ok(Some(problems)) => return print(&problems),
-        Err(error) => return explain(&format!("cannot read the repository: {error}")),
+    match run(&chore) {
+        Ok(code) => code,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "cannot read the repository: {error}");
+            ExitCode::FAILURE
+        }
     }
-    let facts = match Facts::gather() {
-        Ok(facts) => facts,
-        Err(error) => return explain(&format!("cannot look at the repository: {error}")),
-    };
-    let steps = plan::steps(&chore, &facts);
-    ExitCode::from(step::run_all(&facts.root, &steps, chore.needs_all(), &mut io::stdout()))
+}
+
+fn run(chore: &Chore) -> io::Result<ExitCode> {
+    if let Some(problems) = findings(chore)? {
+        return Ok(print(&problems));
+    }
+    let facts = Facts::gather()?;
+    let steps = plan::steps(chore, &facts);
+    let code = step::run_all(&facts.root, &steps, chore.needs_all(), &mut io::stdout());
+    Ok(ExitCode::from(code))
 }
 
 /// What the rule that is asked for finds in the repository; nothing if a chore runs commands.
@@ -54,10 +59,4 @@ fn print(problems: &[String]) -> ExitCode {
     }
     let _ = writeln!(io::stderr(), "{} found", problems.len());
     ExitCode::from(u8::from(!problems.is_empty()))
-}
-
-fn explain(message: &str) -> ExitCode {
-    // Nothing else can be done if stderr is closed; the exit code still reports it.
-    let _ = writeln!(io::stderr(), "{message}\n\n{}", chore::USAGE);
-    ExitCode::from(USAGE)
 }

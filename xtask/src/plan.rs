@@ -29,6 +29,12 @@ const STORED_CALLS: &str = "docs/runs/epyc-2cpu-calls.json";
 /// What is generated from: the interface of the first example.
 const PROTO: &str = "crates/nearcall-examples/proto/thermostat.proto";
 
+/// What other programs are built with. Of it all users need the oldest compiler.
+const LIBRARIES: &str = "-p nearcall -p nearcall-build -p nearcall-host -p nearcall-tracing";
+
+/// Everything but `nearcall-peers`, which needs what the libraries need that it measures.
+const ALL_BUT_PEERS: &str = "--workspace --exclude nearcall-peers";
+
 /// What the sanitizers run on.
 const SANITIZED: &str = "x86_64-unknown-linux-gnu";
 
@@ -39,7 +45,7 @@ pub fn steps(chore: &Chore, facts: &Facts) -> Vec<Step> {
         Chore::Ci { quick } => ci(*quick, facts),
         Chore::Tidy => vec![Step::Run(tidy())],
         Chore::Circles | Chore::Words => Vec::new(), // They print findings and run nothing.
-        Chore::Loom => vec![when(&facts.loom, loom(facts))],
+        Chore::Loom => vec![Step::Run(loom(facts))],
         Chore::Miri => vec![when(&facts.miri, miri())],
         Chore::ReleaseCheck => release_check(facts),
         Chore::Fuzz { target, seconds } => fuzz(target.as_deref(), *seconds, facts),
@@ -65,17 +71,17 @@ fn ci(quick: bool, facts: &Facts) -> Vec<Step> {
         Step::Run(cargo("doc", "doc --no-deps").environment("RUSTDOCFLAGS", "-D warnings")),
     ];
     let asked_for = if quick { Err("left out by --quick".to_owned()) } else { Ok(()) };
-    let both = |presence: &Presence| asked_for.clone().and_then(|()| presence.clone());
     let or_release_check = |presence: &Presence| {
         let longer = |reason| format!("{reason}, or run `cargo xtask release-check`");
-        both(&presence.clone().map_err(longer))
+        asked_for.clone().and_then(|()| presence.clone().map_err(longer))
     };
+    steps.push(when(&or_release_check(&facts.oldest), oldest(LIBRARIES, facts)));
     steps.push(when(&or_release_check(&facts.deny), deny()));
-    steps.push(when(&both(&facts.loom), loom(facts)));
+    steps.push(when(&asked_for, loom(facts)));
     steps.push(when(&asked_for, simulate(None, None, facts)));
     steps.push(when(&or_release_check(&facts.miri), miri()));
     steps.push(Step::Skip { name: "fuzz".to_owned(), reason: NO_FUZZ.to_owned() });
-    match both(&facts.program) {
+    match asked_for {
         Ok(()) => {
             steps.extend(program(facts).map(Step::Run));
             steps.extend(answers(facts).map(Step::Run));
@@ -107,6 +113,9 @@ fn release_check(facts: &Facts) -> Vec<Step> {
         "cargo",
         "install cargo-fuzz --locked",
     ));
+    let compiler = format!("toolchain install {} --profile minimal", facts.oldest_rust);
+    steps.extend(install(&facts.oldest, "install Rust", "rustup", &compiler));
+    steps.push(Step::Run(oldest(ALL_BUT_PEERS, facts)));
     let there = Facts { nightly: Ok(()), cargo_fuzz: Ok(()), ..facts.clone() };
     steps.extend(fuzz(None, RELEASE_FUZZ_SECONDS, &there));
     steps.push(Step::Run(kill_storm(KILLS)));
@@ -121,6 +130,13 @@ fn tidy() -> Command {
 fn deny() -> Command {
     // Not `advisories`: they need a database from the network, and change without a commit of ours.
     cargo("deny", "deny check bans licenses sources")
+}
+
+/// What users build, by the oldest compiler that the manifests name.
+fn oldest(packages: &str, facts: &Facts) -> Command {
+    // A separate directory, because another compiler would rebuild everything in the usual one.
+    cargo("oldest Rust", &format!("+{} check {packages}", facts.oldest_rust))
+        .environment("CARGO_TARGET_DIR", &facts.target.join("oldest").to_string_lossy())
 }
 
 fn loom(facts: &Facts) -> Command {
@@ -342,31 +358,27 @@ mod tests {
         Facts {
             root: "repository".into(),
             target: "target".into(),
-            loom: Ok(()),
             miri: Ok(()),
             nightly: Ok(()),
             rust_src: Ok(()),
+            oldest_rust: "1.88".to_owned(),
+            oldest: Ok(()),
             cargo_fuzz: Ok(()),
             fuzz_targets: vec!["frame".to_owned(), "region".to_owned()],
             deny: Ok(()),
-            program: Ok(()),
         }
     }
 
     fn nothing() -> Facts {
         let missing = || Err("missing".to_owned());
-        let fuzz_targets = Vec::new();
-        let (loom, miri, nightly, rust_src) = (missing(), missing(), missing(), missing());
-        let (cargo_fuzz, deny, program) = (missing(), missing(), missing());
         Facts {
-            loom,
-            miri,
-            nightly,
-            rust_src,
-            cargo_fuzz,
-            fuzz_targets,
-            deny,
-            program,
+            miri: missing(),
+            nightly: missing(),
+            rust_src: missing(),
+            oldest: missing(),
+            cargo_fuzz: missing(),
+            fuzz_targets: Vec::new(),
+            deny: missing(),
             ..everything()
         }
     }
@@ -384,6 +396,7 @@ mod tests {
     #[test]
     fn ci_runs_everything_that_is_there() {
         let rest = [
+            "oldest Rust",
             "deny",
             "loom",
             "simulate",
@@ -423,22 +436,25 @@ mod tests {
 
     #[test]
     fn ci_says_what_it_skips() {
-        let rest = ["no deny", "no loom", "simulate", "no miri", "no fuzz", "no program"];
-        let full = steps(&Chore::Ci { quick: false }, &nothing());
-        assert_eq!(names(&full), [&FIRST[..], &rest].concat());
-        let rest = rest.map(|name| if name == "simulate" { "no simulate" } else { name });
-        let quick = steps(&Chore::Ci { quick: true }, &everything());
-        assert_eq!(names(&quick), [&FIRST[..], &rest].concat());
+        let first = [&FIRST[..], &["no oldest Rust", "no deny"]].concat();
+        let full = names(&steps(&Chore::Ci { quick: false }, &nothing()));
+        let rest = ["loom", "simulate", "no miri", "no fuzz", "mechanisms"];
+        assert_eq!(full[..first.len() + rest.len()], [&first[..], &rest].concat());
+        let quick = names(&steps(&Chore::Ci { quick: true }, &everything()));
+        let rest = ["no loom", "no simulate", "no miri", "no fuzz", "no program"];
+        assert_eq!(quick, [&first[..], &rest].concat());
     }
 
     #[test]
     fn a_release_check_installs_what_is_missing() {
-        let checks = ["deny", "miri", "fuzz frame", "fuzz region", "kill-storm", "stress"];
+        let checks =
+            ["deny", "miri", "oldest Rust", "fuzz frame", "fuzz region", "kill-storm", "stress"];
         assert_eq!(names(&steps(&Chore::ReleaseCheck, &everything())), checks);
         let targets = everything().fuzz_targets;
         let bare = Facts { fuzz_targets: targets, ..nothing() };
         let all = names(&steps(&Chore::ReleaseCheck, &bare));
-        let installs = ["install deny", "install nightly", "install miri", "install fuzz"];
+        let installs =
+            ["install deny", "install nightly", "install miri", "install fuzz", "install Rust"];
         assert_eq!(
             all.iter().filter(|name| name.starts_with("install")).collect::<Vec<_>>(),
             installs
@@ -461,6 +477,20 @@ mod tests {
         let expected = "cargo run --release -p nearcall-bench --example advise_check -- --sets 3 \
                         --seed 9";
         assert_eq!(command.to_string(), expected);
+    }
+
+    #[test]
+    fn the_oldest_compiler_builds_libraries_in_ci_and_all_before_a_release() {
+        for (chore, packages) in
+            [(Chore::Ci { quick: false }, LIBRARIES), (Chore::ReleaseCheck, ALL_BUT_PEERS)]
+        {
+            let commands = steps(&chore, &everything()).into_iter().filter_map(|step| match step {
+                Step::Run(command) if command.name == "oldest Rust" => Some(command.to_string()),
+                _ => None,
+            });
+            let expected = format!("CARGO_TARGET_DIR=target/oldest cargo +1.88 check {packages}");
+            assert_eq!(commands.collect::<Vec<_>>(), [expected]);
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::payload::Payload;
 use crate::run::Kind;
 pub use crate::scene::Scene;
 use crate::studies::methods::Method;
+use crate::words;
 
 /// One thing to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -189,30 +190,6 @@ impl TryFrom<String> for Subject {
             Ok(floor) => Ok(Self::Floor(floor)),
             Err(_) => name.parse().map(Self::Mechanism).map_err(|error| format!("{error}")),
         }
-    }
-}
-
-/// Stores a value by the word that it is printed and parsed with.
-pub(crate) mod words {
-    use std::fmt::Display;
-    use std::str::FromStr;
-
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(crate) fn serialize<T: Display, S: Serializer>(
-        value: &T,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        to.collect_str(value)
-    }
-
-    pub(crate) fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
-    where
-        T: FromStr<Err: Display>,
-        D: Deserializer<'de>,
-    {
-        String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 }
 

@@ -9,12 +9,10 @@
 
 mod accuracy;
 mod agreement;
-mod findings;
 mod overhead;
 mod reader;
 mod resolution;
 mod skew;
-pub mod studies;
 
 use nearcall_os::clock::{self, Clock};
 use nearcall_os::cpu;
@@ -22,7 +20,7 @@ use nearcall_os::tsc::{Tsc, TscRefusal};
 
 use crate::{machine, runner};
 
-pub use findings::{
+pub use nearcall_results::findings::clocks::{
     ClockFinding, ClockFindings, ClockName, Disagreement, Interval, OffsetBound, Overhead,
     PairSkew, SCHEMA, SkewFinding, SleepError, SleepFinding, SpanFinding,
 };

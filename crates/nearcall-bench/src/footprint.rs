@@ -14,7 +14,6 @@ mod budget;
 mod child;
 mod connections;
 mod files;
-mod findings;
 mod helper;
 mod services;
 mod setups;
@@ -29,7 +28,7 @@ use crate::{machine, runner};
 
 pub use child::run;
 pub use files::{SERVICE_VARIABLE, ServiceFiles};
-pub use findings::{
+pub use nearcall_results::findings::memory::{
     ConnectionMemory, Level, MemoryFindings, PerConnection, ProcessMemory, SCHEMA, ServiceMemory,
     SetUp, Setup, SetupMemory, SetupsMemory, SkippedMemory,
 };

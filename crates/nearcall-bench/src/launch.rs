@@ -7,10 +7,11 @@
 use nearcall_channel::WaitPolicy;
 use serde::{Deserialize, Serialize};
 
-use crate::cell::{CellSpec, Scene, Subject, words};
+use crate::cell::{CellSpec, Scene, Subject};
 use crate::exchange::Failure;
 use crate::exchange::client::Measured;
 use crate::run::EffectiveSize;
+use crate::words;
 
 /// What one of the two processes has to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -103,9 +104,6 @@ impl Line {
         serde_json::from_str(json).ok()
     }
 }
-
-/// The name of the size that a throughput is judged by.
-pub(crate) const ROOM_BYTES: &str = "room_bytes";
 
 /// What our lines begin with.
 const LINE_MARK: &str = "nearcall-peer ";

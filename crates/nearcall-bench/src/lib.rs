@@ -1,15 +1,18 @@
-//! Measures IPC mechanisms between two real processes, stores the runs, presents them.
+//! Measures IPC mechanisms between two real processes. Runs are stored and shown by
+//! `nearcall-results`.
 //!
-//! Most modules are pure: statistics, payloads, warm-up, noise grades, plans, tours and tables are
-//! functions of their inputs. [`machine`], [`timers`], [`detector`] and [`doctor`] read this
-//! machine, through judgements that are pure; [`memory`] and [`usage`] read other processes.
-//! [`run::Run::load`] and [`run::Run::save`] touch a file. [`runner`] starts processes and waits
+//! Many modules are pure: payloads, warm-up, plans and tours are functions of their inputs.
+//! [`machine`], [`timers`], [`detector`] and [`doctor`] read this machine, through judgements that
+//! are pure; [`memory`] and [`usage`] read other processes. [`runner`] starts processes and waits
 //! for them, [`peer`] is what they run; `exchange` and [`floor`] hold the measured loops. With all
 //! of that [`calls`] measures calls of the runtime, [`budgets`] what it may cost, [`waits`] how its
 //! waiting does at different paces, and [`matrix`] what the way from CPU to CPU costs. [`clocks`]
 //! compares the clocks themselves; [`footprint`] tells what connections and services take of
-//! memory. [`mod@compare`] tells whether a later run differs from an earlier one.
+//! memory; [`advise`] measures what advice needs.
 #![forbid(unsafe_code)]
+
+// What is stored and how it is shown: modules of this crate use them by these names.
+use nearcall_results::{histogram, noise, report, run, stats, system_files, words};
 
 pub mod advise;
 mod awake;
@@ -18,32 +21,24 @@ pub mod budgets;
 pub mod calls;
 pub mod cell;
 pub mod clocks;
-pub mod compare;
-pub mod dataset;
 pub mod detector;
 pub mod doctor;
 mod exchange;
 pub mod floor;
 pub mod footprint;
-pub mod histogram;
 pub mod launch;
 mod load;
 mod locked;
 pub mod machine;
 pub mod matrix;
 pub mod memory;
-pub mod noise;
 pub mod payload;
 pub mod peer;
 pub mod plan;
 pub mod profile;
-pub mod report;
-pub mod run;
 pub mod runner;
 pub mod scene;
-pub mod stats;
 pub mod studies;
-pub mod system_files;
 pub mod timers;
 pub mod touch;
 pub mod tour;

@@ -10,11 +10,12 @@ mod pairs;
 use std::time::Duration;
 
 use nearcall_channel::{Mechanism, WaitPolicy};
-use nearcall_os::cpu::{self, Topology};
+use nearcall_os::cpu;
 
 use self::pairs::Pairs;
 use crate::bench_plan::{BenchPlan, How, Shape, Usual};
 use crate::cell::{CellSpec, Scene, Subject};
+use crate::machine;
 use crate::run::{Cell, Kind, Matrix, Run};
 use crate::runner::{self, BenchError, Extent, Hooks, Task};
 use crate::scene::Spot;
@@ -54,7 +55,7 @@ pub fn bench(plan: &MatrixPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
         how: plan.how.clone(),
         ..BenchPlan::default()
     };
-    let (cpus, topology) = (cpu::allowed(), Topology::read());
+    let (cpus, topology) = (cpu::allowed(), machine::topology());
     let chosen =
         pairs::choose(&cpus, &topology, pairs_max(plan, &extent, cpus.len()), plan.how.seed);
     let find = |_: Option<&str>| cells(plan, &chosen, &Mechanism::supported);
@@ -188,6 +189,8 @@ const WORKERS_MORE: usize = 2;
 
 #[cfg(test)]
 mod tests {
+    use nearcall_results::topology::Topology;
+
     use super::*;
     use crate::scene::Load;
 

@@ -33,10 +33,10 @@ use crate::floor::ring::Words;
 use crate::floor::stream::{Bytes, Pipes, Unix, UnixEpoll};
 use crate::floor::word::{Eventfd, Futex, Spin};
 use crate::floor::{Floor, alone};
-use crate::launch::{Fault, Line, Orders, ROOM_BYTES, Role};
+use crate::launch::{Fault, Line, Orders, Role};
 use crate::load;
 use crate::locked;
-use crate::run::{EffectiveSize, Kind};
+use crate::run::{EffectiveSize, Kind, ROOM_BYTES};
 use crate::scene::Traffic;
 use crate::studies::methods::{self, Method};
 
@@ -68,15 +68,15 @@ fn play() -> Result<(), Failure> {
     if let Some(cpu) = orders.cpu {
         cpu::pin_current(cpu)?;
     }
+    if let (Subject::Mechanism(mechanism), Traffic::Starts { connects }) =
+        (orders.subject, orders.scene.traffic)
+    {
+        return match orders.role {
+            Role::Client => starts::client(mechanism, connects, &orders),
+            Role::Server => starts::server(&orders),
+        };
+    }
     match (orders.subject, orders.role) {
-        (Subject::Mechanism(mechanism), role)
-            if let Traffic::Starts { connects } = orders.scene.traffic =>
-        {
-            match role {
-                Role::Client => starts::client(mechanism, connects, &orders),
-                Role::Server => starts::server(&orders),
-            }
-        }
         (Subject::Mechanism(mechanism), Role::Client) => channel_client(mechanism, &orders),
         (Subject::Mechanism(_), Role::Server) => channel_server(&orders),
         (Subject::Study(Method::AllocLoop), Role::Client) => methods::event_loop::client(&orders),

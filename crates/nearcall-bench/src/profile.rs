@@ -13,10 +13,11 @@ use std::time::Duration;
 use std::{fmt, fs, io};
 
 use nearcall_channel::{Mechanism, WaitPolicy};
-use nearcall_os::cpu::{self, Topology};
+use nearcall_os::cpu;
 use nearcall_os::perf;
 
 use crate::bench_plan::{BenchPlan, How, Place, Shape};
+use crate::machine;
 use crate::profile::launches::Launches;
 use crate::profile::result::{
     CopyCounts, CountedCall, CountedCalls, Missing, Profile, SCHEMA, Stacks, Used,
@@ -163,7 +164,7 @@ pub fn count_calls(
 }
 
 fn launches<'a>(plan: &'a ProfilePlan, hooks: &'a Hooks<'a>) -> Result<Launches<'a>, ProfileError> {
-    let placed = placement::resolve(plan.placement, &cpu::allowed(), &Topology::read());
+    let placed = placement::resolve(plan.placement, &cpu::allowed(), &machine::topology());
     Ok(Launches { plan, hooks, placed: placed.map_err(ProfileError::Bench)? })
 }
 

@@ -10,9 +10,10 @@ use std::fmt;
 use std::time::Duration;
 
 use nearcall_channel::{Mechanism, WaitPolicy};
-use nearcall_os::cpu::{self, Topology};
+use nearcall_os::cpu;
 use nearcall_os::tsc::Tsc;
 use nearcall_os::{clock, process};
+use nearcall_results::topology::Topology;
 
 use crate::awake::Awake;
 use crate::bench_plan::{BenchPlan, Shape};
@@ -195,7 +196,7 @@ pub(crate) fn bench_cells(
     task: &Task<'_>,
     hooks: &Hooks<'_>,
 ) -> Result<Run, BenchError> {
-    let topology = Topology::read();
+    let topology = machine::topology();
     let placed = placement::resolve(plan.how.placement, &cpu::allowed(), &topology)?;
     let Tour { cells, skipped } = (task.find)(placed.no_spinning);
     if cells.is_empty() {

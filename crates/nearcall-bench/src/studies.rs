@@ -14,7 +14,6 @@ mod ground;
 pub mod methods;
 pub mod paper;
 mod protocol;
-pub mod ratings;
 pub mod reproduce;
 mod tables;
 

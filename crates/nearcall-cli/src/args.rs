@@ -24,7 +24,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ColorChoice, FromArgMatches, Parser, Subcommand, ValueEnum};
-use nearcall_bench::plan::MESSAGE_BYTES_MAX;
+use nearcall_results::sizes::MESSAGE_BYTES_MAX;
 
 pub(crate) use self::advise::AdviseArgs;
 pub(crate) use self::bench::{

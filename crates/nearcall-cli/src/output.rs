@@ -8,7 +8,7 @@
 use std::io::{self, Write};
 
 use anyhow::Context;
-use nearcall_bench::run::printable;
+use nearcall_results::run::printable;
 use serde::Serialize;
 
 /// Writes a result.

@@ -7,7 +7,7 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nearcall_bench::report::number;
+use nearcall_results::report::number;
 
 /// A path for a new run that began at this moment (seconds since 1970). Makes its directory.
 pub(crate) fn new_run_file(started_unix_s: u64) -> PathBuf {

@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal};
 use std::sync::OnceLock;
 
 use clap::ColorChoice;
-use nearcall_bench::report::lines::Style;
+use nearcall_results::report::lines::Style;
 use terminal_size::{Width, terminal_size_of};
 
 /// Stores the value of `--color`. The first call counts.

@@ -5,10 +5,13 @@
 //! the lock of a process that dies, so a file without an owner is only litter, which the next
 //! owner takes over.
 
-use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use crate::fork::Epoch;
 
@@ -47,10 +50,10 @@ impl LockFile {
                 let text = format!("{} is there and is no lock file", path.display());
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
             }
-            match file.try_lock() {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Err(is_held(path, &locked)),
-                Err(TryLockError::Error(error)) => return Err(error),
+                Err(Errno::WOULDBLOCK) => return Err(is_held(path, &locked)),
+                Err(error) => return Err(error.into()),
             }
             // Whoever had the lock may have removed the file before it released it.
             if fs::symlink_metadata(path).is_ok_and(|now| is_same(&now, &locked)) {

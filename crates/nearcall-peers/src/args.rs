@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Parser;
-use nearcall_bench::plan;
+use nearcall_results::sizes;
 
 use crate::bench::{self, Plan};
 use crate::document::Document;

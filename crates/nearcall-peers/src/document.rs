@@ -5,9 +5,10 @@
 //! sizes in bytes. A reader ignores fields that it does not know; a field that changes its meaning
 //! changes the number behind the slash. Not here: how it is shown (`table.rs`).
 
-use nearcall_bench::noise::Grade;
-use nearcall_bench::run::Machine;
-use nearcall_bench::{machine, stats};
+use nearcall_bench::machine;
+use nearcall_results::noise::Grade;
+use nearcall_results::run::Machine;
+use nearcall_results::stats;
 use serde::Serialize;
 
 use crate::bench::{Found, Plan};

@@ -11,11 +11,11 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use anyhow::bail;
-use nearcall_bench::histogram::Histogram;
 use nearcall_bench::payload::{Payload, Verifier};
 use nearcall_bench::warmup::{Warmup, WarmupRule, WarmupState};
 use nearcall_os::tsc::Tsc;
 use nearcall_os::{clock, counters};
+use nearcall_results::histogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::launch::{Line, Orders};

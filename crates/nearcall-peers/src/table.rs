@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use nearcall_bench::report::number;
+use nearcall_results::report::number;
 
 use crate::document::{Document, Figures, Row};
 use crate::measure::Kind;

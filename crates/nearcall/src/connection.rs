@@ -416,8 +416,10 @@ impl<H: Host> Connection<H> {
         }
         let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
         if cause.is_some_and(|cause| cause.kind() == io::ErrorKind::OutOfMemory) {
-            let why = format_args!("the connection to {} failed: {error}", self.name);
-            return Status::no_memory(why);
+            return Status::no_memory(format_args!(
+                "the connection to {} failed: {error}",
+                self.name
+            ));
         }
         Status::unavailable(match is_peer_gone {
             true => format!("{} went away", self.name),

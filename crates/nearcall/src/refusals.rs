@@ -252,7 +252,8 @@ impl Table {
 
 /// Returns a text for a line of a log, though a peer may have written a part of it.
 fn printable(text: &str) -> String {
-    let end = text.floor_char_boundary(ERROR_TEXT_BYTES_MAX);
+    let ends = text.char_indices().map(|(start, char)| start + char.len_utf8());
+    let end = ends.take_while(|end| *end <= ERROR_TEXT_BYTES_MAX).last().unwrap_or(0);
     text[..end].chars().map(|it| if it.is_control() { '?' } else { it }).collect()
 }
 

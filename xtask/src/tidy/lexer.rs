@@ -1,13 +1,18 @@
 //! Separates code, comments and the contents of literals of a Rust file.
 //!
-//! Invariants: the output has as many characters and lines as the input, so that a place in one is
-//! the same place in the other. This is no parser: it knows just enough not to take a brace in a
-//! string for a block. Not here: the rules that use it (`source.rs`, `modules.rs`).
+//! Invariants: each output has as many lines as the input, so that a place in one is the same place
+//! in the other. Not here: the rules that use it (`source.rs`, `modules.rs`, `words.rs`).
+
+use std::ops::Range;
+use std::str::FromStr;
+
+use proc_macro2::{LineColumn, Span, TokenStream, TokenTree};
 
 /// What a character of a Rust file belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Code,
+    /// Also what is between tokens.
     Comment,
     /// The inside of a string or character literal; its quotes are code.
     Literal,
@@ -18,139 +23,83 @@ enum Kind {
 pub(crate) struct Lexed {
     chars: Vec<char>,
     kinds: Vec<Kind>,
+    /// Where each line begins.
+    lines: Vec<usize>,
 }
 
 impl Lexed {
+    /// Sorts the characters of `text`. What is no Rust has no code; the compiler reports it.
     pub(crate) fn new(text: &str) -> Self {
         let chars: Vec<char> = text.chars().collect();
-        let mut lexed = Self { kinds: vec![Kind::Code; chars.len()], chars };
-        let mut at = 0;
-        while at < lexed.chars.len() {
-            at = lexed.mark(at);
+        let breaks = chars.iter().enumerate().filter(|(_, char)| **char == '\n');
+        let lines = [0].into_iter().chain(breaks.map(|(at, _)| at + 1)).collect();
+        let mut lexed = Self { kinds: vec![Kind::Comment; chars.len()], chars, lines };
+        if let Ok(tokens) = TokenStream::from_str(text) {
+            lexed.mark_all(tokens);
         }
+        proc_macro2::extra::invalidate_current_thread_spans();
         lexed
     }
 
     /// The file with comments and the insides of literals blanked.
     pub(crate) fn code(&self) -> String {
-        self.blanked(|kind| kind == Kind::Code)
-    }
-
-    /// The file with the insides of literals blanked, comments kept.
-    pub(crate) fn code_and_comments(&self) -> String {
-        self.blanked(|kind| kind != Kind::Literal)
+        self.blanked(' ', |kind| kind == Kind::Code)
     }
 
     /// The comments and the insides of literals; code is replaced by `;`, which ends a phrase.
     pub(crate) fn prose(&self) -> String {
-        let pairs = self.chars.iter().zip(&self.kinds);
-        let shown = |(&char, &kind)| match kind {
-            Kind::Code if !char::is_whitespace(char) => ';',
-            _ => char,
-        };
-        pairs.map(shown).collect()
+        self.blanked(';', |kind| kind != Kind::Code)
     }
 
     /// For each line, whether it begins inside a literal that an earlier line opened.
     pub(crate) fn lines_inside_a_literal(&self) -> Vec<bool> {
-        let mut lines = vec![false];
-        for (place, &char) in self.chars.iter().enumerate() {
-            if char == '\n' {
-                lines.push(self.kinds[place] == Kind::Literal);
-            }
-        }
-        lines
+        let is_inside = |start: &usize| *start > 0 && self.kinds[start - 1] == Kind::Literal;
+        self.lines.iter().map(is_inside).collect()
     }
 
-    fn blanked(&self, keep: impl Fn(Kind) -> bool) -> String {
-        let pairs = self.chars.iter().zip(&self.kinds);
-        pairs.map(|(&char, &kind)| if char == '\n' || keep(kind) { char } else { ' ' }).collect()
-    }
-
-    /// Marks what begins at `at` and returns where the next thing begins.
-    fn mark(&mut self, at: usize) -> usize {
-        match self.chars[at] {
-            '/' if self.peek(at + 1) == Some('/') => {
-                let end = self.find(at, |_, char| char == '\n');
-                self.fill(at, end, Kind::Comment)
-            }
-            '/' if self.peek(at + 1) == Some('*') => {
-                let end = self.block_comment_end(at);
-                self.fill(at, end, Kind::Comment)
-            }
-            'r' if !self.follows_a_word(at) && self.raw_hashes(at).is_some() => {
-                self.raw_string(at, self.raw_hashes(at).unwrap_or(0))
-            }
-            '"' => self.quoted(at, '"'),
-            '\'' if self.peek(at + 1) == Some('\\') || self.peek(at + 2) == Some('\'') => {
-                self.quoted(at, '\'')
-            }
-            _ => at + 1,
-        }
-    }
-
-    /// How many `#` stand between the `r` at `at` and a quote, if it opens a raw string.
-    fn raw_hashes(&self, at: usize) -> Option<usize> {
-        let hashes = self.chars[at + 1..].iter().take_while(|&&char| char == '#').count();
-        (self.peek(at + 1 + hashes) == Some('"')).then_some(hashes)
-    }
-
-    fn raw_string(&mut self, at: usize, hashes: usize) -> usize {
-        let start = at + 1 + hashes + 1;
-        let closes = |place: usize, char: char| {
-            let after = self.chars[place + 1..].iter().take(hashes);
-            char == '"' && after.filter(|&&char| char == '#').count() == hashes
+    fn blanked(&self, blank: char, keep: impl Fn(Kind) -> bool) -> String {
+        let shown = |(&char, &kind): (&char, &Kind)| match char {
+            _ if char.is_whitespace() || keep(kind) => char,
+            _ => blank,
         };
-        let end = self.find(start, closes);
-        self.fill(start, end, Kind::Literal) + 1 + hashes
+        self.chars.iter().zip(&self.kinds).map(shown).collect()
     }
 
-    fn quoted(&mut self, at: usize, quote: char) -> usize {
-        let mut end = at + 1;
-        while let Some(char) = self.peek(end) {
-            if char == quote {
-                break;
-            }
-            end += if char == '\\' { 2 } else { 1 };
-        }
-        self.fill(at + 1, end, Kind::Literal) + 1
-    }
-
-    fn block_comment_end(&self, at: usize) -> usize {
-        let (mut depth, mut end) = (1, at + 2);
-        while depth > 0 && end < self.chars.len() {
-            match (self.chars[end], self.peek(end + 1)) {
-                ('/', Some('*')) => (depth, end) = (depth + 1, end + 2),
-                ('*', Some('/')) => (depth, end) = (depth - 1, end + 2),
-                _ => end += 1,
+    fn mark_all(&mut self, tokens: TokenStream) {
+        for token in tokens {
+            let range = self.range(token.span());
+            match (token, &self.chars[range.clone()]) {
+                // A comment of documentation is the tokens of an attribute to the compiler.
+                (_, ['/', '/' | '*', ..]) => {}
+                (TokenTree::Group(group), _) => {
+                    for delimiter in [group.span_open(), group.span_close()] {
+                        let range = self.range(delimiter);
+                        self.kinds[range].fill(Kind::Code);
+                    }
+                    self.mark_all(group.stream());
+                }
+                (TokenTree::Literal(_), _) => self.mark_literal(range),
+                (TokenTree::Ident(_) | TokenTree::Punct(_), _) => {
+                    self.kinds[range].fill(Kind::Code);
+                }
             }
         }
-        end
     }
 
-    /// Whether the character at `at` continues a word; `br"` and `cr"` are prefixes, not words.
-    fn follows_a_word(&self, at: usize) -> bool {
-        let is_word = |char: char| char.is_alphanumeric() || char == '_';
-        let before = |back: usize| at.checked_sub(back).and_then(|place| self.peek(place));
-        match before(1) {
-            Some('b' | 'c') => before(2).is_some_and(is_word),
-            char => char.is_some_and(is_word),
+    /// Marks the quotes of a literal, with what is in front of the first, as code.
+    fn mark_literal(&mut self, range: Range<usize>) {
+        self.kinds[range.clone()].fill(Kind::Code);
+        let literal = &self.chars[range.clone()];
+        let open = literal.iter().position(|char| matches!(char, '"' | '\''));
+        let close = open.and_then(|open| literal.iter().rposition(|char| *char == literal[open]));
+        if let (Some(open), Some(close)) = (open, close) {
+            self.kinds[range.start + open + 1..range.start + close].fill(Kind::Literal);
         }
     }
 
-    fn peek(&self, at: usize) -> Option<char> {
-        self.chars.get(at).copied()
-    }
-
-    fn find(&self, from: usize, wanted: impl Fn(usize, char) -> bool) -> usize {
-        let mut places = from..self.chars.len();
-        places.find(|&place| wanted(place, self.chars[place])).unwrap_or(self.chars.len())
-    }
-
-    fn fill(&mut self, from: usize, to: usize, kind: Kind) -> usize {
-        let to = to.min(self.chars.len());
-        self.kinds[from.min(to)..to].fill(kind);
-        to
+    fn range(&self, span: Span) -> Range<usize> {
+        let index = |place: LineColumn| self.lines[place.line - 1] + place.column;
+        index(span.start())..index(span.end())
     }
 }
 
@@ -158,40 +107,28 @@ impl Lexed {
 mod tests {
     use super::Lexed;
 
-    #[track_caller]
-    fn check(text: &str, code: &str) {
-        assert_eq!(Lexed::new(text).code(), code);
-    }
-
     #[test]
-    fn comments_are_blanked() {
-        check("a // {\nb", "a     \nb");
-        check("a /* { /* */ } */ b", "a                 b");
-    }
-
-    #[test]
-    fn insides_of_literals_are_blanked_and_quotes_stay() {
-        check(r#"f("{\"}") }"#, r#"f("    ") }"#);
-        check(r##"f(r#"{"}"#) }"##, r##"f(r#"   "#) }"##);
-        check(r#"f(br"\") }"#, r#"f(br" ") }"#);
-        check(r"'{' '\'' b'}' }", r"' ' '  ' b' ' }");
-    }
-
-    #[test]
-    fn lifetimes_and_raw_names_are_code() {
-        check("fn f<'a>(x: &'a str, r#type: T) {", "fn f<'a>(x: &'a str, r#type: T) {");
-        check(r#"for"{""#, r#"for" ""#);
-    }
-
-    #[test]
-    fn comments_can_be_kept() {
-        let lexed = Lexed::new("f(\"// no\") // yes");
-        assert_eq!(lexed.code_and_comments(), "f(\"     \") // yes");
+    fn comments_and_insides_of_literals_are_no_code() {
+        for (text, code) in [
+            ("a // {\nb", "a     \nb"),
+            ("a /* { /* */ } */ b", "a                 b"),
+            ("/// {\nfn f() {}", "     \nfn f() {}"),
+            ("//! {\n\n/** } */ struct A;", "     \n\n         struct A;"),
+            (r#"f("{\"}")"#, r#"f("    ")"#),
+            (r##"f(r#"{"}"#)"##, r##"f(r#"   "#)"##),
+            (r#"f(br"\")"#, r#"f(br" ")"#),
+            (r"'{' '\'' b'}' {}", r"' ' '  ' b' ' {}"),
+            ("fn f<'a>(x: &'a str, r#type: T) {}", "fn f<'a>(x: &'a str, r#type: T) {}"),
+            ("/ 1 / 0x2a", "/ 1 / 0x2a"),
+        ] {
+            assert_eq!(Lexed::new(text).code(), code);
+        }
     }
 
     #[test]
     fn prose_is_what_is_no_code() {
         assert_eq!(Lexed::new("f(\"no\") // a b").prose(), ";;;no;; // a b");
+        assert_eq!(Lexed::new("/// a b\nf('c')").prose(), "/// a b\n;;;c;;");
     }
 
     #[test]
@@ -201,9 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_text_ends_quietly() {
-        for text in ["\"", "'\\", "r#\"", "/*", "r", "'", "\"\\"] {
-            assert_eq!(Lexed::new(text).code().len(), text.len(), "{text:?}");
-        }
+    fn what_is_no_rust_has_no_code() {
+        assert_eq!(Lexed::new("f(\"").code(), "   ");
     }
 }

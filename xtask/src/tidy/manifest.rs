@@ -15,6 +15,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // As any user of ours: what runs, and what generates. The tests wait for processes.
     ("nearcall-examples", &["nearcall", "nearcall-build", "nearcall-os"]),
     ("nearcall-bench-service", &["nearcall", "nearcall-build", "nearcall-os"]),
+    // No clock, no process, no descriptor: the table of mechanisms only.
+    ("nearcall-results", &["nearcall-channel"]),
     (
         "nearcall-bench",
         &[
@@ -23,6 +25,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearcall-channel",
             "nearcall-host",
             "nearcall-os",
+            "nearcall-results",
             "nearcall-wire",
         ],
     ),
@@ -36,11 +39,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearcall-channel",
             "nearcall-host",
             "nearcall-os",
+            "nearcall-results",
         ],
     ),
     (
         "nearcall-peers",
-        &["nearcall", "nearcall-bench", "nearcall-build", "nearcall-channel", "nearcall-os"],
+        &[
+            "nearcall",
+            "nearcall-bench",
+            "nearcall-build",
+            "nearcall-channel",
+            "nearcall-os",
+            "nearcall-results",
+        ],
     ),
     ("xtask", &[]),
 ];

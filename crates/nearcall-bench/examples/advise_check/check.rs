@@ -12,8 +12,9 @@
 //! Not here: measuring and the advisor, which are arguments; printing (`check/text.rs`).
 
 use fastrand::Rng;
-use nearcall_bench::advise::{Candidate, Objective, Requirements, Weights, candidates};
-use nearcall_bench::run::Run;
+use nearcall_bench::advise::candidates;
+use nearcall_results::advise::{Candidate, Objective, Requirements, Weights};
+use nearcall_results::run::Run;
 use serde::{Deserialize, Serialize};
 
 use self::judge::{Costs, Ratio, costs};

@@ -15,14 +15,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 use std::{env, str};
 
-use nearcall_bench::advise::{Candidate, Effort, Requirements, advise, measure, specs};
+use nearcall_bench::advise::{Effort, measure, place, specs};
 use nearcall_bench::bench_plan::{BenchPlan, How};
 use nearcall_bench::peer;
-use nearcall_bench::report::lines::Style;
-use nearcall_bench::run::Run;
 use nearcall_bench::runner::{Hooks, Program, bench_specs};
 use nearcall_os::signal::Interrupt;
 use nearcall_os::{clock, cpu};
+use nearcall_results::advise::{Candidate, Requirements, advise};
+use nearcall_results::report::lines::Style;
+use nearcall_results::run::Run;
 
 use self::check::{CheckedSet, Chosen, Parts, Stage, check, sets, table};
 
@@ -192,7 +193,7 @@ impl Tester<'_> {
             Stage::Confirmation => (SHARE_CONFIRMATION, LAUNCHES_CONFIRMATION, SEED_CONFIRMATION),
         };
         let how = How {
-            placement: requirements.placement.place(),
+            placement: place(requirements.placement),
             load: requirements.load,
             launches: Some(launches),
             time_budget: Some(set_time.mul_f64(share).max(TIME_MIN)),

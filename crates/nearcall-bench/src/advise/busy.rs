@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use nearcall_os::cpu_load::CpuTimes;
 use nearcall_os::{clock, cpu};
+use nearcall_results::advise::BUSY_WARNING;
 
 use crate::detector::Counters;
-use crate::run::Run;
 
 /// Looks for a quarter of a second how much other programs use the CPUs that this one may use. In
 /// words if it is too much to measure beside; `None` if it is not, or if the kernel does not say.
@@ -44,20 +44,8 @@ fn words((busy, cpus): (f64, usize)) -> Option<String> {
     let free = cpus as f64 - busy;
     let is_busy = free < ENDS || busy > BUSY_MAX * cpus as f64;
     let is_busy = is_busy && busy > BUSY_MAX;
-    is_busy.then(|| format!("{TOLD} keep {busy:.1} of {cpus} CPUs busy"))
+    is_busy.then(|| format!("{BUSY_WARNING} keep {busy:.1} of {cpus} CPUs busy"))
 }
-
-/// Whether a run was measured beside other programs.
-pub(super) fn is_told(run: &Run) -> bool {
-    run.warnings.iter().any(|text| is_told_by(text))
-}
-
-pub(super) fn is_told_by(warning: &str) -> bool {
-    warning.starts_with(TOLD)
-}
-
-/// What such a warning begins with.
-const TOLD: &str = "Other programs";
 
 /// Ticks are 4 or 10 ms long: this is enough of them to see a tenth of a CPU.
 const LOOK: Duration = Duration::from_millis(250);

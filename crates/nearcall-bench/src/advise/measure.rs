@@ -2,23 +2,19 @@
 //!
 //! Both times launches of all cells alternate in rounds, as in every run. Always true: what was
 //! dropped after the first look is marked so in the run and never chosen. Which cells are measured
-//! is in `specs.rs`, what follows from them in `rank.rs`.
+//! is in `specs.rs`; what follows from them, and which are looked at again, in `nearcall-results`.
 
 use std::time::Duration;
 
 use nearcall_os::clock;
+use nearcall_results::advise::{
+    Candidate, Excluded, FINALISTS_MAX, Placement, Refusal, Requirements, advise, finalists, join,
+};
 
-use super::advise;
-use super::candidates::{Candidate, Excluded, candidates};
-use super::evidence::FIRST_LOOK;
-use super::judge::judge;
-use super::rank::rank;
-use super::refusal::Refusal;
-use super::requirements::{Objective, Requirements, Weights};
-use super::specs::specs;
-use crate::bench_plan::{BenchPlan, How};
+use super::{candidates, specs};
+use crate::bench_plan::{BenchPlan, How, Place};
 use crate::cell::CellSpec;
-use crate::run::{Cell, CellKey, Kind, List, Run, Skipped};
+use crate::run::{Kind, Run, Skipped};
 use crate::runner::{BenchError, Hooks, bench_specs};
 
 /// How much to measure.
@@ -137,7 +133,7 @@ fn look(
         kinds: vec![Kind::Latency, Kind::Throughput],
         sizes_bytes: Some(vec![requirements.message_bytes]),
         how: How {
-            placement: requirements.placement.place(),
+            placement: place(requirements.placement),
             load: requirements.load,
             launches: Some(launches),
             time_budget: Some(time_budget),
@@ -148,8 +144,19 @@ fn look(
         ..BenchPlan::default()
     };
     let mut run = bench_specs(&plan, &cells, hooks)?;
-    run.skipped.extend(lacking(&super::candidates::candidates(requirements).1));
+    run.skipped.extend(lacking(&super::candidates(requirements).1));
     Ok(run)
+}
+
+/// Where a fresh measurement puts both ends.
+#[must_use]
+pub const fn place(wanted: Placement) -> Place {
+    match wanted {
+        Placement::Any => Place::Auto,
+        Placement::Cross => Place::Cross,
+        Placement::SameCpu => Place::Same,
+        Placement::Unpinned => Place::None,
+    }
 }
 
 /// What this machine lacks, each mechanism once, so that who reads the run knows why it is missing.
@@ -172,57 +179,6 @@ fn lacking(excluded: &[Excluded]) -> Vec<Skipped> {
         }
     }
     found
-}
-
-/// Those that may turn out best.
-fn finalists(requirements: &Requirements, all: &[Candidate], first: &Run) -> Vec<Candidate> {
-    let mut judged = judge(requirements, all, &[first]);
-    let mut standings = rank(&judged.rows, &requirements.optimise);
-    if standings.is_empty() {
-        // So short a look has no 99th percentile, but medians.
-        let optimise = Weights::only(Objective::Latency);
-        judged = judge(&Requirements { optimise, ..requirements.clone() }, all, &[first]);
-        standings = rank(&judged.rows, &optimise);
-    }
-    let near = standings
-        .iter()
-        .enumerate()
-        .filter(|(at, one)| *at < FINALISTS_MIN || one.cost <= NEAR_MAX.ln())
-        .take(FINALISTS_MAX);
-    near.map(|(_, one)| judged.rows[one.row].candidate).collect()
-}
-
-/// The second look, and of the first what the second has not.
-fn join(first: Run, mut second: Run) -> Run {
-    let key = |cell: &Cell| CellKey::new(List::Cells, cell, false);
-    let again: Vec<CellKey> = second.cells.iter().map(key).collect();
-    for mut cell in first.cells {
-        if !again.contains(&key(&cell)) {
-            if !cell.tags.iter().any(|tag| tag == FIRST_LOOK) {
-                cell.tags.push(FIRST_LOOK.to_owned());
-            }
-            second.cells.push(cell);
-        }
-    }
-    for rest in first.at_rest {
-        if !second.at_rest.iter().any(|one| one.mechanism == rest.mechanism) {
-            second.at_rest.push(rest);
-        }
-    }
-    for skipped in first.skipped {
-        if !second.skipped.contains(&skipped) {
-            second.skipped.push(skipped);
-        }
-    }
-    for warning in first.warnings {
-        if !second.warnings.contains(&warning) {
-            second.warnings.push(warning);
-        }
-    }
-    second.started_unix_s = first.started_unix_s;
-    second.settings.budget_s += first.settings.budget_s;
-    second.settings.mechanisms = first.settings.mechanisms;
-    second
 }
 
 /// The first look's share of the time.
@@ -249,54 +205,11 @@ const LAUNCHES_MIN: u32 = 5;
 /// From here on longer launches are better than more.
 const LAUNCHES_MAX: u32 = 20;
 
-/// More share too little time.
-const FINALISTS_MAX: usize = 8;
-
-/// Two launches can be wrong by as much as the second and third are behind.
-const FINALISTS_MIN: usize = 4;
-
-/// What costs more than this many times as much after two launches is not the best.
-const NEAR_MAX: f64 = 1.8;
-
 #[cfg(test)]
 mod tests {
-    use nearcall_channel::WaitPolicy;
+    use nearcall_results::advise::Violation;
 
     use super::*;
-    use crate::advise::Violation;
-    use crate::run::{Machine, RttNs, Settings};
-
-    fn run(cells: &[(&str, f64)]) -> Run {
-        let mut run = Run::new(Machine::default(), Settings::default(), 5);
-        run.cells = cells
-            .iter()
-            .map(|&(name, ns)| {
-                let mut cell = Cell::new(Kind::Latency, name, 64);
-                cell.shape = "sink".to_owned();
-                cell.placement.class = "same_llc".to_owned();
-                cell.rtt_ns = Some(RttNs { p50: Some(ns), ..RttNs::default() });
-                cell
-            })
-            .collect();
-        run
-    }
-
-    #[test]
-    fn the_best_of_the_first_look_are_looked_at_again() {
-        let first = run(&[
-            ("pipe", 1_000.0),
-            ("fifo", 1_100.0),
-            ("tcp", 9_000.0),
-            ("udp", 5_000.0),
-            ("uring", 1_700.0),
-            ("shm-mq", 3_000.0),
-        ]);
-        let all = Candidate::all();
-        let found = finalists(&Requirements::default(), &all, &first);
-        let names: Vec<&str> = found.iter().map(|one| one.mechanism.name()).collect();
-        assert_eq!(names, ["pipe", "fifo", "uring", "shm-mq"]);
-        assert!(found.iter().all(|one| one.wait == WaitPolicy::Block));
-    }
 
     #[test]
     fn what_this_machine_lacks_is_told_once_per_mechanism() {
@@ -320,15 +233,5 @@ mod tests {
     fn few_candidates_have_many_launches() {
         let of = |seconds, candidates| launches(Duration::from_secs(seconds), candidates);
         assert_eq!((of(27, 8), of(27, 3), of(2, 8)), (18, LAUNCHES_MAX, LAUNCHES_MIN));
-    }
-
-    #[test]
-    fn both_looks_are_one_run_and_the_dropped_are_marked() {
-        let first = run(&[("pipe", 1_000.0), ("tcp", 9_000.0)]);
-        let joined = join(first, run(&[("pipe", 1_200.0)]));
-        assert_eq!(joined.cells.len(), 2);
-        assert_eq!(joined.cells[0].rtt_ns.as_ref().unwrap().p50, Some(1_200.0));
-        assert!(joined.cells[0].tags.is_empty());
-        assert_eq!(joined.cells[1].tags, [FIRST_LOOK]);
     }
 }

@@ -1,9 +1,7 @@
 //! Nearcall's own channel, as runs of budgets and waits measure it: the one place that names it.
 
 use nearcall_channel::{Mechanism, WaitPolicy};
-
-/// Nearcall's own channel.
-pub(crate) const OURS: Mechanism = Mechanism::Shm;
+pub(crate) use nearcall_results::advise::OURS;
 
 /// How both ends of it wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

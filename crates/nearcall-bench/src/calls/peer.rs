@@ -51,21 +51,19 @@ use crate::scene::Traffic;
 /// The end that asks.
 pub(crate) fn client(route: Route, orders: &Orders) -> Result<(), Failure> {
     let meeting = Meeting::connect(&orders.meet_at)?;
-    match route {
-        Route::Typed | Route::Bytes => {
+    match (route, orders.scene.traffic) {
+        (Route::Typed | Route::Bytes, _) => {
             let circuit = ShortCircuit::new(orders, route == Route::Typed)?;
             measure_all(orders, (None, Vec::new()), |job| circuit.measure(job))?;
         }
-        Route::SameLoop(mechanism) => {
+        (Route::SameLoop(mechanism), _) => {
             let mut same_loop = SameLoop::new(orders, mechanism)?;
             measure_all(orders, (None, Vec::new()), |job| same_loop.measure(job))?;
         }
-        Route::Blocking(mechanism)
-            if let Traffic::Clients { clients, loops } = orders.scene.traffic =>
-        {
+        (Route::Blocking(mechanism), Traffic::Clients { clients, loops }) => {
             many::client(mechanism, clients, loops.is_some(), orders, &meeting)?;
         }
-        Route::Blocking(mechanism) | Route::Looped(mechanism) | Route::Async(mechanism) => {
+        (Route::Blocking(mechanism) | Route::Looped(mechanism) | Route::Async(mechanism), _) => {
             remote(route, mechanism, orders, &meeting)?;
         }
     }

@@ -6,8 +6,8 @@
 
 use nearcall_os::clock;
 use nearcall_os::tsc::Tsc;
+use nearcall_results::findings::clocks::{ClockName, SleepError, SleepFinding};
 
-use super::findings::{ClockName, SleepError, SleepFinding};
 use super::reader::Moment;
 use crate::stats;
 

@@ -5,8 +5,8 @@
 
 use nearcall_os::clock;
 use nearcall_os::tsc::Tsc;
+use nearcall_results::findings::clocks::{ClockFinding, ClockName, Disagreement, SpanFinding};
 
-use super::findings::{ClockFinding, ClockName, Disagreement, SpanFinding};
 use super::reader::Moment;
 use super::resolution::increments;
 use crate::stats;

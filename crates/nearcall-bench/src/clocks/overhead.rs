@@ -3,7 +3,8 @@
 //! The study says that it removed outliers by a heuristic, and not which. Ours is stated in
 //! [`Overhead::outlier_above_ns`]: wide enough that the ticks of a coarse clock are none.
 
-use super::findings::Overhead;
+use nearcall_results::findings::clocks::Overhead;
+
 use super::reader::Read;
 use crate::stats;
 

@@ -7,7 +7,8 @@
 
 use std::hint::black_box;
 
-use super::findings::Interval;
+use nearcall_results::findings::clocks::Interval;
+
 use super::reader::Read;
 use crate::stats;
 

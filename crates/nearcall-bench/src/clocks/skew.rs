@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use nearcall_os::clock;
-use nearcall_os::cpu::{self, Topology};
+use nearcall_os::cpu;
 use nearcall_os::tsc::Tsc;
+use nearcall_results::findings::clocks::{OffsetBound, PairSkew, SkewFinding};
 
-use super::findings::{OffsetBound, PairSkew, SkewFinding};
 use super::reader::{Counter, Monotonic, Read};
+use crate::machine;
 
 /// Measures the pairs of `allowed`: each, or with the first only if there are many CPUs.
 pub(super) fn measure(
@@ -30,7 +31,7 @@ pub(super) fn measure(
         found.skipped = Some("only one CPU is allowed".to_owned());
         return found;
     }
-    let topology = Topology::read();
+    let topology = machine::topology();
     let rounds = if quick { ROUNDS_QUICK } else { ROUNDS };
     for [one, other] in pairs(allowed) {
         if interrupted() {

@@ -61,18 +61,19 @@ struct Serving<'a> {
 
 impl Serving<'_> {
     fn until_mark<E: End>(&mut self, end: &mut E, cell: &CellSpec) -> Result<(), Failure> {
-        match (cell.kind, cell.shape) {
-            (Kind::Throughput, _) => self.answer(end, |_, _, _| Ok(())),
-            (Kind::Latency, _) if let Traffic::Burst { messages } = cell.scene.traffic => self
-                .answer(end, |_, end, received| {
+        match (cell.kind, cell.scene.traffic, cell.shape) {
+            (Kind::Throughput, ..) => self.answer(end, |_, _, _| Ok(())),
+            (Kind::Latency, Traffic::Burst { messages }, _) => {
+                self.answer(end, |_, end, received| {
                     *received += 1;
                     let is_last = *received % u64::from(messages.max(1)) == 0;
                     if is_last { end.send_empty() } else { Ok(()) }
-                }),
-            (Kind::Latency, Shape::Sink | Shape::Oneway | Shape::Stream) => {
+                })
+            }
+            (Kind::Latency, _, Shape::Sink | Shape::Oneway | Shape::Stream) => {
                 self.answer(end, |_, end, _| end.send_empty())
             }
-            (Kind::Latency, Shape::Echo | Shape::Call | Shape::Send) => {
+            (Kind::Latency, _, Shape::Echo | Shape::Call | Shape::Send) => {
                 self.answer(end, |replies, end, replied| {
                     let number = *replied;
                     *replied += 1;

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use nearcall_channel::Mechanism;
 use nearcall_os::{clock, process};
+use nearcall_results::findings::memory::{ConnectionMemory, Level, PerConnection};
 
 use super::Stop;
 use super::budget;
 use super::child::{Orders, Question};
-use super::findings::{ConnectionMemory, Level, PerConnection};
 use super::helper::Helper;
 use crate::runner::Hooks;
 

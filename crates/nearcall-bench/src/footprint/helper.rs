@@ -11,13 +11,12 @@ use std::time::Duration;
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::process::Child;
 use nearcall_os::{clock, pipe};
+use nearcall_results::findings::memory::ProcessMemory;
 
 use super::Stop;
 use super::child::{Orders, Question, Said};
 use crate::memory;
 use crate::runner::Hooks;
-
-use super::findings::ProcessMemory;
 
 /// One process.
 pub(super) struct Helper<'a> {

@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use nearcall_channel::Mechanism;
 use nearcall_os::clock;
+use nearcall_results::findings::memory::{
+    ONE_PROCESS, ProcessMemory, ServiceMemory, SetUp, SkippedMemory, TWO_PROCESSES,
+};
 
 use super::Stop;
 use super::allocator::{Allocated, BLOCK_BYTES, Limit, Stopped};
 use super::budget;
 use super::child::{Orders, Said};
 use super::connections::{client_address, server_address};
-use super::findings::{
-    ONE_PROCESS, ProcessMemory, ServiceMemory, SetUp, SkippedMemory, TWO_PROCESSES,
-};
 use super::helper::{CONNECT_TIMEOUT, Helper};
 use crate::memory;
 use crate::runner::Hooks;

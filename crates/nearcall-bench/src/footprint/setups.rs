@@ -20,12 +20,12 @@ use nearcall_host::library::LibraryConfig;
 use nearcall_os::clock;
 use nearcall_os::process::Child;
 use nearcall_os::procfs_memory::{Rollup, rollup};
+use nearcall_results::findings::memory::{Setup, SetupMemory, SetupsMemory};
 
 use super::Stop;
 use super::allocator::BLOCK_BYTES;
 use super::child::Orders;
 use super::files::{Copies, ServiceFiles};
-use super::findings::{Setup, SetupMemory, SetupsMemory};
 use super::helper::Helper;
 use super::{budget, services};
 use crate::runner::{Hooks, Program};

@@ -85,3 +85,36 @@ fn tighter(a: CpuQuota, b: CpuQuota) -> CpuQuota {
 }
 
 const ROOT: &str = "/sys/fs/cgroup";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(files: &[(&str, &str)], expected: Option<&str>) {
+        let quota = cpu_quota(&SystemFiles::forged(files)).map(|quota| quota.to_string());
+        assert_eq!(quota.as_deref(), expected);
+    }
+
+    #[test]
+    fn the_group_above_may_have_the_tighter_quota() {
+        let files = [
+            ("/proc/self/cgroup", "0::/app/one\n"),
+            ("/sys/fs/cgroup/app/cpu.max", "150000 100000\n"),
+            ("/sys/fs/cgroup/app/one/cpu.max", "max 100000\n"),
+        ];
+        check(&files, Some("150000 100000"));
+        check(&[], None);
+    }
+
+    #[test]
+    fn quotas_of_the_first_version_are_read() {
+        let files = [
+            ("/proc/self/cgroup", "2:cpu,cpuacct:/x\n1:memory:/y\n"),
+            ("/sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "50000\n"),
+            ("/sys/fs/cgroup/cpu/x/cpu.cfs_period_us", "100000\n"),
+        ];
+        check(&files, Some("50000 100000"));
+        check(&[files[0], (files[1].0, "-1\n"), files[2]], Some("max"));
+    }
+}

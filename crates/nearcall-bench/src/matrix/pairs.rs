@@ -2,7 +2,7 @@
 //!
 //! A function of its arguments. Always true: a pair comes with its opposite.
 
-use nearcall_os::cpu::{PlacementClass, Topology};
+use nearcall_results::topology::{PlacementClass, Topology};
 
 /// The pairs of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,7 +69,7 @@ fn class(topology: &Topology, a: usize, b: usize) -> Class {
 
 #[cfg(test)]
 mod tests {
-    use nearcall_os::cpu::Cpu;
+    use nearcall_results::topology::Cpu;
 
     use super::*;
 

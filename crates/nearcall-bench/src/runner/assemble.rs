@@ -11,11 +11,10 @@ use crate::exchange::count::EndReport;
 use crate::exchange::paced::Paced;
 use crate::floor::floor_of;
 use crate::histogram::{Histogram, StoredHistogram};
-use crate::launch::ROOM_BYTES;
 use crate::load::{self, Sample};
 use crate::run::{
     AtRest, CallFacts, Cell, CpuNsPerMessage, Definition, EffectiveSize, EndCounts, Kind,
-    PaceFacts, PerEnd, RttNs, StudyFacts, Timer,
+    PaceFacts, PerEnd, ROOM_BYTES, RttNs, StudyFacts, Timer,
 };
 use crate::runner::disturbance::{self, Around};
 use crate::runner::placement::Placed;
@@ -481,7 +480,7 @@ const LARGE_BYTES_MIN: u64 = 4 << 20;
 #[cfg(test)]
 mod tests {
     use nearcall_channel::{Mechanism, WaitPolicy};
-    use nearcall_os::cpu::Topology;
+    use nearcall_results::topology::Topology;
 
     use super::*;
     use crate::bench_plan::{Place, Shape};

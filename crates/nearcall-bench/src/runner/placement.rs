@@ -1,6 +1,6 @@
 //! Chooses the CPUs of both ends from what was asked for, what is allowed, and how CPUs relate.
 
-use nearcall_os::cpu::{PlacementClass, Topology};
+use nearcall_results::topology::{PlacementClass, Topology};
 
 use crate::bench_plan::Place;
 use crate::run::Placement;

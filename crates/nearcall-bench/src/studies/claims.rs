@@ -23,57 +23,13 @@ mod view;
 mod wisconsin_evaluation;
 mod wisconsin_latency;
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
+pub use nearcall_results::run::{ClaimVerdict as Verdict, Judged};
 
 use crate::studies::Study;
 use crate::studies::claims::truth::{Answer, Finding, Missing, Truth};
 use crate::studies::claims::view::View;
 use crate::studies::evidence::Evidence;
 use crate::studies::paper::{self, Claim};
-
-/// What becomes of a claim on a machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// It holds, with 95 % confidence in each comparison.
-    Confirmed,
-    /// It does not.
-    Refuted,
-    /// The figures are too uncertain to say.
-    Inconclusive,
-    /// It cannot be judged here; the evidence says why.
-    Skipped,
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Confirmed => "CONFIRMED",
-            Self::Refuted => "REFUTED",
-            Self::Inconclusive => "INCONCLUSIVE",
-            Self::Skipped => "SKIPPED",
-        })
-    }
-}
-
-/// A claim with its verdict.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Judged {
-    /// "T01".
-    pub id: String,
-    /// The name of the study, or "cross-study".
-    pub study: String,
-    /// What is claimed, in our words.
-    pub statement: String,
-    /// Whether it holds on this machine.
-    pub verdict: Verdict,
-    /// The figures that decided it, or why it could not be judged.
-    pub evidence: String,
-    /// What the study itself shows of it.
-    pub paper: String,
-}
 
 /// Judges the claims of `studies`, in the order of the claims; those between studies too if all
 /// five are asked for.

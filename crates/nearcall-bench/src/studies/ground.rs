@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use nearcall_os::cpu::{PlacementClass, Topology};
+use nearcall_results::topology::{PlacementClass, Topology};
 
 use crate::studies::evidence::Facts;
 

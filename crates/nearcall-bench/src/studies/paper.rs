@@ -1,4 +1,4 @@
-//! What the studies printed: their figures, their ratings and what they claim.
+//! What the studies printed: their figures and what they claim.
 //!
 //! Read from `data/studies/*.csv`, which are part of the program; a row is one printed figure. A
 //! figure that the paper itself gives as `NA` has no value. Claims are told in our words. Verdicts
@@ -6,8 +6,8 @@
 
 use std::sync::LazyLock;
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use crate::studies::Study;
 
@@ -86,29 +86,6 @@ pub enum PaperLoad {
     Duty35,
 }
 
-/// How good a study found one property of a mechanism.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Rating {
-    /// Bad.
-    Red,
-    /// Middling.
-    Yellow,
-    /// Good.
-    Green,
-}
-
-/// One field of the table of ratings in the study of Enea.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PaperRating {
-    /// The mechanism by the paper's name.
-    pub mechanism: String,
-    /// The property: "latency_same_core".
-    pub property: String,
-    /// The rating.
-    pub rating: Rating,
-}
-
 /// What a study claims.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Claim {
@@ -160,12 +137,6 @@ pub fn find(
         .find(|row| row.mechanism == mechanism && row.message_bytes == message_bytes)
 }
 
-/// The ratings in the study of Enea.
-#[must_use]
-pub fn ratings() -> &'static [PaperRating] {
-    &ENEA_RATINGS
-}
-
 /// All claims, in the order in which they are judged.
 #[must_use]
 pub fn claims() -> &'static [Claim] {
@@ -179,13 +150,10 @@ static WISCONSIN_LATENCY: LazyLock<Vec<PaperRow>> =
 static WISCONSIN_EVALUATION: LazyLock<Vec<PaperRow>> =
     LazyLock::new(|| figures(WISCONSIN_EVALUATION_CSV));
 static SHORT_COMPARISON: LazyLock<Vec<PaperRow>> = LazyLock::new(|| figures(SHORT_COMPARISON_CSV));
-static ENEA_RATINGS: LazyLock<Vec<PaperRating>> =
-    LazyLock::new(|| records(ENEA_RATINGS_CSV).iter().map(rating).collect());
 static CLAIMS: LazyLock<Vec<Claim>> = LazyLock::new(|| records(CLAIMS_CSV));
 
 const MOTOROLA_CSV: &str = include_str!("../../data/studies/motorola.csv");
 const ENEA_CSV: &str = include_str!("../../data/studies/enea.csv");
-const ENEA_RATINGS_CSV: &str = include_str!("../../data/studies/enea-ratings.csv");
 const WISCONSIN_LATENCY_CSV: &str = include_str!("../../data/studies/wisconsin-latency.csv");
 const WISCONSIN_EVALUATION_CSV: &str = include_str!("../../data/studies/wisconsin-evaluation.csv");
 const SHORT_COMPARISON_CSV: &str = include_str!("../../data/studies/short-comparison.csv");
@@ -224,15 +192,6 @@ fn figure(raw: Raw) -> PaperRow {
         metric: raw.metric,
         unit: raw.unit,
         value,
-    }
-}
-
-fn rating(raw: &Raw) -> PaperRating {
-    let value = serde_json::Value::from(raw.value.as_str());
-    PaperRating {
-        mechanism: raw.mechanism.clone(),
-        property: raw.metric.trim_start_matches("rating:").to_owned(),
-        rating: serde_json::from_value(value).expect("a rating is a colour"),
     }
 }
 
@@ -286,7 +245,7 @@ mod tests {
     fn every_printed_figure_is_there() {
         let counts = Study::ALL.map(|study| rows(study).len());
         assert_eq!(counts, [84, 134, 97, 27, 6]);
-        assert_eq!((ratings().len(), claims().len()), (32, 70));
+        assert_eq!(claims().len(), 70);
         for study in Study::ALL {
             assert!(rows(study).iter().all(|row| row.study == study));
             assert!(rows(study).iter().all(|row| row.value.is_none_or(f64::is_finite)));

@@ -7,11 +7,12 @@
 use std::time::Duration;
 
 use nearcall_channel::Mechanism;
-use nearcall_os::cpu::{self, Topology};
+use nearcall_os::cpu;
 
 use crate::bench_plan::{BenchPlan, How, Usual};
 use crate::cell::{CellSpec, Subject};
 use crate::footprint::ServiceFiles;
+use crate::machine;
 use crate::run::{Cell, Kind, Run, StudyFacts, StudyResult};
 use crate::runner::{self, BenchError, Hooks, Program, Task};
 use crate::studies::beside::Beside;
@@ -45,7 +46,7 @@ pub struct StudiesPlan {
 ///
 /// As [`bench`](runner::bench).
 pub fn reproduce(plan: &StudiesPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
-    let ground = Ground::new(&cpu::allowed(), &Topology::read(), plan.how.quick);
+    let ground = Ground::new(&cpu::allowed(), &machine::topology(), plan.how.quick);
     let lines: Vec<Line> =
         plan.studies.iter().flat_map(|&study| protocol::lines(study, &ground)).collect();
     let services = plan.services.as_ref().map(|program| (program, plan.service_files.as_ref()));

@@ -5,10 +5,10 @@ use std::time::Duration;
 use nearcall_bench::bench_plan::{BenchPlan, How};
 use nearcall_bench::launch::Fault;
 use nearcall_bench::matrix::{self, MatrixPlan};
-use nearcall_bench::run::{Cell, Kind, LoadAchieved};
 use nearcall_bench::runner::{Hooks, bench};
-use nearcall_bench::scene::Load;
 use nearcall_bench::touch::Touch;
+use nearcall_results::load::Load;
+use nearcall_results::run::{Cell, Kind, LoadAchieved};
 
 use crate::runner::{alone, hooks, no_children_are_left, plan};
 

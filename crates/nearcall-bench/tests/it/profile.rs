@@ -6,14 +6,14 @@ use std::cell::Cell as Flag;
 use std::io::Write;
 use std::time::Duration;
 
-use crate::table::PAGE;
-use nearcall_bench::bench_plan::{Place, Shape};
+use nearcall_bench::bench_plan::Place;
 use nearcall_bench::profile::result::{CountedCall, Profile};
 use nearcall_bench::profile::table::table;
 use nearcall_bench::profile::{ProfileError, ProfilePlan, count_calls, profile};
 use nearcall_bench::runner::Hooks;
 use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_os::clock;
+use nearcall_results::shape::Shape;
 
 use crate::runner::{alone, has_two_cpus, hooks, no_children_are_left};
 
@@ -102,7 +102,7 @@ fn check_profile(found: &Profile) {
     assert!(found.rtt_ns.as_ref().unwrap().p50.unwrap() > 0.0);
     assert_eq!(found.calls.is_some(), !missing("system calls"), "{:?}", found.missing);
     assert_eq!(found.hardware.is_some(), !missing("hardware counters"), "{:?}", found.missing);
-    assert!(table(found, PAGE).contains(&found.mechanism));
+    assert!(table(found, crate::PAGE).contains(&found.mechanism));
 }
 
 #[test]

@@ -6,18 +6,19 @@ use std::ffi::OsString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nearcall_bench::bench_plan::{BenchPlan, How, Place, Shape};
+use nearcall_bench::bench_plan::{BenchPlan, How, Place};
 use nearcall_bench::budgets;
-use nearcall_bench::calls::route::Caller;
 use nearcall_bench::calls::{self, CallsPlan};
 use nearcall_bench::cell::{CellSpec, Scene, Subject};
 use nearcall_bench::launch::Fault;
-use nearcall_bench::noise::Grade;
-use nearcall_bench::run::{Cell, Definition, Kind, Run, Verdict};
 use nearcall_bench::runner::{BenchError, Hooks, Program, bench, bench_specs};
 use nearcall_bench::waits::{self, WaitsPlan};
 use nearcall_bench::{peer, timers};
 use nearcall_channel::{Mechanism, WaitPolicy};
+use nearcall_results::noise::Grade;
+use nearcall_results::route::Caller;
+use nearcall_results::run::{Cell, Definition, Kind, Run, Verdict};
+use nearcall_results::shape::Shape;
 
 /// What the runner starts: runs as a test that does nothing when nobody gave it orders.
 #[test]
@@ -340,7 +341,7 @@ fn both_clocks_tell_the_same_time_of_the_same_exchanges() {
 
 #[test]
 fn a_coarse_clock_allows_no_short_time() {
-    let coarse = nearcall_bench::run::Timer {
+    let coarse = nearcall_results::run::Timer {
         source: "synthetic".to_owned(),
         granularity_ns: Some(1_000.0),
         ..Default::default()

@@ -5,16 +5,17 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nearcall_bench::bench_plan::{BenchPlan, How, Shape};
-use nearcall_bench::calls::route::Route;
+use nearcall_bench::bench_plan::{BenchPlan, How};
 use nearcall_bench::cell::{CellSpec, Subject};
 use nearcall_bench::launch::Fault;
-use nearcall_bench::run::{Kind, Run};
 use nearcall_bench::runner::{BenchError, Hooks, bench_specs};
 use nearcall_bench::scene::{Scene, Spot};
 use nearcall_bench::studies::methods::Method;
 use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_os::{clock, process};
+use nearcall_results::route::Route;
+use nearcall_results::run::{Kind, Run};
+use nearcall_results::shape::Shape;
 
 use crate::runner::{alone, hooks, no_children_are_left};
 use crate::study_methods::{children, is_measuring};

@@ -3,14 +3,15 @@
 use std::cell::Cell as Slot;
 use std::time::Duration;
 
-use nearcall_bench::bench_plan::{BenchPlan, How, Place, Shape};
+use nearcall_bench::bench_plan::{BenchPlan, How, Place};
 use nearcall_bench::cell::{CellSpec, Scene, Subject};
 use nearcall_bench::launch::Fault;
-use nearcall_bench::run::{Kind, Run};
 use nearcall_bench::runner::{BenchError, Hooks, bench_specs};
 use nearcall_bench::studies::methods::Method;
 use nearcall_bench::usage;
 use nearcall_os::process::{kill_pidfd, pidfd_open};
+use nearcall_results::run::{Kind, Run};
+use nearcall_results::shape::Shape;
 
 use crate::runner::{alone, has_two_cpus, hooks, no_children_are_left};
 

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use crate::table::PAGE;
 use nearcall_bench::bench_plan::{How, Place};
 use nearcall_bench::launch::Fault;
-use nearcall_bench::run::{Cell, Definition, Run};
 use nearcall_bench::runner::Hooks;
 use nearcall_bench::traffic::{TrafficPlan, What, bench};
 use nearcall_channel::{Mechanism, WaitPolicy};
+use nearcall_results::run::{Cell, Definition, Run};
 
 use crate::runner::{alone, hooks, no_children_are_left};
 
@@ -87,8 +86,8 @@ fn who_cannot_keep_the_pace_has_failed_and_says_how_far_it_got() {
         text[from..].lines().find(|line| line.contains("tcp")).unwrap().to_owned()
     };
     let (short, full) = (
-        nearcall_bench::report::table::table(&run, PAGE),
-        nearcall_bench::report::table::details(&run, PAGE),
+        nearcall_results::report::table::table(&run, crate::PAGE),
+        nearcall_results::report::table::details(&run, crate::PAGE),
     );
     for text in [short, full] {
         assert!(row(&text).contains("failed"), "{text}");
@@ -113,7 +112,7 @@ fn gaps_are_kept_and_say_what_the_client_does_in_them() {
         // What passes in a gap belongs to no exchange.
         assert!(cell.rtt_ns.as_ref().unwrap().min.unwrap() < 900_000);
     }
-    assert!(nearcall_bench::report::table::table(&run, PAGE).contains("closed loop"));
+    assert!(nearcall_results::report::table::table(&run, crate::PAGE).contains("closed loop"));
 }
 
 #[test]

@@ -1,7 +1,12 @@
 //! A stub of the runtime: the items that generated code names, for calls within one thread.
 //!
 //! Streams are in `runtime/streams.rs`, futures in `runtime/futures.rs`.
-#![allow(missing_docs, unreachable_pub, reason = "the real runtime explains them")]
+#![allow(
+    clippy::missing_errors_doc,
+    missing_docs,
+    unreachable_pub,
+    reason = "the real runtime explains them"
+)]
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};

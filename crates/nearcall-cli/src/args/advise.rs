@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use nearcall_bench::advise::{Need, Pattern, Placement, Weights};
+use nearcall_results::advise::{Need, Pattern, Placement, Weights};
 
 use self::modes::ModeArgs;
 use super::options::{BackgroundLoadArgs, OutputArgs, SeedArgs, TimeArgs};

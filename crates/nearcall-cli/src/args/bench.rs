@@ -5,9 +5,9 @@
 use std::ffi::OsString;
 
 use clap::{Args, Subcommand};
-use nearcall_bench::bench_plan::Shape;
-use nearcall_bench::calls::route::Caller;
 use nearcall_bench::touch::Touch;
+use nearcall_results::route::Caller;
+use nearcall_results::shape::Shape;
 
 use super::WORKLOAD;
 use super::options::{

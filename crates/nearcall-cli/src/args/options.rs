@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use nearcall_bench::scene::Load;
 use nearcall_channel::{Mechanism, WaitPolicy};
+use nearcall_results::load::Load;
 
 use super::value::{self, Pin, Sizes};
 use super::{DURATION, OUTPUT, PLACEMENT, WORKLOAD};

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use nearcall_bench::bench_plan::Shape;
 use nearcall_channel::{Mechanism, WaitPolicy};
+use nearcall_results::shape::Shape;
 
 use super::options::{JsonArgs, PinArgs, PlacementArgs, SeedArgs, TimeArgs};
 use super::value;

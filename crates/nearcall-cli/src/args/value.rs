@@ -7,12 +7,12 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use nearcall_bench::bench_plan::{Shape, UnknownShape};
-use nearcall_bench::calls::route::Caller;
-use nearcall_bench::plan::{SizeError, parse_size, parse_sizes};
 use nearcall_bench::touch::{Touch, UnknownTouch};
 use nearcall_channel::WaitPolicy;
 use nearcall_channel::wait::UnknownWaitPolicy;
+use nearcall_results::route::Caller;
+use nearcall_results::shape::{Shape, UnknownShape};
+use nearcall_results::sizes::{SizeError, parse_size, parse_sizes};
 
 /// Payload sizes in bytes, in the order given, each once.
 #[derive(Clone, Debug, PartialEq, Eq)]

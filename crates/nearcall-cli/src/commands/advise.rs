@@ -3,7 +3,7 @@
 //!
 //! **Invariants:** what can be refused is refused before anything is measured.
 //!
-//! **Not here:** the judgement of candidates, which is `nearcall_bench::advise`.
+//! **Not here:** the judgement of candidates, which is `nearcall_results::advise`.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -12,12 +12,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use nearcall_bench::advise::trace::{self, Recording};
-use nearcall_bench::advise::{self, Advice, Effort, MeasureError, Refusal, Requirements, text};
-use nearcall_bench::run::{Run, check_writable};
+use nearcall_bench::advise::{self, Effort, MeasureError};
 use nearcall_bench::runner::BenchError;
 use nearcall_os::clock;
 use nearcall_os::signal::Interrupt;
+use nearcall_results::advise::trace::{self, Recording};
+use nearcall_results::advise::{Advice, Refusal, Requirements, advise as advise_by, command, text};
+use nearcall_results::run::{Run, check_writable};
 use serde::Serialize;
 
 use super::{End, Usage, bench};
@@ -94,7 +95,7 @@ fn busy(requirements: &Requirements, anyway: bool) -> anyhow::Result<Option<Stri
     let busy = is_possible.then(advise::busy::look).flatten();
     if let Some(what) = &busy {
         if !anyway {
-            let command = advise::command(requirements);
+            let command = command(requirements);
             return Err(Refusal::Busy { what: what.clone(), command }.into());
         }
         output::diagnostic(&format!("{what}: figures will be worse and intervals wider"));
@@ -158,7 +159,7 @@ fn deliver(wanted: &Wanted, runs: &[Run], files: Vec<String>, json: bool) -> any
         // The refusal alone does not name the traffic.
         Some(recording) => trace::advise_for(recording, requirements, &runs)
             .with_context(|| format!("for {}", trace::describe(requirements)))?,
-        None => advise::advise(requirements, &runs)?,
+        None => advise_by(requirements, &runs)?,
     };
     let advice = Advice { runs: files, ..advice };
     if json {

@@ -19,12 +19,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use nearcall_bench::bench_plan::{BenchPlan, How, Place};
-use nearcall_bench::report::table::table;
-use nearcall_bench::run::{Kind, Run, Tool, check_writable};
+use nearcall_bench::machine;
 use nearcall_bench::studies::reproduce::StudiesPlan;
 use nearcall_channel::Mechanism;
 use nearcall_os::signal::Interrupt;
 use nearcall_os::{clock, cpu};
+use nearcall_results::report::table::table;
+use nearcall_results::run::{Kind, Run, Tool, check_writable};
 
 pub(super) use self::measure::hooked;
 use super::{End, Usage};
@@ -231,7 +232,7 @@ pub(super) struct Cpus {
 
 impl Cpus {
     pub(super) fn read() -> Self {
-        let online = cpu::Topology::read().cpus.iter().map(|cpu| cpu.number).collect();
+        let online = machine::topology().cpus.iter().map(|cpu| cpu.number).collect();
         Self { online, allowed: cpu::allowed() }
     }
 

@@ -4,9 +4,9 @@ use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use nearcall_bench::compare::{Comparison, Overall, Rules, compare, markdown};
-use nearcall_bench::report::table::compare::table;
-use nearcall_bench::run::{CellKey, List, Run, printable};
+use nearcall_results::compare::{Comparison, Overall, Rules, compare, markdown};
+use nearcall_results::report::table::compare::table;
+use nearcall_results::run::{CellKey, List, Run, printable};
 
 use super::{End, Usage};
 use crate::args::CompareArgs;

@@ -4,12 +4,12 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::Context;
-use nearcall_bench::dataset::import::import;
-use nearcall_bench::dataset::{Arrival, DataSet, ExportError, Format, Outcome, Survey, export};
-use nearcall_bench::report::lines::Writer;
-use nearcall_bench::report::number;
-use nearcall_bench::report::table::grid::{Align, Grid};
-use nearcall_bench::run::printable;
+use nearcall_results::dataset::import::import;
+use nearcall_results::dataset::{Arrival, DataSet, ExportError, Format, Outcome, Survey, export};
+use nearcall_results::report::lines::Writer;
+use nearcall_results::report::number;
+use nearcall_results::report::table::grid::{Align, Grid};
+use nearcall_results::run::printable;
 use serde_json::json;
 
 use super::{End, Usage};
@@ -263,7 +263,7 @@ fn import_archive(args: &ImportArgs) -> anyhow::Result<End> {
     Ok(End::Done)
 }
 
-fn imported(run: &nearcall_bench::run::Run, stored: &Path, outcome: &str) -> serde_json::Value {
+fn imported(run: &nearcall_results::run::Run, stored: &Path, outcome: &str) -> serde_json::Value {
     json!({
         "schema": "nearcall.data-import/1",
         "file": stored.display().to_string(),

@@ -1,7 +1,7 @@
 //! `nearcall doctor`: shows what was found out about this machine. Judging is `nearcall_bench`'s.
 
 use nearcall_bench::doctor::{self, Finding, Severity};
-use nearcall_bench::report::lines::{Ink, Style, Writer};
+use nearcall_results::report::lines::{Ink, Style, Writer};
 use serde::Serialize;
 
 use super::End;

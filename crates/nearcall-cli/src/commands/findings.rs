@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use anyhow::Context;
-use nearcall_bench::run::{check_writable, save_text};
+use nearcall_results::run::{check_writable, save_text};
 
 use crate::output;
 

@@ -4,11 +4,11 @@
 
 use nearcall::control::{DescribeReply, MechanismUse, Object};
 use nearcall::{Health, NameEntry, NameProblem};
-use nearcall_bench::report::lines::{Ink, Style, Writer};
-use nearcall_bench::report::number::MISSING;
-use nearcall_bench::report::table::grid::{Align, Grid};
-use nearcall_bench::run::printable;
 use nearcall_channel::runtime_dir;
+use nearcall_results::report::lines::{Ink, Style, Writer};
+use nearcall_results::report::number::MISSING;
+use nearcall_results::report::table::grid::{Align, Grid};
+use nearcall_results::run::printable;
 use serde::Serialize;
 
 use super::End;

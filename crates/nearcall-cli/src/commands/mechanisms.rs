@@ -2,10 +2,10 @@
 //!
 //! **Not here:** the facts, which are those of `nearcall_channel::mechanism`.
 
-use nearcall_bench::report::lines::{Ink, Style, Writer};
-use nearcall_bench::report::number;
-use nearcall_bench::report::table::grid::{Align, Grid};
 use nearcall_channel::{Capabilities, DataPath, Mechanism};
+use nearcall_results::report::lines::{Ink, Style, Writer};
+use nearcall_results::report::number;
+use nearcall_results::report::table::grid::{Align, Grid};
 use serde::Serialize;
 
 use super::End;

@@ -12,6 +12,6 @@ pub(super) fn run(args: &RestartArgs) -> anyhow::Result<End> {
     let request = HostRestartRequest { services: args.services.clone() };
     // Without a deadline: the host bounds the wait for each service by its `ready-within`.
     let reply = host.restart(&request)?;
-    output::result(&format!("{}\n", nearcall_bench::run::printable(&reply.text)))?;
+    output::result(&format!("{}\n", nearcall_results::run::printable(&reply.text)))?;
     Ok(End::Done)
 }

@@ -1,9 +1,9 @@
 //! `nearcall show`: prints the table of a stored result again.
 
 use anyhow::{Context, Error};
-use nearcall_bench::footprint::MemoryFindings;
-use nearcall_bench::report::table::{self, details};
-use nearcall_bench::run::{Run, read_text};
+use nearcall_results::findings::memory::MemoryFindings;
+use nearcall_results::report::table::{self, details};
+use nearcall_results::run::{Run, read_text};
 
 use super::End;
 use crate::args::ShowArgs;

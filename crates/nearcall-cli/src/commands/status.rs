@@ -5,11 +5,11 @@
 use std::time::Duration;
 
 use nearcall::{CallOptions, Client};
-use nearcall_bench::report::lines::{Ink, Style, Writer};
-use nearcall_bench::report::number::MISSING;
-use nearcall_bench::report::table::grid::{Align, Grid};
-use nearcall_bench::run::printable;
 use nearcall_host::proto::{HostCaller, HostStatusReply, HostStatusRequest, HostedService};
+use nearcall_results::report::lines::{Ink, Style, Writer};
+use nearcall_results::report::number::MISSING;
+use nearcall_results::report::table::grid::{Align, Grid};
+use nearcall_results::run::printable;
 use serde::Serialize;
 
 use super::End;

@@ -3,10 +3,10 @@
 use std::fs::{self, File};
 use std::time::Duration;
 
-use nearcall_bench::run::Run;
 use nearcall_os::clock;
 use nearcall_os::process::Child;
 use nearcall_os::signal::{self, Signal};
+use nearcall_results::run::Run;
 use serde_json::Value;
 
 use crate::program::Folder;

@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::path::Path;
 
-use nearcall_bench::report::lines::Style;
-use nearcall_bench::report::table::{details, table};
-use nearcall_bench::run::{Cell, Kind, Machine, RttNs, Run, Settings};
+use nearcall_results::report::lines::Style;
+use nearcall_results::report::table::{details, table};
+use nearcall_results::run::{Cell, Kind, Machine, RttNs, Run, Settings};
 use serde_json::Value;
 
 use crate::program::{Ended, Folder};

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use nearcall_bench::noise::Grade;
-use nearcall_bench::run::{Cell, Definition, Kind, Machine, RttNs, Run, Settings};
+use nearcall_results::noise::Grade;
+use nearcall_results::run::{Cell, Definition, Kind, Machine, RttNs, Run, Settings};
 use serde_json::Value;
 
 use crate::program::{Ended, Folder};

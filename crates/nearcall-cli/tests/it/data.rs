@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use nearcall_bench::run::{Cell, Kind, Machine, RttNs, Run, Settings};
+use nearcall_results::run::{Cell, Kind, Machine, RttNs, Run, Settings};
 use serde_json::Value;
 
 use crate::program::Folder;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use nearcall_bench::run::{Cell, Definition, Kind, Machine, RttNs, Run, Settings, Skipped};
+use nearcall_results::run::{Cell, Definition, Kind, Machine, RttNs, Run, Settings, Skipped};
 use serde_json::Value;
 
 use crate::program::{Ended, Folder};

@@ -1,6 +1,6 @@
 //! Processors of the running machine.
 
-use nearcall_os::cpu::{self, PlacementClass, Topology};
+use nearcall_os::cpu;
 
 #[test]
 fn a_thread_is_pinned_to_each_allowed_processor() {
@@ -22,15 +22,4 @@ fn a_thread_is_pinned_to_each_allowed_processor() {
 fn a_processor_that_does_not_exist_is_an_error() {
     assert!(cpu::pin_current(1023).is_err() || cpu::allowed().contains(&1023));
     assert!(cpu::pin_current(usize::MAX).is_err());
-}
-
-#[test]
-fn this_machine_has_a_topology_or_unknown() {
-    let topology = Topology::read();
-    for &a in &cpu::allowed() {
-        assert_eq!(topology.class(a, a), PlacementClass::SameCpu);
-        for &b in &cpu::allowed() {
-            assert_eq!(topology.class(a, b), topology.class(b, a));
-        }
-    }
 }

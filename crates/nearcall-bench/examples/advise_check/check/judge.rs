@@ -3,9 +3,9 @@
 //! Pure, and not by the advisor's own code. Always true: the ratio of two candidates is the median
 //! of their ratios in each round, whatever counts, so that what disturbs a round disturbs both.
 
-use nearcall_bench::advise::{Candidate, Objective, Pattern, Requirements};
-use nearcall_bench::run::{Cell, Kind, Run};
-use nearcall_bench::stats;
+use nearcall_results::advise::{Candidate, Objective, Pattern, Requirements};
+use nearcall_results::run::{Cell, Kind, Run};
+use nearcall_results::stats;
 
 /// What one candidate costs: less is better.
 #[derive(Clone, Debug)]

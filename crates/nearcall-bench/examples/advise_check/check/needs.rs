@@ -4,8 +4,8 @@
 //! two shows as a difference. Always true: every mechanism stands in the table; a test asks the
 //! other one.
 
-use nearcall_bench::advise::{Candidate, Need, Placement, Requirements};
 use nearcall_channel::{Mechanism, WaitPolicy};
+use nearcall_results::advise::{Candidate, Need, Placement, Requirements};
 
 /// What `choice` does not meet, in words; empty if it meets everything.
 #[must_use]
@@ -85,7 +85,7 @@ fn row(mechanism: Mechanism) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use nearcall_bench::advise::{Excluded, eligible};
+    use nearcall_results::advise::{Excluded, eligible};
 
     use super::*;
 

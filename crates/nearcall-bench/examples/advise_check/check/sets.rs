@@ -4,10 +4,9 @@
 //! are left, so that there is something to choose.
 
 use fastrand::Rng;
-use nearcall_bench::advise::{
-    Need, Objective, Pattern, Placement, Requirements, Weights, candidates,
-};
-use nearcall_bench::scene::Load;
+use nearcall_bench::advise::candidates;
+use nearcall_results::advise::{Need, Objective, Pattern, Placement, Requirements, Weights};
+use nearcall_results::load::Load;
 
 /// So many sets from the seeds in turn, for a machine with so many CPUs that may be used.
 #[must_use]

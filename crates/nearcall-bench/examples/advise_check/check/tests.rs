@@ -1,9 +1,9 @@
 //! The check with a made-up machine, on which every candidate costs what its name says.
 
-use nearcall_bench::advise::{Need, Pattern};
-use nearcall_bench::report::lines::Style;
-use nearcall_bench::run::{Cell, Kind, Machine, RttNs, Settings};
 use nearcall_channel::WaitPolicy;
+use nearcall_results::advise::{Need, Pattern};
+use nearcall_results::report::lines::Style;
+use nearcall_results::run::{Cell, Kind, Machine, RttNs, Settings};
 
 use super::*;
 
@@ -20,15 +20,15 @@ fn run(wanted: &Requirements, candidates: &[Candidate], seed: u64) -> Run {
     let mut run = Run::new(Machine::default(), Settings::default(), 0);
     for candidate in candidates {
         let times: Vec<f64> = rounds.iter().map(|round| round * true_ns(candidate)).collect();
-        let middle = nearcall_bench::stats::median(&times);
+        let middle = nearcall_results::stats::median(&times);
         for (kind, paced) in
             [(Kind::Latency, false), (Kind::Latency, true), (Kind::Throughput, false)]
         {
             let name = candidate.mechanism.name();
             let mut cell = Cell::new(kind, name, wanted.message_bytes);
             cell.wait = format!("{}/poll", candidate.wait);
-            cell.pace =
-                paced.then(|| nearcall_bench::run::PaceFacts { kept: true, ..Default::default() });
+            cell.pace = paced
+                .then(|| nearcall_results::run::PaceFacts { kept: true, ..Default::default() });
             cell.rtt_ns = Some(RttNs { p50: middle, p99: middle, ..RttNs::default() });
             cell.launch_medians_ns.clone_from(&times);
             cell.launch_p99s_ns.clone_from(&times);

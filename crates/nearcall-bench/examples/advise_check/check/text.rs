@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use nearcall_bench::advise::{Pattern, Requirements};
-use nearcall_bench::report::lines::{Ink, Style, Writer};
-use nearcall_bench::report::number::{self, MISSING};
-use nearcall_bench::report::table::grid::{Align, Grid};
+use nearcall_results::advise::{Pattern, Requirements};
+use nearcall_results::report::lines::{Ink, Style, Writer};
+use nearcall_results::report::number::{self, MISSING};
+use nearcall_results::report::table::grid::{Align, Grid};
 
 use super::{Checked, CheckedSet, Chosen, Score};
 

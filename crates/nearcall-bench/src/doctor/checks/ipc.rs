@@ -1,8 +1,9 @@
 //! Checks for programs that talk to each other: limits, permissions, what the kernel lacks.
 
+use nearcall_results::machine::limits::{process_limit, shm_bytes, sysctl_path};
+use nearcall_results::machine::{kernel, surroundings};
+
 use super::{Check, Concern, Facts, Judged, limit_number, note, ok, problem, unknown, warning};
-use crate::machine::limits::{process_limit, shm_bytes, sysctl_path};
-use crate::machine::{kernel, surroundings};
 use crate::report::number::size;
 
 pub(super) const MECHANISMS: Check = Check {

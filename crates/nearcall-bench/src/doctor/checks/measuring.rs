@@ -1,11 +1,12 @@
 //! Checks for figures that are to be trusted: CPUs, clocks, sleep states, neighbours.
 
-use nearcall_os::cpu::parse_list;
 use nearcall_os::cpu_load::parse_loadavg;
+use nearcall_results::machine::limits::sysctl_path;
+use nearcall_results::machine::{kernel, processor, surroundings};
+use nearcall_results::topology::parse_list;
 
 use super::{Check, Concern, note, ok, unknown, warning};
-use crate::machine::limits::sysctl_path;
-use crate::machine::{group, kernel, processor, surroundings};
+use crate::machine::group;
 use crate::report::number::three_digits;
 
 pub(super) const CPUS_ALLOWED: Check = Check {
@@ -138,7 +139,8 @@ pub(super) const SMT: Check = Check {
     why: "two hardware threads of one core share its units: another cost than two cores",
     judge: |facts| {
         let topology = processor::topology(&facts.files);
-        let shared = |cpu: &nearcall_os::cpu::Cpu| Some(cpu.smt_siblings.as_ref()?.len() > 1);
+        let shared =
+            |cpu: &nearcall_results::topology::Cpu| Some(cpu.smt_siblings.as_ref()?.len() > 1);
         let Some(shared) = topology.cpus.iter().map(shared).collect::<Option<Vec<_>>>() else {
             return unknown("the machine does not say which CPUs share a core");
         };

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use nearcall_bench::advise::store::{self, BadRuns, Stored};
 use nearcall_bench::machine;
-use nearcall_bench::report::number;
-use nearcall_bench::run::Run;
 use nearcall_channel::spin::tuning;
 use nearcall_os::clock;
+use nearcall_results::report::number;
+use nearcall_results::run::Run;
 use serde::Serialize;
 
 use crate::commands::{End, Usage};

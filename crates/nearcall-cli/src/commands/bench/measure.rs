@@ -8,12 +8,12 @@ use nearcall_bench::calls::{self, CallsPlan};
 use nearcall_bench::launch::Fault;
 use nearcall_bench::matrix::{self, MatrixPlan};
 use nearcall_bench::peer;
-use nearcall_bench::run::Run;
 use nearcall_bench::runner::{self, BenchError, Hooks, Program};
 use nearcall_bench::studies::reproduce::{StudiesPlan, reproduce};
 use nearcall_bench::traffic::{self, TrafficPlan};
 use nearcall_bench::waits::{self, WaitsPlan};
 use nearcall_os::signal::Interrupt;
+use nearcall_results::run::Run;
 
 use crate::commands::Usage;
 use crate::output;

@@ -5,11 +5,12 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, Error, bail};
-use nearcall_bench::footprint::{self, MemoryFindings, MemoryPlan, PROCESS_VERB, ServiceFiles};
-use nearcall_bench::report::table;
+use nearcall_bench::footprint::{self, MemoryPlan, PROCESS_VERB, ServiceFiles};
 use nearcall_bench::runner::{Hooks, Program};
 use nearcall_channel::Mechanism;
 use nearcall_os::signal::Interrupt;
+use nearcall_results::findings::memory::MemoryFindings;
+use nearcall_results::report::table;
 
 use super::distinct;
 use crate::args::MemoryArgs;

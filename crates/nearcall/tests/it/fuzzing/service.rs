@@ -80,8 +80,7 @@ impl Echo for Service {
 
     fn fail(&self, _context: &Context<'_>, request: &Failure) -> Result<(), Status> {
         let code = Code::from_number(u16::try_from(request.code).unwrap_or(2));
-        let mut text = request.text.clone();
-        text.truncate(text.floor_char_boundary(100));
+        let text: String = request.text.chars().take(100).collect();
         Err(Status::new(code.unwrap_or(Code::Unknown), text))
     }
 

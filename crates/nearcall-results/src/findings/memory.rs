@@ -1,0 +1,376 @@
+//! What was found out about memory, as it is stored and printed (`nearcall.memory/1`).
+//!
+//! Plain data, and the figures that follow from it. What a machine does not give is `null`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::run::{Machine, Tool};
+
+/// The name of the form in which findings are stored.
+pub const SCHEMA: &str = "nearcall.memory/1";
+
+/// All that one run of `nearcall bench memory` finds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MemoryFindings {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// What measured.
+    pub tool: Tool,
+    /// Where.
+    pub machine: Machine,
+    /// When, in seconds since 1970.
+    pub started_unix_s: u64,
+    /// With fewer connections and rounds than usual.
+    pub quick: bool,
+    /// Why something is missing; `None`: all was measured.
+    pub partial: Option<String>,
+    /// Idle connections, one entry per mechanism.
+    pub connections: Vec<ConnectionMemory>,
+    /// Two services in two processes and in one.
+    pub services: Option<ServiceMemory>,
+    /// Services in processes, in libraries and linked, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setups: Option<SetupsMemory>,
+    /// What was not measured, and why.
+    pub skipped: Vec<SkippedMemory>,
+    /// What makes figures worse than they could be.
+    pub warnings: Vec<String>,
+}
+
+impl MemoryFindings {
+    /// Reads findings that were stored. `None` if the text is something else, such as a run.
+    ///
+    /// # Errors
+    ///
+    /// They are cut off or damaged: what is wrong, with line and column.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Result<Self, String>> {
+        #[derive(Deserialize)]
+        struct Head {
+            schema: String,
+        }
+        let head: Head = serde_json::from_str(text).ok()?;
+        let is_found = head.schema == SCHEMA;
+        is_found.then(|| {
+            let found = serde_json::from_str(text);
+            found.map_err(|error| format!("not a valid result of `nearcall bench memory`: {error}"))
+        })
+    }
+
+    /// As one JSON document.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("findings have no map")
+    }
+}
+
+/// Something that was not measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkippedMemory {
+    /// A mechanism, or a set-up of services.
+    pub what: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// One mechanism with more and more idle connections.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConnectionMemory {
+    /// Its name.
+    pub mechanism: String,
+    /// Beside one connection that has called: none, 1, 10, 100, 1,000.
+    pub levels: Vec<Level>,
+    /// Why there are no more levels.
+    pub stopped: Option<String>,
+    /// Why memory could not be read.
+    pub unreadable: Option<String>,
+    /// By how much memory grows with each connection.
+    pub per_connection: PerConnection,
+}
+
+/// Both processes with so many idle connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Level {
+    /// Connections that say nothing; each belongs to a client of its own.
+    pub idle_connections: u32,
+    /// The process that has the server.
+    pub server: ProcessMemory,
+    /// The process that has the clients.
+    pub client: ProcessMemory,
+    /// Of both: the part in rings and other shared memory.
+    pub shared_bytes: Option<u64>,
+    /// What the whole machine could still give: MemAvailable, and free pages in the processors' own
+    /// lists. Others change it too.
+    pub available_bytes: Option<u64>,
+}
+
+impl Level {
+    /// Resident memory of both, what they share counted once.
+    #[must_use]
+    pub fn pss_bytes(&self) -> Option<u64> {
+        Some(self.server.pss_bytes? + self.client.pss_bytes?)
+    }
+}
+
+/// Memory of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessMemory {
+    /// Resident bytes, each shared page divided by the number of those who map it.
+    pub pss_bytes: Option<u64>,
+    /// Resident bytes that nobody else maps.
+    pub private_bytes: Option<u64>,
+}
+
+/// Growth with each idle connection: the slope of the line through all levels (least squares).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PerConnection {
+    /// Of both processes, what they share counted once.
+    pub touched_bytes: Option<f64>,
+    /// Of the server alone.
+    pub server_private_bytes: Option<f64>,
+    /// Of the clients alone, each with its own `Client`.
+    pub client_private_bytes: Option<f64>,
+    /// The part in shared memory.
+    pub shared_bytes: Option<f64>,
+    /// What the whole machine lost, the kernel's buffers and tables included.
+    pub machine_bytes: Option<f64>,
+}
+
+impl PerConnection {
+    /// The slopes through `levels`.
+    #[must_use]
+    pub fn of(levels: &[Level]) -> Self {
+        let through = |get: fn(&Level) -> Option<u64>| {
+            let point =
+                |level: &Level| Some((f64::from(level.idle_connections), get(level)? as f64));
+            let points: Option<Vec<(f64, f64)>> = levels.iter().map(point).collect();
+            slope(&points?)
+        };
+        Self {
+            touched_bytes: through(Level::pss_bytes),
+            server_private_bytes: through(|level| level.server.private_bytes),
+            client_private_bytes: through(|level| level.client.private_bytes),
+            shared_bytes: through(|level| level.shared_bytes),
+            machine_bytes: through(|level| level.available_bytes).map(|growth| -growth),
+        }
+    }
+}
+
+/// Slope of the line through `points` with the least squares. `None` if they lie at one place.
+fn slope(points: &[(f64, f64)]) -> Option<f64> {
+    let count = points.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (mean_x, mean_y) = (mean(|point| point.0), mean(|point| point.1));
+    let spread: f64 = points.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
+    let together: f64 = points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
+    (spread > 0.0).then(|| together / spread)
+}
+
+/// Two services as two processes, and as one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServiceMemory {
+    /// What the clients called them over before memory was read.
+    pub mechanism: String,
+    /// In words: what ends the allocation.
+    pub limit: String,
+    /// So much the machine's available memory may fall by while allocating.
+    pub budget_bytes: u64,
+    /// One allocation.
+    pub block_bytes: u64,
+    /// Allocations that do not count, since others moved the machine's memory by more than 2 MiB
+    /// meanwhile or something else than the limit ended them.
+    pub uncounted: u32,
+    /// Why there are fewer rounds than planned.
+    pub partial: Option<String>,
+    /// In the order of the thesis's table 3.
+    pub set_ups: Vec<SetUp>,
+    /// Set-ups of the thesis that cannot be had, and why.
+    pub skipped: Vec<SkippedMemory>,
+}
+
+impl ServiceMemory {
+    /// What one process with both services needs less than two, by proportional memory: one value
+    /// per round, in bytes. Empty where memory cannot be read.
+    #[must_use]
+    pub fn saved_pss_bytes(&self) -> Vec<f64> {
+        self.saved(|set_up| &set_up.pss_bytes, 1.0)
+    }
+
+    /// The same by private memory.
+    #[must_use]
+    pub fn saved_private_bytes(&self) -> Vec<f64> {
+        self.saved(|set_up| &set_up.private_bytes, 1.0)
+    }
+
+    /// The same by what each added to the memory of all processes with this program, so that the
+    /// program that they share does not count.
+    #[must_use]
+    pub fn saved_added_bytes(&self) -> Vec<f64> {
+        self.saved(|set_up| &set_up.added_bytes, 1.0)
+    }
+
+    /// The same by what could be allocated beside them, as the thesis did it.
+    #[must_use]
+    pub fn saved_allocated_bytes(&self) -> Vec<f64> {
+        self.saved(|set_up| &set_up.allocated_bytes, -1.0)
+    }
+
+    fn saved(&self, get: fn(&SetUp) -> &Vec<u64>, sign: f64) -> Vec<f64> {
+        let of = |name: &str| self.set_ups.iter().find(|set_up| set_up.name == name).map(get);
+        let (Some(two), Some(one)) = (of(TWO_PROCESSES), of(ONE_PROCESS)) else {
+            return Vec::new();
+        };
+        two.iter().zip(one).map(|(&two, &one)| sign * (two as f64 - one as f64)).collect()
+    }
+}
+
+/// Two services in one of the ways.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetUp {
+    /// `two_processes` or `one_process`.
+    pub name: String,
+    /// Proportional memory of all its processes, per round; empty where it cannot be read.
+    pub pss_bytes: Vec<u64>,
+    /// Private memory of all its processes, per round.
+    pub private_bytes: Vec<u64>,
+    /// What it added to the proportional memory of all processes with this program, per round: the
+    /// program itself, which they share, counts in no set-up.
+    pub added_bytes: Vec<u64>,
+    /// What could be allocated beside it, per round; empty where that cannot be limited.
+    pub allocated_bytes: Vec<u64>,
+}
+
+/// Where services run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Setup {
+    /// Each is a program.
+    #[default]
+    Processes,
+    /// Each is a library in a host of its own.
+    LibraryHosts,
+    /// All are libraries in one host.
+    Libraries,
+    /// All are linked into one program, with one event loop.
+    Linked,
+}
+
+impl Setup {
+    /// In the order of the table.
+    pub const ALL: [Self; 4] = [Self::Processes, Self::LibraryHosts, Self::Libraries, Self::Linked];
+
+    /// Its name for a reader.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Processes => "processes",
+            Self::LibraryHosts => "libraries, own hosts",
+            Self::Libraries => "libraries, one host",
+            Self::Linked => "linked, one program",
+        }
+    }
+}
+
+/// Several services in each set-up.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SetupsMemory {
+    /// In words: what ends the allocation.
+    pub limit: String,
+    /// So much the machine's available memory may fall by while allocating.
+    pub budget_bytes: u64,
+    /// One allocation.
+    pub block_bytes: u64,
+    /// Allocations that do not count, for the reasons of [`ServiceMemory::uncounted`].
+    pub uncounted: u32,
+    /// Why there are fewer rounds than planned.
+    pub partial: Option<String>,
+    /// By number of services, then in the order of [`Setup::ALL`].
+    pub setups: Vec<SetupMemory>,
+}
+
+impl SetupsMemory {
+    /// Returns a set-up with this many services.
+    #[must_use]
+    pub fn of(&self, setup: Setup, services: u32) -> Option<&SetupMemory> {
+        self.setups.iter().find(|one| one.setup == setup && one.services == services)
+    }
+}
+
+/// So many services in one set-up. Each list has one value per round.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SetupMemory {
+    /// Where they run.
+    pub setup: Setup,
+    /// How many there are.
+    pub services: u32,
+    /// In how many processes.
+    pub processes: u32,
+    /// Resident bytes, the sum over processes: a page that several map counts for each.
+    pub rss_bytes: Vec<u64>,
+    /// Proportional bytes, the sum over processes: a page that several map counts once, and less if
+    /// processes of others map it too.
+    pub pss_bytes: Vec<u64>,
+    /// The part of the resident bytes that no other process maps.
+    pub private_bytes: Vec<u64>,
+    /// The other part, which counts for each process.
+    pub shared_bytes: Vec<u64>,
+    /// By how much less could be allocated beside it. Rounds that others disturbed have no value.
+    pub allocmem_bytes: Vec<f64>,
+    /// From before the first process was started until each service had answered a call.
+    pub start_up_ns: Vec<u64>,
+    /// One empty call from the first service to the second, the median of batches. Empty with one
+    /// service.
+    pub call_ns: Vec<f64>,
+}
+
+/// The name of the set-up with a process for each service.
+pub const TWO_PROCESSES: &str = "two_processes";
+/// The name of the set-up with all services in one process.
+pub const ONE_PROCESS: &str = "one_process";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn level(idle_connections: u32, pss_bytes: Option<u64>) -> Level {
+        let server = ProcessMemory { pss_bytes, private_bytes: Some(7) };
+        Level { idle_connections, server, client: server, ..Level::default() }
+    }
+
+    #[test]
+    fn the_slope_is_the_growth_with_each_connection() {
+        let levels = [0, 1, 10, 100, 1_000]
+            .map(|idle| level(idle, Some(1_000_000 + 5_000 * u64::from(idle))));
+        let found = PerConnection::of(&levels);
+        // Both processes.
+        assert!((found.touched_bytes.unwrap() - 10_000.0).abs() < 1e-6, "{found:?}");
+        assert_eq!(found.server_private_bytes, Some(0.0));
+        assert_eq!(found.machine_bytes, None);
+    }
+
+    #[test]
+    fn one_level_or_an_unreadable_one_has_no_slope() {
+        assert_eq!(PerConnection::of(&[level(1, Some(5))]).touched_bytes, None);
+        assert_eq!(PerConnection::of(&[level(1, Some(5)), level(2, None)]).touched_bytes, None);
+        assert_eq!(PerConnection::of(&[]), PerConnection::default());
+    }
+
+    #[test]
+    fn what_is_saved_is_told_round_by_round() {
+        let set_up = |name: &str, pss_bytes: [u64; 2], allocated_bytes: [u64; 2]| SetUp {
+            name: name.to_owned(),
+            pss_bytes: pss_bytes.into(),
+            allocated_bytes: allocated_bytes.into(),
+            ..SetUp::default()
+        };
+        let two = set_up(TWO_PROCESSES, [900, 950], [100, 90]);
+        let one = set_up(ONE_PROCESS, [600, 700], [130, 85]);
+        let found = ServiceMemory { set_ups: vec![two, one], ..ServiceMemory::default() };
+        assert_eq!(found.saved_pss_bytes(), [300.0, 250.0]);
+        assert_eq!(found.saved_allocated_bytes(), [30.0, -5.0]);
+        assert!(ServiceMemory::default().saved_pss_bytes().is_empty());
+    }
+}

@@ -1,0 +1,180 @@
+//! Published studies: each claim with its verdict, and each table with the paper's figures.
+
+use maud::{Markup, html};
+
+use super::table::{Slot, Table, verdict_mark};
+use super::text::{capital, plain, plain_long};
+use crate::report::hosts::Host;
+use crate::report::number;
+use crate::run::ClaimVerdict;
+use crate::run::{Run, StudyResult, StudyRow, StudyTable};
+
+/// All studies of the machine; of a study that several runs have, the latest.
+pub(super) fn body(host: &Host<'_>, id: &str) -> Option<Markup> {
+    let studies = studies(host);
+    if studies.is_empty() {
+        return (!host.entries.is_empty()).then(missing);
+    }
+    Some(html! {
+        (counts(&studies, id))
+        p.note { (LEGEND) }
+        @for (index, (run, study)) in studies.iter().enumerate() {
+            (one(run, study, &format!("{id}-{index}")))
+        }
+    })
+}
+
+fn missing() -> Markup {
+    html! {
+        p.missing {
+            "No run of studies was given. " code { "nearcall reproduce all" }
+            " repeats five of them and judges 70 claims."
+        }
+    }
+}
+
+/// Each study once, from the latest run that has it.
+pub(crate) fn studies<'a>(host: &Host<'a>) -> Vec<(&'a Run, &'a StudyResult)> {
+    let mut found: Vec<(&Run, &StudyResult)> = Vec::new();
+    for &run in &host.runs {
+        for study in &run.studies {
+            if found.len() < STUDIES_MAX && found.iter().all(|(_, seen)| seen.study != study.study)
+            {
+                found.push((run, study));
+            }
+        }
+    }
+    found.sort_by(|(_, a), (_, b)| {
+        (a.number.is_empty(), &a.number).cmp(&(b.number.is_empty(), &b.number))
+    });
+    found
+}
+
+pub(crate) fn count(study: &StudyResult, verdict: ClaimVerdict) -> usize {
+    study.verdicts.iter().filter(|judged| judged.verdict == verdict).count()
+}
+
+/// Its number and name.
+pub(crate) fn title(study: &StudyResult) -> String {
+    format!("{} {}", plain(&study.number), plain(&study.study)).trim().to_owned()
+}
+
+fn counts(studies: &[(&Run, &StudyResult)], id: &str) -> Markup {
+    let heads = ["study", "#claims", "#✓ confirmed", "#✗ refuted", "#? inconclusive", "#– skipped"];
+    let title_of = "What became of the claims on this machine";
+    let mut table = Table::new(&format!("{id}-counts"), title_of, &heads).in_order();
+    let number = |count: usize| Slot::Figure(count.to_string());
+    for (_, study) in studies {
+        let mut row = vec![Slot::text(title(study)), number(study.verdicts.len())];
+        row.extend(VERDICTS.map(|verdict| number(count(study, verdict))));
+        table.row(row);
+    }
+    let all = |of: &dyn Fn(&StudyResult) -> usize| studies.iter().map(|(_, study)| of(study)).sum();
+    let mut row = vec![Slot::text("all"), number(all(&|study| study.verdicts.len()))];
+    row.extend(VERDICTS.map(|verdict| number(all(&|study| count(study, verdict)))));
+    table.row(row);
+    html! { (table) }
+}
+
+fn one(run: &Run, study: &StudyResult, id: &str) -> Markup {
+    html! {
+        h3 id=(id) { (title(study)) }
+        p {
+            (capital(&plain_long(&study.title))) ". Measured "
+            (number::date(run.started_unix_s)) ", "
+            (run.settings.launches) " launches per cell, seed " (run.settings.seed) "."
+        }
+        @if !study.verdicts.is_empty() {
+            ul.claims {
+                @for judged in study.verdicts.iter().take(CLAIMS_MAX) {
+                    li {
+                        p {
+                            (verdict_mark(judged.verdict)) " " span.id { (plain(&judged.id)) } " "
+                            (plain_long(&judged.statement))
+                        }
+                        p.evidence { "Here: " (plain_long(&judged.evidence)) }
+                        @if !judged.paper.is_empty() {
+                            p.evidence { "In the paper: " (plain_long(&judged.paper)) }
+                        }
+                    }
+                }
+            }
+        }
+        @for (index, table) in study.tables.iter().take(TABLES_MAX).enumerate() {
+            (table_of(study, table, &format!("{id}-t{index}")))
+        }
+    }
+}
+
+fn table_of(study: &StudyResult, table: &StudyTable, id: &str) -> Markup {
+    let caption = format!(
+        "{}, {}: {} (unit {})",
+        title(study),
+        plain(&table.table),
+        plain(&table.statistic),
+        plain(&table.unit),
+    );
+    let mut shown = Table::new(id, caption, &HEADS);
+    table.rows.iter().take(ROWS_MAX).for_each(|row| shown.row(figures(row, &table.unit)));
+    html! {
+        details.paper[table.table != PICTURES] {
+            summary {
+                (plain(&table.table)) ": " (plain(&table.statistic)) ", "
+                @match table.rows.len() { 1 => "1 row", rows => { (rows) " rows" } }
+                @if table.table == PICTURES { " of what the paper shows as pictures only" }
+            }
+            (shown)
+        }
+    }
+}
+
+const HEADS: [&str; 10] = [
+    "mechanism",
+    "#size",
+    "where, beside what",
+    "#paper",
+    "#here, as the paper counts",
+    "#here",
+    "#95 % interval",
+    "#here to paper",
+    "grade",
+    "note",
+];
+
+fn figures(row: &StudyRow, unit: &str) -> Vec<Slot> {
+    let place = [&row.placement, &row.load].map(|part| plain(part)).join(" ");
+    let ratio = row.ratio.filter(|ratio| ratio.is_finite());
+    vec![
+        Slot::text(plain(&row.mechanism)),
+        Slot::Figure(row.message_bytes.map_or_else(String::new, number::size)),
+        Slot::text(place.trim()),
+        Slot::value(row.paper, unit),
+        Slot::value(row.here_as_paper, unit),
+        Slot::value(row.here, unit),
+        Slot::interval(row.here_ci95, unit),
+        Slot::Figure(ratio.map_or_else(|| number::MISSING.to_owned(), number::ratio)),
+        Slot::Grade(row.grade),
+        Slot::text(row.note.as_deref().map(plain).unwrap_or_default()),
+    ]
+}
+
+pub(crate) const VERDICTS: [ClaimVerdict; 4] = [
+    ClaimVerdict::Confirmed,
+    ClaimVerdict::Refuted,
+    ClaimVerdict::Inconclusive,
+    ClaimVerdict::Skipped,
+];
+
+/// The table of what a paper shows without numbers.
+const PICTURES: &str = "pictures";
+
+const LEGEND: &str = "Paper: as printed. Here, as the paper counts: this machine by the paper's \
+                      statistic, the median over launches. Here: the median of the typical launch, \
+                      or the rate, with its 95 % interval. Closed loop, times not halved. A verdict \
+                      is inconclusive where an interval straddles the bound.";
+
+/// There are five, and what compares them; a file may claim more.
+const STUDIES_MAX: usize = 20;
+const TABLES_MAX: usize = 100;
+const ROWS_MAX: usize = 1_000;
+const CLAIMS_MAX: usize = 200;

@@ -1,0 +1,128 @@
+//! The text of a run for a person at a terminal.
+//!
+//! [`table`] is the run in one table, [`details`] all about every cell. Both end with the sentence
+//! that answers what was asked.
+//!
+//! **Invariants:** a function of the run and the [`Style`] alone. Text from the run file is made
+//! harmless before it is shown.
+//!
+//! **Not here:** printing, and which terminal there is.
+
+mod answer;
+mod budgets;
+mod calls;
+mod cells;
+pub mod clocks;
+pub mod compare;
+mod details;
+pub mod footprint;
+pub mod grid;
+mod head;
+mod imported;
+mod matrix;
+mod notes;
+mod overview;
+mod studies;
+mod traffic;
+mod waits;
+
+pub use cells::class_words;
+
+use super::lines::{Style, Writer};
+use crate::run::Run;
+
+/// Renders the run as one table, mechanism by size. Ends with a line break.
+///
+/// A run that has several placements, or more sizes than fit, is rendered as by [`details`].
+#[must_use]
+pub fn table(run: &Run, style: Style) -> String {
+    let mut out = Writer::new(style);
+    head::print_short(&mut out, run);
+    out.blank();
+    let form = Form::of(run);
+    match form {
+        Form::Studies => studies::print(&mut out, run, false),
+        Form::Budgets => budgets::print(&mut out, run),
+        Form::Import => imported::print(&mut out, run),
+        Form::Matrix => matrix::print(&mut out, run),
+        Form::Waits => waits::print(&mut out, run),
+        Form::Traffic => traffic::print(&mut out, run),
+        Form::Calls => calls::print_short(&mut out, run),
+        Form::Cells if overview::print(&mut out, run) => {}
+        Form::Cells => return details(run, style),
+    }
+    print_end(&mut out, run, form);
+    out.finish()
+}
+
+/// Renders every cell of the run, with intervals and marks. Ends with a line break.
+#[must_use]
+pub fn details(run: &Run, style: Style) -> String {
+    let mut out = Writer::new(style);
+    head::print(&mut out, run);
+    out.blank();
+    let form = Form::of(run);
+    match form {
+        Form::Studies => studies::print(&mut out, run, true),
+        Form::Budgets => budgets::print(&mut out, run),
+        Form::Import => imported::print(&mut out, run),
+        Form::Matrix => matrix::print(&mut out, run),
+        Form::Waits => waits::print(&mut out, run),
+        Form::Traffic => traffic::print(&mut out, run),
+        Form::Calls => calls::print_full(&mut out, run),
+        Form::Cells if run.cells.is_empty() && run.floors.is_empty() => {
+            out.line("Nothing was measured.");
+        }
+        Form::Cells => details::print(&mut out, run),
+    }
+    if matches!(form, Form::Budgets | Form::Matrix | Form::Waits | Form::Traffic) {
+        out.blank();
+        details::print(&mut out, run);
+    }
+    print_end(&mut out, run, form);
+    out.finish()
+}
+
+/// The runs that have tables of their own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Studies,
+    Budgets,
+    Import,
+    Matrix,
+    Waits,
+    Traffic,
+    Calls,
+    /// Mechanism by size.
+    Cells,
+}
+
+impl Form {
+    fn of(run: &Run) -> Self {
+        match run {
+            _ if studies::is_of_studies(run) => Self::Studies,
+            _ if budgets::is_of_budgets(run) => Self::Budgets,
+            _ if imported::is_of_import(run) => Self::Import,
+            _ if matrix::is_of_matrix(run) => Self::Matrix,
+            _ if waits::is_of_waits(run) => Self::Waits,
+            _ if traffic::is_of_traffic(run) => Self::Traffic,
+            _ if calls::is_of_calls(run) => Self::Calls,
+            _ => Self::Cells,
+        }
+    }
+}
+
+/// What was not measured, and the answer.
+fn print_end(out: &mut Writer, run: &Run, form: Form) {
+    cells::print_skipped(out, run);
+    out.answer(&match form {
+        Form::Studies => studies::answer(run),
+        Form::Budgets => budgets::answer(run),
+        Form::Import => String::new(),
+        Form::Matrix => matrix::answer(run),
+        Form::Waits => waits::answer(run),
+        Form::Traffic => traffic::answer(run),
+        Form::Calls => calls::answer(run),
+        Form::Cells => answer::of_cells(run),
+    });
+}

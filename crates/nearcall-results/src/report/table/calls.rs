@@ -1,0 +1,353 @@
+//! Calls of the runtime, each beside its bare exchange.
+//!
+//! A row is a mechanism, or a short circuit, under the heading of who calls; a column is what is
+//! called. Always true: a ratio is shown with its interval, or with a dash where there is none.
+
+use std::collections::BTreeMap;
+
+use super::answer;
+use super::cells::{OURS, WAIT_COLUMNS_MAX, figure, place};
+use super::details::spread;
+use super::grid::{Align, Grid, clean, clip};
+use super::notes::DISTURBED;
+use crate::noise::{self, Grade};
+use crate::report::lines::Writer;
+use crate::report::number::{self, MISSING};
+use crate::run::{Breakdown, CallFacts, Cell, Kind, Run};
+use crate::shape::Shape;
+use crate::stats;
+
+/// Whether the run is one of calls.
+pub(super) fn is_of_calls(run: &Run) -> bool {
+    run.cells.iter().any(|cell| cell.call.is_some())
+}
+
+/// Adds the calls in one table, with the ratios of all but the empty call only.
+pub(super) fn print_short(out: &mut Writer, run: &Run) {
+    print_place(out, run);
+    let others = columns(run, |key| key.0 > 0 || key.1 > 0);
+    // What does not fit is in the details.
+    let room = out.style().table_columns().saturating_sub(FIXED_COLUMNS) / OTHER_COLUMNS;
+    let shown = &others[..others.len().min(room.max(1))];
+    let mut head = vec![
+        ("", Align::Left, 14),
+        ("wait", Align::Left, 10),
+        ("call", Align::Right, 7),
+        ("bare", Align::Right, 7),
+        ("ratio", Align::Right, 5),
+        ("± 95 %", Align::Right, 6),
+    ];
+    let names: Vec<String> = shown.iter().map(|key| key.name()).collect();
+    head.extend(names.iter().map(|name| (name.as_str(), Align::Right, 5)));
+    head.push(("grade", Align::Grade, 5));
+    let mut grid = Grid::new(&head);
+    for (caller, meaning) in CALLERS {
+        let rows = rows(run, caller);
+        if rows.is_empty() {
+            continue;
+        }
+        grid.heading((*meaning).to_owned());
+        for cells in rows {
+            let Some(first) = cells.values().next() else { continue };
+            let mut row = names_of(first);
+            row.extend(figures(cells.get(&Key(0, 0)).copied()));
+            row.extend(shown.iter().map(|key| ratio(cells.get(key).copied())));
+            let worst = noise::worst_of(cells.values().map(|cell| cell.grade));
+            row.push(worst.map_or_else(|| MISSING.to_owned(), |grade| grade.to_string()));
+            grid.row(row);
+        }
+    }
+    grid.print(out);
+    out.blank();
+    print_floors(out, run);
+    print_breakdowns(out, run);
+    print_legend(out, run);
+    out.note("Every call with its interval: nearcall show --all RUN.json");
+}
+
+/// Adds a table for each thing that is called.
+pub(super) fn print_full(out: &mut Writer, run: &Run) {
+    print_place(out, run);
+    for key in columns(run, |_| true) {
+        out.blank();
+        out.title(&key.title());
+        let mut grid = Grid::new(&FULL_HEAD);
+        for (caller, meaning) in CALLERS {
+            let mut cells: Vec<&Cell> = rows(run, caller)
+                .into_iter()
+                .filter_map(|cells| cells.get(&key).copied())
+                .collect();
+            cells.sort_by(|a, b| ns(a).unwrap_or(f64::MAX).total_cmp(&ns(b).unwrap_or(f64::MAX)));
+            if !cells.is_empty() {
+                grid.heading((*meaning).to_owned());
+            }
+            for cell in cells {
+                grid.row(full_row(cell));
+            }
+        }
+        grid.print(out);
+    }
+    out.blank();
+    print_floors(out, run);
+    print_breakdowns(out, run);
+    print_legend(out, run);
+}
+
+/// What an empty call costs, awake and asleep, and what of it is the runtime's.
+pub(super) fn answer(run: &Run) -> String {
+    let empty = |caller: &str| -> Vec<&Cell> {
+        let is_of = |cell: &&Cell| {
+            Key::of(cell) == Key(0, 0)
+                && cell.call.as_ref().is_some_and(|call| call.caller == caller)
+        };
+        run.cells.iter().filter(is_of).collect()
+    };
+    let callers = CALLERS.iter().filter(|(caller, _)| REMOTE.contains(caller));
+    let cells = callers.map(|(caller, _)| empty(caller)).find(|cells| !cells.is_empty());
+    let cells = cells.unwrap_or_default();
+    let mut parts = Vec::new();
+    if let Some(first) = cells.first() {
+        parts.extend(answer::both_ways("Fastest", &cells, first));
+    }
+    let ratios: Vec<f64> = cells.iter().filter_map(|cell| facts(cell).ratio_to_bare).collect();
+    if let Some(ratio) = stats::median(&ratios) {
+        let ratio = number::ratio(ratio);
+        parts.push(format!("A call costs {ratio} its bare exchange (median of the mechanisms)."));
+    }
+    let typed = empty("typed").first().and_then(|cell| ns(cell));
+    let local = |ns| format!("In one event loop, without a mechanism: {}.", number::time(ns));
+    parts.extend(typed.map(local));
+    answer::join(parts)
+}
+
+fn print_place(out: &mut Writer, run: &Run) {
+    if let Some(first) = run.cells.first() {
+        out.line(&format!("{}; load: {}.", place(&first.placement), clean(&first.load)));
+    }
+}
+
+/// What is called: a call, a one-way call or an item as a number, then the argument's size.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key(u8, u64);
+
+impl Key {
+    fn of(cell: &Cell) -> Self {
+        let what = match cell.kind {
+            Kind::Latency => 0,
+            Kind::Throughput if cell.shape == Shape::Stream.name() => 2,
+            Kind::Throughput => 1,
+        };
+        Self(what, cell.message_bytes)
+    }
+
+    fn name(self) -> String {
+        match self {
+            Self(0, bytes) => number::size(bytes),
+            Self(1, ONEWAY_BYTES) => "1-way".to_owned(),
+            Self(1, bytes) => format!("1-way {}", number::size(bytes)),
+            Self(_, bytes) => format!("item {}", number::size(bytes)),
+        }
+    }
+
+    fn title(self) -> String {
+        match self {
+            Self(0, 0) => "Empty call: round trip, not halved, closed loop".to_owned(),
+            Self(0, bytes) => format!(
+                "Call with {} there, nothing back: round trip, not halved, closed loop",
+                number::size(bytes)
+            ),
+            Self(2, bytes) => format!(
+                "Item with {}: time per item of a stream that the server has read and replied to",
+                number::size(bytes)
+            ),
+            Self(_, bytes) => format!(
+                "One-way call with {}: time per call of a stream that the server has confirmed",
+                number::size(bytes)
+            ),
+        }
+    }
+}
+
+fn columns(run: &Run, wanted: impl Fn(&Key) -> bool) -> Vec<Key> {
+    let mut keys: Vec<Key> = run.cells.iter().map(Key::of).filter(wanted).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+/// The calls of one kind of caller, a row for each mechanism and way to wait: nearcall's own
+/// channel, then the fastest first.
+fn rows<'a>(run: &'a Run, caller: &str) -> Vec<BTreeMap<Key, &'a Cell>> {
+    let mut rows: BTreeMap<(&str, &str), BTreeMap<Key, &Cell>> = BTreeMap::new();
+    for cell in &run.cells {
+        if cell.call.as_ref().is_some_and(|call| call.caller == caller) {
+            rows.entry((&cell.mechanism, &cell.wait)).or_default().insert(Key::of(cell), cell);
+        }
+    }
+    let mut rows: Vec<_> = rows.into_values().collect();
+    let cost = |row: &BTreeMap<Key, &Cell>| {
+        row.values().next().and_then(|cell| ns(cell)).unwrap_or(f64::INFINITY)
+    };
+    let ours =
+        |row: &BTreeMap<Key, &Cell>| row.values().next().is_none_or(|cell| cell.mechanism != OURS);
+    rows.sort_by(|a, b| ours(a).cmp(&ours(b)).then(cost(a).total_cmp(&cost(b))));
+    rows
+}
+
+/// What one call takes.
+fn ns(cell: &Cell) -> Option<f64> {
+    match cell.kind {
+        Kind::Latency => cell.rtt_ns.as_ref()?.p50,
+        Kind::Throughput => Some(1e9 / cell.messages_per_s?),
+    }
+}
+
+fn facts(cell: &Cell) -> CallFacts {
+    cell.call.clone().unwrap_or_default()
+}
+
+fn names_of(cell: &Cell) -> Vec<String> {
+    let wait = match cell.call.as_ref().is_some_and(|call| call.client_wait.is_empty()) {
+        true => MISSING.to_owned(),
+        false => clip(&clean(&cell.wait), WAIT_COLUMNS_MAX),
+    };
+    vec![clip(&clean(&cell.mechanism), 14), wait]
+}
+
+/// Call, bare exchange, ratio, interval.
+fn figures(cell: Option<&Cell>) -> Vec<String> {
+    let facts = cell.map(facts).unwrap_or_default();
+    vec![
+        figure(cell.and_then(ns), number::time),
+        figure(facts.bare_ns, number::time),
+        figure(facts.ratio_to_bare, number::ratio),
+        spread(facts.ratio_to_bare, facts.ratio_to_bare_ci95),
+    ]
+}
+
+fn ratio(cell: Option<&Cell>) -> String {
+    figure(cell.and_then(|cell| facts(cell).ratio_to_bare), number::ratio)
+}
+
+fn full_row(cell: &Cell) -> Vec<String> {
+    let mut row = names_of(cell);
+    let ci95 = match cell.kind {
+        Kind::Latency => cell.rtt_ns.as_ref().and_then(|rtt| rtt.p50_ci95),
+        Kind::Throughput => cell.messages_per_s_ci95.map(|[low, high]| [1e9 / high, 1e9 / low]),
+    };
+    let [call, bare, ratio, ratio_spread]: [String; 4] =
+        figures(Some(cell)).try_into().unwrap_or_default();
+    let floor = cell.floor.as_deref().unwrap_or_default();
+    row.extend([
+        call,
+        spread(ns(cell), ci95),
+        bare,
+        ratio,
+        ratio_spread,
+        figure(cell.ratio_to_floor, number::ratio),
+        clip(&clean(floor.trim_start_matches("floor-")), 12),
+        cell.grade.map_or_else(|| MISSING.to_owned(), |grade| grade.to_string()),
+    ]);
+    row
+}
+
+fn print_floors(out: &mut Writer, run: &Run) {
+    let text = |floor: &Cell| {
+        let name = clean(floor.mechanism.trim_start_matches("floor-"));
+        let size = number::size(floor.message_bytes);
+        format!(
+            "{name} {size} {}",
+            figure(floor.rtt_ns.as_ref().and_then(|rtt| rtt.p50), number::time)
+        )
+    };
+    let floors: Vec<String> = run.floors.iter().map(text).collect();
+    if !floors.is_empty() {
+        let text = format!("floors, without nearcall: {}.", floors.join(", "));
+        out.wrap("  ", &text);
+    }
+}
+
+fn print_breakdowns(out: &mut Writer, run: &Run) {
+    for breakdown in &run.breakdowns {
+        print_breakdown(out, breakdown);
+    }
+    if !run.breakdowns.is_empty() {
+        out.blank();
+    }
+}
+
+fn print_breakdown(out: &mut Writer, breakdown: &Breakdown) {
+    out.blank();
+    let meaning = CALLERS.iter().find(|(caller, _)| *caller == breakdown.caller);
+    let title = format!(
+        "Where one empty call over {} goes ({})",
+        clean(&breakdown.mechanism),
+        clean(&breakdown.wait)
+    );
+    out.title(&title);
+    out.note(meaning.map(|(_, meaning)| *meaning).unwrap_or_default());
+    let time = |ns: Option<f64>| {
+        figure(ns, |ns| if ns < 0.0 { format!("-{}", number::time(-ns)) } else { number::time(ns) })
+    };
+    let mut grid = Grid::new(&[("", Align::Left, 20), ("", Align::Right, 8), ("", Align::Text, 0)]);
+    let mut line = |name: &str, ns: Option<f64>, how: &str| {
+        grid.row(vec![clip(&clean(name), PART_COLUMNS_MAX), time(ns), clean(how)]);
+    };
+    for part in &breakdown.parts {
+        line(&part.name, part.ns, &part.how);
+    }
+    line("sum", breakdown.sum_ns, "of the parts, not scaled");
+    line("whole call", breakdown.whole_ns, "measured by itself");
+    line("rest", breakdown.rest_ns, "event loop, buffers, caches; and what overlaps");
+    grid.print(out);
+}
+
+fn print_legend(out: &mut Writer, run: &Run) {
+    out.note(LEGEND);
+    let all = || run.cells.iter().chain(&run.bare).chain(&run.floors);
+    if all().any(|cell| cell.grade == Some(Grade::D)) {
+        out.note(DISTURBED);
+    }
+}
+
+/// Who calls, in the order of the tables.
+const CALLERS: &[(&str, &str)] = &[
+    ("blocking", "client without a loop; server in its event loop"),
+    ("loop", "client in an event loop; server in its event loop"),
+    ("async", "client of futures in a tokio runtime of one thread; server in its event loop"),
+    ("same-loop", "client and server in one event loop, over the mechanism"),
+    ("typed", "short circuit, typed"),
+    ("bytes", "short circuit, through bytes: client of another build"),
+];
+
+/// Callers whose server is another process.
+const REMOTE: [&str; 3] = ["blocking", "loop", "async"];
+
+const FULL_HEAD: [(&str, Align, usize); 10] = [
+    ("", Align::Left, 14),
+    ("wait", Align::Left, 10),
+    ("call", Align::Right, 7),
+    ("± 95 %", Align::Right, 6),
+    ("bare", Align::Right, 7),
+    ("ratio", Align::Right, 5),
+    ("± 95 %", Align::Right, 6),
+    ("floor", Align::Right, 5),
+    ("", Align::Left, 7),
+    ("grade", Align::Grade, 5),
+];
+
+const LEGEND: &str = "call: median, closed loop, the server does no work; bare: the same bytes \
+                      (header and argument there, header back) by the same mechanism, each end waiting the same \
+                      way, in the same processes; ratio: call to bare, of the same launch; wait: \
+                      client/server where they differ; 1-way, item and sizes: the ratio for one-way calls, \
+                      items of a stream, and arguments of that size.";
+
+/// The one-way call that is measured beside calls.
+const ONEWAY_BYTES: u64 = 8;
+
+/// Holds the names of parts with room.
+const PART_COLUMNS_MAX: usize = 40;
+
+/// What the other columns of the short table take, and one more ratio.
+const FIXED_COLUMNS: usize = 70;
+const OTHER_COLUMNS: usize = 8;

@@ -1,0 +1,463 @@
+//! The clocks beside what two studies printed of theirs.
+//!
+//! One block for each question: what a reading costs, what it tells apart, how far a sleep is off,
+//! whether the clocks agree, how far the CPUs' clocks are apart.
+
+use super::grid::{Align, Grid, clean};
+use super::head;
+use crate::findings::clocks::printed::{DISAGREEMENT_MAX, printed};
+use crate::findings::clocks::{
+    ClockFinding, ClockFindings, ClockName, Disagreement, OffsetBound, Overhead, PairSkew,
+    SpanFinding,
+};
+use crate::report::lines::{Style, Writer};
+use crate::report::number::{self, MISSING, three_digits};
+
+/// Renders the findings. Ends with a line break.
+#[must_use]
+pub fn table(found: &ClockFindings, style: Style) -> String {
+    let mut out = Writer::new(style);
+    print_head(&mut out, found);
+    print_overhead(&mut out, found);
+    print_resolution(&mut out, found);
+    print_sleeps(&mut out, found);
+    print_agreement(&mut out, found);
+    print_skew(&mut out, found);
+    out.answer(&answer(found));
+    out.finish()
+}
+
+fn print_head(out: &mut Writer, found: &ClockFindings) {
+    head::print_tool(out, &found.tool, found.started_unix_s);
+    if let Some(reason) = &found.partial {
+        out.wrap("PARTIAL   ", &format!("{}; what is missing says so", clean(reason)));
+    }
+    out.blank();
+    head::print_machine(out, &found.machine);
+    let cpu =
+        found.cpu.map_or_else(|| "not pinned".to_owned(), |cpu| format!("pinned to CPU {cpu}"));
+    let quick = if found.quick { " · quick" } else { "" };
+    out.wrap("  readings  ", &format!("{cpu}{quick}"));
+    for finding in &found.clocks {
+        if let Some(reason) = &finding.unusable {
+            out.wrap("  refused   ", &format!("{}: {}", finding.name, clean(reason)));
+        }
+    }
+    for warning in &found.warnings {
+        out.wrap("  warning   ", &clean(warning));
+    }
+}
+
+fn print_overhead(out: &mut Writer, found: &ClockFindings) {
+    let readings = found.clocks.iter().find_map(|clock| clock.overhead.as_ref());
+    let readings = readings.map_or(0, |overhead| overhead.readings);
+    title(out, &format!("A reading costs ({readings} readings back to back)"));
+    let mut grid = Grid::new(&[
+        ("", Align::Left, NAME),
+        ("batch", Align::Right, FIGURE),
+        ("min", Align::Right, FIGURE),
+        ("mean", Align::Right, FIGURE),
+        ("sd", Align::Right, FIGURE),
+        ("median", Align::Right, FIGURE),
+        ("outliers", Align::Right, FIGURE),
+        ("above", Align::Right, FIGURE),
+        ("study 002", Align::Right, FIGURE),
+    ]);
+    for clock in &found.clocks {
+        let study = figure(printed(clock.name).overhead_ns, number::time);
+        let of = clock.overhead.as_ref();
+        let time = |get: fn(&Overhead) -> f64| figure(of.map(get), number::time);
+        grid.row(vec![
+            clock.name.to_string(),
+            figure(of.and_then(|overhead| overhead.batch_ns), number::time),
+            time(|overhead| overhead.min_ns),
+            time(|overhead| overhead.mean_ns),
+            time(|overhead| overhead.sd_ns),
+            time(|overhead| overhead.median_ns),
+            of.map_or_else(|| MISSING.to_owned(), |overhead| overhead.outliers.to_string()),
+            time(|overhead| overhead.outlier_above_ns),
+            study,
+        ]);
+    }
+    grid.print(out);
+    out.note(OVERHEAD_LEGEND);
+}
+
+fn print_resolution(out: &mut Writer, found: &ClockFindings) {
+    title(out, "What it tells apart");
+    let mut grid = Grid::new(&[
+        ("", Align::Left, NAME),
+        ("stated", Align::Right, FIGURE),
+        ("found", Align::Right, FIGURE),
+        ("i++ run", Align::Right, FIGURE),
+        ("shows", Align::Right, FIGURE),
+        ("study 002", Align::Right, FIGURE),
+        ("shrunk", Align::Right, FIGURE),
+        ("study 003", Align::Right, FIGURE),
+    ]);
+    for clock in &found.clocks {
+        let study = printed(clock.name);
+        let time = |ns: Option<f64>| figure(ns, number::time);
+        grid.row(vec![
+            clock.name.to_string(),
+            time(clock.stated_resolution_ns),
+            time(clock.granularity_ns),
+            clock.smallest_run.map_or_else(|| MISSING.to_owned(), |run| run.increments.to_string()),
+            time(clock.smallest_run.map(|run| run.ns)),
+            time(study.smallest_run_ns),
+            time(clock.shrunk.map(|interval| interval.ns)),
+            time(study.shrunk_ns),
+        ]);
+    }
+    grid.print(out);
+    out.note(RESOLUTION_LEGEND);
+}
+
+fn print_sleeps(out: &mut Writer, found: &ClockFindings) {
+    title(out, "Error over sleeps of known length, in µs (measured minus asked)");
+    let mut grid = Grid::new(&[
+        ("", Align::Left, NAME),
+        ("mean", Align::Right, FIGURE),
+        ("sd", Align::Right, FIGURE),
+        ("own mean", Align::Right, FIGURE),
+        ("own sd", Align::Right, FIGURE),
+        ("study 003: mean", Align::Right, FIGURE),
+        ("sd", Align::Right, FIGURE),
+    ]);
+    for sleep in &found.sleeps {
+        let (mean, sd) = (three_digits(sleep.wake_up_mean_us), three_digits(sleep.wake_up_sd_us));
+        grid.heading(format!(
+            "{} sleeps of {}: the wake-up is late by {mean}, sd {sd}",
+            sleep.sleeps,
+            number::time(sleep.asked_us * NS_PER_US),
+        ));
+        for error in &sleep.clocks {
+            let study = printed(error.clock);
+            grid.row(vec![
+                error.clock.to_string(),
+                three_digits(error.mean_error_us),
+                three_digits(error.error_sd_us),
+                three_digits(error.own_mean_us),
+                three_digits(error.own_sd_us),
+                figure(study.mean_error_us, three_digits),
+                figure(study.error_sd_us, three_digits),
+            ]);
+        }
+    }
+    print_grid(out, &grid, found.sleeps.is_empty());
+    out.note(SLEEPS_LEGEND);
+}
+
+fn print_agreement(out: &mut Writer, found: &ClockFindings) {
+    let claim = percent(DISAGREEMENT_MAX);
+    let text = format!("Agreement over the same busy spans (study 002: always within {claim})");
+    title(out, &text);
+    let mut grid = Grid::new(&[
+        ("span", Align::Left, 8),
+        ("clocks", Align::Left, 28),
+        ("median", Align::Right, FIGURE),
+        ("largest", Align::Right, FIGURE),
+        ("step", Align::Right, FIGURE),
+        ("readings", Align::Right, FIGURE),
+        ("spans", Align::Right, 5),
+        ("", Align::Left, 5),
+    ]);
+    for span in &found.agreement {
+        for (at, pair) in span.pairs.iter().enumerate() {
+            let of_span = |text: String| if at == 0 { text } else { String::new() };
+            grid.row(vec![
+                of_span(number::time(span.span_ns)),
+                format!("{} {}", pair.one, pair.other),
+                percent(pair.median_relative),
+                percent(pair.largest_relative),
+                percent(pair.step_relative),
+                of_span(percent(span.readings_relative)),
+                of_span(span.spans.to_string()),
+                judgement(pair, span).to_owned(),
+            ]);
+        }
+    }
+    print_grid(out, &grid, found.agreement.is_empty());
+    out.note(AGREEMENT_LEGEND);
+}
+
+/// Whether the pair keeps the study's bound, if spans of this length can tell.
+fn judgement(pair: &Disagreement, span: &SpanFinding) -> &'static str {
+    if pair.largest_relative <= DISAGREEMENT_MAX {
+        return "yes";
+    }
+    match pair.step_relative.max(span.readings_relative) > DISAGREEMENT_MAX {
+        true => "blind",
+        false => "no",
+    }
+}
+
+fn print_skew(out: &mut Writer, found: &ClockFindings) {
+    title(out, "Skew between CPUs: the second CPU's clock minus the first's lies within");
+    if let Some(reason) = &found.skew.skipped {
+        out.wrap("    ", &format!("Skipped: {}.", clean(reason)));
+        return;
+    }
+    let mut grid = Grid::new(&[
+        ("CPUs", Align::Left, NAME),
+        ("class", Align::Left, FIGURE),
+        ("tsc", Align::Right, 20),
+        ("at most", Align::Right, FIGURE),
+        ("clock_gettime", Align::Right, 20),
+        ("at most", Align::Right, FIGURE),
+    ]);
+    for pair in &found.skew.pairs {
+        let [one, other] = pair.cpus;
+        grid.row(vec![
+            format!("{one} {other}"),
+            clean(&pair.class),
+            range(pair.tsc),
+            figure(pair.tsc.map(|bound| bound.bound_ns), number::time),
+            range(pair.clock_gettime),
+            figure(pair.clock_gettime.map(|bound| bound.bound_ns), number::time),
+        ]);
+        if let Some(reason) = &pair.failed {
+            grid.note(clean(reason));
+        }
+    }
+    print_grid(out, &grid, found.skew.pairs.is_empty());
+    let left_out = found.skew.pairs_in_all.saturating_sub(found.skew.pairs.len() as u64);
+    if left_out > 0 {
+        out.wrap("    ", &format!("{left_out} other pairs were not measured."));
+    }
+    out.note(&skew_legend(&found.skew.pairs));
+}
+
+/// Which clock is cheapest to read, whether clocks agree, and how far those of CPUs are apart.
+fn answer(found: &ClockFindings) -> String {
+    let cost = |clock: &&ClockFinding| clock.overhead.as_ref().map(|overhead| overhead.median_ns);
+    let mut clocks: Vec<(f64, ClockName)> =
+        found.clocks.iter().filter_map(|clock| Some((cost(&clock)?, clock.name))).collect();
+    clocks.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut parts = Vec::new();
+    if let Some((ns, name)) = clocks.first() {
+        let text = |(ns, name): &(f64, ClockName)| format!("{name}, {}", number::time(*ns));
+        let next = clocks.get(1).map(|next| format!("; next is {}", text(next)));
+        let first = text(&(*ns, *name));
+        parts.push(format!("Cheapest to read: {first}{}.", next.unwrap_or_default()));
+    }
+    let pairs =
+        || found.agreement.iter().flat_map(|span| span.pairs.iter().map(move |p| (p, span)));
+    let judged = pairs().filter(|(pair, span)| judgement(pair, span) != "blind").count();
+    if judged > 0 {
+        let agree = pairs().filter(|(pair, span)| judgement(pair, span) == "yes").count();
+        let bound = percent(DISAGREEMENT_MAX);
+        parts.push(format!("{agree} of {judged} pairs of clocks agree within {bound}."));
+    }
+    let bounds = found.skew.pairs.iter().filter_map(|pair| Some(pair.clock_gettime?.bound_ns));
+    if let Some(most) = bounds.reduce(f64::max) {
+        parts.push(format!("Clocks of two CPUs differ by at most {}.", number::time(most)));
+    }
+    parts.join(" ")
+}
+
+fn skew_legend(pairs: &[PairSkew]) -> String {
+    let bounds = pairs.iter().flat_map(|pair| [pair.tsc, pair.clock_gettime]).flatten();
+    let changed = bounds.clone().any(|bound| bound.low_ns > bound.high_ns);
+    let trip_ns = bounds.map(|bound| bound.round_trip_min_ns).reduce(f64::min);
+    let trip = figure(trip_ns, number::time);
+    let mut text = format!(
+        "A reading of the second CPU lies between two of the first, at least {trip} apart; of all \
+         exchanges the tightest bounds count. A one-way time below the bound means nothing."
+    );
+    if changed {
+        text.push_str(" Where the range is empty, the offset changed while it was measured.");
+    }
+    text
+}
+
+fn range(bound: Option<OffsetBound>) -> String {
+    let text = |bound: OffsetBound| format!("{:.0} to {:.0} ns", bound.low_ns, bound.high_ns);
+    bound.map_or_else(|| MISSING.to_owned(), text)
+}
+
+fn title(out: &mut Writer, text: &str) {
+    out.blank();
+    out.title(text);
+}
+
+fn print_grid(out: &mut Writer, grid: &Grid, is_empty: bool) {
+    if is_empty {
+        out.line("    Not measured.");
+    } else {
+        grid.print(out);
+    }
+}
+
+fn figure(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
+    value.map_or_else(|| MISSING.to_owned(), show)
+}
+
+fn percent(part: f64) -> String {
+    let percent = part * 100.0;
+    // Parts per million are what the calibration is good for.
+    if percent < 0.0005 { "0 %".to_owned() } else { format!("{} %", three_digits(percent)) }
+}
+
+/// The longest name of a clock.
+const NAME: usize = 13;
+
+/// A time with its unit.
+const FIGURE: usize = 8;
+
+const NS_PER_US: f64 = 1_000.0;
+
+const OVERHEAD_LEGEND: &str = "batch: per reading in the fastest batch of 500, by clock_gettime. \
+    The others: between readings, by the clock itself; mean and sd without outliers, which took \
+    longer than stands under above (the median and three medians more, or ten median deviations, \
+    or two steps of the clock, whichever is most).";
+
+const RESOLUTION_LEGEND: &str = "stated: clock_getres, the unit, or one tick. found: the step in \
+    which times of short work come. i++ run: the fewest increments whose median time is above \
+    that of none, and by how much (study 002). shrunk: the shortest time above zero while the code \
+    between two readings shrinks to nothing, so mostly the reading itself (study 003).";
+
+const SLEEPS_LEGEND: &str = "All clocks read the same sleeps, which end at a set time of \
+    CLOCK_MONOTONIC. Most of the error is the wake-up: timer, idle state and scheduler. own: what a \
+    clock says beside the median of all clocks; only that is the clock's. The study's sleeps have \
+    no length given, and each clock had its own.";
+
+const AGREEMENT_LEGEND: &str = "Distance of two clocks, as a part of the mean of both. step: the \
+    coarser one's step; readings: what reading all of them takes; both as parts of the span. yes: \
+    the largest distance keeps the study's bound; no: it does not; blind: such short spans cannot \
+    tell.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::clocks::{ClockFinding, ClockName, SkewFinding, SleepError, SleepFinding};
+    use crate::report::lines::COLUMNS;
+
+    fn finding(name: ClockName) -> ClockFinding {
+        ClockFinding {
+            name,
+            unusable: None,
+            overhead: Some(Overhead {
+                readings: 100_000,
+                min_ns: 1_234_567.0,
+                mean_ns: 25.5,
+                sd_ns: 1.5,
+                median_ns: 25.0,
+                outliers: 99_999,
+                outlier_above_ns: 100.0,
+                batch_ns: Some(24.0),
+            }),
+            stated_resolution_ns: Some(1.0),
+            granularity_ns: Some(10.0),
+            smallest_run: None,
+            shrunk: None,
+        }
+    }
+
+    fn findings() -> ClockFindings {
+        let refused = ClockFinding {
+            unusable: Some("a processor lacks nonstop_tsc".to_owned()),
+            overhead: None,
+            ..finding(ClockName::Tsc)
+        };
+        let pair = Disagreement {
+            one: ClockName::ClockGettime,
+            other: ClockName::Gettimeofday,
+            median_relative: 0.0001,
+            largest_relative: 0.0061,
+            step_relative: 0.001,
+        };
+        let bound = OffsetBound {
+            low_ns: -12_345.0,
+            high_ns: 80.0,
+            bound_ns: 12_345.0,
+            round_trip_min_ns: 160.0,
+            rounds: 9,
+        };
+        ClockFindings {
+            partial: Some("interrupted".to_owned()),
+            cpu: Some(1),
+            clocks: vec![
+                finding(ClockName::ClockGettime),
+                finding(ClockName::Gettimeofday),
+                refused,
+            ],
+            sleeps: vec![SleepFinding {
+                asked_us: 10_000.0,
+                sleeps: 100,
+                wake_up_mean_us: 66.0,
+                wake_up_sd_us: 9.0,
+                clocks: vec![SleepError {
+                    clock: ClockName::ClockGettime,
+                    mean_error_us: 66.1,
+                    error_sd_us: 9.1,
+                    own_mean_us: -0.02,
+                    own_sd_us: 0.01,
+                }],
+            }],
+            agreement: vec![SpanFinding {
+                span_ns: 1e6,
+                spans: 99,
+                disturbed: 1,
+                readings_relative: 0.0001,
+                pairs: vec![pair],
+            }],
+            skew: SkewFinding {
+                skipped: None,
+                pairs_in_all: 10,
+                pairs: vec![PairSkew {
+                    cpus: [0, 127],
+                    class: "cross_node".to_owned(),
+                    tsc: None,
+                    clock_gettime: Some(bound),
+                    failed: None,
+                }],
+            },
+            ..ClockFindings::default()
+        }
+    }
+
+    #[test]
+    fn the_table_fits_the_page_and_has_the_studies_beside() {
+        for width in 40..=200 {
+            let text = table(&findings(), Style::new(Some(width), false));
+            let wide = text.lines().find(|line| line.chars().count() > width);
+            assert_eq!(wide, None, "{width}");
+        }
+        let text = table(&findings(), Style::new(Some(COLUMNS), false));
+        assert!(text.lines().all(|line| !line.ends_with('…')), "{text}");
+        for part in [
+            "PARTIAL   interrupted",
+            "refused   tsc: a processor lacks nonstop_tsc",
+            "65.0 ns",
+            "100 sleeps of 10.0 ms: the wake-up is late by 66.0, sd 9.00",
+            "81.0",
+            "0.610 %",
+            "-12345 to 80 ns",
+            "9 other pairs",
+        ] {
+            assert!(text.contains(part), "{part} is missing in\n{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_measured_says_so() {
+        let skew =
+            SkewFinding { skipped: Some("only one CPU is allowed".into()), ..Default::default() };
+        let text = table(&ClockFindings { skew, ..ClockFindings::default() }, Style::PLAIN);
+        assert!(text.contains("Skipped: only one CPU is allowed."), "{text}");
+        assert!(text.contains("Not measured."), "{text}");
+    }
+
+    #[test]
+    fn a_bound_is_judged_only_where_spans_can_tell() {
+        let mut found = findings();
+        let mut span = found.agreement.remove(0);
+        let mut pair = span.pairs.remove(0);
+        assert_eq!(judgement(&pair, &span), "no");
+        span.readings_relative = 0.07;
+        assert_eq!(judgement(&pair, &span), "blind");
+        pair.largest_relative = 0.004;
+        assert_eq!(judgement(&pair, &span), "yes");
+    }
+}

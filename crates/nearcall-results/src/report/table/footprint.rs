@@ -1,0 +1,437 @@
+//! What connections and services take of memory: a block for each question.
+
+use super::grid::{Align, Grid, clean};
+use super::head;
+use crate::findings::memory::{
+    ConnectionMemory, Level, MemoryFindings, ServiceMemory, SetUp, Setup, SetupMemory, SetupsMemory,
+};
+use crate::report::lines::{Style, Writer};
+use crate::report::number::{self, MISSING};
+use crate::stats;
+
+/// Renders the findings. Ends with a line break.
+#[must_use]
+pub fn table(found: &MemoryFindings, style: Style) -> String {
+    let mut out = Writer::new(style);
+    head::print_tool(&mut out, &found.tool, found.started_unix_s);
+    if let Some(reason) = &found.partial {
+        out.wrap("PARTIAL   ", &format!("{}; figures are missing", clean(reason)));
+    }
+    out.blank();
+    head::print_machine(&mut out, &found.machine);
+    for warning in &found.warnings {
+        out.wrap("  warning   ", &clean(warning));
+    }
+    print_growth(&mut out, &found.connections);
+    for connections in &found.connections {
+        print_levels(&mut out, connections);
+    }
+    if let Some(services) = &found.services {
+        print_services(&mut out, services);
+    }
+    if let Some(setups) = &found.setups {
+        print_setups(&mut out, setups);
+    }
+    if !found.skipped.is_empty() {
+        out.blank();
+        out.title("Skipped");
+        for skip in &found.skipped {
+            out.wrap(&label(&skip.what), &clean(&skip.reason));
+        }
+    }
+    out.answer(&answer(found));
+    out.finish()
+}
+
+fn print_growth(out: &mut Writer, connections: &[ConnectionMemory]) {
+    if connections.is_empty() {
+        return;
+    }
+    out.blank();
+    out.title("Each idle connection takes (slope over all levels)");
+    let mut grid = Grid::new(&[
+        ("", Align::Left, NAME),
+        ("touched", Align::Right, FIGURE),
+        ("server", Align::Right, FIGURE),
+        ("client", Align::Right, FIGURE),
+        ("shared", Align::Right, FIGURE),
+        ("machine", Align::Right, FIGURE),
+        ("up to", Align::Right, FIGURE),
+    ]);
+    for one in connections {
+        let growth = &one.per_connection;
+        let most = one.levels.last().map(|level| level.idle_connections.to_string());
+        grid.row(vec![
+            clean(&one.mechanism),
+            signed(growth.touched_bytes),
+            signed(growth.server_private_bytes),
+            signed(growth.client_private_bytes),
+            signed(growth.shared_bytes),
+            signed(growth.machine_bytes),
+            most.unwrap_or_else(|| MISSING.to_owned()),
+        ]);
+    }
+    grid.print(out);
+    out.note(GROWTH_LEGEND);
+}
+
+fn print_levels(out: &mut Writer, connections: &ConnectionMemory) {
+    out.blank();
+    out.title(&format!("{}, beside one connection that has called", clean(&connections.mechanism)));
+    let mut grid = Grid::new(&[
+        ("idle", Align::Right, 5),
+        ("server PSS", Align::Right, FIGURE),
+        ("private", Align::Right, FIGURE),
+        ("client PSS", Align::Right, FIGURE),
+        ("private", Align::Right, FIGURE),
+        ("shared", Align::Right, FIGURE),
+        ("machine", Align::Right, FIGURE),
+    ]);
+    let available_before = connections.levels.first().and_then(|level| level.available_bytes);
+    for level in &connections.levels {
+        let Level { server, client, .. } = level;
+        let lost = available_before.zip(level.available_bytes);
+        grid.row(vec![
+            level.idle_connections.to_string(),
+            bytes(server.pss_bytes),
+            bytes(server.private_bytes),
+            bytes(client.pss_bytes),
+            bytes(client.private_bytes),
+            bytes(level.shared_bytes),
+            signed(lost.map(|(before, now)| now as f64 - before as f64)),
+        ]);
+    }
+    grid.print(out);
+    for (what, reason) in [("stopped", &connections.stopped), ("unknown", &connections.unreadable)]
+    {
+        if let Some(reason) = reason {
+            out.wrap(&label(what), &clean(reason));
+        }
+    }
+}
+
+fn print_services(out: &mut Writer, services: &ServiceMemory) {
+    let rounds = services.set_ups.first().map_or(0, |set_up| set_up.pss_bytes.len());
+    out.blank();
+    let mechanism = clean(&services.mechanism);
+    out.title(&format!("Two services, over {mechanism}; mean of {rounds} rounds"));
+    let mut grid = Grid::new(&[
+        ("", Align::Left, 18),
+        ("PSS", Align::Right, FIGURE),
+        ("added", Align::Right, FIGURE),
+        ("private", Align::Right, FIGURE),
+        ("could be allocated", Align::Right, FIGURE),
+    ]);
+    for set_up in &services.set_ups {
+        let SetUp { name, pss_bytes, private_bytes, added_bytes, allocated_bytes } = set_up;
+        grid.row(vec![
+            clean(&name.replace('_', " ")),
+            mean(pss_bytes),
+            mean(added_bytes),
+            mean(private_bytes),
+            mean(allocated_bytes),
+        ]);
+    }
+    let saved = [
+        services.saved_pss_bytes(),
+        services.saved_added_bytes(),
+        services.saved_private_bytes(),
+        services.saved_allocated_bytes(),
+    ];
+    let row = |name: &str, show: fn(&[f64]) -> String| {
+        let figures = saved.iter().map(|values| show(values));
+        std::iter::once(name.to_owned()).chain(figures).collect()
+    };
+    grid.row(row("one process saves", |values| {
+        signed(stats::mean_and_deviation(values).map(|(mean, _)| mean))
+    }));
+    grid.row(row("standard deviation", |values| {
+        let several = stats::mean_and_deviation(values).filter(|_| values.len() > 1);
+        signed(several.map(|(_, sd)| sd))
+    }));
+    grid.row(row("rounds", |values| values.len().to_string()));
+    grid.print(out);
+    print_limit(out, &services.limit, services.uncounted);
+    if let Some(reason) = &services.partial {
+        out.wrap(&label("partial"), &clean(reason));
+    }
+    for skip in &services.skipped {
+        out.wrap(&label("skipped"), &format!("{}: {}", clean(&skip.what), clean(&skip.reason)));
+    }
+    out.note(SERVICES_LEGEND);
+}
+
+/// What ended the allocations, and how many of them do not count.
+fn print_limit(out: &mut Writer, limit: &str, uncounted: u32) {
+    out.wrap(&label("limit"), &clean_long(limit));
+    if uncounted > 0 {
+        let text = format!(
+            "{uncounted} allocations do not count: others moved the machine's memory by more than \
+             2 MiB meanwhile, or something else than the limit ended them"
+        );
+        out.wrap(&label("others"), &text);
+    }
+}
+
+fn print_setups(out: &mut Writer, found: &SetupsMemory) {
+    let rounds = found.setups.iter().map(|one| one.pss_bytes.len()).max().unwrap_or(0);
+    out.blank();
+    out.title(&format!(
+        "Services in processes, in libraries and linked; median of {rounds} rounds"
+    ));
+    let mut grid = Grid::new(&[
+        ("", Align::Left, 20),
+        ("RSS", Align::Right, 9),
+        ("PSS", Align::Right, 9),
+        ("private", Align::Right, 9),
+        ("shared", Align::Right, 9),
+        ("allocmem", Align::Right, 9),
+        ("start-up", Align::Right, 8),
+        ("a call", Align::Right, 8),
+    ])
+    .compact();
+    let mut services = 0;
+    for one in &found.setups {
+        if one.services != services {
+            services = one.services;
+            grid.heading(format!("{services} service{}", if services == 1 { "" } else { "s" }));
+        }
+        let time =
+            |values: &[f64]| stats::median(values).map_or_else(|| MISSING.to_owned(), number::time);
+        grid.row(vec![
+            one.setup.name().to_owned(),
+            median(&one.rss_bytes),
+            median(&one.pss_bytes),
+            median(&one.private_bytes),
+            median(&one.shared_bytes),
+            signed(stats::median(&one.allocmem_bytes)),
+            time(&floats(&one.start_up_ns)),
+            time(&one.call_ns),
+        ]);
+    }
+    grid.print(out);
+    print_limit(out, &found.limit, found.uncounted);
+    if let Some(reason) = &found.partial {
+        out.wrap(&label("partial"), &clean(reason));
+    }
+    out.note(SETUPS_LEGEND);
+}
+
+/// What the most services take in each set-up.
+fn setups_answer(found: &SetupsMemory) -> Option<String> {
+    let services = found.setups.iter().map(|one| one.services).max()?;
+    let pss = |setup| {
+        let one: &SetupMemory = found.of(setup, services)?;
+        stats::median(&floats(&one.pss_bytes))
+    };
+    let processes = pss(Setup::Processes)?;
+    let beside = |setup| {
+        let bytes = pss(setup)?;
+        Some(format!("{} ({})", number::memory(bytes), number::ratio(bytes / processes)))
+    };
+    Some(format!(
+        "{services} services take {} as processes, {} as libraries of one host, {} linked into one \
+         program (PSS).",
+        number::memory(processes),
+        beside(Setup::Libraries)?,
+        beside(Setup::Linked)?,
+    ))
+}
+
+/// Which mechanism's connections take least, and what services in one process save.
+fn answer(found: &MemoryFindings) -> String {
+    let connections = found.connections.iter();
+    let touched = connections.map(|one| Some((one.per_connection.touched_bytes?, one)));
+    let mut all: Vec<(f64, &ConnectionMemory)> = touched.flatten().collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let text = |(bytes, one): &(f64, &ConnectionMemory)| {
+        format!("{}, {}", clean(&one.mechanism), signed(Some(*bytes)))
+    };
+    let mut parts = Vec::new();
+    if let Some(least) = all.first() {
+        let next = all.get(1).map(|next| format!("; next is {}", text(next))).unwrap_or_default();
+        parts.push(format!("Least memory for an idle connection: {}{next}.", text(least)));
+    }
+    let saved = found.services.as_ref().map(ServiceMemory::saved_pss_bytes);
+    if let Some((mean, deviation)) = saved.and_then(|all| stats::mean_and_deviation(&all)) {
+        let (mean, deviation) = (signed(Some(mean)), signed(Some(deviation)));
+        parts.push(format!(
+            "Two services in one process instead of two save {mean} (standard \
+             deviation {deviation})."
+        ));
+    }
+    parts.extend(found.setups.as_ref().and_then(setups_answer));
+    parts.join(" ")
+}
+
+/// Text of ours that may be longer than what a file's text may be.
+fn clean_long(text: &str) -> String {
+    text.split_whitespace().map(clean).collect::<Vec<_>>().join(" ")
+}
+
+fn label(what: &str) -> String {
+    format!("    {:<8} ", clean(what))
+}
+
+fn bytes(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| MISSING.to_owned(), |bytes| number::memory(bytes as f64))
+}
+
+fn floats(values: &[u64]) -> Vec<f64> {
+    values.iter().map(|&value| value as f64).collect()
+}
+
+fn median(values: &[u64]) -> String {
+    let found = stats::median(&floats(values));
+    found.map_or_else(|| MISSING.to_owned(), number::memory)
+}
+
+fn mean(values: &[u64]) -> String {
+    let found = stats::mean_and_deviation(&floats(values));
+    found.map_or_else(|| MISSING.to_owned(), |(mean, _)| number::memory(mean))
+}
+
+/// A difference of two amounts, which may be below zero.
+fn signed(bytes: Option<f64>) -> String {
+    let Some(bytes) = bytes else { return MISSING.to_owned() };
+    let sign = if bytes < 0.0 { "-" } else { "" };
+    format!("{sign}{}", number::memory(bytes.abs()))
+}
+
+/// The longest name of a mechanism.
+const NAME: usize = 14;
+
+/// An amount with its unit.
+const FIGURE: usize = 10;
+
+const GROWTH_LEGEND: &str = "touched: proportional memory (PSS) of both processes, so what they \
+    share counts once. server, client: private memory; each connection has a client of its own. \
+    shared: the part in rings and other memory that both map. machine: what the whole machine \
+    lost of MemAvailable and of the processors' lists of free pages, with the kernel's buffers and \
+    tables, and with what others took meanwhile.";
+
+const SERVICES_LEGEND: &str = "PSS divides what processes share, also with the one that measures, \
+    which has the same program; added: PSS and what that one lost by sharing, so a program that all \
+    share counts nowhere. Allocated: blocks of 1 KiB, each written to, until the limit said no, as \
+    the thesis did it on its whole device; so what services take is missing from the sum.";
+
+const SETUPS_LEGEND: &str = "Sums over the processes of a set-up. Each service has a program and a \
+    library of its own (copies), so no code is shared but the C library's; linked, all share one \
+    copy of nearcall. A host is the program nearcall, as in `nearcall host`. RSS counts a shared \
+    page for each process, PSS divides it by the processes that map it, also those of others; \
+    private: pages of one process alone; shared: the rest of RSS. allocmem: by how much less could \
+    be allocated beside the services in blocks of 1 KiB, the method of the thesis. It differs from \
+    PSS in both directions: code in the page cache can be dropped, so it takes nothing that an \
+    allocation needs; page tables, stacks in the kernel, descriptors and socket buffers do, and \
+    stand in no process's PSS. start-up: from before the first process is started until each \
+    service has answered a call. a call: an empty call from one of the services to another; \
+    nothing is pinned.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::memory::{PerConnection, ProcessMemory, SCHEMA, SkippedMemory};
+    use crate::report::lines::COLUMNS;
+
+    #[test]
+    fn the_table_fits_the_page_and_tells_what_is_missing() {
+        let memory = ProcessMemory { pss_bytes: Some(1_900_000), private_bytes: None };
+        let level = |idle_connections| Level {
+            idle_connections,
+            server: memory,
+            client: memory,
+            shared_bytes: Some(65_536),
+            available_bytes: Some(1_000_000_000 - u64::from(idle_connections) * 20_000),
+        };
+        let levels = vec![level(0), level(1_000)];
+        let connections = ConnectionMemory {
+            mechanism: "shm-semaphore".to_owned(),
+            per_connection: PerConnection::of(&levels),
+            levels,
+            stopped: Some("1000 connections: after 17, too many open files".to_owned()),
+            unreadable: Some("/proc/PID/smaps_rollup cannot be read: Permission denied".to_owned()),
+        };
+        let set_up = |name: &str, pss: u64| SetUp {
+            name: name.to_owned(),
+            pss_bytes: vec![pss, pss + 4_096],
+            ..SetUp::default()
+        };
+        let services = ServiceMemory {
+            mechanism: "shm".to_owned(),
+            limit: "a limit ".repeat(60),
+            set_ups: vec![set_up("two_processes", 3 << 20), set_up("one_process", 2 << 20)],
+            skipped: vec![SkippedMemory { what: "libraries".into(), reason: "not built".into() }],
+            ..ServiceMemory::default()
+        };
+        let found = MemoryFindings {
+            partial: Some("interrupted".to_owned()),
+            connections: vec![connections],
+            services: Some(services),
+            ..MemoryFindings::default()
+        };
+        for width in 40..=200 {
+            let text = table(&found, Style::new(Some(width), false));
+            assert_eq!(text.lines().find(|line| line.chars().count() > width), None, "{width}");
+        }
+        let text = table(&found, Style::new(Some(COLUMNS), false));
+        assert!(text.lines().all(|line| !line.ends_with('…')), "{text}");
+        for part in [
+            "PARTIAL   interrupted",
+            "19.5 KiB",
+            "-19.1 MiB",
+            "1000 connections: after 17, too many open files",
+            "Permission denied",
+            "one process saves     1.00 MiB",
+            "libraries: not built",
+        ] {
+            assert!(text.contains(part), "{part} is missing in\n{text}");
+        }
+    }
+
+    #[test]
+    fn setups_have_every_figure_with_its_unit_and_dashes_for_what_is_unknown() {
+        let one = |setup, services, pss: u64| SetupMemory {
+            setup,
+            services,
+            processes: 1,
+            rss_bytes: vec![4 << 20],
+            pss_bytes: vec![pss, pss + 2],
+            private_bytes: vec![1 << 20],
+            shared_bytes: vec![3 << 20],
+            allocmem_bytes: if services == 1 { Vec::new() } else { vec![-2_048.0] },
+            start_up_ns: vec![5_000_000],
+            call_ns: if services == 1 { Vec::new() } else { vec![250.0] },
+        };
+        let setups = [1, 20].into_iter().flat_map(|services| {
+            Setup::ALL.map(|setup| one(setup, services, u64::from(services) << 20))
+        });
+        let setups = SetupsMemory {
+            limit: "a limit".to_owned(),
+            uncounted: 3,
+            setups: setups.collect(),
+            ..SetupsMemory::default()
+        };
+        let schema = SCHEMA.to_owned();
+        let found = MemoryFindings { schema, setups: Some(setups), ..MemoryFindings::default() };
+        for width in 40..=200 {
+            let text = table(&found, Style::new(Some(width), false));
+            assert_eq!(text.lines().find(|line| line.chars().count() > width), None, "{width}");
+        }
+        let text = table(&found, Style::new(Some(COLUMNS), false));
+        for part in ["1 service\n", "20 services\n", "3 allocations do not count", "(1.00×) as lib"]
+        {
+            assert!(text.contains(part), "{part} is missing in\n{text}");
+        }
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .filter(|line| line.trim_start().starts_with("processes"))
+            .map(|line| line.split_whitespace().skip(1).collect())
+            .collect();
+        let known = "4.00 MiB 1.00 MiB 1.00 MiB 3.00 MiB – 5.00 ms –";
+        assert_eq!(rows[0].join(" "), known);
+        assert!(rows[1].join(" ").ends_with("-2.00 KiB 5.00 ms 250 ns"), "{text}");
+        let json = found.to_json();
+        assert_eq!(MemoryFindings::parse(&json), Some(Ok(found)));
+        assert_eq!(MemoryFindings::parse(r#"{"schema":"nearcall.run/1"}"#), None);
+    }
+}

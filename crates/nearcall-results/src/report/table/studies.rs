@@ -1,0 +1,152 @@
+//! Studies: each table with the paper's figures, this machine's, and the verdicts on the claims.
+//!
+//! Always true: a figure that was not measured stands there with the reason; pictures without
+//! numbers are told only in full.
+
+use super::details::spread;
+use super::grid::{Align, Grid, clean, clean_to, clip};
+use crate::noise::Grade;
+use crate::report::lines::{Ink, Writer};
+use crate::report::number::{self, MISSING};
+use crate::run::{ClaimVerdict, Judged};
+use crate::run::{Run, StudyResult, StudyRow, StudyTable};
+
+/// Whether the run is one of studies.
+pub(super) fn is_of_studies(run: &Run) -> bool {
+    !run.studies.is_empty()
+}
+
+/// Adds all studies; pictures only if `full`.
+pub(super) fn print(out: &mut Writer, run: &Run, full: bool) {
+    for study in run.studies.iter().take(STUDIES_MAX) {
+        print_study(out, study, full);
+    }
+    out.note(LEGEND);
+    if !full && run.studies.iter().any(|study| study.tables.iter().any(is_pictures)) {
+        let more = "Measured too, for claims about pictures without numbers: \
+                    nearcall show --all RUN.json";
+        out.note(more);
+    }
+}
+
+fn print_study(out: &mut Writer, study: &StudyResult, full: bool) {
+    let name = [&study.number, &study.study].map(|part| clean(part)).join(" ");
+    out.title(&format!("{}: {}", name.trim(), clean(&study.title)));
+    for table in study.tables.iter().take(TABLES_MAX).filter(|table| full || !is_pictures(table)) {
+        print_table(out, table);
+    }
+    out.blank();
+    for judged in study.verdicts.iter().take(CLAIMS_MAX) {
+        print_verdict(out, judged);
+    }
+    out.blank();
+}
+
+fn print_table(out: &mut Writer, table: &StudyTable) {
+    out.blank();
+    out.title(&format!("  {}: {}", name_of_table(&table.table), clean(&table.statistic)));
+    let mut grid = Grid::new(&HEAD);
+    let mut mechanism = None;
+    for row in table.rows.iter().take(ROWS_MAX) {
+        if mechanism != Some(&row.mechanism) {
+            mechanism = Some(&row.mechanism);
+            grid.heading(clean(&row.mechanism).replace('_', " "));
+        }
+        grid.row(figures(row, &table.unit));
+        if row.grade == Some(Grade::D) {
+            grid.paint(HEAD.len() - 1, Ink::Bad);
+        }
+    }
+    grid.print(out);
+}
+
+/// `Table 1` of `table1`.
+fn name_of_table(name: &str) -> String {
+    match name.strip_prefix("table").filter(|number| !number.is_empty()) {
+        Some(number) => format!("Table {}", clean(number)),
+        None => clean(name),
+    }
+}
+
+fn figures(row: &StudyRow, unit: &str) -> Vec<String> {
+    let value =
+        |value: Option<f64>| value.map_or_else(|| MISSING.to_owned(), |value| in_unit(value, unit));
+    let place = [&row.placement, &row.load].map(|part| clean(part)).join(" ");
+    let note = row.note.as_deref().map(clean).unwrap_or_default();
+    vec![
+        row.message_bytes.map_or_else(String::new, number::size),
+        clip(place.trim(), 24),
+        value(row.paper),
+        value(row.here_as_paper),
+        value(row.here),
+        spread(row.here, row.here_ci95),
+        row.ratio.map_or_else(|| MISSING.to_owned(), number::ratio),
+        row.grade.map_or_else(|| note.clone(), |grade| grade.to_string()),
+    ]
+}
+
+fn in_unit(value: f64, unit: &str) -> String {
+    match unit {
+        "ns" if value < 0.0 => format!("-{}", number::time(-value)),
+        "ns" => number::time(value),
+        "bytes/s" => number::byte_rate(value),
+        "bytes" if value < 0.0 => format!("-{}", number::memory(-value)),
+        "bytes" => number::memory(value),
+        "percent" => format!("{} %", number::three_digits(value)),
+        _ => number::three_digits(value),
+    }
+}
+
+fn print_verdict(out: &mut Writer, judged: &Judged) {
+    let label = format!("  {:<4} {:<13} ", clean(&judged.id), judged.verdict);
+    out.wrap(&label, &clean(&judged.statement));
+    let indent = " ".repeat(label.chars().count());
+    out.wrap(&indent, &clean_to(&judged.evidence, EVIDENCE_CHARS_MAX));
+}
+
+/// How many of each verdict.
+pub(super) fn answer(run: &Run) -> String {
+    let all = || run.studies.iter().flat_map(|study| &study.verdicts);
+    let count = |verdict| all().filter(|judged| judged.verdict == verdict).count();
+    format!(
+        "{} claims: {} confirmed, {} refuted, {} inconclusive, {} skipped.",
+        all().count(),
+        count(ClaimVerdict::Confirmed),
+        count(ClaimVerdict::Refuted),
+        count(ClaimVerdict::Inconclusive),
+        count(ClaimVerdict::Skipped),
+    )
+}
+
+fn is_pictures(table: &StudyTable) -> bool {
+    table.table == PICTURES
+}
+
+/// The table of what a paper shows without numbers.
+const PICTURES: &str = "pictures";
+
+const HEAD: [(&str, Align, usize); 8] = [
+    ("size", Align::Right, 7),
+    ("where", Align::Left, 6),
+    ("paper", Align::Right, 8),
+    ("here, so", Align::Right, 8),
+    ("here", Align::Right, 8),
+    ("± 95 %", Align::Right, 6),
+    ("ratio", Align::Right, 6),
+    ("grade", Align::Text, 5),
+];
+
+const LEGEND: &str = "paper: as printed; here, so: this machine by the paper's statistic, the \
+                      median over launches; here: the median of the typical launch, or the rate, and its \
+                      95 % interval; ratio: this machine by the paper's statistic to the paper. \
+                      closed loop, times not halved. A verdict is open (INCONCLUSIVE) where an \
+                      interval straddles the bound.";
+
+/// The crossovers of X02 have more to tell than any other; a file may claim more.
+const EVIDENCE_CHARS_MAX: usize = 1_200;
+
+/// There are five, and what compares them; a file may claim more.
+const STUDIES_MAX: usize = 20;
+const TABLES_MAX: usize = 100;
+const ROWS_MAX: usize = 1_000;
+const CLAIMS_MAX: usize = 200;

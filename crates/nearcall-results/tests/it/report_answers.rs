@@ -1,0 +1,137 @@
+//! What the first screen answers: figure and advice are of one exchange, and noise is called noise.
+
+use nearcall_results::noise::Grade;
+use nearcall_results::report::hosts::hosts;
+use nearcall_results::report::markdown::markdown;
+use nearcall_results::report::page::{PageFacts, page};
+use nearcall_results::run::{Cell, RttNs, Run};
+
+use crate::page_reader::tags;
+use crate::table::{empty, latency};
+
+fn short(cells: Vec<Cell>) -> String {
+    let runs = [Run { cells, ..empty() }];
+    markdown(&hosts(&runs).unwrap())
+}
+
+/// The line of the first question.
+fn first(cells: Vec<Cell>) -> String {
+    let text = short(cells);
+    let line = text.lines().find(|line| line.starts_with("- Small messages, as fast as it gets"));
+    line.unwrap().to_owned()
+}
+
+#[test]
+fn a_disturbed_median_counts_by_its_interval() {
+    let mut cell = latency("pipe", 8, "block", 900.0, None);
+    cell.grade = Some(Grade::D);
+    let line = first(vec![cell, latency("tcp", 8, "block", 9_000.0, None)]);
+    assert!(line.contains("over pipe") && line.contains("via=pipe"), "{line}");
+    assert!(line.contains("tails: grade D"), "{line}");
+}
+
+#[test]
+fn figure_and_advice_are_of_one_mechanism_that_is_for_use() {
+    let line = first(vec![
+        latency("shm-condvar", 8, "block", 5_000.0, None),
+        latency("shm-futex", 8, "block", 5_100.0, None),
+        latency("tcp", 8, "block", 6_000.0, None),
+        latency("unix-stream", 8, "block", 6_100.0, None),
+    ]);
+    assert!(!line.contains("shm-condvar") && !line.contains("shm-futex"), "{line}");
+    let advised = if line.contains("via=tcp") { "over tcp" } else { "over unix-stream" };
+    assert!(line.contains(advised), "{line}");
+}
+
+#[test]
+fn the_figure_is_that_of_the_way_to_wait_that_is_advised() {
+    let line = first(vec![
+        latency("shm", 8, "spin", 1_000.0, None),
+        latency("shm", 8, "adaptive", 1_010.0, None),
+        latency("tcp", 8, "block", 9_000.0, None),
+    ]);
+    // Of equals the one that spins less is advised.
+    assert!(line.contains("**1.01 µs** over shm") && line.contains("wait=adaptive"), "{line}");
+}
+
+#[test]
+fn without_a_figure_there_is_no_advice() {
+    let mut cell = latency("pipe", 8, "block", 900.0, None);
+    cell.placement.class = "same_cpu".to_owned();
+    let runs = [Run { cells: vec![cell], ..empty() }];
+    let page = page(&hosts(&runs).unwrap(), &PageFacts::default());
+    let tags = tags(&page);
+    let uses = tags.iter().filter(|tag| tag.has_class("use") && tag.text.contains("via="));
+    assert_eq!(uses.count(), 1, "only for both ends on one CPU");
+}
+
+#[test]
+fn the_advice_is_for_the_size_of_the_figure() {
+    let line = first(vec![
+        latency("pipe", 8, "block", 5_000.0, None),
+        latency("unix-stream", 8, "block", 8_000.0, None),
+        latency("pipe", 64, "block", 50_000.0, None),
+        latency("unix-stream", 64, "block", 9_000.0, None),
+    ]);
+    assert!(line.contains("**5.00 µs** over pipe"), "{line}");
+    assert!(line.contains("via=pipe"), "{line}");
+}
+
+#[test]
+fn placements_and_pairs_never_meet_in_an_answer() {
+    let mut threads = latency("pipe", 8, "block", 900.0, None);
+    threads.placement.class = "smt".to_owned();
+    let line = first(vec![
+        latency("pipe", 8, "block", 1_000.0, None),
+        latency("unix-stream", 8, "block", 2_000.0, None),
+        threads,
+    ]);
+    assert!(line.contains("**1.00 µs** over pipe") && line.contains("share a cache"), "{line}");
+}
+
+fn within(name: &str, p50: f64, p50_ci95: [f64; 2]) -> Cell {
+    let mut cell = latency(name, 8, "block", p50, None);
+    cell.rtt_ns = Some(RttNs { p50: Some(p50), p50_ci95: Some(p50_ci95), ..RttNs::default() });
+    cell
+}
+
+#[test]
+fn only_what_overlaps_is_named_as_not_told_apart() {
+    let mut cells = vec![
+        within("pipe", 1_000.0, [950.0, 1_050.0]),
+        within("tcp", 1_070.0, [1_065.0, 1_075.0]),
+        within("fifo", 1_100.0, [900.0, 1_300.0]),
+    ];
+    let line = first(cells.clone());
+    assert!(line.contains("Not told apart from fifo ("), "{line}");
+    cells.pop();
+    let line = first(cells);
+    assert!(line.contains("Next: tcp ("), "{line}");
+}
+
+#[test]
+fn bare_exchanges_and_calls_have_labels_of_their_own_beside_each_other() {
+    let mut run = Run { cells: vec![latency("pipe", 8, "block", 9_000.0, None)], ..empty() };
+    run.bare = vec![latency("pipe", 8, "block", 8_000.0, None)];
+    let mut other = run.clone();
+    other.machine.id = "0badc0de0badc0de".to_owned();
+    let runs = [run, other];
+    let page = page(&hosts(&runs).unwrap(), &PageFacts::default());
+    let tags = tags(&page);
+    let table = tags.iter().find(|tag| tag.get("id") == Some("side-by-side-rtt")).unwrap();
+    let label = "pipe echo 8 B block, same_llc";
+    assert_eq!(table.text.matches(label).count(), 2);
+    assert_eq!(table.text.matches(&format!("{label} (bare)")).count(), 1, "{}", table.text);
+}
+
+#[test]
+fn imported_means_are_shown_as_means() {
+    let mut cell = latency("pipe", 8, "block", 1.0, None);
+    cell.rtt_ns = Some(RttNs { mean: Some(1_234.0), ..RttNs::default() });
+    cell.tags = vec!["imported".to_owned(), "mean".to_owned()];
+    let runs = [Run { cells: vec![cell], ..empty() }];
+    let page = page(&hosts(&runs).unwrap(), &PageFacts::default());
+    let tags = tags(&page);
+    let table = tags.iter().find(|tag| tag.get("id") == Some("cells-rtt")).unwrap();
+    assert!(table.text.contains("1.23 µs") && table.text.contains("mean"), "{}", table.text);
+}
