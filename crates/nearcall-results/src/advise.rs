@@ -52,7 +52,7 @@ use crate::noise::Grade;
 use crate::report::number;
 use crate::run::Run;
 use judge::{Judged, judge};
-use rank::{Row, Position, rank};
+use rank::{Position, Row, rank};
 
 /// Advises a mechanism for `requirements` by what `runs` of one machine say. Of equally good
 /// evidence that of the earlier run counts.
@@ -252,10 +252,7 @@ fn confidence(
         of(launches.is_some_and(|n| n < 3), launches.is_some_and(|n| n < 5)),
         of(tails && grade >= Some(Grade::C), grade == Some(Grade::D)),
         of(width > WIDTH_FAR.ln(), width > WIDTH_NEAR.ln()),
-        of(
-            sets.iter().any(|set| set.run.warnings.iter().any(|text| tells_of_others(text))),
-            false,
-        ),
+        of(sets.iter().any(|set| set.run.warnings.iter().any(|text| tells_of_others(text))), false),
         of(false, judged.unmeasured.len() > judged.rows.len()),
     ];
     all.into_iter().min().unwrap_or(Confidence::Low)

@@ -26,7 +26,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use self::markdown::markdown;
-use crate::dataset::identity;
+use crate::dataset::run_id;
 use crate::noise::Grade;
 use crate::report::hosts::{self, Mismatch};
 use crate::run::{Cell, CellKey, List, Run, Tool};
@@ -454,7 +454,7 @@ fn is_same(before: &Run, after: &Run) -> bool {
     // Names cost more than everything else here, and are rarely needed.
     moment(before) == moment(after)
         && before.machine.id == after.machine.id
-        && (before == after || identity(before) == identity(after))
+        && (before == after || run_id(before) == run_id(after))
 }
 
 /// The cells of a run by key, and how many were left out because an earlier one has their key.

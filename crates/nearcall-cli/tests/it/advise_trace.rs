@@ -14,7 +14,7 @@ fn run() -> String {
 }
 
 fn recording(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../nearcall-bench/tests/data/trace").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../nearcall-results/tests/data/trace").join(name)
 }
 
 #[track_caller]

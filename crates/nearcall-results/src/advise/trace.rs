@@ -19,9 +19,9 @@ use serde::{Deserialize, Serialize};
 
 use self::reader::Reader;
 use super::{Advice, Pattern, Refusal, Requirements, advise};
-use crate::sizes::MESSAGE_BYTES_MAX;
 use crate::report::number;
 use crate::run::Run;
+use crate::sizes::MESSAGE_BYTES_MAX;
 
 mod reader;
 mod sizes;

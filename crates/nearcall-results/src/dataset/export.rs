@@ -3,7 +3,7 @@
 //! **Invariants:** one row per cell of every run, in the order of the files; superseded cells are
 //! in it too, since selecting is the reader's matter. The file is there whole or not at all.
 //!
-//! **Not here:** the columns of a row (`dataset/flat`).
+//! **Not here:** the columns of a row (`dataset/rows`).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::flat::{Csv, Line};
+use super::rows::{Csv, Line};
 use super::store::{DataSet, StoreError};
 use crate::run::create_beside;
 

@@ -10,8 +10,8 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::identity::Content;
-use super::publish;
+use super::redact;
+use super::run_id::Content;
 use crate::run::{LoadError, Machine, Run, create_beside, printable, read_text};
 
 /// A folder of runs.
@@ -225,7 +225,7 @@ impl DataSet {
         if let Some(place) = self.same(known, run, &content) {
             return Ok(Arrival { from, place, outcome: Outcome::Duplicate });
         }
-        let text = publish::text(text, keep_host_name)
+        let text = redact::redacted(text, keep_host_name)
             .map_err(|error| StoreError::Io { file: file.to_owned(), error: error.into() })?;
         let first = content.place(run);
         let stem = first.trim_end_matches(".json");
