@@ -141,9 +141,9 @@ fn list(args: &ListArgs) -> anyhow::Result<End> {
     let data = present(&args.which)?;
     let inventory = data.inventory()?;
     if args.which.format.json {
-        output::json(&survey)?;
+        output::json(&inventory)?;
     } else {
-        output::result(&table(&survey))?;
+        output::result(&table(&inventory))?;
     }
     for problem in inventory.problems.iter().take(PROBLEMS_SHOWN) {
         output::diagnostic(&format!("{}: {}", printable(&problem.file), problem.what));
