@@ -16,6 +16,7 @@ use crate::floor::Floor;
 use crate::payload::Payload;
 use crate::run::Kind;
 pub use crate::scene::Scene;
+use crate::scene::Spot;
 use crate::studies::methods::Method;
 use crate::words;
 
@@ -73,6 +74,33 @@ impl CellSpec {
             | Subject::Study(_)
             | Subject::Part(_)
             | Subject::AtRest(_) => self.message_bytes,
+        }
+    }
+
+    /// What a call moves, on the bare channel: an item moves as much as a one-way call. `None` for
+    /// what goes over no channel.
+    #[must_use]
+    pub fn bare(&self) -> Option<Self> {
+        let Subject::Call(route) = self.subject else { return None };
+        let shape = if self.shape == Shape::Stream { Shape::Oneway } else { self.shape };
+        route.mechanism().map(|_| Self { subject: Subject::Bare(route), shape, ..*self })
+    }
+
+    /// A server that nobody calls.
+    #[must_use]
+    pub fn at_rest(
+        mechanism: Mechanism,
+        wait: WaitPolicy,
+        idle_connections: u32,
+        spot: Spot,
+    ) -> Self {
+        Self {
+            kind: Kind::Latency,
+            subject: Subject::AtRest(mechanism),
+            shape: Shape::Call,
+            message_bytes: 0,
+            wait,
+            scene: Scene { spot, idle_connections, ..Scene::default() },
         }
     }
 

@@ -3,15 +3,17 @@
 //! Each floor stands on `nearcall-os` alone and runs in the same two processes as a mechanism.
 //! Always true: where a floor carries a payload, it is written and read in full by the functions
 //! of `payload.rs`, as with a mechanism.
-//! Not here: the loops that measure (`exchange/`), which floors a run has (`tour.rs`).
+//! Not here: the loops that measure (`exchange/`), which floors a run has (`experiment/`).
 
 use std::fmt;
 use std::str::FromStr;
 
 use nearcall_channel::limits::FRAGMENT_BYTES;
 use nearcall_channel::{DataPath, Mechanism, WaitPolicy};
+use nearcall_results::route::Route;
 
 use crate::bench_plan::Shape;
+use crate::calls::route::frame_bytes;
 use crate::cell::{CellSpec, Scene, Subject};
 use crate::run::Kind;
 
@@ -161,7 +163,7 @@ pub fn floor_of(cell: &CellSpec) -> Option<CellSpec> {
     let mechanism = match cell.subject {
         Subject::Mechanism(mechanism) => mechanism,
         Subject::Call(route) | Subject::Bare(route) => {
-            return crate::calls::tour::floor_of(cell, route);
+            return floor_of_call(cell, route);
         }
         Subject::Floor(_) | Subject::Study(_) | Subject::Part(_) | Subject::AtRest(_) => {
             return None;
@@ -185,6 +187,27 @@ pub fn floor_of(cell: &CellSpec) -> Option<CellSpec> {
         ..Scene::default()
     };
     Some(CellSpec { scene, ..floor })
+}
+
+/// What a call or its bare exchange is compared with beside each other.
+fn floor_of_call(cell: &CellSpec, route: Route) -> Option<CellSpec> {
+    if cell.kind == Kind::Throughput {
+        return None;
+    }
+    let Some(mechanism) = route.mechanism() else {
+        let floor = if cell.message_bytes == 0 { Floor::Call } else { Floor::Memcpy };
+        return Some(floor.cell(Kind::Latency, Shape::Sink, cell.message_bytes));
+    };
+    if route.is_alone() {
+        return None;
+    }
+    floor_of(&CellSpec {
+        subject: Subject::Mechanism(mechanism),
+        shape: if cell.message_bytes == 0 { Shape::Echo } else { Shape::Sink },
+        message_bytes: if cell.message_bytes == 0 { frame_bytes(0) } else { cell.message_bytes },
+        wait: route.server_wait(cell.wait),
+        ..*cell
+    })
 }
 
 /// Whether an end spins while the other one answers at once.

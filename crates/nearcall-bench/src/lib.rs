@@ -4,11 +4,10 @@
 //! Many modules are pure: payloads, warm-up, plans and tours are functions of their inputs.
 //! [`machine`], [`timers`], [`detector`] and [`doctor`] read this machine, through judgements that
 //! are pure; [`memory`] and [`usage`] read other processes. [`runner`] starts processes and waits
-//! for them, [`peer`] is what they run; `exchange` and [`floor`] hold the measured loops. With all
-//! of that [`calls`] measures calls of the runtime, [`budgets`] what it may cost, [`waits`] how its
-//! waiting does at different paces, and [`matrix`] what the way from CPU to CPU costs. [`clocks`]
-//! compares the clocks themselves; [`footprint`] tells what connections and services take of
-//! memory; [`advise`] measures what advice needs.
+//! for them, [`peer`] is what they run; `exchange` and [`floor`] hold the measured loops.
+//! [`experiment`] has the table of what can be measured with all of that, [`calls`] the runtime's
+//! calls. [`clocks`] compares the clocks themselves; [`footprint`] tells what connections and
+//! services take of memory; [`advise`] measures what advice needs.
 #![forbid(unsafe_code)]
 
 // What is stored and how it is shown: modules of this crate use them by these names.
@@ -17,20 +16,20 @@ use nearcall_results::{histogram, noise, report, run, stats, system_files, words
 pub mod advise;
 mod awake;
 pub mod bench_plan;
-pub mod budgets;
 pub mod calls;
 pub mod cell;
+mod cell_list;
 pub mod clocks;
 pub mod detector;
 pub mod doctor;
 mod exchange;
+pub mod experiment;
 pub mod floor;
 pub mod footprint;
 pub mod launch;
 mod load;
 mod locked;
 pub mod machine;
-pub mod matrix;
 pub mod memory;
 pub mod payload;
 pub mod peer;
@@ -41,8 +40,5 @@ pub mod scene;
 pub mod studies;
 pub mod timers;
 pub mod touch;
-pub mod tour;
-pub mod traffic;
 pub mod usage;
-pub mod waits;
 pub mod warmup;

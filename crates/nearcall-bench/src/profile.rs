@@ -17,6 +17,7 @@ use nearcall_os::cpu;
 use nearcall_os::perf;
 
 use crate::bench_plan::{BenchPlan, How, Place, Shape};
+use crate::experiment;
 use crate::machine;
 use crate::profile::launches::Launches;
 use crate::profile::result::{
@@ -26,7 +27,7 @@ use crate::profile::stacks::Sampler;
 use crate::profile::tally::PerExchange;
 use crate::profile::watching::Uncounted;
 use crate::run::{Cell, EndCounts, Kind, PerEnd, Run, check_writable};
-use crate::runner::{self, BenchError, Hooks, placement};
+use crate::runner::{BenchError, Hooks, placement};
 use crate::system_files::SystemFiles;
 
 mod flame;
@@ -193,7 +194,8 @@ fn undisturbed(plan: &ProfilePlan, hooks: &Hooks<'_>) -> Result<(Run, Cell), Pro
         patience: hooks.patience,
         fault: hooks.fault,
     };
-    let run = runner::bench(&bench_plan, &quiet).map_err(ProfileError::Bench)?;
+    let run = experiment::measure(&experiment::ALL_KINDS, &bench_plan, &quiet)
+        .map_err(ProfileError::Bench)?;
     if (hooks.interrupted)() {
         return Err(ProfileError::Interrupted);
     }

@@ -1,15 +1,15 @@
 //! Measures a plan: launches two fresh processes per unit again and again, in random order.
 //!
 //! A unit is a subject with a wait policy; all of its cells share a launch. Always true: when
-//! [`bench()`] returns, every process that it started is gone; what was measured before an
+//! [`bench_specs`] returns, every process that it started is gone; what was measured before an
 //! interruption is kept and the run is marked.
-//! Not here: what the processes do (`peer.rs`), which cells there are (`tour.rs`), what figures
+//! Not here: what the processes do (`peer.rs`), which cells there are (`experiment/`), what figures
 //! are made of the samples (`runner/assemble.rs`).
 
 use std::fmt;
 use std::time::Duration;
 
-use nearcall_channel::{Mechanism, WaitPolicy};
+use nearcall_channel::WaitPolicy;
 use nearcall_os::cpu;
 use nearcall_os::tsc::Tsc;
 use nearcall_os::{clock, process};
@@ -18,6 +18,7 @@ use nearcall_results::topology::Topology;
 use crate::awake::Awake;
 use crate::bench_plan::{BenchPlan, Shape};
 use crate::cell::{CellSpec, Subject};
+use crate::cell_list::CellList;
 use crate::detector::{self, Counters, Watch};
 use crate::exchange::{Cause, Failure};
 use crate::floor::floor_of;
@@ -28,7 +29,6 @@ use crate::runner::assemble::CellLaunch;
 use crate::runner::disturbance::Around;
 use crate::runner::placement::Placed;
 use crate::runner::processes::Patience;
-use crate::tour::{self, Tour};
 use crate::{machine, plan, timers};
 
 mod assemble;
@@ -128,33 +128,22 @@ impl fmt::Display for BenchError {
 
 impl std::error::Error for BenchError {}
 
-/// Measures `plan` and returns the run, whole or marked as cut short.
-///
-/// Blocks for the plan's time budget, the tour's being 75 seconds. Call it from a thread that
-/// lives as long as the measurement: its children die with it.
-///
-/// # Errors
-///
-/// [`BenchError`]: nothing could be measured, or what was measured must not be believed. A cell
-/// that failed is no error: it stands in [`Run::skipped`].
-pub fn bench(plan: &BenchPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
-    let find = |no_spinning: Option<&str>| tour::cells(plan, &Mechanism::supported, no_spinning);
-    bench_cells(plan, &Task { find: &find, extent: None, conclude: &|_, _, _| {} }, hooks)
-}
-
 /// Measures exactly `cells`, in as many launches as `plan` says. What would spin on a shared CPU is
 /// skipped.
 ///
+/// Blocks for the time budget of the plan. Call it from a thread that lives as long as the
+/// measurement: its children die with it.
+///
 /// # Errors
 ///
-/// As [`bench()`].
+/// As [`measure`](crate::experiment::measure).
 pub fn bench_specs(
     plan: &BenchPlan,
     cells: &[CellSpec],
     hooks: &Hooks<'_>,
 ) -> Result<Run, BenchError> {
     let find = |no_spinning: Option<&str>| {
-        let mut tour = Tour::default();
+        let mut tour = CellList::default();
         for cell in cells {
             match no_spinning.filter(|_| cell.wait == WaitPolicy::Spin) {
                 Some(reason) => tour.skip(cell.subject.name(), reason.to_owned(), false),
@@ -180,7 +169,7 @@ pub(crate) struct Extent {
 /// What to measure, and what to make of it.
 pub(crate) struct Task<'a> {
     /// Gives the cells; told why ends cannot spin, if they cannot.
-    pub(crate) find: &'a dyn Fn(Option<&str>) -> Tour,
+    pub(crate) find: &'a dyn Fn(Option<&str>) -> CellList,
     /// `None`: as for mechanisms.
     pub(crate) extent: Option<Extent>,
     /// Told what was measured, cell by cell, before it becomes part of the run.
@@ -198,7 +187,7 @@ pub(crate) fn bench_cells(
 ) -> Result<Run, BenchError> {
     let topology = machine::topology();
     let placed = placement::resolve(plan.how.placement, &cpu::allowed(), &topology)?;
-    let Tour { cells, skipped } = (task.find)(placed.no_spinning);
+    let CellList { cells, skipped } = (task.find)(placed.no_spinning);
     if cells.is_empty() {
         return Err(BenchError::Nothing(skipped));
     }
@@ -549,7 +538,7 @@ fn beside_floors(units: &[Vec<CellSpec>]) -> Vec<usize> {
 }
 
 fn launches_of(plan: &BenchPlan) -> u32 {
-    let usual = match (plan.how.quick, tour::is_tour(plan)) {
+    let usual = match (plan.how.quick, plan.is_tour()) {
         (true, _) => LAUNCHES_QUICK,
         (false, true) => LAUNCHES_TOUR,
         (false, false) => LAUNCHES,

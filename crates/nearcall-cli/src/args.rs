@@ -17,20 +17,17 @@ mod report;
 mod reproduce;
 mod retired;
 mod servers;
-pub(crate) mod traffic;
 mod value;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ColorChoice, FromArgMatches, Parser, Subcommand, ValueEnum};
+use nearcall_bench::experiment::ALL_KINDS;
 use nearcall_results::sizes::MESSAGE_BYTES_MAX;
 
 pub(crate) use self::advise::AdviseArgs;
-pub(crate) use self::bench::{
-    BenchArgs, CallsArgs, CellArgs, Experiment, LibrariesArgs, MatrixArgs, MemoryArgs,
-    WaitPoliciesArgs,
-};
+pub(crate) use self::bench::{BenchArgs, ExperimentArgs, LibrariesArgs, MemoryArgs, Other};
 pub(crate) use self::compare::CompareArgs;
 pub(crate) use self::data::{
     AddArgs, DataArgs, DataCommand, ExportArgs, ImportArgs, ListArgs, MergeArgs, WhichArgs,
@@ -105,7 +102,7 @@ pub(crate) enum Command {
     ///
     /// Exit code: 0 done; 1 failure; 2 usage error; 130 interrupted, and what was measured until
     /// then is kept and marked.
-    #[command(before_help = BENCH_EXAMPLES)]
+    #[command(before_help = ALL_KINDS.examples)]
     Bench(Box<BenchArgs>),
 
     /// Repeat published studies of IPC and check their claims
@@ -334,14 +331,6 @@ Examples:
   nearcall compare BEFORE.json AFTER.json        slower or faster?
   nearcall report RUN.json -o report.html        figures and tables
   nearcall gen thermostat.proto --out-dir src    Rust from an interface file";
-
-const BENCH_EXAMPLES: &str = "\
-Examples:
-  nearcall bench                                 everything, within 90 seconds
-  nearcall bench --quick                         a first look
-  nearcall bench latency --mechanism pipe,unix-stream --size 8,1KiB --time 30s
-  nearcall bench throughput --size 64KiB --launches 10 --out run.json
-  nearcall bench --json | jq '.cells[] | [.mechanism, .rtt_ns.p50]'";
 
 const MECHANISMS_EXAMPLES: &str = "\
 Examples:

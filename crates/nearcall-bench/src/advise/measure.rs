@@ -47,7 +47,7 @@ pub enum MeasureError {
 }
 
 /// Measures all candidates for `requirements`. Blocks for the effort's time; call it as
-/// [`bench`](crate::runner::bench()).
+/// [`bench_specs`].
 ///
 /// # Errors
 ///

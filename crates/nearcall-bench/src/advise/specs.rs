@@ -8,7 +8,6 @@ use nearcall_channel::WaitPolicy;
 use nearcall_results::advise::{Candidate, Exchange, Objective, Pattern, Requirements};
 
 use crate::bench_plan::Shape;
-use crate::budgets::rows::server_at_rest;
 use crate::cell::{CellSpec, Scene, Subject};
 use crate::run::Kind;
 use crate::scene::Spot;
@@ -33,7 +32,7 @@ pub fn specs(requirements: &Requirements, candidates: &[Candidate]) -> Vec<CellS
         // What a connection takes does not depend on how its ends wait.
         let sleeps = mechanism.waits().contains(&WaitPolicy::Block);
         let wait = if sleeps { WaitPolicy::Block } else { WaitPolicy::Spin };
-        server_at_rest(mechanism, wait, IDLE_CONNECTIONS, Spot::OfRun)
+        CellSpec::at_rest(mechanism, wait, IDLE_CONNECTIONS, Spot::OfRun)
     }));
     specs
 }

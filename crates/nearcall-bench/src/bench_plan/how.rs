@@ -48,17 +48,17 @@ impl Default for How {
 
 /// What a kind of measurement takes unless somebody says otherwise.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Usual {
+pub struct Usual {
     /// Launches per cell.
-    pub(crate) launches: u32,
+    pub launches: u32,
     /// The same with [`How::quick`].
-    pub(crate) launches_quick: u32,
+    pub launches_quick: u32,
     /// For all.
-    pub(crate) budget: Duration,
+    pub budget: Duration,
     /// The same with [`How::quick`].
-    pub(crate) budget_quick: Duration,
+    pub budget_quick: Duration,
     /// For one cell in one launch; `None`: as for mechanisms.
-    pub(crate) cell_max: Option<Duration>,
+    pub cell_max: Option<Duration>,
 }
 
 impl How {

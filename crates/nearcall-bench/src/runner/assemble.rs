@@ -4,7 +4,6 @@
 
 use crate::calls::rest::Rest;
 use crate::calls::route::Route;
-use crate::calls::tour::bare_of;
 use crate::cell::{CellSpec, Subject};
 use crate::exchange::client::Measured;
 use crate::exchange::count::EndReport;
@@ -364,7 +363,7 @@ pub(crate) fn compare_to_bare(specs: &[CellSpec], cells: &mut [Cell]) {
         .iter()
         .zip(cells.iter())
         .map(|(spec, cell)| {
-            let bare = bare_of(spec)?;
+            let bare = spec.bare()?;
             let at = specs.iter().position(|other| *other == bare)?;
             Some(beside_bare(cell, &cells[at]))
         })

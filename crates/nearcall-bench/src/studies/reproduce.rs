@@ -11,6 +11,7 @@ use nearcall_os::cpu;
 
 use crate::bench_plan::{BenchPlan, How, Usual};
 use crate::cell::{CellSpec, Subject};
+use crate::cell_list::CellList;
 use crate::footprint::ServiceFiles;
 use crate::machine;
 use crate::run::{Cell, Kind, Run, StudyFacts, StudyResult};
@@ -20,7 +21,6 @@ use crate::studies::claims::{self, Judged};
 use crate::studies::ground::Ground;
 use crate::studies::protocol::{self, Line};
 use crate::studies::{Study, collect, paper, tables};
-use crate::tour::Tour;
 
 /// How to repeat studies.
 #[derive(Clone, Debug, Default)]
@@ -40,11 +40,11 @@ pub struct StudiesPlan {
 /// Repeats the studies of `plan` and returns the run, whole or marked as cut short.
 ///
 /// Blocks for the plan's time budget, without one for up to twelve minutes. Call it as
-/// [`bench`](runner::bench).
+/// [`measure`](crate::experiment::measure).
 ///
 /// # Errors
 ///
-/// As [`bench`](runner::bench).
+/// As [`measure`](crate::experiment::measure).
 pub fn reproduce(plan: &StudiesPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
     let ground = Ground::new(&cpu::allowed(), &machine::topology(), plan.how.quick);
     let lines: Vec<Line> =
@@ -122,8 +122,8 @@ fn warn_of_loads(run: &mut Run) {
 }
 
 /// Each cell once, and what cannot be measured with the reason.
-fn tour(lines: &[Line], ground: &Ground) -> Tour {
-    let mut tour = Tour::default();
+fn tour(lines: &[Line], ground: &Ground) -> CellList {
+    let mut tour = CellList::default();
     for line in lines {
         let spec = line.spec;
         let supported = match spec.subject {

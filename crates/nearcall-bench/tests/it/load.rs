@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use nearcall_bench::bench_plan::{BenchPlan, How};
+use nearcall_bench::experiment::{MATRIX, measure};
 use nearcall_bench::launch::Fault;
-use nearcall_bench::matrix::{self, MatrixPlan};
-use nearcall_bench::runner::{Hooks, bench};
+use nearcall_bench::runner::Hooks;
 use nearcall_bench::touch::Touch;
 use nearcall_results::load::Load;
 use nearcall_results::run::{Cell, Kind, LoadAchieved};
 
+use crate::bench;
 use crate::runner::{alone, hooks, no_children_are_left, plan};
 
 fn beside(load: Load, budget_ms: u64) -> BenchPlan {
@@ -154,12 +155,12 @@ fn a_buffer_that_is_not_given_fails_its_cell_unless_allowed() {
 #[test]
 fn a_matrix_has_both_directions_and_each_cpu_with_itself() {
     let _alone = alone();
-    let plan = MatrixPlan {
+    let plan = BenchPlan {
         mechanisms: Some(vec!["pipe".parse().unwrap()]),
         how: How { launches: Some(2), time_budget: Some(Duration::from_secs(1)), ..How::default() },
-        ..MatrixPlan::default()
+        ..BenchPlan::default()
     };
-    let run = matrix::bench(&plan, &hooks()).unwrap();
+    let run = measure(&MATRIX, &plan, &hooks()).unwrap();
     no_children_are_left();
     let facts = run.matrix.as_ref().unwrap();
     let cpus = facts.cpus.len() as u64;

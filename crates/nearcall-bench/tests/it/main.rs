@@ -8,6 +8,16 @@ mod study_calls;
 mod study_methods;
 mod traffic;
 
+use nearcall_bench::bench_plan::BenchPlan;
+use nearcall_bench::experiment;
+use nearcall_bench::runner::{BenchError, Hooks};
+use nearcall_results::report::lines::Style;
+use nearcall_results::run::Run;
+
 /// A page of the usual width without colours.
-const PAGE: nearcall_results::report::lines::Style =
-    nearcall_results::report::lines::Style::new(Some(100), false);
+const PAGE: Style = Style::new(Some(100), false);
+
+/// Measures latency and throughput by mechanism, as far as the plan wants them.
+fn bench(plan: &BenchPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
+    experiment::measure(&experiment::ALL_KINDS, plan, hooks)
+}

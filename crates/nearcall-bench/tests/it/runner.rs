@@ -7,18 +7,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nearcall_bench::bench_plan::{BenchPlan, How, Place};
-use nearcall_bench::budgets;
-use nearcall_bench::calls::{self, CallsPlan};
 use nearcall_bench::cell::{CellSpec, Scene, Subject};
+use nearcall_bench::experiment::{BUDGETS, CALLS, WAIT_POLICIES, measure};
 use nearcall_bench::launch::Fault;
-use nearcall_bench::runner::{BenchError, Hooks, Program, bench, bench_specs};
-use nearcall_bench::waits::{self, WaitsPlan};
+use nearcall_bench::runner::{BenchError, Hooks, Program, bench_specs};
 use nearcall_bench::{peer, timers};
 use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_results::noise::Grade;
 use nearcall_results::route::Caller;
 use nearcall_results::run::{Cell, Definition, Kind, Run, Verdict};
 use nearcall_results::shape::Shape;
+
+use crate::bench;
 
 /// What the runner starts: runs as a test that does nothing when nobody gave it orders.
 #[test]
@@ -349,13 +349,13 @@ fn a_coarse_clock_allows_no_short_time() {
     assert!(!timers::allowed(9_000.0, &coarse) && timers::allowed(10_000.0, &coarse));
 }
 
-fn calls_plan(names: &[&str], callers: &[Caller]) -> CallsPlan {
-    CallsPlan {
+fn calls_plan(names: &[&str], callers: &[Caller]) -> BenchPlan {
+    BenchPlan {
         mechanisms: Some(names.iter().map(|name| name.parse().unwrap()).collect()),
         callers: Some(callers.to_vec()),
         sizes_bytes: Some(vec![1_000]),
         how: how(2, Duration::from_millis(300)),
-        ..CallsPlan::default()
+        ..BenchPlan::default()
     }
 }
 
@@ -363,7 +363,7 @@ fn calls_plan(names: &[&str], callers: &[Caller]) -> CallsPlan {
 fn calls_stand_beside_their_bare_exchange() {
     let _alone = alone();
     let plan = calls_plan(&["unix-stream", "shm-futex"], &Caller::ALL);
-    let run = calls::bench(&plan, &hooks()).unwrap();
+    let run = measure(&CALLS, &plan, &hooks()).unwrap();
     assert_eq!(run.warnings, [""; 0], "{:?}", run.skipped);
     // Two mechanisms, two callers, three calls; one of them as futures, and in one loop; two short
     // circuits.
@@ -396,8 +396,8 @@ fn calls_stand_beside_their_bare_exchange() {
 #[test]
 fn a_breakdown_has_parts_a_sum_and_a_rest() {
     let _alone = alone();
-    let plan = CallsPlan { breakdown: true, ..calls_plan(&["unix-stream"], &[Caller::Blocking]) };
-    let run = calls::bench(&plan, &hooks()).unwrap();
+    let plan = BenchPlan { breakdown: true, ..calls_plan(&["unix-stream"], &[Caller::Blocking]) };
+    let run = measure(&CALLS, &plan, &hooks()).unwrap();
     let [breakdown] = &run.breakdowns[..] else { panic!("{:?}", run.breakdowns) };
     let sum: f64 = breakdown.parts.iter().map(|part| part.ns.unwrap()).sum();
     assert!((sum - breakdown.sum_ns.unwrap()).abs() < 1.0);
@@ -411,7 +411,7 @@ fn a_breakdown_has_parts_a_sum_and_a_rest() {
 fn a_damaged_argument_fails_the_run() {
     let _alone = alone();
     let hooks = Hooks { fault: Fault::Corrupt, ..hooks() };
-    let error = calls::bench(&calls_plan(&["shm-futex"], &[Caller::Blocking]), &hooks);
+    let error = measure(&CALLS, &calls_plan(&["shm-futex"], &[Caller::Blocking]), &hooks);
     assert!(matches!(error, Err(BenchError::Corrupt { .. })), "{error:?}");
 }
 
@@ -421,7 +421,7 @@ fn a_server_of_calls_that_goes_away_or_hangs_skips_its_calls_and_keeps_the_rest(
     for fault in [Fault::Die, Fault::Hang] {
         let hooks = Hooks { fault, patience: Duration::from_secs(2), ..hooks() };
         let plan = calls_plan(&["unix-stream"], &[Caller::Blocking, Caller::Typed]);
-        let run = calls::bench(&plan, &hooks).unwrap();
+        let run = measure(&CALLS, &plan, &hooks).unwrap();
         let left: Vec<&str> = run.cells.iter().map(|cell| cell.mechanism.as_str()).collect();
         assert_eq!(left, ["short-circuit", "short-circuit"], "{:?}", run.skipped);
         assert!(run.skipped.iter().any(|one| one.mechanism == "unix-stream"));
@@ -433,7 +433,8 @@ fn a_server_of_calls_that_goes_away_or_hangs_skips_its_calls_and_keeps_the_rest(
 fn budgets_stand_beside_their_floors() {
     let _alone = alone();
     let quick = How { quick: true, ..how(2, Duration::from_secs(1)) };
-    let run = budgets::bench(&quick, &hooks()).unwrap();
+    let run =
+        measure(&BUDGETS, &BenchPlan { how: quick, ..BenchPlan::default() }, &hooks()).unwrap();
     no_children_are_left();
     check_fields(&run);
     assert_eq!(run.warnings, [""; 0]);
@@ -455,11 +456,12 @@ fn budgets_stand_beside_their_floors() {
 #[test]
 fn waits_have_a_pace_and_count_from_when_a_call_was_due() {
     let _alone = alone();
-    let plan = WaitsPlan {
+    let plan = BenchPlan {
         waits: Some(vec![WaitPolicy::Block]),
         how: How { quick: true, ..how(1, Duration::from_secs(1)) },
+        ..BenchPlan::default()
     };
-    let run = waits::bench(&plan, &hooks()).unwrap();
+    let run = measure(&WAIT_POLICIES, &plan, &hooks()).unwrap();
     no_children_are_left();
     assert!(!run.cells.is_empty() && run.warnings.is_empty(), "{:?}", run.warnings);
     for cell in &run.cells {

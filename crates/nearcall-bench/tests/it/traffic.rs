@@ -2,21 +2,19 @@
 
 use std::time::Duration;
 
-use nearcall_bench::bench_plan::{How, Place};
-use nearcall_bench::launch::Fault;
-use nearcall_bench::runner::Hooks;
-use nearcall_bench::traffic::{TrafficPlan, What, bench};
+use nearcall_bench::bench_plan::{BenchPlan, How, Place};
+use nearcall_bench::experiment::{BURST, CLIENTS, CONNECT, IDLE_GAP, OPEN_LOOP, THREADS, measure};
 use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_results::run::{Cell, Definition, Run};
 
 use crate::runner::{alone, hooks, no_children_are_left};
 
-fn plan(what: What, mechanism: Mechanism, time: Duration) -> TrafficPlan {
-    TrafficPlan {
+fn plan(mechanism: Mechanism, time: Duration) -> BenchPlan {
+    BenchPlan {
         mechanisms: Some(vec![mechanism]),
         waits: Some(vec![mechanism.waits()[0]]),
         how: How { launches: Some(1), time_budget: Some(time), ..How::default() },
-        ..TrafficPlan::new(what)
+        ..BenchPlan::default()
     }
 }
 
@@ -28,10 +26,10 @@ struct Loops {
     open_p99_ns: f64,
 }
 
-fn loops(fault: Fault) -> (Loops, Run) {
-    let what = What::Pace { rates_per_s: Some(vec![10_000]) };
-    let plan = plan(what, Mechanism::Shm, Duration::from_secs(3));
-    let run = bench(&plan, &Hooks { fault, ..hooks() }).unwrap();
+fn loops(stall_ns: Option<u64>) -> (Loops, Run) {
+    let of_shm = plan(Mechanism::Shm, Duration::from_secs(3));
+    let plan = BenchPlan { rates_per_s: Some(vec![10_000]), stall_ns, ..of_shm };
+    let run = measure(&OPEN_LOOP, &plan, &hooks()).unwrap();
     let times = |is_open: bool| {
         let cell = run.cells.iter().find(|cell| cell.pace.is_some() == is_open).unwrap();
         cell.rtt_ns.clone().unwrap()
@@ -50,8 +48,8 @@ fn a_stall_of_the_receiver_shows_in_the_open_loop_and_not_in_the_closed_one() {
     let _alone = alone();
     // A machine that others use stalls by itself: what is wanted is one quiet attempt.
     let attempt = || {
-        let (usual, _) = loops(Fault::None);
-        let (stalled, run) = loops(Fault::Stall { ns: 100_000_000 });
+        let (usual, _) = loops(None);
+        let (stalled, run) = loops(Some(100_000_000));
         assert!(run.warnings.iter().any(|text| text.contains("sleeps for 100 ms")));
         let is_late = stalled.open_p99_ns > 20e6 && stalled.open_p99_ns > 2.0 * usual.open_p99_ns;
         let is_unmoved = stalled.closed_median_ns < 3.0 * usual.closed_median_ns
@@ -72,8 +70,9 @@ fn a_stall_of_the_receiver_shows_in_the_open_loop_and_not_in_the_closed_one() {
 #[test]
 fn who_cannot_keep_the_pace_has_failed_and_says_how_far_it_got() {
     let _alone = alone();
-    let what = What::Pace { rates_per_s: Some(vec![1_000_000]) };
-    let run = bench(&plan(what, Mechanism::Tcp, Duration::from_secs(1)), &hooks()).unwrap();
+    let of_tcp = plan(Mechanism::Tcp, Duration::from_secs(1));
+    let plan = BenchPlan { rates_per_s: Some(vec![1_000_000]), ..of_tcp };
+    let run = measure(&OPEN_LOOP, &plan, &hooks()).unwrap();
     let of_pace = |cell: &&Cell| cell.pace.is_some();
     let cell = run.cells.iter().find(of_pace).unwrap();
     let pace = cell.pace.as_ref().unwrap();
@@ -99,8 +98,9 @@ fn who_cannot_keep_the_pace_has_failed_and_says_how_far_it_got() {
 fn gaps_are_kept_and_say_what_the_client_does_in_them() {
     let _alone = alone();
     let gaps = [(0, "nothing"), (10_000, "spins"), (1_000_000, "sleeps")];
-    let what = What::Gap { gaps_ns: Some(gaps.map(|(ns, _)| ns).to_vec()) };
-    let run = bench(&plan(what, Mechanism::Pipe, Duration::from_secs(1)), &hooks()).unwrap();
+    let gaps_ns = Some(gaps.map(|(ns, _)| ns).to_vec());
+    let plan = BenchPlan { gaps_ns, ..plan(Mechanism::Pipe, Duration::from_secs(1)) };
+    let run = measure(&IDLE_GAP, &plan, &hooks()).unwrap();
     no_children_are_left();
     assert_eq!((run.cells.len(), &run.warnings[..]), (3, &[][..]), "{:?}", run.skipped);
     for (cell, (gap_ns, idle)) in run.cells.iter().zip(gaps) {
@@ -118,11 +118,14 @@ fn gaps_are_kept_and_say_what_the_client_does_in_them() {
 #[test]
 fn a_burst_may_be_longer_than_the_channel_has_room_for() {
     let _alone = alone();
-    let what = || What::Burst { messages: Some(vec![1, 512]) };
     // The queue holds ten messages, the pipe sixteen of these.
     for (mechanism, message_bytes) in [(Mechanism::PosixMq, 8), (Mechanism::Pipe, 4_096)] {
-        let plan = TrafficPlan { message_bytes, ..plan(what(), mechanism, Duration::from_secs(1)) };
-        let run = bench(&plan, &hooks()).unwrap();
+        let plan = BenchPlan {
+            sizes_bytes: Some(vec![message_bytes]),
+            burst_messages: Some(vec![1, 512]),
+            ..plan(mechanism, Duration::from_secs(1))
+        };
+        let run = measure(&BURST, &plan, &hooks()).unwrap();
         no_children_are_left();
         if run.skipped.iter().any(|one| one.unsupported) {
             continue;
@@ -142,10 +145,10 @@ fn a_burst_may_be_longer_than_the_channel_has_room_for() {
 #[test]
 fn many_clients_are_counted_together_and_each_by_itself() {
     let _alone = alone();
-    let what = What::Clients { clients: Some(vec![1, 16]) };
-    let plan =
-        TrafficPlan { waits: None, ..plan(what, Mechanism::UnixStream, Duration::from_secs(1)) };
-    let run = bench(&plan, &hooks()).unwrap();
+    let clients = Some(vec![1, 16]);
+    let of_socket = plan(Mechanism::UnixStream, Duration::from_secs(1));
+    let plan = BenchPlan { waits: None, clients, ..of_socket };
+    let run = measure(&CLIENTS, &plan, &hooks()).unwrap();
     no_children_are_left();
     assert_eq!((run.cells.len(), &run.warnings[..]), (2, &[][..]), "{:?}", run.skipped);
     for (cell, clients) in run.cells.iter().zip([1, 16]) {
@@ -164,10 +167,13 @@ fn many_clients_are_counted_together_and_each_by_itself() {
 #[test]
 fn threads_of_one_caller_lose_no_call_to_any_loop() {
     let _alone = alone();
-    let what = What::Threads { threads: Some(vec![1, 8]), loops: Some(vec![1, 2]) };
-    let mut plan = plan(what, Mechanism::Shm, Duration::from_secs(2));
-    plan.waits = Some(vec![WaitPolicy::Adaptive]);
-    let run = bench(&plan, &hooks()).unwrap();
+    let plan = BenchPlan {
+        threads: Some(vec![1, 8]),
+        loops: Some(vec![1, 2]),
+        waits: Some(vec![WaitPolicy::Adaptive]),
+        ..plan(Mechanism::Shm, Duration::from_secs(2))
+    };
+    let run = measure(&THREADS, &plan, &hooks()).unwrap();
     no_children_are_left();
     assert_eq!(run.cells.len(), 4, "{:?}", run.skipped);
     for (cell, expected) in run.cells.iter().zip([(1, 1), (8, 1), (1, 2), (8, 2)]) {
@@ -183,12 +189,12 @@ fn threads_of_one_caller_lose_no_call_to_any_loop() {
 fn a_start_tells_new_processes_from_old_ones_and_when_the_server_noticed() {
     let _alone = alone();
     let names = [Mechanism::Shm, Mechanism::UnixStream, Mechanism::SysvMq];
-    let plan = TrafficPlan {
+    let plan = BenchPlan {
         mechanisms: Some(names.to_vec()),
         how: How { launches: Some(2), time_budget: Some(Duration::from_secs(2)), ..How::default() },
-        ..TrafficPlan::new(What::Start)
+        ..BenchPlan::default()
     };
-    let run = bench(&plan, &hooks()).unwrap();
+    let run = measure(&CONNECT, &plan, &hooks()).unwrap();
     no_children_are_left();
     let failed: Vec<_> = run.skipped.iter().filter(|one| !one.unsupported).collect();
     assert!(failed.is_empty() && run.warnings.is_empty(), "{failed:?} {:?}", run.warnings);
@@ -208,21 +214,21 @@ fn a_start_tells_new_processes_from_old_ones_and_when_the_server_noticed() {
 #[test]
 fn on_one_cpu_all_traffic_is_measured_and_spinning_is_skipped() {
     let _alone = alone();
-    for what in [
-        What::Pace { rates_per_s: Some(vec![1_000]) },
-        What::Gap { gaps_ns: Some(vec![0]) },
-        What::Burst { messages: Some(vec![8]) },
-        What::Clients { clients: Some(vec![4]) },
-        What::Start,
-    ] {
-        let mut plan = plan(what.clone(), Mechanism::Shm, Duration::from_secs(1));
-        plan.waits = Some(vec![WaitPolicy::Spin, WaitPolicy::Block]);
-        plan.how.placement = Place::Same;
-        let run = bench(&plan, &hooks()).unwrap();
+    let mut plan = BenchPlan {
+        rates_per_s: Some(vec![1_000]),
+        gaps_ns: Some(vec![0]),
+        burst_messages: Some(vec![8]),
+        clients: Some(vec![4]),
+        waits: Some(vec![WaitPolicy::Spin, WaitPolicy::Block]),
+        ..plan(Mechanism::Shm, Duration::from_secs(1))
+    };
+    plan.how.placement = Place::Same;
+    for experiment in [&OPEN_LOOP, &IDLE_GAP, &BURST, &CLIENTS, &CONNECT] {
+        let run = measure(experiment, &plan, &hooks()).unwrap();
         let classes: Vec<&str> = run.cells.iter().map(|one| one.placement.class.as_str()).collect();
         assert!(
             !classes.is_empty() && classes.iter().all(|class| *class == "same_cpu"),
-            "{what:?}"
+            "{experiment:?}"
         );
         let spin = run.skipped.iter().find(|one| one.mechanism == "shm spin").unwrap();
         assert!(spin.reason.contains("spin on it"), "{}", spin.reason);

@@ -5,14 +5,16 @@
 
 use clap::{Command, CommandFactory};
 
+use nearcall_bench::experiment::ALL;
+
 use super::Cli;
 
 /// Builds the command line with its help.
 pub(super) fn command() -> Command {
     let command = Cli::command().mut_subcommand("bench", |bench| {
-        grouped(bench, "nearcall bench [OPTIONS] [COMMAND]", &BENCH)
+        grouped(bench, "nearcall bench [OPTIONS] [COMMAND]", &experiments())
     });
-    let command = grouped(command, "nearcall [OPTIONS] <COMMAND>", &COMMANDS);
+    let command = grouped(command, "nearcall [OPTIONS] <COMMAND>", &commands());
     with_template(command).max_term_width(COLUMNS_MAX)
 }
 
@@ -40,12 +42,12 @@ fn grouped(command: Command, usage: &'static str, groups: &[Group]) -> Command {
 fn list(command: &Command, groups: &[Group]) -> String {
     let header = command.get_styles().get_header();
     let literal = command.get_styles().get_literal();
-    let names = groups.iter().flat_map(|group| group.names);
+    let names = groups.iter().flat_map(|group| &group.names);
     let width = names.map(|name| name.len()).max().unwrap_or_default();
     let mut text = String::new();
     for Group { title, names } in groups {
         text.push_str(&format!("{header}{title}:{header:#}\n"));
-        for name in *names {
+        for name in names {
             let about = command.find_subcommand(name).and_then(Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
             text.push_str(&format!("  {literal}{name:width$}{literal:#}  {about}\n"));
@@ -59,49 +61,29 @@ fn list(command: &Command, groups: &[Group]) -> String {
 /// Commands below one heading.
 struct Group {
     title: &'static str,
-    names: &'static [&'static str],
+    names: Vec<&'static str>,
 }
 
-const COMMANDS: [Group; 3] = [
-    Group {
-        title: "Commands",
-        names: &[
-            "bench",
-            "advise",
-            "compare",
-            "report",
-            "show",
-            "mechanisms",
-            "doctor",
-            "gen",
-            "data",
-        ],
-    },
-    Group { title: "Servers", names: &["list", "stop", "host", "status", "restart"] },
-    Group { title: "Specialist commands", names: &["profile", "reproduce", "timers"] },
-];
+/// The commands of the program.
+fn commands() -> [Group; 3] {
+    let main = "bench advise compare report show mechanisms doctor gen data";
+    let group = |title, names: &'static str| Group { title, names: names.split(' ').collect() };
+    [
+        group("Commands", main),
+        group("Servers", "list stop host status restart"),
+        group("Specialist commands", "profile reproduce timers"),
+    ]
+}
 
-const BENCH: [Group; 2] = [
-    Group {
-        title: "Commands",
-        names: &[
-            "latency",
-            "throughput",
-            "all",
-            "calls",
-            "clients",
-            "threads",
-            "connect",
-            "open-loop",
-            "memory",
-            "libraries",
-        ],
-    },
-    Group {
-        title: "Specialist commands",
-        names: &["burst", "idle-gap", "wait-policies", "matrix", "budgets"],
-    },
-];
+/// The experiments of `bench`.
+fn experiments() -> [Group; 2] {
+    let of = |is_special| ALL.iter().filter(move |one| one.is_special == is_special);
+    let names = of(false).map(|one| one.name).chain(["memory", "libraries"]).collect();
+    [
+        Group { title: "Commands", names },
+        Group { title: "Specialist commands", names: of(true).map(|one| one.name).collect() },
+    ]
+}
 
 /// Examples come first, because most readers look for one.
 const TEMPLATE: &str = "\
@@ -138,11 +120,11 @@ mod tests {
     fn every_command_is_in_one_group() {
         let command = command();
         let bench = command.find_subcommand("bench").expect("there is one");
-        for (command, groups) in [(&command, &COMMANDS[..]), (bench, &BENCH)] {
+        for (command, groups) in [(&command, &commands()[..]), (bench, &experiments())] {
             let names = command.get_subcommands().map(Command::get_name);
             let mut names: Vec<&str> = names.filter(|name| is_typed(name)).collect();
             let mut listed: Vec<&str> =
-                groups.iter().flat_map(|group| group.names).copied().collect();
+                groups.iter().flat_map(|group| &group.names).copied().collect();
             names.sort_unstable();
             listed.sort_unstable();
             assert_eq!(listed, names);
@@ -175,6 +157,7 @@ mod tests {
         command.build();
         // One or several values, by what the command measures; and results of other kinds.
         let differ = [
+            "clients",
             "size",
             "rate",
             "wait",

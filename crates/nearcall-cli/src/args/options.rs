@@ -44,24 +44,9 @@ pub(crate) struct SizesArgs {
     ///
     /// A size is a whole number of bytes with an optional unit: K, KiB, M and MiB are powers of
     /// 1,024; KB and MB are powers of 1,000. The largest is 4 MiB, and 1 MiB for the argument of a
-    /// call.
+    /// call. Some experiments measure one size only, 8 bytes by default.
     #[arg(long, value_name = "LIST", allow_negative_numbers = true, help_heading = WORKLOAD)]
     pub(crate) size: Option<Sizes>,
-}
-
-/// The payload size of experiments that measure one.
-#[derive(Debug, Args)]
-pub(crate) struct SizeArgs {
-    /// Payload size, from 1 byte to 4 MiB
-    #[arg(
-        long,
-        value_name = "SIZE",
-        default_value = "8",
-        allow_negative_numbers = true,
-        value_parser = value::size,
-        help_heading = WORKLOAD
-    )]
-    pub(crate) size: u64,
 }
 
 /// The CPUs of both ends, relative to each other.

@@ -4,14 +4,9 @@
 //!
 //! **Not here:** the measurement, which is `nearcall_bench`.
 
-mod budgets;
-mod calls;
 mod libraries;
-mod matrix;
 mod measure;
 pub(super) mod memory;
-mod traffic;
-mod wait_policies;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,47 +14,33 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use nearcall_bench::bench_plan::{BenchPlan, How, Place};
+use nearcall_bench::experiment::Experiment;
 use nearcall_bench::machine;
 use nearcall_bench::studies::reproduce::StudiesPlan;
 use nearcall_channel::Mechanism;
 use nearcall_os::signal::Interrupt;
 use nearcall_os::{clock, cpu};
 use nearcall_results::report::table::table;
-use nearcall_results::run::{Kind, Run, Tool, check_writable};
+use nearcall_results::run::{Run, Tool, check_writable};
 
 pub(super) use self::measure::hooked;
 use super::{End, Usage};
-use crate::args::{BenchArgs, CellArgs, Experiment, Pin, PlacementArg, RunArgs, Sizes};
+use crate::args::{BenchArgs, ExperimentArgs, Other, Pin, PlacementArg, RunArgs, Sizes};
 use crate::output;
 use crate::places;
 use crate::terminal::style;
 
 pub(super) fn run(args: &BenchArgs, arguments: &[OsString]) -> anyhow::Result<End> {
-    let all = vec![Kind::Latency, Kind::Throughput];
-    match &args.experiment {
-        None => cells(all, &args.cells, arguments),
-        Some(Experiment::All(args)) => cells(all, args, arguments),
-        Some(Experiment::Latency(args)) => cells(vec![Kind::Latency], args, arguments),
-        Some(Experiment::Throughput(args)) => cells(vec![Kind::Throughput], args, arguments),
-        Some(Experiment::Calls(args)) => calls::run(args, arguments),
-        Some(Experiment::Clients(args)) => traffic::clients(args, arguments),
-        Some(Experiment::Threads(args)) => traffic::threads(args, arguments),
-        Some(Experiment::Connect(args)) => traffic::connect(args, arguments),
-        Some(Experiment::OpenLoop(args)) => traffic::open_loop(args, arguments),
-        Some(Experiment::Memory(args)) => memory::run(args),
-        Some(Experiment::Libraries(args)) => libraries::run(args),
-        Some(Experiment::Burst(args)) => traffic::burst(args, arguments),
-        Some(Experiment::IdleGap(args)) => traffic::idle_gap(args, arguments),
-        Some(Experiment::WaitPolicies(args)) => wait_policies::run(args, arguments),
-        Some(Experiment::Matrix(args)) => matrix::run(args, arguments),
-        Some(Experiment::Budgets(args)) => budgets::run(args, arguments),
+    match args {
+        BenchArgs::Experiment(experiment, args) => {
+            let plan = plan(experiment, args, arguments, &Cpus::read()).map_err(Usage)?;
+            measure_and_deliver(&args.run, |interrupt| {
+                measure::experiment(experiment, &plan, interrupt)
+            })
+        }
+        BenchArgs::Other(Other::Memory(args)) => memory::run(args),
+        BenchArgs::Other(Other::Libraries(args)) => libraries::run(args),
     }
-}
-
-/// Measures cells of these kinds, by mechanism and size.
-fn cells(kinds: Vec<Kind>, args: &CellArgs, arguments: &[OsString]) -> anyhow::Result<End> {
-    let plan = plan(kinds, args, arguments, &Cpus::read()).map_err(Usage)?;
-    measure_and_deliver(&args.run, |interrupt| measure::measure(&plan, interrupt))
 }
 
 /// Measures, stores and prints a run. What was measured before an interruption is kept.
@@ -100,7 +81,7 @@ pub(super) fn measure_and_deliver(
 
 /// Repeats studies; shows progress; ends early when interrupted.
 pub(super) fn measure_studies(plan: &StudiesPlan, interrupt: Interrupt) -> anyhow::Result<Run> {
-    measure::measure_studies(plan, interrupt)
+    measure::studies(plan, interrupt)
 }
 
 /// Runs the second process.
@@ -140,30 +121,44 @@ fn file_to_write(args: &RunArgs) -> anyhow::Result<Option<PathBuf>> {
     Ok(Some(file))
 }
 
+/// Turns the options into a plan that contradicts neither itself nor this machine.
 fn plan(
-    kinds: Vec<Kind>,
-    args: &CellArgs,
+    experiment: &Experiment,
+    args: &ExperimentArgs,
     arguments: &[OsString],
     cpus: &Cpus,
 ) -> Result<BenchPlan, String> {
-    Ok(BenchPlan {
-        kinds,
-        mechanisms: match args.every {
+    let workload = &args.workload;
+    let plan = BenchPlan {
+        kinds: experiment.kinds.to_vec(),
+        mechanisms: match workload.every {
             true => Some(Mechanism::all().collect()),
-            false => args.mechanism.mechanism.clone().map(distinct),
+            false => distinct(&workload.mechanism.mechanism),
         },
-        sizes_bytes: args.size.size.clone().map(|sizes| sizes.0),
-        shapes: args.shape.clone().map(distinct),
-        waits: args.wait.wait.clone().map(distinct),
-        touch: args.payload_access,
-        buffer_bytes: args.buffer.as_ref().map(buffer_bytes).transpose()?,
-        allow_different_sizes: args.allow_buffer_mismatch,
+        sizes_bytes: workload.size.size.clone().map(|sizes| sizes.0),
+        shapes: distinct(&workload.shape),
+        waits: distinct(&workload.wait.wait),
+        touch: workload.payload_access,
+        buffer_bytes: workload.buffer.as_ref().map(buffer_bytes).transpose()?,
+        allow_different_sizes: workload.allow_buffer_mismatch,
+        callers: distinct(&workload.client),
+        breakdown: workload.breakdown,
+        streams: workload.streams,
+        rates_per_s: distinct(&workload.rate),
+        stall_ns: workload.stall,
+        gaps_ns: distinct(&workload.gap),
+        burst_messages: distinct(&workload.messages),
+        clients: distinct(&workload.clients),
+        threads: distinct(&workload.threads),
+        loops: distinct(&workload.loops),
         how: How {
-            load: args.load.load,
-            awake: args.pm_qos.pm_qos,
-            ..run_options(&args.run, args.placement.placement, arguments, cpus)?
+            load: workload.load.load,
+            awake: workload.pm_qos.pm_qos,
+            ..run_options(&args.run, workload.placement.placement, arguments, cpus)?
         },
-    })
+    };
+    (experiment.check)(&plan)?;
+    Ok(plan)
 }
 
 /// One size, which is no larger than the largest message.
@@ -266,14 +261,14 @@ impl Cpus {
 }
 
 /// Each item once, in the order given.
-fn distinct<T: PartialEq>(items: Vec<T>) -> Vec<T> {
+fn distinct<T: Clone + PartialEq>(items: &Option<Vec<T>>) -> Option<Vec<T>> {
     let mut kept: Vec<T> = Vec::new();
-    for item in items {
-        if !kept.contains(&item) {
-            kept.push(item);
+    for item in items.as_ref()? {
+        if !kept.contains(item) {
+            kept.push(item.clone());
         }
     }
-    kept
+    Some(kept)
 }
 
 /// A seed that differs from run to run and is easy to type again.
@@ -297,6 +292,8 @@ const SEEDS: u64 = 1_000_000_000;
 
 #[cfg(test)]
 mod tests {
+    use nearcall_results::run::Kind;
+
     use super::*;
     use crate::args::{self, Command};
 
@@ -304,11 +301,8 @@ mod tests {
         let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
         let parsed = args::parse(arguments.iter().cloned()).map(|cli| cli.command);
         let Ok(Command::Bench(args)) = parsed else { panic!("no plan in {line}") };
-        match args.experiment {
-            None => plan(vec![Kind::Latency, Kind::Throughput], &args.cells, &arguments, cpus),
-            Some(Experiment::Latency(args)) => plan(vec![Kind::Latency], &args, &arguments, cpus),
-            other => panic!("another experiment: {other:?}"),
-        }
+        let BenchArgs::Experiment(experiment, args) = *args else { panic!("no plan in {line}") };
+        plan(experiment, &args, &arguments, cpus)
     }
 
     fn two() -> Cpus {

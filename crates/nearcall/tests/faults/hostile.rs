@@ -2,9 +2,10 @@
 //! server lives, what the good client notices, and what is left.
 //!
 //! Each attack has a server, a good client and an attacker, all processes of their own. What the
-//! good client notices is compared with what it notices when the attacker is replaced by a harmless
-//! client of another server, which together take as much processor time as the attacker and what
-//! the attacked server does for it.
+//! good client notices is compared with what it notices beside two loads that leave its server
+//! alone: the same attack on another server, which is the same work in the same bursts, and a
+//! harmless client of another server, which together take as much processor time as the attacker
+//! and what the attacked server does for it.
 //!
 //! `NEARCALL_HOSTILE_MS` milliseconds for each attack, 100 by default; `cargo xtask hostile` runs a
 //! release build for longer. `NEARCALL_HOSTILE_ATTACK` names the only attack to run.
@@ -37,7 +38,7 @@ pub(crate) use self::attacks::ROLES as ATTACKS;
 
 /// The user of the attackers if the test may choose: another one than the good client's.
 const ATTACKER_UID: u32 = 65_532;
-/// What one attack takes beside its two measurements at most.
+/// What one attack takes beside its three measurements at most.
 const OVERHEAD: Duration = Duration::from_secs(100);
 /// A period in which a harmless client works for its share.
 const PERIOD: Duration = Duration::from_millis(10);
@@ -57,7 +58,7 @@ fn a_server_outlives_every_attack_and_keeps_nothing_of_it() {
     for &(attack, _) in ATTACKS {
         if only.as_deref().is_none_or(|only| only == attack) {
             let run =
-                move || within(2 * time + OVERHEAD, move || attack_beside(attack, good, time));
+                move || within(3 * time + OVERHEAD, move || attack_beside(attack, good, time));
             match catch_unwind(run) {
                 Ok(row) => println!("{row}"),
                 Err(_) => {
@@ -70,13 +71,15 @@ fn a_server_outlives_every_attack_and_keeps_nothing_of_it() {
     assert!(failed.is_empty(), "failed: {failed:?}");
 }
 
-/// A pair is what the good client notices beside the attack, and beside the harmless load.
-const HEAD: &str = "attack            calls failed   p50 us pair   p99 us pair  ratio     cpu % \
-                    refused  memory MiB";
+/// Three figures each: beside the attack, beside the same attack on another server, and beside the
+/// harmless client. The ratios are those of p99 to the two loads.
+const HEAD: &str = "attack            calls failed       p50 us           p99 us       ratios  \
+                          cpu %   refused  memory MiB";
 
-/// Runs one attack, and then its harmless counterpart. Returns the row of the table.
+/// Runs one attack, then its two counterparts. Returns the row of the table.
 fn attack_beside(attack: &str, good: User, time: Duration) -> String {
     let mut server = ServerSetup::new("hostile-server").start();
+    let elsewhere = ServerSetup::new("hostile-server").start();
     let other = ServerProcess::start();
     warm_up(&mut server);
     let (oracle, before) = (server.leak_oracle(), anonymous_bytes(server.pid()));
@@ -97,21 +100,27 @@ fn attack_beside(attack: &str, good: User, time: Duration) -> String {
     assert!(server.process().is_alive(), "{attack}: the server has died");
     // Only the good client is left; the server has dealt with everything that was under way.
     wait_until("the end of the attack", || server.state().connections == 1);
-    // Beside the same load.
     // A client that spins keeps its server as busy as itself.
     let work = format!("{} {}", other.address, load / 2.0);
-    let mut counterpart = start_as_attacker("harmless", &work);
-    counterpart.hear("begun");
-    let pids = [counterpart.pid(), other.pid()];
-    let (same, harmless) = good.measure_while(|| cpu_shares(&pids, time));
-    assert!(counterpart.is_alive(), "the harmless client has failed");
-    counterpart.kill();
+    let loads = [(attack, &elsewhere, elsewhere.address.clone()), ("harmless", &other, work)];
+    let beside = loads.map(|(role, other, work)| {
+        let mut counterpart = start_as_attacker(role, &work);
+        counterpart.hear("begun");
+        let pids = [counterpart.pid(), other.pid()];
+        let measured = good.measure_while(|| cpu_shares(&pids, time));
+        assert!(counterpart.is_alive(), "{role} on another server has failed");
+        counterpart.kill();
+        measured
+    });
     good.finish();
     let refused = server.state().refusals - unattacked;
     check_end(&mut server, &oracle, attack);
     let after = anonymous_bytes(server.pid());
-    let row = row(attack, [hostile, harmless], [load, same], refused, [before, after]);
+    let [(same, moved), (similar, harmless)] = beside;
+    let measured = [(load, hostile), (same, moved), (similar, harmless)];
+    let row = row(attack, measured, refused, [before, after]);
     server.finish();
+    elsewhere.finish();
     other.finish();
     row
 }
@@ -142,25 +151,20 @@ fn check_end(server: &mut ServerProcess, oracle: &LeakOracle, attack: &str) {
     oracle.check(&[]);
 }
 
-fn row(
-    attack: &str,
-    [hostile, harmless]: [Latencies; 2],
-    loads: [f64; 2],
-    refused: u64,
-    memory: [u64; 2],
-) -> String {
+fn row(attack: &str, measured: [(f64, Latencies); 3], refused: u64, memory: [u64; 2]) -> String {
     let us = |time: Duration| time.as_secs_f64() * 1e6;
-    let pair = |a: f64, b: f64| format!("{a:.0}/{b:.0}");
-    let ratio = us(hostile.p99) / us(harmless.p99);
+    let three = |figures: [f64; 3]| figures.map(|figure| format!("{figure:.0}")).join("/");
+    let [p50, p99] = [measured.map(|(_, of)| us(of.p50)), measured.map(|(_, of)| us(of.p99))];
+    let cpu = measured.map(|(load, _)| load * 100.0);
     let [before, after] = memory.map(|bytes| bytes as f64 / f64::from(1 << 20));
     format!(
-        "{attack:16} {:6} {:6} {:>13} {:>13} {ratio:6.2} {:>9} {refused:8}  {before:.1} -> \
-         {after:.1}",
-        hostile.calls,
-        hostile.failed + harmless.failed,
-        pair(us(hostile.p50), us(harmless.p50)),
-        pair(us(hostile.p99), us(harmless.p99)),
-        pair(loads[0] * 100.0, loads[1] * 100.0),
+        "{attack:16} {:6} {:6} {:>12} {:>16} {:>12} {:>12} {refused:9}  {before:.1} -> {after:.1}",
+        measured[0].1.calls,
+        measured.iter().map(|(_, of)| of.failed).sum::<u64>(),
+        three(p50),
+        three(p99),
+        format!("{:.2}/{:.2}", p99[0] / p99[1], p99[0] / p99[2]),
+        three(cpu),
     )
 }
 

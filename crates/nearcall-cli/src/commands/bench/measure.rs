@@ -2,16 +2,11 @@
 
 use std::process::ExitCode;
 
-use nearcall_bench::bench_plan::{BenchPlan, How};
-use nearcall_bench::budgets;
-use nearcall_bench::calls::{self, CallsPlan};
-use nearcall_bench::launch::Fault;
-use nearcall_bench::matrix::{self, MatrixPlan};
+use nearcall_bench::bench_plan::BenchPlan;
+use nearcall_bench::experiment::{Experiment, measure};
 use nearcall_bench::peer;
-use nearcall_bench::runner::{self, BenchError, Hooks, Program};
+use nearcall_bench::runner::{BenchError, Hooks, Program};
 use nearcall_bench::studies::reproduce::{StudiesPlan, reproduce};
-use nearcall_bench::traffic::{self, TrafficPlan};
-use nearcall_bench::waits::{self, WaitsPlan};
 use nearcall_os::signal::Interrupt;
 use nearcall_results::run::Run;
 
@@ -19,46 +14,18 @@ use crate::commands::Usage;
 use crate::output;
 use crate::progress::Progress;
 
-/// Runs the plan; shows progress; ends early when interrupted.
-pub(super) fn measure(plan: &BenchPlan, interrupt: Interrupt) -> anyhow::Result<Run> {
-    with_hooks(interrupt, |hooks| runner::bench(plan, hooks))
-}
-
-/// Measures calls, in the same way.
-pub(super) fn measure_calls(plan: &CallsPlan, interrupt: Interrupt) -> anyhow::Result<Run> {
-    with_hooks(interrupt, |hooks| calls::bench(plan, hooks))
-}
-
-/// Measures the budgets, in the same way.
-pub(super) fn measure_budgets(how: &How, interrupt: Interrupt) -> anyhow::Result<Run> {
-    with_hooks(interrupt, |hooks| budgets::bench(how, hooks))
+/// Measures; shows progress; ends early when interrupted.
+pub(super) fn experiment(
+    experiment: &Experiment,
+    plan: &BenchPlan,
+    interrupt: Interrupt,
+) -> anyhow::Result<Run> {
+    with_hooks(interrupt, |hooks| measure(experiment, plan, hooks))
 }
 
 /// Repeats studies, in the same way.
-pub(super) fn measure_studies(plan: &StudiesPlan, interrupt: Interrupt) -> anyhow::Result<Run> {
+pub(super) fn studies(plan: &StudiesPlan, interrupt: Interrupt) -> anyhow::Result<Run> {
     with_hooks(interrupt, |hooks| reproduce(plan, hooks))
-}
-
-/// Measures waiting, in the same way.
-pub(super) fn measure_waits(plan: &WaitsPlan, interrupt: Interrupt) -> anyhow::Result<Run> {
-    with_hooks(interrupt, |hooks| waits::bench(plan, hooks))
-}
-
-/// Measures from CPU to CPU, in the same way.
-pub(super) fn measure_matrix(plan: &MatrixPlan, interrupt: Interrupt) -> anyhow::Result<Run> {
-    with_hooks(interrupt, |hooks| matrix::bench(plan, hooks))
-}
-
-/// Measures traffic, in the same way; with a fault made on purpose to test the method.
-pub(super) fn measure_traffic(
-    plan: &TrafficPlan,
-    fault: Fault,
-    interrupt: Interrupt,
-) -> anyhow::Result<Run> {
-    with_hooks(interrupt, |hooks| {
-        let hooks = Hooks { program: hooks.program.clone(), fault, ..*hooks };
-        traffic::bench(plan, &hooks)
-    })
 }
 
 fn with_hooks(

@@ -22,7 +22,7 @@ use crate::terminal::style;
 pub(super) fn run(args: &MemoryArgs) -> anyhow::Result<End> {
     findings::check(args.output.out.as_deref())?;
     let interrupt = Interrupt::install().context("cannot listen for Ctrl-C")?;
-    let mechanisms = args.mechanism.mechanism.clone().map_or_else(|| USUAL.to_vec(), distinct);
+    let mechanisms = distinct(&args.mechanism.mechanism).unwrap_or_else(|| USUAL.to_vec());
     let quick = args.quick.quick;
     let mut found = if args.setups {
         setups(quick, interrupt)?

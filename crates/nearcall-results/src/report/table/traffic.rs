@@ -222,6 +222,14 @@ fn print_bursts(out: &mut Writer, run: &Run) {
     }
 }
 
+/// How many clients there are, and how many of them say nothing.
+fn clients(cell: &Cell, busy: u32) -> String {
+    match cell.load.split_once(" idle connections") {
+        Some((idle, _)) => format!("{busy}+{} idle", clean(idle)),
+        None => busy.to_string(),
+    }
+}
+
 fn print_clients(out: &mut Writer, run: &Run) {
     let mut grid = Grid::new(&CLIENTS_HEAD);
     let heading = |cell: &Cell| {
@@ -235,7 +243,7 @@ fn print_clients(out: &mut Writer, run: &Run) {
             let facts = cell.clients.clone().unwrap_or_default();
             let rtt = cell.rtt_ns.clone().unwrap_or_default();
             let mut row = vec![
-                facts.clients.to_string(),
+                clients(cell, facts.clients),
                 figure(facts.calls_per_s, number::message_rate),
                 spread(facts.calls_per_s, facts.calls_per_s_ci95),
                 figure(rtt.p50, number::time),

@@ -1,7 +1,7 @@
 //! What an operator sees of bad input: counters with kind, user and process, and lines for the
 //! subscriber of `tracing`.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use nearcall::{
@@ -14,7 +14,7 @@ use nearcall_os::{clock, process};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
-use tracing::{Metadata, Subscriber};
+use tracing::{Dispatch, Metadata, Subscriber};
 
 use crate::echo::EchoDispatcher;
 use crate::observed::{PATIENCE, wait_until};
@@ -72,8 +72,13 @@ impl Subscriber for Lines {
     fn exit(&self, _: &Id) {}
 }
 
+/// A subscriber beside that of the test. With one alone, `tracing` asks the thread that comes to a
+/// line first whether it is wanted, and for all threads: a test without one would say no.
+static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Lines(Arc::default())));
+
 /// Does `case` with a server whose thread has a subscriber, and returns the last report.
 fn report_of(limits: Limits, case: impl FnOnce(&str, &Mutex<Report>)) -> Report {
+    LazyLock::force(&ANOTHER);
     let report = Arc::new(Mutex::new(Report::default()));
     let (lines, to) = (Lines(Arc::clone(&report)), Arc::clone(&report));
     let (give, take) = std::sync::mpsc::channel();

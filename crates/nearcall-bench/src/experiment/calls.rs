@@ -1,26 +1,67 @@
-//! Which calls a run has, and the bare exchange and the floor of each.
+//! Calls of the runtime, each beside what it moves on the bare channel.
 //!
-//! A function of its arguments. What cannot be measured is listed with the reason.
+//! What cannot be measured is listed with the reason. Not here: the measured loops (`calls/`),
+//! where one call's time goes (`calls/breakdown.rs`).
+
+use std::time::Duration;
 
 use nearcall_channel::{Mechanism, WaitPolicy};
+use nearcall_results::route::{Caller, Route};
 
-use crate::bench_plan::Shape;
-use crate::calls::CallsPlan;
+use super::Experiment;
+use crate::bench_plan::{BenchPlan, Shape, Usual};
+use crate::calls::breakdown;
 use crate::calls::ours::OURS;
 use crate::calls::part::Part;
-use crate::calls::route::{Caller, Route, frame_bytes};
 use crate::cell::{CellSpec, Scene, Subject};
-use crate::floor::{self, Floor};
+use crate::cell_list::CellList;
+use crate::floor;
 use crate::run::Kind;
-use crate::tour::Tour;
 
-/// Finds the cells of `plan`. The arguments are as in [`crate::tour::cells`].
-pub(crate) fn cells(
-    plan: &CallsPlan,
+/// Calls of the runtime: a fake server without work, over every mechanism and directly.
+pub static CALLS: Experiment = Experiment {
+    name: "calls",
+    summary: "Measure calls of the runtime beside the bare channel",
+    details: "A server in an event loop does no work. Empty calls, one-way calls and calls with an \
+              argument go to it over every mechanism: from a client that blocks without a loop, \
+              from one in a loop, from futures in a tokio runtime of one thread, and from within \
+              the server's own loop; the short circuits are measured too. The ratio is the cost of \
+              marshalling, dispatch and event loop: the bare exchange beside it has the same bytes \
+              and the same wait policy at each end, in the same two processes.\n\n--wait is the \
+              policy of the client. --size adds calls with an argument, of at most 1 MiB.",
+    examples: EXAMPLES,
+    options: &["mechanism", "client", "size", "wait", "breakdown", "streams", "placement"],
+    kinds: &[Kind::Latency, Kind::Throughput],
+    defaults: Some(Usual {
+        launches: 5,
+        launches_quick: 2,
+        // Twice what the tour of bare mechanisms takes: every cell has its bare exchange beside it.
+        budget: Duration::from_secs(120),
+        budget_quick: Duration::from_secs(14),
+        cell_max: None,
+    }),
+    check: |plan| match plan.sizes_bytes.iter().flatten().find(|&&size| size > BYTES_MAX) {
+        Some(size) => {
+            Err(format!("--size: an argument of {size} bytes is above the limit of 1 MiB"))
+        }
+        None => Ok(()),
+    },
+    cells: |plan, on| cells(plan, on.supported, on.no_spinning),
+    complete: |plan, run| {
+        if plan.breakdown {
+            breakdown::add(run);
+        }
+    },
+    ..Experiment::BASE
+};
+
+/// Floors, bare exchanges and calls, and what cannot be measured.
+fn cells(
+    plan: &BenchPlan,
     supported: &dyn Fn(Mechanism) -> Result<(), String>,
     no_spinning: Option<&str>,
-) -> Tour {
-    let mut tour = Tour::default();
+) -> CellList {
+    let mut tour = CellList::default();
     let mut calls = Vec::new();
     for (route, wait) in routes(plan, supported, &mut tour) {
         if let (true, false, Some(reason)) =
@@ -45,7 +86,7 @@ pub(crate) fn cells(
         }
     }
     let mut bare: Vec<CellSpec> = Vec::new();
-    for cell in calls.iter().filter_map(bare_of) {
+    for cell in calls.iter().filter_map(CellSpec::bare) {
         if !bare.contains(&cell) {
             bare.push(cell);
         }
@@ -67,40 +108,11 @@ pub(crate) fn cells(
     tour
 }
 
-/// What a call moves, on the bare channel: an item moves as much as a one-way call. `None` for
-/// what goes over no channel.
-pub(crate) fn bare_of(call: &CellSpec) -> Option<CellSpec> {
-    let Subject::Call(route) = call.subject else { return None };
-    let shape = if call.shape == Shape::Stream { Shape::Oneway } else { call.shape };
-    route.mechanism().map(|_| CellSpec { subject: Subject::Bare(route), shape, ..*call })
-}
-
-/// What a call or its bare exchange is compared with beside each other.
-pub(crate) fn floor_of(cell: &CellSpec, route: Route) -> Option<CellSpec> {
-    if cell.kind == Kind::Throughput {
-        return None;
-    }
-    let Some(mechanism) = route.mechanism() else {
-        let floor = if cell.message_bytes == 0 { Floor::Call } else { Floor::Memcpy };
-        return Some(floor.cell(Kind::Latency, Shape::Sink, cell.message_bytes));
-    };
-    if route.is_alone() {
-        return None;
-    }
-    floor::floor_of(&CellSpec {
-        subject: Subject::Mechanism(mechanism),
-        shape: if cell.message_bytes == 0 { Shape::Echo } else { Shape::Sink },
-        message_bytes: if cell.message_bytes == 0 { frame_bytes(0) } else { cell.message_bytes },
-        wait: route.server_wait(cell.wait),
-        ..*cell
-    })
-}
-
 /// Routes, each with the way its client waits.
 fn routes(
-    plan: &CallsPlan,
+    plan: &BenchPlan,
     supported: &dyn Fn(Mechanism) -> Result<(), String>,
-    tour: &mut Tour,
+    tour: &mut CellList,
 ) -> Vec<(Route, WaitPolicy)> {
     let usual: &[Caller] = match plan.breakdown {
         true => &[Caller::Blocking, Caller::Loop, Caller::Bytes],
@@ -144,7 +156,7 @@ fn routes(
     routes
 }
 
-fn waits(plan: &CallsPlan, route: Route) -> Vec<WaitPolicy> {
+fn waits(plan: &BenchPlan, route: Route) -> Vec<WaitPolicy> {
     plan.waits.clone().unwrap_or_else(|| vec![route.usual_wait()])
 }
 
@@ -174,7 +186,7 @@ fn why_not(route: Route, wait: WaitPolicy) -> Option<String> {
 }
 
 /// Kind, shape and argument size of each call of a route.
-fn exchanges(plan: &CallsPlan, route: Route) -> Vec<(Kind, Shape, u64)> {
+fn exchanges(plan: &BenchPlan, route: Route) -> Vec<(Kind, Shape, u64)> {
     if plan.streams {
         let sizes = plan.sizes_bytes.as_deref().unwrap_or(&STREAM_SIZES);
         let both =
@@ -215,16 +227,30 @@ const ONEWAY_BYTES: u64 = 8;
 /// In one thread a message must fit in the channel, or its bare exchange would wait for itself.
 const SAME_LOOP_BYTES_MAX: u64 = 4 << 10;
 
+/// The largest argument.
+const BYTES_MAX: u64 = 1 << 20;
+
+const EXAMPLES: &str = "\
+Examples:
+  nearcall bench calls                           all of it, within two minutes
+  nearcall bench calls --quick                   a first look
+  nearcall bench calls --mechanism shm-futex,unix-stream --size 1KiB,1MiB
+  nearcall bench calls --client typed,bytes      the short circuits
+  nearcall bench calls --client blocking,async --mechanism shm --wait poll
+  nearcall bench calls --streams                 streams beside one-way calls
+  nearcall bench calls --breakdown --mechanism unix-stream
+  nearcall bench calls --json | jq '.cells[] | [.mechanism, .call.bare_ns]'";
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_call_over_a_mechanism_has_its_bare_exchange_in_the_same_launch() {
-        let tour = cells(&CallsPlan::default(), &|_| Ok(()), None);
+        let tour = cells(&BenchPlan::default(), &|_| Ok(()), None);
         let calls = tour.cells.iter().filter(|cell| matches!(cell.subject, Subject::Call(_)));
         for call in calls {
-            let Some(bare) = bare_of(call) else { continue };
+            let Some(bare) = call.bare() else { continue };
             assert!(tour.cells.contains(&bare), "{call}");
             assert_eq!(bare.unit(), call.unit());
             assert_eq!(bare.frame_bytes(), bare.bytes() as u64);
@@ -236,7 +262,7 @@ mod tests {
 
     #[test]
     fn all_mechanisms_are_called_blocking_and_in_a_loop() {
-        let tour = cells(&CallsPlan::default(), &|_| Ok(()), None);
+        let tour = cells(&BenchPlan::default(), &|_| Ok(()), None);
         for mechanism in Mechanism::all() {
             for route in [Route::Blocking(mechanism), Route::Looped(mechanism)] {
                 let of_route =
@@ -249,7 +275,7 @@ mod tests {
     #[test]
     fn an_item_and_a_one_way_call_share_their_bare_exchange() {
         let mechanisms = Some(vec![Mechanism::Shm]);
-        let plan = CallsPlan { streams: true, mechanisms, ..CallsPlan::default() };
+        let plan = BenchPlan { streams: true, mechanisms, ..BenchPlan::default() };
         let tour = cells(&plan, &|_| Ok(()), None);
         let count =
             |is: fn(Subject) -> bool| tour.cells.iter().filter(|cell| is(cell.subject)).count();
@@ -257,19 +283,19 @@ mod tests {
         assert_eq!(count(|subject| matches!(subject, Subject::Call(_))), 8);
         assert_eq!(count(|subject| matches!(subject, Subject::Bare(_))), 4);
         let calls = tour.cells.iter().filter(|cell| matches!(cell.subject, Subject::Call(_)));
-        assert!(calls.filter_map(bare_of).all(|bare| tour.cells.contains(&bare)));
+        assert!(calls.filter_map(CellSpec::bare).all(|bare| tour.cells.contains(&bare)));
     }
 
     #[test]
     fn a_wish_that_cannot_be_met_is_told() {
-        let plan = CallsPlan {
+        let plan = BenchPlan {
             mechanisms: Some(vec![Mechanism::ShmFutex]),
             waits: Some(vec![WaitPolicy::Spin]),
-            ..CallsPlan::default()
+            ..BenchPlan::default()
         };
         let tour = cells(&plan, &|_| Ok(()), None);
         assert_eq!(tour.skipped[0].reason, "cannot wait by spin");
-        let one = cells(&CallsPlan::default(), &|_| Ok(()), Some("one CPU"));
+        let one = cells(&BenchPlan::default(), &|_| Ok(()), Some("one CPU"));
         assert!(one.skipped.iter().any(|skip| skip.mechanism == "shm-spin"));
     }
 }

@@ -1,36 +1,71 @@
-//! Which cells a run has: those of the plan, the default tour where it says nothing, and floors.
+//! Latency and throughput by mechanism and size: those of the plan, the default tour where it says
+//! nothing, and floors.
 //!
 //! A function of its arguments. What cannot be measured is listed with the reason; nothing is left
 //! out silently.
 
 use nearcall_channel::{Mechanism, WaitPolicy};
 
+use super::Experiment;
 use crate::bench_plan::{BenchPlan, Shape};
 use crate::cell::{CellSpec, Scene, Subject};
+use crate::cell_list::CellList;
 use crate::floor::{Floor, floor_of};
-use crate::run::{Kind, Skipped};
+use crate::run::Kind;
 
-/// What to measure and what not.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Tour {
-    /// Floors first, then mechanisms in the order of their table.
-    pub cells: Vec<CellSpec>,
-    /// What cannot be measured here.
-    pub skipped: Vec<Skipped>,
-}
+/// Round trips, one at a time.
+pub static LATENCY: Experiment = Experiment {
+    name: "latency",
+    summary: "Measure round trips, one at a time",
+    examples: LATENCY_EXAMPLES,
+    kinds: &[Kind::Latency],
+    ..ALL_KINDS_ROW
+};
 
-/// Finds the cells of `plan`.
-///
-/// `supported` asks the kernel. `no_spinning` is why ends that spin cannot work where both will
-/// run, if they cannot.
-#[must_use]
-pub fn cells(
+/// Messages one way, as many as fit.
+pub static THROUGHPUT: Experiment = Experiment {
+    name: "throughput",
+    summary: "Measure messages one way, as many as fit",
+    examples: THROUGHPUT_EXAMPLES,
+    kinds: &[Kind::Throughput],
+    ..ALL_KINDS_ROW
+};
+
+/// Both, which is what `bench` does by itself.
+pub static ALL_KINDS: Experiment = ALL_KINDS_ROW;
+
+const ALL_KINDS_ROW: Experiment = Experiment {
+    name: "all",
+    summary: "Measure latency and throughput (the default)",
+    details: "Each figure comes from several launches of two new, pinned processes, in random \
+              order, beside the same exchange without nearcall (the floor).",
+    examples: ALL_EXAMPLES,
+    options: &[
+        "mechanism",
+        "every",
+        "size",
+        "shape",
+        "wait",
+        "payload_access",
+        "buffer",
+        "allow_buffer_mismatch",
+        "placement",
+        "load",
+        "pm_qos",
+    ],
+    kinds: &[Kind::Latency, Kind::Throughput],
+    cells: |plan, on| cells(plan, on.supported, on.no_spinning),
+    ..Experiment::BASE
+};
+
+/// Finds the cells of `plan`; no spinning: why ends that spin cannot work, if they cannot.
+fn cells(
     plan: &BenchPlan,
     supported: &dyn Fn(Mechanism) -> Result<(), String>,
     no_spinning: Option<&str>,
-) -> Tour {
-    let mut tour = Tour::default();
-    let usual: Vec<Mechanism> = match is_tour(plan) && !plan.how.quick {
+) -> CellList {
+    let mut tour = CellList::default();
+    let usual: Vec<Mechanism> = match plan.is_tour() && !plan.how.quick {
         true => TOUR.into(),
         false => Mechanism::all().collect(),
     };
@@ -68,31 +103,6 @@ pub fn cells(
     }
     tour.cells.extend(measured);
     tour
-}
-
-/// Whether the plan leaves the choice of cells to the tour.
-#[must_use]
-pub fn is_tour(plan: &BenchPlan) -> bool {
-    plan.mechanisms.is_none() && plan.sizes_bytes.is_none()
-}
-
-impl Tour {
-    /// Notes once that something cannot be measured.
-    pub(crate) fn skip(&mut self, name: &str, reason: String, unsupported: bool) {
-        let mechanism = name.to_owned();
-        let skipped = Skipped {
-            mechanism,
-            reason,
-            unsupported,
-            kind: None,
-            message_bytes: None,
-            shape: None,
-            wait: None,
-        };
-        if !self.skipped.contains(&skipped) {
-            self.skipped.push(skipped);
-        }
-    }
 }
 
 /// What all cells of a plan have in common.
@@ -146,7 +156,7 @@ fn shapes(plan: &BenchPlan, size: u64) -> Vec<Shape> {
 /// beside the mechanisms.
 fn floors(plan: &BenchPlan, measured: &[CellSpec]) -> Vec<CellSpec> {
     let mut floors: Vec<CellSpec> = measured.iter().filter_map(floor_of).collect();
-    if is_tour(plan) {
+    if plan.is_tour() {
         for floor in Floor::ALL {
             let (kind, size) = match floor {
                 Floor::Ring => (Kind::Throughput, TOUR_SIZES[0]),
@@ -203,6 +213,24 @@ const LARGE_BYTES: u64 = 1 << 20;
 
 /// From this size on the tour sends there and gets an empty reply.
 const SINK_BYTES_MIN: u64 = 16 << 10;
+
+const LATENCY_EXAMPLES: &str = "\
+Examples:
+  nearcall bench latency --mechanism pipe,unix-stream --size 8,1KiB --time 30s
+  nearcall bench latency --mechanism shm-spin --wait spin --pin 0,1";
+
+const THROUGHPUT_EXAMPLES: &str = "\
+Examples:
+  nearcall bench throughput --size 64KiB --launches 10 --out run.json
+  nearcall bench throughput --mechanism pipe --size 1MiB --buffer 64KiB";
+
+const ALL_EXAMPLES: &str = "\
+Examples:
+  nearcall bench                                 everything, within 90 seconds
+  nearcall bench --quick                         a first look
+  nearcall bench latency --mechanism pipe,unix-stream --size 8,1KiB --time 30s
+  nearcall bench throughput --size 64KiB --launches 10 --out run.json
+  nearcall bench --json | jq '.cells[] | [.mechanism, .rtt_ns.p50]'";
 
 #[cfg(test)]
 mod tests {

@@ -1,92 +1,77 @@
-//! Measures from every CPU to every other: the client on one, the server on the other.
+//! From every CPU to every other: the client on one, the server on the other.
 //!
 //! Both directions of a pair are measured, since they can differ. Always true: a pair that was
-//! left out is told, with the reason. Launches, interleaving and grades are those of every run
-//! (`runner.rs`). Not here: which pairs are taken where all would be too many (`matrix/pairs.rs`),
-//! the table (`report/table/matrix.rs`).
+//! left out is told, with the reason. Not here: which pairs are taken where all would be too many
+//! (`matrix/pairs.rs`).
 
 mod pairs;
 
 use std::time::Duration;
 
 use nearcall_channel::{Mechanism, WaitPolicy};
-use nearcall_os::cpu;
 
 use self::pairs::Pairs;
-use crate::bench_plan::{BenchPlan, How, Shape, Usual};
+use super::{Experiment, Machine};
+use crate::bench_plan::{BenchPlan, Place, Shape, Usual};
 use crate::cell::{CellSpec, Scene, Subject};
-use crate::machine;
-use crate::run::{Cell, Kind, Matrix, Run};
-use crate::runner::{self, BenchError, Extent, Hooks, Task};
+use crate::cell_list::CellList;
+use crate::run::{Kind, Matrix, Run};
+use crate::runner::Extent;
 use crate::scene::Spot;
-use crate::tour::Tour;
 
-/// How to measure from CPU to CPU.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct MatrixPlan {
-    /// The mechanisms; `None` means shared memory with ends that spin, and a pipe.
-    pub mechanisms: Option<Vec<Mechanism>>,
-    /// How both ends wait; `None` means each mechanism's usual way.
-    pub waits: Option<Vec<WaitPolicy>>,
-    /// Payload bytes of a message; 0 means [`MESSAGE_BYTES`].
-    pub message_bytes: u64,
-    /// Where and how.
-    pub how: How,
-}
-
-/// What a message has if the plan does not say: one cache line's worth is moved.
-pub const MESSAGE_BYTES: u64 = 8;
-
-/// Measures from every CPU that is allowed to every other and returns the run.
-///
-/// Blocks for the plan's time budget, a minute and a half without one. Call it as
-/// [`bench`](runner::bench).
-///
-/// # Errors
-///
-/// As [`bench`](runner::bench).
-pub fn bench(plan: &MatrixPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
-    let extent = plan.how.extent(&USUAL);
-    let common = BenchPlan {
-        kinds: vec![Kind::Latency],
-        mechanisms: plan.mechanisms.clone(),
-        sizes_bytes: Some(vec![message_bytes(plan)]),
-        waits: plan.waits.clone(),
-        how: plan.how.clone(),
-        ..BenchPlan::default()
-    };
-    let (cpus, topology) = (cpu::allowed(), machine::topology());
-    let chosen =
-        pairs::choose(&cpus, &topology, pairs_max(plan, &extent, cpus.len()), plan.how.seed);
-    let find = |_: Option<&str>| cells(plan, &chosen, &Mechanism::supported);
-    let conclude = |run: &mut Run, _: &[CellSpec], cells: &mut [Cell]| {
+/// From every CPU to every other.
+pub static MATRIX: Experiment = Experiment {
+    name: "matrix",
+    summary: "Measure every pair of CPUs, in both directions",
+    details: "The client runs on one CPU and the server on another; mechanisms that need not spin \
+              are also measured with both ends on the same. Prints a table for each mechanism, and \
+              a line for each class of pairs: threads of one core, cores of one cache, memory \
+              nodes. On machines with many CPUs --time limits how many pairs of each class are \
+              measured, which the table notes. By default over shm with ends that spin, and pipe.",
+    examples: EXAMPLES,
+    is_special: true,
+    options: &["mechanism", "size", "wait", "load", "pm_qos"],
+    defaults: Some(USUAL),
+    check: |plan| match plan.how.placement {
+        Place::Pin { .. } => {
+            Err("--pin: every pair of CPUs is measured; choose the CPUs by taskset".to_owned())
+        }
+        _ => plan.one_size(),
+    },
+    cells: |plan, on| cells(plan, &chosen(plan, on), on.supported),
+    finish: |plan, on, run, _, cells| {
         // Floors of so many places would take as long as the cells.
         cells.iter_mut().for_each(|cell| cell.floor = None);
-        let number = |&cpu: &usize| u32::try_from(cpu).ok();
-        run.matrix = Some(Matrix {
-            cpus: cpus.iter().filter_map(number).collect(),
-            pairs: chosen.all,
-            left_out: chosen.left_out(),
-        });
-        if chosen.left_out() > 0 {
-            run.warnings.push(format!(
-                "{} of {} pairs of CPUs were left out, as the time does not do for more; each \
-                 class of pairs is there; --time allows more",
-                chosen.left_out(),
-                chosen.all
-            ));
-        }
-    };
-    let task = Task { find: &find, extent: Some(extent), conclude: &conclude };
-    runner::bench_cells(&common, &task, hooks)
+        conclude(run, &chosen(plan, on), on.cpus);
+    },
+    ..Experiment::BASE
+};
+
+/// The pairs that are measured; the same for the same arguments.
+fn chosen(plan: &BenchPlan, on: &Machine<'_>) -> Pairs {
+    let most = pairs_max(plan, &plan.how.extent(&USUAL), on.cpus.len());
+    pairs::choose(on.cpus, on.topology, most, plan.how.seed)
 }
 
-fn message_bytes(plan: &MatrixPlan) -> u64 {
-    if plan.message_bytes == 0 { MESSAGE_BYTES } else { plan.message_bytes }
+fn conclude(run: &mut Run, chosen: &Pairs, cpus: &[usize]) {
+    let number = |&cpu: &usize| u32::try_from(cpu).ok();
+    run.matrix = Some(Matrix {
+        cpus: cpus.iter().filter_map(number).collect(),
+        pairs: chosen.all,
+        left_out: chosen.left_out(),
+    });
+    if chosen.left_out() > 0 {
+        run.warnings.push(format!(
+            "{} of {} pairs of CPUs were left out, as the time does not do for more; each class of \
+             pairs is there; --time allows more",
+            chosen.left_out(),
+            chosen.all
+        ));
+    }
 }
 
 /// Mechanisms with their ways to wait.
-fn ways(plan: &MatrixPlan) -> Vec<(Mechanism, WaitPolicy)> {
+fn ways(plan: &BenchPlan) -> Vec<(Mechanism, WaitPolicy)> {
     let Some(mechanisms) = &plan.mechanisms else {
         let usual = [(Mechanism::Shm, WaitPolicy::Spin), (Mechanism::Pipe, WaitPolicy::Block)];
         let asked = |mechanism| plan.waits.iter().flatten().map(move |&wait| (mechanism, wait));
@@ -104,7 +89,7 @@ fn ways(plan: &MatrixPlan) -> Vec<(Mechanism, WaitPolicy)> {
 
 /// As many pairs as the time does for, with all launches of all mechanisms, on a machine of so many
 /// CPUs.
-fn pairs_max(plan: &MatrixPlan, extent: &Extent, cpus: usize) -> usize {
+fn pairs_max(plan: &BenchPlan, extent: &Extent, cpus: usize) -> usize {
     let launches = extent.launches.max(1) as usize * ways(plan).len().max(1);
     let workers = if plan.how.load.is_idle() { 0 } else { cpus + WORKERS_MORE };
     let workers = WORKER_START.saturating_mul(u32::try_from(workers).unwrap_or(u32::MAX));
@@ -113,11 +98,11 @@ fn pairs_max(plan: &MatrixPlan, extent: &Extent, cpus: usize) -> usize {
 }
 
 fn cells(
-    plan: &MatrixPlan,
+    plan: &BenchPlan,
     chosen: &Pairs,
     supported: &dyn Fn(Mechanism) -> Result<(), String>,
-) -> Tour {
-    let mut tour = Tour::default();
+) -> CellList {
+    let mut tour = CellList::default();
     for (mechanism, wait) in ways(plan) {
         if let Err(reason) = supported(mechanism) {
             tour.skip(mechanism.name(), reason, true);
@@ -141,7 +126,7 @@ fn cells(
                 kind: Kind::Latency,
                 subject: Subject::Mechanism(mechanism),
                 shape: Shape::Echo,
-                message_bytes: message_bytes(plan),
+                message_bytes: plan.message_bytes(),
                 wait,
                 scene: Scene {
                     spot: Spot::Pair { client, server },
@@ -155,28 +140,15 @@ fn cells(
 }
 
 /// An interval needs two; with many pairs, more launches would mean fewer pairs.
-const LAUNCHES: u32 = 3;
-
-/// With `--quick`.
-const LAUNCHES_QUICK: u32 = 2;
-
-/// All pairs of 16 CPUs fit.
-const BUDGET: Duration = Duration::from_secs(90);
-
-/// With `--quick`.
-const BUDGET_QUICK: Duration = Duration::from_secs(20);
-
-/// What all of that takes.
 const USUAL: Usual = Usual {
-    launches: LAUNCHES,
-    launches_quick: LAUNCHES_QUICK,
-    budget: BUDGET,
-    budget_quick: BUDGET_QUICK,
-    cell_max: Some(CELL_MAX),
+    launches: 3,
+    launches_quick: 2,
+    // All pairs of 16 CPUs fit.
+    budget: Duration::from_secs(90),
+    budget_quick: Duration::from_secs(20),
+    // For one cell in one launch: thousands of exchanges.
+    cell_max: Some(Duration::from_millis(30)),
 };
-
-/// For one cell in one launch: thousands of exchanges.
-const CELL_MAX: Duration = Duration::from_millis(30);
 
 /// What a launch of one pair takes at least: two processes, the detector, a short cell.
 const PAIR_LAUNCH: Duration = Duration::from_millis(55);
@@ -187,26 +159,34 @@ const WORKER_START: Duration = Duration::from_millis(3);
 /// Beside one for each CPU: one for memory, one for the disk.
 const WORKERS_MORE: usize = 2;
 
+const EXAMPLES: &str = "\
+Examples:
+  nearcall bench matrix                          shm and pipe, within 90 s
+  nearcall bench matrix --mechanism unix-stream --size 1KiB --time 3m
+  nearcall bench matrix --load cpu,memory,io     the same under load
+  nearcall bench matrix --json | jq '.cells[] | [.placement.class, .rtt_ns.p50]'";
+
 #[cfg(test)]
 mod tests {
     use nearcall_results::topology::Topology;
 
     use super::*;
+    use crate::bench_plan::How;
     use crate::scene::Load;
 
-    fn found(plan: &MatrixPlan, cpus: &[usize]) -> Tour {
+    fn found(plan: &BenchPlan, cpus: &[usize]) -> CellList {
         let chosen = pairs::choose(cpus, &Topology::default(), 1_000, 1);
         cells(plan, &chosen, &|_| Ok(()))
     }
 
-    fn pairs_of(tour: &Tour, name: &str) -> Vec<Spot> {
+    fn pairs_of(tour: &CellList, name: &str) -> Vec<Spot> {
         let cells = tour.cells.iter().filter(|cell| cell.subject.name() == name);
         cells.map(|cell| cell.scene.spot).collect()
     }
 
     #[test]
     fn both_directions_are_measured_and_who_blocks_also_with_itself() {
-        let tour = found(&MatrixPlan::default(), &[0, 1]);
+        let tour = found(&BenchPlan::default(), &[0, 1]);
         let pair = |client, server| Spot::Pair { client, server };
         assert_eq!(pairs_of(&tour, "shm"), [pair(0, 1), pair(1, 0)]);
         assert_eq!(pairs_of(&tour, "pipe"), [pair(0, 0), pair(0, 1), pair(1, 0), pair(1, 1)]);
@@ -216,7 +196,7 @@ mod tests {
 
     #[test]
     fn one_cpu_skips_what_needs_two_with_the_reason() {
-        let tour = found(&MatrixPlan::default(), &[3]);
+        let tour = found(&BenchPlan::default(), &[3]);
         assert_eq!(pairs_of(&tour, "pipe"), [Spot::Pair { client: 3, server: 3 }]);
         assert_eq!(pairs_of(&tour, "shm"), []);
         let told = |name: &str| {
@@ -229,11 +209,11 @@ mod tests {
 
     #[test]
     fn more_launches_leave_room_for_fewer_pairs() {
-        let plan = MatrixPlan::default();
-        let extent = |launches| Extent { launches, budget: BUDGET, cell_max: None };
-        assert!(pairs_max(&plan, &extent(LAUNCHES), 16) >= 256);
+        let plan = BenchPlan::default();
+        let extent = |launches| Extent { launches, budget: USUAL.budget, cell_max: None };
+        assert!(pairs_max(&plan, &extent(USUAL.launches), 16) >= 256);
         assert!(pairs_max(&plan, &extent(30), 16) < 256);
-        let loaded = MatrixPlan { how: How { load: Load::STRESS, ..How::default() }, ..plan };
-        assert!(pairs_max(&loaded, &extent(LAUNCHES), 16) < 256);
+        let loaded = BenchPlan { how: How { load: Load::STRESS, ..How::default() }, ..plan };
+        assert!(pairs_max(&loaded, &extent(USUAL.launches), 16) < 256);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A function of its arguments. The numbers are those of the design; each stands here once.
 
-use nearcall_channel::{Mechanism, WaitPolicy};
+use nearcall_channel::WaitPolicy;
 
 use crate::bench_plan::Shape;
 use crate::calls::ours::Way;
@@ -226,7 +226,7 @@ fn short_circuits() -> Vec<Row> {
 
 fn at_rest() -> Vec<Row> {
     let (mechanism, wait) = Way::Usual.ours();
-    let cell = server_at_rest(mechanism, wait, IDLE_CONNECTIONS, Spot::OfRun);
+    let cell = CellSpec::at_rest(mechanism, wait, IDLE_CONNECTIONS, Spot::OfRun);
     let row = |name, what, fact, budget| Row {
         name,
         what,
@@ -254,23 +254,6 @@ fn empty(way: Way, scene: Scene) -> CellSpec {
         message_bytes: 0,
         wait,
         scene,
-    }
-}
-
-/// A server that nobody calls.
-pub(crate) fn server_at_rest(
-    mechanism: Mechanism,
-    wait: WaitPolicy,
-    idle_connections: u32,
-    spot: Spot,
-) -> CellSpec {
-    CellSpec {
-        kind: Kind::Latency,
-        subject: Subject::AtRest(mechanism),
-        shape: Shape::Call,
-        message_bytes: 0,
-        wait,
-        scene: Scene { spot, idle_connections, ..Scene::default() },
     }
 }
 

@@ -3,7 +3,7 @@
 //! A function of its arguments. A ratio is that of two launches of one round, so that what the
 //! machine did meanwhile falls on both; the figure is the median over rounds.
 
-use crate::budgets::rows::{Of, Row};
+use super::rows::{Of, Row};
 use crate::cell::CellSpec;
 use crate::noise;
 use crate::run::{AtRest, Budget, Cell, Kind, Verdict};
@@ -115,7 +115,7 @@ fn decide(budget: &mut Budget) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budgets::rows;
+    use crate::experiment::budgets::rows;
 
     fn spin_row() -> Row {
         rows::all().remove(0)

@@ -1,49 +1,47 @@
-//! Measures what the design allows calls to cost: each figure and its floor in the same run.
+//! What the design allows calls to cost: each figure and its floor in the same run.
 //!
-//! Launches, interleaving, warm-up, statistics and grades are those of every run (`runner.rs`).
-//! Not here: which budgets there are (`budgets/rows.rs`), how one is judged (`budgets/judge.rs`),
-//! the table (`report/table/budgets.rs`).
+//! Not here: which budgets there are (`budgets/rows.rs`), how one is judged (`budgets/judge.rs`).
 
 mod judge;
-pub(crate) mod rows;
+mod rows;
 
 use std::time::Duration;
 
-use crate::bench_plan::{BenchPlan, How, Usual};
+use self::judge::Found;
+use self::rows::{Of, Row};
+use super::Experiment;
+use crate::bench_plan::Usual;
 use crate::cell::CellSpec;
+use crate::cell_list::CellList;
 use crate::run::{Cell, Kind, Run, Verdict};
-use crate::runner::{self, BenchError, Hooks, Task};
-use crate::tour::Tour;
-use judge::Found;
-use rows::{Of, Row};
 
-/// Measures the budgets and returns the run, whole or marked as cut short.
-///
-/// Blocks for the time budget, 90 seconds without one. Call it as
-/// [`bench`](runner::bench).
-///
-/// # Errors
-///
-/// As [`bench`](runner::bench).
-pub fn bench(how: &How, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
-    let extent = how.extent(&USUAL);
-    let common = BenchPlan {
-        kinds: vec![Kind::Latency, Kind::Throughput],
-        how: how.clone(),
-        ..BenchPlan::default()
-    };
-    let rows = rows::all();
-    let conclude = |run: &mut Run, specs: &[CellSpec], cells: &mut [Cell]| {
-        conclude(run, &rows, specs, cells);
-    };
-    let find = |no_spinning: Option<&str>| cells(&rows, no_spinning);
-    let task = Task { find: &find, extent: Some(extent), conclude: &conclude };
-    runner::bench_cells(&common, &task, hooks)
-}
+/// What the design allows calls to cost.
+pub static BUDGETS: Experiment = Experiment {
+    name: "budgets",
+    summary: "Measure calls against their budgets and floors",
+    details: "Every figure and the floor that it is compared with come from the same run: \
+              interleaved launches of new processes on two pinned CPUs, or on one where a row says \
+              so. The ratio is the median over launches of the ratios of one round. Idle servers \
+              are checked too: CPU time, wake-ups, threads, memory.",
+    examples: EXAMPLES,
+    is_special: true,
+    kinds: &[Kind::Latency, Kind::Throughput],
+    defaults: Some(Usual {
+        launches: 5,
+        launches_quick: 2,
+        // About twenty cells, five launches each of some hundred milliseconds.
+        budget: Duration::from_secs(90),
+        budget_quick: Duration::from_secs(15),
+        cell_max: None,
+    }),
+    cells: |_, on| cells(&rows::all(), on.no_spinning),
+    finish: |_, _, run, specs, cells| conclude(run, &rows::all(), specs, cells),
+    ..Experiment::BASE
+};
 
 /// What must be measured, each cell once. What needs two CPUs where there is one is left out.
-fn cells(rows: &[Row], no_spinning: Option<&str>) -> Tour {
-    let mut tour = Tour::default();
+fn cells(rows: &[Row], no_spinning: Option<&str>) -> CellList {
+    let mut tour = CellList::default();
     for row in rows {
         match no_spinning.filter(|_| row.of.needs_two_cpus()) {
             Some(reason) => tour.skip(row.what, format!("needs two CPUs: {reason}"), false),
@@ -81,26 +79,12 @@ fn conclude(run: &mut Run, rows: &[Row], specs: &[CellSpec], cells: &mut [Cell])
     run.budgets = budgets;
 }
 
-/// Rule R12.
-const LAUNCHES: u32 = 5;
-
-/// With `--quick`: an interval needs two.
-const LAUNCHES_QUICK: u32 = 2;
-
-/// About twenty cells, five launches each of some hundred milliseconds.
-const BUDGET: Duration = Duration::from_secs(90);
-
-/// With `--quick`: below 20 seconds with start-up and table.
-const BUDGET_QUICK: Duration = Duration::from_secs(15);
-
-/// What all of that takes.
-const USUAL: Usual = Usual {
-    launches: LAUNCHES,
-    launches_quick: LAUNCHES_QUICK,
-    budget: BUDGET,
-    budget_quick: BUDGET_QUICK,
-    cell_max: None,
-};
+const EXAMPLES: &str = "\
+Examples:
+  nearcall bench budgets                         all of it, within 90 seconds
+  nearcall bench budgets --quick                 a first look
+  nearcall bench budgets --pin 0,1 --launches 10 --time 5m --out budgets.json
+  nearcall bench budgets --json | jq '.budgets[] | [.what, .value, .verdict]'";
 
 #[cfg(test)]
 mod tests {

@@ -1,65 +1,58 @@
-//! Measures how a channel's waiting does at different paces: latency, and CPU time of each end.
+//! How a channel's waiting does at different paces: latency, and CPU time of each end.
 //!
 //! A client makes calls at set times, some per second up to a hundred thousand; the server is in
 //! its event loop and waits by the same policy. On two CPUs and on one. `adaptive` stands beside
-//! the better of the others. Launches, interleaving and grades are those of every run
-//! (`runner.rs`). Not here: the loop of the client (`exchange/paced.rs`), the comparison
-//! (`waits/compare.rs`), the table (`report/table/waits.rs`).
+//! the better of the others (`wait_policies/compare.rs`). Not here: the loop of the client
+//! (`exchange/paced.rs`).
 
 mod compare;
 
 use std::time::Duration;
 
 use nearcall_channel::{Mechanism, WaitPolicy};
+use nearcall_results::route::Route;
 
-use crate::bench_plan::{BenchPlan, How, Shape, Usual};
-use crate::budgets::rows::server_at_rest;
+use super::Experiment;
+use crate::bench_plan::{BenchPlan, Shape, Usual};
 use crate::calls::ours;
-use crate::calls::route::Route;
 use crate::cell::{CellSpec, Scene, Subject};
-use crate::run::{Cell, Kind, Run};
-use crate::runner::{self, BenchError, Hooks, Task};
+use crate::cell_list::CellList;
+use crate::run::Kind;
 use crate::scene::Spot;
-use crate::tour::Tour;
 
-/// How to measure waiting.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct WaitsPlan {
-    /// The policies; `None` means all that the channel has.
-    pub waits: Option<Vec<WaitPolicy>>,
-    /// Where and how.
-    pub how: How,
-}
-
-/// Measures waiting and returns the run, whole or marked as cut short.
-///
-/// Blocks for the plan's time budget, three minutes without one. Call it as
-/// [`bench`](runner::bench).
-///
-/// # Errors
-///
-/// As [`bench`](runner::bench).
-pub fn bench(plan: &WaitsPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
-    let extent = plan.how.extent(&USUAL);
-    let common = BenchPlan {
-        kinds: vec![Kind::Latency],
-        waits: plan.waits.clone(),
-        how: plan.how.clone(),
-        ..BenchPlan::default()
-    };
-    let find = |no_spinning: Option<&str>| cells(plan, no_spinning);
-    let conclude = |run: &mut Run, _: &[CellSpec], cells: &mut [Cell]| {
+/// How a channel's waiting does at different paces.
+pub static WAIT_POLICIES: Experiment = Experiment {
+    name: "wait-policies",
+    summary: "Measure latency and CPU time by wait policy",
+    details: "A client makes calls at 10 to 100,000 per second; a time counts from when its call \
+              was due. Across two CPUs and on one. The adaptive policy stands beside the better of \
+              spinning and sleeping. --wait selects policies to measure: spin, block, adaptive.",
+    examples: EXAMPLES,
+    is_special: true,
+    options: &["wait"],
+    defaults: Some(Usual {
+        // An interval needs two; more take long at ten calls per second.
+        launches: 3,
+        launches_quick: 2,
+        // About forty cells, three launches each of about a second.
+        budget: Duration::from_secs(180),
+        // Leaves out the slowest pace.
+        budget_quick: Duration::from_secs(25),
+        // A 99th percentile of a thousand calls per second needs a second.
+        cell_max: Some(Duration::from_secs(4)),
+    }),
+    cells: |plan, on| cells(plan, on.no_spinning),
+    finish: |_, _, run, _, cells| {
         // A floor is an exchange at full speed.
         cells.iter_mut().for_each(|cell| cell.floor = None);
         run.waits = compare::all(cells);
-    };
-    let task = Task { find: &find, extent: Some(extent), conclude: &conclude };
-    runner::bench_cells(&common, &task, hooks)
-}
+    },
+    ..Experiment::BASE
+};
 
 /// Each policy at each pace on both placements, and a server at rest for each policy.
-fn cells(plan: &WaitsPlan, no_spinning: Option<&str>) -> Tour {
-    let mut tour = Tour::default();
+fn cells(plan: &BenchPlan, no_spinning: Option<&str>) -> CellList {
+    let mut tour = CellList::default();
     let rates = if plan.how.quick { &RATES_PER_S[1..] } else { &RATES_PER_S[..] };
     let wanted = |wait: &WaitPolicy| plan.waits.as_ref().is_none_or(|waits| waits.contains(wait));
     for wait in plan.waits.iter().flatten() {
@@ -102,7 +95,7 @@ fn cells(plan: &WaitsPlan, no_spinning: Option<&str>) -> Tour {
             };
             tour.cells.extend(rates.iter().map(cell));
             if !one_cpu || no_spinning.is_some() {
-                tour.cells.push(server_at_rest(mechanism, wait, 0, spot));
+                tour.cells.push(CellSpec::at_rest(mechanism, wait, 0, spot));
             }
         }
     }
@@ -112,29 +105,12 @@ fn cells(plan: &WaitsPlan, no_spinning: Option<&str>) -> Tour {
 /// From a timer to a data feed.
 const RATES_PER_S: [u32; 5] = [10, 100, 1_000, 10_000, 100_000];
 
-/// An interval needs two; more take long at ten calls per second.
-const LAUNCHES: u32 = 3;
-
-/// With `--quick`.
-const LAUNCHES_QUICK: u32 = 2;
-
-/// About forty cells, three launches each of about a second.
-const BUDGET: Duration = Duration::from_secs(180);
-
-/// With `--quick`, which leaves out the slowest pace.
-const BUDGET_QUICK: Duration = Duration::from_secs(25);
-
-/// What all of that takes.
-const USUAL: Usual = Usual {
-    launches: LAUNCHES,
-    launches_quick: LAUNCHES_QUICK,
-    budget: BUDGET,
-    budget_quick: BUDGET_QUICK,
-    cell_max: Some(CELL_MAX),
-};
-
-/// A 99th percentile of a thousand calls per second needs a second.
-const CELL_MAX: Duration = Duration::from_secs(4);
+const EXAMPLES: &str = "\
+Examples:
+  nearcall bench wait-policies                   all of it, within three minutes
+  nearcall bench wait-policies --quick           without the slowest rate
+  nearcall bench wait-policies --wait block --time 1m --out waits.json
+  nearcall bench wait-policies --json | jq '.waits[] | [.class, .rate_per_s]'";
 
 #[cfg(test)]
 mod tests {
@@ -142,8 +118,8 @@ mod tests {
 
     #[test]
     fn one_cpu_leaves_what_sleeps() {
-        let two = cells(&WaitsPlan::default(), None);
-        let one = cells(&WaitsPlan::default(), Some("only one CPU is allowed"));
+        let two = cells(&BenchPlan::default(), None);
+        let one = cells(&BenchPlan::default(), Some("only one CPU is allowed"));
         assert!(two.cells.iter().any(|cell| cell.wait == WaitPolicy::Spin));
         assert!(
             one.cells
@@ -151,7 +127,7 @@ mod tests {
                 .all(|cell| cell.wait != WaitPolicy::Spin && cell.scene.spot == Spot::OneCpu)
         );
         assert!(one.skipped.iter().any(|skip| skip.reason.starts_with("on two CPUs: only one")));
-        let rests = |tour: &Tour| {
+        let rests = |tour: &CellList| {
             tour.cells.iter().filter(|cell| matches!(cell.subject, Subject::AtRest(_))).count()
         };
         assert_eq!(rests(&two), ours::policies().len() + 1);
@@ -161,7 +137,7 @@ mod tests {
     #[test]
     fn a_policy_that_is_no_choice_here_is_told() {
         let waits = Some(vec![WaitPolicy::Poll, WaitPolicy::Block]);
-        let tour = cells(&WaitsPlan { waits, ..WaitsPlan::default() }, None);
+        let tour = cells(&BenchPlan { waits, ..BenchPlan::default() }, None);
         assert_eq!(tour.skipped[0].mechanism, "poll");
         assert!(tour.cells.iter().all(|cell| cell.wait == WaitPolicy::Block));
     }

@@ -1,0 +1,212 @@
+//! The experiments that `bench` has: a table, and one file for each.
+//!
+//! **Invariants:** an experiment is a row of [`ALL`] and the file that the row comes from. Its
+//! cells are a function of the plan and of facts about the machine; launches, interleaving,
+//! warm-up, statistics and grades are those of every run (`runner.rs`).
+//! **Not here:** the loops that are measured (`exchange/`, `calls/`), the tables
+//! (`nearcall-results`).
+
+mod budgets;
+mod burst;
+mod calls;
+mod clients;
+mod connect;
+mod idle_clients;
+mod idle_gap;
+mod matrix;
+mod mechanisms;
+mod open_loop;
+mod threads;
+mod traffic;
+mod wait_policies;
+
+use std::fmt;
+
+use nearcall_channel::Mechanism;
+use nearcall_os::cpu;
+use nearcall_results::topology::Topology;
+
+use crate::bench_plan::{BenchPlan, How, Place, Usual};
+use crate::cell::CellSpec;
+use crate::cell_list::CellList;
+use crate::launch::Fault;
+use crate::machine;
+use crate::run::{Cell, Kind, Run};
+use crate::runner::{self, BenchError, Hooks, Task};
+
+pub use budgets::BUDGETS;
+pub use burst::BURST;
+pub use calls::CALLS;
+pub use clients::CLIENTS;
+pub use connect::CONNECT;
+pub use idle_clients::IDLE_CLIENTS;
+pub use idle_gap::IDLE_GAP;
+pub use matrix::MATRIX;
+pub use mechanisms::{ALL_KINDS, LATENCY, THROUGHPUT};
+pub use open_loop::OPEN_LOOP;
+pub use threads::THREADS;
+pub use wait_policies::WAIT_POLICIES;
+
+/// All experiments, in the order in which they are listed.
+pub static ALL: [&Experiment; 14] = [
+    &LATENCY,
+    &THROUGHPUT,
+    &ALL_KINDS,
+    &CALLS,
+    &CLIENTS,
+    &THREADS,
+    &CONNECT,
+    &OPEN_LOOP,
+    &BURST,
+    &IDLE_GAP,
+    &IDLE_CLIENTS,
+    &WAIT_POLICIES,
+    &MATRIX,
+    &BUDGETS,
+];
+
+/// Something that can be measured and becomes a run.
+pub struct Experiment {
+    /// The word on the command line.
+    pub name: &'static str,
+    /// What it measures, in a line.
+    pub summary: &'static str,
+    /// What a user should know of it; may be empty.
+    pub details: &'static str,
+    /// Commands to begin with.
+    pub examples: &'static str,
+    /// Whether few users need it.
+    pub is_special: bool,
+    /// The options that it has beside those of every run, by their names.
+    pub options: &'static [&'static str],
+    /// The kinds of its cells.
+    pub kinds: &'static [Kind],
+    /// Where both ends run unless the plan says so.
+    pub placement: Place,
+    /// Launches and time; `None`: as much as mechanisms take.
+    pub defaults: Option<Usual>,
+    /// Refuses a plan that contradicts itself, by a text that names the option.
+    pub check: fn(&BenchPlan) -> Result<(), String>,
+    /// Finds its cells, and what cannot be measured.
+    pub cells: fn(&BenchPlan, &Machine<'_>) -> CellList,
+    /// Told its cells and what was measured of them, before that becomes part of the run.
+    pub finish: fn(&BenchPlan, &Machine<'_>, &mut Run, &[CellSpec], &mut [Cell]),
+    /// Told the whole run.
+    pub complete: fn(&BenchPlan, &mut Run),
+}
+
+impl Experiment {
+    /// What an experiment has that says nothing else.
+    const BASE: Self = Self {
+        name: "",
+        summary: "",
+        details: "",
+        examples: "",
+        is_special: false,
+        options: &[],
+        kinds: &[Kind::Latency],
+        placement: Place::Auto,
+        defaults: None,
+        check: |_| Ok(()),
+        cells: |_, _| CellList { cells: Vec::new(), skipped: Vec::new() },
+        finish: |_, _, _, _, _| {},
+        complete: |_, _| {},
+    };
+}
+
+impl fmt::Debug for Experiment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl PartialEq for Experiment {
+    /// By name: no two rows have the same.
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+/// What the choice of cells depends on.
+#[derive(Clone, Copy)]
+pub struct Machine<'a> {
+    /// Asks the kernel for a mechanism; an error says why it lacks it.
+    pub supported: &'a dyn Fn(Mechanism) -> Result<(), String>,
+    /// Why ends that spin cannot work where both will run, if they cannot.
+    pub no_spinning: Option<&'a str>,
+    /// The processors that may be used.
+    pub cpus: &'a [usize],
+    /// How they are related.
+    pub topology: &'a Topology,
+}
+
+/// Measures `plan` by `experiment` and returns the run, whole or marked as cut short.
+///
+/// Blocks for the time budget of the plan, or of the experiment if that has none. Call it from a
+/// thread that lives as long as the measurement: its children die with it.
+///
+/// # Errors
+///
+/// [`BenchError`]: nothing could be measured, or what was measured must not be believed. A cell
+/// that failed is no error: it stands in [`Run::skipped`].
+pub fn measure(
+    experiment: &Experiment,
+    plan: &BenchPlan,
+    hooks: &Hooks<'_>,
+) -> Result<Run, BenchError> {
+    let placement = match plan.how.placement {
+        Place::Auto => experiment.placement,
+        asked => asked,
+    };
+    let kinds = experiment.kinds.iter().filter(|kind| plan.kinds.contains(kind)).copied();
+    let plan = BenchPlan {
+        kinds: kinds.collect(),
+        how: How { placement, ..plan.how.clone() },
+        ..plan.clone()
+    };
+    let (cpus, topology) = (cpu::allowed(), machine::topology());
+    let on = Machine {
+        supported: &Mechanism::supported,
+        no_spinning: None,
+        cpus: &cpus,
+        topology: &topology,
+    };
+    let find =
+        |no_spinning: Option<&str>| (experiment.cells)(&plan, &Machine { no_spinning, ..on });
+    let conclude = |run: &mut Run, specs: &[CellSpec], cells: &mut [Cell]| {
+        (experiment.finish)(&plan, &on, run, specs, cells);
+    };
+    let extent = experiment.defaults.map(|usual| plan.how.extent(&usual));
+    let task = Task { find: &find, extent, conclude: &conclude };
+    let fault = plan.stall_ns.map_or(hooks.fault, |ns| Fault::Stall { ns });
+    let hooks = Hooks { program: hooks.program.clone(), fault, ..*hooks };
+    let mut run = runner::bench_cells(&plan, &task, &hooks)?;
+    (experiment.complete)(&plan, &mut run);
+    Ok(run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_experiments_have_one_name_and_each_says_what_it_is() {
+        for (at, one) in ALL.iter().enumerate() {
+            assert!(ALL[..at].iter().all(|other| other.name != one.name), "{}", one.name);
+            assert!(one.summary.starts_with("Measure "), "{}", one.name);
+            assert!(one.examples.starts_with("Examples:\n  nearcall bench"), "{}", one.name);
+        }
+    }
+
+    #[test]
+    fn every_experiment_has_cells_on_one_cpu_and_on_two() {
+        let topology = Topology::default();
+        for one in ALL {
+            for (cpus, no_spinning) in [(&[0, 1][..], None), (&[0][..], Some("one CPU"))] {
+                let on = Machine { supported: &|_| Ok(()), no_spinning, cpus, topology: &topology };
+                let found = (one.cells)(&BenchPlan::default(), &on);
+                assert!(!found.cells.is_empty(), "{} on {cpus:?}", one.name);
+            }
+        }
+    }
+}
