@@ -236,7 +236,7 @@ mod tests {
             Subject::Bare(Route::SameLoop(Mechanism::ShmSpin)),
             Subject::Call(Route::Typed),
             Subject::AtRest(Mechanism::ShmFutex),
-            Subject::Study(Method::ALL[0]),
+            Subject::Study(Method::Pipe),
         ] {
             let cell = CellSpec {
                 kind: Kind::Latency,

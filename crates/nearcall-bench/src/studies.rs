@@ -1,20 +1,21 @@
 //! Five published evaluations of IPC on Linux, which can be repeated here.
 //!
-//! A [`Study`] is one of them. What they printed is in `studies/paper.rs`, what was measured of
+//! A [`Study`] is one of them. What they printed is in `studies/published.rs`, what was measured of
 //! them on a machine in `studies/evidence.rs`, the verdicts on what they claim in
 //! `studies/claims.rs`. How each is repeated is in `studies/protocol.rs`; `studies/reproduce.rs`
 //! does it.
 
-mod beside;
+mod background;
 pub mod claims;
 mod collect;
+mod cpu_layout;
 pub mod evidence;
 pub mod figure;
-mod ground;
 pub mod methods;
-pub mod paper;
 mod protocol;
+pub mod published;
 pub mod reproduce;
+pub mod stored;
 mod tables;
 
 use std::error::Error;

@@ -38,7 +38,7 @@ pub use machine::{Machine, MachineState, UNKNOWN};
 pub use matrix::Matrix;
 pub use pace::{PaceFacts, WaitComparison, WaitRatio};
 pub use rest::AtRest;
-pub use study::{ClaimVerdict, Judged, StudyFacts, StudyResult, StudyRow, StudyTable};
+pub use study::{ClaimVerdict, Judged, StudyFacts, StudyFigure, StudyResult, StudyRow, StudyTable};
 pub use traffic::{BurstFacts, ClientsFacts, GapFacts, StartFacts};
 
 /// The version that this program writes. It reads this one only.

@@ -1,7 +1,7 @@
 //! The verdicts on what the studies claim, from the figures of one machine.
 //!
-//! One function per claim, one file per study; a function follows the predicate that was written
-//! for its claim, and says where it had to choose. All of it is pure.
+//! One row per claim, one file per study; a row follows the predicate that was written for its
+//! claim, and says where it had to choose. All of it is pure.
 //!
 //! One rule for all studies decides by which statistic. A claim is judged by our robust one: the
 //! median of the round trips, or their minimum where the study reports the minimum; claims about
@@ -15,21 +15,24 @@
 
 mod cross;
 mod enea;
+mod facts;
 mod motorola;
 mod rising;
+mod rule;
 mod short_comparison;
-mod truth;
-mod view;
+mod term;
+mod verdict;
 mod wisconsin_evaluation;
 mod wisconsin_latency;
 
 pub use nearcall_results::run::{ClaimVerdict as Verdict, Judged};
 
 use crate::studies::Study;
-use crate::studies::claims::truth::{Answer, Finding, Missing, Truth};
-use crate::studies::claims::view::View;
+use crate::studies::claims::facts::View;
+use crate::studies::claims::rule::Rule;
+use crate::studies::claims::verdict::{Answer, Finding, Missing, Truth};
 use crate::studies::evidence::Evidence;
-use crate::studies::paper::{self, Claim};
+use crate::studies::published::{self, Claim};
 
 /// Judges the claims of `studies`, in the order of the claims; those between studies too if all
 /// five are asked for.
@@ -40,16 +43,18 @@ pub fn judge_all(evidence: &Evidence, studies: &[Study]) -> Vec<Judged> {
         Ok(study) => studies.contains(&study),
         Err(_) => whole,
     };
-    paper::claims().iter().filter(wanted).map(|claim| judge(evidence, claim)).collect()
+    let rules = rules();
+    published::claims().iter().filter(wanted).map(|claim| judge(evidence, &rules, claim)).collect()
 }
 
-/// Judges one claim. A claim that no function knows is SKIPPED.
-#[must_use]
-pub fn judge(evidence: &Evidence, claim: &Claim) -> Judged {
-    let (verdict, words) = match rule(&claim.id) {
-        Some(Rule::OfStudy(study, predicate)) => look_at(evidence, study, predicate),
-        Some(Rule::Cross(predicate)) => told(&predicate(evidence)),
-        None => (Verdict::Skipped, "no predicate of that name".to_owned()),
+/// Judges one claim. A claim that no row knows is SKIPPED.
+fn judge(evidence: &Evidence, rules: &[(Study, Rule)], claim: &Claim) -> Judged {
+    let of_study = rules.iter().find(|(_, rule)| rule.id == claim.id);
+    let cross = cross::PREDICATES.iter().find(|(id, _)| *id == claim.id);
+    let (verdict, words) = match (cross, of_study) {
+        (Some((_, predicate)), _) => told(&predicate(evidence)),
+        (None, Some((study, rule))) => look_at(evidence, *study, rule),
+        (None, None) => (Verdict::Skipped, "no predicate of that name".to_owned()),
     };
     Judged {
         id: claim.id.clone(),
@@ -61,42 +66,23 @@ pub fn judge(evidence: &Evidence, claim: &Claim) -> Judged {
     }
 }
 
-/// Judges a claim of one study by one way of looking.
-type Predicate = fn(&View<'_>) -> Answer;
-
 /// Judges a claim between studies.
 type CrossPredicate = fn(&Evidence) -> Answer;
 
-#[derive(Clone, Copy)]
-enum Rule {
-    OfStudy(Study, Predicate),
-    Cross(CrossPredicate),
-}
-
-/// The predicates of each study.
-const PREDICATES: [(Study, &[(&str, Predicate)]); 5] = [
-    (Study::Motorola, motorola::PREDICATES),
-    (Study::Enea, enea::PREDICATES),
-    (Study::WisconsinLatency, wisconsin_latency::PREDICATES),
-    (Study::WisconsinEvaluation, wisconsin_evaluation::PREDICATES),
-    (Study::ShortComparison, short_comparison::PREDICATES),
-];
-
-fn rules() -> impl Iterator<Item = (&'static str, Rule)> {
-    let of_studies = PREDICATES.into_iter().flat_map(|(study, table)| {
-        table.iter().map(move |&(id, predicate)| (id, Rule::OfStudy(study, predicate)))
-    });
-    let cross = cross::PREDICATES.iter().map(|&(id, predicate)| (id, Rule::Cross(predicate)));
-    of_studies.chain(cross)
-}
-
-fn rule(id: &str) -> Option<Rule> {
-    rules().find(|(known, _)| *known == id).map(|(_, rule)| rule)
+/// The claims of each study.
+fn rules() -> Vec<(Study, Rule)> {
+    let of = |study, rules: Vec<Rule>| rules.into_iter().map(move |rule| (study, rule));
+    let motorola = of(Study::Motorola, motorola::rules());
+    let enea = of(Study::Enea, enea::rules());
+    let latency = of(Study::WisconsinLatency, wisconsin_latency::rules());
+    let evaluation = of(Study::WisconsinEvaluation, wisconsin_evaluation::rules());
+    let short = of(Study::ShortComparison, short_comparison::rules());
+    motorola.chain(enea).chain(latency).chain(evaluation).chain(short).collect()
 }
 
 /// Judges by each way of looking at the study; the first that has its figures decides.
-fn look_at(evidence: &Evidence, study: Study, predicate: Predicate) -> (Verdict, String) {
-    let looks = View::all(evidence, study).map(|view| (view.words, told(&predicate(&view))));
+fn look_at(evidence: &Evidence, study: Study, rule: &Rule) -> (Verdict, String) {
+    let looks = View::all(evidence, study).map(|view| (view.words, told(&rule.answer(&view))));
     let looks: Vec<(&str, (Verdict, String))> = looks.collect();
     let judging = looks.iter().position(|(_, (verdict, _))| *verdict != Verdict::Skipped);
     let (words, (verdict, finding)) = &looks[judging.unwrap_or(0)];

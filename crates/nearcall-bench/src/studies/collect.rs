@@ -102,7 +102,8 @@ fn places_of(cell: &Cell) -> Vec<Place> {
     [Some(class), pair].into_iter().flatten().collect()
 }
 
-fn load_of(cell: &Cell) -> Option<Load> {
+/// What ran beside it; `None` if no study asks for that.
+pub(crate) fn load_of(cell: &Cell) -> Option<Load> {
     match cell.load.parse::<crate::scene::Load>().ok()? {
         load if load.is_idle() => Some(Load::Idle),
         load if load == crate::scene::Load::STRESS => Some(Load::Stress),

@@ -143,12 +143,8 @@ pub enum Quantity {
     TimerOverhead,
     /// The smallest step of a clock, in nanoseconds.
     TimerGranularity,
-    /// The error of a sleep of known length by this clock, in nanoseconds.
-    TimerError,
     /// By how much two clocks differ on the same interval, as a share: 0.005 is 0.5 %.
     Disagreement,
-    /// How often the payload is copied, one way.
-    Copies,
     /// Memory by proportional share, in bytes.
     PssBytes,
 }
@@ -161,12 +157,8 @@ impl Quantity {
             Self::Throughput => Unit::BytesPerSecond,
             Self::CpuThroughput => Unit::BitsPerCpuSecond,
             Self::Disagreement => Unit::Share,
-            Self::Copies => Unit::Count,
             Self::PssBytes => Unit::Bytes,
-            Self::Median | Self::Mean | Self::Min | Self::Max | Self::First | Self::P99 => Unit::Ns,
-            Self::SetUp | Self::TimerOverhead | Self::TimerGranularity | Self::TimerError => {
-                Unit::Ns
-            }
+            _ => Unit::Ns,
         }
     }
 }
@@ -185,9 +177,7 @@ impl fmt::Display for Quantity {
             Self::SetUp => "set-up time",
             Self::TimerOverhead => "cost of a reading",
             Self::TimerGranularity => "granularity",
-            Self::TimerError => "error",
             Self::Disagreement => "disagreement",
-            Self::Copies => "copies",
             Self::PssBytes => "memory",
         })
     }
@@ -307,6 +297,15 @@ impl Evidence {
     /// All series, in the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &Series)> {
         self.series.iter()
+    }
+
+    /// The series of one mechanism of a study, in the order of their keys.
+    pub fn of(&self, study: Study, mechanism: &str) -> impl Iterator<Item = (&Key, &Series)> {
+        // The first of each order: no key of the mechanism comes before it.
+        let first = Key::new(study, mechanism, 0, Place::Cross, Quantity::Median);
+        let last = first.mechanism.clone();
+        let all = self.series.range(first..);
+        all.take_while(move |(key, _)| key.study == study && key.mechanism == last)
     }
 
     /// All series, to be changed.

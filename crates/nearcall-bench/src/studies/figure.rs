@@ -96,31 +96,11 @@ impl Figure {
         Self { name: name.to_owned(), at: at.to_owned(), unit, signed, values }
     }
 
-    /// The largest of `parts` in each round.
+    /// Made from several of one kind in each round.
     #[must_use]
-    pub fn max_of(name: &str, parts: &[Self]) -> Self {
-        Self::extreme(name, parts, f64::max)
-    }
-
-    /// The smallest of `parts` in each round.
-    #[must_use]
-    pub fn min_of(name: &str, parts: &[Self]) -> Self {
-        Self::extreme(name, parts, f64::min)
-    }
-
-    /// The median of `parts` in each round.
-    #[must_use]
-    pub fn median_of(name: &str, parts: &[Self]) -> Self {
-        let (unit, signed) = kind_of(parts);
-        Self::made(name, unit, signed, parts, stats::median)
-    }
-
-    /// The arithmetic mean of `parts` in each round.
-    #[must_use]
-    pub fn mean_of(name: &str, parts: &[Self]) -> Self {
-        let (unit, signed) = kind_of(parts);
-        let mean = |round: &[f64]| Some(round.iter().sum::<f64>() / round.len() as f64);
-        Self::made(name, unit, signed, parts, mean)
+    pub fn of(name: &str, parts: &[Self], from: impl Fn(&[f64]) -> Option<f64>) -> Self {
+        let (unit, signed) = parts.first().map_or((Unit::Count, true), |it| (it.unit, it.signed));
+        Self::made(name, unit, signed, parts, from)
     }
 
     /// The slowest of `parts` divided by the quickest, round by round. Which ones these are is said
@@ -132,13 +112,8 @@ impl Figure {
         let quickest = parts.iter().min_by(|a, b| center(a).total_cmp(&center(b)));
         match slowest.zip(quickest) {
             Some((slowest, quickest)) => slowest.over(quickest).named(name),
-            None => Self::max_of(name, parts),
+            None => Self::of(name, parts, stats::median),
         }
-    }
-
-    fn extreme(name: &str, parts: &[Self], pick: fn(f64, f64) -> f64) -> Self {
-        let (unit, signed) = kind_of(parts);
-        Self::made(name, unit, signed, parts, |round| round.iter().copied().reduce(pick))
     }
 
     fn joined(&self, sign: &str, other: &Self, unit: Unit, signed: bool, values: Vec<f64>) -> Self {
@@ -269,10 +244,6 @@ fn round_by_round(parts: &[&Figure], from: impl Fn(&[f64]) -> Option<f64>) -> Ve
         .collect()
 }
 
-fn kind_of(parts: &[Figure]) -> (Unit, bool) {
-    parts.first().map_or((Unit::Count, true), |part| (part.unit, part.signed))
-}
-
 fn shared<'a>(mut texts: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let first = texts.next()?;
     texts.all(|text| text == first).then_some(first)
@@ -340,12 +311,9 @@ mod tests {
     }
 
     #[test]
-    fn extremes_and_medians_are_of_one_round() {
+    fn medians_and_spreads_are_of_one_round() {
         let parts = [figure("a", &[1.0, 9.0]), figure("b", &[2.0, 5.0]), figure("c", &[6.0, 7.0])];
-        assert_eq!(Figure::max_of("", &parts).values, [6.0, 9.0]);
-        assert_eq!(Figure::min_of("", &parts).values, [1.0, 5.0]);
-        assert_eq!(Figure::median_of("", &parts).values, [2.0, 7.0]);
-        assert_eq!(Figure::mean_of("", &parts).values, [3.0, 7.0]);
+        assert_eq!(Figure::of("", &parts, stats::median).values, [2.0, 7.0]);
         assert_eq!(Figure::spread("", &parts).values, [3.0, 1.4]);
     }
 

@@ -14,19 +14,21 @@ use crate::exchange::client::{Job, Measured};
 use crate::floor::meeting::Meeting;
 use crate::launch::Role;
 use crate::peer::Play;
+use crate::studies::methods::buffered::Buffered;
 use crate::studies::methods::condvar::{AtOnce, ByBytes, Condvars};
 use crate::studies::methods::flag::Flags;
 use crate::studies::methods::mempipe::Mempipe;
 use crate::studies::methods::semaphore::Semaphores;
 use crate::studies::methods::shmem_pipe::ShmemPipe;
 
+mod buffered;
 mod condvar;
+mod counter_process;
 pub(crate) mod event_loop;
 mod flag;
 mod handover;
 mod lines;
 mod mempipe;
-mod partner;
 mod segment;
 mod semaphore;
 mod shmem_pipe;
@@ -84,59 +86,37 @@ pub enum Method {
 }
 
 impl Method {
-    /// All of them, in the order of the studies' mechanisms above.
-    pub const ALL: [Self; 22] = [
-        Self::Pipe,
-        Self::Pipe1M,
-        Self::Unix,
-        Self::Tcp,
-        Self::TcpNagle,
-        Self::Fifo,
-        Self::Flag,
-        Self::Mempipe,
-        Self::MempipeSpin,
-        Self::ShmemPipe,
-        Self::SignalFifo,
-        Self::SignalSocket,
-        Self::CondvarBytes,
-        Self::CondvarMemcpy,
-        Self::Semaphore,
-        Self::AllocLoop,
-        Self::AllocSignal,
-        Self::AllocQueue,
-        Self::AllocSocket,
-        Self::AllocPoll,
-        Self::SocketPoll,
-        Self::AllocAlone,
+    /// All of them in the order above, each with its name in stored runs, which says that it is
+    /// none of nearcall's.
+    pub const ALL: [(Self, &'static str); 22] = [
+        (Self::Pipe, "study-pipe"),
+        (Self::Pipe1M, "study-pipe-1m"),
+        (Self::Unix, "study-unix"),
+        (Self::Tcp, "study-tcp"),
+        (Self::TcpNagle, "study-tcp-nagle"),
+        (Self::Fifo, "study-fifo"),
+        (Self::Flag, "study-flag"),
+        (Self::Mempipe, "study-mempipe"),
+        (Self::MempipeSpin, "study-mempipe-spin"),
+        (Self::ShmemPipe, "study-shmem-pipe"),
+        (Self::SignalFifo, "study-signal-fifo"),
+        (Self::SignalSocket, "study-signal-socket"),
+        (Self::CondvarBytes, "study-condvar-bytes"),
+        (Self::CondvarMemcpy, "study-condvar-memcpy"),
+        (Self::Semaphore, "study-semaphore"),
+        (Self::AllocLoop, "study-alloc-loop"),
+        (Self::AllocSignal, "study-alloc-signal"),
+        (Self::AllocQueue, "study-alloc-queue"),
+        (Self::AllocSocket, "study-alloc-socket"),
+        (Self::AllocPoll, "study-alloc-poll"),
+        (Self::SocketPoll, "study-socket-poll"),
+        (Self::AllocAlone, "study-alloc-alone"),
     ];
 
-    /// Its name in stored runs, which says that it is none of nearcall's.
+    /// Its name in stored runs.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pipe => "study-pipe",
-            Self::Pipe1M => "study-pipe-1m",
-            Self::Unix => "study-unix",
-            Self::Tcp => "study-tcp",
-            Self::TcpNagle => "study-tcp-nagle",
-            Self::Fifo => "study-fifo",
-            Self::Flag => "study-flag",
-            Self::Mempipe => "study-mempipe",
-            Self::MempipeSpin => "study-mempipe-spin",
-            Self::ShmemPipe => "study-shmem-pipe",
-            Self::SignalFifo => "study-signal-fifo",
-            Self::SignalSocket => "study-signal-socket",
-            Self::CondvarBytes => "study-condvar-bytes",
-            Self::CondvarMemcpy => "study-condvar-memcpy",
-            Self::Semaphore => "study-semaphore",
-            Self::AllocLoop => "study-alloc-loop",
-            Self::AllocSignal => "study-alloc-signal",
-            Self::AllocQueue => "study-alloc-queue",
-            Self::AllocSocket => "study-alloc-socket",
-            Self::AllocPoll => "study-alloc-poll",
-            Self::SocketPoll => "study-socket-poll",
-            Self::AllocAlone => "study-alloc-alone",
-        }
+        Self::ALL[self as usize].1
     }
 
     /// How its ends wait, as it is stored.
@@ -172,8 +152,8 @@ impl FromStr for Method {
     type Err = UnknownMethod;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|method| method.name() == name);
-        found.ok_or_else(|| UnknownMethod(name.to_owned()))
+        let found = Self::ALL.into_iter().find(|(_, known)| *known == name);
+        found.map(|(method, _)| method).ok_or_else(|| UnknownMethod(name.to_owned()))
     }
 }
 
@@ -219,30 +199,32 @@ pub(crate) fn visit<P: Play>(
         | Method::AllocSocket
         | Method::AllocPoll
         | Method::SocketPoll => handover::visit(method, meeting, role, cell, player),
-        Method::Flag => partner::play(Flags::meet(meeting, role, cell.kind)?, meeting, player, 0),
+        Method::Flag => {
+            counter_process::play(Flags::meet(meeting, role, cell.kind)?, meeting, player, 0)
+        }
         Method::Mempipe => {
             let end = Mempipe::<true>::meet(meeting, role, cell.bytes())?;
-            partner::play(end, meeting, player, mempipe::BUFFER_BYTES)
+            counter_process::play(end, meeting, player, mempipe::BUFFER_BYTES)
         }
         Method::MempipeSpin => {
             let end = Mempipe::<false>::meet(meeting, role, cell.bytes())?;
-            partner::play(end, meeting, player, mempipe::BUFFER_BYTES)
+            counter_process::play(end, meeting, player, mempipe::BUFFER_BYTES)
         }
         Method::ShmemPipe => {
             let end = ShmemPipe::meet(meeting, role, cell.bytes())?;
-            partner::play(end, meeting, player, shmem_pipe::BUFFER_BYTES)
+            counter_process::play(end, meeting, player, shmem_pipe::BUFFER_BYTES)
         }
         Method::CondvarBytes => {
-            let end = Condvars::<ByBytes>::meet(meeting, role, cell.bytes())?;
-            partner::play(end, meeting, player, cell.message_bytes)
+            let end = Buffered::<Condvars<ByBytes>>::meet(meeting, role, cell.bytes())?;
+            counter_process::play(end, meeting, player, cell.message_bytes)
         }
         Method::CondvarMemcpy => {
-            let end = Condvars::<AtOnce>::meet(meeting, role, cell.bytes())?;
-            partner::play(end, meeting, player, cell.message_bytes)
+            let end = Buffered::<Condvars<AtOnce>>::meet(meeting, role, cell.bytes())?;
+            counter_process::play(end, meeting, player, cell.message_bytes)
         }
         Method::Semaphore => {
-            let end = Semaphores::meet(meeting, role, cell.bytes())?;
-            partner::play(end, meeting, player, cell.message_bytes)
+            let end = Buffered::<Semaphores>::meet(meeting, role, cell.bytes())?;
+            counter_process::play(end, meeting, player, cell.message_bytes)
         }
         // Not by two ends of this kind (`peer.rs`).
         Method::AllocLoop | Method::AllocAlone => {
@@ -257,9 +239,9 @@ mod tests {
 
     #[test]
     fn each_name_is_parsed_back_to_its_method() {
-        for method in Method::ALL {
-            assert_eq!(method.name().parse(), Ok(method));
-            assert!(method.name().starts_with("study-"));
+        for (method, name) in Method::ALL {
+            assert_eq!((method.name(), name.parse()), (name, Ok(method)));
+            assert!(name.starts_with("study-"));
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::cell::{CellSpec, Subject};
 use crate::run::Kind;
 use crate::scene::{Load, Scene, Spot};
 use crate::studies::Study;
-use crate::studies::ground::Ground;
+use crate::studies::cpu_layout::StudyPlacement;
 use crate::studies::methods::Method;
 
 /// One cell of a study.
@@ -30,26 +30,26 @@ pub(crate) struct Line {
 }
 
 /// All cells of a study, in the order of its figures.
-pub(crate) fn lines(study: Study, ground: &Ground) -> Vec<Line> {
+pub(crate) fn lines(study: Study, layout: &StudyPlacement) -> Vec<Line> {
     let lines = match study {
-        Study::Motorola => motorola::lines(ground),
-        Study::Enea => enea::lines(ground),
-        Study::WisconsinLatency => wisconsin_latency::lines(ground),
-        Study::WisconsinEvaluation => wisconsin_evaluation::lines(ground),
-        Study::ShortComparison => short_comparison::lines(ground),
+        Study::Motorola => motorola::lines(layout),
+        Study::Enea => enea::lines(layout),
+        Study::WisconsinLatency => wisconsin_latency::lines(layout),
+        Study::WisconsinEvaluation => wisconsin_evaluation::lines(layout),
+        Study::ShortComparison => short_comparison::lines(layout),
     };
-    lines.into_iter().filter(|line| fits(line, ground)).collect()
+    lines.into_iter().filter(|line| fits(line, layout)).collect()
 }
 
 /// Whether the machine has the CPUs that a line needs.
-fn fits(line: &Line, ground: &Ground) -> bool {
+fn fits(line: &Line, layout: &StudyPlacement) -> bool {
     let CellSpec { subject, scene, .. } = line.spec;
     let spins = matches!(subject, Subject::Study(method) if method.needs_two_cpus());
     match scene.spot {
         // A spinning pair on one CPU is what a study wants to see where it says so itself.
         Spot::OneCpu | Spot::Pair { .. } => true,
-        Spot::OfRun => ground.has_two_cpus(),
-        Spot::Unpinned => ground.has_two_cpus() || !spins,
+        Spot::OfRun => layout.has_two_cpus(),
+        Spot::Unpinned => layout.has_two_cpus() || !spins,
     }
 }
 
@@ -138,8 +138,8 @@ const KB: u64 = 1 << 10;
 mod tests {
     use super::*;
 
-    fn two_cores() -> Ground {
-        Ground { first: Some(0), second: Some(1), ..Ground::default() }
+    fn two_cores() -> StudyPlacement {
+        StudyPlacement { first: Some(0), second: Some(1), ..StudyPlacement::default() }
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn one_cpu_leaves_what_needs_no_second() {
-        let one = Ground { first: Some(3), ..Ground::default() };
+        let one = StudyPlacement { first: Some(3), ..StudyPlacement::default() };
         for study in Study::ALL {
             for line in lines(study, &one) {
                 match line.spec.scene.spot {
@@ -175,9 +175,9 @@ mod tests {
 
     #[test]
     fn threads_of_one_core_are_measured_where_there_are_any() {
-        let smt = Ground { first_sibling: Some(1), second: Some(2), ..two_cores() };
-        let pairs = |ground: &Ground| {
-            let lines = lines(Study::Enea, ground);
+        let smt = StudyPlacement { first_sibling: Some(1), second: Some(2), ..two_cores() };
+        let pairs = |layout: &StudyPlacement| {
+            let lines = lines(Study::Enea, layout);
             let spots = lines.iter().map(|line| line.spec.scene.spot);
             spots.filter(|spot| *spot == Spot::Pair { client: 0, server: 1 }).count()
         };

@@ -16,11 +16,11 @@ use crate::footprint::ServiceFiles;
 use crate::machine;
 use crate::run::{Cell, Kind, Run, StudyFacts, StudyResult};
 use crate::runner::{self, BenchError, Hooks, Program, Task};
-use crate::studies::beside::Beside;
+use crate::studies::background::Background;
 use crate::studies::claims::{self, Judged};
-use crate::studies::ground::Ground;
+use crate::studies::cpu_layout::StudyPlacement;
 use crate::studies::protocol::{self, Line};
-use crate::studies::{Study, collect, paper, tables};
+use crate::studies::{Study, collect, published, stored, tables};
 
 /// How to repeat studies.
 #[derive(Clone, Debug, Default)]
@@ -46,24 +46,24 @@ pub struct StudiesPlan {
 ///
 /// As [`measure`](crate::experiment::measure).
 pub fn reproduce(plan: &StudiesPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
-    let ground = Ground::new(&cpu::allowed(), &machine::topology(), plan.how.quick);
+    let layout = StudyPlacement::new(&cpu::allowed(), &machine::topology(), plan.how.quick);
     let lines: Vec<Line> =
-        plan.studies.iter().flat_map(|&study| protocol::lines(study, &ground)).collect();
+        plan.studies.iter().flat_map(|&study| protocol::lines(study, &layout)).collect();
     let services = plan.services.as_ref().map(|program| (program, plan.service_files.as_ref()));
-    let beside = Beside::measure(&plan.studies, services, plan.how.quick, hooks);
+    let background = Background::measure(&plan.studies, services, plan.how.quick, hooks);
     let extent = plan.how.extent(&USUAL);
     let common = BenchPlan {
         kinds: vec![Kind::Latency, Kind::Throughput],
         how: plan.how.clone(),
         ..BenchPlan::default()
     };
-    let find = |_: Option<&str>| tour(&lines, &ground);
+    let find = |_: Option<&str>| tour(&lines, &layout);
     let conclude = |run: &mut Run, specs: &[CellSpec], cells: &mut [Cell]| {
         name_cells(run, &lines, specs, cells);
     };
     let task = Task { find: &find, extent: Some(extent), conclude: &conclude };
     let mut run = runner::bench_cells(&common, &task, hooks)?;
-    conclude_studies(&mut run, plan, &lines, &ground, &beside);
+    conclude_studies(&mut run, plan, &lines, &layout, &background);
     Ok(run)
 }
 
@@ -72,13 +72,13 @@ fn conclude_studies(
     run: &mut Run,
     plan: &StudiesPlan,
     lines: &[Line],
-    ground: &Ground,
-    beside: &Beside,
+    layout: &StudyPlacement,
+    background: &Background,
 ) {
     warn_of_loads(run);
-    let facts = ground.facts.clone();
+    let facts = layout.facts.clone();
     let mut evidence = collect::evidence(&run.study_cells, &run.skipped, lines, facts);
-    beside.add_to(&mut evidence);
+    background.add_to(&mut evidence);
     if !run.timers.iter().any(|timer| timer.used && timer.source == "tsc") {
         // Both figures of a cell would be of one clock.
         collect::without_disagreement(&mut evidence);
@@ -92,14 +92,15 @@ fn conclude_studies(
             study: study.name().to_owned(),
             number: study.number().to_owned(),
             title: study.title().to_owned(),
-            tables: tables::tables(study, &run.study_cells, ground, &|row| beside.figure(row)),
+            tables: tables::tables(study, &run.study_cells, layout, &|row| background.figure(row)),
             verdicts: of(study.name()),
+            figures: stored::figures(&evidence, study),
         });
     }
-    let between = of(paper::CROSS_STUDY);
+    let between = of(published::CROSS_STUDY);
     if !between.is_empty() {
         run.studies.push(StudyResult {
-            study: paper::CROSS_STUDY.to_owned(),
+            study: published::CROSS_STUDY.to_owned(),
             title: "where the studies contradict each other".to_owned(),
             verdicts: between,
             ..StudyResult::default()
@@ -122,7 +123,7 @@ fn warn_of_loads(run: &mut Run) {
 }
 
 /// Each cell once, and what cannot be measured with the reason.
-fn tour(lines: &[Line], ground: &Ground) -> CellList {
+fn tour(lines: &[Line], layout: &StudyPlacement) -> CellList {
     let mut tour = CellList::default();
     for line in lines {
         let spec = line.spec;
@@ -136,7 +137,7 @@ fn tour(lines: &[Line], ground: &Ground) -> CellList {
             Ok(()) => {}
         }
     }
-    if !ground.has_two_cpus() {
+    if !layout.has_two_cpus() {
         tour.skip("what needs two CPUs", "only one CPU is allowed".to_owned(), false);
     }
     tour

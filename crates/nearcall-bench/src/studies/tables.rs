@@ -6,15 +6,17 @@
 use crate::run::{Cell, Kind, StudyFacts, StudyRow, StudyTable};
 use crate::stats;
 use crate::studies::Study;
-use crate::studies::ground::Ground;
-use crate::studies::paper::{self, PaperLoad, PaperRow, Placement};
+use crate::studies::collect;
+use crate::studies::cpu_layout::StudyPlacement;
+use crate::studies::evidence::Load;
+use crate::studies::published::{self, PaperRow, Placement};
 
 /// All tables of `study`. `extra` gives figures that are no cells (timers, memory), by row.
 pub(crate) fn tables(
     study: Study,
     cells: &[Cell],
-    ground: &Ground,
-    extra: &dyn Fn(&PaperRow) -> Option<Figure>,
+    layout: &StudyPlacement,
+    extra: &dyn Fn(&PaperRow) -> Option<StudyRow>,
 ) -> Vec<StudyTable> {
     let of_study: Vec<(&Cell, &StudyFacts)> = cells
         .iter()
@@ -23,12 +25,12 @@ pub(crate) fn tables(
         .collect();
     let mut used = vec![false; of_study.len()];
     let mut tables: Vec<StudyTable> = Vec::new();
-    for row in paper::rows(study) {
+    for row in published::rows(study) {
         let Some(statistic) = Statistic::of(row) else { continue };
         let found = of_study.iter().position(|(cell, facts)| {
             statistic != Statistic::Other
                 && facts.mechanism == row.mechanism
-                && matches(cell, row, statistic, ground)
+                && matches(cell, row, statistic, layout)
         });
         let figure = match found {
             Some(index) => {
@@ -36,7 +38,7 @@ pub(crate) fn tables(
                 let (cell, facts) = of_study[index];
                 let mut figure = statistic.figure(cell, facts);
                 if statistic == Statistic::SizeByMin {
-                    figure.as_paper = size_by_min(&of_study, row);
+                    figure.here_as_paper = size_by_min(&of_study, row);
                 }
                 Some(figure)
             }
@@ -51,7 +53,7 @@ pub(crate) fn tables(
             tables.push(StudyTable { table, statistic, unit: unit.to_owned(), rows: Vec::new() });
             tables.len() - 1
         });
-        tables[at].rows.push(printed(row, figure, ground));
+        tables[at].rows.push(printed(row, figure, layout));
     }
     tables.extend(pictures(&of_study, &used));
     tables
@@ -66,16 +68,6 @@ fn size_by_min(cells: &[(&Cell, &StudyFacts)], row: &PaperRow) -> Option<f64> {
     })?;
     let shortest_ns = stats::median(&facts.launch_clock_mins_ns)?;
     Some(row.message_bytes? as f64 * 1e9 / shortest_ns)
-}
-
-/// What this machine says of one printed figure.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Figure {
-    pub(crate) as_paper: Option<f64>,
-    pub(crate) here: Option<f64>,
-    pub(crate) ci95: Option<[f64; 2]>,
-    pub(crate) grade: Option<crate::noise::Grade>,
-    pub(crate) note: Option<String>,
 }
 
 /// How a paper tells a figure.
@@ -128,12 +120,13 @@ impl Statistic {
         (words.to_owned(), unit)
     }
 
-    fn figure(self, cell: &Cell, facts: &StudyFacts) -> Figure {
-        let mut figure = Figure { grade: cell.grade, ..Figure::default() };
+    /// What this machine says of a figure.
+    fn figure(self, cell: &Cell, facts: &StudyFacts) -> StudyRow {
+        let mut figure = StudyRow { grade: cell.grade, ..StudyRow::default() };
         if let Some(rtt) = &cell.rtt_ns {
-            (figure.here, figure.ci95) = (rtt.p50, rtt.p50_ci95);
+            (figure.here, figure.here_ci95) = (rtt.p50, rtt.p50_ci95);
         }
-        figure.as_paper = match self {
+        figure.here_as_paper = match self {
             // One exchange of a batch is no longer than a reading of the clock.
             Self::Mean if facts.launch_means_ns.is_empty() => figure.here,
             Self::Mean => stats::median(&facts.launch_means_ns),
@@ -142,32 +135,28 @@ impl Statistic {
             Self::SizeByMin | Self::Other => None,
         };
         if self == Self::SizeByMin {
-            (figure.here, figure.ci95) = (cell.bytes_per_s, cell.bytes_per_s_ci95);
+            (figure.here, figure.here_ci95) = (cell.bytes_per_s, cell.bytes_per_s_ci95);
         }
         figure
     }
 }
 
 /// Whether `cell` is what repeats `row`.
-fn matches(cell: &Cell, row: &PaperRow, statistic: Statistic, ground: &Ground) -> bool {
+fn matches(cell: &Cell, row: &PaperRow, statistic: Statistic, layout: &StudyPlacement) -> bool {
     let kind = match statistic {
         Statistic::SizeByMin => Kind::Throughput,
         _ => Kind::Latency,
     };
-    let load = match row.load {
-        PaperLoad::Stress => "cpu,memory,io",
-        PaperLoad::Duty35 => "35%",
-        PaperLoad::NotStated | PaperLoad::NotApplicable | PaperLoad::Idle => "idle",
-    };
     // Tables of calls by reference have no size; latency tables of Enea do not say theirs.
     let same_size = row.message_bytes.is_none_or(|bytes| bytes == cell.message_bytes);
-    cell.kind == kind && cell.load == load && same_size && is_at(cell, row.placement, ground)
+    let same_load = collect::load_of(cell) == Some(row.load);
+    cell.kind == kind && same_load && same_size && is_at(cell, row.placement, layout)
 }
 
-fn is_at(cell: &Cell, placement: Placement, ground: &Ground) -> bool {
+fn is_at(cell: &Cell, placement: Placement, layout: &StudyPlacement) -> bool {
     let class = cell.placement.class.as_str();
     let pair = |client: u16, server: u16| {
-        let of = |cpu: u16| ground.cpus().get(usize::from(cpu)).copied().flatten().map(u32::from);
+        let of = |cpu: u16| layout.cpus().get(usize::from(cpu)).copied().flatten().map(u32::from);
         let here = (cell.placement.client_cpu, cell.placement.server_cpu);
         of(client).is_some() && here == (of(client), of(server))
     };
@@ -186,44 +175,39 @@ fn is_at(cell: &Cell, placement: Placement, ground: &Ground) -> bool {
     }
 }
 
-fn printed(row: &PaperRow, figure: Option<Figure>, ground: &Ground) -> StudyRow {
+fn printed(row: &PaperRow, figure: Option<StudyRow>, layout: &StudyPlacement) -> StudyRow {
     let paper = row.value_base();
-    let note = match &figure {
-        Some(figure) => figure.note.clone(),
-        None if paper.is_none() => Some("not printed".to_owned()),
-        None => Some(missing(row, ground)),
+    let figure = figure.unwrap_or_else(|| {
+        let note = if paper.is_none() { "not printed" } else { missing(row, layout) };
+        StudyRow { note: Some(note.to_owned()), ..StudyRow::default() }
+    });
+    let load = match row.load {
+        Load::Idle => "",
+        Load::Stress => "stress",
+        Load::Duty35 => "35%",
     };
-    let figure = figure.unwrap_or_default();
     StudyRow {
         mechanism: row.mechanism.clone(),
         placement: placement_words(row.placement),
-        load: match row.load {
-            PaperLoad::Stress => "stress".to_owned(),
-            PaperLoad::Duty35 => "35%".to_owned(),
-            PaperLoad::NotStated | PaperLoad::NotApplicable | PaperLoad::Idle => String::new(),
-        },
+        load: load.to_owned(),
         message_bytes: row.message_bytes,
         paper,
-        here_as_paper: figure.as_paper,
-        here: figure.here,
-        here_ci95: figure.ci95,
-        ratio: figure.as_paper.zip(paper).map(|(here, paper)| here / paper),
-        grade: figure.grade,
-        note,
+        ratio: figure.here_as_paper.zip(paper).map(|(here, paper)| here / paper),
+        ..figure
     }
 }
 
 /// Why a printed figure has none of ours beside it.
-fn missing(row: &PaperRow, ground: &Ground) -> String {
-    let has = |cpu: u16| ground.cpus().get(usize::from(cpu)).copied().flatten().is_some();
+fn missing(row: &PaperRow, layout: &StudyPlacement) -> &'static str {
+    let has = |cpu: u16| layout.cpus().get(usize::from(cpu)).copied().flatten().is_some();
     match row.placement {
-        Placement::SmtSibling(..) if ground.first_sibling.is_none() => "no SMT here".to_owned(),
+        Placement::SmtSibling(..) if layout.first_sibling.is_none() => "no SMT here",
         Placement::SameCpu(client, server) | Placement::CrossCore(Some((client, server)))
             if !has(client) || !has(server) =>
         {
-            "no such CPU here".to_owned()
+            "no such CPU here"
         }
-        _ => "not measured".to_owned(),
+        _ => "not measured",
     }
 }
 
@@ -259,19 +243,15 @@ fn pictures(cells: &[(&Cell, &StudyFacts)], used: &[bool]) -> Vec<StudyTable> {
         });
         let mut figure = Statistic::Mean.figure(cell, facts);
         if cell.kind == Kind::Throughput {
-            let (rate, ci95) = (cell.bytes_per_s, cell.bytes_per_s_ci95);
-            figure = Figure { as_paper: rate, here: rate, ci95, ..figure };
+            (figure.here, figure.here_ci95) = (cell.bytes_per_s, cell.bytes_per_s_ci95);
+            figure.here_as_paper = figure.here;
         }
         tables[at].rows.push(StudyRow {
             mechanism: facts.mechanism.clone(),
             placement: measured_words(cell),
             load: if cell.load == "idle" { String::new() } else { cell.load.clone() },
             message_bytes: Some(cell.message_bytes),
-            here_as_paper: figure.as_paper,
-            here: figure.here,
-            here_ci95: figure.ci95,
-            grade: figure.grade,
-            ..StudyRow::default()
+            ..figure
         });
     }
     tables
@@ -310,9 +290,10 @@ mod tests {
 
     #[test]
     fn a_pair_of_the_paper_stands_beside_ours_of_the_same_part() {
-        let ground = Ground { first: Some(4), second: Some(6), ..Ground::default() };
+        let layout =
+            StudyPlacement { first: Some(4), second: Some(6), ..StudyPlacement::default() };
         let cells = [cell("pipe", 128, Some([4, 6])), cell("pipe", 4096, None)];
-        let tables = tables(Study::Enea, &cells, &ground, &|_| None);
+        let tables = tables(Study::Enea, &cells, &layout, &|_| None);
         let first = &tables[0];
         assert_eq!((first.table.as_str(), first.unit.as_str()), ("table1", "ns"));
         let with = |placement: &str| {
@@ -333,7 +314,7 @@ mod tests {
     #[test]
     fn every_table_of_every_study_is_there() {
         let names = |study| -> Vec<String> {
-            let tables = tables(study, &[], &Ground::default(), &|_| None);
+            let tables = tables(study, &[], &StudyPlacement::default(), &|_| None);
             tables.into_iter().map(|table| table.table).collect()
         };
         let motorola = names(Study::Motorola);

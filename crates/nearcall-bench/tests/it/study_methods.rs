@@ -18,6 +18,9 @@ use crate::runner::{alone, has_two_cpus, hooks, no_children_are_left};
 /// Those that move messages between the two processes by themselves.
 const METHODS: &[Method] = &[Method::Pipe, Method::Pipe1M, Method::Unix, Method::Tcp, Method::Fifo];
 
+/// Those that do it through a buffer in shared memory.
+const BUFFERED: &[Method] = &[Method::CondvarBytes, Method::CondvarMemcpy, Method::Semaphore];
+
 /// One byte, one cache line and a byte more or less, a page less a byte, more than a pipe holds.
 const SIZES: [u64; 8] = [1, 4, 63, 64, 65, 4_095, 65_537, 1 << 20];
 
@@ -80,6 +83,12 @@ fn every_method_moves_every_size() {
     let methods: Vec<Method> =
         METHODS.iter().copied().filter(|one| has_two_cpus() || !one.needs_two_cpus()).collect();
     check_all_measured(&cells(&methods, &SIZES), &plan());
+}
+
+#[test]
+fn a_buffer_carries_every_size_one_after_the_other() {
+    let _alone = alone();
+    check_all_measured(&cells(BUFFERED, &SIZES), &plan());
 }
 
 #[test]

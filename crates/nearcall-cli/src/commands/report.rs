@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use nearcall_bench::studies::stored;
 use nearcall_results::dataset::rows::csv;
 use nearcall_results::report::figure::{self, Shown};
 use nearcall_results::report::hosts::{Host, hosts};
@@ -108,7 +109,10 @@ fn real(path: &Path) -> PathBuf {
 fn load(path: &Path) -> anyhow::Result<Run> {
     let name = path.display().to_string();
     match Run::load(path) {
-        Ok(run) => Ok(run),
+        Ok(mut run) => {
+            stored::judge_again(&mut run);
+            Ok(run)
+        }
         Err(error @ LoadError::Parse(ParseError::NotARun)) => match other_result(path) {
             Some(what) => bail!("{name}: {what}; a report is made of stored runs"),
             None => Err(error).context(name),

@@ -1,6 +1,7 @@
 //! `nearcall show`: prints the table of a stored result again.
 
 use anyhow::{Context, Error};
+use nearcall_bench::studies::stored;
 use nearcall_results::findings::memory::MemoryFindings;
 use nearcall_results::report::table::{self, details};
 use nearcall_results::run::{Run, read_text};
@@ -19,10 +20,13 @@ pub(super) fn run(args: &ShowArgs) -> anyhow::Result<End> {
         output::result(&if args.format.json { found.to_json() + "\n" } else { table() })?;
         return Ok(End::Done);
     }
-    let run = Run::parse(&text).with_context(name)?;
+    let mut run = Run::parse(&text).with_context(name)?;
     if args.format.json {
         output::result(&(run.to_json() + "\n"))?;
-    } else if args.all {
+        return Ok(End::Done);
+    }
+    stored::judge_again(&mut run);
+    if args.all {
         output::result(&details(&run, style()))?;
     } else {
         output::result(&table::table(&run, style()))?;

@@ -20,6 +20,20 @@ pub struct StudyResult {
     pub tables: Vec<StudyTable>,
     /// What became of its claims here.
     pub verdicts: Vec<Judged>,
+    /// What its claims are judged by beside the cells: clocks, memory, set-up times.
+    pub figures: Vec<StudyFigure>,
+}
+
+/// A figure that no cell has.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StudyFigure {
+    /// What it is of, as the study calls it: "timer:rdtsc".
+    pub mechanism: String,
+    /// What was measured: "cost of a reading", "granularity", "memory", "set-up time".
+    pub quantity: String,
+    /// One value per repetition, in nanoseconds or bytes.
+    pub values: Vec<f64>,
 }
 
 /// What becomes of a claim on a machine.

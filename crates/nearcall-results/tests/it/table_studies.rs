@@ -65,6 +65,7 @@ pub(crate) fn run() -> Run {
             judged("T02", ClaimVerdict::Inconclusive, "1 of 2 hold, 1 open"),
             judged("T03", ClaimVerdict::Skipped, "there is one CPU"),
         ],
+        ..StudyResult::default()
     }];
     run
 }

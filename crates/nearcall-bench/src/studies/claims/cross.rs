@@ -3,54 +3,49 @@
 //! Each is judged by the figures of the studies it compares, looked at in the way that judges
 //! there.
 
+use std::slice::from_ref;
+
 use crate::report::number;
 use crate::stats;
 use crate::studies::Study;
-use crate::studies::claims::CrossPredicate;
-use crate::studies::claims::truth::{Answer, Missing, all, less};
-use crate::studies::claims::view::View;
-use crate::studies::claims::{wisconsin_evaluation as evaluation, wisconsin_latency as latency};
+use crate::studies::claims::facts::View;
+use crate::studies::claims::rule::{Group, all_of, each, less, values};
+use crate::studies::claims::term::{Domain, Point, Term, figures, latency};
+use crate::studies::claims::verdict::{Answer, Bound, Finding, Missing, all};
+use crate::studies::claims::wisconsin_latency::{BUFFER, BUFFER_MEMCPY};
+use crate::studies::claims::{CrossPredicate, wisconsin_evaluation, wisconsin_latency};
 use crate::studies::evidence::{Evidence, Place, Unit};
 use crate::studies::figure::Figure;
 
-pub(crate) const PREDICATES: &[(&str, CrossPredicate)] =
-    &[("X01", x01), ("X02", x02), ("X03", x03)];
+pub(crate) const PREDICATES: [(&str, CrossPredicate); 3] =
+    [("X01", x01), ("X02", x02), ("X03", x03)];
 
 /// Confirmed if both studies come true, each by its own variant: W02, and the part of V04 about
 /// large messages.
 fn x01(evidence: &Evidence) -> Answer {
-    let slowest = looked_at(evidence, Study::WisconsinLatency, latency::w02)?;
-    let quickest =
-        looked_at(evidence, Study::WisconsinEvaluation, evaluation::large_shared_memory_wins)?;
-    let copied = looked_at(evidence, Study::WisconsinLatency, |view| {
-        let memcpy = view.latency(latency::BUFFER_MEMCPY, 524_288)?;
-        Ok(memcpy.over(&view.latency(latency::PIPE, 524_288)?))
-    });
-    let finding = all([slowest, quickest]);
-    Ok(match copied.ok().and_then(|ratio| Some((ratio.interval()?, ratio))) {
-        Some((interval, ratio)) => {
-            let share = ratio.show(interval.center);
-            finding.noted(format!("the buffer with memcpy takes {share} of a pipe at 512 KiB"))
-        }
-        None => finding,
+    let slowest = judged(evidence, LATENCY, wisconsin_latency::buffer_is_slow())?;
+    let large = wisconsin_evaluation::large_shared_memory_wins();
+    let finding = all([slowest, judged(evidence, EVALUATION, large)?]);
+    let copied = latency(BUFFER_MEMCPY).at(524_288) / latency("pipe").at(524_288);
+    let text = "the buffer with memcpy takes {} of a pipe at 512 KiB";
+    Ok(match looked_at(evidence, LATENCY, |view| values(text, from_ref(&copied), view)) {
+        Ok(note) => finding.noted(note),
+        Err(_) => finding,
     })
 }
 
-/// The predicate asks for the crossovers only. Chosen as what can be true or false: at 64 KiB the
-/// buffer that copies byte by byte loses to pipe and TCP, and the one with semaphores beats both.
-/// Each crossover is told beside it.
+/// Chosen as what can be true or false: at 64 KiB the buffer that copies byte by byte loses to pipe
+/// and TCP, and the one with semaphores beats both. Each crossover is told beside it.
 fn x02(evidence: &Evidence) -> Answer {
     let mut findings = Vec::new();
-    for rival in [latency::PIPE, latency::TCP] {
-        findings.push(looked_at(evidence, Study::WisconsinLatency, |view| {
-            Ok(less(&view.latency(rival, 65_536)?, &view.latency(latency::BUFFER, 65_536)?))
-        })?);
-    }
-    for rival in [evaluation::PIPE, evaluation::TCP] {
-        findings.push(looked_at(evidence, Study::WisconsinEvaluation, |view| {
-            let semaphore = view.latency(evaluation::SEMAPHORE, 65_536)?;
-            Ok(less(&semaphore, &view.latency(rival, 65_536)?))
-        })?);
+    for (study, quicker, slower) in [
+        (LATENCY, "pipe", BUFFER),
+        (LATENCY, "tcp_nodelay", BUFFER),
+        (EVALUATION, "shm_semaphore", "pipe"),
+        (EVALUATION, "shm_semaphore", "tcp"),
+    ] {
+        let group = each([65_536], [less(latency(quicker), latency(slower))]);
+        findings.push(judged(evidence, study, group)?);
     }
     let mut finding = all(findings);
     for &(study, shared, rival) in VARIANTS {
@@ -63,38 +58,34 @@ fn x02(evidence: &Evidence) -> Answer {
 
 /// By study 003, which measures a pipe of 4 B at both placements; otherwise by study 002.
 fn x03(evidence: &Evidence) -> Answer {
-    let both = looked_at(evidence, Study::WisconsinEvaluation, |view| {
-        evaluation::pipe_on_one_and_two(view, 4)
-    });
-    let (same, cross) = match both {
-        Ok(both) => both,
-        Err(missing) => {
-            let small = |place| {
-                looked_at(evidence, Study::WisconsinLatency, |view| {
-                    latency::small_pipe(view, place)
-                })
-            };
-            match (small(Place::Same), small(Place::Cross)) {
-                (Ok(same), Ok(cross)) => (same, cross),
-                _ => return Err(missing),
-            }
-        }
+    let small = |study, terms: [Term; 2]| {
+        looked_at(evidence, study, |view| {
+            let [same, cross] = terms.clone().map(|term| term.at(4).figure(view, Point::default()));
+            Ok([same?, cross?])
+        })
     };
+    let on = |place| latency("pipe").on(place);
+    let of_evaluation = small(EVALUATION, [wisconsin_evaluation::on_one_cpu(), latency("pipe")]);
+    let [same, cross] = of_evaluation
+        .or_else(|missing| small(LATENCY, [on(Place::Same), on(Place::Cross)]).or(Err(missing)))?;
     let times = [&same, &cross].map(|figure| match figure.interval() {
         Some(interval) => figure.show(interval.center),
         None => number::MISSING.to_owned(),
     });
     let note = format!("{} on one CPU, {} on two", times[0], times[1]);
-    Ok(less(&same.at("at 4 B on one CPU"), &cross.at("on two")).noted(note))
+    let ratio = same.at("at 4 B on one CPU").over(&cross.at("on two"));
+    Ok(Finding::new(&ratio, Bound::Below(1.0)).noted(note))
 }
 
 /// Where the shared memory of a study starts or stops to win against a rival, in words.
-fn crossover(view: &View<'_>, shared: &str, rival: &str) -> Result<String, Missing> {
-    let sizes = view.common_latency_sizes(2, &[shared, rival])?;
-    let mut ratios = Vec::new();
-    for &bytes in &sizes {
-        ratios.push(view.latency(shared, bytes)?.over(&view.latency(rival, bytes)?));
-    }
+fn crossover(
+    view: &View<'_>,
+    shared: &'static str,
+    rival: &'static str,
+) -> Result<String, Missing> {
+    let ratio = latency(shared) / latency(rival);
+    let sizes = Domain::measured(2, ..);
+    let (sizes, ratios) = figures(&[ratio], &sizes, view, Point::default())?;
     let wins = |figure: &Figure| stats::median(&figure.values).is_some_and(|value| value < 1.0);
     let (first, last) = (wins(&ratios[0]), wins(&ratios[ratios.len() - 1]));
     let who = format!("{} {shared} against {rival}", view.study.number());
@@ -104,7 +95,7 @@ fn crossover(view: &View<'_>, shared: &str, rival: &str) -> Result<String, Missi
         let at = if always { "at all" } else { "at the first and last of" };
         return Ok(format!("{who} {how} {at} {} sizes", sizes.len()));
     }
-    let keys: Vec<f64> = sizes.iter().map(|&bytes| (bytes as f64).ln()).collect();
+    let keys: Vec<f64> = sizes.iter().map(|bytes| bytes.ln()).collect();
     let place = Figure::made("crossover", Unit::Bytes, false, &ratios, |round| {
         let logs: Vec<f64> = round.iter().map(|ratio| ratio.ln()).collect();
         last_crossing(&keys, &logs, last).map(f64::exp)
@@ -148,14 +139,22 @@ fn looked_at<T>(
     Err(first.unwrap_or_else(|| Missing(format!("no way to look at {study}"))))
 }
 
+fn judged(evidence: &Evidence, study: Study, group: Group) -> Answer {
+    let groups = [group];
+    looked_at(evidence, study, |view| all_of(&groups, view))
+}
+
+const LATENCY: Study = Study::WisconsinLatency;
+const EVALUATION: Study = Study::WisconsinEvaluation;
+
 /// The kinds of shared memory of all studies, with what each is compared to.
 const VARIANTS: &[(Study, &str, &str)] = &[
-    (Study::WisconsinLatency, latency::BUFFER, latency::PIPE),
-    (Study::WisconsinLatency, latency::BUFFER, latency::TCP),
-    (Study::WisconsinLatency, latency::BUFFER_MEMCPY, latency::PIPE),
-    (Study::WisconsinLatency, latency::BUFFER_MEMCPY, latency::TCP),
-    (Study::WisconsinEvaluation, evaluation::SEMAPHORE, evaluation::PIPE),
-    (Study::WisconsinEvaluation, evaluation::SEMAPHORE, evaluation::TCP),
+    (LATENCY, BUFFER, "pipe"),
+    (LATENCY, BUFFER, "tcp_nodelay"),
+    (LATENCY, BUFFER_MEMCPY, "pipe"),
+    (LATENCY, BUFFER_MEMCPY, "tcp_nodelay"),
+    (EVALUATION, "shm_semaphore", "pipe"),
+    (EVALUATION, "shm_semaphore", "tcp"),
     (Study::ShortComparison, "shm_semaphore", "pipe"),
     (Study::ShortComparison, "shm_semaphore", "unix"),
     (Study::Motorola, "shm_boost+uds_eventloop", "uds_eventloop_marshalled"),

@@ -9,8 +9,8 @@ use super::*;
 use crate::studies::evidence::{Key, Load, Place, Quantity, Series};
 
 fn judged(evidence: &Evidence, id: &str) -> Judged {
-    let claim = paper::claims().iter().find(|claim| claim.id == id).unwrap();
-    judge(evidence, claim)
+    let claim = published::claims().iter().find(|claim| claim.id == id).unwrap();
+    judge(evidence, &rules(), claim)
 }
 
 fn scaled(mut evidence: Evidence, matches: impl Fn(&Key) -> bool, factor: f64) -> Evidence {
@@ -34,18 +34,14 @@ fn without(evidence: &Evidence, matches: impl Fn(&Key) -> bool) -> Evidence {
 
 #[test]
 fn every_claim_has_one_predicate_and_every_predicate_a_claim() {
-    let ids: Vec<&str> = rules().map(|(id, _)| id).collect();
-    let distinct: BTreeSet<&str> = ids.iter().copied().collect();
-    assert_eq!(ids.len(), distinct.len());
-    let claims: BTreeSet<&str> = paper::claims().iter().map(|claim| claim.id.as_str()).collect();
-    assert_eq!(distinct, claims);
-    for claim in paper::claims() {
-        let study = match rule(&claim.id).unwrap() {
-            Rule::OfStudy(study, _) => study.name(),
-            Rule::Cross(_) => paper::CROSS_STUDY,
-        };
-        assert_eq!(study, claim.study, "{}", claim.id);
-    }
+    let of_studies: Vec<(Study, Rule)> = rules();
+    let of_studies = of_studies.iter().map(|(study, rule)| (rule.id, study.name()));
+    let cross = cross::PREDICATES.map(|(id, _)| (id, published::CROSS_STUDY));
+    let predicates: Vec<(&str, &str)> = of_studies.chain(cross).collect();
+    let distinct: BTreeSet<(&str, &str)> = predicates.iter().copied().collect();
+    assert_eq!(predicates.len(), distinct.len());
+    let claims = published::claims().iter().map(|claim| (&*claim.id, &*claim.study));
+    assert_eq!(distinct, claims.collect());
 }
 
 #[test]
@@ -226,7 +222,11 @@ fn what_is_missing_is_said_without_the_detail_of_one_figure() {
             "S02",
             "no median latency of shm_semaphore not pinned under 35 % load at 3 or more sizes: ",
         ),
-        ("S03", "no median latency of pipe not pinned under 35 % load at any size below 4600 B: "),
+        (
+            "S03",
+            "no median latency of shm_semaphore not pinned under 35 % load at any size below \
+             4600 B: ",
+        ),
         ("E23", "no median latency of pipe on pairs of CPUs: "),
     ] {
         let judged = judged(&evidence, id);
@@ -246,21 +246,6 @@ fn crossovers_of_all_variants_are_told() {
     ] {
         assert!(judged.evidence.contains(words), "{words}: {}", judged.evidence);
     }
-}
-
-#[test]
-fn without_cells_of_two_clocks_the_clocks_themselves_are_compared() {
-    let mut evidence = without(&world::agreeable(), |key| key.quantity == Quantity::Disagreement);
-    assert_eq!(judged(&evidence, "W08").verdict, Verdict::Skipped);
-    let key = Key::new(
-        Study::WisconsinLatency,
-        "timer:clock_gettime_vs_rdtsc",
-        0,
-        Place::None,
-        Quantity::Disagreement,
-    );
-    evidence.insert(key, Series(vec![-0.001, 0.001, 0.002]));
-    assert_eq!(judged(&evidence, "W08").verdict, Verdict::Confirmed);
 }
 
 #[test]

@@ -3,181 +3,104 @@
 //! Latencies are whole round trips; the study reports the minimum of 100. Its table of throughputs
 //! is size divided by latency; ours is measured as the text describes it.
 
-use crate::studies::claims::Predicate;
-use crate::studies::claims::truth::{Answer, Bound, Finding, Missing, all, less, pairs_of, within};
-use crate::studies::claims::view::View;
-use crate::studies::evidence::{Load, Place, Quantity, Unit};
-use crate::studies::figure::Figure;
+use crate::studies::claims::rule::{
+    Group, Rule, above, alike, at_least, at_most, between, each, less, once,
+};
+use crate::studies::claims::term::{
+    Domain, MAX, MEDIAN, SPREAD, Term, alone, latency, many, measured, over, rate,
+};
+use crate::studies::evidence::Quantity;
 
-pub(crate) const PREDICATES: &[(&str, Predicate)] = &[
-    ("W01", w01),
-    ("W02", w02),
-    ("W03", w03),
-    ("W04", w04),
-    ("W05", w05),
-    ("W06", w06),
-    ("W07", w07),
-    ("W08", w08),
-    ("W09", w09),
-    ("W10", w10),
-];
-
-fn w01(view: &View<'_>) -> Answer {
-    let mut findings = Vec::new();
-    for bytes in [4, 16, 64, 256, 1024] {
-        let tcp = view.latency(TCP, bytes)?;
-        findings.push(less(&view.latency(PIPE, bytes)?, &tcp));
-        findings.push(less(&view.latency(BUFFER, bytes)?, &tcp));
-    }
-    Ok(all(findings))
+pub(crate) fn rules() -> Vec<Rule> {
+    let spread = |one: &'static str| {
+        let name = format!("slowest / quickest size of {one}");
+        let sizes = many(SPREAD, name, [latency(one)], [4, 16, 64, 256]);
+        at_most(1.35, sizes.said("from 4 to 256 B"))
+    };
+    let agree = |one| each(Domain::measured(1, ..), [at_most(0.005, measured(DIFFERENCE, one))]);
+    let cost = |timer| alone(Some(Quantity::TimerOverhead), timer);
+    let near = |timer, paper: f64| between(paper / 3.0, paper * 3.0, cost(timer));
+    vec![
+        Rule::all(
+            "W01",
+            [each(
+                [4, 16, 64, 256, 1024],
+                [less(latency(PIPE), latency(TCP)), less(latency(BUFFER), latency(TCP))],
+            )],
+        ),
+        Rule::all("W02", [buffer_is_slow()]),
+        Rule::all(
+            "W03",
+            [each(
+                [16_384, 65_536, 262_144, 524_288],
+                [between(0.5, 2.0, latency(PIPE) / latency(TCP))],
+            )],
+        ),
+        Rule::all("W04", [once(ALL.map(spread))]),
+        Rule::all("W05", [each([65_536, 262_144, 524_288], [less(rate(PIPE), rate(TCP))])]),
+        Rule::all("W06", [each([1024, 4096, 16_384], [less(rate(TCP), rate(PIPE))])]),
+        // Chosen: the order of the two is the paper's, and each is within a factor of 3 of its
+        // figure, as processors and kernels differ.
+        Rule::all("W07", [once([less(cost(TSC), cost(CLOCK)), near(CLOCK, 65.0), near(TSC, 7.0)])])
+            .values(
+                "here timer:clock_gettime {}, timer:rdtsc {}; paper 65 ns and 7 ns",
+                [cost(CLOCK), cost(TSC)],
+            ),
+        // Every cell that was timed by both clocks in one run.
+        Rule::measured("W08", ALL.map(agree)),
+        bytes_cost_the_same(),
+        // Said of iterations in general, so the median over all cells with enough exchanges for a
+        // percentile is judged.
+        Rule::all(
+            "W10",
+            [once([
+                above(
+                    1.0,
+                    over_cells("first exchange / 99th percentile", Quantity::First, Quantity::P99),
+                ),
+                at_most(1.2, over_cells("median / minimum", Quantity::Median, Quantity::Min)),
+            ])],
+        ),
+    ]
 }
 
-/// Also what `cross.rs` needs: the buffer that copies byte by byte is far slower than the others.
-pub(crate) fn w02(view: &View<'_>) -> Answer {
-    let mut findings = Vec::new();
-    for bytes in LARGE {
-        let others = view.latencies_of(&[PIPE, TCP], bytes)?;
-        let slower = Figure::max_of("the slower of pipe and tcp", &others);
-        let ratio = view.latency(BUFFER, bytes)?.over(&slower);
-        findings.push(Finding::new(&ratio, Bound::AtLeast(3.0)));
-    }
-    Ok(all(findings))
+/// The buffer that copies byte by byte takes at least three times as long as the others.
+pub(crate) fn buffer_is_slow() -> Group {
+    let name = "the slower of pipe and tcp";
+    let slower = many(MAX, name, [PIPE, TCP].map(latency), Domain::Here);
+    each([4096, 16_384, 65_536, 262_144, 524_288], [at_least(3.0, latency(BUFFER) / slower)])
 }
 
-fn w03(view: &View<'_>) -> Answer {
-    let mut findings = Vec::new();
-    for bytes in LARGE.into_iter().filter(|&bytes| bytes >= 16_384) {
-        let ratio = view.latency(PIPE, bytes)?.over(&view.latency(TCP, bytes)?);
-        findings.push(within(&ratio, 0.5, 2.0));
-    }
-    Ok(all(findings))
-}
-
-fn w04(view: &View<'_>) -> Answer {
-    let mut findings = Vec::new();
-    for mechanism in ALL {
-        let small = view.latencies(mechanism, &[4, 16, 64, 256])?;
-        let name = format!("slowest / quickest size of {mechanism}");
-        let spread = Figure::spread(&name, &small).at("from 4 to 256 B");
-        findings.push(Finding::new(&spread, Bound::AtMost(1.35)));
-    }
-    Ok(all(findings))
-}
-
-fn w05(view: &View<'_>) -> Answer {
-    let mut findings = Vec::new();
-    for bytes in [65_536, 262_144, 524_288] {
-        findings.push(less(&view.throughput(PIPE, bytes)?, &view.throughput(TCP, bytes)?));
-    }
-    Ok(all(findings))
-}
-
-fn w06(view: &View<'_>) -> Answer {
-    let mut findings = Vec::new();
-    for bytes in [1024, 4096, 16_384] {
-        findings.push(less(&view.throughput(TCP, bytes)?, &view.throughput(PIPE, bytes)?));
-    }
-    Ok(all(findings))
-}
-
-/// The predicate only asks to print both. Chosen: the order of the two is the paper's, and each is
-/// within a factor of 3 of its figure, as processors and kernels differ.
-fn w07(view: &View<'_>) -> Answer {
-    let clock = view.anywhere("timer:clock_gettime", Quantity::TimerOverhead)?;
-    let tsc = view.anywhere("timer:rdtsc", Quantity::TimerOverhead)?;
-    let near = |figure: &Figure, paper: f64| within(figure, paper / 3.0, paper * 3.0);
-    let both = [&clock, &tsc].map(|timer| {
-        let center = timer.interval().map_or_else(String::new, |it| timer.show(it.center));
-        format!("{} {center}", timer.name)
-    });
-    let note = format!("here {}; paper 65 ns and 7 ns", both.join(", "));
-    Ok(all([less(&tsc, &clock), near(&clock, 65.0), near(&tsc, 7.0)]).noted(note))
-}
-
-/// Every cell that was timed by both clocks in one run, at the placement of this view; without such
-/// cells, the two clocks on the same intervals.
-fn w08(view: &View<'_>) -> Answer {
-    let mut findings = Vec::new();
-    for mechanism in ALL {
-        for bytes in view.sizes(Quantity::Disagreement, &[mechanism], &[Load::Idle], ..) {
-            let share = view.get(&view.key(mechanism, bytes, Quantity::Disagreement))?;
-            findings.push(agreement(share));
-        }
-    }
-    if findings.is_empty() {
-        let both = view.anywhere("timer:clock_gettime_vs_rdtsc", Quantity::Disagreement)?;
-        findings.push(agreement(both));
-    }
-    Ok(all(findings))
-}
-
-fn agreement(mut share: Figure) -> Finding {
-    share.values.iter_mut().for_each(|value| *value = value.abs());
-    Finding::new(&share, Bound::AtMost(0.005))
-}
-
-/// Constant: the dearest byte costs at most 1.25 times the cheapest, between neighbouring sizes
-/// from 256 B and in one direction. The paper's own figures vary by 1.01.
-fn w09(view: &View<'_>) -> Answer {
+/// The dearest byte costs at most 1.25 times the cheapest, between neighbouring sizes from 256 B
+/// and in one direction. The paper's own figures vary by 1.01.
+fn bytes_cost_the_same() -> Rule {
     let sizes = [256, 1024, 4096, 16_384, 65_536, 262_144, 524_288];
-    let copies = view.latencies(BUFFER, &sizes)?;
-    let slopes: Vec<Figure> = copies
-        .windows(2)
-        .zip(sizes.windows(2))
-        .map(|(pair, sizes)| {
-            let mut slope = pair[1].minus(&pair[0]).times(0.5 / (sizes[1] - sizes[0]) as f64);
-            slope.unit = Unit::NsPerByte;
-            slope
-        })
-        .collect();
-    // Pair by pair, as the dearest of a round is mostly that of its noise; and as a difference, so
-    // that a byte which seems to cost less than nothing counts too.
-    let constant: Vec<Finding> = pairs_of(&slopes)
-        .map(|(one, other)| {
-            let beyond = one.minus(&other.clone().times(1.25)).named("a byte - 1.25 × another");
-            Finding::new(&beyond, Bound::AtMost(0.0))
-        })
-        .collect();
-    let middle = Figure::median_of("a byte", &slopes);
-    let cost = middle.interval().map_or_else(String::new, |it| middle.show(it.center));
-    let quicker = less(&view.latency(BUFFER_MEMCPY, 524_288)?, &view.latency(PIPE, 524_288)?);
-    let note = format!("a byte costs {cost} in one direction; paper 2.27 to 2.29 ns/B");
-    Ok(all(constant.into_iter().chain([quicker])).noted(note))
+    let slope = |ends: &[u64]| {
+        let more = latency(BUFFER).at(ends[1]) - latency(BUFFER).at(ends[0]);
+        more.per_byte(0.5 / (ends[1] - ends[0]) as f64)
+    };
+    let slopes: Vec<Term> = sizes.windows(2).map(slope).collect();
+    let quicker = each([524_288], [less(latency(BUFFER_MEMCPY), latency(PIPE))]);
+    Rule::all("W09", [once(alike(&slopes, 1.25, "a byte - 1.25 × another")), quicker]).values(
+        "a byte costs {} in one direction; paper 2.27 to 2.29 ns/B",
+        [many(MEDIAN, "a byte", slopes, Domain::Here)],
+    )
 }
 
-/// Said of iterations in general, so the median over all cells is judged: of first exchange to 99th
-/// percentile of the others, and of median to minimum. Cells with too few exchanges for a
-/// percentile are left out.
-fn w10(view: &View<'_>) -> Answer {
-    let (mut first, mut near) = (Vec::new(), Vec::new());
-    for mechanism in ALL {
-        for bytes in view.sizes(Quantity::P99, &[mechanism], &[Load::Idle], ..) {
-            let figure = |quantity| view.get(&view.key(mechanism, bytes, quantity));
-            first.push(figure(Quantity::First)?.over(&figure(Quantity::P99)?));
-            near.push(figure(Quantity::Median)?.over(&figure(Quantity::Min)?));
-        }
-    }
-    if first.is_empty() {
-        let key = view.key("any mechanism", 0, Quantity::P99);
-        return Err(view.missing(&key, &key.to_string()));
-    }
-    let over = format!("over {} cells", first.len());
-    let first = Figure::median_of("first exchange / 99th percentile", &first).at(&over);
-    let near = Figure::median_of("median / minimum", &near).at(&over);
-    Ok(all([Finding::new(&first, Bound::Above(1.0)), Finding::new(&near, Bound::AtMost(1.2))]))
+/// The median of one statistic to another over all cells that have a 99th percentile.
+fn over_cells(name: &'static str, one: Quantity, other: Quantity) -> Term {
+    let ratio = |mechanism| measured(one, mechanism) / measured(other, mechanism);
+    let ratio = |mechanism| ratio(mechanism).given(&measured(Quantity::P99, mechanism));
+    over("cells", MEDIAN, name, ALL.map(ratio), Domain::measured(1, ..))
 }
 
-/// Where X03 can be judged if study 003 was not measured.
-pub(crate) fn small_pipe(view: &View<'_>, place: Place) -> Result<Figure, Missing> {
-    let at = place.to_string();
-    Ok(view.on(place).latency(PIPE, 4)?.at(&format!("at 4 B {at}")))
-}
-
-pub(crate) const PIPE: &str = "pipe";
-pub(crate) const TCP: &str = "tcp_nodelay";
+const PIPE: &str = "pipe";
+const TCP: &str = "tcp_nodelay";
 /// Copies byte by byte, as the study's figures show.
 pub(crate) const BUFFER: &str = "shm_bounded_buffer_pthread_mutex_cond";
 /// The same with memcpy.
 pub(crate) const BUFFER_MEMCPY: &str = "shm_bounded_buffer_pthread_mutex_cond:memcpy";
 const ALL: [&str; 3] = [PIPE, TCP, BUFFER];
-const LARGE: [u64; 5] = [4096, 16_384, 65_536, 262_144, 524_288];
+const CLOCK: &str = "timer:clock_gettime";
+const TSC: &str = "timer:rdtsc";
+const DIFFERENCE: Quantity = Quantity::Disagreement;

@@ -1,15 +1,13 @@
 //! The bounded buffer of the textbooks: a mutex, two condition variables, copies under the lock.
 //!
-//! One buffer each way, with room for one message: the papers do not say how much theirs held, and
-//! with less room than a message the buffer could not be used as they describe. The order within
-//! the lock is the textbook's: wait, copy, signal, unlock.
+//! The order within the lock is the textbook's: wait, copy, signal, unlock.
 //!
 //! One study's times grow by about 7 cycles for each byte and direction, as those of a loop over
 //! single bytes do; so there is that variant, and one with memcpy that is the same in all else.
 //!
 //! The lock is robust, so that it comes back from a killed process; waits are in slices. Who is
 //! killed inside a condition variable may leave it broken, and then the runner ends the other end.
-//! Not here: memory and the other end's life (`partner.rs`).
+//! Not here: the buffers and their memory (`buffered.rs`).
 
 use std::hint::black_box;
 use std::marker::PhantomData;
@@ -20,21 +18,8 @@ use nearcall_os::pshared::{Condvar, CondvarWait, Lock, Mutex, MutexGuard};
 use nearcall_os::region::LockRegion;
 
 use crate::exchange::Failure;
-use crate::floor::carrier::Carrier;
-use crate::floor::meeting::Meeting;
-use crate::launch::Role;
-use crate::payload::{Payload, Verifier};
-use crate::studies::methods::partner::{Partner, SLICE, gone, share_two};
-
-/// One end, with a buffer each way.
-pub(super) struct Condvars<'a, C> {
-    partner: Partner<'a>,
-    out: Buffer,
-    back: Buffer,
-    /// Private memory that is copied from and to.
-    message: Vec<u8>,
-    copying: PhantomData<C>,
-}
+use crate::studies::methods::buffered::Buffer;
+use crate::studies::methods::counter_process::{CounterProcess, SLICE, gone};
 
 /// How bytes get into and out of the buffer.
 pub(super) trait Copying {
@@ -82,7 +67,7 @@ impl Copying for ByBytes {
 }
 
 /// One direction.
-struct Buffer {
+pub(super) struct Condvars<C> {
     region: Arc<LockRegion>,
     at: usize,
     mutex: Mutex,
@@ -90,9 +75,12 @@ struct Buffer {
     filled: Condvar,
     /// Waited for by the sender.
     emptied: Condvar,
+    copying: PhantomData<C>,
 }
 
-impl Buffer {
+impl<C: Copying> Buffer for Condvars<C> {
+    const HEAD_BYTES: usize = DATA;
+
     fn init(region: &Arc<LockRegion>, at: usize) -> Result<(), Failure> {
         Mutex::init(region, at + MUTEX)?;
         Condvar::init(region, at + FILLED)?;
@@ -107,40 +95,43 @@ impl Buffer {
             mutex: Mutex::attach(region, at + MUTEX),
             filled: Condvar::attach(region, at + FILLED),
             emptied: Condvar::attach(region, at + EMPTIED),
+            copying: PhantomData,
         }
     }
 
     #[inline]
-    fn put<C: Copying>(&self, partner: Partner<'_>, bytes: &[u8]) -> Result<(), Failure> {
-        let _guard = self.enter(partner, &self.emptied, false)?;
+    fn put(&self, other: CounterProcess<'_>, bytes: &[u8]) -> Result<(), Failure> {
+        let _guard = self.enter(other, &self.emptied, false)?;
         C::copy_in(&self.region, self.at + DATA, bytes);
         self.region.word32(self.at + IS_FULL).store(1, Ordering::Relaxed);
         Ok(self.filled.signal()?)
     }
 
     #[inline]
-    fn take<C: Copying>(&self, partner: Partner<'_>, into: &mut [u8]) -> Result<(), Failure> {
-        let _guard = self.enter(partner, &self.filled, true)?;
+    fn take(&self, other: CounterProcess<'_>, into: &mut [u8]) -> Result<(), Failure> {
+        let _guard = self.enter(other, &self.filled, true)?;
         C::copy_out(&self.region, self.at + DATA, into);
         self.region.word32(self.at + IS_FULL).store(0, Ordering::Relaxed);
         Ok(self.emptied.signal()?)
     }
+}
 
+impl<C> Condvars<C> {
     /// Takes the lock when the buffer is full, or is not.
     #[inline]
     fn enter(
         &self,
-        partner: Partner<'_>,
+        other: CounterProcess<'_>,
         changed: &Condvar,
         is_full: bool,
     ) -> Result<MutexGuard<'_>, Failure> {
         let mut guard = match self.mutex.try_lock()? {
             Some(guard) => guard,
-            None => partner.wait_for(|| Ok(self.mutex.lock_timeout(SLICE)?))?,
+            None => other.wait_for(|| Ok(self.mutex.lock_timeout(SLICE)?))?,
         };
         // The lock orders everything.
         let full = self.region.word32(self.at + IS_FULL);
-        partner.wait_for(|| {
+        other.wait_for(|| {
             loop {
                 if guard.lock_state() == Lock::OwnerDied {
                     return Err(gone());
@@ -154,49 +145,6 @@ impl Buffer {
             }
         })?;
         Ok(guard)
-    }
-}
-
-impl<'a, C> Condvars<'a, C> {
-    pub(super) fn meet(
-        meeting: &'a Meeting,
-        role: Role,
-        message_bytes: usize,
-    ) -> Result<Self, Failure> {
-        let (region, out_at, back_at) =
-            share_two(meeting, role, DATA + message_bytes, Buffer::init)?;
-        Ok(Self {
-            partner: Partner::of(meeting),
-            out: Buffer::attach(&region, out_at),
-            back: Buffer::attach(&region, back_at),
-            // Written once, so that its pages are present.
-            message: vec![1; message_bytes],
-            copying: PhantomData,
-        })
-    }
-}
-
-impl<C: Copying> Carrier for Condvars<'_, C> {
-    #[inline]
-    fn send(&mut self, payload: &Payload, number: u64) -> Result<(), Failure> {
-        payload.fill(number, 0, &mut self.message);
-        self.out.put::<C>(self.partner, &self.message)
-    }
-
-    #[inline]
-    fn receive(&mut self, verifier: &mut Verifier<'_>) -> Result<(), Failure> {
-        self.back.take::<C>(self.partner, &mut self.message)?;
-        Ok(verifier.whole(&self.message)?)
-    }
-
-    #[inline]
-    fn send_empty(&mut self) -> Result<(), Failure> {
-        self.out.put::<C>(self.partner, &[])
-    }
-
-    #[inline]
-    fn receive_empty(&mut self) -> Result<(), Failure> {
-        self.back.take::<C>(self.partner, &mut [])
     }
 }
 

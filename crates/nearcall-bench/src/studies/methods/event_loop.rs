@@ -10,10 +10,11 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use nearcall::event_loop::Interest;
-use nearcall::{Client, Context, Event, EventLoop, Server, Status};
+use nearcall::{Bytes, Client, Context, Event, EventLoop, ItemReceiver, Server, Status};
 use nearcall_channel::Deadline;
 use nearcall_os::clock;
 
+use crate::calls::generated::{Argument, Bench, BenchCaller, BenchDispatcher};
 use crate::calls::service::FakeService;
 use crate::cell::CellSpec;
 use crate::exchange::{End, Failure};
@@ -21,14 +22,8 @@ use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
 use crate::launch::{Line, Orders, Role};
 use crate::payload::Payload;
 use crate::peer::{self, GOODBYE, READY};
-use crate::studies::methods::segment::{Handle, Segment};
-use generated::{Handover, HandoverCaller, HandoverDispatcher, Place};
-
-/// Generated from `golden/handover.proto`.
-#[allow(missing_docs, unreachable_pub, dead_code, reason = "generated")]
-mod generated {
-    include!("golden/handover.rs");
-}
+use crate::studies::methods::handover::Notice;
+use crate::studies::methods::segment::Segment;
 
 /// The end that calls.
 pub(crate) fn client(orders: &Orders) -> Result<(), Failure> {
@@ -41,7 +36,7 @@ pub(crate) fn client(orders: &Orders) -> Result<(), Failure> {
     let begin_ns = clock::monotonic_ns();
     client.hunt(&address, MEET_TIMEOUT)?;
     let set_up_ns = clock::monotonic_ns().saturating_sub(begin_ns);
-    let caller = HandoverCaller::new(&client, &address).map_err(Failure::other)?;
+    let caller = BenchCaller::new(&client, &address).map_err(Failure::other)?;
     peer::write(&peer::connected(orders, Some(set_up_ns), Vec::new()))?;
     for &cell in &orders.cells {
         meeting.say(&serde_json::to_string(&cell)?)?;
@@ -63,7 +58,7 @@ pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
     let event_loop = EventLoop::new()?;
     let server = Server::new(&event_loop);
     let service = Service { reader: FakeService::new(), lent: RefCell::default() };
-    let dispatcher = HandoverDispatcher::new(service);
+    let dispatcher = BenchDispatcher::new(service);
     let service = Arc::clone(dispatcher.service());
     server.register(dispatcher).map_err(Failure::other)?;
     server.listen(&format!("unix:@{}-calls", orders.meet_at)).map_err(Failure::other)?;
@@ -100,7 +95,7 @@ fn address(orders: &Orders) -> String {
 
 /// The client as the measured loops use it: to send is to call.
 struct CallerEnd<'a> {
-    caller: &'a HandoverCaller,
+    caller: &'a BenchCaller,
     segment: &'a Segment,
     /// Private memory in which arguments are made.
     argument: Vec<u8>,
@@ -112,7 +107,8 @@ impl End for CallerEnd<'_> {
         payload.fill(number, 0, &mut self.argument);
         let handle = self.segment.allocate(self.argument.len())?;
         self.segment.write(handle, &self.argument)?;
-        self.caller.take(&Place { at: handle.at, bytes: handle.bytes })?;
+        let place = Bytes::copy_from_slice(&Notice::take(handle).to_bytes());
+        self.caller.take(&Argument { data: place })?;
         Ok(self.segment.free(handle)?)
     }
 
@@ -135,13 +131,14 @@ struct Lent {
     argument: Vec<u8>,
 }
 
-impl Handover for Service {
+impl Bench for Service {
     #[inline]
-    fn take(&self, _context: &Context<'_>, request: &Place) -> Result<(), Status> {
+    fn take(&self, _context: &Context<'_>, request: &Argument) -> Result<(), Status> {
         let mut lent = self.lent.borrow_mut();
         let lent = lent.as_mut().ok_or_else(|| Status::failed_precondition("no cell has begun"))?;
-        let handle = Handle { at: request.at, bytes: request.bytes };
-        let read = lent.segment.read(handle, &mut lent.argument);
+        let notice = <[u8; Notice::BYTES]>::try_from(&*request.data);
+        let notice = notice.map_err(|_| Status::invalid_argument("this is no place"))?;
+        let read = lent.segment.read(Notice::from_bytes(notice).argument(), &mut lent.argument);
         read.map_err(|error| Status::invalid_argument(error.to_string()))?;
         self.reader.read(&lent.argument).map_err(Status::data_loss)
     }
@@ -149,6 +146,25 @@ impl Handover for Service {
     fn mark(&self, _context: &Context<'_>, _request: &()) -> Result<(), Status> {
         self.reader.take_mark().map_err(|failure| Status::internal(failure.text))
     }
+
+    fn nothing(&self, _context: &Context<'_>, _request: &()) -> Result<(), Status> {
+        Err(not_of_this_study())
+    }
+
+    fn pass(&self, _context: &Context<'_>, _request: &Argument) -> Result<(), Status> {
+        Err(not_of_this_study())
+    }
+
+    fn note(&self, _context: &Context<'_>, _request: &Argument) {}
+
+    fn upload(&self, _context: &Context<'_>, _items: ItemReceiver<Argument>) -> Result<(), Status> {
+        Err(not_of_this_study())
+    }
+}
+
+#[cold]
+fn not_of_this_study() -> Status {
+    Status::unimplemented("this server only reads arguments out of a segment")
 }
 
 /// The client wants to know what the server has counted.

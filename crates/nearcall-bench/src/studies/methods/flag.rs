@@ -16,12 +16,12 @@ use crate::floor::meeting::Meeting;
 use crate::launch::Role;
 use crate::payload::{Payload, Verifier};
 use crate::run::Kind;
-use crate::studies::methods::partner::{Partner, share};
+use crate::studies::methods::counter_process::{CounterProcess, share};
 
 /// One end.
 pub(super) struct Flags<'a> {
     region: Arc<LockRegion>,
-    partner: Partner<'a>,
+    other: CounterProcess<'a>,
     role: Role,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Flags<'a> {
             region.word32(OF_SERVER).store(1, Ordering::Relaxed);
             Ok(())
         })?;
-        Ok(Self { region, partner: Partner::of(meeting), role })
+        Ok(Self { region, other: CounterProcess::of(meeting), role })
     }
 
     #[inline]
@@ -46,7 +46,7 @@ impl<'a> Flags<'a> {
     #[inline]
     fn wait(&self, flag: usize, value: u32) -> Result<(), Failure> {
         let flag = self.region.word32(flag);
-        self.partner.spin_for(|| (flag.load(Ordering::Acquire) == value).then_some(()))
+        self.other.spin_for(|| (flag.load(Ordering::Acquire) == value).then_some(()))
     }
 }
 

@@ -75,8 +75,14 @@ impl Notice {
     /// Bytes of it on a line.
     pub(super) const BYTES: usize = 24;
 
-    fn take(argument: Handle) -> Self {
+    /// A call with this argument.
+    pub(super) fn take(argument: Handle) -> Self {
         Self { function: TAKE, argument }
+    }
+
+    /// Where its argument is.
+    pub(super) fn argument(self) -> Handle {
+        self.argument
     }
 
     /// The call is complete.

@@ -22,16 +22,16 @@ use crate::floor::carrier::Carrier;
 use crate::floor::meeting::Meeting;
 use crate::launch::Role;
 use crate::payload::{Payload, Verifier};
+use crate::studies::methods::counter_process::{CounterProcess, SLICE, share_in_place};
 use crate::studies::methods::mempipe::place::{
     HEADER_BYTES, RING_BYTES, offset, parts, piece_bytes, record_bytes, rounded,
 };
-use crate::studies::methods::partner::{Partner, SLICE, share_in_place};
 
 mod place;
 
 /// One end, with a ring each way. It sleeps on a futex, or spins.
 pub(super) struct Mempipe<'a, const SLEEPS: bool> {
-    partner: Partner<'a>,
+    other: CounterProcess<'a>,
     out: Ring<SLEEPS>,
     back: Ring<SLEEPS>,
     /// How far the other end has given records of ours back.
@@ -110,7 +110,7 @@ impl<'a, const SLEEPS: bool> Mempipe<'a, SLEEPS> {
             Role::Server => (to_client, to_server),
         };
         Ok(Self {
-            partner: Partner::of(meeting),
+            other: CounterProcess::of(meeting),
             out: Ring::new(out),
             back: Ring::new(back),
             given_back: 0,
@@ -131,9 +131,9 @@ impl<'a, const SLEEPS: bool> Mempipe<'a, SLEEPS> {
         let header = ring.region.word32(offset(position));
         let look = |flags| ((flags & READY != 0) == is_ready).then_some((flags & !FLAGS) as usize);
         if !SLEEPS {
-            return self.partner.spin_for(|| look(header.load(Ordering::Acquire)));
+            return self.other.spin_for(|| look(header.load(Ordering::Acquire)));
         }
-        self.partner.wait_for(|| {
+        self.other.wait_for(|| {
             loop {
                 let flags = header.load(Ordering::Acquire);
                 if let Some(size) = look(flags) {

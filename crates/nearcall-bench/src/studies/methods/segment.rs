@@ -31,7 +31,7 @@ use crate::exchange::client::{Job, Measured};
 use crate::floor::alone;
 use crate::floor::meeting::Meeting;
 use crate::launch::Role;
-use crate::studies::methods::partner::trust_of;
+use crate::studies::methods::counter_process::trust_of;
 
 /// One end's view of the segment.
 pub(super) struct Segment {

@@ -1,11 +1,11 @@
 //! One buffer between two semaphores: one counts free buffers, the other full ones.
 //!
-//! One buffer each way, with room for one message, copied by memcpy. The papers say "UNIX
+//! Copied by memcpy. The papers say "UNIX
 //! semaphores" and no more. These are POSIX semaphores without a name, in the shared memory itself:
 //! one that nobody waits for costs no system call. System V's cost one for each operation, and they
 //! stay in the system when the processes are killed before they remove them, which a benchmark must
 //! not do.
-//! Not here: memory and the other end's life (`partner.rs`).
+//! Not here: the buffers and their memory (`buffered.rs`).
 
 use std::sync::Arc;
 
@@ -13,30 +13,20 @@ use nearcall_os::pshared::Semaphore;
 use nearcall_os::region::LockRegion;
 
 use crate::exchange::Failure;
-use crate::floor::carrier::Carrier;
-use crate::floor::meeting::Meeting;
-use crate::launch::Role;
-use crate::payload::{Payload, Verifier};
-use crate::studies::methods::partner::{Partner, SLICE, share_two};
-
-/// One end, with a buffer each way.
-pub(super) struct Semaphores<'a> {
-    partner: Partner<'a>,
-    out: Buffer,
-    back: Buffer,
-    /// Private memory that is copied from and to.
-    message: Vec<u8>,
-}
+use crate::studies::methods::buffered::Buffer;
+use crate::studies::methods::counter_process::{CounterProcess, SLICE};
 
 /// One direction.
-struct Buffer {
+pub(super) struct Semaphores {
     region: Arc<LockRegion>,
     data_at: usize,
     free: Semaphore,
     full: Semaphore,
 }
 
-impl Buffer {
+impl Buffer for Semaphores {
+    const HEAD_BYTES: usize = DATA;
+
     fn init(region: &Arc<LockRegion>, at: usize) -> Result<(), Failure> {
         Semaphore::init(region, at + FREE, 1)?;
         Semaphore::init(region, at + FULL, 0)?;
@@ -53,68 +43,26 @@ impl Buffer {
     }
 
     #[inline]
-    fn put(&self, partner: Partner<'_>, bytes: &[u8]) -> Result<(), Failure> {
-        wait(partner, &self.free)?;
+    fn put(&self, other: CounterProcess<'_>, bytes: &[u8]) -> Result<(), Failure> {
+        wait(other, &self.free)?;
         self.region.write(self.data_at, bytes);
         Ok(self.full.post()?)
     }
 
     #[inline]
-    fn take(&self, partner: Partner<'_>, into: &mut [u8]) -> Result<(), Failure> {
-        wait(partner, &self.full)?;
+    fn take(&self, other: CounterProcess<'_>, into: &mut [u8]) -> Result<(), Failure> {
+        wait(other, &self.full)?;
         self.region.read(self.data_at, into);
         Ok(self.free.post()?)
     }
 }
 
 #[inline]
-fn wait(partner: Partner<'_>, semaphore: &Semaphore) -> Result<(), Failure> {
+fn wait(other: CounterProcess<'_>, semaphore: &Semaphore) -> Result<(), Failure> {
     if semaphore.try_wait()? {
         return Ok(());
     }
-    partner.wait_for(|| Ok(semaphore.wait_timeout(SLICE)?.then_some(())))
-}
-
-impl<'a> Semaphores<'a> {
-    pub(super) fn meet(
-        meeting: &'a Meeting,
-        role: Role,
-        message_bytes: usize,
-    ) -> Result<Self, Failure> {
-        let (region, out_at, back_at) =
-            share_two(meeting, role, DATA + message_bytes, Buffer::init)?;
-        Ok(Self {
-            partner: Partner::of(meeting),
-            out: Buffer::attach(&region, out_at),
-            back: Buffer::attach(&region, back_at),
-            // Written once, so that its pages are present.
-            message: vec![1; message_bytes],
-        })
-    }
-}
-
-impl Carrier for Semaphores<'_> {
-    #[inline]
-    fn send(&mut self, payload: &Payload, number: u64) -> Result<(), Failure> {
-        payload.fill(number, 0, &mut self.message);
-        self.out.put(self.partner, &self.message)
-    }
-
-    #[inline]
-    fn receive(&mut self, verifier: &mut Verifier<'_>) -> Result<(), Failure> {
-        self.back.take(self.partner, &mut self.message)?;
-        Ok(verifier.whole(&self.message)?)
-    }
-
-    #[inline]
-    fn send_empty(&mut self) -> Result<(), Failure> {
-        self.out.put(self.partner, &[])
-    }
-
-    #[inline]
-    fn receive_empty(&mut self) -> Result<(), Failure> {
-        self.back.take(self.partner, &mut [])
-    }
+    other.wait_for(|| Ok(semaphore.wait_timeout(SLICE)?.then_some(())))
 }
 
 /// Each in a pair of cache lines of its own.

@@ -23,7 +23,7 @@ use crate::floor::carrier::Carrier;
 use crate::floor::meeting::Meeting;
 use crate::launch::Role;
 use crate::payload::{Payload, Verifier};
-use crate::studies::methods::partner::{gone, share_in_place};
+use crate::studies::methods::counter_process::{gone, share_in_place};
 use crate::studies::methods::shmem_pipe::arena::{Extent, Free};
 
 mod arena;
@@ -98,9 +98,9 @@ impl Sizes {
 impl Sending {
     /// Takes an extent, and waits until one was given back if there is none.
     #[inline]
-    fn take(&mut self, bytes: u32) -> Result<Extent, Failure> {
+    fn take(&mut self) -> Result<Extent, Failure> {
         loop {
-            if let Some(extent) = self.free.take(bytes) {
+            if let Some(extent) = self.free.take() {
                 return Ok(extent);
             }
             let filled = read(&self.given_back, &mut self.buffer)?;
@@ -208,7 +208,7 @@ impl Carrier for ShmemPipe {
     #[inline]
     fn send(&mut self, payload: &Payload, number: u64) -> Result<(), Failure> {
         for (start, bytes) in self.sizes.pieces() {
-            let extent = self.out.take(self.sizes.extent_bytes)?;
+            let extent = self.out.take()?;
             let place = extent.start as usize;
             payload.fill(number, start, self.out.arena.slice_mut(place..place + bytes));
             self.out.tell(extent)?;

@@ -21,7 +21,7 @@ use crate::floor::stream::{Pipes, Stream, Unix};
 use crate::launch::Role;
 use crate::payload::{Payload, Verifier};
 use crate::peer::Play;
-use crate::studies::methods::partner;
+use crate::studies::methods::counter_process;
 use crate::studies::methods::stream::{PIPE_BYTES, UNIX_BYTES, named_pipe};
 
 /// Signals by named pipes.
@@ -34,7 +34,7 @@ pub(super) fn by_fifo<P: Play>(
     let link = Link::open(meeting, role)?;
     let pipes = Pipes::meet_over(&link.line, role, named_pipe)?;
     let end = Signals { link, stream: pipes, payload_bytes: cell.bytes() };
-    partner::play(end, meeting, player, PIPE_BYTES)
+    counter_process::play(end, meeting, player, PIPE_BYTES)
 }
 
 /// Signals by a unix socket.
@@ -47,7 +47,7 @@ pub(super) fn by_socket<P: Play>(
     let link = Link::open(meeting, role)?;
     let socket = Unix::meet(&link.line, role)?;
     let end = Signals { link, stream: socket, payload_bytes: cell.bytes() };
-    partner::play(end, meeting, player, UNIX_BYTES)
+    counter_process::play(end, meeting, player, UNIX_BYTES)
 }
 
 /// What two processes have once one has found the other.
@@ -82,7 +82,7 @@ impl Link {
     fn lost(&self) -> Failure {
         let gone = poll_one(&self.line, Interest::HangUp, Some(Duration::from_secs(1)));
         match gone {
-            Ok(Some(_)) => partner::gone(),
+            Ok(Some(_)) => counter_process::gone(),
             _ => Failure::other("the signals have an end, and the other process is still there"),
         }
     }
@@ -98,7 +98,7 @@ fn hunt(name: &str, meeting: &Meeting) -> Result<Meeting, Failure> {
             Err(_) => {}
         }
         if poll_one(meeting, Interest::HangUp, Some(HUNT_EVERY))?.is_some() {
-            return Err(partner::gone());
+            return Err(counter_process::gone());
         }
     }
 }

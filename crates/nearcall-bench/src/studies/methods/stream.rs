@@ -18,7 +18,7 @@ use crate::floor::stream::{Bytes, Pipes, Stream, Unix};
 use crate::launch::Role;
 use crate::peer::Play;
 use crate::studies::methods::Method;
-use crate::studies::methods::partner::play;
+use crate::studies::methods::counter_process::play;
 
 /// Opens an end of `method`, which is one of those in this file.
 pub(super) fn visit<P: Play>(

@@ -12,27 +12,27 @@ use super::{KB, Line, Series};
 use crate::bench_plan::Shape;
 use crate::scene::{Load, Spot};
 use crate::studies::Study;
-use crate::studies::ground::Ground;
+use crate::studies::cpu_layout::StudyPlacement;
 use crate::studies::methods::Method;
 
-pub(super) fn lines(ground: &Ground) -> Vec<Line> {
+pub(super) fn lines(layout: &StudyPlacement) -> Vec<Line> {
     let mut lines = Vec::new();
-    latency(ground, &mut lines);
-    throughput(ground, &mut lines);
+    latency(layout, &mut lines);
+    throughput(layout, &mut lines);
     one_cpu(&mut lines);
-    siblings(ground, &mut lines);
+    siblings(layout, &mut lines);
     signals(&mut lines);
     lines
 }
 
 /// Tables 1 and 2: every ordered pair of CPUs that stands for one of the paper's.
-fn latency(ground: &Ground, lines: &mut Vec<Line>) {
-    let cpus: Vec<u16> = ground.cpus().into_iter().flatten().collect();
+fn latency(layout: &StudyPlacement, lines: &mut Vec<Line>) {
+    let cpus: Vec<u16> = layout.cpus().into_iter().flatten().collect();
     let mut pairs: Vec<[u16; 2]> = Vec::new();
     for &client in &cpus {
         pairs.extend(cpus.iter().map(|&server| [client, server]));
     }
-    pairs.extend(ground.far);
+    pairs.extend(layout.far);
     for load in [Load::default(), Load::STRESS] {
         for &[client, server] in &pairs {
             for (mechanism, method) in PINGED {
@@ -50,8 +50,8 @@ fn latency(ground: &Ground, lines: &mut Vec<Line>) {
 }
 
 /// Figures 4 to 9: across two cores.
-fn throughput(ground: &Ground, lines: &mut Vec<Line>) {
-    let sizes: &[u64] = if ground.quick { &QUICK_SIZES } else { &SWEEP };
+fn throughput(layout: &StudyPlacement, lines: &mut Vec<Line>) {
+    let sizes: &[u64] = if layout.quick { &QUICK_SIZES } else { &SWEEP };
     for load in [Load::default(), Load::STRESS] {
         for (mechanism, method) in STREAMED {
             let series = Series::throughput(STUDY, mechanism, method).beside(load);
@@ -74,8 +74,8 @@ fn one_cpu(lines: &mut Vec<Line>) {
 }
 
 /// Figure 10: on two threads of one core.
-fn siblings(ground: &Ground, lines: &mut Vec<Line>) {
-    if let (Some(client), Some(server)) = (ground.first, ground.first_sibling) {
+fn siblings(layout: &StudyPlacement, lines: &mut Vec<Line>) {
+    if let (Some(client), Some(server)) = (layout.first, layout.first_sibling) {
         for (mechanism, method) in STREAMED {
             let series = Series::throughput(STUDY, mechanism, method);
             lines.extend(series.at(Spot::Pair { client, server }).lines(&NARROW, MESSAGES));

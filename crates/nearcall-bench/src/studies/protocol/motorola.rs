@@ -12,17 +12,17 @@ use crate::bench_plan::Shape;
 use crate::calls::route::Route;
 use crate::scene::Spot;
 use crate::studies::Study;
-use crate::studies::ground::Ground;
+use crate::studies::cpu_layout::StudyPlacement;
 use crate::studies::methods::Method;
 
-pub(super) fn lines(ground: &Ground) -> Vec<Line> {
+pub(super) fn lines(layout: &StudyPlacement) -> Vec<Line> {
     let mut lines = Vec::new();
     for spot in [Spot::Unpinned, Spot::OneCpu] {
         for series in all() {
             let series = series.at(spot);
             let (small, large) = SIZES.split_at(SMALL_SIZES);
-            lines.extend(series.lines(small, if ground.quick { 200 } else { CALLS_SMALL }));
-            lines.extend(series.lines(large, if ground.quick { 20 } else { CALLS_LARGE }));
+            lines.extend(series.lines(small, if layout.quick { 200 } else { CALLS_SMALL }));
+            lines.extend(series.lines(large, if layout.quick { 20 } else { CALLS_LARGE }));
         }
         let socket = Series::latency(STUDY, "uds_poll_no_shm", Method::SocketPoll, Shape::Sink);
         lines.push(socket.at(spot).line(8 * KB, CALLS_SMALL));

@@ -8,11 +8,11 @@ use super::{KB, Line, Series};
 use crate::bench_plan::Shape;
 use crate::scene::{Load, Spot};
 use crate::studies::Study;
-use crate::studies::ground::Ground;
+use crate::studies::cpu_layout::StudyPlacement;
 use crate::studies::methods::Method;
 
-pub(super) fn lines(ground: &Ground) -> Vec<Line> {
-    let step = if ground.quick { 8 } else { 1 };
+pub(super) fn lines(layout: &StudyPlacement) -> Vec<Line> {
+    let step = if layout.quick { 8 } else { 1 };
     let mut sizes: Vec<u64> = (1..=64).step_by(step).map(|count| count * 256).collect();
     if !sizes.contains(&KB) {
         sizes.push(KB);

@@ -8,12 +8,12 @@ use super::{KB, Line, Series};
 use crate::bench_plan::Shape;
 use crate::scene::Spot;
 use crate::studies::Study;
-use crate::studies::ground::Ground;
+use crate::studies::cpu_layout::StudyPlacement;
 use crate::studies::methods::Method;
 
-pub(super) fn lines(ground: &Ground) -> Vec<Line> {
+pub(super) fn lines(layout: &StudyPlacement) -> Vec<Line> {
     let mut lines = Vec::new();
-    let fewer = if ground.quick { 10 } else { 1 };
+    let fewer = if layout.quick { 10 } else { 1 };
     for (mechanism, method) in METHODS {
         let echo = Series::latency(STUDY, mechanism, method, Shape::Echo);
         lines.extend(echo.lines(&SMALL, ROUND_TRIPS / fewer));

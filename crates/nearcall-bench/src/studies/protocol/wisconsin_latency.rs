@@ -9,12 +9,12 @@ use super::{KB, Line, Series};
 use crate::bench_plan::Shape;
 use crate::scene::Spot;
 use crate::studies::Study;
-use crate::studies::ground::Ground;
+use crate::studies::cpu_layout::StudyPlacement;
 use crate::studies::methods::Method;
 
-pub(super) fn lines(ground: &Ground) -> Vec<Line> {
+pub(super) fn lines(layout: &StudyPlacement) -> Vec<Line> {
     let mut lines = Vec::new();
-    let sizes = if ground.quick { &SIZES[..7] } else { &SIZES[..] };
+    let sizes = if layout.quick { &SIZES[..7] } else { &SIZES[..] };
     for (mechanism, method) in METHODS {
         let round_trips = Series::latency(STUDY, mechanism, method, Shape::Echo).by_two_clocks();
         for spot in [Spot::Unpinned, Spot::OneCpu, Spot::OfRun] {

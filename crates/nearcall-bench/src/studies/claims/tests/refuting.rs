@@ -4,7 +4,7 @@ use super::{judged, scaled, world};
 use crate::studies::Study;
 use crate::studies::claims::Verdict;
 use crate::studies::evidence::{Key, Load, Place, Quantity};
-use crate::studies::paper;
+use crate::studies::published;
 
 /// A claim, which figures are changed, and by what factor. Figures are those of the claim's study.
 type Change = (&'static str, fn(&Key) -> bool, f64);
@@ -112,9 +112,9 @@ const REST: &[Change] = &[
 fn every_claim_can_be_refuted() {
     let changes = [MOTOROLA, ENEA, WISCONSIN, REST].concat();
     let changed = changes.iter().map(|(id, ..)| *id);
-    assert!(changed.eq(paper::claims().iter().map(|claim| claim.id.as_str())));
+    assert!(changed.eq(published::claims().iter().map(|claim| claim.id.as_str())));
     for (id, matches, factor) in changes {
-        let claim = paper::claims().iter().find(|claim| claim.id == id).unwrap();
+        let claim = published::claims().iter().find(|claim| claim.id == id).unwrap();
         let of_study = |key: &Key| match claim.study.parse::<Study>() {
             Ok(study) => key.study == study,
             Err(_) => true,

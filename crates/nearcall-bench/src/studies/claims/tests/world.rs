@@ -3,7 +3,7 @@
 
 use crate::studies::Study;
 use crate::studies::evidence::{Evidence, Facts, Key, Load, Place, Quantity, Series};
-use crate::studies::paper::{self, PaperLoad, Placement};
+use crate::studies::published::{self, Placement};
 
 /// What the machine did in each round: all figures of a round share it.
 const DRIFT: [f64; 5] = [1.0, 1.1, 0.95, 1.02, 0.98];
@@ -48,7 +48,7 @@ pub(super) fn printed() -> Evidence {
 
 fn printed_motorola(evidence: &mut Evidence) {
     let study = Study::Motorola;
-    for row in paper::rows(study).iter().filter(|row| row.metric == "round_trip_mean") {
+    for row in published::rows(study).iter().filter(|row| row.metric == "round_trip_mean") {
         let bytes = row.message_bytes.unwrap_or(0);
         for quantity in [Quantity::Median, Quantity::Mean] {
             let key = Key::new(study, &row.mechanism, bytes, Place::Same, quantity);
@@ -58,26 +58,25 @@ fn printed_motorola(evidence: &mut Evidence) {
 }
 
 fn printed_enea(evidence: &mut Evidence) {
-    for row in paper::rows(Study::Enea).iter().filter(|row| row.metric == "ping_pong_latency") {
+    for row in published::rows(Study::Enea).iter().filter(|row| row.metric == "ping_pong_latency") {
         let (Placement::SameCpu(client, server)
         | Placement::SmtSibling(client, server)
         | Placement::CrossCore(Some((client, server)))) = row.placement
         else {
             panic!("{row:?}");
         };
-        let load = if row.load == PaperLoad::Stress { Load::Stress } else { Load::Idle };
         let Some(value) = row.value_base() else { continue };
         for quantity in [Quantity::Median, Quantity::Mean] {
             let place = Place::Pair(client, server);
             let key = Key::new(Study::Enea, &row.mechanism, 0, place, quantity);
-            steady(evidence, key.under(load), value);
+            steady(evidence, key.under(row.load), value);
         }
     }
 }
 
 fn printed_wisconsin(evidence: &mut Evidence) {
     let study = Study::WisconsinLatency;
-    for row in paper::rows(study) {
+    for row in published::rows(study) {
         let (place, quantity) = match (row.table.as_str(), row.metric.as_str()) {
             ("table1", _) => (Place::Unpinned, Quantity::Min),
             ("table2", _) => (Place::Same, Quantity::Min),
@@ -89,7 +88,8 @@ fn printed_wisconsin(evidence: &mut Evidence) {
         let bytes = row.message_bytes.unwrap_or(0);
         steady(evidence, Key::new(study, &row.mechanism, bytes, place, quantity), value);
         if row.table == "table1" {
-            let other = paper::find(study, "table2", &row.mechanism, row.message_bytes).unwrap();
+            let other =
+                published::find(study, "table2", &row.mechanism, row.message_bytes).unwrap();
             let other = other.value_base().unwrap();
             let share = (value - other).abs() / ((value + other) / 2.0);
             let quantity = Quantity::Disagreement;
@@ -98,7 +98,7 @@ fn printed_wisconsin(evidence: &mut Evidence) {
         }
     }
     let study = Study::WisconsinEvaluation;
-    for row in paper::rows(study).iter().filter(|row| row.metric == "timer_resolution") {
+    for row in published::rows(study).iter().filter(|row| row.metric == "timer_resolution") {
         let quantity = Quantity::TimerGranularity;
         let key = Key::new(study, &row.mechanism, 0, Place::None, quantity);
         steady(evidence, key, row.value_base().unwrap());
@@ -120,7 +120,7 @@ pub(super) fn agreeable() -> Evidence {
 /// The paper agrees with itself.
 fn motorola(evidence: &mut Evidence) {
     let study = Study::Motorola;
-    for row in paper::rows(study).iter().filter(|row| row.metric == "round_trip_mean") {
+    for row in published::rows(study).iter().filter(|row| row.metric == "round_trip_mean") {
         let bytes = row.message_bytes.unwrap_or(0);
         let key = Key::new(study, &row.mechanism, bytes, Place::Same, Quantity::Median);
         latency(evidence, &key, row.value_base().unwrap());

@@ -1,10 +1,11 @@
-//! Which parts of an arena are free: a list of extents, searched on from the last allocation.
+//! Which extents of an arena are free. All of a cell have one size.
 //!
-//! Messages are given back in the order in which they were allocated, so the list stays short and
-//! the search ends at once. Always true: free extents are in order, never touch and never overlap;
-//! nothing is given back twice. Allocates memory only when it is made.
+//! They are given back in the order in which they were taken, so the next one is nearly always free
+//! and a search ends at once. Always true: nothing is given back twice, nor what was not taken.
+//! Allocates memory only when it is made.
 
 use std::fmt;
+use std::ops::Range;
 
 /// A part of an arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,12 +35,13 @@ impl Extent {
     }
 }
 
-/// The free parts of an arena.
+/// The extents of an arena.
 pub(super) struct Free {
-    extents: Vec<Extent>,
-    arena_bytes: u32,
-    /// Where the last allocation ended.
-    next: u32,
+    is_taken: Vec<bool>,
+    extent_bytes: u32,
+    free: usize,
+    /// The one behind the last that was taken.
+    next: usize,
 }
 
 /// Given back what was not taken.
@@ -54,58 +56,45 @@ impl fmt::Display for NotTaken {
 }
 
 impl Free {
-    /// An arena that is free, for extents of at least `extent_bytes_min`.
-    pub(super) fn all(arena_bytes: u32, extent_bytes_min: u32) -> Self {
-        let extents_max = arena_bytes / extent_bytes_min / 2 + 2;
-        let mut extents = Vec::with_capacity(extents_max as usize);
-        extents.push(Extent { start: 0, bytes: arena_bytes });
-        Self { extents, arena_bytes, next: 0 }
+    /// An arena that is free, in extents of `extent_bytes`.
+    pub(super) fn all(arena_bytes: u32, extent_bytes: u32) -> Self {
+        let free = (arena_bytes / extent_bytes) as usize;
+        Self { is_taken: vec![false; free], extent_bytes, free, next: 0 }
     }
 
-    /// Takes `bytes` in one piece, if there is one.
+    /// Takes an extent, if one is free.
     #[inline]
-    pub(super) fn take(&mut self, bytes: u32) -> Option<Extent> {
-        let from = self.extents.partition_point(|free| free.start < self.next);
-        let fits = |free: &Extent| free.bytes >= bytes;
-        let later = self.extents[from..].iter().position(fits).map(|at| from + at);
-        let at = later.or_else(|| self.extents[..from].iter().position(fits))?;
-        let free = &mut self.extents[at];
-        let taken = Extent { start: free.start, bytes };
-        free.start += bytes;
-        free.bytes -= bytes;
-        self.next = free.start;
-        if free.bytes == 0 {
-            self.extents.remove(at);
-        }
-        Some(taken)
+    pub(super) fn take(&mut self) -> Option<Extent> {
+        self.free = self.free.checked_sub(1)?;
+        let mut order = (self.next..self.is_taken.len()).chain(0..self.next);
+        let at = order.find(|&at| !self.is_taken[at])?;
+        self.is_taken[at] = true;
+        self.next = at + 1;
+        let start = u32::try_from(at).ok()? * self.extent_bytes;
+        Some(Extent { start, bytes: self.extent_bytes })
     }
 
     /// Gives `extent` back, which may be several that were taken one after the other.
     #[inline]
     pub(super) fn give_back(&mut self, extent: Extent) -> Result<(), NotTaken> {
-        let at = self.extents.partition_point(|free| free.start < extent.start);
-        let before = at.checked_sub(1).map(|before| self.extents[before]);
-        let after = self.extents.get(at).copied();
-        let begins = before.map_or(0, Extent::end);
-        let ends = after.map_or(u64::from(self.arena_bytes), |after| u64::from(after.start));
-        if u64::from(extent.start) < begins || extent.end() > ends || extent.bytes == 0 {
-            return Err(NotTaken(extent));
-        }
-        let joins_before = before.is_some() && u64::from(extent.start) == begins;
-        let joins_after = after.is_some() && extent.end() == ends;
-        match (joins_before, joins_after) {
-            (true, true) => {
-                self.extents[at - 1].bytes += extent.bytes + self.extents[at].bytes;
-                self.extents.remove(at);
+        let places = self.places(extent);
+        let taken = places.and_then(|places| self.is_taken.get_mut(places));
+        match taken.filter(|taken| !taken.is_empty() && taken.iter().all(|&is_taken| is_taken)) {
+            Some(taken) => {
+                taken.fill(false);
+                self.free += taken.len();
+                Ok(())
             }
-            (true, false) => self.extents[at - 1].bytes += extent.bytes,
-            (false, true) => {
-                let bytes = extent.bytes + self.extents[at].bytes;
-                self.extents[at] = Extent { bytes, ..extent };
-            }
-            (false, false) => self.extents.insert(at, extent),
+            None => Err(NotTaken(extent)),
         }
-        Ok(())
+    }
+
+    /// The places of its extents, if it is whole ones.
+    fn places(&self, extent: Extent) -> Option<Range<usize>> {
+        let is_whole = |bytes: u32| bytes.is_multiple_of(self.extent_bytes);
+        let first = (extent.start / self.extent_bytes) as usize;
+        let count = (extent.bytes / self.extent_bytes) as usize;
+        (is_whole(extent.start) && is_whole(extent.bytes)).then(|| first..first + count)
     }
 }
 
@@ -116,88 +105,44 @@ mod tests {
     const ARENA: u32 = 1 << 12;
     const LINE: u32 = 64;
 
-    /// What each line of the arena is: the plain truth that the list stands for.
-    struct Model([bool; (ARENA / LINE) as usize]);
-
-    impl Model {
-        #[track_caller]
-        fn change(&mut self, extent: Extent, is_free: bool) {
-            for line in extent.start / LINE..(extent.start + extent.bytes) / LINE {
-                assert_eq!(self.0[line as usize], !is_free, "{extent:?}");
-                self.0[line as usize] = is_free;
-            }
-        }
-
-        fn longest(&self) -> u32 {
-            let runs = self.0.split(|is_free| !is_free).map(<[bool]>::len);
-            u32::try_from(runs.max().unwrap()).unwrap() * LINE
-        }
-    }
-
-    fn check_order(free: &Free) {
-        let apart = |pair: &[Extent]| pair[0].end() < u64::from(pair[1].start);
-        assert!(free.extents.windows(2).all(apart), "{:?}", free.extents);
-        assert!(free.extents.len() <= free.extents.capacity());
-    }
-
     #[test]
-    fn what_is_taken_was_free_and_what_fits_is_found() {
+    fn what_is_taken_was_free_and_a_free_one_is_found() {
         for seed in 0..200 {
             let mut rng = fastrand::Rng::with_seed(seed);
-            let mut free = Free::all(ARENA, LINE);
-            let capacity = free.extents.capacity();
-            let mut model = Model([true; (ARENA / LINE) as usize]);
-            let mut taken = Vec::new();
+            let bytes = rng.u32(1..=8) * LINE;
+            let mut free = Free::all(ARENA, bytes);
+            let mut taken: Vec<Extent> = Vec::new();
             for _ in 0..500 {
                 if rng.bool() || taken.is_empty() {
-                    let bytes = rng.u32(1..=8) * LINE;
-                    match free.take(bytes) {
-                        Some(extent) => {
-                            model.change(extent, false);
-                            taken.push(extent);
-                        }
-                        None => assert!(model.longest() < bytes, "seed {seed}"),
-                    }
+                    let Some(extent) = free.take() else {
+                        assert_eq!(taken.len(), (ARENA / bytes) as usize, "seed {seed}");
+                        continue;
+                    };
+                    let apart = |other: &Extent| {
+                        other.end() <= extent.start.into() || extent.end() <= other.start.into()
+                    };
+                    assert!(taken.iter().all(apart) && extent.end() <= ARENA.into(), "{extent:?}");
+                    taken.push(extent);
                 } else {
                     let extent = taken.swap_remove(rng.usize(..taken.len()));
                     free.give_back(extent).unwrap();
-                    model.change(extent, true);
                     assert!(free.give_back(extent).is_err(), "seed {seed}: twice");
                 }
-                check_order(&free);
             }
-            for extent in taken {
-                free.give_back(extent).unwrap();
-            }
-            assert_eq!(free.extents, [Extent { start: 0, bytes: ARENA }]);
-            assert_eq!(free.extents.capacity(), capacity, "no allocation");
-        }
-    }
-
-    #[test]
-    fn in_order_of_a_queue_the_list_stays_short() {
-        let mut free = Free::all(ARENA, LINE);
-        let mut queue = std::collections::VecDeque::new();
-        for _ in 0..1_000 {
-            while let Some(extent) = free.take(3 * LINE) {
-                queue.push_back(extent);
-            }
-            for _ in 0..5 {
-                free.give_back(queue.pop_front().unwrap()).unwrap();
-            }
-            assert!(free.extents.len() <= 3, "{:?}", free.extents);
         }
     }
 
     #[test]
     fn what_was_not_taken_is_refused() {
         let mut free = Free::all(ARENA, LINE);
-        free.take(2 * LINE).unwrap();
-        let extents = [(0, 0), (0, 192), (64, 128), (128, 64), (4_096, 64), (64, u32::MAX)];
+        let taken = [free.take(), free.take()].map(Option::unwrap);
+        let extents =
+            [(0, 0), (0, 192), (64, 128), (32, 64), (128, 64), (4_096, 64), (64, u32::MAX)];
         for (start, bytes) in extents {
             assert!(free.give_back(Extent { start, bytes }).is_err(), "{start} {bytes}");
         }
-        free.give_back(Extent { start: 0, bytes: 128 }).unwrap();
+        free.give_back(Extent { bytes: 2 * LINE, ..taken[0] }).unwrap();
+        assert!(free.give_back(taken[1]).is_err());
     }
 
     #[test]

@@ -19,11 +19,11 @@ use crate::peer::Play;
 
 /// Tells whether the other process is there.
 #[derive(Clone, Copy)]
-pub(super) struct Partner<'a> {
+pub(super) struct CounterProcess<'a> {
     meeting: &'a Meeting,
 }
 
-impl<'a> Partner<'a> {
+impl<'a> CounterProcess<'a> {
     pub(super) fn of(meeting: &'a Meeting) -> Self {
         Self { meeting }
     }
@@ -90,25 +90,6 @@ pub(super) fn share(
     Ok(region)
 }
 
-/// One buffer of `bytes` each way, readied by `init`: the memory, where what we send goes, and
-/// where what we receive comes.
-pub(super) fn share_two(
-    meeting: &Meeting,
-    role: Role,
-    bytes: usize,
-    init: impl Fn(&Arc<LockRegion>, usize) -> Result<(), Failure>,
-) -> Result<(Arc<LockRegion>, usize, usize), Failure> {
-    let second_at = bytes.next_multiple_of(PAGE_BYTES);
-    let region = share(meeting, role, 2 * second_at, |region| {
-        init(region, 0)?;
-        init(region, second_at)
-    })?;
-    Ok(match role {
-        Role::Client => (region, 0, second_at),
-        Role::Server => (region, second_at, 0),
-    })
-}
-
 /// Memory that both ends use in place.
 pub(super) fn share_in_place(
     meeting: &Meeting,
@@ -153,9 +134,6 @@ pub(super) fn play<C: Carrier, P: Play>(
 ) -> Result<P::Report, Failure> {
     player.play(&mut FloorEnd::new(carrier, meeting)?, buffer_bytes)
 }
-
-/// Neither buffer shares a page with the other.
-const PAGE_BYTES: usize = 4 << 10;
 
 /// The longest single sleep: a process that dies is noticed well before the runner loses patience.
 pub(super) const SLICE: Duration = Duration::from_millis(100);

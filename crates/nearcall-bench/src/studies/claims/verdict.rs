@@ -106,7 +106,7 @@ impl Finding {
             Truth::True => format!("all {total} hold; closest: {}", self.words),
             Truth::False => format!("{no} of {total} fail; worst: {}", self.words),
             Truth::Open if no > 0 => format!(
-                "{yes} of {total} hold, {open} open, {no} fail as chance alone has some do; \
+                "{no} of {total} fail, none surely enough for so many ({yes} hold, {open} open); \
                  worst: {}",
                 self.words
             ),
@@ -186,18 +186,6 @@ impl Bound {
         };
         format!("{relation} {}", figure.show(self.limit()))
     }
-}
-
-/// Each figure with each other one, both ways round.
-pub(crate) fn pairs_of(figures: &[Figure]) -> impl Iterator<Item = (&Figure, &Figure)> {
-    let others = move |one: usize| (0..figures.len()).filter(move |&other| other != one);
-    let of = move |one: usize| others(one).map(move |other| (&figures[one], &figures[other]));
-    (0..figures.len()).flat_map(of)
-}
-
-/// Whether `a` is smaller than `b`, by their ratio.
-pub(crate) fn less(a: &Figure, b: &Figure) -> Finding {
-    Finding::new(&a.over(b), Bound::Below(1.0))
 }
 
 /// Whether `figure` lies from `low` to `high`. It cannot be beyond both, so the two are one
@@ -368,7 +356,7 @@ mod tests {
         assert_eq!(found.truth, Truth::Open);
         assert_eq!(
             found.evidence(),
-            "1 of 2 hold, 0 open, 1 fail as chance alone has some do; worst: margin -1"
+            "1 of 2 fail, none surely enough for so many (1 hold, 0 open); worst: margin -1"
         );
         assert_eq!(all([weak]).truth, Truth::False);
     }

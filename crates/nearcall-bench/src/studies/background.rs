@@ -7,16 +7,16 @@ use nearcall_os::{clock, pipe};
 
 use crate::clocks::{self, ClockFindings, ClockName};
 use crate::footprint::{self, ServiceFiles, ServiceMemory, Setup, SetupMemory, SetupsMemory};
+use crate::run::StudyRow;
 use crate::runner::{Hooks, Program};
 use crate::stats;
 use crate::studies::Study;
 use crate::studies::evidence::{Evidence, Key, Place, Quantity, Series};
-use crate::studies::paper::PaperRow;
-use crate::studies::tables::Figure;
+use crate::studies::published::PaperRow;
 
 /// The figures beside the cells.
 #[derive(Debug, Default)]
-pub(crate) struct Beside {
+pub(crate) struct Background {
     clocks: Vec<ClockFindings>,
     pipe_set_ups_ns: Vec<f64>,
     services: Option<Result<Services, String>>,
@@ -31,7 +31,7 @@ enum Services {
     LinkedIn(ServiceMemory),
 }
 
-impl Beside {
+impl Background {
     /// Measures what `studies` need. `services` starts a process that runs [`footprint::run`], and
     /// has the services that are built as libraries.
     pub(crate) fn measure(
@@ -40,7 +40,7 @@ impl Beside {
         quick: bool,
         hooks: &Hooks<'_>,
     ) -> Self {
-        let mut beside = Self::default();
+        let mut background = Self::default();
         let has = |study| studies.contains(&study);
         if has(Study::WisconsinLatency) || has(Study::WisconsinEvaluation) {
             let repetitions = if quick { 2 } else { REPETITIONS };
@@ -49,24 +49,25 @@ impl Beside {
                 let how = clocks::How { quick, ..clocks::How::whole() };
                 let found = clocks::measure(&how, hooks.interrupted);
                 if found.partial.is_some() {
-                    return beside;
+                    return background;
                 }
-                beside.clocks.push(found);
+                background.clocks.push(found);
             }
         }
         if has(Study::ShortComparison) {
-            beside.pipe_set_ups_ns = (0..REPETITIONS).filter_map(|_| pipe_set_up_ns()).collect();
+            background.pipe_set_ups_ns =
+                (0..REPETITIONS).filter_map(|_| pipe_set_up_ns()).collect();
         }
         if let (true, Some((program, files))) = (has(Study::Motorola), services) {
             let hooks = Hooks { program: program.clone(), ..*hooks };
-            beside.services = Some(match files {
+            background.services = Some(match files {
                 Some(files) => {
                     footprint::two_services(quick, files, &hooks).map(Services::Libraries)
                 }
                 None => footprint::services(quick, &hooks).map(Services::LinkedIn),
             });
         }
-        beside
+        background
     }
 
     /// Adds everything to what claims are judged by.
@@ -135,7 +136,7 @@ impl Beside {
 
     /// What libraries save against two programs: what can be allocated, as the thesis measured it,
     /// and proportional memory.
-    fn saved(&self, mechanism: &str) -> Option<Figure> {
+    fn saved(&self, mechanism: &str) -> Option<StudyRow> {
         let setup = match mechanism {
             ONE_PROCESS => Setup::Libraries,
             _ => Setup::LibraryHosts,
@@ -149,29 +150,31 @@ impl Beside {
                     )
                 };
                 let allocmem = |one: &SetupMemory| stats::median(&one.allocmem_bytes);
-                Some(Figure {
-                    as_paper: allocmem(two).zip(allocmem(other)).map(|(two, other)| two - other),
+                Some(StudyRow {
+                    here_as_paper: allocmem(two)
+                        .zip(allocmem(other))
+                        .map(|(two, other)| two - other),
                     here: pss(two).zip(pss(other)).map(|(two, other)| two - other),
-                    ..Figure::default()
+                    ..StudyRow::default()
                 })
             }
             Services::LinkedIn(_) if setup == Setup::LibraryHosts => Some(noted("not built")),
-            Services::LinkedIn(found) => Some(Figure {
-                as_paper: stats::median(&found.saved_allocated_bytes()),
+            Services::LinkedIn(found) => Some(StudyRow {
+                here_as_paper: stats::median(&found.saved_allocated_bytes()),
                 here: stats::median(&found.saved_pss_bytes()),
                 note: Some("both linked in".to_owned()),
-                ..Figure::default()
+                ..StudyRow::default()
             }),
         }
     }
 
     /// What stands beside a printed figure that no cell repeats.
-    pub(crate) fn figure(&self, row: &PaperRow) -> Option<Figure> {
+    pub(crate) fn figure(&self, row: &PaperRow) -> Option<StudyRow> {
         let median = |of: &dyn Fn(&ClockFindings) -> Option<f64>| {
             stats::median(&self.clocks.iter().filter_map(of).collect::<Vec<_>>())
         };
-        let both = |as_paper: Option<f64>, here: Option<f64>| {
-            as_paper.map(|_| Figure { as_paper, here, ..Figure::default() })
+        let both = |here_as_paper: Option<f64>, here: Option<f64>| {
+            here_as_paper.map(|_| StudyRow { here_as_paper, here, ..StudyRow::default() })
         };
         if let Some((name, _)) = CLOCKS.into_iter().find(|(_, word)| *word == row.mechanism) {
             let overhead = |of: fn(&clocks::Overhead) -> f64| {
@@ -224,8 +227,8 @@ impl Beside {
     }
 }
 
-fn noted(note: &str) -> Figure {
-    Figure { note: Some(note.to_owned()), ..Figure::default() }
+fn noted(note: &str) -> StudyRow {
+    StudyRow { note: Some(note.to_owned()), ..StudyRow::default() }
 }
 
 /// The median time to make a pipe, of some that are closed again. `None` if none could be made.

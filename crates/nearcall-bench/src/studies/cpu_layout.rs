@@ -11,7 +11,7 @@ use crate::studies::evidence::Facts;
 
 /// What is known of the machine before it is measured.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ground {
+pub(crate) struct StudyPlacement {
     /// A CPU.
     pub(crate) first: Option<u16>,
     /// The other thread of its core, if there is one.
@@ -28,7 +28,7 @@ pub(crate) struct Ground {
     pub(crate) quick: bool,
 }
 
-impl Ground {
+impl StudyPlacement {
     /// Finds the parts among the CPUs that may be used.
     pub(crate) fn new(allowed: &[usize], topology: &Topology, quick: bool) -> Self {
         let class = |a: usize, b: usize| topology.class(a, b);
@@ -118,11 +118,11 @@ mod tests {
     #[test]
     fn the_parts_of_two_cores_with_two_threads_are_found() {
         let topology = Topology::from_files(laptop);
-        let ground = Ground::new(&[0, 1, 2, 3], &topology, false);
-        assert_eq!(ground.cpus(), [Some(0), Some(1), Some(2), Some(3)]);
-        assert_eq!((ground.facts.cpus, ground.facts.numa_nodes, ground.far), (4, 1, None));
-        assert_eq!(ground.facts.siblings, [(0, 1), (2, 3)]);
-        let one = Ground::new(&[2], &topology, false);
+        let layout = StudyPlacement::new(&[0, 1, 2, 3], &topology, false);
+        assert_eq!(layout.cpus(), [Some(0), Some(1), Some(2), Some(3)]);
+        assert_eq!((layout.facts.cpus, layout.facts.numa_nodes, layout.far), (4, 1, None));
+        assert_eq!(layout.facts.siblings, [(0, 1), (2, 3)]);
+        let one = StudyPlacement::new(&[2], &topology, false);
         assert!(one.cpus() == [Some(2), None, None, None] && !one.has_two_cpus());
     }
 }

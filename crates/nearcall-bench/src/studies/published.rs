@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::studies::Study;
+use crate::studies::evidence::Load;
 
 /// One printed figure.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,8 +23,8 @@ pub struct PaperRow {
     pub mechanism: String,
     /// Where both ends ran.
     pub placement: Placement,
-    /// What ran beside them.
-    pub load: PaperLoad,
+    /// What ran beside them; nothing where the study says nothing.
+    pub load: Load,
     /// Payload bytes; `None` if there are none or the paper does not say.
     pub message_bytes: Option<u64>,
     /// What was measured: "round_trip_mean".
@@ -69,21 +70,6 @@ pub enum Placement {
     SmtSibling(u16, u16),
     /// On two cores; which ones, if it says so.
     CrossCore(Option<(u16, u16)>),
-}
-
-/// What a study says that ran beside the measured processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PaperLoad {
-    /// It does not say.
-    NotStated,
-    /// There is nothing to load.
-    NotApplicable,
-    /// Nothing.
-    Idle,
-    /// `stress` with workers for CPU, memory and I/O.
-    Stress,
-    /// Work that kept the CPUs 35 % busy.
-    Duty35,
 }
 
 /// What a study claims.
@@ -218,13 +204,11 @@ fn placement(text: &str) -> Option<Placement> {
     }
 }
 
-fn load(text: &str) -> Option<PaperLoad> {
+fn load(text: &str) -> Option<Load> {
     match text {
-        "not_stated" => Some(PaperLoad::NotStated),
-        "n/a" => Some(PaperLoad::NotApplicable),
-        "none" | "idle" => Some(PaperLoad::Idle),
-        "stress_cpu_mem_io" => Some(PaperLoad::Stress),
-        "cpu_35_percent" => Some(PaperLoad::Duty35),
+        "not_stated" | "n/a" | "none" | "idle" => Some(Load::Idle),
+        "stress_cpu_mem_io" => Some(Load::Stress),
+        "cpu_35_percent" => Some(Load::Duty35),
         _ => None,
     }
 }
@@ -263,7 +247,7 @@ mod tests {
             table(Study::Enea, "table2").filter(|row| row.mechanism == "pipe").collect();
         assert_eq!(pairs.len(), 16);
         assert_eq!(pairs[2].placement, Placement::CrossCore(Some((0, 2))));
-        assert_eq!((pairs[2].load, pairs[2].value), (PaperLoad::Stress, Some(25.0)));
+        assert_eq!((pairs[2].load, pairs[2].value), (Load::Stress, Some(25.0)));
         assert_eq!(find(Study::Enea, "table1", "pigeon", None), None);
     }
 
