@@ -3,6 +3,7 @@
 //! The same run gives the same text for ever. Nothing is measured, read or printed here.
 
 pub mod chart;
+pub mod columns;
 pub mod figure;
 pub mod hosts;
 pub mod lines;

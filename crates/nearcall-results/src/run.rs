@@ -10,6 +10,7 @@ mod cell;
 mod file;
 mod imported;
 mod key;
+mod library;
 mod load;
 mod machine;
 mod matrix;
@@ -32,6 +33,7 @@ pub use file::{
 };
 pub use imported::Imported;
 pub use key::{CellKey, Headline, List, Rhythm, StudyKey};
+pub use library::{IdleServer, Library};
 pub use load::LoadAchieved;
 pub(crate) use machine::fnv1a;
 pub use machine::{Machine, MachineState, UNKNOWN};
@@ -104,6 +106,12 @@ pub struct Run {
     /// In a run of studies: their tables and what became of their claims.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub studies: Vec<StudyResult>,
+    /// In a run of libraries: the ways of using them, nearcall's among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub libraries: Vec<Library>,
+    /// In a run of libraries: what was measured of each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub library_cells: Vec<Cell>,
     /// What could not be measured, and why.
     #[serde(default)]
     pub skipped: Vec<Skipped>,
@@ -200,6 +208,8 @@ impl Run {
             matrix: None,
             study_cells: Vec::new(),
             studies: Vec::new(),
+            libraries: Vec::new(),
+            library_cells: Vec::new(),
             skipped: Vec::new(),
             warnings: Vec::new(),
         }

@@ -38,6 +38,7 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   nearcall report run.json -o report.html
   nearcall report all.json calls.json -o report.html --svg figures
+  nearcall report run.json libraries.json -o report.html  beside other libraries
   nearcall report here.json there.json -o both.html       two machines
   nearcall report run.json --markdown - >> $GITHUB_STEP_SUMMARY
   nearcall report run.json --csv - | head -3";

@@ -226,11 +226,10 @@ struct FigureFacts {
 }
 
 /// Results of other commands, by the word in their schema.
-const OTHERS: [(&str, &str); 9] = [
+const OTHERS: [(&str, &str); 8] = [
     ("memory", "a result of `nearcall bench memory`"),
     ("timers", "a result of `nearcall timers`"),
     ("profile", "a result of `nearcall profile`"),
-    ("rivals", "a result of `nearcall bench libraries`"),
     ("doctor", "a result of `nearcall doctor`"),
     ("mechanisms", "a result of `nearcall mechanisms`"),
     ("compare", "a result of `nearcall compare`"),

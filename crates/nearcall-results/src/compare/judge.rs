@@ -200,6 +200,7 @@ fn name(key: &CellKey) -> String {
         List::Floors => format!("floor: {key}"),
         List::Bare => format!("bare: {key}"),
         List::Parts => format!("part: {key}"),
+        List::Libraries => format!("library: {key}"),
     }
 }
 

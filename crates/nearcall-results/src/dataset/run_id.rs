@@ -79,15 +79,18 @@ fn path_start(argument: &str) -> Option<usize> {
 }
 
 /// What the run is a run of, in one word: "tour", "calls", "budgets", "waits", "matrix", "pace",
-/// "gap", "burst", "clients", "threads", "start", "studies", "import"; "empty" without a cell.
+/// "gap", "burst", "clients", "threads", "start", "studies", "libraries", "import"; "empty" without
+/// a cell.
 #[must_use]
 pub fn kind_of_run(run: &Run) -> &'static str {
-    let Some(cell) = run.cells.first().or(run.study_cells.first()).or(run.floors.first()) else {
+    let first = run.cells.first().or(run.study_cells.first()).or(run.floors.first());
+    let Some(cell) = first.or(run.library_cells.first()) else {
         return "empty";
     };
     match run {
         _ if run.imported.is_some() => "import",
         _ if !run.study_cells.is_empty() => "studies",
+        _ if !run.library_cells.is_empty() => "libraries",
         _ if !run.budgets.is_empty() => "budgets",
         _ if !run.waits.is_empty() => "waits",
         _ if run.matrix.is_some() => "matrix",

@@ -144,7 +144,7 @@ impl Wanted {
         let ours = match key.list {
             List::StudyCells => key.study.as_ref().is_some_and(|study| study.study == ENEA),
             List::Cells => key.study.is_none() && key.caller.is_empty(),
-            List::Floors | List::Bare | List::Parts => false,
+            List::Floors | List::Bare | List::Parts | List::Libraries => false,
         };
         let defined = match self.kind {
             Kind::Latency => key.definition == Definition::Rtt && key.shape == "echo",

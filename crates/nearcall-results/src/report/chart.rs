@@ -22,35 +22,9 @@ use maud::{Markup, html};
 
 pub use style::{STYLE, STYLE_STAND_ALONE};
 
-/// For which width a chart is laid out. Text has the same size in both: the narrow one is for
-/// screens on which the wide one would have to shrink.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Width {
-    /// A screen or paper.
-    Wide,
-    /// A phone held upright.
-    Narrow,
-}
-
-impl Width {
-    /// Units from the left to the right edge; text is 12 or 13 of them high.
-    #[must_use]
-    pub const fn units(self) -> f64 {
-        match self {
-            Self::Wide => 680.0,
-            Self::Narrow => 380.0,
-        }
-    }
-
-    /// The class that [`STYLE`] shows or hides by the width of the screen.
-    #[must_use]
-    pub const fn class(self) -> &'static str {
-        match self {
-            Self::Wide => "chart wide",
-            Self::Narrow => "chart narrow",
-        }
-    }
-}
+/// Units from the left to the right edge of every chart; text is 12 of them high. A page scales a
+/// chart to its column and lets it scroll on a phone.
+pub const WIDTH: f64 = 680.0;
 
 /// What a chart says of itself to those who cannot see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,15 +37,13 @@ pub struct Frame<'a> {
     pub desc: &'a str,
 }
 
-/// One `<svg>` of this width and height around `body`.
+/// One `<svg>` of this height around `body`.
 #[must_use]
-pub fn svg(frame: &Frame<'_>, width: Width, height: f64, body: &Markup) -> Markup {
-    let suffix = if width == Width::Narrow { "-narrow" } else { "" };
-    let (title, desc) =
-        (format!("{}{suffix}-title", frame.id), format!("{}{suffix}-desc", frame.id));
-    let view_box = format!("0 0 {} {}", num(width.units()), num(height));
+pub fn svg(frame: &Frame<'_>, height: f64, body: &Markup) -> Markup {
+    let (title, desc) = (format!("{}-title", frame.id), format!("{}-desc", frame.id));
+    let view_box = format!("0 0 {} {}", num(WIDTH), num(height));
     html! {
-        svg xmlns="http://www.w3.org/2000/svg" class=(width.class()) viewBox=(view_box) role="img"
+        svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox=(view_box) role="img"
             aria-labelledby={ (title) " " (desc) } {
             title id=(title) { (text::clean(frame.title)) }
             desc id=(desc) { (text::clean_to(frame.desc, 400)) }
@@ -80,14 +52,14 @@ pub fn svg(frame: &Frame<'_>, width: Width, height: f64, body: &Markup) -> Marku
     }
 }
 
-/// A number in an attribute: two decimals at most. What is not finite becomes 0, but nobody should
+/// A number in an attribute: one decimal at most. What is not finite becomes 0, but nobody should
 /// ask for that.
 #[must_use]
 pub fn num(value: f64) -> String {
     if !value.is_finite() {
         return "0".to_owned();
     }
-    let text = format!("{value:.2}");
+    let text = format!("{value:.1}");
     let short = text.trim_end_matches('0').trim_end_matches('.');
     if short == "-0" { "0".to_owned() } else { short.to_owned() }
 }
@@ -110,11 +82,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_in_attributes_have_two_decimals_at_most() {
+    fn numbers_in_attributes_have_one_decimal_at_most() {
         let cases = [
             (0.0, "0"),
             (-0.001, "0"),
-            (1.005_01, "1.01"),
+            (1.05_01, "1.1"),
             (12.5, "12.5"),
             (100.0, "100"),
             (f64::NAN, "0"),
@@ -127,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_path_begins_with_a_move() {
-        assert_eq!(path(&[[0.0, 1.0], [2.25, 3.0]]), "M0 1L2.25 3");
+        assert_eq!(path(&[[0.0, 1.0], [2.25, 3.0]]), "M0 1L2.2 3");
         assert_eq!(path(&[]), "");
     }
 }

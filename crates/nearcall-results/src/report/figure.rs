@@ -10,17 +10,16 @@ mod cost;
 mod curves;
 mod distribution;
 mod family;
+mod libraries;
 mod load;
 mod machines;
 mod matrix;
 mod overview;
-mod rhythm;
-mod sizes;
 mod words;
 
 use maud::{Markup, PreEscaped, html};
 
-use super::chart::{Frame, STYLE_STAND_ALONE, Width, num, text};
+use super::chart::{Frame, STYLE_STAND_ALONE, num, text};
 use super::hosts::Host;
 
 /// One chart with all that belongs to it.
@@ -30,13 +29,12 @@ pub struct Figure {
     pub id: String,
     /// One line.
     pub title: String,
+    /// What is drawn, of how many cells and how undisturbed these were: two lines.
+    pub caption: String,
     /// Definition, unit, statistic, circumstances, launches, grades, dates, what bands are.
     pub about: String,
-    /// One `<svg class="chart wide">`, 680 units wide. On a page that also has `narrow`, put
-    /// `narrow` right before it: `chart::STYLE` shows the one that fits.
+    /// One `<svg class="chart">`, 680 units wide.
     pub svg: Markup,
-    /// The same for a phone, `<svg class="chart narrow">`, 380 units wide.
-    pub narrow: Markup,
     /// The same values.
     pub table: FigureTable,
     /// What the reader should know besides.
@@ -70,21 +68,131 @@ pub enum Shown {
     },
 }
 
+/// A question that figures answer, and what would give them where there are none.
+struct Question {
+    /// The anchor of the first figure.
+    id: &'static str,
+    title: &'static str,
+    draw: Draw,
+    /// Why there is no figure.
+    reason: &'static str,
+    command: &'static str,
+}
+
+/// How the figures of a question come about.
+enum Draw {
+    /// By a function of their own.
+    Own(fn(&Host<'_>, &Place) -> Vec<Figure>),
+    /// As lines over sizes, gaps or rates.
+    Curves(&'static [curves::Curve]),
+}
+
+/// All questions, in the order in which a page answers them.
+const QUESTIONS: [Question; 11] = [
+    Question {
+        id: "overview",
+        title: "One small message there and back",
+        draw: Draw::Own(overview::figures),
+        reason: "no round trip of a plain message or call was measured",
+        command: "nearcall bench --out run.json",
+    },
+    Question {
+        id: "libraries",
+        title: "Beside other libraries",
+        draw: Draw::Own(libraries::figures),
+        reason: "no run of other libraries was given",
+        command: "nearcall bench libraries --out libraries.json",
+    },
+    Question {
+        id: "latency-echo",
+        title: "Latency against size",
+        draw: Draw::Curves(&curves::LATENCY),
+        reason: "no circumstances of which several sizes were measured",
+        command: "nearcall bench latency --size 8,512,4KiB,32KiB,256KiB --out run.json",
+    },
+    Question {
+        id: "throughput-messages",
+        title: "Messages per second against size",
+        draw: Draw::Curves(&curves::MESSAGES),
+        reason: "no circumstances of which several sizes were measured",
+        command: "nearcall bench throughput --size 8,512,4KiB,32KiB,256KiB --out run.json",
+    },
+    Question {
+        id: "throughput-bytes",
+        title: "Bytes per second against size",
+        draw: Draw::Curves(&curves::BYTES),
+        reason: "no circumstances of which several sizes were measured",
+        command: "nearcall bench throughput --size 8,512,4KiB,32KiB,256KiB --out run.json",
+    },
+    Question {
+        id: "distribution",
+        title: "Whole distributions",
+        draw: Draw::Own(distribution::figures),
+        reason: "no cell has a stored histogram of round trips with enough times",
+        command: "nearcall bench latency --size 8 --out run.json",
+    },
+    Question {
+        id: "cpu-latency",
+        title: "CPU time against latency",
+        draw: Draw::Own(cost::figures),
+        reason: "no cell has both a median and the CPU time of both ends",
+        command: "nearcall bench latency --size 8 --out run.json",
+    },
+    Question {
+        id: "matrix",
+        title: "From CPU to CPU",
+        draw: Draw::Own(matrix::figures),
+        reason: "of pairs of four or more CPUs nothing or only means are stored",
+        command: "nearcall bench matrix --out matrix.json",
+    },
+    Question {
+        id: "load",
+        title: "Beside load and idle",
+        draw: Draw::Own(load::figures),
+        reason: "nothing was measured both idle and beside load",
+        command: "nearcall bench --load cpu,memory,io --out loaded.json",
+    },
+    Question {
+        id: "gap",
+        title: "Latency after idle gaps",
+        draw: Draw::Curves(&curves::GAPS),
+        reason: "no exchange was measured after several gaps",
+        command: "nearcall bench idle-gap --out gap.json",
+    },
+    Question {
+        id: "pace",
+        title: "Response time against rate",
+        draw: Draw::Curves(&curves::PACES),
+        reason: "nothing was measured at several constant rates (open loop)",
+        command: "nearcall bench open-loop --rate 100,1000,10000,100000 --out pace.json",
+    },
+];
+
+impl Question {
+    fn answer(&self, host: &Host<'_>, place: &Place) -> Vec<Shown> {
+        let drawn = match self.draw {
+            Draw::Own(draw) => draw(host, place),
+            Draw::Curves(all) => all.iter().flat_map(|one| one.figures(host, place)).collect(),
+        };
+        if drawn.is_empty() {
+            return vec![Shown::Missing {
+                id: place.id(self.id),
+                title: place.title(self.title, host),
+                reason: self.reason.to_owned(),
+                command: self.command.to_owned(),
+            }];
+        }
+        drawn.into_iter().map(Shown::Figure).collect()
+    }
+}
+
 /// All figures of these machines, in the order in which a page shows them.
 #[must_use]
 pub fn figures(hosts: &[Host<'_>]) -> Vec<Shown> {
     let mut shown = Vec::new();
     for (index, host) in hosts.iter().take(HOSTS_DRAWN_MAX).enumerate() {
         let place = Place { index, alone: hosts.len() == 1 };
-        shown.extend(overview::shown(host, &place));
-        shown.extend(sizes::latency(host, &place));
-        shown.extend(sizes::throughput(host, &place));
-        shown.push(distribution::shown(host, &place));
-        shown.extend(cost::shown(host, &place));
-        shown.extend(matrix::shown(host, &place));
-        shown.extend(load::shown(host, &place));
-        shown.extend(rhythm::gaps(host, &place));
-        shown.extend(rhythm::paces(host, &place));
+        shown.extend(QUESTIONS.iter().flat_map(|question| question.answer(host, &place)));
     }
     let first = shown.iter_mut().find_map(|one| match one {
         Shown::Figure(figure) => Some(figure),
@@ -153,12 +261,12 @@ impl Place {
     }
 }
 
-/// Draws both widths and puts a figure together.
-fn figure(parts: Parts, draw: impl Fn(&Frame<'_>, Width) -> Markup) -> Shown {
+/// Draws a figure and puts it together.
+fn figure(parts: Parts, draw: impl Fn(&Frame<'_>) -> Markup) -> Figure {
     let frame = Frame { id: &parts.id, title: &parts.title, desc: &parts.desc };
-    let (svg, narrow) = (draw(&frame, Width::Wide), draw(&frame, Width::Narrow));
-    let Parts { id, title, about, table, notes, .. } = parts;
-    Shown::Figure(Figure { id, title, about, svg, narrow, table, notes })
+    let svg = draw(&frame);
+    let Parts { id, title, caption, about, table, notes, .. } = parts;
+    Figure { id, title, caption, about, svg, table, notes }
 }
 
 /// A figure but for its drawing.
@@ -167,6 +275,7 @@ struct Parts {
     title: String,
     /// What there is to see, for those who cannot see it.
     desc: String,
+    caption: String,
     about: String,
     table: FigureTable,
     notes: Vec<String>,

@@ -225,13 +225,33 @@ fn byte_at(text: &str, index: usize) -> usize {
     text.char_indices().nth(index).map_or(text.len(), |(at, _)| at)
 }
 
+/// Text from a file: without control characters, and not longer than a page can bear.
+pub fn clean(text: &str) -> String {
+    clean_to(text, TEXT_CHARS_MAX)
+}
+
+/// The same for text that may be as long as `chars_max`.
+pub fn clean_to(text: &str, chars_max: usize) -> String {
+    let shown = |c: char| if c.is_control() || is_invisible(c) { '\u{fffd}' } else { c };
+    clip(&text.chars().take(chars_max + 1).map(shown).collect::<String>(), chars_max)
+}
+
+/// A name from a file, which must not make a column as wide as a stranger likes. Names of this
+/// program are shorter and stay whole.
+pub(crate) fn clip(text: &str, columns: usize) -> String {
+    if text.chars().count() <= columns {
+        return text.to_owned();
+    }
+    text.chars().take(columns.saturating_sub(1)).chain(std::iter::once('…')).collect()
+}
+
 /// Whether a character turns the direction of writing or has no width, so that text of a stranger
-/// could hide something.
+/// could hide something, or is none that XML may have.
 #[must_use]
 pub(crate) fn is_invisible(c: char) -> bool {
     matches!(
         u32::from(c),
-        0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff
+        0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff | 0xfffe..=0xffff
     )
 }
 
@@ -240,6 +260,9 @@ const UNITS: [&str; 19] = [
     "ns", "µs", "ms", "s", "B", "KiB", "MiB", "GiB", "%", "/s", "k/s", "M/s", "G/s", "B/s", "kB/s",
     "MB/s", "GB/s", "CPUs", "×",
 ];
+
+/// A longer text from a file is cut. Reasons of the kernel are shorter.
+const TEXT_CHARS_MAX: usize = 300;
 
 /// The columns of a line of prose.
 pub const COLUMNS: usize = 100;

@@ -5,12 +5,15 @@
 
 use std::fmt::Write as _;
 
+use super::columns::{Column, figure, shown, values};
 use super::hosts::{Entry, Host};
 use super::number;
 use super::page::text::{self, plain};
 use super::page::{
-    Advised, Answer, GRADES, Summary, VERDICTS, count, grade_meaning, studies, summary, title,
+    Advised, Answer, GRADES, Summary, grade_meaning, studies, summary, verdict_columns,
 };
+use super::table::class_words;
+use super::table::grid::Align;
 use crate::run::{CellKey, Definition, List, Rhythm};
 
 /// Renders machine after machine: what it is, what is fast, and tables. Ends with a line break.
@@ -47,17 +50,19 @@ fn machine(out: &mut String, host: &Host<'_>, summary: &Summary) {
     }
     out.push_str("\n### What is fast here, and what to use\n\n");
     summary.answers.iter().for_each(|answer| answered(out, answer));
+    if summary.answers.iter().all(|answer| answer.found.is_none()) {
+        out.push_str("These runs have no cell that answers one of these questions.\n");
+    }
+    if let Some(snippet) = &summary.snippet {
+        let _ = writeln!(out, "\n```rust\n{snippet}\n```");
+    }
     out.push('\n');
     small_messages(out, host);
     verdicts(out, host);
 }
 
 fn answered(out: &mut String, answer: &Answer) {
-    let Some(found) = &answer.found else {
-        let missing = answer.missing();
-        let _ = writeln!(out, "- {}: {missing} (`{}`)", answer.question, answer.command);
-        return;
-    };
+    let Some(found) = &answer.found else { return };
     let (name, what) = (escape(&found.mechanism), escape(&found.what));
     let _ = write!(
         out,
@@ -91,11 +96,7 @@ fn small_messages(out: &mut String, host: &Host<'_>) {
         "### Round trips of {} between two processes, the fastest first\n",
         number::size(least)
     );
-    out.push_str("| mechanism | wait | where | conditions | median | 95 % | to floor | grade |\n");
-    out.push_str("|---|---|---|---|--:|--:|--:|---|\n");
-    for entry in entries.iter().take(ROWS_MAX) {
-        let _ = writeln!(out, "{}", row(entry));
-    }
+    out.push_str(&table(&columns(), entries.iter().copied().take(ROWS_MAX)));
     if entries.len() > ROWS_MAX {
         let _ = writeln!(out, "\n{} more are in the whole report.", entries.len() - ROWS_MAX);
     }
@@ -107,19 +108,36 @@ fn is_between_processes(key: &CellKey) -> bool {
     caller && !key.by_reference && matches!(key.shape.as_str(), "echo" | "call")
 }
 
-fn row(entry: &Entry<'_>) -> String {
-    let (key, cell) = (&entry.key, entry.cell);
-    let figure = text::figure(cell);
-    let words = [&key.mechanism, &key.wait, &key.class].map(|word| escape(&plain(word)));
-    let ratio = cell.ratio_to_floor.map_or_else(|| number::MISSING.to_owned(), number::ratio);
-    let grade = cell.grade.map_or_else(|| number::MISSING.to_owned(), |grade| grade.to_string());
-    format!(
-        "| {} | {} | {} | {} | {ratio} | {grade} |",
-        words.join(" | "),
-        escape(&text::conditions(key)),
-        text::optional(figure.map(|(value, ..)| value), "ns"),
-        text::interval(figure.and_then(|(_, ci95, _)| ci95), "ns"),
-    )
+/// The columns of round trips.
+fn columns<'a>() -> [Column<Entry<'a>>; 8] {
+    [
+        Column::words("mechanism", 0, |one| plain(&one.key.mechanism)),
+        Column::words("wait", 0, |one| plain(&one.key.wait)),
+        Column::words("where", 0, |one| class_words(&one.key.class)),
+        Column::words("conditions", 0, |one| text::conditions(&one.key)),
+        Column::figure("median", 0, |one| {
+            text::optional(text::figure(one.cell).map(|(value, ..)| value), "ns")
+        }),
+        Column::figure("95 %", 0, |one| {
+            text::interval(text::figure(one.cell).and_then(|(_, ci95, _)| ci95), "ns")
+        }),
+        Column::figure("to floor", 0, |one| figure(one.cell.ratio_to_floor, number::ratio)),
+        Column::words("grade", 0, |one| shown(one.cell.grade)),
+    ]
+}
+
+/// A table of these columns with a row for each of `rows`.
+fn table<'r, R: 'r>(columns: &[Column<R>], rows: impl IntoIterator<Item = &'r R>) -> String {
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let mut out = line(columns.iter().map(|column| escape(column.head)).collect());
+    for column in columns {
+        out.push_str(if column.align == Align::Right { "|--:" } else { "|---" });
+    }
+    out.push_str("|\n");
+    for row in rows {
+        out.push_str(&line(values(columns, row).iter().map(|text| escape(text)).collect()));
+    }
+    out
 }
 
 fn verdicts(out: &mut String, host: &Host<'_>) {
@@ -128,13 +146,7 @@ fn verdicts(out: &mut String, host: &Host<'_>) {
         return;
     }
     out.push_str("### Claims of published studies on this machine\n\n");
-    out.push_str(
-        "| study | confirmed | refuted | inconclusive | skipped |\n|---|--:|--:|--:|--:|\n",
-    );
-    for (_, study) in studies {
-        let counts = VERDICTS.map(|verdict| count(study, verdict).to_string());
-        let _ = writeln!(out, "| {} | {} |", escape(&title(study)), counts.join(" | "));
-    }
+    out.push_str(&table(&verdict_columns(), studies.iter().map(|(_, study)| *study)));
     out.push('\n');
 }
 

@@ -202,6 +202,29 @@ fn scaled_to(value: f64, units: &[(f64, &str)], digits: usize) -> String {
     }
 }
 
+/// Two figures as a range, which names a unit that both have once.
+#[must_use]
+pub fn range(low: &str, high: &str) -> String {
+    match (low.rsplit_once(' '), high.rsplit_once(' ')) {
+        (Some((figure, unit)), Some((_, same))) if unit == same => format!("{figure} to {high}"),
+        _ => format!("{low} to {high}"),
+    }
+}
+
+/// A value in the unit that a run names: "ns", "/s", "bytes/s", "bytes", "percent", or none.
+#[must_use]
+pub fn in_unit(value: f64, unit: &str) -> String {
+    let sign = if value < 0.0 { "-" } else { "" };
+    match unit {
+        "ns" => format!("{sign}{}", time(value.abs())),
+        "/s" | "per_s" => message_rate(value),
+        "bytes/s" => byte_rate(value),
+        "bytes" => format!("{sign}{}", memory(value.abs())),
+        "percent" => format!("{} %", three_digits(value)),
+        _ => three_digits(value),
+    }
+}
+
 fn unit_of<'u>(value: f64, units: &[(f64, &'u str)]) -> (f64, &'u str) {
     // 999.5 of a unit would be written as 1000: the next unit takes it.
     let fits = |(factor, _): &&(f64, &str)| value < factor * 999.5;

@@ -22,7 +22,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 pub use self::answers::{Advised, Answer, Found};
 pub use self::method::quoted;
-pub(crate) use self::studies::{VERDICTS, count, studies, title};
+pub(crate) use self::studies::{studies, verdict_columns};
 pub use self::summary::{CutShort, Summary, summary};
 pub(crate) use self::summary::{GRADES, grade_meaning, name, noise};
 

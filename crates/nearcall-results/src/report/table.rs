@@ -19,6 +19,7 @@ pub mod footprint;
 pub mod grid;
 mod head;
 mod imported;
+mod libraries;
 mod matrix;
 mod notes;
 mod overview;
@@ -44,6 +45,7 @@ pub fn table(run: &Run, style: Style) -> String {
         Form::Studies => studies::print(&mut out, run, false),
         Form::Budgets => budgets::print(&mut out, run),
         Form::Import => imported::print(&mut out, run),
+        Form::Libraries => libraries::print(&mut out, run),
         Form::Matrix => matrix::print(&mut out, run),
         Form::Waits => waits::print(&mut out, run),
         Form::Traffic => traffic::print(&mut out, run),
@@ -66,6 +68,7 @@ pub fn details(run: &Run, style: Style) -> String {
         Form::Studies => studies::print(&mut out, run, true),
         Form::Budgets => budgets::print(&mut out, run),
         Form::Import => imported::print(&mut out, run),
+        Form::Libraries => libraries::print(&mut out, run),
         Form::Matrix => matrix::print(&mut out, run),
         Form::Waits => waits::print(&mut out, run),
         Form::Traffic => traffic::print(&mut out, run),
@@ -89,6 +92,7 @@ enum Form {
     Studies,
     Budgets,
     Import,
+    Libraries,
     Matrix,
     Waits,
     Traffic,
@@ -103,6 +107,7 @@ impl Form {
             _ if studies::is_of_studies(run) => Self::Studies,
             _ if budgets::is_of_budgets(run) => Self::Budgets,
             _ if imported::is_of_import(run) => Self::Import,
+            _ if libraries::is_of_libraries(run) => Self::Libraries,
             _ if matrix::is_of_matrix(run) => Self::Matrix,
             _ if waits::is_of_waits(run) => Self::Waits,
             _ if traffic::is_of_traffic(run) => Self::Traffic,
@@ -119,6 +124,7 @@ fn print_end(out: &mut Writer, run: &Run, form: Form) {
         Form::Studies => studies::answer(run),
         Form::Budgets => budgets::answer(run),
         Form::Import => String::new(),
+        Form::Libraries => libraries::answer(run),
         Form::Matrix => matrix::answer(run),
         Form::Waits => waits::answer(run),
         Form::Traffic => traffic::answer(run),

@@ -13,6 +13,7 @@ use std::{fmt, process};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use super::library::Rivals;
 use super::{Cell, Kind, Run, SCHEMA};
 
 impl Run {
@@ -31,15 +32,18 @@ impl Run {
     ///
     /// [`ParseError`] says what is wrong and where.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        check_head(text)?;
-        let run: Self =
-            serde_json::from_str(text).map_err(|error| ParseError::field(&error, text))?;
+        let run: Self = match check_head(text)? {
+            Form::Run => serde_json::from_str(text),
+            Form::Rivals => serde_json::from_str::<Rivals>(text).map(Self::from),
+        }
+        .map_err(|error| ParseError::field(&error, text))?;
         let lists = [
             ("floors", &run.floors),
             ("cells", &run.cells),
             ("bare", &run.bare),
             ("parts", &run.parts),
             ("study_cells", &run.study_cells),
+            ("library_cells", &run.library_cells),
         ];
         for (list, cells) in lists {
             for (index, cell) in cells.iter().enumerate() {
@@ -159,7 +163,7 @@ pub enum ParseError {
     },
     /// A cell contradicts itself.
     Cell {
-        /// "cells", "floors", "bare", "parts" or "study_cells".
+        /// "cells", "floors", "bare", "parts", "study_cells" or "library_cells".
         list: &'static str,
         /// Which one, from 0.
         index: usize,
@@ -216,8 +220,16 @@ pub fn printable(text: &str) -> String {
     out
 }
 
+/// What a file is, by its schema.
+enum Form {
+    /// [`SCHEMA`].
+    Run,
+    /// What results of other libraries were stored as before they were runs.
+    Rivals,
+}
+
 /// Judges the schema first, so that a newer file is called newer and not broken.
-fn check_head(text: &str) -> Result<(), ParseError> {
+fn check_head(text: &str) -> Result<Form, ParseError> {
     #[derive(Deserialize)]
     struct Head {
         schema: Option<serde_json::Value>,
@@ -230,10 +242,13 @@ fn check_head(text: &str) -> Result<(), ParseError> {
     })?;
     let schema = head.schema.as_ref().and_then(|schema| schema.as_str());
     let schema = schema.ok_or(ParseError::NotARun)?;
+    if schema == "nearcall.rivals/1" {
+        return Ok(Form::Rivals);
+    }
     let version = schema.strip_prefix("nearcall.run/").and_then(|text| text.parse::<u64>().ok());
     match version.ok_or(ParseError::NotARun)? {
         0 => Err(ParseError::NotARun),
-        1 => Ok(()),
+        1 => Ok(Form::Run),
         _ => Err(ParseError::Newer { schema: schema.to_owned() }),
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cell, Definition, Kind, Run};
 use crate::noise::{self, Grade};
-use crate::report::number::Measured;
+use crate::report::number::{self, Measured};
 
 /// The list of a run in which a cell stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -27,6 +27,8 @@ pub enum List {
     Parts,
     /// As a published study measured it.
     StudyCells,
+    /// Of another library, or of nearcall beside it.
+    Libraries,
 }
 
 /// When the exchanges of a cell began, and how many were under way.
@@ -102,6 +104,7 @@ impl Run {
             (List::Bare, &self.bare),
             (List::Parts, &self.parts),
             (List::StudyCells, &self.study_cells),
+            (List::Libraries, &self.library_cells),
         ];
         let many_pairs = self.matrix.is_some();
         let all = lists.into_iter().flat_map(|(list, cells)| cells.iter().map(move |c| (list, c)));
@@ -129,7 +132,7 @@ impl CellKey {
             class: cell.placement.class.clone(),
             pair: pair.map(|(client, server)| [client, server]),
             load: cell.load.clone(),
-            rhythm: rhythm(cell),
+            rhythm: cell.rhythm(),
             study: cell.study.as_ref().map(|study| StudyKey {
                 study: study.study.clone(),
                 mechanism: study.mechanism.clone(),
@@ -137,26 +140,6 @@ impl CellKey {
             }),
         }
     }
-}
-
-fn rhythm(cell: &Cell) -> Rhythm {
-    if let Some(pace) = &cell.pace {
-        return Rhythm::Pace(pace.rate_per_s);
-    }
-    if let Some(gap) = &cell.gap {
-        return Rhythm::Gap(gap.gap_ns);
-    }
-    if let Some(burst) = &cell.burst {
-        return Rhythm::Burst(burst.messages);
-    }
-    if let Some(clients) = &cell.clients {
-        let threads = |loops| Rhythm::Threads(clients.clients, loops);
-        return clients.loops.map_or(Rhythm::Clients(clients.clients), threads);
-    }
-    if let Some(start) = &cell.start {
-        return Rhythm::Start(start.connects);
-    }
-    Rhythm::Steady
 }
 
 impl fmt::Display for CellKey {
@@ -184,12 +167,24 @@ impl fmt::Display for CellKey {
         }
         match self.rhythm {
             Rhythm::Steady => Ok(()),
-            Rhythm::Pace(rate) => write!(f, ", {rate} per second"),
-            Rhythm::Gap(ns) => write!(f, ", gaps of {} µs", ns as f64 / 1e3),
-            Rhythm::Burst(messages) => write!(f, ", bursts of {messages}"),
-            Rhythm::Clients(clients) => write!(f, ", {clients} clients"),
-            Rhythm::Threads(threads, loops) => write!(f, ", {threads} threads, {loops} loops"),
-            Rhythm::Start(connects) => write!(f, ", {connects} connections"),
+            rhythm => write!(f, ", {rhythm}"),
+        }
+    }
+}
+
+/// In words; nothing of [`Rhythm::Steady`].
+impl fmt::Display for Rhythm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Steady => Ok(()),
+            Self::Pace(rate) => write!(f, "{rate} per second"),
+            Self::Gap(ns) => write!(f, "gaps of {}", number::time(ns as f64)),
+            Self::Burst(messages) => write!(f, "bursts of {messages}"),
+            Self::Clients(clients) => write!(f, "{clients} clients"),
+            Self::Threads(threads, loops) => {
+                write!(f, "{threads} threads of one caller, {loops} loops of the server")
+            }
+            Self::Start(connects) => write!(f, "{connects} connections"),
         }
     }
 }
@@ -208,6 +203,28 @@ pub struct Headline<'a> {
 }
 
 impl Cell {
+    /// When its exchanges began, and how many were under way.
+    #[must_use]
+    pub fn rhythm(&self) -> Rhythm {
+        if let Some(pace) = &self.pace {
+            return Rhythm::Pace(pace.rate_per_s);
+        }
+        if let Some(gap) = &self.gap {
+            return Rhythm::Gap(gap.gap_ns);
+        }
+        if let Some(burst) = &self.burst {
+            return Rhythm::Burst(burst.messages);
+        }
+        if let Some(clients) = &self.clients {
+            let threads = |loops| Rhythm::Threads(clients.clients, loops);
+            return clients.loops.map_or(Rhythm::Clients(clients.clients), threads);
+        }
+        if let Some(start) = &self.start {
+            return Rhythm::Start(start.connects);
+        }
+        Rhythm::Steady
+    }
+
     /// The median of a latency cell; the rate of a cell of throughput or of many clients. `None`
     /// if it has none.
     #[must_use]

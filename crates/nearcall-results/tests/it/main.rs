@@ -12,6 +12,7 @@ mod report_answers;
 mod table;
 mod table_budgets;
 mod table_compare;
+mod table_libraries;
 mod table_matrix;
 mod table_studies;
 mod table_traffic;

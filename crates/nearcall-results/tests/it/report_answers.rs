@@ -86,7 +86,7 @@ fn placements_and_pairs_never_meet_in_an_answer() {
         latency("unix-stream", 8, "block", 2_000.0, None),
         threads,
     ]);
-    assert!(line.contains("**1.00 µs** over pipe") && line.contains("share a cache"), "{line}");
+    assert!(line.contains("**1.00 µs** over pipe") && line.contains("one cache"), "{line}");
 }
 
 fn within(name: &str, p50: f64, p50_ci95: [f64; 2]) -> Cell {
@@ -110,6 +110,32 @@ fn only_what_overlaps_is_named_as_not_told_apart() {
 }
 
 #[test]
+fn an_interval_beyond_a_factor_of_two_is_a_range_and_no_figure() {
+    let line = first(vec![within("pipe", 1_000.0, [400.0, 1_900.0])]);
+    assert!(line.contains("**400 ns to 1.90 µs** over pipe"), "{line}");
+    assert!(!line.contains("1.00 µs"), "{line}");
+    let line = first(vec![within("pipe", 1_000.0, [800.0, 1_500.0])]);
+    assert!(line.contains("**1.00 µs** over pipe"), "{line}");
+}
+
+#[test]
+fn questions_without_an_answer_have_no_card() {
+    let runs = [Run { cells: vec![within("pipe", 1_000.0, [950.0, 1_050.0])], ..empty() }];
+    let page = page(&hosts(&runs).unwrap(), &PageFacts::default());
+    let tags = tags(&page);
+    let cards: Vec<&str> =
+        tags.iter().filter(|tag| tag.has_class("question")).map(|tag| &*tag.text).collect();
+    assert_eq!(
+        cards,
+        ["Small messages, as fast as it gets", "Small messages, when both ends sleep"]
+    );
+    let snippet = tags.iter().find(|tag| tag.name == "pre").unwrap();
+    let address = "\"thermostat?via=pipe&wait=block\"";
+    let expected = format!("let thermostat = ThermostatCaller::new(&Client::new(), {address})?;");
+    assert_eq!(snippet.text, expected);
+}
+
+#[test]
 fn bare_exchanges_and_calls_have_labels_of_their_own_beside_each_other() {
     let mut run = Run { cells: vec![latency("pipe", 8, "block", 9_000.0, None)], ..empty() };
     run.bare = vec![latency("pipe", 8, "block", 8_000.0, None)];
@@ -119,7 +145,7 @@ fn bare_exchanges_and_calls_have_labels_of_their_own_beside_each_other() {
     let page = page(&hosts(&runs).unwrap(), &PageFacts::default());
     let tags = tags(&page);
     let table = tags.iter().find(|tag| tag.get("id") == Some("side-by-side-rtt")).unwrap();
-    let label = "pipe echo 8 B block, same_llc";
+    let label = "pipe echo 8 B block, cores of one cache";
     assert_eq!(table.text.matches(label).count(), 2);
     assert_eq!(table.text.matches(&format!("{label} (bare)")).count(), 1, "{}", table.text);
 }

@@ -38,7 +38,7 @@ pub const COLUMNS: &[Column] = &[
     text("tool_profile", "release or debug", |l| (&l.run.tool.profile).into()),
     text("touch", "How much of the payload is written and read: full, header, none", touch),
     // What was measured.
-    text("list", "cells, floors, bare, parts or study_cells of the run", |l| {
+    text("list", "cells, floors, bare, parts, study_cells or library_cells", |l| {
         list(l.key.list).into()
     }),
     text("kind", "latency or throughput", |l| kind(l.key.kind).into()),
@@ -225,6 +225,7 @@ fn list(list: List) -> &'static str {
         List::Bare => "bare",
         List::Parts => "parts",
         List::StudyCells => "study_cells",
+        List::Libraries => "library_cells",
     }
 }
 

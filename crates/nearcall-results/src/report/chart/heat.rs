@@ -5,7 +5,7 @@
 
 use maud::{Markup, html};
 
-use super::{Frame, Width, num, svg, text};
+use super::{Frame, WIDTH, num, svg, text};
 use crate::report::number;
 
 /// The whole chart.
@@ -33,13 +33,13 @@ pub struct Warmth {
 impl Heat {
     /// Draws it.
     #[must_use]
-    pub fn draw(&self, frame: &Frame<'_>, width: Width) -> Markup {
+    pub fn draw(&self, frame: &Frame<'_>) -> Markup {
         let shades = Shades::of(self.places.iter().flatten().flatten().map(|place| place.ns));
         let names = self.rows.iter().map(|name| text::width(name)).fold(10.0, f64::max);
-        let left = (names + 12.0).min(width.units() * 0.3);
-        let step = ((width.units() - left - 4.0) / self.columns.len().max(1) as f64).min(64.0);
+        let left = (names + 12.0).min(WIDTH * 0.3);
+        let step = ((WIDTH - left - 4.0) / self.columns.len().max(1) as f64).min(64.0);
         let tall = step.min(36.0);
-        let (key, key_height) = shades.key(width);
+        let (key, key_height) = shades.key();
         let top = key_height + 42.0;
         let bottom = top + tall * self.rows.len() as f64;
         let sparse = (11.0 * 2.2 / step).ceil().max(1.0);
@@ -65,21 +65,16 @@ impl Heat {
                 } @else {
                     @for (column, place) in places.iter().enumerate().take(self.columns.len()) {
                         @let area = [left + column as f64 * step, y, step, tall];
-                        (draw_place(place.as_ref(), &shades, area, name))
+                        (draw_place(place.as_ref(), &shades, area))
                     }
                 }
             }
         };
-        svg(frame, width, bottom + 8.0, &body)
+        svg(frame, bottom + 8.0, &body)
     }
 }
 
-fn draw_place(
-    place: Option<&Warmth>,
-    shades: &Shades,
-    [x, y, wide, tall]: [f64; 4],
-    row: &str,
-) -> Markup {
+fn draw_place(place: Option<&Warmth>, shades: &Shades, [x, y, wide, tall]: [f64; 4]) -> Markup {
     let gap = if wide > 8.0 { 1.0 } else { 0.0 };
     let shade = place.and_then(|place| shades.of_value(place.ns));
     let class = shade.map_or("hx", |index| SHADE_CLASSES[index]);
@@ -88,8 +83,7 @@ fn draw_place(
     let tone = if shade.is_some_and(|index| index >= DARK_FROM) { "on-dark" } else { "on-light" };
     html! {
         rect class=(class) x=(num(x)) y=(num(y)) width=(num(wide - gap)) height=(num(tall - gap))
-            data-series=[place.map(|_| text::clean(row))]
-            data-label=[place.map(|place| text::clean(&place.label))] {}
+            { @if let Some(place) = place { title { (text::clean(&place.label)) } } }
         @if let Some(number) = number {
             text class={ "middle " (tone) } x=(num(x + (wide - gap) / 2.0))
                 y=(num(y + tall / 2.0 + 3.5)) { (number) }
@@ -150,8 +144,8 @@ impl Shades {
     }
 
     /// The shades with the numbers between them.
-    fn key(&self, width: Width) -> (Markup, f64) {
-        let step = if width == Width::Wide { 52.0 } else { 38.0 };
+    fn key(&self) -> (Markup, f64) {
+        let step = 52.0;
         let edge = |index: f64| self.low * self.span().powf(index / SHADE_CLASSES.len() as f64);
         let drawn = html! {
             g {

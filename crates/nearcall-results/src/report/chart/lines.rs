@@ -10,9 +10,9 @@ mod names;
 use maud::{Markup, html};
 
 use super::axis::Axis;
-use super::mark::{Look, Mark, mark};
+use super::mark::{Look, mark};
 use super::plane::Plane;
-use super::{Frame, Width, num, path, svg, text};
+use super::{Frame, WIDTH, num, path, svg, text};
 
 /// The whole chart.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,34 +69,45 @@ pub struct Bound {
 impl Lines {
     /// Draws it.
     #[must_use]
-    pub fn draw(&self, frame: &Frame<'_>, width: Width) -> Markup {
-        let named = self.series.iter().filter(|series| is_named(series));
-        let names = named.map(|series| text::width(&series.name)).fold(0.0, f64::max);
-        let beside = (names + 20.0).clamp(12.0, width.units() * 0.37);
-        let plane = Plane::new([&self.x, &self.y], width, 0.0, beside);
-        let remark = self.remark.as_deref().map(|remark| text::wrap(remark, width.units() - 8.0));
+    pub fn draw(&self, frame: &Frame<'_>) -> Markup {
+        let beside = (self.names_width() + 20.0).clamp(12.0, WIDTH * 0.37);
+        let plane = Plane::new([&self.x, &self.y], 0.0, beside);
+        let remark = self.remark.as_deref().map(|remark| text::wrap(remark, WIDTH - 8.0));
         let remark = remark.unwrap_or_default();
         let height = plane.height() + remark.len() as f64 * 15.0;
         let ends = self.end_names(&plane);
+        let interval = if self.bands_overlap() { Interval::Whiskers } else { Interval::Band };
         let body = html! {
-            (plane.draw(width))
+            (plane.draw())
             (self.bounds(&plane))
             // What is singled out comes last and lies on top.
             @for series in self.series.iter().filter(|s| !s.look.is_singled_out()).take(GREY_MAX) {
-                (line(series, &plane, width))
+                (line(series, &plane, interval))
             }
             @for series in self.series.iter().filter(|s| s.look.is_singled_out()) {
-                (line(series, &plane, width))
+                (line(series, &plane, interval))
             }
-            (self.bound_names(&plane, &ends))
-            @for end in &ends { (end.draw(width)) }
+            @for end in &ends { (end.draw()) }
             @for (index, line) in remark.iter().enumerate() {
                 text class="muted" x="0" y=(num(plane.height() + 12.0 + index as f64 * 15.0)) {
                     (line)
                 }
             }
         };
-        svg(frame, width, height, &body)
+        svg(frame, height, &body)
+    }
+
+    /// Whether bands of two series would cover each other somewhere.
+    fn bands_overlap(&self) -> bool {
+        let banded: Vec<&Series> = self.series.iter().filter(|series| is_banded(series)).collect();
+        let meet = |a: &Series, b: &Series| {
+            a.points.iter().any(|one| {
+                let other = b.points.iter().find(|other| other.x == one.x);
+                let ends = other.and_then(|other| one.interval.zip(other.interval));
+                ends.is_some_and(|([a, b], [c, d])| a <= d && c <= b)
+            })
+        };
+        (0..banded.len()).any(|at| banded[..at].iter().any(|before| meet(before, banded[at])))
     }
 
     /// The bounds as lines from edge to edge.
@@ -114,36 +125,40 @@ impl Lines {
     }
 }
 
+/// How the intervals of a chart are drawn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Interval {
+    /// As an area along the line.
+    Band,
+    /// As a bar at each point.
+    Whiskers,
+}
+
+/// Whether the intervals of a series are drawn.
+fn is_banded(series: &Series) -> bool {
+    series.look.is_singled_out() && series.marked
+}
+
 fn is_named(series: &Series) -> bool {
     series.look != Look::Other
 }
 
-fn line(series: &Series, plane: &Plane<'_>, width: Width) -> Markup {
+fn line(series: &Series, plane: &Plane<'_>, interval: Interval) -> Markup {
     let stretches = stretches(series, plane);
-    let banded = series.look.is_singled_out() && series.marked;
     html! {
         g class=(series.look.class()) data-series=(text::clean(&series.name)) {
-            @if banded {
-                @for stretch in &stretches { (band(stretch, plane)) }
+            @if is_banded(series) {
+                @for stretch in &stretches { (band(stretch, plane, interval)) }
             }
             @for stretch in stretches.iter().filter(|stretch| stretch.len() > 1) {
                 @let places: Vec<[f64; 2]> = stretch.iter().map(|(_, at)| *at).collect();
-                @if series.marked || width == Width::Narrow {
-                    path class="line" d=(path(&places)) {}
-                } @else {
-                    path class="line" d=(path(&places)) { title { (text::clean(&series.name)) } }
+                path class="line" d=(path(&places)) {
+                    @if !series.marked { title { (text::clean(&series.name)) } }
                 }
             }
             @if series.marked {
                 @for (point, at) in stretches.iter().flatten() {
-                    (mark(&Mark {
-                        at: *at,
-                        look: series.look,
-                        hollow: point.hollow,
-                        series: &series.name,
-                        values: [Some(point.x), Some(point.y)],
-                        label: &point.label,
-                    }, width))
+                    (mark(*at, series.look, point.hollow, &point.label))
                 }
             }
         }
@@ -170,22 +185,20 @@ fn stretches<'s>(series: &'s Series, plane: &Plane<'_>) -> Vec<Vec<(&'s Point, [
 
 /// From the lower ends of the intervals to the upper ones. What lies outside of the axis ends at
 /// its edge.
-fn band(stretch: &[(&Point, [f64; 2])], plane: &Plane<'_>) -> Markup {
+fn band(stretch: &[(&Point, [f64; 2])], plane: &Plane<'_>, interval: Interval) -> Markup {
     let ends = stretch.iter().map(|(point, [x, y])| {
         let [low, high] = point.interval.unwrap_or([point.y; 2]);
         let edge = |value: f64| plane.y.within(value).and_then(|v| plane.y(v)).unwrap_or(*y);
         ([*x, edge(low)], [*x, edge(high)])
     });
     let (mut low, high): (Vec<[f64; 2]>, Vec<[f64; 2]>) = ends.unzip();
-    match low.len() {
-        0 => html! {},
-        // A single point has no width: a bar.
-        1 => html! { path class="bar" d=(path(&[low[0], high[0]])) {} },
-        _ => {
-            low.extend(high.iter().rev());
-            html! { path class="band" d={ (path(&low)) "Z" } {} }
-        }
+    // A single point has no width: a bar.
+    if interval == Interval::Whiskers || low.len() < 2 {
+        let bars: String = low.iter().zip(&high).map(|(low, high)| path(&[*low, *high])).collect();
+        return html! { path class="bar" d=(bars) {} };
     }
+    low.extend(high.iter().rev());
+    html! { path class="band" d={ (path(&low)) "Z" } {} }
 }
 
 /// More grey lines are only a grey area; the table has them.

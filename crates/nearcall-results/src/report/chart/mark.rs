@@ -1,11 +1,11 @@
 //! Marks: shapes that differ even without colour, and what a mark says of itself.
 //!
-//! Always true: a mark carries its series and its text as attributes, in a wide chart also its
-//! numbers and a `<title>`, which browsers show without any script.
+//! **Invariants:** a mark has its text as `<title>`, which browsers show without any script;
+//! the group around it has its series as an attribute.
 
 use maud::{Markup, html};
 
-use super::{Width, num, text};
+use super::{num, text};
 
 /// Which colour, dash and shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,37 +45,17 @@ impl Look {
     }
 }
 
-/// One value in a chart.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Mark<'a> {
-    /// Where, in units.
-    pub at: [f64; 2],
-    /// How it looks.
-    pub look: Look,
-    /// Disturbed, idle and the like: only its outline is drawn.
-    pub hollow: bool,
-    /// The series that it belongs to.
-    pub series: &'a str,
-    /// What was measured, in the units of the run file.
-    pub values: [Option<f64>; 2],
-    /// What it says of itself: value with unit, interval, grade.
-    pub label: &'a str,
-}
-
-/// Draws a mark. The group around it has the class of its look.
+/// Draws a mark at a place: what was disturbed, or idle, is `hollow`. The group around it has the
+/// class of its look and names the series; a path without a class is a mark. `label` is the value
+/// with unit, interval and grade.
 #[must_use]
-pub fn mark(mark: &Mark<'_>, width: Width) -> Markup {
-    let [x, y] = mark.at;
-    let outline = format!("M{} {}{}", num(x), num(y), mark.look.shape());
-    let class = if mark.hollow { "mark hollow" } else { "mark" };
-    let (series, label) = (text::clean(mark.series), text::clean_to(mark.label, LABEL_CHARS_MAX));
-    let [value_x, value_y] = mark.values.map(|value| value.filter(|v| v.is_finite()).map(num));
+pub fn mark(at: [f64; 2], look: Look, hollow: bool, label: &str) -> Markup {
+    // Of the grey ones there are most: a dot is a stroke with a round end.
+    let shape = if look == Look::Other && !hollow { "h0" } else { look.shape() };
+    let outline = format!("M{} {}{shape}", num(at[0]), num(at[1]));
     html! {
-        @if width == Width::Wide {
-            path class=(class) d=(outline) data-series=(series) data-x=[value_x] data-y=[value_y]
-                data-label=(label) { title { (series) ": " (label) } }
-        } @else {
-            path class=(class) d=(outline) data-series=(series) data-label=(label) {}
+        path class=[hollow.then_some("hollow")] d=(outline) {
+            title { (text::clean_to(label, LABEL_CHARS_MAX)) }
         }
     }
 }
@@ -99,7 +79,7 @@ pub fn legend(entries: &[(Look, bool, String)], from: [f64; 2], width: f64) -> (
         g class="legend" {
             @for (look, hollow, x, y, name) in &placed {
                 g class=(look.class()) data-key=(name) {
-                    path class=(if *hollow { "mark hollow" } else { "mark" })
+                    path class=[hollow.then_some("hollow")]
                         d={ "M" (num(x + 6.0)) " " (num(y - 4.0)) (look.shape()) } {}
                     text x=(num(x + 16.0)) y=(num(*y)) { (name) }
                 }

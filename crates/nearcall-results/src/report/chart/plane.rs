@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::axis::Axis;
-use super::{Width, num, text};
+use super::{WIDTH, num, text};
 
 /// Two axes and the room between them, in units.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,13 +26,12 @@ impl<'a> Plane<'a> {
     /// Leaves room for the texts of the ticks, for `above` units of a key and for names of `beside`
     /// units at the right.
     #[must_use]
-    pub fn new(axes: [&'a Axis; 2], width: Width, above: f64, beside: f64) -> Self {
+    pub fn new(axes: [&'a Axis; 2], above: f64, beside: f64) -> Self {
         let [x, y] = axes;
         let texts = y.ticks(Y_TICKS_MAX).into_iter().map(|tick| text::width(&tick.text));
         let left = texts.fold(20.0, f64::max) + 10.0;
         let top = above + 24.0;
-        let tall = if width == Width::Wide { 340.0 } else { 300.0 };
-        Self { x, y, left, top, right: width.units() - beside, bottom: top + tall }
+        Self { x, y, left, top, right: WIDTH - beside, bottom: top + TALL }
     }
 
     /// The height of a chart whose lowest part this is.
@@ -61,27 +60,32 @@ impl<'a> Plane<'a> {
 
     /// Grid, ticks and titles.
     #[must_use]
-    pub fn draw(&self, width: Width) -> Markup {
+    pub fn draw(&self) -> Markup {
         let (left, top, right, bottom) =
             (num(self.left), num(self.top), num(self.right), num(self.bottom));
-        let title = text::fit(&self.x.title, width.units() - 4.0);
+        let title = text::fit(&self.x.title, WIDTH - 4.0);
         let half = text::width(&title) / 2.0;
         let centre = f64::midpoint(self.left, self.right);
-        let centre = centre.min(width.units() - half - 2.0).max(half + 2.0);
+        let centre = centre.min(WIDTH - half - 2.0).max(half + 2.0);
+        let across = self.y.ticks(Y_TICKS_MAX).into_iter().map(|tick| {
+            let y = self.bottom - tick.at * (self.bottom - self.top);
+            format!("M{left} {}H{right}", num(y))
+        });
+        let down = self.x_ticks().into_iter().map(|(x, _)| format!("M{} {top}V{bottom}", num(x)));
+        let grid: String = across.chain(down).collect();
         html! {
             g {
+                path class="grid" d=(grid) {}
                 @for tick in self.y.ticks(Y_TICKS_MAX) {
                     @let y = self.bottom - tick.at * (self.bottom - self.top);
-                    path class="grid" d={ "M" (left) " " (num(y)) "H" (right) } {}
                     text class="muted end" x=(num(self.left - 6.0)) y=(num(y + 4.0)) { (tick.text) }
                 }
-                @for (x, text) in self.x_ticks(width) {
-                    path class="grid" d={ "M" (num(x)) " " (top) "V" (bottom) } {}
+                @for (x, text) in self.x_ticks() {
                     text class="muted middle" x=(num(x)) y=(num(self.bottom + 16.0)) { (text) }
                 }
                 path class="axis" d={ "M" (left) " " (top) "V" (bottom) "H" (right) } {}
                 text x="0" y=(num(self.top - 10.0)) {
-                    (text::fit(&self.y.title, width.units() - 4.0))
+                    (text::fit(&self.y.title, WIDTH - 4.0))
                 }
                 text class="middle" x=(num(centre)) y=(num(self.bottom + 36.0)) { (title) }
             }
@@ -89,9 +93,9 @@ impl<'a> Plane<'a> {
     }
 
     /// Ticks whose texts do not touch; the others keep their line.
-    fn x_ticks(&self, width: Width) -> Vec<(f64, String)> {
+    fn x_ticks(&self) -> Vec<(f64, String)> {
         let mut end = f64::NEG_INFINITY;
-        let ticks = self.x.ticks(if width == Width::Wide { 9 } else { 5 });
+        let ticks = self.x.ticks(9);
         let place = |tick: super::axis::Tick| {
             let x = self.left + tick.at * (self.right - self.left);
             let half = text::width(&tick.text) / 2.0;
@@ -105,5 +109,7 @@ impl<'a> Plane<'a> {
     }
 }
 
+/// Units from the upper edge to the lower.
+const TALL: f64 = 340.0;
 /// More lines than these are no help.
 const Y_TICKS_MAX: usize = 8;

@@ -6,9 +6,9 @@
 
 use maud::{Markup, html};
 
-use super::axis::{Axis, tame};
-use super::mark::{Look, Mark, legend, mark};
-use super::{Frame, Width, num, path, svg, text};
+use super::axis::{Axis, Tick, tame};
+use super::mark::{Look, legend, mark};
+use super::{Frame, WIDTH, num, path, svg, text};
 
 /// The whole chart.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +40,13 @@ pub struct Row {
     pub text: String,
 }
 
+impl Row {
+    /// Whether it is a bound whose place runs through all rows.
+    fn runs_through(&self) -> bool {
+        self.look == Look::Floor && self.through
+    }
+}
+
 /// One value of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dot {
@@ -68,13 +75,13 @@ pub fn extent(rows: &[Row]) -> Vec<f64> {
 impl Rows {
     /// Draws it.
     #[must_use]
-    pub fn draw(&self, frame: &Frame<'_>, width: Width) -> Markup {
+    pub fn draw(&self, frame: &Frame<'_>) -> Markup {
         let shown = &self.rows[..self.rows.len().min(ROWS_MAX)];
         let names = shown.iter().map(|row| text::width(&row.name)).fold(0.0, f64::max);
         let texts = shown.iter().map(|row| text::width(&row.text)).fold(0.0, f64::max);
-        let left = (names + 12.0).clamp(40.0, width.units() * 0.42);
-        let right = width.units() - (texts + 14.0).clamp(14.0, width.units() * 0.3);
-        let (key, key_height) = legend(&self.key, [0.0, 0.0], width.units());
+        let left = (names + 12.0).clamp(40.0, WIDTH * 0.42);
+        let right = WIDTH - (texts + 14.0).clamp(14.0, WIDTH * 0.3);
+        let (key, key_height) = legend(&self.key, [0.0, 0.0], WIDTH);
         let top = key_height + 6.0;
         let bottom = top + shown.len() as f64 * ROW + 4.0;
         let place = Room { left, right, top, bottom };
@@ -83,32 +90,39 @@ impl Rows {
         if left_out > 0 {
             remark.push_str(&format!(" {left_out} more are in the table only."));
         }
-        let remark = text::wrap(&remark, width.units() - 8.0);
+        let remark = text::wrap(&remark, WIDTH - 8.0);
         let height = bottom + 40.0 + remark.len() as f64 * 15.0;
+        // One path for the lines of all rows, but of bounds that run through.
+        let plain = shown.iter().enumerate().filter(|(_, row)| !row.runs_through());
+        let lines: String = plain.map(|(index, _)| across(left, right, place.y(index))).collect();
         let body = html! {
             (key)
-            (self.grid(&place, width))
-            @for (index, row) in shown.iter().enumerate() { (self.row(index, row, &place, width)) }
+            (self.grid(&place))
+            path class="grid" d=(lines) {}
+            @for (index, row) in shown.iter().enumerate() { (self.row(index, row, &place)) }
             @for (index, line) in remark.iter().enumerate() {
                 text class="muted" x="0" y=(num(bottom + 52.0 + index as f64 * 15.0)) { (line) }
             }
         };
-        svg(frame, width, height, &body)
+        svg(frame, height, &body)
     }
 
-    fn grid(&self, room: &Room, width: Width) -> Markup {
-        let ticks = self.axis.ticks(if width == Width::Wide { 8 } else { 4 });
-        let title = text::fit(&self.axis.title, width.units() - 4.0);
+    fn grid(&self, room: &Room) -> Markup {
+        let ticks = self.axis.ticks(8);
+        let title = text::fit(&self.axis.title, WIDTH - 4.0);
         let rule = self.rule.and_then(|value| self.axis.place(value)).map(|at| room.x(at));
         // Beside the axis where there is room, else it would leave the drawing on one side.
         let centre = f64::midpoint(room.left, room.right);
         let half = text::width(&title) / 2.0;
-        let centre = centre.min(width.units() - half).max(half);
+        let down =
+            |tick: &Tick| path(&[[room.x(tick.at), room.top], [room.x(tick.at), room.bottom]]);
+        let grid: String = ticks.iter().map(down).collect();
+        let centre = centre.min(WIDTH - half).max(half);
         html! {
             g {
+                path class="grid" d=(grid) {}
                 @for tick in &ticks {
                     @let x = num(room.x(tick.at));
-                    path class="grid" d={ "M" (x) " " (num(room.top)) "V" (num(room.bottom)) } {}
                     text class="muted middle" x=(x) y=(num(room.bottom + 15.0)) { (tick.text) }
                 }
                 path class="axis" d=(across(room.left, room.right, room.bottom)) {}
@@ -120,32 +134,30 @@ impl Rows {
         }
     }
 
-    fn row(&self, index: usize, row: &Row, room: &Room, width: Width) -> Markup {
-        let y = room.top + (index as f64 + 0.5) * ROW + 2.0;
+    fn row(&self, index: usize, row: &Row, room: &Room) -> Markup {
+        let y = room.y(index);
         let is_floor = row.look == Look::Floor;
         let name = text::fit(&text::clean(&row.name), room.left - 10.0);
         let tone = if is_floor { "muted end" } else { "end" };
-        let through = row.dots.first().filter(|_| is_floor && row.through);
+        let through = row.dots.first().filter(|_| row.runs_through());
         let through = through.and_then(|dot| self.axis.place(dot.value)).map(|at| num(room.x(at)));
         html! {
             g class=(row.look.class()) data-series=(text::clean(&row.name)) {
                 text class=(tone) x=(num(room.left - 8.0)) y=(num(y + 4.0)) { (name) }
                 @if let Some(x) = through {
                     path class="line" d={ "M" (x) " " (num(room.top)) "V" (num(room.bottom)) } {}
-                } @else {
-                    path class="grid" d=(across(room.left, room.right, y)) {}
                 }
                 @for (index, dot) in row.dots.iter().enumerate() {
                     @let count = row.dots.len() as f64;
                     @let aside = (index as f64 - (count - 1.0) / 2.0) * APART.min(ROW / count);
-                    (self.dot(row, dot, y + aside, room, width))
+                    (self.dot(dot, y + aside, room))
                 }
-                text class=(tone) x=(num(width.units() - 4.0)) y=(num(y + 4.0)) { (row.text) }
+                text class=(tone) x=(num(WIDTH - 4.0)) y=(num(y + 4.0)) { (row.text) }
             }
         }
     }
 
-    fn dot(&self, row: &Row, dot: &Dot, y: f64, room: &Room, width: Width) -> Markup {
+    fn dot(&self, dot: &Dot, y: f64, room: &Room) -> Markup {
         let Some(x) = self.axis.place(dot.value).map(|at| room.x(at)) else { return html! {} };
         let inside = |end: f64| self.axis.within(end).and_then(|end| self.axis.place(end));
         let ends = dot.interval.map(|ends| ends.map(inside));
@@ -154,14 +166,7 @@ impl Rows {
                 @if let Some([Some(low), Some(high)]) = ends {
                     path class="bar" d=(across(room.x(low), room.x(high), y)) {}
                 }
-                (mark(&Mark {
-                    at: [x, y],
-                    look: dot.look,
-                    hollow: dot.hollow,
-                    series: &row.name,
-                    values: [Some(dot.value), None],
-                    label: &dot.label,
-                }, width))
+                (mark([x, y], dot.look, dot.hollow, &dot.label))
             }
         }
     }
@@ -183,6 +188,11 @@ struct Room {
 impl Room {
     fn x(&self, at: f64) -> f64 {
         self.left + at * (self.right - self.left)
+    }
+
+    /// The middle of a row.
+    fn y(&self, index: usize) -> f64 {
+        self.top + (index as f64 + 0.5) * ROW + 2.0
     }
 }
 

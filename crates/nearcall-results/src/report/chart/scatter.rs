@@ -7,9 +7,9 @@ use maud::{Markup, html};
 
 use super::axis::Axis;
 use super::label::{Area, beside};
-use super::mark::{Look, Mark, legend, mark};
+use super::mark::{Look, legend, mark};
 use super::plane::Plane;
-use super::{Frame, Width, num, path, svg, text};
+use super::{Frame, WIDTH, num, path, svg, text};
 
 /// The whole chart.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,11 +80,11 @@ impl Scatter {
 
     /// Draws it.
     #[must_use]
-    pub fn draw(&self, frame: &Frame<'_>, width: Width) -> Markup {
-        let (key, key_height) = legend(&self.key, [0.0, 0.0], width.units());
-        let plane = Plane::new([&self.x, &self.y], width, key_height, 12.0);
+    pub fn draw(&self, frame: &Frame<'_>) -> Markup {
+        let (key, key_height) = legend(&self.key, [0.0, 0.0], WIDTH);
+        let plane = Plane::new([&self.x, &self.y], key_height, 12.0);
         let front = self.front();
-        let remark = self.remark.as_deref().map(|remark| text::wrap(remark, width.units() - 8.0));
+        let remark = self.remark.as_deref().map(|remark| text::wrap(remark, WIDTH - 8.0));
         let remark = remark.unwrap_or_default();
         let places = front.iter().filter_map(|&index| {
             let [x, y] = self.spots[index].at;
@@ -95,9 +95,9 @@ impl Scatter {
         let stairs = stairs(&places.collect::<Vec<_>>(), from, &plane);
         let body = html! {
             (key)
-            (plane.draw(width))
+            (plane.draw())
             @if !stairs.is_empty() { path class="front" d=(path(&stairs)) {} }
-            @for spot in &self.spots { (draw_spot(spot, &plane, width)) }
+            @for spot in &self.spots { (draw_spot(spot, &plane)) }
             (self.names(&front, &plane))
             @for (index, line) in remark.iter().enumerate() {
                 text class="muted" x="0" y=(num(plane.height() + 12.0 + index as f64 * 15.0)) {
@@ -105,7 +105,7 @@ impl Scatter {
                 }
             }
         };
-        svg(frame, width, plane.height() + remark.len() as f64 * 15.0, &body)
+        svg(frame, plane.height() + remark.len() as f64 * 15.0, &body)
     }
 
     /// Names of the front first, then of the others that want one, where there is room.
@@ -137,18 +137,11 @@ impl Scatter {
     }
 }
 
-fn draw_spot(spot: &Spot, plane: &Plane<'_>, width: Width) -> Markup {
+fn draw_spot(spot: &Spot, plane: &Plane<'_>) -> Markup {
     let Some(at) = plane.at(spot.at[0], spot.at[1]) else { return html! {} };
     html! {
         g class=(spot.look.class()) data-series=(text::clean(&spot.name)) {
-            (mark(&Mark {
-                at,
-                look: spot.look,
-                hollow: spot.hollow,
-                series: &spot.name,
-                values: spot.at.map(Some),
-                label: &spot.label,
-            }, width))
+            (mark(at, spot.look, spot.hollow, &spot.label))
         }
     }
 }

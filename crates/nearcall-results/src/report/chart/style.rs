@@ -50,7 +50,8 @@ macro_rules! rules {
          .chart .s8 .line{stroke-dasharray:6 2 1 2 1 2}\
          .chart .band{fill:var(--c);fill-opacity:.13;stroke:none}\
          .chart .bar{stroke:var(--c);stroke-width:2;fill:none;stroke-opacity:.55}\
-         .chart .mark{fill:var(--c);stroke:var(--c);stroke-width:1.4}\
+         .chart path:not([class]),.chart .hollow{fill:var(--c);stroke:var(--c);stroke-width:1.4}\
+         .chart .other path:not([class]){stroke-width:5;stroke-linecap:round}\
          .chart .hollow{fill:var(--paper)}\
          .chart .front{stroke:var(--ink);stroke-width:1.2;stroke-dasharray:4 3;fill:none}\
          .chart .h0{fill:var(--h0)}.chart .h1{fill:var(--h1)}.chart .h2{fill:var(--h2)}\
@@ -61,8 +62,8 @@ macro_rules! rules {
     };
 }
 
-/// Everything that the charts of a page need. The narrow drawings are shown on narrow screens only
-/// (and never on paper), the wide ones elsewhere.
+/// Everything that the charts of a page need. On a narrow screen a chart in a `.plot` stays wide
+/// enough to be read, and the page lets it scroll.
 pub const STYLE: &str = concat!(
     ":root{",
     light!(),
@@ -75,9 +76,7 @@ pub const STYLE: &str = concat!(
     light!(),
     "}}",
     rules!(),
-    ".chart.narrow{display:none}\
-     @media screen and (max-width:540px){.chart.narrow{display:block}\
-     .chart.narrow+.chart.wide{display:none}}"
+    "@media screen and (max-width:540px){.plot .chart{width:36rem}}"
 );
 
 /// The same for one drawing in a file of its own: light, and nothing is hidden.

@@ -4,24 +4,12 @@
 //! escaping, which maud does) and is not longer than a chart can bear. There is no font here:
 //! widths are estimates for a common sans-serif of 12 units.
 
-use crate::report::lines;
+pub use crate::report::lines::clean_to;
 
-/// Without control characters and characters that turn the direction of writing.
+/// A name without control characters and characters that turn the direction of writing.
 #[must_use]
 pub fn clean(text: &str) -> String {
     clean_to(text, NAME_CHARS_MAX)
-}
-
-/// The same for text that may be as long as `chars_max`.
-#[must_use]
-pub fn clean_to(text: &str, chars_max: usize) -> String {
-    let shown = |c: char| if c.is_control() || is_invisible(c) { '\u{fffd}' } else { c };
-    let mut kept: String = text.chars().take(chars_max).map(shown).collect();
-    if text.chars().nth(chars_max).is_some() {
-        kept.pop();
-        kept.push('…');
-    }
-    kept
 }
 
 /// Units that `text` takes.
@@ -77,11 +65,6 @@ fn char_width(c: char) -> f64 {
         // Ideographs and the like.
         _ => 12.0,
     }
-}
-
-/// Characters without a shape of their own, and the two that XML forbids.
-fn is_invisible(c: char) -> bool {
-    lines::is_invisible(c) || matches!(u32::from(c), 0xfffe..=0xffff)
 }
 
 /// Longer than any name of ours.

@@ -45,10 +45,11 @@ impl Unit {
         }
     }
 
-    /// Both ends of an interval, `87.1 ns to 90.2 ns`.
+    /// Both ends of an interval, `87.1 to 90.2 ns`, or `900 ns to 1.10 µs`.
     #[must_use]
-    pub fn interval(self, [low, high]: [f64; 2]) -> String {
-        format!("{} to {}", self.value(low), self.value(high))
+    pub fn interval(self, ends: [f64; 2]) -> String {
+        let [low, high] = ends.map(|end| self.value(end));
+        number::range(&low, &high)
     }
 
     /// Whether ticks stand at powers of two.

@@ -10,10 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::noise::Grade;
+use crate::report::chart::axis::drawable;
 use crate::report::chart::mark::Look;
 use crate::report::chart::text;
 use crate::report::hosts::{Entry, Host};
-use crate::run::{Definition, Kind, List};
+use crate::report::table::class_words;
+use crate::run::{Definition, Headline, Kind, List};
 
 use super::family::Family;
 
@@ -84,12 +86,12 @@ impl fmt::Display for Setting {
         if self.by_reference {
             f.write_str(", by reference")?;
         }
-        write!(f, ", {}", text::clean(&self.class))?;
+        write!(f, ", {}", class_words(&self.class))?;
         if let Some([client, server]) = self.pair {
             write!(f, " (CPU {client} to {server})")?;
         }
         match self.load.as_str() {
-            "idle" => f.write_str(", idle"),
+            "idle" => f.write_str(", idle machine"),
             load => write!(f, ", beside {}", text::clean(load)),
         }
     }
@@ -198,6 +200,11 @@ pub(super) fn looks(sets: &[Set<'_>], rank: impl Fn(&Set<'_>) -> Option<f64>) ->
         _ => Look::Other,
     };
     sets.iter().enumerate().map(look).collect()
+}
+
+/// The time that stands for a cell, if it can be drawn.
+pub(super) fn round_trip<'e>(entry: &'e Entry<'_>) -> Option<Headline<'e>> {
+    entry.cell.headline().filter(|headline| headline.unit == "ns" && drawable(headline.value))
 }
 
 /// Whether a figure is too disturbed to be drawn as if it were sound.

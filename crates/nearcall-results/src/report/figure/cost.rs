@@ -8,27 +8,19 @@ use crate::report::chart::unit::Unit;
 use crate::report::hosts::{Entry, Host};
 use crate::report::number;
 
-use super::choose::{Group, Set, is_disturbed, looks};
+use super::choose::{Group, Set, is_disturbed, looks, round_trip};
 use super::family::{Family, key};
 use super::overview::smallest_exchange;
-use super::{FigureTable, Parts, Place, Shown, figure, words};
+use super::{Figure, FigureTable, Parts, Place, figure, words};
 
 /// The scatter of the smallest exchange; where a few outliers press the others together, these
 /// once more by themselves.
-pub(super) fn shown(host: &Host<'_>, place: &Place) -> Vec<Shown> {
+pub(super) fn figures(host: &Host<'_>, place: &Place) -> Vec<Figure> {
     let found = smallest_exchange(host, "echo").or_else(|| smallest_exchange(host, "call"));
-    let best = found.as_ref().map(|(group, _)| unbeaten(group)).unwrap_or_default();
-    let whole = found.as_ref().and_then(|(group, _)| one(host, place, (group, &best), ID));
-    let Some(whole) = whole else {
-        return vec![Shown::Missing {
-            id: place.id(ID),
-            title: place.title("CPU time against latency", host),
-            reason: "no cell has both a median and the CPU time of both ends".to_owned(),
-            command: "nearcall bench latency --size 8 --out run.json".to_owned(),
-        }];
-    };
-    let near = found.as_ref().and_then(|(group, _)| crowd(group));
-    let near = near.and_then(|group| one(host, place, (&group, &best), ID_NEAR));
+    let Some((group, _)) = found else { return Vec::new() };
+    let best = unbeaten(&group);
+    let Some(whole) = one(host, place, (&group, &best), ID) else { return Vec::new() };
+    let near = crowd(&group).and_then(|crowd| one(host, place, (&crowd, &best), ID_NEAR));
     std::iter::once(whole).chain(near).collect()
 }
 
@@ -61,7 +53,7 @@ fn one(
     place: &Place,
     (group, best): (&Group<'_>, &[&Entry<'_>]),
     id: &str,
-) -> Option<Shown> {
+) -> Option<Figure> {
     let sets = group.series();
     let mut spots = spots(&sets, best, id == ID_NEAR);
     if spots.is_empty() {
@@ -104,17 +96,17 @@ fn one(
             [] => NO_FRONT.to_owned(),
             names => format!("Nothing beats these in both costs: {}.", names.join(", ")),
         },
+        caption: words::caption(group),
         about: words::about(&format!("{AXES} {front}"), group),
         table: table(group, best),
         notes: words::disturbed(group.entries.iter().copied()).into_iter().collect(),
     };
-    Some(figure(parts, |frame, width| chart.draw(frame, width)))
+    Some(figure(parts, |frame| chart.draw(frame)))
 }
 
 /// Latency and CPU time, if both can be drawn.
 fn costs(entry: &Entry<'_>) -> Option<[f64; 2]> {
-    let headline = entry.cell.headline().filter(|headline| headline.unit == "ns")?;
-    let costs = [headline.value, entry.cell.cpu_ns()?];
+    let costs = [round_trip(entry)?.value, entry.cell.cpu_ns()?];
     costs.iter().all(|cost| drawable(*cost)).then_some(costs)
 }
 
@@ -182,7 +174,7 @@ fn table(group: &Group<'_>, best: &[&Entry<'_>]) -> FigureTable {
     table
 }
 
-const AXES: &str = "From left to right: the median of all round trips. From bottom to top: user \
+const AXES: &str = "From left to right: the median of a typical launch. From bottom to top: user \
     and system time of client and server, divided by the round trips.";
 const FRONT: &str = "Dashed: the Pareto front of all that was measured, around what is beaten in \
     one without being better in the other.";

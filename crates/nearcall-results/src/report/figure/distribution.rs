@@ -11,20 +11,15 @@ use crate::report::number;
 
 use super::choose::{Group, Set, looks};
 use super::overview::smallest_exchange;
-use super::{FigureTable, Parts, Place, Shown, figure, words};
+use super::{Figure, FigureTable, Parts, Place, figure, words};
 
 /// The percentile plot of the smallest exchange.
-pub(super) fn shown(host: &Host<'_>, place: &Place) -> Shown {
+pub(super) fn figures(host: &Host<'_>, place: &Place) -> Vec<Figure> {
     let found = smallest_exchange(host, "echo").or_else(|| smallest_exchange(host, "call"));
-    found.and_then(|(group, _)| one(host, place, &group)).unwrap_or_else(|| Shown::Missing {
-        id: place.id(ID),
-        title: place.title("Whole distributions", host),
-        reason: "no cell has a stored histogram of round trips with enough times".to_owned(),
-        command: "nearcall bench latency --size 8 --out run.json".to_owned(),
-    })
+    found.and_then(|(group, _)| one(host, place, &group)).into_iter().collect()
 }
 
-fn one(host: &Host<'_>, place: &Place, group: &Group<'_>) -> Option<Shown> {
+fn one(host: &Host<'_>, place: &Place, group: &Group<'_>) -> Option<Figure> {
     let sets = group.series();
     let times: Vec<Option<Histogram>> = sets.iter().map(histogram).collect();
     let looks = looks(&sets, |set| Some(set.entries.first()?.cell.headline()?.value));
@@ -52,7 +47,7 @@ fn one(host: &Host<'_>, place: &Place, group: &Group<'_>) -> Option<Shown> {
     let values = series.iter().flat_map(|series| &series.points).map(|point| point.y);
     let y = Axis::log(Unit::Time, "Round trip, logarithmic", values)?;
     let x = Axis::nines("share of all round trips that were at most that long", share_max);
-    let floor = super::sizes::word_bounds(group, host);
+    let floor = super::curves::word_bounds(group, host);
     let remark = floor.is_empty().then(|| words::NO_FLOORS.to_owned());
     let chart = Lines {
         x,
@@ -80,11 +75,12 @@ fn one(host: &Host<'_>, place: &Place, group: &Group<'_>) -> Option<Shown> {
              nine as wide as the one before.",
             chart.series.len()
         ),
+        caption: words::caption(group),
         about: words::about(statistic, group),
         table,
         notes: batches(&sets).into_iter().collect(),
     };
-    Some(figure(parts, |frame, width| chart.draw(frame, width)))
+    Some(figure(parts, |frame| chart.draw(frame)))
 }
 
 /// The times of a set's only cell. What was damaged in the file counts as missing.

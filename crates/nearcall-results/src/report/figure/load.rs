@@ -2,25 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::chart::axis::{Axis, drawable};
+use crate::report::chart::axis::Axis;
 use crate::report::chart::mark::Look;
 use crate::report::chart::rows::{Dot, Row, Rows, extent};
 use crate::report::chart::text;
 use crate::report::chart::unit::Unit;
 use crate::report::hosts::{Entry, Host};
 use crate::report::number;
-use crate::run::{CellKey, Definition, Headline, Rhythm};
+use crate::run::{CellKey, Definition, Rhythm};
 
-use super::choose::{Group, groups, is_disturbed};
+use super::choose::{Group, groups, is_disturbed, round_trip};
 use super::family::{Family, key};
-use super::{FigureTable, Parts, Place, Shown, figure, words};
+use super::{Figure, FigureTable, Parts, Place, figure, words};
 
 /// One figure for each kind of load, of the circumstances of which most was measured twice.
-pub(super) fn shown(host: &Host<'_>, place: &Place) -> Vec<Shown> {
+pub(super) fn figures(host: &Host<'_>, place: &Place) -> Vec<Figure> {
     let idle: BTreeMap<&CellKey, &Entry<'_>> = host
         .entries
         .iter()
-        .filter(|entry| entry.key.load == "idle" && headline(entry).is_some())
+        .filter(|entry| entry.key.load == "idle" && round_trip(entry).is_some())
         .map(|entry| (&entry.key, entry))
         .collect();
     let twin = |entry: &Entry<'_>| {
@@ -30,7 +30,7 @@ pub(super) fn shown(host: &Host<'_>, place: &Place) -> Vec<Shown> {
         entry.key.load != "idle"
             && entry.key.definition == Definition::Rtt
             && entry.key.rhythm == Rhythm::Steady
-            && headline(entry).is_some()
+            && round_trip(entry).is_some()
             && twin(entry).is_some()
     };
     let mut shown = Vec::new();
@@ -50,14 +50,6 @@ pub(super) fn shown(host: &Host<'_>, place: &Place) -> Vec<Shown> {
         let pairs = loaded.filter_map(|entry| Some((twin(entry)?, entry))).collect();
         shown.extend(one(host, place, &id, &group, pairs, &others));
     }
-    if shown.is_empty() {
-        shown.push(Shown::Missing {
-            id: place.id("load"),
-            title: place.title("Beside load and idle", host),
-            reason: "nothing was measured both idle and beside load".to_owned(),
-            command: "nearcall bench --load cpu,memory,io --out loaded.json".to_owned(),
-        });
-    }
     shown
 }
 
@@ -71,8 +63,8 @@ fn one(
     group: &Group<'_>,
     mut pairs: Vec<Pair<'_>>,
     others: &[Group<'_>],
-) -> Option<Shown> {
-    let value = |entry: &Entry<'_>| headline(entry).map_or(f64::INFINITY, |h| h.value);
+) -> Option<Figure> {
+    let value = |entry: &Entry<'_>| round_trip(entry).map_or(f64::INFINITY, |h| h.value);
     pairs.sort_by(|(a, _), (b, _)| value(a).total_cmp(&value(b)));
     let rows: Vec<Row> = pairs.iter().filter_map(|pair| row(group, *pair)).collect();
     let title = format!("{}, logarithmic", words::axis(&group.setting));
@@ -107,21 +99,18 @@ fn one(
         id: place.id(id),
         title: place.title(&title, host),
         desc: describe(&pairs),
+        caption: words::caption(group),
         about: format!("{} In all: {}", words::about(statistic, group), words::source(drawn())),
         table: table(group, &pairs),
         notes: [achieved(&pairs), words::others(others), disturbed].into_iter().flatten().collect(),
     };
-    Some(figure(parts, |frame, width| chart.draw(frame, width)))
-}
-
-fn headline<'e>(entry: &'e Entry<'_>) -> Option<Headline<'e>> {
-    entry.cell.headline().filter(|headline| headline.unit == "ns" && drawable(headline.value))
+    Some(figure(parts, |frame| chart.draw(frame)))
 }
 
 fn row(group: &Group<'_>, (idle, loaded): Pair<'_>) -> Option<Row> {
     let look = Family::of(&idle.key).look();
     let dot = |entry: &Entry<'_>, hollow: bool, word: &str| {
-        let found = headline(entry)?;
+        let found = round_trip(entry)?;
         let value = words::label(Unit::Time, found.value, found.ci95, entry);
         let label = format!("{word}: {value}");
         Some(Dot { value: found.value, interval: found.ci95, look, hollow, label })
@@ -132,7 +121,7 @@ fn row(group: &Group<'_>, (idle, loaded): Pair<'_>) -> Option<Row> {
 }
 
 fn bound(entry: &Entry<'_>) -> Option<Row> {
-    let found = headline(entry)?;
+    let found = round_trip(entry)?;
     let label = words::label(Unit::Time, found.value, found.ci95, entry);
     let (value, look) = (found.value, Look::Floor);
     let dot = Dot { value, interval: None, look, hollow: is_disturbed(entry), label };
@@ -153,7 +142,7 @@ fn table(group: &Group<'_>, pairs: &[Pair<'_>]) -> FigureTable {
         "launches",
     ]);
     for (idle, loaded) in pairs {
-        let (Some(one), Some(two)) = (headline(idle), headline(loaded)) else { continue };
+        let (Some(one), Some(two)) = (round_trip(idle), round_trip(loaded)) else { continue };
         let [ci95_idle, grade_idle, launches_idle] = words::evidence(Unit::Time, one.ci95, idle);
         let [ci95, grade, launches] = words::evidence(Unit::Time, two.ci95, loaded);
         table.rows.push(vec![
@@ -174,7 +163,7 @@ fn table(group: &Group<'_>, pairs: &[Pair<'_>]) -> FigureTable {
 fn describe(pairs: &[Pair<'_>]) -> String {
     let sound = |(idle, loaded): &&Pair<'_>| !is_disturbed(idle) && !is_disturbed(loaded);
     let slower = pairs.iter().filter(sound).filter(|(idle, loaded)| {
-        matches!((headline(idle), headline(loaded)), (Some(a), Some(b)) if b.value > a.value)
+        matches!((round_trip(idle), round_trip(loaded)), (Some(a), Some(b)) if b.value > a.value)
     });
     let (slower, all) = (slower.count(), pairs.iter().filter(sound).count());
     format!("{slower} of {all} undisturbed mechanisms are slower beside the load.")

@@ -12,22 +12,25 @@ use crate::report::chart::text;
 use crate::report::chart::unit::Unit;
 use crate::report::hosts::{Entry, Host};
 use crate::report::number;
-use crate::run::{CellKey, Definition, Headline, List, Rhythm};
+use crate::run::{CellKey, Definition, List, Rhythm};
 
-use super::choose::{Setting, is_disturbed};
-use super::{FigureTable, Parts, Shown, figure, words};
+use super::choose::{Setting, is_disturbed, round_trip};
+use super::{Figure, FigureTable, Parts, Shown, figure, words};
 
 /// One figure for each machine but the first; none for a single machine.
 pub(super) fn shown(hosts: &[Host<'_>]) -> Vec<Shown> {
     let Some((first, others)) = hosts.split_first() else { return Vec::new() };
     let compare = |(index, other): (usize, &Host<'_>)| {
         let id = if index == 0 { "machines".to_owned() } else { format!("machines-{}", index + 1) };
-        one(first, other, &id).unwrap_or_else(|| Shown::Missing {
-            id,
-            title: format!("{} beside {}", words::machine(other), words::machine(first)),
-            reason: "these machines have no round trip in common".to_owned(),
-            command: "nearcall bench --out run.json (on each machine)".to_owned(),
-        })
+        one(first, other, &id).map_or_else(
+            || Shown::Missing {
+                id,
+                title: format!("{} beside {}", words::machine(other), words::machine(first)),
+                reason: "these machines have no round trip in common".to_owned(),
+                command: "nearcall bench --out run.json (on each machine)".to_owned(),
+            },
+            Shown::Figure,
+        )
     };
     let mut shown: Vec<Shown> = others.iter().take(OTHERS_MAX).enumerate().map(compare).collect();
     if let (Some(Shown::Figure(figure)), true) = (shown.last_mut(), others.len() > OTHERS_MAX) {
@@ -40,7 +43,7 @@ pub(super) fn shown(hosts: &[Host<'_>]) -> Vec<Shown> {
 /// The same thing on the first machine and on the other.
 type Pair<'a> = (&'a Entry<'a>, &'a Entry<'a>);
 
-fn one(first: &Host<'_>, other: &Host<'_>, id: &str) -> Option<Shown> {
+fn one(first: &Host<'_>, other: &Host<'_>, id: &str) -> Option<Figure> {
     let (setting, pairs) = common(first, other)?;
     let sizes: BTreeSet<u64> = pairs.iter().map(|(entry, _)| entry.key.message_bytes).collect();
     let drawn: Vec<u64> = spread_out(&sizes);
@@ -64,6 +67,10 @@ fn one(first: &Host<'_>, other: &Host<'_>, id: &str) -> Option<Shown> {
         id: id.to_owned(),
         title: format!("{} beside {}{}", names[0], names[1], setting.unusual()),
         desc: describe(&pairs, &names),
+        caption: format!(
+            "How many times the median of the first machine: {setting}. {} measurements of both.",
+            pairs.len()
+        ),
         about: format!(
             "{word}: {meaning}. Dot: the median on {} divided by that on {}; below 1 it is faster. \
              Bar: the widest ratio that both 95 % intervals allow. Nothing is averaged. Measured: \
@@ -75,7 +82,7 @@ fn one(first: &Host<'_>, other: &Host<'_>, id: &str) -> Option<Shown> {
         table: table(&pairs),
         notes: [cut, words::disturbed(hollow)].into_iter().flatten().collect(),
     };
-    Some(figure(parts, |frame, width| chart.draw(frame, width)))
+    Some(figure(parts, |frame| chart.draw(frame)))
 }
 
 /// The circumstances in which most was measured on both machines; an idle machine and two CPUs
@@ -90,17 +97,13 @@ fn common<'a>(first: &'a Host<'a>, other: &'a Host<'a>) -> Option<(Setting, Vec<
             && key.study.is_none()
             && key.definition == Definition::Rtt
             && key.rhythm == Rhythm::Steady;
-        let twin = by_key.get(key).filter(|twin| fits && headline(twin).is_some());
-        if let (Some(twin), Some(_)) = (twin, headline(entry)) {
+        let twin = by_key.get(key).filter(|twin| fits && round_trip(twin).is_some());
+        if let (Some(twin), Some(_)) = (twin, round_trip(entry)) {
             found.entry(Setting::of(entry)).or_default().push((twin, entry));
         }
     }
     // Of equal ones the first, which is the last of the other way round.
     found.into_iter().rev().max_by_key(|(setting, pairs)| (setting.usual(), pairs.len()))
-}
-
-fn headline<'e>(entry: &'e Entry<'_>) -> Option<Headline<'e>> {
-    entry.cell.headline().filter(|headline| headline.unit == "ns" && drawable(headline.value))
 }
 
 /// At most so many sizes as can be told apart, the smallest and the largest among them.
@@ -116,7 +119,7 @@ const fn look(index: usize) -> Look {
 
 /// Ratio and the widest interval that both intervals allow.
 fn ratio((first, other): Pair<'_>) -> Option<(f64, Option<[f64; 2]>)> {
-    let (one, two) = (headline(first)?, headline(other)?);
+    let (one, two) = (round_trip(first)?, round_trip(other)?);
     let ci95 = one.ci95.zip(two.ci95).map(|(one, two)| [two[0] / one[1], two[1] / one[0]]);
     Some((two.value / one.value, ci95.filter(|ends| ends.iter().all(|end| drawable(*end)))))
 }
@@ -136,7 +139,7 @@ fn rows(pairs: &[Pair<'_>], sizes: &[u64]) -> Vec<Row> {
         let bytes = first.key.message_bytes;
         let Some(index) = sizes.iter().position(|size| *size == bytes) else { continue };
         let Some((value, interval)) = ratio((first, other)) else { continue };
-        let times = [first, other].map(|e| headline(e).map_or(f64::NAN, |h| h.value));
+        let times = [first, other].map(|e| round_trip(e).map_or(f64::NAN, |h| h.value));
         let label = format!(
             "{}: {}, {} to {}, grades {} and {}",
             number::size(bytes),
@@ -175,7 +178,7 @@ fn table(pairs: &[Pair<'_>]) -> FigureTable {
     ]);
     for &(first, other) in pairs {
         let (Some(one), Some(two), Some((value, ci95))) =
-            (headline(first), headline(other), ratio((first, other)))
+            (round_trip(first), round_trip(other), ratio((first, other)))
         else {
             continue;
         };

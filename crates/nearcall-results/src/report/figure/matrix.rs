@@ -2,42 +2,34 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::report::chart::axis::drawable;
 use crate::report::chart::heat::{Heat, Warmth};
 use crate::report::chart::text;
 use crate::report::chart::unit::Unit;
 use crate::report::hosts::{Entry, Host};
 use crate::report::number;
+use crate::report::table::class_words;
 use crate::run::{Definition, List, Rhythm};
 
-use super::choose::is_disturbed;
-use super::{FigureTable, Parts, Place, Shown, figure, words};
+use super::choose::{is_disturbed, round_trip};
+use super::{Figure, FigureTable, Parts, Place, figure, words};
 
-/// One figure for each mechanism with one way to wait, beside one load.
-pub(super) fn shown(host: &Host<'_>, place: &Place) -> Vec<Shown> {
+/// One figure for each mechanism with one way to wait, beside one load. Of fewer CPUs than
+/// [`CPUS_MIN`] the tables show as much.
+pub(super) fn figures(host: &Host<'_>, place: &Place) -> Vec<Figure> {
     let mut squares: BTreeMap<Square, Vec<&Entry<'_>>> = BTreeMap::new();
     for entry in host.entries.iter().filter(|entry| is_of_matrix(entry)) {
         squares.entry(Square::of(entry)).or_default().push(entry);
     }
-    squares.retain(|_, entries| entries.len() >= PAIRS_MIN);
-    if squares.is_empty() {
-        let means = host.entries.iter().any(is_mean_of_pair);
-        let reason = match means {
-            true => "of exchanges between pairs of CPUs only means are stored, no medians",
-            false => "no exchange was measured between several pairs of CPUs",
-        };
-        return vec![Shown::Missing {
-            id: place.id("matrix"),
-            title: place.title("From CPU to CPU", host),
-            reason: reason.to_owned(),
-            command: "nearcall bench matrix --out matrix.json".to_owned(),
-        }];
-    }
+    squares.retain(|_, entries| cpus(entries).len() >= CPUS_MIN);
     let left_out = squares.keys().skip(SQUARES_MAX).map(Square::name).collect::<Vec<_>>();
     let drawn = squares.iter().take(SQUARES_MAX).enumerate();
     drawn
         .map(|(index, (square, entries))| one(host, place, index, (square, entries), &left_out))
         .collect()
+}
+
+fn cpus(entries: &[&Entry<'_>]) -> BTreeSet<u32> {
+    entries.iter().filter_map(|entry| entry.key.pair).flatten().collect()
 }
 
 fn is_of_matrix(entry: &Entry<'_>) -> bool {
@@ -47,13 +39,7 @@ fn is_of_matrix(entry: &Entry<'_>) -> bool {
         && key.pair.is_some()
         && key.definition == Definition::Rtt
         && key.rhythm == Rhythm::Steady
-        && entry.cell.headline().is_some_and(|h| h.unit == "ns" && drawable(h.value))
-}
-
-/// A cell of a data set that tells no more.
-fn is_mean_of_pair(entry: &Entry<'_>) -> bool {
-    let Some(times) = &entry.cell.rtt_ns else { return false };
-    entry.key.pair.is_some() && times.p50.is_none() && times.mean.is_some()
+        && round_trip(entry).is_some()
 }
 
 /// What all pairs of one square have in common.
@@ -99,8 +85,8 @@ fn one(
     index: usize,
     (square, entries): (&Square, &[&Entry<'_>]),
     left_out: &[String],
-) -> Shown {
-    let cpus: BTreeSet<u32> = entries.iter().filter_map(|e| e.key.pair).flatten().collect();
+) -> Figure {
+    let cpus = cpus(entries);
     let shown: Vec<u32> = cpus.iter().copied().take(CPUS_MAX).collect();
     let mut found: BTreeMap<[u32; 2], &Entry<'_>> = BTreeMap::new();
     for entry in entries {
@@ -110,7 +96,7 @@ fn one(
         let entry = found.get(&[client, server])?;
         let headline = entry.cell.headline()?;
         let value = words::label(Unit::Time, headline.value, headline.ci95, entry);
-        let class = text::clean(&entry.key.class);
+        let class = class_words(&entry.key.class);
         let label = format!("CPU {client} to CPU {server} ({class}): {value}");
         Some(Warmth { ns: headline.value, label })
     };
@@ -141,18 +127,19 @@ fn one(
         id: place.id(&id),
         title: place.title(&format!("From CPU to CPU: {}", square.name()), host),
         desc: describe(&found),
+        caption: format!("Round trip of each pair of CPUs, median. {}", words::count(entries)),
         about: about(square, entries),
         table: table(&found),
         notes,
     };
-    figure(parts, |frame, width| heat.draw(frame, width))
+    figure(parts, |frame| heat.draw(frame))
 }
 
 fn about(square: &Square, entries: &[&Entry<'_>]) -> String {
     let (title, meaning) = Definition::Rtt.title_and_meaning();
     let load = if square.load.is_empty() { "idle" } else { &square.load };
     format!(
-        "{title}: {meaning}. Median of all round trips of one pair of CPUs; the client is pinned \
+        "{title}: {meaning}. Median of a typical launch of one pair of CPUs; the client is pinned \
          to that of the row, the server to that of the column, so each pair stands there in both \
          directions. Light is fast. Not measured: no colour. Bounds: the fastest pair of the same \
          square. Measured: {}, {}, {}. {}",
@@ -168,7 +155,7 @@ fn table(found: &BTreeMap<[u32; 2], &Entry<'_>>) -> FigureTable {
     table.heads.extend(words::EVIDENCE.map(str::to_owned));
     for ([client, server], entry) in found.iter().take(ROWS_MAX) {
         let Some(headline) = entry.cell.headline() else { continue };
-        let class = text::clean(&entry.key.class);
+        let class = class_words(&entry.key.class);
         let value = number::time(headline.value);
         let mut row = vec![client.to_string(), server.to_string(), class, value];
         row.extend(words::evidence(Unit::Time, headline.ci95, entry));
@@ -199,8 +186,8 @@ fn describe(found: &BTreeMap<[u32; 2], &Entry<'_>>) -> String {
     )
 }
 
-/// One pair alone is no matrix: any run on a fixed pair has that.
-const PAIRS_MIN: usize = 2;
+/// Fewer are four places at most, which a table shows better.
+const CPUS_MIN: usize = 4;
 /// More squares than these are named only.
 const SQUARES_MAX: usize = 6;
 /// More CPUs would be less than ten units wide each.

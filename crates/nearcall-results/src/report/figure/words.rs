@@ -48,15 +48,26 @@ pub(super) fn about(what: &str, group: &Group<'_>) -> String {
     )
 }
 
+/// What a figure shows and how sound its cells are, in about two lines.
+pub(super) fn caption(group: &Group<'_>) -> String {
+    let (title, _) = group.setting.definition.title_and_meaning();
+    format!("{title}: {}. {}", group.setting, count(&group.entries))
+}
+
+/// How many cells of how many launches, and how disturbed their tails were.
+pub(super) fn count(entries: &[&Entry<'_>]) -> String {
+    format!(
+        "{} cells, {} launches each; tails: {}.",
+        entries.len(),
+        launches(entries),
+        grades(entries)
+    )
+}
+
 /// How many cells, of how many launches, of which grades, when.
 pub(super) fn source<'a>(entries: impl IntoIterator<Item = &'a Entry<'a>>) -> String {
     let entries: Vec<&Entry<'_>> = entries.into_iter().collect();
-    let launches: BTreeSet<u32> = entries.iter().map(|e| e.cell.launches).collect();
-    let launches = match (launches.first(), launches.last()) {
-        (Some(low), Some(high)) if low == high => low.to_string(),
-        (Some(low), Some(high)) => format!("{low} to {high}"),
-        _ => "no".to_owned(),
-    };
+    let launches = launches(&entries);
     let dates: BTreeSet<u64> = entries.iter().map(|e| e.run.started_unix_s).collect();
     let more = dates.len().saturating_sub(DATES_MAX);
     let mut dates: Vec<String> =
@@ -70,6 +81,15 @@ pub(super) fn source<'a>(entries: impl IntoIterator<Item = &'a Entry<'a>>) -> St
         grades(&entries),
         dates.join(", ")
     )
+}
+
+fn launches(entries: &[&Entry<'_>]) -> String {
+    let launches: BTreeSet<u32> = entries.iter().map(|e| e.cell.launches).collect();
+    match (launches.first(), launches.last()) {
+        (Some(low), Some(high)) if low == high => low.to_string(),
+        (Some(low), Some(high)) => format!("{low} to {high}"),
+        _ => "no".to_owned(),
+    }
 }
 
 fn grades(entries: &[&Entry<'_>]) -> String {

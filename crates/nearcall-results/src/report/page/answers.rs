@@ -15,6 +15,7 @@ use crate::advise::{Need, Objective, Pattern, Placement, Requirements, Weights, 
 use crate::noise::Grade;
 use crate::report::hosts::{Entry, Host};
 use crate::report::number;
+use crate::report::table::class_words;
 use crate::run::{CellKey, Definition, Kind, List, Rhythm};
 
 /// The best of what was measured for one question.
@@ -28,14 +29,6 @@ pub struct Answer {
     pub advice: Advised,
     /// What to run where nothing was found.
     pub command: &'static str,
-}
-
-impl Answer {
-    /// Why there is no figure, before the command that would give one.
-    #[must_use]
-    pub const fn missing(&self) -> &'static str {
-        "not measured here"
-    }
 }
 
 /// What the advice says, in short.
@@ -84,10 +77,18 @@ pub struct Found {
 }
 
 impl Found {
-    /// The figure for a person.
+    /// The figure for a person; the range where launches leave more than a factor of two open.
     #[must_use]
     pub fn figure(&self) -> String {
-        text::in_unit(self.value, self.unit)
+        match self.range() {
+            Some(ci95) => text::interval(Some(ci95), self.unit),
+            None => number::in_unit(self.value, self.unit),
+        }
+    }
+
+    /// The interval, if it is too wide for one figure to stand for it.
+    fn range(&self) -> Option<[f64; 2]> {
+        self.ci95.filter(|[low, high]| high.is_finite() && *high > RANGE_FACTOR * low)
     }
 
     /// Interval and the grade of the tails for a person.
@@ -95,6 +96,9 @@ impl Found {
     pub fn trust(&self) -> String {
         let tails = format!("tails: {}", text::grade(self.grade));
         match self.ci95 {
+            _ if self.range().is_some() => {
+                format!("95 % interval, launches differ too much for one figure, {tails}")
+            }
             Some(ci95) => format!("95 %: {}, {tails}", text::interval(Some(ci95), self.unit)),
             None => format!("no interval, {tails}"),
         }
@@ -246,7 +250,7 @@ fn found(group: &[(&Entry<'_>, f64)]) -> Option<Found> {
                 "{} ({}, {}, {})",
                 text::plain(&entry.key.mechanism),
                 text::wait(&entry.key.wait),
-                text::in_unit(*value, unit),
+                number::in_unit(*value, unit),
                 text::grade(entry.cell.grade),
             )
         }),
@@ -269,7 +273,7 @@ fn exchange(key: &CellKey) -> String {
         Rhythm::Pace(rate) => format!(", {rate} times per second"),
         _ => String::new(),
     };
-    format!("{what}{pace}; {}; {}", text::wait(&key.wait), text::class(&key.class))
+    format!("{what}{pace}; {}; {}", text::wait(&key.wait), class_words(&key.class))
 }
 
 /// A message between two processes with nothing special about it.
@@ -380,6 +384,9 @@ const QUESTIONS: [Question; 5] = [
         },
     },
 ];
+
+/// An interval whose ends differ by more is a range.
+const RANGE_FACTOR: f64 = 2.0;
 
 /// Fits in one or two lines of cache.
 const SMALL_BYTES_MAX: u64 = 128;

@@ -10,8 +10,11 @@ use maud::{Markup, html};
 use super::table::{Slot, Table};
 use super::text::capital;
 use super::{name, text};
+use crate::report::columns::{self, Column, shown};
 use crate::report::hosts::{Entry, Host};
 use crate::report::number;
+use crate::report::table::class_words;
+use crate::report::table::grid::Align;
 use crate::run::{Cell, CellKey, Definition, List};
 
 /// The same exchanges without nearcall.
@@ -42,7 +45,7 @@ pub(super) fn floors(host: &Host<'_>, id: &str) -> Option<Markup> {
 
 /// Every cell but those of studies, which stand in the tables of the studies.
 pub(super) fn all(host: &Host<'_>, id: &str) -> Option<Markup> {
-    let entries = of_lists(host, &[List::Cells, List::Bare, List::Parts]);
+    let entries = of_lists(host, &[List::Cells, List::Bare, List::Parts, List::Libraries]);
     if entries.is_empty() {
         return Some(html! { p.missing { "These runs have no cells of their own." } });
     }
@@ -85,22 +88,19 @@ fn of_definition(definition: Definition, entries: &[&Entry<'_>], id: &str) -> Ma
         false => "median",
     };
     let caption = format!(
-        "{title} ({}): {meaning}. {}, 95 % interval over launches{}",
-        definition.name(),
+        "{title}: {meaning}. {}, 95 % interval over launches{}",
         capital(figure),
         cut(entries.len()),
     );
-    let heads = if is_rate(definition) { RATES } else { TIMES };
-    let heads: Vec<&str> = BEGIN.into_iter().chain(heads).chain(END).collect();
-    let mut table = Table::new(&format!("{id}-{}", definition.name()), caption, &heads);
-    entries.iter().take(ROWS_MAX).for_each(|entry| table.row(row(entry)));
-    html! { (table) }
+    let entries = entries.iter().copied().take(ROWS_MAX);
+    let id = format!("{id}-{}", definition.name());
+    html! { (Table::of(&id, caption, &columns(definition), entries)) }
 }
 
 /// Said where a table does not hold all.
 fn cut(rows: usize) -> String {
     match rows > ROWS_MAX {
-        true => format!("; the first {ROWS_MAX} of {rows}"),
+        true => format!("; the first {ROWS_MAX} of {rows}, `nearcall report --csv` has all"),
         false => String::new(),
     }
 }
@@ -109,37 +109,52 @@ const fn is_rate(definition: Definition) -> bool {
     matches!(definition, Definition::OneWayThroughput)
 }
 
-const BEGIN: [&str; 6] = ["mechanism", "exchange", "#size", "wait", "where", "conditions"];
-const TIMES: [&str; 4] = ["#median", "#95 % interval", "#p99", "#calls per second"];
-const RATES: [&str; 4] = ["#messages per second", "#95 % interval", "#bytes per second", ""];
-const END: [&str; 3] = ["#CPU per message", "#to floor", "grade"];
-
-fn row(entry: &Entry<'_>) -> Vec<Slot> {
-    let (key, cell) = (&entry.key, entry.cell);
-    let ratio = cell.ratio_to_floor.filter(|ratio| ratio.is_finite());
-    let mut row = vec![
-        Slot::text(text::plain(&key.mechanism) + list(key)),
-        Slot::text(text::plain(&key.shape)),
-        Slot::Figure(number::size(key.message_bytes)),
-        Slot::text(text::plain(&key.wait)),
-        Slot::text(text::plain(&key.class)),
-        Slot::text(conditions(key, mean(cell).is_some())),
+/// The columns of cells of one definition.
+fn columns<'a>(definition: Definition) -> Vec<Column<Entry<'a>>> {
+    let begin: [Column<Entry<'a>>; 6] = [
+        Column::words("mechanism", 0, |one| text::plain(&one.key.mechanism) + list(&one.key)),
+        Column::words("exchange", 0, |one| text::plain(&one.key.shape)),
+        Column::figure("size", 0, |one| number::size(one.key.message_bytes)),
+        Column::words("wait", 0, |one| text::plain(&one.key.wait)),
+        Column::words("where", 0, |one| class_words(&one.key.class)),
+        Column::words("conditions", 0, |one| conditions(&one.key, mean(one.cell).is_some())),
     ];
-    let (value, ci95, unit) = figure(entry);
-    row.extend([Slot::value(value, unit), Slot::interval(ci95, unit)]);
-    if is_rate(key.definition) {
-        row.extend([Slot::value(cell.bytes_per_s, "bytes/s"), Slot::text("")]);
-    } else {
-        let rate = cell.clients.as_ref().and_then(|clients| clients.calls_per_s);
-        row.push(Slot::value(cell.rtt_ns.as_ref().and_then(|times| times.p99), "ns"));
-        row.push(rate.map_or(Slot::text(""), |rate| Slot::value(Some(rate), "/s")));
-    }
-    row.extend([
-        Slot::value(cell.cpu_ns(), "ns"),
-        Slot::Figure(ratio.map_or_else(|| number::MISSING.to_owned(), number::ratio)),
-        Slot::Grade(cell.grade),
-    ]);
-    row
+    let value: Column<Entry<'a>> = Column::figure("", 0, |one| {
+        let (value, _, unit) = figure(one);
+        text::optional(value, unit)
+    });
+    let interval: Column<Entry<'a>> = Column::figure("95 % interval", 0, |one| {
+        let (_, ci95, unit) = figure(one);
+        text::interval(ci95, unit)
+    });
+    let figures = match is_rate(definition) {
+        true => vec![
+            value.named("messages per second"),
+            interval,
+            Column::figure("bytes per second", 0, |one| {
+                text::optional(one.cell.bytes_per_s, "bytes/s")
+            }),
+        ],
+        false => vec![
+            value.named("median"),
+            interval,
+            Column::figure("p99", 0, |one| {
+                text::optional(one.cell.rtt_ns.as_ref().and_then(|times| times.p99), "ns")
+            }),
+            Column::figure("calls per second", 0, |one| {
+                let rate = one.cell.clients.as_ref().and_then(|clients| clients.calls_per_s);
+                rate.map_or_else(String::new, |rate| text::optional(Some(rate), "/s"))
+            }),
+        ],
+    };
+    let end: [Column<Entry<'a>>; 3] = [
+        Column::figure("CPU per message", 0, |one| columns::time(one.cell.cpu_ns())),
+        Column::figure("to floor", 0, |one| {
+            columns::figure(one.cell.ratio_to_floor, number::ratio)
+        }),
+        Column { align: Align::Grade, ..Column::words("grade", 0, |one| shown(one.cell.grade)) },
+    ];
+    begin.into_iter().chain(figures).chain(end).collect()
 }
 
 /// What tells a cell from one that is alike in a list of its own.
@@ -147,6 +162,7 @@ const fn list(key: &CellKey) -> &'static str {
     match key.list {
         List::Bare => " (bare)",
         List::Parts => " (part)",
+        List::Libraries => " (library)",
         List::Cells | List::Floors | List::StudyCells => "",
     }
 }
@@ -219,7 +235,8 @@ fn beside(hosts: &[Host<'_>], definition: Definition, rows: &[Shared<'_>]) -> Ta
     let mut table = Table::new(&format!("side-by-side-{}", definition.name()), caption, &heads);
     for (key, cells) in rows.into_iter().take(ROWS_MAX) {
         let word = if cells.iter().flatten().any(is_mean) { ", mean" } else { "" };
-        let mut row = vec![Slot::text(text::plain(&key.to_string()) + list(key) + word)];
+        let what = text::plain(&key.to_string()).replace(&key.class, &class_words(&key.class));
+        let mut row = vec![Slot::text(what + list(key) + word)];
         for entry in cells {
             let (value, ci95, unit) = entry.map_or((None, None, ""), figure);
             row.extend([Slot::value(value, unit), Slot::interval(ci95, unit)]);
@@ -245,5 +262,5 @@ fn shared<'a>(hosts: &'a [Host<'a>]) -> Vec<Shared<'a>> {
     found.into_iter().filter(|(_, cells)| several(cells)).collect()
 }
 
-/// A tour of everything has hundreds; a file may claim more.
-const ROWS_MAX: usize = 2_000;
+/// A longer table is for a program: `--csv` has all.
+const ROWS_MAX: usize = 200;

@@ -1,4 +1,4 @@
-//! The figures on the page: each with its caption, its values as a table, and its notes.
+//! The figures on the page: each with its caption, and folded away how to read it, with its values.
 //!
 //! Always true: whatever a figure shows stands in its table too, for the keyboard, the screen
 //! reader and paper. What is drawn, and of which cells, is in `report/figure.rs`.
@@ -65,16 +65,18 @@ pub(super) fn body(shown: &[Shown]) -> Markup {
 }
 
 fn one(figure: &Figure) -> Markup {
+    let rows = figure.table.rows.len();
     html! {
         figure id=(figure.id) aria-labelledby={ (figure.id) "-head" } {
-            (figure.narrow) (figure.svg)
-            figcaption { (plain_long(&figure.about)) }
-            @for note in &figure.notes { p.note { (plain_long(note)) } }
-            @if !figure.table.rows.is_empty() {
-                details.paper[figure.table.rows.len() <= PAPER_ROWS_MAX] {
-                    summary { "The same values as a table (" (figure.table.rows.len()) " rows)" }
-                    (values(figure))
-                }
+            div.plot { (figure.svg) }
+            figcaption {
+                (plain_long(&figure.caption)) " " a href="#counted" { "What is counted" } "."
+            }
+            details.paper[rows <= PAPER_ROWS_MAX] {
+                summary { "How to read it, and the values as a table (" (rows) " rows)" }
+                p { (plain_long(&figure.about)) }
+                @for note in &figure.notes { p.note { (plain_long(note)) } }
+                @if rows > 0 { (values(figure)) }
             }
         }
     }

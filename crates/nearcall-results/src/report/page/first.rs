@@ -65,7 +65,12 @@ fn machine(summary: &Summary, index: usize, count: usize) -> Markup {
                 @if count > 1 { span.of { " (machine " (index + 1) ")" } }
             }
             (nothing(summary))
-            ul.answers { @for answer in &summary.answers { li { (one(answer)) } } }
+            ul.answers {
+                @for answer in summary.answers.iter().filter(|answer| answer.found.is_some()) {
+                    li { (one(answer)) }
+                }
+            }
+            @if let Some(snippet) = &summary.snippet { pre { code { (snippet) } } }
             (definitions(summary))
         }
     }
@@ -83,9 +88,8 @@ fn nothing(summary: &Summary) -> Markup {
 fn one(answer: &Answer) -> Markup {
     html! {
         p.question { (answer.question) }
-        @match &answer.found {
-            Some(found) => (told(found, matches!(answer.advice, Advised::Refused(_)))),
-            None => p.words { (capital(answer.missing())) ": " code { (answer.command) } },
+        @if let Some(found) = &answer.found {
+            (told(found, matches!(answer.advice, Advised::Refused(_))))
         }
         @match &answer.advice {
             Advised::Use { address, confidence, reasons, .. } => {
@@ -94,9 +98,7 @@ fn one(answer: &Answer) -> Markup {
                     @if let Some(reason) = reasons.get(1) { (plain_long(reason)) }
                 }
             },
-            Advised::Refused(why) => @if answer.found.is_some() {
-                p.use { "No advice: " (plain_long(why)) "." }
-            },
+            Advised::Refused(why) => p.use { "No advice: " (plain_long(why)) "." },
         }
     }
 }
@@ -108,9 +110,14 @@ fn told(found: &Found, next: bool) -> Markup {
             strong { (found.figure()) } " over " b { (found.mechanism) } " "
             (grade_mark(found.grade))
         }
-        p.trust { (found.trust()) ", " a href="#counted" { (found.definition.name()) } }
+        p.trust { (found.trust()) ", " a href="#counted" { (title_of(found.definition)) } }
         p.words { (capital(&found.what)) "." @if next { " " (found.next()) } }
     }
+}
+
+/// What a definition counts, in a word or two inside a sentence.
+fn title_of(definition: Definition) -> String {
+    definition.title_and_meaning().0.to_lowercase()
 }
 
 /// What is counted: one line for each definition that the answers have.
@@ -125,7 +132,7 @@ fn definitions(summary: &Summary) -> Markup {
                 "Counted: "
                 @for (index, definition) in seen.into_iter().enumerate() {
                     @if index > 0 { "; " }
-                    (definition.name()) ", " (definition.title_and_meaning().1)
+                    (title_of(definition)) ", " (definition.title_and_meaning().1)
                 }
                 ". NAME is your server's."
             }

@@ -27,7 +27,7 @@ pub(super) fn body() -> Markup {
         dl.facts.wide {
             @for definition in DEFINITIONS {
                 @let (title, meaning) = definition.title_and_meaning();
-                div { dt { code { (definition.name()) } } dd { (title) ": " (meaning) "." } }
+                div { dt { (title) } dd { (meaning) "; in files: " code { (definition.name()) } } }
             }
         }
         h3 #glossary { "Other words" }
@@ -73,8 +73,8 @@ const WORDS: [(&str, &str); 13] = [
         "Exchanges begin at set times; what holds one up counts for all that were due meanwhile.",
     ),
     (
-        "same_cpu, smt, same_llc, same_node, cross_node",
-        "Where both ends run: one CPU, threads of one core, CPUs that share the last cache, one \
-         memory node, different nodes.",
+        "where",
+        "Where both ends run: one CPU (in files: same_cpu), threads of one core (smt), cores of \
+         one cache (same_llc), one memory node (same_node), two memory nodes (cross_node).",
     ),
 ];

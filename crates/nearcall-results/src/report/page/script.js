@@ -46,7 +46,15 @@
     }, table);
   });
 
-  // What a mark says of itself, for mouse and finger; its series stands out meanwhile.
+  // What a mark says of itself, for mouse and finger; its series stands out meanwhile. Without this
+  // script browsers show the title.
+  each('.chart :not(svg) > title', (title) => {
+    const mark = title.parentNode;
+    const series = mark.closest('[data-series]')?.dataset.series;
+    mark.dataset.label = [series, title.textContent].filter(Boolean).join(': ');
+    title.remove();
+  });
+  const nameOf = (mark) => mark.closest('[data-series]')?.dataset.series;
   const tip = document.createElement('div');
   tip.id = 'tip';
   tip.hidden = true;
@@ -66,11 +74,10 @@
   document.addEventListener('pointerover', (event) => {
     const mark = event.target.closest?.('.chart [data-label], .chart [data-key]');
     if (!mark) return quiet();
-    mark.querySelector('title')?.remove();
-    highlight(mark.closest('.chart'), mark.dataset.series ?? mark.dataset.key);
+    highlight(mark.closest('.chart'), mark.dataset.key ?? nameOf(mark));
     tip.hidden = !mark.dataset.label;
     if (tip.hidden) return;
-    tip.textContent = `${mark.dataset.series ?? ''}: ${mark.dataset.label}`.replace(/^: /, '');
+    tip.textContent = mark.dataset.label;
     const box = mark.getBoundingClientRect();
     const left = Math.min(box.right + 8, innerWidth - tip.offsetWidth - 8);
     tip.style.left = `${Math.max(8, left)}px`;

@@ -4,6 +4,7 @@ use maud::{Markup, html};
 
 use super::table::{Slot, Table, verdict_mark};
 use super::text::{capital, plain, plain_long};
+use crate::report::columns::Column;
 use crate::report::hosts::Host;
 use crate::report::number;
 use crate::run::ClaimVerdict;
@@ -50,30 +51,33 @@ pub(crate) fn studies<'a>(host: &Host<'a>) -> Vec<(&'a Run, &'a StudyResult)> {
     found
 }
 
-pub(crate) fn count(study: &StudyResult, verdict: ClaimVerdict) -> usize {
-    study.verdicts.iter().filter(|judged| judged.verdict == verdict).count()
-}
-
 /// Its number and name.
-pub(crate) fn title(study: &StudyResult) -> String {
+fn title(study: &StudyResult) -> String {
     format!("{} {}", plain(&study.number), plain(&study.study)).trim().to_owned()
 }
 
 fn counts(studies: &[(&Run, &StudyResult)], id: &str) -> Markup {
-    let heads = ["study", "#claims", "#✓ confirmed", "#✗ refuted", "#? inconclusive", "#– skipped"];
-    let title_of = "What became of the claims on this machine";
-    let mut table = Table::new(&format!("{id}-counts"), title_of, &heads).in_order();
-    let number = |count: usize| Slot::Figure(count.to_string());
-    for (_, study) in studies {
-        let mut row = vec![Slot::text(title(study)), number(study.verdicts.len())];
-        row.extend(VERDICTS.map(|verdict| number(count(study, verdict))));
-        table.row(row);
+    let verdicts = studies.iter().flat_map(|(_, study)| study.verdicts.iter().cloned());
+    let all =
+        StudyResult { study: "all".to_owned(), verdicts: verdicts.collect(), ..Default::default() };
+    let rows = studies.iter().map(|(_, study)| *study).chain([&all]);
+    let caption = "What became of the claims on this machine";
+    html! { (Table::of(&format!("{id}-counts"), caption, &verdict_columns(), rows).in_order()) }
+}
+
+/// How many claims of a study there are, and what became of them.
+pub(crate) fn verdict_columns() -> [Column<StudyResult>; 6] {
+    fn count(study: &StudyResult, verdict: ClaimVerdict) -> String {
+        study.verdicts.iter().filter(|judged| judged.verdict == verdict).count().to_string()
     }
-    let all = |of: &dyn Fn(&StudyResult) -> usize| studies.iter().map(|(_, study)| of(study)).sum();
-    let mut row = vec![Slot::text("all"), number(all(&|study| study.verdicts.len()))];
-    row.extend(VERDICTS.map(|verdict| number(all(&|study| count(study, verdict)))));
-    table.row(row);
-    html! { (table) }
+    [
+        Column::words("study", 0, title),
+        Column::figure("claims", 0, |study| study.verdicts.len().to_string()),
+        Column::figure("confirmed", 0, |study| count(study, ClaimVerdict::Confirmed)),
+        Column::figure("refuted", 0, |study| count(study, ClaimVerdict::Refuted)),
+        Column::figure("inconclusive", 0, |study| count(study, ClaimVerdict::Inconclusive)),
+        Column::figure("skipped", 0, |study| count(study, ClaimVerdict::Skipped)),
+    ]
 }
 
 fn one(run: &Run, study: &StudyResult, id: &str) -> Markup {
@@ -101,7 +105,14 @@ fn one(run: &Run, study: &StudyResult, id: &str) -> Markup {
             }
         }
         @for (index, table) in study.tables.iter().take(TABLES_MAX).enumerate() {
-            (table_of(study, table, &format!("{id}-t{index}")))
+            @if table.table == PICTURES {
+                p.note {
+                    (table.rows.len()) " rows were measured too, for claims about pictures without \
+                     numbers: " code { "nearcall show --all RUN.json" } " has them."
+                }
+            } @else {
+                (table_of(study, table, &format!("{id}-t{index}")))
+            }
         }
     }
 }
@@ -117,11 +128,10 @@ fn table_of(study: &StudyResult, table: &StudyTable, id: &str) -> Markup {
     let mut shown = Table::new(id, caption, &HEADS);
     table.rows.iter().take(ROWS_MAX).for_each(|row| shown.row(figures(row, &table.unit)));
     html! {
-        details.paper[table.table != PICTURES] {
+        details.paper {
             summary {
                 (plain(&table.table)) ": " (plain(&table.statistic)) ", "
                 @match table.rows.len() { 1 => "1 row", rows => { (rows) " rows" } }
-                @if table.table == PICTURES { " of what the paper shows as pictures only" }
             }
             (shown)
         }
@@ -157,13 +167,6 @@ fn figures(row: &StudyRow, unit: &str) -> Vec<Slot> {
         Slot::text(row.note.as_deref().map(plain).unwrap_or_default()),
     ]
 }
-
-pub(crate) const VERDICTS: [ClaimVerdict; 4] = [
-    ClaimVerdict::Confirmed,
-    ClaimVerdict::Refuted,
-    ClaimVerdict::Inconclusive,
-    ClaimVerdict::Skipped,
-];
 
 /// The table of what a paper shows without numbers.
 const PICTURES: &str = "pictures";

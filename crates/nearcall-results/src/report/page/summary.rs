@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 
-use super::answers::{self, Answer};
+use super::answers::{self, Advised, Answer};
 use super::text::{known, plain, plain_long};
 use crate::noise::Grade;
 use crate::report::hosts::Host;
@@ -27,6 +27,8 @@ pub struct Summary {
     pub facts: Vec<(&'static str, String)>,
     /// What is fast and what to use.
     pub answers: Vec<Answer>,
+    /// How a client uses the first address that is advised: a line of Rust.
+    pub snippet: Option<String>,
     /// Runs that were cut short: cells of their plans are missing.
     pub partial: Vec<CutShort>,
     /// What the runs warn of.
@@ -49,17 +51,29 @@ pub struct CutShort {
 /// Says what `host` is, the `index`th of `count`.
 #[must_use]
 pub fn summary(host: &Host<'_>, index: usize, count: usize) -> Summary {
+    let answers = answers::answers(host);
     Summary {
         machine: plain(&host.machine.id),
         name: name(host, index, count),
         sentence: sentence(host.machine),
         facts: facts(host),
-        answers: answers::answers(host),
+        snippet: snippet(&answers),
+        answers,
         partial: host.runs.iter().filter(|run| run.partial).map(|run| cut_short(run)).collect(),
         warnings: host.runs.iter().flat_map(|run| &run.warnings).map(|w| plain_long(w)).collect(),
         skipped: host.runs.iter().flat_map(|run| &run.skipped).map(skipped).collect(),
         superseded: host.superseded,
     }
+}
+
+/// A client of the README's service at the first address that an answer with a figure advises.
+fn snippet(answers: &[Answer]) -> Option<String> {
+    let address = answers.iter().find_map(|answer| match &answer.advice {
+        Advised::Use { address, .. } if answer.found.is_some() => Some(address),
+        _ => None,
+    })?;
+    let address = address.replacen("NAME", "thermostat", 1);
+    Some(format!("let thermostat = ThermostatCaller::new(&Client::new(), {address:?})?;"))
 }
 
 fn cut_short(run: &Run) -> CutShort {

@@ -1,13 +1,17 @@
 //! Tables of the page: wide ones scroll in a box of their own and keep their first column.
 //!
-//! Always true: every table has a caption and heads with a scope; each row begins with its head.
+//! Always true: every table has a caption and a row of heads; each row begins with its head.
+//! Of long tables a column that says the same in every row stands in the caption.
 //! The page's script makes the heads buttons that sort; without it the order is ours.
 
 use maud::{Markup, Render, html};
 
+use super::GRADES;
 use super::text::{interval, optional};
 use crate::noise::Grade;
+use crate::report::columns::Column;
 use crate::report::number::MISSING;
+use crate::report::table::grid::Align;
 use crate::run::ClaimVerdict;
 
 /// One table.
@@ -58,6 +62,29 @@ impl Table {
         Self { id, caption, heads, rows: Vec::new(), sortable: true }
     }
 
+    /// A table of these columns with a row for each of `rows`.
+    pub(super) fn of<'r, R: 'r>(
+        id: &str,
+        caption: impl Into<String>,
+        columns: &[Column<R>],
+        rows: impl IntoIterator<Item = &'r R>,
+    ) -> Self {
+        let mut table = Self::new(id, caption, &[]);
+        table.heads = columns
+            .iter()
+            .map(|column| (column.head.to_owned(), column.align == Align::Right))
+            .collect();
+        for row in rows {
+            let slot = |column: &Column<R>| match ((column.value)(row), column.align) {
+                (text, Align::Grade) => Slot::Grade(grade_of(&text)),
+                (text, Align::Right) => Slot::Figure(text),
+                (text, _) => Slot::Text(text),
+            };
+            table.row(columns.iter().map(slot).collect());
+        }
+        table
+    }
+
     /// Keeps the order that the rows have.
     pub(super) fn in_order(mut self) -> Self {
         self.sortable = false;
@@ -74,13 +101,39 @@ impl Table {
 }
 
 impl Table {
-    /// Whether a column says anything.
+    /// Whether a column says anything that differs from row to row.
     fn is_used(&self, column: usize) -> bool {
         let says = |slot: &Slot| match slot {
             Slot::Text(text) | Slot::Figure(text) => !text.is_empty(),
             Slot::Grade(_) => true,
         };
-        column == 0 || self.rows.iter().any(|row| row.get(column).is_some_and(says))
+        let any = self.rows.iter().any(|row| row.get(column).is_some_and(says));
+        column == 0 || any && self.common(column).is_none()
+    }
+
+    /// What a column says in every row of a long table, where that is the same.
+    fn common(&self, column: usize) -> Option<&str> {
+        let mut texts = self.rows.iter().map(|row| match row.get(column) {
+            Some(Slot::Text(text) | Slot::Figure(text)) => Some(text.as_str()),
+            _ => None,
+        });
+        let first = texts.next().flatten().filter(|text| !text.is_empty())?;
+        let long = column > 0 && self.rows.len() >= COMMON_ROWS_MIN;
+        (long && texts.all(|text| text == Some(first))).then_some(first)
+    }
+
+    /// The caption, with what is the same in every row.
+    fn whole_caption(&self) -> String {
+        let common = self
+            .heads
+            .iter()
+            .enumerate()
+            .filter_map(|(column, (head, _))| Some(format!("{head} {}", self.common(column)?)));
+        let common: Vec<String> = common.collect();
+        match common.as_slice() {
+            [] => self.caption.clone(),
+            common => format!("{}; in every row: {}", self.caption, common.join(", ")),
+        }
     }
 }
 
@@ -88,17 +141,19 @@ impl Render for Table {
     fn render(&self) -> Markup {
         let used: Vec<bool> = (0..self.heads.len()).map(|column| self.is_used(column)).collect();
         let sortable = self.sortable && self.rows.len() > 1;
-        let heads = self.heads.iter().zip(&used).filter(|(_, used)| **used);
+        let heads: Vec<&(String, bool)> =
+            self.heads.iter().zip(&used).filter(|(_, used)| **used).map(|(head, _)| head).collect();
+        // A class of the table for each column of figures, not of each of its cells.
+        let figures = heads.iter().enumerate().filter(|(_, (_, figures))| *figures);
+        let figures: Vec<String> = figures.map(|(at, _)| format!("n{}", at + 1)).collect();
         let caption_id = format!("{}-caption", self.id);
         html! {
             div.scroll role="region" tabindex="0" aria-labelledby=(caption_id) {
-                table id=(self.id) data-sort[sortable] {
-                    caption id=(caption_id) { (self.caption) }
+                table id=(self.id) class=(figures.join(" ")) data-sort[sortable] {
+                    caption id=(caption_id) { (self.whole_caption()) }
                     thead {
                         tr {
-                            @for ((head, figures), _) in heads {
-                                th scope="col" class=[figures.then_some("n")] { (head) }
-                            }
+                            @for (head, _) in heads { th { (head) } }
                         }
                     }
                     tbody { @for row in &self.rows { tr { (cells(row, &used)) } } }
@@ -114,12 +169,9 @@ fn cells(row: &[Slot], used: &[bool]) -> Markup {
         [] => (None, row),
     };
     html! {
-        @if let Some(head) = head { th scope="row" { (inner(head)) } }
+        @if let Some(head) = head { th { (inner(head)) } }
         @for (slot, _) in rest.iter().zip(&used[1..]).filter(|(_, used)| **used) {
-            @match slot {
-                Slot::Figure(text) => td.n { (text) },
-                _ => td { (inner(slot)) },
-            }
+            td { (inner(slot)) }
         }
     }
 }
@@ -131,10 +183,18 @@ fn inner(slot: &Slot) -> Markup {
     }
 }
 
+/// In shorter tables a column stands where it is looked for.
+const COMMON_ROWS_MIN: usize = 8;
+
+/// The grade that is written so.
+fn grade_of(text: &str) -> Option<Grade> {
+    GRADES.into_iter().find(|grade| grade.to_string() == text)
+}
+
 /// A grade as a letter in a shape of its colour; the letter says it, not the colour.
 pub(super) fn grade_mark(grade: Option<Grade>) -> Markup {
     match grade {
-        Some(grade) => html! { span class={ "g g" (grade) } { (grade) } },
+        Some(grade) => html! { b class={ "g" (grade) } { (grade) } },
         None => html! { (MISSING) },
     }
 }

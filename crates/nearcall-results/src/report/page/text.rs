@@ -6,7 +6,7 @@
 //! Markdown to `report/markdown.rs`.
 
 use crate::noise::Grade;
-use crate::report::number;
+use crate::report::number::{self, in_unit};
 use crate::report::table::grid;
 use crate::run::{Cell, CellKey, Kind, Rhythm, UNKNOWN};
 
@@ -37,19 +37,6 @@ pub(crate) fn capital(text: &str) -> String {
     }
 }
 
-/// A value in its unit.
-pub(crate) fn in_unit(value: f64, unit: &str) -> String {
-    let sign = if value < 0.0 { "-" } else { "" };
-    match unit {
-        "ns" => format!("{sign}{}", number::time(value.abs())),
-        "/s" | "per_s" => number::message_rate(value),
-        "bytes/s" => number::byte_rate(value),
-        "bytes" => format!("{sign}{}", number::memory(value.abs())),
-        "percent" => format!("{} %", number::three_digits(value)),
-        _ => number::three_digits(value),
-    }
-}
-
 /// A value in its unit, or a dash.
 pub(crate) fn optional(value: Option<f64>, unit: &str) -> String {
     let finite = value.filter(|value| value.is_finite());
@@ -61,11 +48,7 @@ pub(crate) fn interval(ci95: Option<[f64; 2]>, unit: &str) -> String {
     let Some([low, high]) = ci95.filter(|ci| ci.iter().all(|end| end.is_finite())) else {
         return number::MISSING.to_owned();
     };
-    let (low, high) = (in_unit(low, unit), in_unit(high, unit));
-    match (low.rsplit_once(' '), high.rsplit_once(' ')) {
-        (Some((figure, unit)), Some((_, same))) if unit == same => format!("{figure} to {high}"),
-        _ => format!("{low} to {high}"),
-    }
+    number::range(&in_unit(low, unit), &in_unit(high, unit))
 }
 
 /// Whether this is a figure with a unit, or part of one such as an interval.
@@ -86,19 +69,6 @@ const UNITS: [&str; 24] = [
 /// The grade, or that there is none.
 pub(crate) fn grade(grade: Option<Grade>) -> String {
     grade.map_or_else(|| "not graded".to_owned(), |grade| format!("grade {grade}"))
-}
-
-/// Where both ends ran, for people.
-pub(crate) fn class(class: &str) -> String {
-    match class {
-        "same_cpu" => "both ends on one CPU".to_owned(),
-        "smt" => "two threads of one core".to_owned(),
-        "same_llc" => "two CPUs that share a cache".to_owned(),
-        "same_node" => "two CPUs of one memory node".to_owned(),
-        "cross_node" => "two CPUs of different memory nodes".to_owned(),
-        "unpinned" => "not pinned".to_owned(),
-        other => plain(other),
-    }
 }
 
 /// How both ends wait, for people.
@@ -128,16 +98,8 @@ pub(crate) fn conditions(key: &CellKey) -> String {
     if key.load != "idle" {
         parts.push(format!("beside {}", plain(&key.load)));
     }
-    match key.rhythm {
-        Rhythm::Steady => (),
-        Rhythm::Pace(rate) => parts.push(format!("{rate} per second")),
-        Rhythm::Gap(ns) => parts.push(format!("gaps of {}", number::time(ns as f64))),
-        Rhythm::Burst(messages) => parts.push(format!("bursts of {messages}")),
-        Rhythm::Clients(clients) => parts.push(format!("{clients} clients")),
-        Rhythm::Threads(threads, loops) => {
-            parts.push(format!("{threads} threads of one caller, {loops} loops of the server"));
-        }
-        Rhythm::Start(connects) => parts.push(format!("{connects} connections")),
+    if key.rhythm != Rhythm::Steady {
+        parts.push(key.rhythm.to_string());
     }
     parts.join(", ")
 }

@@ -7,8 +7,8 @@
 //! **Not here:** answers that are no comparison of cells; they stand beside their tables.
 
 use super::cells::place;
-use super::details::spread;
 use super::grid::clean;
+use crate::report::columns::spread;
 use crate::report::number;
 use crate::run::{Cell, Kind, Run};
 

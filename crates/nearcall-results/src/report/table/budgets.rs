@@ -3,11 +3,11 @@
 //! Under a row that falls short stands what its launches gave, and nothing that was not measured.
 //! Always true: rows that are judged by the same floor stand under one heading.
 
-use super::cells::{figure, place};
-use super::details::spread;
-use super::grid::{Align, Grid, clean, clip};
+use super::cells::place;
+use super::grid::{clean, clip};
 use super::notes::DISTURBED;
 use crate::noise::Grade;
+use crate::report::columns::{self, Column, figure, spread, values};
 use crate::report::lines::{Ink, Writer};
 use crate::report::number;
 use crate::run::{Budget, Run, Verdict};
@@ -22,14 +22,14 @@ pub(super) fn print(out: &mut Writer, run: &Run) {
     if let Some(cell) = run.cells.iter().find(|cell| cell.placement.class != SAME_CPU) {
         out.line(&format!("{}.", place(&cell.placement)));
     }
-    let mut grid = Grid::new(&HEAD);
+    let mut grid = columns::grid(&COLUMNS);
     let mut against = "";
     for budget in run.budgets.iter().take(ROWS_MAX) {
         if budget.against != against {
             grid.heading(clean(&budget.against));
             against = &budget.against;
         }
-        grid.row(row(budget));
+        grid.row(values(&COLUMNS, budget));
         grid.paint(VERDICT_COLUMN, ink(budget));
         if budget.verdict == Verdict::Short && !budget.launch_values.is_empty() {
             let grade = budget.grade.map(|grade| format!("; grade {grade}")).unwrap_or_default();
@@ -52,24 +52,14 @@ pub(super) fn print(out: &mut Writer, run: &Run) {
     out.note("Every cell with its interval: nearcall show --all RUN.json");
 }
 
-fn row(budget: &Budget) -> Vec<String> {
-    let amount = |value: Option<f64>| figure(value, |value| amount(&budget.unit, value));
+fn limit(budget: &Budget) -> String {
     let sign = if budget.at_least { "≥" } else { "≤" };
     // Beside a ratio the sign that it is one would only take room.
     let bare = |value: f64| judged(budget, value).replace('×', "");
-    let limit = match budget.goal {
+    match budget.goal {
         Some(goal) => format!("{sign} {} ({})", bare(budget.budget), bare(goal)),
         None => format!("{sign} {}", bare(budget.budget)),
-    };
-    vec![
-        clip(&clean(&budget.what), WHAT_COLUMNS_MAX),
-        figure(budget.value, |value| judged(budget, value)),
-        limit,
-        verdict(budget),
-        spread(budget.value, budget.value_ci95),
-        amount(budget.measured),
-        amount(budget.floor_value),
-    ]
+    }
 }
 
 fn verdict(budget: &Budget) -> String {
@@ -168,14 +158,14 @@ pub(super) fn answer(run: &Run) -> String {
 /// The class of placement of both ends on one CPU.
 const SAME_CPU: &str = "same_cpu";
 
-const HEAD: [(&str, Align, usize); 7] = [
-    ("", Align::Left, 28),
-    ("value", Align::Right, 8),
-    ("budget (goal)", Align::Left, 13),
-    ("verdict", Align::Left, 0),
-    ("± 95 %", Align::Right, 6),
-    ("measured", Align::Right, 8),
-    ("floor", Align::Right, 7),
+const COLUMNS: [Column<Budget>; 7] = [
+    Column::words("", 28, |one| clip(&clean(&one.what), WHAT_COLUMNS_MAX)),
+    Column::figure("value", 8, |one| figure(one.value, |value| judged(one, value))),
+    Column::words("budget (goal)", 13, limit),
+    Column::words("verdict", 0, verdict),
+    Column::figure("± 95 %", 6, |one| spread(one.value, one.value_ci95)),
+    Column::figure("measured", 8, |one| figure(one.measured, |value| amount(&one.unit, value))),
+    Column::figure("floor", 7, |one| figure(one.floor_value, |value| amount(&one.unit, value))),
 ];
 
 const VERDICT_COLUMN: usize = 3;

@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 
 use super::answer;
-use super::cells::{OURS, WAIT_COLUMNS_MAX, figure, place};
-use super::details::spread;
+use super::cells::{OURS, place};
 use super::grid::{Align, Grid, clean, clip};
 use super::notes::DISTURBED;
 use crate::noise::{self, Grade};
+use crate::report::columns::{self, Column, figure, shown, spread, time, values};
 use crate::report::lines::Writer;
 use crate::report::number::{self, MISSING};
 use crate::run::{Breakdown, CallFacts, Cell, Kind, Run};
@@ -28,16 +28,10 @@ pub(super) fn print_short(out: &mut Writer, run: &Run) {
     let others = columns(run, |key| key.0 > 0 || key.1 > 0);
     // What does not fit is in the details.
     let room = out.style().table_columns().saturating_sub(FIXED_COLUMNS) / OTHER_COLUMNS;
-    let shown = &others[..others.len().min(room.max(1))];
-    let mut head = vec![
-        ("", Align::Left, 14),
-        ("wait", Align::Left, 10),
-        ("call", Align::Right, 7),
-        ("bare", Align::Right, 7),
-        ("ratio", Align::Right, 5),
-        ("± 95 %", Align::Right, 6),
-    ];
-    let names: Vec<String> = shown.iter().map(|key| key.name()).collect();
+    let others = &others[..others.len().min(room.max(1))];
+    let first = [columns::NAME, WAIT].into_iter().chain(FIGURES);
+    let mut head: Vec<_> = first.map(|one| (one.head, one.align, one.least)).collect();
+    let names: Vec<String> = others.iter().map(|key| key.name()).collect();
     head.extend(names.iter().map(|name| (name.as_str(), Align::Right, 5)));
     head.push(("grade", Align::Grade, 5));
     let mut grid = Grid::new(&head);
@@ -49,11 +43,11 @@ pub(super) fn print_short(out: &mut Writer, run: &Run) {
         grid.heading((*meaning).to_owned());
         for cells in rows {
             let Some(first) = cells.values().next() else { continue };
-            let mut row = names_of(first);
-            row.extend(figures(cells.get(&Key(0, 0)).copied()));
-            row.extend(shown.iter().map(|key| ratio(cells.get(key).copied())));
-            let worst = noise::worst_of(cells.values().map(|cell| cell.grade));
-            row.push(worst.map_or_else(|| MISSING.to_owned(), |grade| grade.to_string()));
+            let mut row = values(&[columns::NAME, WAIT], *first);
+            let empty = cells.get(&Key(0, 0)).copied();
+            row.extend(FIGURES.iter().map(|column| value_or_dash(column, empty)));
+            row.extend(others.iter().map(|key| value_or_dash(&RATIO, cells.get(key).copied())));
+            row.push(shown(noise::worst_of(cells.values().map(|cell| cell.grade))));
             grid.row(row);
         }
     }
@@ -71,7 +65,7 @@ pub(super) fn print_full(out: &mut Writer, run: &Run) {
     for key in columns(run, |_| true) {
         out.blank();
         out.title(&key.title());
-        let mut grid = Grid::new(&FULL_HEAD);
+        let mut grid = columns::grid(&FULL);
         for (caller, meaning) in CALLERS {
             let mut cells: Vec<&Cell> = rows(run, caller)
                 .into_iter()
@@ -82,7 +76,7 @@ pub(super) fn print_full(out: &mut Writer, run: &Run) {
                 grid.heading((*meaning).to_owned());
             }
             for cell in cells {
-                grid.row(full_row(cell));
+                grid.row(values(&FULL, cell));
             }
         }
         grid.print(out);
@@ -196,59 +190,48 @@ fn rows<'a>(run: &'a Run, caller: &str) -> Vec<BTreeMap<Key, &'a Cell>> {
 
 /// What one call takes.
 fn ns(cell: &Cell) -> Option<f64> {
-    match cell.kind {
-        Kind::Latency => cell.rtt_ns.as_ref()?.p50,
-        Kind::Throughput => Some(1e9 / cell.messages_per_s?),
-    }
+    columns::per_message(cell).map(|found| found.value)
 }
 
 fn facts(cell: &Cell) -> CallFacts {
     cell.call.clone().unwrap_or_default()
 }
 
-fn names_of(cell: &Cell) -> Vec<String> {
-    let wait = match cell.call.as_ref().is_some_and(|call| call.client_wait.is_empty()) {
-        true => MISSING.to_owned(),
-        false => clip(&clean(&cell.wait), WAIT_COLUMNS_MAX),
-    };
-    vec![clip(&clean(&cell.mechanism), 14), wait]
-}
-
 /// Call, bare exchange, ratio, interval.
-fn figures(cell: Option<&Cell>) -> Vec<String> {
-    let facts = cell.map(facts).unwrap_or_default();
-    vec![
-        figure(cell.and_then(ns), number::time),
-        figure(facts.bare_ns, number::time),
-        figure(facts.ratio_to_bare, number::ratio),
-        spread(facts.ratio_to_bare, facts.ratio_to_bare_ci95),
-    ]
-}
+const FIGURES: [Column<Cell>; 4] = [
+    columns::PER_MESSAGE,
+    Column::figure("bare", 7, |cell| time(facts(cell).bare_ns)),
+    RATIO,
+    Column::figure("± 95 %", 6, |cell| {
+        let facts = facts(cell);
+        spread(facts.ratio_to_bare, facts.ratio_to_bare_ci95)
+    }),
+];
 
-fn ratio(cell: Option<&Cell>) -> String {
-    figure(cell.and_then(|cell| facts(cell).ratio_to_bare), number::ratio)
-}
+const RATIO: Column<Cell> =
+    Column::figure("ratio", 5, |cell| figure(facts(cell).ratio_to_bare, number::ratio));
 
-fn full_row(cell: &Cell) -> Vec<String> {
-    let mut row = names_of(cell);
-    let ci95 = match cell.kind {
-        Kind::Latency => cell.rtt_ns.as_ref().and_then(|rtt| rtt.p50_ci95),
-        Kind::Throughput => cell.messages_per_s_ci95.map(|[low, high]| [1e9 / high, 1e9 / low]),
-    };
-    let [call, bare, ratio, ratio_spread]: [String; 4] =
-        figures(Some(cell)).try_into().unwrap_or_default();
-    let floor = cell.floor.as_deref().unwrap_or_default();
-    row.extend([
-        call,
-        spread(ns(cell), ci95),
-        bare,
-        ratio,
-        ratio_spread,
-        figure(cell.ratio_to_floor, number::ratio),
-        clip(&clean(floor.trim_start_matches("floor-")), 12),
-        cell.grade.map_or_else(|| MISSING.to_owned(), |grade| grade.to_string()),
-    ]);
-    row
+/// How both ends wait; a dash for a call without a mechanism.
+const WAIT: Column<Cell> = Column::words("wait", 10, |cell| {
+    let none = cell.call.as_ref().is_some_and(|call| call.client_wait.is_empty());
+    if none { MISSING.to_owned() } else { (columns::WAIT.value)(cell) }
+});
+
+const FULL: [Column<Cell>; 10] = [
+    columns::NAME,
+    WAIT,
+    columns::PER_MESSAGE,
+    columns::PER_MESSAGE_SPREAD,
+    FIGURES[1],
+    RATIO,
+    FIGURES[3],
+    Column::figure("floor", 5, |cell| figure(cell.ratio_to_floor, number::ratio)),
+    columns::FLOOR,
+    columns::GRADE,
+];
+
+fn value_or_dash(column: &Column<Cell>, cell: Option<&Cell>) -> String {
+    cell.map_or_else(|| MISSING.to_owned(), column.value)
 }
 
 fn print_floors(out: &mut Writer, run: &Run) {
@@ -322,19 +305,6 @@ const CALLERS: &[(&str, &str)] = &[
 
 /// Callers whose server is another process.
 const REMOTE: [&str; 3] = ["blocking", "loop", "async"];
-
-const FULL_HEAD: [(&str, Align, usize); 10] = [
-    ("", Align::Left, 14),
-    ("wait", Align::Left, 10),
-    ("call", Align::Right, 7),
-    ("± 95 %", Align::Right, 6),
-    ("bare", Align::Right, 7),
-    ("ratio", Align::Right, 5),
-    ("± 95 %", Align::Right, 6),
-    ("floor", Align::Right, 5),
-    ("", Align::Left, 7),
-    ("grade", Align::Grade, 5),
-];
 
 const LEGEND: &str = "call: median, closed loop, the server does no work; bare: the same bytes \
                       (header and argument there, header back) by the same mechanism, each end waiting the same \

@@ -3,8 +3,9 @@
 use nearcall_channel::Mechanism;
 
 use super::grid::{clean, clip};
+use crate::report::columns::NAME_COLUMNS_MAX;
 use crate::report::lines::Writer;
-use crate::report::number::{self, MISSING, Measured};
+use crate::report::number;
 use crate::run::{Cell, Kind, LoadAchieved, Placement, Run};
 
 /// Where both ends ran.
@@ -27,12 +28,13 @@ pub fn class_words(class: &str) -> String {
 }
 
 /// The classes of placement, the nearest first, and what they mean.
-pub(super) const CLASSES: [(&str, &str); 6] = [
+pub(super) const CLASSES: [(&str, &str); 7] = [
     ("same_cpu", "one CPU"),
     ("smt", "threads of one core"),
     ("same_llc", "cores of one cache"),
     ("same_node", "one memory node"),
     ("cross_node", "two memory nodes"),
+    ("unpinned", "not pinned"),
     ("unknown", "unknown"),
 ];
 
@@ -67,27 +69,6 @@ pub(super) fn load_achieved(cells: &[&Cell]) -> Option<String> {
         text += &format!(" NOT REACHED in {fell_short} of {} cells: {}.", all.len(), clean(reason));
     }
     Some(text)
-}
-
-/// A figure, or a dash where there is none.
-pub(super) fn figure(value: Option<f64>, format: impl Fn(f64) -> String) -> String {
-    value.filter(|value| value.is_finite()).map_or_else(|| MISSING.to_owned(), format)
-}
-
-/// How many times its floor's cost a cell has, with the interval if there is one.
-pub(super) fn ratio_to_floor(cell: &Cell) -> String {
-    let ratio = cell.ratio_to_floor.filter(|ratio| ratio.is_finite());
-    let ratio = ratio.map(|value| Measured { value, ci95: cell.ratio_to_floor_ci95 });
-    match ratio {
-        None => MISSING.to_owned(),
-        Some(ratio) if ratio.ci95.is_none() => ratio.ratio(),
-        Some(ratio) => format!("{} {}", ratio.ratio(), ratio.plus_minus()),
-    }
-}
-
-/// A time in microseconds, without the unit.
-pub(super) fn micros(ns: Option<f64>) -> String {
-    figure(ns.map(|ns| ns / 1e3), number::three_digits)
 }
 
 /// Adds what could not be measured, with the reasons.
@@ -134,9 +115,3 @@ pub(super) fn print_restricted(out: &mut Writer, run: &Run) {
 
 /// Nearcall's own channel, which stands first.
 pub(super) const OURS: &str = "shm";
-
-/// Holds "adaptive/adaptive".
-pub(super) const WAIT_COLUMNS_MAX: usize = 17;
-
-/// Holds "floor-chunked-copy". A longer name is not one of ours.
-pub(super) const NAME_COLUMNS_MAX: usize = 18;

@@ -8,8 +8,9 @@ use super::head;
 use crate::findings::clocks::printed::{DISAGREEMENT_MAX, printed};
 use crate::findings::clocks::{
     ClockFinding, ClockFindings, ClockName, Disagreement, OffsetBound, Overhead, PairSkew,
-    SpanFinding,
+    SleepError, SpanFinding,
 };
+use crate::report::columns::{self, Column, figure, shown, time, values};
 use crate::report::lines::{Style, Writer};
 use crate::report::number::{self, MISSING, three_digits};
 
@@ -52,78 +53,23 @@ fn print_overhead(out: &mut Writer, found: &ClockFindings) {
     let readings = found.clocks.iter().find_map(|clock| clock.overhead.as_ref());
     let readings = readings.map_or(0, |overhead| overhead.readings);
     title(out, &format!("A reading costs ({readings} readings back to back)"));
-    let mut grid = Grid::new(&[
-        ("", Align::Left, NAME),
-        ("batch", Align::Right, FIGURE),
-        ("min", Align::Right, FIGURE),
-        ("mean", Align::Right, FIGURE),
-        ("sd", Align::Right, FIGURE),
-        ("median", Align::Right, FIGURE),
-        ("outliers", Align::Right, FIGURE),
-        ("above", Align::Right, FIGURE),
-        ("study 002", Align::Right, FIGURE),
-    ]);
-    for clock in &found.clocks {
-        let study = figure(printed(clock.name).overhead_ns, number::time);
-        let of = clock.overhead.as_ref();
-        let time = |get: fn(&Overhead) -> f64| figure(of.map(get), number::time);
-        grid.row(vec![
-            clock.name.to_string(),
-            figure(of.and_then(|overhead| overhead.batch_ns), number::time),
-            time(|overhead| overhead.min_ns),
-            time(|overhead| overhead.mean_ns),
-            time(|overhead| overhead.sd_ns),
-            time(|overhead| overhead.median_ns),
-            of.map_or_else(|| MISSING.to_owned(), |overhead| overhead.outliers.to_string()),
-            time(|overhead| overhead.outlier_above_ns),
-            study,
-        ]);
-    }
+    let mut grid = columns::grid(&OVERHEAD);
+    found.clocks.iter().for_each(|clock| grid.row(values(&OVERHEAD, clock)));
     grid.print(out);
     out.note(OVERHEAD_LEGEND);
 }
 
 fn print_resolution(out: &mut Writer, found: &ClockFindings) {
     title(out, "What it tells apart");
-    let mut grid = Grid::new(&[
-        ("", Align::Left, NAME),
-        ("stated", Align::Right, FIGURE),
-        ("found", Align::Right, FIGURE),
-        ("i++ run", Align::Right, FIGURE),
-        ("shows", Align::Right, FIGURE),
-        ("study 002", Align::Right, FIGURE),
-        ("shrunk", Align::Right, FIGURE),
-        ("study 003", Align::Right, FIGURE),
-    ]);
-    for clock in &found.clocks {
-        let study = printed(clock.name);
-        let time = |ns: Option<f64>| figure(ns, number::time);
-        grid.row(vec![
-            clock.name.to_string(),
-            time(clock.stated_resolution_ns),
-            time(clock.granularity_ns),
-            clock.smallest_run.map_or_else(|| MISSING.to_owned(), |run| run.increments.to_string()),
-            time(clock.smallest_run.map(|run| run.ns)),
-            time(study.smallest_run_ns),
-            time(clock.shrunk.map(|interval| interval.ns)),
-            time(study.shrunk_ns),
-        ]);
-    }
+    let mut grid = columns::grid(&RESOLUTION);
+    found.clocks.iter().for_each(|clock| grid.row(values(&RESOLUTION, clock)));
     grid.print(out);
     out.note(RESOLUTION_LEGEND);
 }
 
 fn print_sleeps(out: &mut Writer, found: &ClockFindings) {
     title(out, "Error over sleeps of known length, in µs (measured minus asked)");
-    let mut grid = Grid::new(&[
-        ("", Align::Left, NAME),
-        ("mean", Align::Right, FIGURE),
-        ("sd", Align::Right, FIGURE),
-        ("own mean", Align::Right, FIGURE),
-        ("own sd", Align::Right, FIGURE),
-        ("study 003: mean", Align::Right, FIGURE),
-        ("sd", Align::Right, FIGURE),
-    ]);
+    let mut grid = columns::grid(&SLEEPS);
     for sleep in &found.sleeps {
         let (mean, sd) = (three_digits(sleep.wake_up_mean_us), three_digits(sleep.wake_up_sd_us));
         grid.heading(format!(
@@ -132,16 +78,7 @@ fn print_sleeps(out: &mut Writer, found: &ClockFindings) {
             number::time(sleep.asked_us * NS_PER_US),
         ));
         for error in &sleep.clocks {
-            let study = printed(error.clock);
-            grid.row(vec![
-                error.clock.to_string(),
-                three_digits(error.mean_error_us),
-                three_digits(error.error_sd_us),
-                three_digits(error.own_mean_us),
-                three_digits(error.own_sd_us),
-                figure(study.mean_error_us, three_digits),
-                figure(study.error_sd_us, three_digits),
-            ]);
+            grid.row(values(&SLEEPS, error));
         }
     }
     print_grid(out, &grid, found.sleeps.is_empty());
@@ -198,24 +135,9 @@ fn print_skew(out: &mut Writer, found: &ClockFindings) {
         out.wrap("    ", &format!("Skipped: {}.", clean(reason)));
         return;
     }
-    let mut grid = Grid::new(&[
-        ("CPUs", Align::Left, NAME),
-        ("class", Align::Left, FIGURE),
-        ("tsc", Align::Right, 20),
-        ("at most", Align::Right, FIGURE),
-        ("clock_gettime", Align::Right, 20),
-        ("at most", Align::Right, FIGURE),
-    ]);
+    let mut grid = columns::grid(&SKEW);
     for pair in &found.skew.pairs {
-        let [one, other] = pair.cpus;
-        grid.row(vec![
-            format!("{one} {other}"),
-            clean(&pair.class),
-            range(pair.tsc),
-            figure(pair.tsc.map(|bound| bound.bound_ns), number::time),
-            range(pair.clock_gettime),
-            figure(pair.clock_gettime.map(|bound| bound.bound_ns), number::time),
-        ]);
+        grid.row(values(&SKEW, pair));
         if let Some(reason) = &pair.failed {
             grid.note(clean(reason));
         }
@@ -289,15 +211,63 @@ fn print_grid(out: &mut Writer, grid: &Grid, is_empty: bool) {
     }
 }
 
-fn figure(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
-    value.map_or_else(|| MISSING.to_owned(), show)
-}
-
 fn percent(part: f64) -> String {
     let percent = part * 100.0;
     // Parts per million are what the calibration is good for.
     if percent < 0.0005 { "0 %".to_owned() } else { format!("{} %", three_digits(percent)) }
 }
+
+const OVERHEAD: [Column<ClockFinding>; 9] = [
+    Column::words("", NAME, |clock| clock.name.to_string()),
+    Column::figure("batch", FIGURE, |clock| {
+        time(clock.overhead.as_ref().and_then(|overhead| overhead.batch_ns))
+    }),
+    Column::figure("min", FIGURE, |clock| cost(clock, |overhead| overhead.min_ns)),
+    Column::figure("mean", FIGURE, |clock| cost(clock, |overhead| overhead.mean_ns)),
+    Column::figure("sd", FIGURE, |clock| cost(clock, |overhead| overhead.sd_ns)),
+    Column::figure("median", FIGURE, |clock| cost(clock, |overhead| overhead.median_ns)),
+    Column::figure("outliers", FIGURE, |clock| {
+        shown(clock.overhead.as_ref().map(|overhead| overhead.outliers))
+    }),
+    Column::figure("above", FIGURE, |clock| cost(clock, |overhead| overhead.outlier_above_ns)),
+    Column::figure("study 002", FIGURE, |clock| time(printed(clock.name).overhead_ns)),
+];
+
+fn cost(clock: &ClockFinding, of: fn(&Overhead) -> f64) -> String {
+    time(clock.overhead.as_ref().map(of))
+}
+
+const RESOLUTION: [Column<ClockFinding>; 8] = [
+    Column::words("", NAME, |clock| clock.name.to_string()),
+    Column::figure("stated", FIGURE, |clock| time(clock.stated_resolution_ns)),
+    Column::figure("found", FIGURE, |clock| time(clock.granularity_ns)),
+    Column::figure("i++ run", FIGURE, |clock| shown(clock.smallest_run.map(|run| run.increments))),
+    Column::figure("shows", FIGURE, |clock| time(clock.smallest_run.map(|run| run.ns))),
+    Column::figure("study 002", FIGURE, |clock| time(printed(clock.name).smallest_run_ns)),
+    Column::figure("shrunk", FIGURE, |clock| time(clock.shrunk.map(|interval| interval.ns))),
+    Column::figure("study 003", FIGURE, |clock| time(printed(clock.name).shrunk_ns)),
+];
+
+const SLEEPS: [Column<SleepError>; 7] = [
+    Column::words("", NAME, |error| error.clock.to_string()),
+    Column::figure("mean", FIGURE, |error| three_digits(error.mean_error_us)),
+    Column::figure("sd", FIGURE, |error| three_digits(error.error_sd_us)),
+    Column::figure("own mean", FIGURE, |error| three_digits(error.own_mean_us)),
+    Column::figure("own sd", FIGURE, |error| three_digits(error.own_sd_us)),
+    Column::figure("study 003: mean", FIGURE, |error| {
+        figure(printed(error.clock).mean_error_us, three_digits)
+    }),
+    Column::figure("sd", FIGURE, |error| figure(printed(error.clock).error_sd_us, three_digits)),
+];
+
+const SKEW: [Column<PairSkew>; 6] = [
+    Column::words("CPUs", NAME, |pair| format!("{} {}", pair.cpus[0], pair.cpus[1])),
+    Column::words("class", FIGURE, |pair| clean(&pair.class)),
+    Column::figure("tsc", 20, |pair| range(pair.tsc)),
+    Column::figure("at most", FIGURE, |pair| time(pair.tsc.map(|bound| bound.bound_ns))),
+    Column::figure("clock_gettime", 20, |pair| range(pair.clock_gettime)),
+    Column::figure("at most", FIGURE, |pair| time(pair.clock_gettime.map(|bound| bound.bound_ns))),
+];
 
 /// The longest name of a clock.
 const NAME: usize = 13;

@@ -1,7 +1,8 @@
 //! A comparison of two runs: the answer, what else differs, and the cells that differ.
 
-use super::grid::{Align, Grid, clean};
+use super::grid::{Align, clean};
 use crate::compare::{CellComparison, Comparison, Difference, RunFacts, Verdict, Worse, shown};
+use crate::report::columns::{self, Column, values};
 use crate::report::lines::{Ink, Style, Writer};
 use crate::report::number::{self, MISSING};
 use crate::run::UNKNOWN;
@@ -92,18 +93,9 @@ fn print_verdict(out: &mut Writer, comparison: &Comparison, verdict: Verdict) {
     }
     out.blank();
     out.title(&format!("{} ({})", heading(verdict), cells.len()));
-    let mut grid = Grid::new(&[
-        ("ratio", Align::Right, 6),
-        ("95 % interval", Align::Right, 13),
-        ("before", Align::Right, 8),
-        ("after", Align::Right, 8),
-        ("p", Align::Right, 7),
-        ("cell", Align::Text, 0),
-    ]);
+    let mut grid = columns::grid(&COLUMNS);
     for cell in cells {
-        let mut columns = figures(cell);
-        columns.push(words(cell));
-        grid.row(columns);
+        grid.row(values(&COLUMNS, cell));
         match verdict {
             Verdict::Slower => grid.paint(0, Ink::Bad),
             Verdict::Faster => grid.paint(0, Ink::Good),
@@ -124,16 +116,21 @@ fn heading(verdict: Verdict) -> &'static str {
     }
 }
 
-fn figures(cell: &CellComparison) -> Vec<String> {
-    let missing = || MISSING.to_owned();
-    let value = |of: Option<f64>| of.map_or_else(missing, |v| shown::figure(&cell.unit, v));
-    vec![
-        cell.ratio.map_or_else(missing, number::ratio),
-        cell.ratio_ci95.map_or_else(missing, shown::interval),
-        value(cell.before.typical),
-        value(cell.after.typical),
-        cell.p_corrected.map_or_else(missing, shown::p_value),
-    ]
+const COLUMNS: [Column<CellComparison>; 6] = [
+    Column::figure("ratio", 6, |cell| told(cell.ratio, number::ratio)),
+    Column::figure("95 % interval", 13, |cell| told(cell.ratio_ci95, shown::interval)),
+    Column::figure("before", 8, |cell| {
+        told(cell.before.typical, |value| shown::figure(&cell.unit, value))
+    }),
+    Column::figure("after", 8, |cell| {
+        told(cell.after.typical, |value| shown::figure(&cell.unit, value))
+    }),
+    Column::figure("p", 7, |cell| told(cell.p_corrected, shown::p_value)),
+    Column { align: Align::Text, ..Column::words("cell", 0, words) },
+];
+
+fn told<T>(value: Option<T>, format: impl Fn(T) -> String) -> String {
+    value.map_or_else(|| MISSING.to_owned(), format)
 }
 
 /// The cell's name with what else must be said of it.

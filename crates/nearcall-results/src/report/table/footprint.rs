@@ -5,6 +5,7 @@ use super::head;
 use crate::findings::memory::{
     ConnectionMemory, Level, MemoryFindings, ServiceMemory, SetUp, Setup, SetupMemory, SetupsMemory,
 };
+use crate::report::columns::{self, Column, figure, shown, time, values};
 use crate::report::lines::{Style, Writer};
 use crate::report::number::{self, MISSING};
 use crate::stats;
@@ -49,28 +50,8 @@ fn print_growth(out: &mut Writer, connections: &[ConnectionMemory]) {
     }
     out.blank();
     out.title("Each idle connection takes (slope over all levels)");
-    let mut grid = Grid::new(&[
-        ("", Align::Left, NAME),
-        ("touched", Align::Right, FIGURE),
-        ("server", Align::Right, FIGURE),
-        ("client", Align::Right, FIGURE),
-        ("shared", Align::Right, FIGURE),
-        ("machine", Align::Right, FIGURE),
-        ("up to", Align::Right, FIGURE),
-    ]);
-    for one in connections {
-        let growth = &one.per_connection;
-        let most = one.levels.last().map(|level| level.idle_connections.to_string());
-        grid.row(vec![
-            clean(&one.mechanism),
-            signed(growth.touched_bytes),
-            signed(growth.server_private_bytes),
-            signed(growth.client_private_bytes),
-            signed(growth.shared_bytes),
-            signed(growth.machine_bytes),
-            most.unwrap_or_else(|| MISSING.to_owned()),
-        ]);
-    }
+    let mut grid = columns::grid(&GROWTH);
+    connections.iter().for_each(|one| grid.row(values(&GROWTH, one)));
     grid.print(out);
     out.note(GROWTH_LEGEND);
 }
@@ -115,23 +96,8 @@ fn print_services(out: &mut Writer, services: &ServiceMemory) {
     out.blank();
     let mechanism = clean(&services.mechanism);
     out.title(&format!("Two services, over {mechanism}; mean of {rounds} rounds"));
-    let mut grid = Grid::new(&[
-        ("", Align::Left, 18),
-        ("PSS", Align::Right, FIGURE),
-        ("added", Align::Right, FIGURE),
-        ("private", Align::Right, FIGURE),
-        ("could be allocated", Align::Right, FIGURE),
-    ]);
-    for set_up in &services.set_ups {
-        let SetUp { name, pss_bytes, private_bytes, added_bytes, allocated_bytes } = set_up;
-        grid.row(vec![
-            clean(&name.replace('_', " ")),
-            mean(pss_bytes),
-            mean(added_bytes),
-            mean(private_bytes),
-            mean(allocated_bytes),
-        ]);
-    }
+    let mut grid = columns::grid(&SERVICES);
+    services.set_ups.iter().for_each(|set_up| grid.row(values(&SERVICES, set_up)));
     let saved = [
         services.saved_pss_bytes(),
         services.saved_added_bytes(),
@@ -179,35 +145,14 @@ fn print_setups(out: &mut Writer, found: &SetupsMemory) {
     out.title(&format!(
         "Services in processes, in libraries and linked; median of {rounds} rounds"
     ));
-    let mut grid = Grid::new(&[
-        ("", Align::Left, 20),
-        ("RSS", Align::Right, 9),
-        ("PSS", Align::Right, 9),
-        ("private", Align::Right, 9),
-        ("shared", Align::Right, 9),
-        ("allocmem", Align::Right, 9),
-        ("start-up", Align::Right, 8),
-        ("a call", Align::Right, 8),
-    ])
-    .compact();
+    let mut grid = columns::grid(&SETUPS).compact();
     let mut services = 0;
     for one in &found.setups {
         if one.services != services {
             services = one.services;
             grid.heading(format!("{services} service{}", if services == 1 { "" } else { "s" }));
         }
-        let time =
-            |values: &[f64]| stats::median(values).map_or_else(|| MISSING.to_owned(), number::time);
-        grid.row(vec![
-            one.setup.name().to_owned(),
-            median(&one.rss_bytes),
-            median(&one.pss_bytes),
-            median(&one.private_bytes),
-            median(&one.shared_bytes),
-            signed(stats::median(&one.allocmem_bytes)),
-            time(&floats(&one.start_up_ns)),
-            time(&one.call_ns),
-        ]);
+        grid.row(values(&SETUPS, one));
     }
     grid.print(out);
     print_limit(out, &found.limit, found.uncounted);
@@ -274,7 +219,7 @@ fn label(what: &str) -> String {
 }
 
 fn bytes(bytes: Option<u64>) -> String {
-    bytes.map_or_else(|| MISSING.to_owned(), |bytes| number::memory(bytes as f64))
+    figure(bytes.map(|bytes| bytes as f64), number::memory)
 }
 
 fn floats(values: &[u64]) -> Vec<f64> {
@@ -282,13 +227,11 @@ fn floats(values: &[u64]) -> Vec<f64> {
 }
 
 fn median(values: &[u64]) -> String {
-    let found = stats::median(&floats(values));
-    found.map_or_else(|| MISSING.to_owned(), number::memory)
+    figure(stats::median(&floats(values)), number::memory)
 }
 
 fn mean(values: &[u64]) -> String {
-    let found = stats::mean_and_deviation(&floats(values));
-    found.map_or_else(|| MISSING.to_owned(), |(mean, _)| number::memory(mean))
+    figure(stats::mean_and_deviation(&floats(values)).map(|(mean, _)| mean), number::memory)
 }
 
 /// A difference of two amounts, which may be below zero.
@@ -298,8 +241,36 @@ fn signed(bytes: Option<f64>) -> String {
     format!("{sign}{}", number::memory(bytes.abs()))
 }
 
-/// The longest name of a mechanism.
-const NAME: usize = 14;
+const GROWTH: [Column<ConnectionMemory>; 7] = [
+    Column::words("", 14, |one| clean(&one.mechanism)),
+    Column::figure("touched", FIGURE, |one| signed(one.per_connection.touched_bytes)),
+    Column::figure("server", FIGURE, |one| signed(one.per_connection.server_private_bytes)),
+    Column::figure("client", FIGURE, |one| signed(one.per_connection.client_private_bytes)),
+    Column::figure("shared", FIGURE, |one| signed(one.per_connection.shared_bytes)),
+    Column::figure("machine", FIGURE, |one| signed(one.per_connection.machine_bytes)),
+    Column::figure("up to", FIGURE, |one| {
+        shown(one.levels.last().map(|level| level.idle_connections))
+    }),
+];
+
+const SERVICES: [Column<SetUp>; 5] = [
+    Column::words("", 18, |one| clean(&one.name.replace('_', " "))),
+    Column::figure("PSS", FIGURE, |one| mean(&one.pss_bytes)),
+    Column::figure("added", FIGURE, |one| mean(&one.added_bytes)),
+    Column::figure("private", FIGURE, |one| mean(&one.private_bytes)),
+    Column::figure("could be allocated", FIGURE, |one| mean(&one.allocated_bytes)),
+];
+
+const SETUPS: [Column<SetupMemory>; 8] = [
+    Column::words("", 20, |one| one.setup.name().to_owned()),
+    Column::figure("RSS", 9, |one| median(&one.rss_bytes)),
+    Column::figure("PSS", 9, |one| median(&one.pss_bytes)),
+    Column::figure("private", 9, |one| median(&one.private_bytes)),
+    Column::figure("shared", 9, |one| median(&one.shared_bytes)),
+    Column::figure("allocmem", 9, |one| signed(stats::median(&one.allocmem_bytes))),
+    Column::figure("start-up", 8, |one| time(stats::median(&floats(&one.start_up_ns)))),
+    Column::figure("a call", 8, |one| time(stats::median(&one.call_ns))),
+];
 
 /// An amount with its unit.
 const FIGURE: usize = 10;

@@ -7,9 +7,8 @@
 //!
 //! **Not here:** runs, and what a cell holds.
 
-use std::iter;
-
-use crate::report::lines::{Ink, Style, Writer, is_invisible};
+use crate::report::lines::{Ink, Style, Writer};
+pub(in crate::report) use crate::report::lines::{clean, clean_to, clip};
 
 /// How a column is filled up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -337,28 +336,5 @@ fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// Text from a file: without control characters, and not longer than a page can bear.
-pub(in crate::report) fn clean(text: &str) -> String {
-    clean_to(text, TEXT_CHARS_MAX)
-}
-
-/// The same for text that may be as long as `chars_max`.
-pub(in crate::report) fn clean_to(text: &str, chars_max: usize) -> String {
-    let shown = |c: char| if c.is_control() || is_invisible(c) { '\u{fffd}' } else { c };
-    clip(&text.chars().take(chars_max + 1).map(shown).collect::<String>(), chars_max)
-}
-
-/// A name from a file, which must not make a column as wide as a stranger likes. Names of this
-/// program are shorter and stay whole.
-pub(super) fn clip(text: &str, columns: usize) -> String {
-    if length(text) <= columns {
-        return text.to_owned();
-    }
-    text.chars().take(columns.saturating_sub(1)).chain(iter::once('…')).collect()
-}
-
 /// Text beside a row has at least so many columns; otherwise it stands below the row.
 const TEXT_COLUMNS_MIN: usize = 24;
-
-/// A longer text from a file is cut. Reasons of the kernel are shorter.
-const TEXT_CHARS_MAX: usize = 300;

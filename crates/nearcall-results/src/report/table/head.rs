@@ -132,7 +132,8 @@ fn timer(run: &Run) -> String {
 /// How many cells have which grade.
 fn noise(run: &Run) -> String {
     let measured = run.floors.iter().chain(&run.bare).chain(&run.cells);
-    let cells: Vec<_> = measured.chain(&run.study_cells).collect();
+    let studies = run.study_cells.iter().chain(&run.library_cells);
+    let cells: Vec<_> = measured.chain(studies).collect();
     let mut parts: Vec<String> = Vec::new();
     for grade in [Some(Grade::A), Some(Grade::B), Some(Grade::C), Some(Grade::D), None] {
         let count = cells.iter().filter(|cell| cell.grade == grade).count();

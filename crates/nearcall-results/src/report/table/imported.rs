@@ -5,8 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::cells::micros;
-use super::grid::{Align, Grid, clean, clip};
+use super::grid::{Align, clean, clip};
+use super::matrix;
+use crate::report::columns::{self, Column, micros, shown, values};
 use crate::report::lines::Writer;
 use crate::report::number::{self, MISSING};
 use crate::run::{Cell, Definition, Kind, Run};
@@ -55,26 +56,9 @@ fn print_square(out: &mut Writer, cells: &[&Cell]) {
     let cpus: BTreeSet<u32> =
         placed.keys().flat_map(|&(client, server)| [client, server]).collect();
     let cpus: Vec<u32> = cpus.into_iter().collect();
-    if cpus.len() > CPUS_MAX {
-        out.line(&format!("    {} CPUs are too many for a square.", cpus.len()));
-    }
-    for columns in cpus.chunks(COLUMNS).filter(|_| cpus.len() <= CPUS_MAX) {
-        let names: Vec<String> = columns.iter().map(u32::to_string).collect();
-        let mut head = vec![("", Align::Right, 4)];
-        head.extend(names.iter().map(|name| (name.as_str(), Align::Right, FIGURE_COLUMNS)));
-        let mut grid = Grid::new(&head);
-        for &client in &cpus {
-            let figure = |&server: &u32| match placed.get(&(client, server)) {
-                Some(cell) => micros(mean(cell)),
-                None => MISSING.to_owned(),
-            };
-            let mut row = vec![client.to_string()];
-            row.extend(columns.iter().map(figure));
-            grid.row(row);
-        }
-        grid.print(out);
-    }
-    out.blank();
+    matrix::print_square(out, "", &cpus, |client, server| {
+        placed.get(&(client, server)).map_or_else(|| MISSING.to_owned(), |cell| micros(mean(cell)))
+    });
 }
 
 fn mean(cell: &Cell) -> Option<f64> {
@@ -86,23 +70,9 @@ fn print_rates(out: &mut Writer, rates: &[&Cell]) {
     out.title(title);
     out.wrap("  ", meaning);
     out.blank();
-    let mut grid = Grid::new(&[
-        ("mechanism", Align::Left, 20),
-        ("size", Align::Right, 7),
-        ("from→to", Align::Left, 7),
-        ("rate", Align::Right, 9),
-        ("what it includes", Align::Text, 0),
-    ]);
-    let cpu = |cpu: Option<u32>| cpu.map_or_else(|| MISSING.to_owned(), |cpu| cpu.to_string());
+    let mut grid = columns::grid(&RATES);
     for cell in rates.iter().take(RATES_MAX) {
-        let Cell { placement, .. } = cell;
-        grid.row(vec![
-            clip(&clean(&cell.mechanism), NAME_COLUMNS_MAX),
-            number::size(cell.message_bytes),
-            format!("{}→{}", cpu(placement.client_cpu), cpu(placement.server_cpu)),
-            cell.bytes_per_s.map_or_else(|| MISSING.to_owned(), number::byte_rate),
-            clean(cell.shape.trim_start_matches("sink+")).replace('+', " "),
-        ]);
+        grid.row(values(&RATES, *cell));
     }
     grid.print(out);
     if rates.len() > RATES_MAX {
@@ -112,14 +82,21 @@ fn print_rates(out: &mut Writer, rates: &[&Cell]) {
     out.blank();
 }
 
-/// Fit on a page.
-const COLUMNS: usize = 10;
-
-/// Holds "99.9" with room.
-const FIGURE_COLUMNS: usize = 6;
-
-/// A larger square is for a program to read.
-const CPUS_MAX: usize = 64;
+const RATES: [Column<Cell>; 5] = [
+    Column::words("mechanism", 20, |cell| clip(&clean(&cell.mechanism), NAME_COLUMNS_MAX)),
+    columns::SIZE,
+    Column::words("from→to", 7, |cell| {
+        let place = &cell.placement;
+        format!("{}→{}", shown(place.client_cpu), shown(place.server_cpu))
+    }),
+    columns::BYTES.named("rate"),
+    Column {
+        align: Align::Text,
+        ..Column::words("what it includes", 0, |cell| {
+            clean(cell.shape.trim_start_matches("sink+")).replace('+', " ")
+        })
+    },
+];
 
 /// Columns of a mechanism's name.
 const NAME_COLUMNS_MAX: usize = 34;

@@ -3,14 +3,14 @@
 //! Always true: a row is the client's CPU, a column the server's; what was not measured is a dash.
 
 use super::answer;
-use super::cells::{CLASSES, load_achieved, micros};
-use super::details::spread;
+use super::cells::{CLASSES, load_achieved};
 use super::grid::{Align, Grid, clean};
 use super::notes::DISTURBED;
 use crate::noise::Grade;
+use crate::report::columns::{micros, spread};
 use crate::report::lines::Writer;
 use crate::report::number::{self, MISSING};
-use crate::run::{Cell, Matrix, Run};
+use crate::run::{Cell, Run};
 use crate::stats;
 
 /// Whether the run is one from CPU to CPU.
@@ -28,7 +28,7 @@ pub(super) fn print(out: &mut Writer, run: &Run) {
             out.wrap("  ", &text);
         }
         out.blank();
-        print_squares(out, matrix, &cells);
+        print_square(out, "µs", &matrix.cpus, |client, server| figure(&cells, client, server));
         print_classes(out, &cells);
         out.blank();
     }
@@ -123,20 +123,25 @@ fn keys(run: &Run) -> Vec<Key> {
     keys
 }
 
-/// Medians in microseconds, some columns at a time.
-fn print_squares(out: &mut Writer, matrix: &Matrix, cells: &[&Cell]) {
-    if matrix.cpus.len() > CPUS_MAX {
-        out.line(&format!("    {} CPUs are too many for a square.", matrix.cpus.len()));
+/// A square of figures, some columns at a time: a row is the client's CPU, a column the server's.
+pub(super) fn print_square(
+    out: &mut Writer,
+    corner: &str,
+    cpus: &[u32],
+    figure: impl Fn(u32, u32) -> String,
+) {
+    if cpus.len() > CPUS_MAX {
+        out.line(&format!("    {} CPUs are too many for a square.", cpus.len()));
         return;
     }
-    for columns in matrix.cpus.chunks(COLUMNS) {
+    for columns in cpus.chunks(COLUMNS) {
         let names: Vec<String> = columns.iter().map(u32::to_string).collect();
-        let mut head = vec![("µs", Align::Right, 4)];
+        let mut head = vec![(corner, Align::Right, 4)];
         head.extend(names.iter().map(|name| (name.as_str(), Align::Right, FIGURE_COLUMNS)));
         let mut grid = Grid::new(&head);
-        for &client in &matrix.cpus {
+        for &client in cpus {
             let mut row = vec![client.to_string()];
-            row.extend(columns.iter().map(|&server| figure(cells, client, server)));
+            row.extend(columns.iter().map(|&server| figure(client, server)));
             grid.row(row);
         }
         grid.print(out);

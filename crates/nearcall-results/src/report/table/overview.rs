@@ -9,9 +9,10 @@
 
 use std::collections::BTreeMap;
 
-use super::cells::{figure, load_achieved, micros, place, ratio_to_floor};
+use super::cells::{load_achieved, place};
 use super::grid::{Align, Grid, clean, clip};
 use crate::noise::{self, Grade};
+use crate::report::columns;
 use crate::report::lines::{Ink, Style, Writer};
 use crate::report::number::{self, MISSING, Measured};
 use crate::run::{Cell, Definition, Kind, Run};
@@ -227,7 +228,6 @@ impl Column<'_> {
     /// before it in the column `first`.
     fn text(&self, row: &Row<'_>, widths: Widths) -> String {
         let Some(cell) = row.cells.get(self.key) else { return MISSING.to_owned() };
-        let rtt = cell.rtt_ns.as_ref();
         match (self.what, cell.kind) {
             (What::Figure, _) => {
                 let [figure, interval] = figure_and_interval(cell);
@@ -238,13 +238,9 @@ impl Column<'_> {
                 let [wide, far] = [widths.figure, widths.interval];
                 format!("{letter}{figure:>wide$} {interval:>far$}")
             }
-            (What::P99, _) => figure(rtt.and_then(|rtt| rtt.p99), number::time),
-            (What::Ratio, _) => ratio_to_floor(cell),
-            (What::Cpu, _) => {
-                let cpu = cell.cpu_ns_per_message;
-                let both = cpu.client.map(|client| client + cpu.server.unwrap_or(0.0));
-                micros(both)
-            }
+            (What::P99, _) => (columns::P99.value)(cell),
+            (What::Ratio, _) => (columns::TO_FLOOR.value)(cell),
+            (What::Cpu, _) => (columns::CPU_MICROS.value)(cell),
         }
     }
 

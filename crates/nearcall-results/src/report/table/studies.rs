@@ -3,9 +3,9 @@
 //! Always true: a figure that was not measured stands there with the reason; pictures without
 //! numbers are told only in full.
 
-use super::details::spread;
 use super::grid::{Align, Grid, clean, clean_to, clip};
 use crate::noise::Grade;
+use crate::report::columns::spread;
 use crate::report::lines::{Ink, Writer};
 use crate::report::number::{self, MISSING};
 use crate::run::{ClaimVerdict, Judged};
@@ -69,8 +69,9 @@ fn name_of_table(name: &str) -> String {
 }
 
 fn figures(row: &StudyRow, unit: &str) -> Vec<String> {
-    let value =
-        |value: Option<f64>| value.map_or_else(|| MISSING.to_owned(), |value| in_unit(value, unit));
+    let value = |value: Option<f64>| {
+        value.map_or_else(|| MISSING.to_owned(), |value| number::in_unit(value, unit))
+    };
     let place = [&row.placement, &row.load].map(|part| clean(part)).join(" ");
     let note = row.note.as_deref().map(clean).unwrap_or_default();
     vec![
@@ -83,18 +84,6 @@ fn figures(row: &StudyRow, unit: &str) -> Vec<String> {
         row.ratio.map_or_else(|| MISSING.to_owned(), number::ratio),
         row.grade.map_or_else(|| note.clone(), |grade| grade.to_string()),
     ]
-}
-
-fn in_unit(value: f64, unit: &str) -> String {
-    match unit {
-        "ns" if value < 0.0 => format!("-{}", number::time(-value)),
-        "ns" => number::time(value),
-        "bytes/s" => number::byte_rate(value),
-        "bytes" if value < 0.0 => format!("-{}", number::memory(-value)),
-        "bytes" => number::memory(value),
-        "percent" => format!("{} %", number::three_digits(value)),
-        _ => number::three_digits(value),
-    }
 }
 
 fn print_verdict(out: &mut Writer, judged: &Judged) {

@@ -5,14 +5,14 @@
 //! reached stands there instead.
 
 use super::answer::{self, Better, Candidate};
-use super::cells::{WAIT_COLUMNS_MAX, figure, place};
-use super::details::{FAILED, spread};
+use super::cells::place;
 use super::grid::{Align, Grid, clean, clip};
 use super::notes::DISTURBED;
 use crate::noise::{self, Grade};
+use crate::report::columns::{self, Column, figure, shown, spread, time, values};
 use crate::report::lines::Writer;
 use crate::report::number::{self, MISSING};
-use crate::run::{Cell, RttNs, Run};
+use crate::run::{Cell, ClientsFacts, RttNs, Run, StartFacts};
 use crate::stats;
 
 /// Whether the run is one of traffic.
@@ -145,52 +145,26 @@ fn print_pace(out: &mut Writer, run: &Run) {
     let mut rates: Vec<Option<u32>> = run.cells.iter().map(rate).collect();
     rates.sort_unstable();
     rates.dedup();
-    let mut grid = Grid::new(&PACE_HEAD);
+    let mut grid = columns::grid(&PACE);
     for group in rates.into_iter().take(GROUPS_MAX) {
         grid.heading(match group {
             None => "closed loop: each exchange begins when the one before has ended".to_owned(),
             Some(rate) => format!("open loop: {rate} per second, from when each was due"),
         });
         for cell in run.cells.iter().filter(|cell| rate(cell) == group).take(ROWS_MAX) {
-            grid.row(pace_row(cell));
+            grid.row(values(&PACE, cell));
         }
     }
     grid.print(out);
 }
 
-fn pace_row(cell: &Cell) -> Vec<String> {
-    let rtt = cell.rtt_ns.clone().unwrap_or_default();
-    let time = |ns: Option<f64>| figure(ns, number::time);
-    let missing = || MISSING.to_owned();
-    let mut row = names(cell);
-    match &cell.pace {
-        Some(pace) if !pace.kept => {
-            let reached = figure(pace.achieved_per_s, number::message_rate);
-            row.extend([FAILED.to_owned(), reached, missing(), missing(), missing()]);
-        }
-        Some(pace) => {
-            let service = &pace.service_ns;
-            let times = [rtt.p50, rtt.p99, rtt.p999, service.p50, service.p99];
-            row.extend(times.map(time));
-        }
-        None => {
-            row.extend([rtt.p50, rtt.p99, rtt.p999].map(time));
-            row.extend([missing(), missing()]);
-        }
-    }
-    row.extend(cpu_and_grade(cell));
-    row
-}
-
 fn print_gaps(out: &mut Writer, run: &Run) {
     let head = |ns: u64| if ns == 0 { "no gap".to_owned() } else { number::time(ns as f64) };
     out.title("  Median round trip after a gap of");
-    print_columns(out, run, &head, &|cell| {
-        figure(cell.rtt_ns.as_ref().and_then(|rtt| rtt.p50), number::time)
-    });
+    print_columns(out, run, &head, &columns::MEDIAN.value);
     out.blank();
     out.title("  CPU time of both ends per round trip after a gap of");
-    print_columns(out, run, &head, &|cell| cpu_and_grade(cell)[0].clone());
+    print_columns(out, run, &head, &columns::CPU.value);
     out.blank();
     out.title("  The gaps as they were, by what the client does in them");
     print_columns(out, run, &head, &|cell| {
@@ -210,28 +184,17 @@ fn print_bursts(out: &mut Writer, run: &Run) {
     };
     out.title("  Per message: the median time of a burst, divided by its messages, of");
     print_columns(out, run, &head, &|cell| {
-        figure(cell.burst.as_ref().and_then(|burst| burst.per_message_ns), number::time)
+        time(cell.burst.as_ref().and_then(|b| b.per_message_ns))
     });
-    for (title, q) in [("median", 0), ("99th percentile", 1)] {
+    for (title, column) in [("median", columns::MEDIAN), ("99th percentile", columns::P99)] {
         out.blank();
         out.title(&format!("  A whole burst until all is answered, {title}, of"));
-        print_columns(out, run, &head, &|cell| {
-            let rtt = cell.rtt_ns.clone().unwrap_or_default();
-            figure([rtt.p50, rtt.p99][q], number::time)
-        });
-    }
-}
-
-/// How many clients there are, and how many of them say nothing.
-fn clients(cell: &Cell, busy: u32) -> String {
-    match cell.load.split_once(" idle connections") {
-        Some((idle, _)) => format!("{busy}+{} idle", clean(idle)),
-        None => busy.to_string(),
+        print_columns(out, run, &head, &column.value);
     }
 }
 
 fn print_clients(out: &mut Writer, run: &Run) {
-    let mut grid = Grid::new(&CLIENTS_HEAD);
+    let mut grid = columns::grid(&CLIENTS);
     let heading = |cell: &Cell| {
         let names = clip(&clean(&format!("{}, {}", cell.mechanism, cell.wait)), 40);
         let loops = loops(cell).map(|loops| format!(", server of {}", counted(loops, "loop")));
@@ -240,39 +203,16 @@ fn print_clients(out: &mut Writer, run: &Run) {
     for (heading, cells) in grouped(run, heading) {
         grid.heading(heading);
         for cell in cells.into_iter().take(ROWS_MAX) {
-            let facts = cell.clients.clone().unwrap_or_default();
-            let rtt = cell.rtt_ns.clone().unwrap_or_default();
-            let mut row = vec![
-                clients(cell, facts.clients),
-                figure(facts.calls_per_s, number::message_rate),
-                spread(facts.calls_per_s, facts.calls_per_s_ci95),
-                figure(rtt.p50, number::time),
-                figure(rtt.p99, number::time),
-                figure(facts.slowest_share, number::ratio),
-            ];
-            let cpu = cell.cpu_ns_per_message;
-            row.extend([cpu.client, cpu.server].map(|ns| figure(ns, number::time)));
-            row.push(cpu_and_grade(cell)[1].clone());
-            grid.row(row);
+            grid.row(values(&CLIENTS, cell));
         }
     }
     grid.print(out);
 }
 
 fn print_starts(out: &mut Writer, run: &Run) {
-    let mut grid = Grid::new(&START_HEAD);
+    let mut grid = columns::grid(&START);
     for cell in run.cells.iter().take(ROWS_MAX) {
-        let facts = cell.start.clone().unwrap_or_default();
-        let rtt = cell.rtt_ns.clone().unwrap_or_default();
-        let both = |of: &RttNs| [figure(of.p50, number::time), spread(of.p50, of.p50_ci95)];
-        let one = |of: &RttNs| figure(of.p50, number::time);
-        let mut row = names(cell);
-        row.extend(both(&facts.fresh_set_up_ns));
-        row.push(one(&rtt));
-        row.extend([&facts.fresh_first_message_ns, &facts.first_message_ns].map(one));
-        row.extend([&facts.close_ns, &facts.tear_down_ns].map(one));
-        row.push(cpu_and_grade(cell)[1].clone());
-        grid.row(row);
+        grid.row(values(&START, cell));
     }
     grid.print(out);
     let words = run.cells.iter().filter_map(|cell| cell.start.as_ref()?.word_ns);
@@ -313,7 +253,7 @@ fn print_columns(
             row.push(cell.map_or_else(|| MISSING.to_owned(), |cell| text(cell)));
         }
         let worst = noise::worst_of(cells.iter().map(|cell| cell.grade));
-        row.push(worst.map_or_else(|| MISSING.to_owned(), |grade| grade.to_string()));
+        row.push(shown(worst));
         grid.row(row);
     }
     grid.print(out);
@@ -334,28 +274,31 @@ fn grouped<K: PartialEq>(run: &Run, key: impl Fn(&Cell) -> K) -> Vec<(K, Vec<&Ce
 }
 
 fn names(cell: &Cell) -> Vec<String> {
-    vec![clip(&clean(&cell.mechanism), 14), clip(&clean(&cell.wait), WAIT_COLUMNS_MAX)]
+    values(&[columns::NAME, columns::WAIT], cell)
 }
 
-/// CPU time of both ends per message, and the grade.
-fn cpu_and_grade(cell: &Cell) -> [String; 2] {
-    let cpu = cell.cpu_ns_per_message;
-    let both = cpu.client.zip(cpu.server).map(|(client, server)| client + server);
-    let grade = cell.grade.map_or_else(|| MISSING.to_owned(), |grade| grade.to_string());
-    [figure(both, number::time), grade]
-}
-
-const CLIENTS_HEAD: [(&str, Align, usize); 9] = [
-    ("clients", Align::Right, 12),
-    ("calls", Align::Right, 8),
-    ("± 95 %", Align::Right, 6),
-    ("median", Align::Right, 8),
-    ("p99", Align::Right, 8),
-    ("slowest", Align::Right, 7),
-    ("client", Align::Right, 8),
-    ("server", Align::Right, 8),
-    ("grade", Align::Grade, 5),
+const CLIENTS: [Column<Cell>; 9] = [
+    // With how many of them are silent.
+    Column::figure("clients", 12, |cell| match cell.load.split_once(" idle connections") {
+        Some((idle, _)) => format!("{}+{} idle", clients(cell).clients, clean(idle)),
+        None => clients(cell).clients.to_string(),
+    }),
+    Column::figure("calls", 8, |cell| figure(clients(cell).calls_per_s, number::message_rate)),
+    Column::figure("± 95 %", 6, |cell| {
+        let facts = clients(cell);
+        spread(facts.calls_per_s, facts.calls_per_s_ci95)
+    }),
+    columns::MEDIAN,
+    columns::P99,
+    Column::figure("slowest", 7, |cell| figure(clients(cell).slowest_share, number::ratio)),
+    columns::CPU_CLIENT,
+    columns::CPU_SERVER,
+    columns::GRADE,
 ];
+
+fn clients(cell: &Cell) -> ClientsFacts {
+    cell.clients.clone().unwrap_or_default()
+}
 
 const CLIENTS_LEGEND: &str = "closed loop: each client makes an empty call as soon as its last one \
                               has returned. Every client is a thread of one process with a \
@@ -374,18 +317,25 @@ const THREADS_LEGEND: &str = "closed loop: each thread makes an empty call as so
                               slowest thread, to those of the mean one, 1 is fair; client, server: \
                               CPU time per call.";
 
-const START_HEAD: [(&str, Align, usize); 10] = [
-    ("", Align::Left, 14),
-    ("wait", Align::Left, 8),
-    ("set-up", Align::Right, 7),
-    ("± 95 %", Align::Right, 6),
-    ("again", Align::Right, 7),
-    ("first", Align::Right, 7),
-    ("again", Align::Right, 7),
-    ("close", Align::Right, 7),
-    ("gone", Align::Right, 7),
-    ("grade", Align::Grade, 5),
+const START: [Column<Cell>; 10] = [
+    columns::NAME,
+    columns::WAIT,
+    Column::figure("set-up", 7, |cell| of_start(cell, |facts| &facts.fresh_set_up_ns)),
+    Column::figure("± 95 %", 6, |cell| {
+        let times = cell.start.as_ref().map(|facts| &facts.fresh_set_up_ns);
+        spread(times.and_then(|times| times.p50), times.and_then(|times| times.p50_ci95))
+    }),
+    columns::MEDIAN.named("again").wide(7),
+    Column::figure("first", 7, |cell| of_start(cell, |facts| &facts.fresh_first_message_ns)),
+    Column::figure("again", 7, |cell| of_start(cell, |facts| &facts.first_message_ns)),
+    Column::figure("close", 7, |cell| of_start(cell, |facts| &facts.close_ns)),
+    Column::figure("gone", 7, |cell| of_start(cell, |facts| &facts.tear_down_ns)),
+    columns::GRADE,
 ];
+
+fn of_start(cell: &Cell, times: fn(&StartFacts) -> &RttNs) -> String {
+    time(cell.start.as_ref().and_then(|facts| times(facts).p50))
+}
 
 const START_LEGEND: &str = "set-up: from the beginning of the rendezvous until the channel can be \
                             used, of the first connection of two new processes; again: of those \
@@ -394,17 +344,25 @@ const START_LEGEND: &str = "set-up: from the beginning of the rendezvous until t
                             before it closes until the server's word that it has noticed is there. \
                             All are medians; ± 95 %: over launches.";
 
-const PACE_HEAD: [(&str, Align, usize); 9] = [
-    ("", Align::Left, 12),
-    ("wait", Align::Left, 8),
-    ("median", Align::Right, 7),
-    ("p99", Align::Right, 8),
-    ("p99.9", Align::Right, 8),
-    ("service", Align::Right, 7),
-    ("its p99", Align::Right, 8),
-    ("CPU", Align::Right, 7),
-    ("grade", Align::Grade, 5),
+const PACE: [Column<Cell>; 9] = [
+    columns::NAME.wide(12),
+    columns::WAIT,
+    columns::MEDIAN.wide(7),
+    Column::figure("p99", 8, |cell| match &cell.pace {
+        Some(pace) if !pace.kept => figure(pace.achieved_per_s, number::message_rate),
+        _ => (columns::P99.value)(cell),
+    }),
+    columns::P999,
+    Column::figure("service", 7, |cell| of_service(cell, |times| times.p50)),
+    Column::figure("its p99", 8, |cell| of_service(cell, |times| times.p99)),
+    columns::CPU,
+    columns::GRADE,
 ];
+
+/// A time from when the exchange did begin, where that is not when it was due.
+fn of_service(cell: &Cell, of: fn(&RttNs) -> Option<f64>) -> String {
+    time(cell.pace.as_ref().filter(|pace| pace.kept).and_then(|pace| of(&pace.service_ns)))
+}
 
 const PACE_LEGEND: &str = "closed loop: from sending until the reply is there; what holds up one \
                            exchange delays the next and is counted once. open loop: from when an \

@@ -3,13 +3,13 @@
 //! Always true: a time that tells only how far a client fell behind is not shown; the rate that it
 //! reached stands there instead.
 
-use super::cells::{OURS, WAIT_COLUMNS_MAX, class_words, figure, place};
-use super::details::spread;
+use super::cells::{OURS, class_words, place};
 use super::grid::{Align, Grid, clean, clip};
 use super::notes::DISTURBED;
 use crate::noise::Grade;
+use crate::report::columns::{self, Column, WAIT_COLUMNS_MAX, figure, shown, spread, values};
 use crate::report::lines::Writer;
-use crate::report::number::{self, MISSING};
+use crate::report::number;
 use crate::run::{AtRest, Cell, PaceFacts, Placement, Run, WaitComparison};
 
 /// Whether the run is one of waits.
@@ -95,12 +95,10 @@ fn print_placement(out: &mut Writer, run: &Run, placement: &Placement) {
 }
 
 fn row(cell: &Cell, facts: &PaceFacts, comparison: Option<&WaitComparison>) -> Vec<String> {
-    let rtt = cell.rtt_ns.clone().unwrap_or_default();
     let (median, p99) = match facts.kept {
-        true => (figure(rtt.p50, number::time), figure(rtt.p99, number::time)),
+        true => ((columns::MEDIAN.value)(cell), (columns::P99.value)(cell)),
         false => ("behind".to_owned(), figure(facts.achieved_per_s, number::message_rate)),
     };
-    let cpu = cell.cpu_ns_per_message;
     let better = comparison.filter(|_| wait(cell) == ADAPTIVE);
     let other = comparison.and_then(|one| one.others.iter().find(|one| one.wait == wait(cell)));
     let either = |of_better: Option<f64>, of_other: Option<f64>| of_better.or(of_other);
@@ -109,16 +107,16 @@ fn row(cell: &Cell, facts: &PaceFacts, comparison: Option<&WaitComparison>) -> V
     let cpu_ratio =
         either(better.and_then(|one| one.cpu_ratio), other.and_then(|one| one.cpu_ratio));
     vec![
-        clip(&clean(&cell.mechanism), 14),
+        (columns::NAME.value)(cell),
         clip(&clean(wait(cell)), WAIT_COLUMNS_MAX),
         median,
         p99,
-        figure(cpu.client, number::time),
-        figure(cpu.server, number::time),
+        (columns::CPU_CLIENT.value)(cell),
+        (columns::CPU_SERVER.value)(cell),
         figure(latency, number::ratio),
         spread(latency, better.and_then(|one| one.latency_ratio_ci95)),
         figure(cpu_ratio, number::ratio),
-        cell.grade.map_or_else(|| MISSING.to_owned(), |grade| grade.to_string()),
+        shown(cell.grade),
     ]
 }
 
@@ -127,27 +125,28 @@ fn print_at_rest(out: &mut Writer, run: &Run) {
         return;
     }
     out.title("A server with one client, without traffic");
-    let mut grid = Grid::new(&REST_HEAD);
+    let mut grid = columns::grid(&REST);
     for rest in run.at_rest.iter().take(RESTS_MAX) {
-        grid.row(rest_row(rest));
+        grid.row(values(&REST, rest));
     }
     grid.print(out);
     out.blank();
 }
 
-fn rest_row(rest: &AtRest) -> Vec<String> {
-    let share = |share: f64| format!("{} %", number::three_digits(share * 100.0));
-    let seconds = rest.observed_ns as f64 / 1e9;
-    let sleeps = rest.voluntary_switches.map(|sleeps| sleeps as f64 / seconds);
-    vec![
-        clip(&clean(&rest.mechanism), 14),
-        clip(&clean(&rest.wait), WAIT_COLUMNS_MAX),
-        figure(rest.cpu_share(), share),
-        figure(sleeps, number::message_rate),
-        rest.threads.map_or_else(|| MISSING.to_owned(), |threads| threads.to_string()),
-        figure(rest.private_bytes, number::memory),
-    ]
-}
+const REST: [Column<AtRest>; 6] = [
+    Column::words("", 12, |rest| clip(&clean(&rest.mechanism), 14)),
+    Column::words("wait", 8, |rest| clip(&clean(&rest.wait), WAIT_COLUMNS_MAX)),
+    Column::figure("CPU", 7, |rest| {
+        figure(rest.cpu_share(), |share| format!("{} %", number::three_digits(share * 100.0)))
+    }),
+    Column::figure("wake-ups", 8, |rest| {
+        let seconds = rest.observed_ns as f64 / 1e9;
+        let sleeps = rest.voluntary_switches.map(|sleeps| sleeps as f64 / seconds);
+        figure(sleeps, number::message_rate)
+    }),
+    Column::figure("threads", 7, |rest| shown(rest.threads)),
+    Column::figure("private", 8, |rest| figure(rest.private_bytes, number::memory)),
+];
 
 fn pace(cell: &Cell) -> PaceFacts {
     cell.pace.clone().unwrap_or_default()
@@ -187,15 +186,6 @@ const HEAD: [(&str, Align, usize); 10] = [
     ("± 95 %", Align::Right, 6),
     ("CPU", Align::Right, 5),
     ("grade", Align::Grade, 5),
-];
-
-const REST_HEAD: [(&str, Align, usize); 6] = [
-    ("", Align::Left, 12),
-    ("wait", Align::Left, 8),
-    ("CPU", Align::Right, 7),
-    ("wake-ups", Align::Right, 8),
-    ("threads", Align::Right, 7),
-    ("private", Align::Right, 8),
 ];
 
 const LEGEND: &str = "median, p99: open loop at a constant rate, from when a call should have \

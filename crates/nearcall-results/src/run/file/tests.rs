@@ -145,16 +145,41 @@ fn a_wrong_field_is_refused_with_its_place() {
 
 #[test]
 fn cells_of_every_list_are_checked() {
-    for list in ["bare", "parts", "study_cells"] {
+    for list in ["bare", "parts", "study_cells", "library_cells"] {
         let mut bad = run();
         let cells = match list {
             "bare" => &mut bad.bare,
             "parts" => &mut bad.parts,
-            _ => &mut bad.study_cells,
+            "study_cells" => &mut bad.study_cells,
+            _ => &mut bad.library_cells,
         };
         cells.push(Cell::new(Kind::Latency, "pipe", 8));
         check_refused(&bad.to_json(), &format!("{list}[0]: a latency cell without rtt_ns"));
     }
+}
+
+#[test]
+fn a_stored_comparison_of_libraries_is_a_run() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rivals/epyc-2cpu.json");
+    let run = Run::load(&path).unwrap();
+    assert_eq!((run.libraries.len(), run.library_cells.len()), (18, 126));
+    let tonic = run.libraries.iter().find(|library| library.name == "tonic").unwrap();
+    assert_eq!((&*tonic.version, &*tonic.wait), ("tonic 0.14.9", "block"));
+    assert_eq!(tonic.idle_server.map(|server| server.threads), Some(1));
+    let first = &run.library_cells[0];
+    // The typical of three launches: the geometric mean, not the middle one.
+    let launches = [270.053_673_687, 820.602_596_054, 269.610_423_751_f64];
+    let typical = launches.iter().product::<f64>().cbrt();
+    let found = first.rtt_ns.as_ref().unwrap().p50.unwrap();
+    assert!((found / typical - 1.0).abs() < 1e-6, "{found}");
+    let beside = run.beside_nearcall();
+    let of = |name: &str| {
+        let place = run.library_cells.iter().position(|cell| cell.mechanism == name).unwrap();
+        beside[place].unwrap()
+    };
+    assert_eq!(of("nearcall-block"), (1.0, false));
+    assert!(of("tonic").0 > 1.0, "{:?}", of("tonic"));
+    assert_eq!(Run::parse(&run.to_json()).unwrap(), run, "stored again it is a run");
 }
 
 #[test]
