@@ -2,9 +2,9 @@
 //!
 //! Random requirements from seeds. For each of them the advisor chooses by its own evidence; beside
 //! it stand two baselines, which look at nothing: `shm adaptive` wherever it meets the needs, and a
-//! random candidate that meets them. All candidates are measured briefly; those chosen and the best
-//! others again; then each of the chosen beside the candidate that was the best of all others, round
-//! by round. Only that last measurement decides, because the best of several is partly the luckiest
+//! random candidate that meets them. All candidates are measured briefly; those chosen and the
+//! best others again; then each of the chosen beside the candidate that was the best of all
+//! others, round by round. Only that last measurement decides, because the best of several is partly the luckiest
 //! of them. The needs are judged by a table of the check's own.
 //! Always true: what the advisor saw and what it is judged by are different measurements; all that
 //! were chosen are judged alike, whether they turn out first or not; what was done before an
@@ -112,8 +112,8 @@ pub(crate) struct Chosen {
     pub(crate) best_other: Option<Candidate>,
     /// Its cost over that of the best of the others; below 1 if it is the best itself.
     pub(crate) ratio: Option<f64>,
-    /// The 95 % confidence interval of the ratio; `null` with too few rounds, where the ratio is that
-    /// over all launches.
+    /// The 95 % confidence interval of the ratio; `null` with too few rounds, where the ratio
+    /// is that over all launches.
     pub(crate) ratio_ci95: Option<[f64; 2]>,
 }
 

@@ -1,8 +1,8 @@
 //! Which stored cells speak for the candidates, and what they say.
 //!
-//! Always true: one [`EvidenceSet`] is one run, one shape of exchange, one placement, one rhythm; all
-//! candidates that are compared by a figure have it from the same set. Each step between a set and
-//! what was wanted is told and widens the intervals. No cell is left out for its grade: what
+//! Always true: one [`EvidenceSet`] is one run, one shape of exchange, one placement, one rhythm;
+//! all candidates that are compared by a figure have it from the same set. Each step between a set
+//! and what was wanted is told and widens the intervals. No cell is left out for its grade: what
 //! disturbs medians shows in how much its launches differ, and so in its interval.
 //! How figures become a ranking is in `rank.rs`, how sizes are interpolated in `interpolation.rs`.
 
@@ -82,8 +82,8 @@ pub(super) struct Query<'q> {
     pub(super) rate_per_s: Option<f64>,
 }
 
-/// Returns the set that fits best: near to what was wanted, with many candidates. Of equally good ones
-/// that of the run that was given first.
+/// Returns the set that fits best: near to what was wanted, with many candidates. Of equally good
+/// ones that of the run that was given first.
 pub(super) fn best<'a>(query: Query<'_>, runs: &[&'a Run]) -> Option<EvidenceSet<'a>> {
     let all = runs.iter().flat_map(|&run| sets(query, run));
     let known = |set: &EvidenceSet<'_>| set.estimates.iter().flatten().count() as f64;

@@ -3,7 +3,7 @@
 //! A cost is the product of a candidate's ratios to another, each to the power of its weight. Where
 //! launches were made in rounds, ratios are those within a round, so that the machine's drift
 //! cancels. Always true: the order does not depend on units, and the same rows give the same order.
-//! What the measurement cannot tell apart is put ordered by a fixed tie-break, so that the advice is
+//! What the measurement cannot tell apart is ordered by a fixed tie-break, so that the advice is
 //! stable; that never costs more than [`TIE_MAX`].
 
 use super::candidates::{Candidate, OURS};

@@ -3,9 +3,9 @@
 //! Reads a table of times and sizes (`time_s,bytes` and, where it is known, `direction`), or the
 //! output of `strace -f -ttt -e trace=%network,read,write`. The first readable line decides which.
 //!
-//! The requirements are those of the typical message: of calls or of one-way messages, whichever are
-//! more frequent, with their median size, the mean size of their replies and the rate of the busiest
-//! stream. What they do not stand for is reported beside the evidence.
+//! The requirements are those of the typical message: of calls or of one-way messages, whichever
+//! are more frequent, with their median size, the mean size of their replies and the rate of the
+//! busiest stream. What they do not stand for is reported beside the evidence.
 //!
 //! **Invariants:** memory is bounded, whatever the file holds; no text makes it panic; unreadable
 //! lines are counted and the first one is kept; what was left out is in the notes.
@@ -269,7 +269,7 @@ fn rounded(rate_per_s: f64) -> f64 {
 }
 
 /// Any bytes are a recording or are refused; a recording's figures agree with each other, and its
-/// requirements are valid. Called by `fuzz/`, and by a test with the corpus that is committed there.
+/// requirements are valid. Called by `fuzz/`, and by a test with the corpus committed there.
 ///
 /// # Panics
 ///

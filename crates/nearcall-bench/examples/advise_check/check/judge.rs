@@ -73,8 +73,8 @@ impl Costs {
     }
 }
 
-/// The largest rank, from 0, below which a median of `count` independent values lies in 2.5 % of all
-/// cases at most; `None` if there is none.
+/// The largest rank, from 0, below which a median of `count` independent values lies in 2.5 % of
+/// all cases at most; `None` if there is none.
 fn rank_of_95_percent(count: usize) -> Option<usize> {
     let mut chance = 0.5_f64.powf(count as f64);
     let mut below = chance;

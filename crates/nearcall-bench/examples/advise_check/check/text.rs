@@ -21,8 +21,8 @@ pub(crate) fn table(checked: &Checked, style: Style) -> String {
     out.blank();
     let seeds: Vec<String> = checked.seeds.iter().map(u64::to_string).collect();
     out.note(&format!(
-        "seeds {}; of: candidates that meet the needs; ratio: cost to the best of all others, by the \
-         rounds of one run; shm and random: the same for the baselines",
+        "seeds {}; of: candidates that meet the needs; ratio: cost to the best of all others, by \
+         the rounds of one run; shm and random: the same for the baselines",
         seeds.join(", ")
     ));
     let all = checked.sets.len();
