@@ -4,8 +4,8 @@
 //! it stand two baselines, which look at nothing: `shm adaptive` wherever it meets the needs, and a
 //! random candidate that meets them. All candidates are measured briefly; those chosen and the
 //! best others again; then each of the chosen beside the candidate that was the best of all
-//! others, round by round. Only that last measurement decides, because the best of several is partly the luckiest
-//! of them. The needs are judged by a table of the check's own.
+//! others, round by round. Only that last measurement decides, because the best of several is
+//! partly the luckiest of them. The needs are judged by a table of the check's own.
 //! Always true: what the advisor saw and what it is judged by are different measurements; all that
 //! were chosen are judged alike, whether they turn out first or not; what was done before an
 //! interruption is kept and marked.
