@@ -13,11 +13,11 @@ use crate::bench_plan::Shape;
 use crate::calls::part::Part;
 use crate::calls::route::{Route, frame_bytes};
 use crate::floor::Floor;
+use crate::methods::Method;
 use crate::payload::Payload;
 use crate::run::Kind;
 pub use crate::scene::Scene;
 use crate::scene::Spot;
-use crate::studies::methods::Method;
 use crate::words;
 
 /// One thing to measure.

@@ -36,9 +36,9 @@ use crate::floor::{Floor, alone};
 use crate::launch::{Fault, Line, Orders, Role};
 use crate::load;
 use crate::locked;
+use crate::methods::{self, Method};
 use crate::run::{EffectiveSize, Kind, ROOM_BYTES};
 use crate::scene::Traffic;
-use crate::studies::methods::{self, Method};
 
 /// Plays one end of one launch: orders from standard input, results to standard output.
 ///

@@ -157,30 +157,34 @@ pub fn bench_specs(
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Extent {
-    /// Per cell.
-    pub(crate) launches: u32,
-    /// For all.
-    pub(crate) budget: Duration,
-    /// For one cell in one launch; `None`: as for mechanisms.
-    pub(crate) cell_max: Option<Duration>,
+pub struct Extent {
+    /// Launches per cell.
+    pub launches: u32,
+    /// The time for all.
+    pub budget: Duration,
+    /// The time for one cell in one launch; `None`: as for mechanisms.
+    pub cell_max: Option<Duration>,
 }
 
 /// What to measure, and what to make of it.
-pub(crate) struct Task<'a> {
+pub struct Task<'a> {
     /// Gives the cells; told why ends cannot spin, if they cannot.
-    pub(crate) find: &'a dyn Fn(Option<&str>) -> CellList,
+    pub find: &'a dyn Fn(Option<&str>) -> CellList,
     /// `None`: as for mechanisms.
-    pub(crate) extent: Option<Extent>,
+    pub extent: Option<Extent>,
     /// Told what was measured, cell by cell, before it becomes part of the run.
-    pub(crate) conclude: &'a Conclude<'a>,
+    pub conclude: &'a Conclude<'a>,
 }
 
 /// Told cells with what was measured of them.
-type Conclude<'a> = dyn Fn(&mut Run, &[CellSpec], &mut [Cell]) + 'a;
+pub type Conclude<'a> = dyn Fn(&mut Run, &[CellSpec], &mut [Cell]) + 'a;
 
 /// Measures the cells of a task; `plan` says how and where, not what.
-pub(crate) fn bench_cells(
+///
+/// # Errors
+///
+/// As [`measure`](crate::experiment::measure).
+pub fn bench_cells(
     plan: &BenchPlan,
     task: &Task<'_>,
     hooks: &Hooks<'_>,

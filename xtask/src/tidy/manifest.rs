@@ -30,6 +30,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "nearcall-studies",
+        &["nearcall-bench", "nearcall-channel", "nearcall-os", "nearcall-results"],
+    ),
+    (
         "nearcall-cli",
         &[
             "nearcall",
@@ -40,6 +44,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearcall-host",
             "nearcall-os",
             "nearcall-results",
+            "nearcall-studies",
         ],
     ),
     (

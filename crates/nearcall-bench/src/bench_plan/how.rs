@@ -63,7 +63,8 @@ pub struct Usual {
 
 impl How {
     /// How much is measured, if `usual` stands where nothing was said.
-    pub(crate) fn extent(&self, usual: &Usual) -> Extent {
+    #[must_use]
+    pub fn extent(&self, usual: &Usual) -> Extent {
         let (launches, budget) = match self.quick {
             true => (usual.launches_quick, usual.budget_quick),
             false => (usual.launches, usual.budget),

@@ -1,7 +1,7 @@
 //! Options of `nearcall reproduce`.
 
 use clap::Args;
-use nearcall_bench::studies::Study;
+use nearcall_studies::Study;
 
 use super::options::RunArgs;
 

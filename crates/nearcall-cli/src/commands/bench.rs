@@ -16,12 +16,12 @@ use anyhow::{Context, bail};
 use nearcall_bench::bench_plan::{BenchPlan, How, Place};
 use nearcall_bench::experiment::Experiment;
 use nearcall_bench::machine;
-use nearcall_bench::studies::reproduce::StudiesPlan;
 use nearcall_channel::Mechanism;
 use nearcall_os::signal::Interrupt;
 use nearcall_os::{clock, cpu};
 use nearcall_results::report::table::table;
 use nearcall_results::run::{Run, Tool, check_writable};
+use nearcall_studies::reproduce::StudiesPlan;
 
 pub(super) use self::measure::hooked;
 use super::{End, Usage};

@@ -8,13 +8,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use nearcall_bench::studies::stored;
 use nearcall_results::dataset::flat::csv;
 use nearcall_results::report::figure::{self, Shown};
 use nearcall_results::report::hosts::{Host, hosts};
 use nearcall_results::report::markdown::markdown;
 use nearcall_results::report::page::{PageFacts, Summary, page, quoted, summary};
 use nearcall_results::run::{LoadError, ParseError, Run, save_text};
+use nearcall_studies::stored;
 use serde::Serialize;
 
 use super::{End, Usage};

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use nearcall_bench::footprint::{self, ServiceFiles};
 use nearcall_bench::runner::Program;
-use nearcall_bench::studies::reproduce::StudiesPlan;
+use nearcall_studies::reproduce::StudiesPlan;
 
 use super::bench::{self, Cpus};
 use super::{End, Usage};

@@ -1,10 +1,10 @@
 //! `nearcall show`: prints the table of a stored result again.
 
 use anyhow::{Context, Error};
-use nearcall_bench::studies::stored;
 use nearcall_results::findings::memory::MemoryFindings;
 use nearcall_results::report::table::{self, details};
 use nearcall_results::run::{Run, read_text};
+use nearcall_studies::stored;
 
 use super::End;
 use crate::args::ShowArgs;

@@ -3,12 +3,12 @@
 use std::fs::File;
 use std::time::Duration;
 
-use nearcall_bench::studies::Study;
-use nearcall_bench::studies::claims::Verdict;
 use nearcall_os::process::Child;
 use nearcall_os::signal::{self, Signal};
 use nearcall_os::{clock, cpu};
 use nearcall_results::run::Run;
+use nearcall_studies::Study;
+use nearcall_studies::claims::Verdict;
 
 use crate::bench::children;
 use crate::program::Folder;

@@ -6,9 +6,9 @@ use nearcall_bench::bench_plan::BenchPlan;
 use nearcall_bench::experiment::{Experiment, measure};
 use nearcall_bench::peer;
 use nearcall_bench::runner::{BenchError, Hooks, Program};
-use nearcall_bench::studies::reproduce::{StudiesPlan, reproduce};
 use nearcall_os::signal::Interrupt;
 use nearcall_results::run::Run;
+use nearcall_studies::reproduce::{StudiesPlan, reproduce};
 
 use crate::commands::Usage;
 use crate::output;

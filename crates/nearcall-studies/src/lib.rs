@@ -1,0 +1,150 @@
+//! Five published evaluations of IPC on Linux, which can be repeated here.
+//!
+//! A [`Study`] is one of them. What they printed is in `published.rs`, what was measured of them on
+//! a machine in `evidence.rs`, the verdicts on what they claim in `claims.rs`. How each is repeated
+//! is in `protocol.rs`; `reproduce.rs` does it.
+//! **Not here:** the mechanisms that only studies used (`methods` of `nearcall-bench`).
+#![forbid(unsafe_code)]
+
+mod background;
+pub mod claims;
+mod collect;
+mod cpu_layout;
+pub mod evidence;
+pub mod figure;
+mod protocol;
+pub mod published;
+pub mod reproduce;
+pub mod stored;
+mod tables;
+
+// The harness and what it stores: modules of this crate use them by these names.
+use std::error::Error;
+use std::fmt;
+use std::str::FromStr;
+
+use nearcall_bench::{
+    bench_plan, cell, cell_list, clocks, footprint, machine, methods, runner, scene,
+};
+use nearcall_results::{report, run, stats};
+use serde::{Deserialize, Serialize};
+
+/// A published evaluation of IPC on Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Study {
+    /// 000: calls in an event-driven embedded platform, and what shared memory would save.
+    Motorola,
+    /// 001: throughput and latency of rings, pipes and sockets, idle and under load.
+    Enea,
+    /// 002: pipes, TCP and a bounded buffer; the minimum of 100 round trips.
+    WisconsinLatency,
+    /// 003: pipes, TCP and shared memory with semaphores.
+    WisconsinEvaluation,
+    /// 004: pipes, shared memory and UNIX sockets while other work runs.
+    ShortComparison,
+}
+
+impl Study {
+    /// All studies, in the order of their numbers.
+    pub const ALL: [Self; 5] = [
+        Self::Motorola,
+        Self::Enea,
+        Self::WisconsinLatency,
+        Self::WisconsinEvaluation,
+        Self::ShortComparison,
+    ];
+
+    /// Its name on the command line and in files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Motorola => "motorola",
+            Self::Enea => "enea",
+            Self::WisconsinLatency => "wisconsin-latency",
+            Self::WisconsinEvaluation => "wisconsin-evaluation",
+            Self::ShortComparison => "short-comparison",
+        }
+    }
+
+    /// Its number: "000" to "004".
+    #[must_use]
+    pub fn number(self) -> &'static str {
+        match self {
+            Self::Motorola => "000",
+            Self::Enea => "001",
+            Self::WisconsinLatency => "002",
+            Self::WisconsinEvaluation => "003",
+            Self::ShortComparison => "004",
+        }
+    }
+
+    /// What it is about, for a heading.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Motorola => "calls in an embedded platform (Motorola, a thesis of Linköping)",
+            Self::Enea => "throughput and latency, idle and under load (Enea)",
+            Self::WisconsinLatency => "minimal latency of three mechanisms (Wisconsin)",
+            Self::WisconsinEvaluation => "latency and throughput of three mechanisms (Wisconsin)",
+            Self::ShortComparison => "pipes, shared memory and sockets under 35 % load",
+        }
+    }
+}
+
+impl fmt::Display for Study {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Study {
+    type Err = UnknownStudy;
+
+    /// Knows names and numbers.
+    fn from_str(text: &str) -> Result<Self, UnknownStudy> {
+        Self::ALL
+            .into_iter()
+            .find(|study| study.name() == text || study.number() == text)
+            .ok_or_else(|| UnknownStudy(text.to_owned()))
+    }
+}
+
+/// A word that names no study. Its text lists those that there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownStudy(pub String);
+
+impl fmt::Display for UnknownStudy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown study `{}`; known:", self.0)?;
+        for study in Study::ALL {
+            write!(f, " {} ({})", study.name(), study.number())?;
+        }
+        Ok(())
+    }
+}
+
+impl Error for UnknownStudy {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_lead_back_to_their_study() {
+        for study in Study::ALL {
+            assert_eq!(study.name().parse(), Ok(study));
+            assert_eq!(study.number().parse(), Ok(study));
+            assert_eq!(serde_json::to_string(&study).unwrap(), format!("\"{}\"", study.name()));
+        }
+    }
+
+    #[test]
+    fn an_unknown_study_lists_all() {
+        let error = "ulm".parse::<Study>().unwrap_err().to_string();
+        assert!(error.contains("`ulm`"), "{error}");
+        for study in Study::ALL {
+            assert!(error.contains(study.name()), "{error}");
+        }
+    }
+}

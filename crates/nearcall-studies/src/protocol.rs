@@ -1,0 +1,186 @@
+//! The studies' protocols: which cells repeat which figure.
+//!
+//! A [`Line`] is one cell in the words of the paper. Where a paper is silent the choice is ours and
+//! said in the protocol's file. Functions of their arguments: nothing is measured here.
+
+mod enea;
+mod motorola;
+mod short_comparison;
+mod wisconsin_evaluation;
+mod wisconsin_latency;
+
+use nearcall_channel::{Mechanism, WaitPolicy};
+use nearcall_results::route::Route;
+
+use crate::Study;
+use crate::bench_plan::Shape;
+use crate::cell::{CellSpec, Subject};
+use crate::cpu_layout::StudyPlacement;
+use crate::methods::Method;
+use crate::run::Kind;
+use crate::scene::{Load, Scene, Spot};
+
+/// One cell of a study.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Line {
+    pub(crate) study: Study,
+    /// As the paper calls it.
+    pub(crate) mechanism: &'static str,
+    pub(crate) spec: CellSpec,
+}
+
+/// All cells of a study, in the order of its figures.
+pub(crate) fn lines(study: Study, layout: &StudyPlacement) -> Vec<Line> {
+    let lines = match study {
+        Study::Motorola => motorola::lines(layout),
+        Study::Enea => enea::lines(layout),
+        Study::WisconsinLatency => wisconsin_latency::lines(layout),
+        Study::WisconsinEvaluation => wisconsin_evaluation::lines(layout),
+        Study::ShortComparison => short_comparison::lines(layout),
+    };
+    lines.into_iter().filter(|line| fits(line, layout)).collect()
+}
+
+/// Whether the machine has the CPUs that a line needs.
+fn fits(line: &Line, layout: &StudyPlacement) -> bool {
+    let CellSpec { subject, scene, .. } = line.spec;
+    let spins = matches!(subject, Subject::Study(method) if method.needs_two_cpus());
+    match scene.spot {
+        // A spinning pair on one CPU is what a study wants to see where it says so itself.
+        Spot::OneCpu | Spot::Pair { .. } => true,
+        Spot::OfRun => layout.has_two_cpus(),
+        Spot::Unpinned => layout.has_two_cpus() || !spins,
+    }
+}
+
+/// What a protocol repeats: a mechanism under the paper's name, and how it is measured.
+#[derive(Clone, Copy)]
+struct Series {
+    study: Study,
+    mechanism: &'static str,
+    subject: Subject,
+    kind: Kind,
+    shape: Shape,
+    scene: Scene,
+}
+
+impl Series {
+    /// Round trips of a method.
+    fn latency(study: Study, mechanism: &'static str, method: Method, shape: Shape) -> Self {
+        let subject = Subject::Study(method);
+        Self { study, mechanism, subject, kind: Kind::Latency, shape, scene: Scene::default() }
+    }
+
+    /// Messages one way.
+    fn throughput(study: Study, mechanism: &'static str, method: Method) -> Self {
+        let subject = Subject::Study(method);
+        let (kind, shape) = (Kind::Throughput, Shape::Sink);
+        Self { study, mechanism, subject, kind, shape, scene: Scene::default() }
+    }
+
+    /// Calls of the runtime with an argument of the message's size and no result.
+    fn call(study: Study, mechanism: &'static str, route: Route) -> Self {
+        let (kind, shape) = (Kind::Latency, Shape::Call);
+        let subject = Subject::Call(route);
+        Self { study, mechanism, subject, kind, shape, scene: Scene::default() }
+    }
+
+    fn at(self, spot: Spot) -> Self {
+        Self { scene: Scene { spot, ..self.scene }, ..self }
+    }
+
+    fn beside(self, load: Load) -> Self {
+        Self { scene: Scene { load, ..self.scene }, ..self }
+    }
+
+    fn with_pauses(self, pause_us: u32) -> Self {
+        Self { scene: Scene { pause_us, ..self.scene }, ..self }
+    }
+
+    fn by_two_clocks(self) -> Self {
+        Self { scene: Scene { two_clocks: true, ..self.scene }, ..self }
+    }
+
+    /// One cell.
+    fn line(self, message_bytes: u64, exchanges: u32) -> Line {
+        let Self { study, mechanism, subject, kind, shape, scene } = self;
+        let scene = Scene { exchanges, ..scene };
+        let wait = wait_of(subject);
+        let spec = CellSpec { kind, subject, shape, message_bytes, wait, scene };
+        Line { study, mechanism, spec }
+    }
+
+    /// A cell for each size.
+    fn lines(self, sizes: &[u64], exchanges: u32) -> impl Iterator<Item = Line> + use<> {
+        let sizes = sizes.to_vec();
+        sizes.into_iter().map(move |message_bytes| self.line(message_bytes, exchanges))
+    }
+}
+
+/// How the ends of a subject wait: in the papers nobody spins unless the mechanism is spinning.
+fn wait_of(subject: Subject) -> WaitPolicy {
+    match subject {
+        Subject::Study(method) => method.wait(),
+        Subject::Floor(floor) => floor.wait(),
+        Subject::Call(route) | Subject::Bare(route) => {
+            let waits = route.mechanism().map(Mechanism::waits).unwrap_or_default();
+            let blocks = waits.contains(&WaitPolicy::Block);
+            if blocks { WaitPolicy::Block } else { route.usual_wait() }
+        }
+        Subject::Mechanism(_) | Subject::Part(_) | Subject::AtRest(_) => WaitPolicy::Block,
+    }
+}
+
+/// 1 KB in the papers.
+const KB: u64 = 1 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two_cores() -> StudyPlacement {
+        StudyPlacement { first: Some(0), second: Some(1), ..StudyPlacement::default() }
+    }
+
+    #[test]
+    fn no_study_measures_one_thing_twice() {
+        for study in Study::ALL {
+            let lines = lines(study, &two_cores());
+            assert!(!lines.is_empty(), "{study}");
+            for (index, line) in lines.iter().enumerate() {
+                assert!(!lines[..index].contains(line), "{study}: {line:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_cpu_leaves_what_needs_no_second() {
+        let one = StudyPlacement { first: Some(3), ..StudyPlacement::default() };
+        for study in Study::ALL {
+            for line in lines(study, &one) {
+                match line.spec.scene.spot {
+                    Spot::OfRun => panic!("{line:?}"),
+                    Spot::Pair { client, server } => assert_eq!((client, server), (3, 3)),
+                    Spot::Unpinned => {
+                        let Subject::Study(method) = line.spec.subject else { continue };
+                        assert!(!method.needs_two_cpus(), "{line:?}");
+                    }
+                    Spot::OneCpu => {}
+                }
+            }
+        }
+        // Whatever pins both to one CPU is left.
+        assert!(!lines(Study::Enea, &one).is_empty());
+    }
+
+    #[test]
+    fn threads_of_one_core_are_measured_where_there_are_any() {
+        let smt = StudyPlacement { first_sibling: Some(1), second: Some(2), ..two_cores() };
+        let pairs = |layout: &StudyPlacement| {
+            let lines = lines(Study::Enea, layout);
+            let spots = lines.iter().map(|line| line.spec.scene.spot);
+            spots.filter(|spot| *spot == Spot::Pair { client: 0, server: 1 }).count()
+        };
+        assert!(pairs(&smt) > 0);
+    }
+}

@@ -1,0 +1,76 @@
+//! Study 000: round trips of calls by an event-driven platform, and what shared memory would save.
+//!
+//! Silent in the thesis, chosen here: 2,000 calls up to 64 KB and 200 above ("a large number");
+//! both not pinned and on one CPU, the latter closest to its device with a single core: tables show
+//! the former, claims are judged by the latter. The thesis' method is empty and has two arguments;
+//! here there is one, which is made and read within the measured time, as with every mechanism.
+
+use nearcall_channel::Mechanism;
+use nearcall_results::route::Route;
+
+use super::{KB, Line, Series};
+use crate::Study;
+use crate::bench_plan::Shape;
+use crate::cpu_layout::StudyPlacement;
+use crate::methods::Method;
+use crate::scene::Spot;
+
+pub(super) fn lines(layout: &StudyPlacement) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for spot in [Spot::Unpinned, Spot::OneCpu] {
+        for series in all() {
+            let series = series.at(spot);
+            let (small, large) = SIZES.split_at(SMALL_SIZES);
+            lines.extend(series.lines(small, if layout.quick { 200 } else { CALLS_SMALL }));
+            lines.extend(series.lines(large, if layout.quick { 20 } else { CALLS_LARGE }));
+        }
+        let socket = Series::latency(STUDY, "uds_poll_no_shm", Method::SocketPoll, Shape::Sink);
+        lines.push(socket.at(spot).line(8 * KB, CALLS_SMALL));
+    }
+    let direct = Series::call(STUDY, "function_call_by_reference", Route::Typed);
+    // Nothing to move: the thesis passes a reference. For a time, since it is a few nanoseconds.
+    lines.push(direct.at(Spot::Unpinned).line(0, 0));
+    // What the thesis suspects behind its figures; nothing of it is printed there.
+    let allocation = Series::latency(STUDY, "shm_alloc", Method::AllocAlone, Shape::Sink);
+    lines.push(allocation.at(Spot::Unpinned).line(8 * KB, CALLS_SMALL));
+    lines
+}
+
+fn all() -> [Series; 7] {
+    let method = |mechanism, method| Series::latency(STUDY, mechanism, method, Shape::Sink);
+    let socket = Route::Blocking(Mechanism::UnixStream);
+    [
+        Series::call(STUDY, "uds_eventloop_marshalled", socket),
+        Series::call(STUDY, "short_circuit_same_process", Route::Bytes),
+        method("shm_boost+uds_eventloop", Method::AllocLoop),
+        method("shm_boost+signals", Method::AllocSignal),
+        method("shm_boost+boost_mq", Method::AllocQueue),
+        method("shm_boost+uds_blocking", Method::AllocSocket),
+        method("shm_boost+uds_poll", Method::AllocPoll),
+    ]
+}
+
+const STUDY: Study = Study::Motorola;
+
+const SIZES: [u64; 11] = [
+    KB,
+    2 * KB,
+    4 * KB,
+    8 * KB,
+    16 * KB,
+    32 * KB,
+    64 * KB,
+    128 * KB,
+    256 * KB,
+    512 * KB,
+    1024 * KB,
+];
+
+/// How many of these have many calls.
+const SMALL_SIZES: usize = 7;
+
+/// A "large number" of the thesis; our choice.
+const CALLS_SMALL: u32 = 2_000;
+
+/// The same of large messages.
+const CALLS_LARGE: u32 = 200;
