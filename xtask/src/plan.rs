@@ -221,6 +221,7 @@ fn sanitize(seconds: u32, facts: &Facts) -> Vec<Step> {
         ("runtime", "-p nearcall --test it -- fuzzing threads zero_copy bad_input"),
         ("stress", "-p nearcall --test stress"),
     ];
+    let known = facts.root.join("xtask/thread-sanitizer.supp");
     let mut steps = Vec::new();
     for sanitizer in ["address", "thread"] {
         for (part, arguments) in parts {
@@ -230,6 +231,7 @@ fn sanitize(seconds: u32, facts: &Facts) -> Vec<Step> {
                 .environment("CARGO_TARGET_DIR", &facts.target.join(sanitizer).to_string_lossy())
                 // Processes of a test are killed, and some leak what they hold by intent.
                 .environment("ASAN_OPTIONS", "detect_leaks=0")
+                .environment("TSAN_OPTIONS", &format!("suppressions={}", known.display()))
                 .environment("NEARCALL_HOSTILE_S", &seconds.to_string())
                 .environment("NEARCALL_STRESS_S", &seconds.to_string())
                 .expect(Expect::TestsRan);
