@@ -65,30 +65,21 @@ pub struct ProfilePlan {
 }
 
 /// Why there is no profile.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
     /// The undisturbed run failed.
+    #[error("{0}")]
     Bench(BenchError),
     /// A launch failed.
+    #[error("{0}")]
     Failed(String),
     /// A file cannot be written.
+    #[error("cannot write {path}: {error}", path = .0.display(), error = .1)]
     File(PathBuf, io::Error),
     /// Somebody interrupted.
+    #[error("interrupted")]
     Interrupted,
 }
-
-impl fmt::Display for ProfileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bench(error) => write!(f, "{error}"),
-            Self::Failed(reason) => f.write_str(reason),
-            Self::File(path, error) => write!(f, "cannot write {}: {error}", path.display()),
-            Self::Interrupted => f.write_str("interrupted"),
-        }
-    }
-}
-
-impl std::error::Error for ProfileError {}
 
 /// Profiles what `plan` says. Takes some seconds: the plan's time twice, and a little.
 ///

@@ -25,10 +25,10 @@
 //! Not here: measuring (`nearcall-bench`), the verb (`nearcall-cli`).
 
 mod advice;
-mod bridge;
 mod candidates;
 mod evidence;
 mod exchange;
+mod interpolation;
 mod judge;
 mod looks;
 mod needs;
@@ -52,7 +52,7 @@ use crate::noise::Grade;
 use crate::report::number;
 use crate::run::Run;
 use judge::{Judged, judge};
-use rank::{Row, Standing, rank};
+use rank::{Position, Row, rank};
 
 /// Advises a mechanism for `requirements` by what `runs` of one machine say. Of equally good
 /// evidence that of the earlier run counts.
@@ -89,7 +89,7 @@ pub fn advise(requirements: &Requirements, runs: &[&Run]) -> Result<Advice, Refu
     let ranking: Vec<Ranked> =
         standings.iter().map(|one| ranked(requirements, &judged.rows[one.row], one)).collect();
     let choice = ranking[0].candidate;
-    let run = judged.deciding(requirements).first().map_or(runs[0], |basis| basis.run);
+    let run = judged.deciding(requirements).first().map_or(runs[0], |set| set.run);
     Ok(Advice {
         schema: SCHEMA.to_owned(),
         requirements: requirements.clone(),
@@ -149,7 +149,7 @@ fn wanted_words(requirements: &Requirements) -> String {
     format!("{what} of about {size}{placement}{load}")
 }
 
-fn ranked(requirements: &Requirements, row: &Row, standing: &Standing) -> Ranked {
+fn ranked(requirements: &Requirements, row: &Row, standing: &Position) -> Ranked {
     let figure = |objective| {
         row.value(objective).map(|value| Figure {
             value: value.value,
@@ -175,12 +175,11 @@ fn ranked(requirements: &Requirements, row: &Row, standing: &Standing) -> Ranked
 
 fn evidence_words(requirements: &Requirements, judged: &Judged<'_>) -> Vec<String> {
     let mut words = Vec::new();
-    for basis in judged.deciding(requirements) {
-        words.push(format!("Judged by {}.", basis.words(requirements)));
-        let new = basis.steps.iter().filter(|step| !words.contains(step)).cloned();
+    for set in judged.deciding(requirements) {
+        words.push(format!("Judged by {}.", set.words(requirements)));
+        let new = set.steps.iter().filter(|step| !words.contains(step)).cloned();
         words.extend(new.collect::<Vec<_>>());
-        let found = basis.words.iter().filter_map(|word| word.found());
-        let away = found.map(|found| found.away).fold(0.0, f64::max);
+        let away = set.estimates.iter().flatten().map(|one| one.away).fold(0.0, f64::max);
         if away > 0.0 {
             words.push(format!(
                 "Up to {away:.1} doublings of the size away from what was measured: read off from \
@@ -202,10 +201,10 @@ fn evidence_words(requirements: &Requirements, judged: &Judged<'_>) -> Vec<Strin
 }
 
 /// What a user should know before following the advice.
-fn warnings(judged: &Judged<'_>, standings: &[Standing], run: &Run) -> Vec<String> {
+fn warnings(judged: &Judged<'_>, standings: &[Position], run: &Run) -> Vec<String> {
     let mut warnings: Vec<String> =
         run.warnings.iter().filter(|text| tells_of_others(text)).cloned().collect();
-    let disturbed = |one: &&Standing| judged.rows[one.row].grade == Some(Grade::D);
+    let disturbed = |one: &&Position| judged.rows[one.row].grade == Some(Grade::D);
     let count = standings.iter().filter(disturbed).count();
     if count > 0 {
         warnings.push(format!(
@@ -229,12 +228,12 @@ pub const BUSY_WARNING: &str = "Other programs";
 fn confidence(
     requirements: &Requirements,
     judged: &Judged<'_>,
-    standings: &[Standing],
+    standings: &[Position],
 ) -> Confidence {
-    let bases = judged.deciding(requirements);
-    let distance = bases.iter().map(|basis| basis.distance).fold(0.0, f64::max);
-    let launches = bases.iter().flat_map(|basis| &basis.words);
-    let launches = launches.filter_map(|word| Some(word.found()?.launches)).max();
+    let sets = judged.deciding(requirements);
+    let distance = sets.iter().map(|set| set.distance).fold(0.0, f64::max);
+    let estimates = sets.iter().flat_map(|set| &set.estimates).flatten();
+    let launches = estimates.map(|one| one.launches).max();
     let grade = standings.first().and_then(|one| judged.rows[one.row].grade);
     let heaviest = requirements.optimise.wanted().first().copied();
     let spread = standings
@@ -253,10 +252,7 @@ fn confidence(
         of(launches.is_some_and(|n| n < 3), launches.is_some_and(|n| n < 5)),
         of(tails && grade >= Some(Grade::C), grade == Some(Grade::D)),
         of(width > WIDTH_FAR.ln(), width > WIDTH_NEAR.ln()),
-        of(
-            bases.iter().any(|basis| basis.run.warnings.iter().any(|text| tells_of_others(text))),
-            false,
-        ),
+        of(sets.iter().any(|set| set.run.warnings.iter().any(|text| tells_of_others(text))), false),
         of(false, judged.unmeasured.len() > judged.rows.len()),
     ];
     all.into_iter().min().unwrap_or(Confidence::Low)

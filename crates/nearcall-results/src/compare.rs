@@ -2,8 +2,8 @@
 //!
 //! Cells are joined by what they measure (`run/key.rs`). The unit of evidence is the launch: each
 //! cell is judged by Welch's t test on the logarithms of its launch values, corrected for the
-//! number of cells by Benjamini and Hochberg. Why that test and not the rank test, which is told
-//! beside it, stands in `stats/two_samples.rs`. A difference counts if it is significant and at
+//! number of cells by Benjamini and Hochberg. Why that test and not a rank test is explained in
+//! `stats/two_samples.rs`. A difference counts if it is significant and at
 //! least as large as one that matters; "no difference" needs evidence too, an interval wholly
 //! within that margin; everything else is "cannot tell".
 //!
@@ -26,7 +26,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use self::markdown::markdown;
-use crate::dataset::identity;
+use crate::dataset::run_id;
 use crate::noise::Grade;
 use crate::report::hosts::{self, Mismatch};
 use crate::run::{Cell, CellKey, List, Run, Tool};
@@ -244,8 +244,6 @@ pub struct CellComparison {
     pub p_value: Option<f64>,
     /// The same, corrected for all cells; this one decides.
     pub p_corrected: Option<f64>,
-    /// The rank test of Mann and Whitney on the launches, not corrected; told beside.
-    pub rank_p_value: Option<f64>,
     /// The answer.
     pub verdict: Verdict,
     /// Why it could not be judged, or not told.
@@ -456,7 +454,7 @@ fn is_same(before: &Run, after: &Run) -> bool {
     // Names cost more than everything else here, and are rarely needed.
     moment(before) == moment(after)
         && before.machine.id == after.machine.id
-        && (before == after || identity(before) == identity(after))
+        && (before == after || run_id(before) == run_id(after))
 }
 
 /// The cells of a run by key, and how many were left out because an earlier one has their key.

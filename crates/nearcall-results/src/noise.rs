@@ -26,6 +26,18 @@ pub enum Grade {
     D,
 }
 
+/// How many there are of each grade, in words: `3 of grade B, 1 not graded`. Empty for none.
+#[must_use]
+pub fn count_words(grades: impl Iterator<Item = Option<Grade>> + Clone) -> String {
+    let all = [Some(Grade::A), Some(Grade::B), Some(Grade::C), Some(Grade::D), None];
+    let words = all.into_iter().filter_map(|wanted| {
+        let name = wanted.map_or("not graded".to_owned(), |grade| format!("of grade {grade}"));
+        let count = grades.clone().filter(|grade| *grade == wanted).count();
+        (count > 0).then(|| format!("{count} {name}"))
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
 impl fmt::Display for Grade {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {

@@ -25,12 +25,12 @@ use nearcall_results::advise::{Candidate, Requirements, advise};
 use nearcall_results::report::lines::Style;
 use nearcall_results::run::Run;
 
-use self::check::{CheckedSet, Parts, Stage, check, sets, table};
+use self::check::{CheckedSet, Chosen, Parts, Stage, check, sets, table};
 
 const USAGE: &str = "\
-usage: advise_check [--sets N] [--seed N] [--time SECONDS] [--json] [RUN.json ...]
+usage: advise_check [--sets N] [--seed N,...] [--time SECONDS] [--json] [RUN.json ...]
   --sets N          random sets of requirements (40)
-  --seed N          what they are drawn from (1)
+  --seed N,...      what they are drawn from, in turn (1)
   --time SECONDS    for all of them (36 for each)
   --json            print the result as nearcall.advice-check/1
   RUN.json          what the advisor goes by; without one it measures for each set";
@@ -58,7 +58,7 @@ fn end(outcome: Result<ExitCode, String>, failure: u8) -> ExitCode {
 #[derive(Debug, PartialEq)]
 struct Wanted {
     sets: u32,
-    seed: u64,
+    seeds: Vec<u64>,
     /// For all of it; `None`: [`SET_TIME`] for each set.
     time: Option<Duration>,
     json: bool,
@@ -68,14 +68,19 @@ struct Wanted {
 
 impl Wanted {
     fn parse(arguments: &[String]) -> Result<Self, String> {
-        let mut wanted = Self { sets: 40, seed: 1, time: None, json: false, runs: Vec::new() };
+        let mut wanted =
+            Self { sets: 40, seeds: vec![1], time: None, json: false, runs: Vec::new() };
         let mut rest = arguments.iter();
         while let Some(word) = rest.next() {
             match word.as_str() {
-                "--sets" => wanted.sets = number(word, rest.next())?,
-                "--seed" => wanted.seed = number(word, rest.next())?,
+                "--sets" => wanted.sets = number(word, rest.next().map_or("", String::as_str))?,
+                "--seed" => {
+                    let seeds = rest.next().map_or("", String::as_str).split(',');
+                    wanted.seeds =
+                        seeds.map(|seed| number(word, seed)).collect::<Result<_, _>>()?;
+                }
                 "--time" => {
-                    let seconds = number(word, rest.next())?;
+                    let seconds = number(word, rest.next().map_or("", String::as_str))?;
                     wanted.time = Some(Duration::from_secs(seconds));
                 }
                 "--json" => wanted.json = true,
@@ -90,8 +95,7 @@ impl Wanted {
     }
 }
 
-fn number<T: str::FromStr>(option: &str, word: Option<&String>) -> Result<T, String> {
-    let word = word.ok_or_else(|| format!("{option}: give a number"))?;
+fn number<T: str::FromStr>(option: &str, word: &str) -> Result<T, String> {
     word.parse().map_err(|_| format!("{option} {word}: give a number"))
 }
 
@@ -100,17 +104,17 @@ fn run(wanted: &Wanted, arguments: Vec<String>) -> Result<ExitCode, String> {
     let runs = wanted.runs.iter().map(load).collect::<Result<Vec<Run>, String>>()?;
     let interrupt = Interrupt::install().map_err(|e| format!("cannot listen for Ctrl-C: {e}"))?;
     let count = usize::try_from(wanted.sets).unwrap_or(usize::MAX);
-    let sets = sets(wanted.seed, count, cpu::allowed().len());
+    let sets = sets(&wanted.seeds, count, cpu::allowed().len());
     let budget = wanted.time.unwrap_or(SET_TIME * wanted.sets);
     let until_ns = clock::monotonic_ns().saturating_add(ns(budget));
-    let tester = Tester { seed: wanted.seed, runs: &runs, arguments, interrupt };
+    let tester = Tester { seed: wanted.seeds[0], runs: &runs, arguments, interrupt };
     // Shared by the measurements of a set and the advisor's.
     let left = Cell::new(wanted.sets);
     let left_ns = || until_ns.saturating_sub(clock::monotonic_ns());
     let set_time = || Duration::from_nanos(left_ns()) / left.get().max(1);
     let current = Cell::new(Duration::ZERO);
     let checked = check(
-        wanted.seed,
+        &wanted.seeds,
         &sets,
         &mut Parts {
             advise: &mut |requirements| {
@@ -137,7 +141,7 @@ fn run(wanted: &Wanted, arguments: Vec<String>) -> Result<ExitCode, String> {
         (false, true) => Ok(ExitCode::SUCCESS),
         (false, false) => Err(format!(
             "the advice did not pass: {} of {count} choices are near the best",
-            checked.near
+            checked.scores[0].near
         )),
     }
 }
@@ -181,9 +185,12 @@ impl Tester<'_> {
         set_time: Duration,
     ) -> Result<Run, String> {
         let (share, launches, seed) = match stage {
-            Stage::Field => (SHARE_FIELD, LAUNCHES_FIELD, SEED_FIELD),
-            Stage::Final => (SHARE_FINAL, LAUNCHES_FINAL, SEED_FINAL),
-            Stage::Duel => (SHARE_DUEL, LAUNCHES_DUEL, SEED_DUEL),
+            Stage::Screening => (SHARE_SCREENING, LAUNCHES_SCREENING, SEED_SCREENING),
+            Stage::Selection => (SHARE_SELECTION, LAUNCHES_SELECTION, SEED_SELECTION),
+            Stage::Confirmation if requirements.optimise.p99 > 0.0 => {
+                (SHARE_CONFIRMATION, LAUNCHES_P99, SEED_CONFIRMATION)
+            }
+            Stage::Confirmation => (SHARE_CONFIRMATION, LAUNCHES_CONFIRMATION, SEED_CONFIRMATION),
         };
         let how = How {
             placement: place(requirements.placement),
@@ -203,8 +210,10 @@ impl Tester<'_> {
 }
 
 fn progress(set: &CheckedSet, all: u32) -> String {
-    let found = match (&set.choice, set.ratio) {
-        (Some(choice), Some(ratio)) => format!("{choice}: {ratio:.2} times the best"),
+    let found = match set.advised() {
+        Some(Chosen { candidate, ratio: Some(ratio), .. }) => {
+            format!("{candidate}: {ratio:.2} times the best of the others")
+        }
         _ => set.problem.clone().unwrap_or_default(),
     };
     let word = if set.ok { "ok" } else { "NOT OK" };
@@ -236,31 +245,34 @@ const SET_TIME: Duration = Duration::from_secs(36);
 const TIME_MIN: Duration = Duration::from_secs(1);
 
 /// Of the time of a set, for what the advisor goes by.
-const SHARE_EVIDENCE: f64 = 0.45;
+const SHARE_EVIDENCE: f64 = 0.4;
 
 /// For the first look at all candidates.
-const SHARE_FIELD: f64 = 0.2;
+const SHARE_SCREENING: f64 = 0.15;
 
-/// For the choice and the best of them.
-const SHARE_FINAL: f64 = 0.15;
+/// For the chosen and the best of the others.
+const SHARE_SELECTION: f64 = 0.15;
 
-/// For the choice and the very best.
-const SHARE_DUEL: f64 = 0.2;
+/// For the chosen and the very best.
+const SHARE_CONFIRMATION: f64 = 0.3;
 
 /// Two launches show which are among the best.
-const LAUNCHES_FIELD: u32 = 2;
+const LAUNCHES_SCREENING: u32 = 2;
 
 /// Rounds enough to find the best.
-const LAUNCHES_FINAL: u32 = 9;
+const LAUNCHES_SELECTION: u32 = 9;
 
 /// Launches of one mechanism differ by up to half, so a median of ratios to within a tenth needs
 /// some dozens.
-const LAUNCHES_DUEL: u32 = 31;
+const LAUNCHES_CONFIRMATION: u32 = 31;
+
+/// A launch has to be long enough for a 99th percentile.
+const LAUNCHES_P99: u32 = 11;
 
 /// Other payloads and another order than those of the evidence.
-const SEED_FIELD: u64 = 0x5eed_0001;
-const SEED_FINAL: u64 = 0x5eed_0002;
-const SEED_DUEL: u64 = 0x5eed_0003;
+const SEED_SCREENING: u64 = 0x5eed_0001;
+const SEED_SELECTION: u64 = 0x5eed_0002;
+const SEED_CONFIRMATION: u64 = 0x5eed_0003;
 
 #[cfg(test)]
 mod tests {
@@ -272,12 +284,13 @@ mod tests {
             Wanted::parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
         };
         let usual = parse("").unwrap();
-        assert_eq!((usual.sets, usual.seed, usual.time), (40, 1, None));
-        let all = parse("--sets 3 a.json --seed 9 --time 60 --json b.json").unwrap();
-        assert_eq!((all.sets, all.seed, all.json, all.runs.len()), (3, 9, true, 2));
+        assert_eq!((usual.sets, usual.seeds, usual.time), (40, vec![1], None));
+        let all = parse("--sets 3 a.json --seed 9,11 --time 60 --json b.json").unwrap();
+        assert_eq!((all.sets, all.seeds, all.json, all.runs.len()), (3, vec![9, 11], true, 2));
         assert_eq!(all.time, Some(Duration::from_secs(60)));
         for (text, message) in [
-            ("--sets", "--sets: give a number"),
+            ("--sets", "--sets : give a number"),
+            ("--seed 1,x", "--seed x: give a number"),
             ("--sets 0", "--sets 0: give 1 to 10000"),
             ("--seed -1", "--seed -1: give a number"),
             ("--check 3", "unknown option --check"),

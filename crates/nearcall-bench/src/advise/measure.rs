@@ -4,7 +4,6 @@
 //! dropped after the first look is marked so in the run and never chosen. Which cells are measured
 //! is in `specs.rs`; what follows from them, and which are looked at again, in `nearcall-results`.
 
-use std::fmt;
 use std::time::Duration;
 
 use nearcall_os::clock;
@@ -37,29 +36,14 @@ impl Default for Effort {
 }
 
 /// Why there is no run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum MeasureError {
     /// There is nothing to measure.
+    #[error(transparent)]
     Refused(Refusal),
     /// The measurement failed.
-    Bench(BenchError),
-}
-
-impl fmt::Display for MeasureError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(refusal) => refusal.fmt(f),
-            Self::Bench(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for MeasureError {}
-
-impl From<BenchError> for MeasureError {
-    fn from(error: BenchError) -> Self {
-        Self::Bench(error)
-    }
+    #[error(transparent)]
+    Bench(#[from] BenchError),
 }
 
 /// Measures all candidates for `requirements`. Blocks for the effort's time; call it as

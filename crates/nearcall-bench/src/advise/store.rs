@@ -5,7 +5,7 @@
 //! whole or not at all, and what was written is what the runtime will read.
 //! Not here: how the runtime uses it (`nearcall-channel`), the verb (nearcall-cli).
 
-use std::fmt::{self, Write};
+use std::fmt::Write;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -71,24 +71,15 @@ pub fn run_of<'a>(machine_id: &str, runs: &'a [Run]) -> Result<Option<&'a Run>, 
 }
 
 /// Why the crossovers of some runs are not stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadRuns {
     /// There are several, and one is asked for.
+    #[error("crossovers are those of one run; give one")]
     Many,
     /// It was measured on another machine.
+    #[error("the run is of another machine, and this one's file is stored")]
     OtherMachine,
 }
-
-impl fmt::Display for BadRuns {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Many => "crossovers are those of one run; give one",
-            Self::OtherMachine => "the run is of another machine, and this one's file is stored",
-        })
-    }
-}
-
-impl std::error::Error for BadRuns {}
 
 /// Measures what the runtime needs, and takes crossovers from `run`, which [`run_of`] gave.
 ///

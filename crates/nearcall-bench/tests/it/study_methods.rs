@@ -206,5 +206,6 @@ fn a_killed_process_fails_its_cell_and_the_other_notices() {
     for victim in [0, 1] {
         check_survivor_notices(&all, Kind::Latency, victim);
         check_survivor_notices(&streams, Kind::Throughput, victim);
+        check_survivor_notices(BUFFERED, Kind::Latency, victim);
     }
 }

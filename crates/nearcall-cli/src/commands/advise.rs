@@ -3,9 +3,11 @@
 //!
 //! **Invariants:** what can be refused is refused before anything is measured.
 //!
-//! **Not here:** the judgement of candidates, which is `nearcall_bench::advise`.
+//! **Not here:** the judgement of candidates, which is `nearcall_results::advise`.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufReader};
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,8 +16,10 @@ use nearcall_bench::advise::{self, Effort, MeasureError};
 use nearcall_bench::runner::BenchError;
 use nearcall_os::clock;
 use nearcall_os::signal::Interrupt;
+use nearcall_results::advise::trace::{self, Recording};
 use nearcall_results::advise::{Advice, Refusal, Requirements, advise as advise_by, command, text};
 use nearcall_results::run::{Run, check_writable};
+use serde::Serialize;
 
 use super::{End, Usage, bench};
 use crate::args::AdviseArgs;
@@ -23,36 +27,35 @@ use crate::terminal::style;
 use crate::{output, places};
 
 mod profile;
-mod trace;
 
 pub(super) fn run(args: &AdviseArgs, arguments: &[OsString]) -> anyhow::Result<End> {
-    let requirements = requirements(args)?;
-    if args.modes.is_selected() {
-        return run_mode(&requirements, args, arguments);
+    let base = requirements(args)?;
+    let runs = args.run.iter().map(|file| load(file)).collect::<anyhow::Result<Vec<Run>>>()?;
+    let json = args.output.format.json;
+    if args.modes.profile {
+        return profile::run(&runs, json);
     }
-    if !args.run.is_empty() {
-        let runs = args.run.iter().map(|file| load(file)).collect::<anyhow::Result<Vec<Run>>>()?;
-        return deliver(&requirements, &runs, files(args), args.output.format.json);
+    let recording = args.modes.trace.as_deref().map(read).transpose()?;
+    let requirements = match &recording {
+        Some(recording) => trace::requirements(recording, &base),
+        None => base,
+    };
+    let wanted = Wanted { requirements, recording };
+    if !runs.is_empty() {
+        let files = args.run.iter().map(|file| file.display().to_string()).collect();
+        return deliver(&wanted, &runs, files, json);
     }
+    let requirements = &wanted.requirements;
     let file = args.output.out.clone().unwrap_or_else(|| places::new_run_file(now_unix_s()));
     check_writable(&file).with_context(|| format!("cannot store a run in {}", file.display()))?;
-    // What nothing can meet is refused for that.
-    let is_possible = !advise::candidates(&requirements).0.is_empty();
-    let busy = is_possible.then(advise::busy::look).flatten();
-    if let Some(what) = &busy {
-        if !args.anyway {
-            let command = command(&requirements);
-            return Err(Refusal::Busy { what: what.clone(), command }.into());
-        }
-        output::diagnostic(&format!("{what}: figures will be worse and intervals wider"));
-    }
+    let busy = busy(requirements, args.anyway)?;
     let interrupt = Interrupt::install().context("cannot listen for Ctrl-C")?;
     let effort = Effort {
         time_budget: args.time.time.unwrap_or(TIME),
         seed: args.seed.seed.unwrap_or_else(bench::new_seed),
         arguments: bench::arguments(arguments),
     };
-    let measured = bench::hooked(interrupt, |hooks| advise::measure(&requirements, &effort, hooks));
+    let measured = bench::hooked(interrupt, |hooks| advise::measure(requirements, &effort, hooks));
     let interrupted = interrupt.interrupted();
     let mut run = match measured {
         Ok(run) => run,
@@ -76,7 +79,7 @@ pub(super) fn run(args: &AdviseArgs, arguments: &[OsString]) -> anyhow::Result<E
         return Ok(End::Interrupted);
     }
     let files = vec![file.display().to_string()];
-    deliver(&requirements, &[run], files, args.output.format.json).map_err(|error| {
+    deliver(&wanted, &[run], files, json).map_err(|error| {
         match error.is::<Refusal>() {
             // The run may explain more than the refusal does.
             true => error.context(format!("no advice; the run is stored in {}", file.display())),
@@ -85,23 +88,19 @@ pub(super) fn run(args: &AdviseArgs, arguments: &[OsString]) -> anyhow::Result<E
     })
 }
 
-/// Runs a mode: recorded traffic, or the tuning file of the runtime.
-fn run_mode(
-    requirements: &Requirements,
-    args: &AdviseArgs,
-    arguments: &[OsString],
-) -> anyhow::Result<End> {
-    let runs = args.run.iter().map(|file| load(file)).collect::<anyhow::Result<Vec<Run>>>()?;
-    if let Some(file) = &args.modes.trace {
-        let effort = Effort {
-            time_budget: args.time.time.unwrap_or(TIME),
-            seed: args.seed.seed.unwrap_or_else(bench::new_seed),
-            arguments: bench::arguments(arguments),
-        };
-        let evidence = trace::Evidence { runs: &runs, files: files(args), effort: &effort };
-        return trace::run(file, requirements, evidence, args.output.format.json);
+/// Looks at what else runs before anything is measured. Returns it if it is measured beside.
+fn busy(requirements: &Requirements, anyway: bool) -> anyhow::Result<Option<String>> {
+    // What nothing can meet is refused for that.
+    let is_possible = !advise::candidates(requirements).0.is_empty();
+    let busy = is_possible.then(advise::busy::look).flatten();
+    if let Some(what) = &busy {
+        if !anyway {
+            let command = command(requirements);
+            return Err(Refusal::Busy { what: what.clone(), command }.into());
+        }
+        output::diagnostic(&format!("{what}: figures will be worse and intervals wider"));
     }
-    profile::run(&runs, args.output.format.json)
+    Ok(busy)
 }
 
 /// Turns the arguments into requirements, unless they contradict each other.
@@ -123,28 +122,52 @@ fn requirements(args: &AdviseArgs) -> Result<Requirements, Usage> {
     }
 }
 
-/// The names of the stored runs.
-fn files(args: &AdviseArgs) -> Vec<String> {
-    args.run.iter().map(|file| file.display().to_string()).collect()
-}
-
 fn load(file: &Path) -> anyhow::Result<Run> {
     Run::load(file).with_context(|| file.display().to_string())
 }
 
-/// Advises and prints. A refusal is an error.
-fn deliver(
-    requirements: &Requirements,
-    runs: &[Run],
-    files: Vec<String>,
-    json: bool,
-) -> anyhow::Result<End> {
-    let runs: Vec<&Run> = runs.iter().collect();
-    let advice = Advice { runs: files, ..advise_by(requirements, &runs)? };
-    match json {
-        true => output::json(&advice)?,
-        false => output::result(&text(&advice, style()))?,
+/// Reads a recording of traffic; `-` is standard input.
+fn read(file: &Path) -> anyhow::Result<Recording> {
+    if file == Path::new("-") {
+        return Ok(trace::read(&mut io::stdin().lock())?);
     }
+    let name = || format!("{}", file.display());
+    let opened = File::open(file).with_context(name)?;
+    trace::read(&mut BufReader::new(opened)).with_context(name)
+}
+
+/// What is asked for, and the recorded traffic that it follows from.
+struct Wanted {
+    requirements: Requirements,
+    recording: Option<Recording>,
+}
+
+/// An advice as a document, with the recording that it is for.
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(flatten)]
+    advice: &'a Advice,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recording: &'a Option<Recording>,
+}
+
+/// Advises and prints. A refusal is an error.
+fn deliver(wanted: &Wanted, runs: &[Run], files: Vec<String>, json: bool) -> anyhow::Result<End> {
+    let Wanted { requirements, recording } = wanted;
+    let runs: Vec<&Run> = runs.iter().collect();
+    let advice = match recording {
+        // The refusal alone does not name the traffic.
+        Some(recording) => trace::advise_for(recording, requirements, &runs)
+            .with_context(|| format!("for {}", trace::describe(requirements)))?,
+        None => advise_by(requirements, &runs)?,
+    };
+    let advice = Advice { runs: files, ..advice };
+    if json {
+        output::json(&Document { advice: &advice, recording })?;
+        return Ok(End::Done);
+    }
+    let recorded = recording.as_ref().map(|one| trace::summary(one, style()) + "\n");
+    output::result(&format!("{}{}", recorded.unwrap_or_default(), text(&advice, style())))?;
     Ok(End::Done)
 }
 

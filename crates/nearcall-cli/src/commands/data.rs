@@ -5,7 +5,9 @@ use std::path::Path;
 
 use anyhow::Context;
 use nearcall_results::dataset::import::import;
-use nearcall_results::dataset::{Arrival, DataSet, ExportError, Format, Outcome, Survey, export};
+use nearcall_results::dataset::{
+    Arrival, DataSet, ExportError, Format, Inventory, Outcome, export,
+};
 use nearcall_results::report::lines::Writer;
 use nearcall_results::report::number;
 use nearcall_results::report::table::grid::{Align, Grid};
@@ -137,16 +139,16 @@ fn word(outcome: Outcome) -> &'static str {
 
 fn list(args: &ListArgs) -> anyhow::Result<End> {
     let data = present(&args.which)?;
-    let survey = data.survey()?;
+    let inventory = data.inventory()?;
     if args.which.format.json {
-        output::json(&survey)?;
+        output::json(&inventory)?;
     } else {
-        output::result(&table(&survey))?;
+        output::result(&table(&inventory))?;
     }
-    for problem in survey.problems.iter().take(PROBLEMS_SHOWN) {
+    for problem in inventory.problems.iter().take(PROBLEMS_SHOWN) {
         output::diagnostic(&format!("{}: {}", printable(&problem.file), problem.what));
     }
-    match survey.problems.len() {
+    match inventory.problems.len() {
         0 => Ok(End::Done),
         1 => anyhow::bail!("one file of {} is not as it should be", data.directory().display()),
         many => {
@@ -158,13 +160,13 @@ fn list(args: &ListArgs) -> anyhow::Result<End> {
     }
 }
 
-fn table(survey: &Survey) -> String {
-    if survey.machines.is_empty() {
+fn table(inventory: &Inventory) -> String {
+    if inventory.machines.is_empty() {
         return "no runs yet: nearcall data add RUN.json\n".to_owned();
     }
     let mut text = Writer::new(style());
     let mut grid = Grid::new(&HEAD).compact();
-    for line in &survey.machines {
+    for line in &inventory.machines {
         let day = |unix_s| number::date(unix_s).split(' ').next().unwrap_or_default().to_owned();
         grid.row(vec![
             clean(&line.machine_id),
@@ -183,8 +185,8 @@ fn table(survey: &Survey) -> String {
         grid.note(format!("{}{imported}", kinds.join(", ")));
     }
     grid.print(&mut text);
-    let runs: u64 = survey.machines.iter().map(|line| line.runs).sum();
-    let machines = survey.machines.len();
+    let runs: u64 = inventory.machines.iter().map(|line| line.runs).sum();
+    let machines = inventory.machines.len();
     let (many_machines, many_runs) = (plural(machines != 1), plural(runs != 1));
     text.answer(&format!("{machines} machine{many_machines}, {runs} run{many_runs}"));
     text.finish()

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use nearcall_results::dataset::flat::csv;
+use nearcall_results::dataset::rows::csv;
 use nearcall_results::report::figure::{self, Shown};
 use nearcall_results::report::hosts::{Host, hosts};
 use nearcall_results::report::markdown::markdown;

@@ -124,6 +124,25 @@ fn beside_other_programs_it_refuses_at_once_or_ranks_with_a_warning() {
 }
 
 #[test]
+fn what_serves_one_client_is_advised_with_clients_1_only() {
+    let ranked = |words: &[&str]| -> Vec<String> {
+        let words = [&["--size", "8", "--needs", "no-spin", "--json"][..], words].concat();
+        let text = advise(&words, "epyc-2cpu-tour.json");
+        let document: Value = serde_json::from_str(&text).unwrap();
+        let ranking = document["ranking"].as_array().unwrap();
+        let name = |one: &Value| one["candidate"]["mechanism"].as_str().unwrap().to_owned();
+        ranking.iter().map(name).collect()
+    };
+    let (one, any) = (ranked(&["--clients", "1"]), ranked(&[]));
+    assert!(one.iter().any(|name| name == "shm-futex"), "{one:?}");
+    assert!(!any.is_empty() && any.iter().all(|name| name != "shm-futex"), "{any:?}");
+    assert_eq!(ranked(&["--clients", "3"]), any);
+    // The run has them, and no number of clients makes them a choice.
+    let measured_only = |name: &String| ["shm-condvar", "shm-mq"].contains(&name.as_str());
+    assert!(!one.iter().chain(&any).any(measured_only), "{one:?} {any:?}");
+}
+
+#[test]
 fn refusals_are_one_line_and_end_with_1() {
     let folder = Folder::new();
     let calls = stored("epyc-2cpu-calls.json");

@@ -39,6 +39,24 @@ fn a_study_is_repeated_judged_and_shown_again() {
 }
 
 #[test]
+fn a_stored_run_is_judged_by_the_rules_of_today_and_kept_as_it_is() {
+    let folder = Folder::new();
+    let run = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/runs/epyc-2cpu-studies.json");
+    let shown = folder.run(&["show", run]);
+    assert_eq!((shown.code, shown.stderr.as_str()), (Some(0), ""), "{}", shown.stderr);
+    let counts = "70 claims: 13 confirmed, 20 refuted, 35 inconclusive, 2 skipped.";
+    assert!(shown.stdout.contains(counts), "{}", shown.stdout);
+    let words = shown.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(words.matches("; stored as REFUTED").count(), 9, "{}", shown.stdout);
+    let page = folder.run(&["report", run, "--markdown", "page.md"]);
+    assert_eq!(page.code, Some(0), "{page:?}");
+    let kept = folder.run(&["show", "--json", run]);
+    let verdicts = Run::parse(&kept.stdout).unwrap().studies;
+    let verdicts = verdicts.iter().flat_map(|study| &study.verdicts);
+    assert_eq!(verdicts.filter(|judged| judged.verdict == Verdict::Refuted).count(), 29);
+}
+
+#[test]
 fn one_cpu_is_enough_and_what_needs_two_is_skipped_with_the_reason() {
     let folder = Folder::new();
     // The program inherits it.

@@ -7,6 +7,7 @@
 
 use std::fmt;
 
+use nearcall_channel::mechanism::DataPath;
 use nearcall_channel::{Mechanism, WaitPolicy};
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +60,50 @@ impl Candidate {
     #[must_use]
     pub fn spins(&self) -> bool {
         self.wait == WaitPolicy::Spin || self.mechanism.capabilities().needs_spinning
+    }
+
+    /// Why it does not have a need; `None` if it does. `all` are the needs that stand beside it: a
+    /// connection that reaches other machines can do less.
+    #[must_use]
+    pub fn lacks(&self, need: Need, all: &[Need]) -> Option<&'static str> {
+        let can = self.mechanism.capabilities();
+        let far = all.contains(&Need::MultiMachine);
+        let in_loop = matches!(self.wait, WaitPolicy::Poll | WaitPolicy::Adaptive);
+        let shares_memory = self.mechanism.data_path() == DataPath::SharedMemory;
+        let (has, why) = match need {
+            Need::Pollable if !can.pollable => (false, "has no descriptor that a loop can wait on"),
+            Need::Pollable => (in_loop, "waits in a call of its own, not on a descriptor"),
+            Need::CrashDetection => {
+                (can.tells_of_death, "does not tell of a death itself; a second descriptor has to")
+            }
+            Need::Isolation => (can.isolation, "lets a hostile peer interfere"),
+            Need::DescriptorPassing if far => (false, "passes no descriptor to another machine"),
+            Need::DescriptorPassing => (can.descriptor_passing, "passes no descriptors"),
+            Need::MultiMachine => {
+                (self.mechanism == Mechanism::Tcp, "ends at the border of its machine")
+            }
+            Need::NoSpin if self.spins() => (false, "spins"),
+            Need::NoSpin => (
+                self.wait != WaitPolicy::Adaptive,
+                "spins for a bounded share of the time before it sleeps",
+            ),
+            Need::SameCpuSafe => (
+                can.same_cpu_safe && !self.spins(),
+                "spins, and so keeps the other end from running on a shared CPU",
+            ),
+            Need::Oversized => {
+                (can.survives_oversized, "refuses a message larger than the room of its channel")
+            }
+            Need::DeliversAfterDeath => {
+                (can.delivers_after_death, "may lose what was under way when the sender died")
+            }
+            Need::KillSafe => (can.kill_safe, "may break a lock when an end is killed"),
+            Need::NothingLeft => {
+                (can.vanishes_with_both, "leaves something in the system when both ends are killed")
+            }
+            Need::SharedMemory => (shares_memory, "has the kernel copy each message"),
+        };
+        (!has).then_some(why)
     }
 
     /// What a client puts into its program, for a service called NAME.
@@ -235,7 +280,7 @@ impl Constraint {
     ) -> Option<String> {
         let can = candidate.mechanism.capabilities();
         match self {
-            Self::Need(need) => need.lacked_by(candidate, needs).map(str::to_owned),
+            Self::Need(need) => candidate.lacks(need, needs).map(str::to_owned),
             Self::OneCpu => (candidate.spins() || !can.same_cpu_safe)
                 .then(|| "spins, and so keeps the other end from running".to_owned()),
             Self::Clients => candidate.mechanism.one_client_in_a_loop().then(|| {
@@ -286,30 +331,40 @@ mod tests {
     }
 
     #[test]
-    fn what_exists_to_be_measured_is_never_a_candidate() {
-        for clients in [None, Some(1), Some(3)] {
+    fn measured_only_is_no_candidate_and_one_client_in_a_loop_only_for_one_client() {
+        for (clients, serves_one) in [(None, false), (Some(1), true), (Some(2), false)] {
             let (kept, excluded) = eligible(&Requirements { clients, ..with(&[]) });
-            assert!(kept.iter().all(|one| !one.mechanism.measured_only()), "{kept:?}");
-            let of = |mechanism: Mechanism| {
-                excluded.iter().find(|one| one.candidate.mechanism == mechanism)
-            };
-            for name in ["shm-condvar", "shm-mq", "shm-semaphore"] {
-                let by = &of(name.parse().unwrap()).unwrap().by[0];
-                assert!(by.requirement == MEASURED_ONLY && by.why.contains("client"), "{by:?}");
+            for mechanism in Mechanism::all() {
+                let expected = match mechanism {
+                    _ if mechanism.measured_only() => Some(MEASURED_ONLY),
+                    _ if mechanism.one_client_in_a_loop() && !serves_one => Some("several clients"),
+                    _ => None,
+                };
+                let is_kept = kept.iter().any(|one| one.mechanism == mechanism);
+                assert_eq!(is_kept, expected.is_none(), "{mechanism} with {clients:?}");
+                let why = excluded.iter().find(|one| one.candidate.mechanism == mechanism);
+                let by = why.map(|one| (one.by[0].requirement.as_str(), &one.by[0].why));
+                assert_eq!(by.map(|by| by.0), expected, "{mechanism} with {clients:?}");
+                assert!(by.is_none_or(|by| by.1.contains("client") || by.1.contains("connection")));
             }
+            // Named, so that the table of mechanisms cannot lose them unseen.
+            let is_kept = |name: &str| kept.iter().any(|one| one.mechanism.name() == name);
+            assert!(!["shm-condvar", "shm-mq", "shm-semaphore"].into_iter().any(is_kept));
+            assert!(["shm-futex", "sysv-mq"].into_iter().all(|one| is_kept(one) == serves_one));
         }
     }
 
     #[test]
-    fn what_serves_one_client_in_a_loop_is_a_candidate_for_one_client_only() {
-        for (clients, expected) in [(None, false), (Some(1), true), (Some(2), false)] {
-            let (kept, excluded) = eligible(&Requirements { clients, ..with(&[]) });
-            for mechanism in [Mechanism::ShmFutex, Mechanism::SysvMq] {
-                let is_kept = kept.iter().any(|one| one.mechanism == mechanism);
-                assert_eq!(is_kept, expected, "{mechanism} with {clients:?}");
-                let why = excluded.iter().find(|one| one.candidate.mechanism == mechanism);
-                assert!(expected || why.unwrap().by[0].why.contains("--clients 1"));
-            }
+    fn what_adapts_spins_for_a_while_and_can_be_polled() {
+        let lacks = |need, wait| Candidate { mechanism: OURS, wait }.lacks(need, &[need]).is_some();
+        for (wait, no_spin, pollable, same_cpu_safe) in [
+            (WaitPolicy::Adaptive, false, true, true),
+            (WaitPolicy::Spin, false, false, false),
+            (WaitPolicy::Block, true, false, true),
+        ] {
+            assert_eq!(!lacks(Need::NoSpin, wait), no_spin, "{wait}");
+            assert_eq!(!lacks(Need::Pollable, wait), pollable, "{wait}");
+            assert_eq!(!lacks(Need::SameCpuSafe, wait), same_cpu_safe, "{wait}");
         }
     }
 

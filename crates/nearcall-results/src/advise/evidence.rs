@@ -1,16 +1,16 @@
 //! Which stored cells speak for the candidates, and what they say.
 //!
-//! Always true: one [`Basis`] is one run, one shape of exchange, one placement, one rhythm; all
-//! candidates that are compared by a figure have it from the same basis. Each step between a basis
+//! Always true: one [`EvidenceSet`] is one run, one shape of exchange, one placement, one rhythm;
+//! all candidates that are compared by a figure have it from the same set. Each step between a set
 //! and what was wanted is told and widens the intervals. No cell is left out for its grade: what
-//! disturbs medians shows in how much its launches differ, and so in its interval. How figures
-//! become a ranking is in `rank.rs`, how sizes are bridged in `bridge.rs`.
+//! disturbs medians shows in how much its launches differ, and so in its interval.
+//! How figures become a ranking is in `rank.rs`, how sizes are interpolated in `interpolation.rs`.
 
 use nearcall_channel::Options;
 
-use super::bridge::{self, Bridge, Point};
 use super::candidates::Candidate;
 use super::exchange::{Exchange, total_bytes};
+use super::interpolation::{self, Point, SizeInterpolation, Value};
 use super::requirements::{Pattern, Placement, Requirements};
 use crate::noise::Grade;
 use crate::report::number;
@@ -19,30 +19,9 @@ use crate::run::{Cell, CellKey, Kind, List, Rhythm, Run};
 use crate::shape::Shape;
 use crate::stats;
 
-/// A figure of one candidate.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Value {
-    pub(super) value: f64,
-    /// Natural logarithms of the ends of its interval over the figure: below zero, above zero.
-    pub(super) spread: Option<[f64; 2]>,
-    /// One per launch, in the order of launches.
-    pub(super) launches: Vec<f64>,
-}
-
-impl Value {
-    /// The same one way up or the other: times become rates.
-    pub(super) fn inverted(&self, unit: f64) -> Self {
-        Self {
-            value: unit / self.value,
-            spread: self.spread.map(|[below, above]| [-above, -below]),
-            launches: self.launches.iter().map(|one| unit / one).collect(),
-        }
-    }
-}
-
-/// What a basis says of one candidate.
+/// The figures of one candidate by one set of evidence.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct Estimate {
     /// The median time, or the rate.
     pub(super) middle: Value,
     pub(super) p99: Option<Value>,
@@ -60,22 +39,6 @@ pub(super) struct Found {
     pub(super) launches: u32,
 }
 
-/// What one basis says of a candidate.
-#[derive(Clone, Debug)]
-pub(super) enum Word {
-    Found(Box<Found>),
-    Nothing,
-}
-
-impl Word {
-    pub(super) fn found(&self) -> Option<&Found> {
-        match self {
-            Self::Found(found) => Some(found),
-            Self::Nothing => None,
-        }
-    }
-}
-
 /// What is moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
@@ -87,7 +50,7 @@ pub(super) enum Form {
 
 /// Cells of one kind of evidence.
 #[derive(Debug)]
-pub(super) struct Basis<'a> {
+pub(super) struct EvidenceSet<'a> {
     pub(super) run: &'a Run,
     pub(super) form: Form,
     pub(super) kind: Kind,
@@ -104,7 +67,7 @@ pub(super) struct Basis<'a> {
     /// Per candidate, by size.
     pub(super) points: Vec<Vec<Point<'a>>>,
     /// Per candidate.
-    pub(super) words: Vec<Word>,
+    pub(super) estimates: Vec<Option<Estimate>>,
     /// Bytes that cross in what is wanted.
     pub(super) total: u64,
 }
@@ -119,15 +82,13 @@ pub(super) struct Query<'q> {
     pub(super) rate_per_s: Option<f64>,
 }
 
-/// The basis that fits best: near to what was wanted, with many candidates. Of equally good ones
-/// that of the run that was given first.
-pub(super) fn best<'a>(query: Query<'_>, runs: &[&'a Run]) -> Option<Basis<'a>> {
-    let all = runs.iter().flat_map(|&run| bases(query, run));
-    let spoken =
-        |basis: &Basis<'_>| basis.words.iter().filter(|word| word.found().is_some()).count() as f64;
-    let score = |basis: &Basis<'_>| basis.distance - COVERAGE * (spoken(basis) + 0.1).ln();
-    let with_any =
-        all.filter(|basis| basis.words.iter().any(|word| !matches!(word, Word::Nothing)));
+/// Returns the set that fits best: near to what was wanted, with many candidates. Of equally good
+/// ones that of the run that was given first.
+pub(super) fn best<'a>(query: Query<'_>, runs: &[&'a Run]) -> Option<EvidenceSet<'a>> {
+    let all = runs.iter().flat_map(|&run| sets(query, run));
+    let known = |set: &EvidenceSet<'_>| set.estimates.iter().flatten().count() as f64;
+    let score = |set: &EvidenceSet<'_>| set.distance - COVERAGE * (known(set) + 0.1).ln();
+    let with_any = all.filter(|set| set.estimates.iter().any(Option::is_some));
     // The first of equal ones, which `min_by` gives.
     with_any.min_by(|a, b| score(a).total_cmp(&score(b)))
 }
@@ -135,7 +96,7 @@ pub(super) fn best<'a>(query: Query<'_>, runs: &[&'a Run]) -> Option<Basis<'a>> 
 /// Twice the candidates make up for a sixth of a distance.
 const COVERAGE: f64 = 0.25;
 
-fn bases<'a>(query: Query<'_>, run: &'a Run) -> Vec<Basis<'a>> {
+fn sets<'a>(query: Query<'_>, run: &'a Run) -> Vec<EvidenceSet<'a>> {
     // One pair of CPUs of many stands for none of the others.
     if run.matrix.is_some() || !matches!(run.settings.touch.as_str(), "" | "full") {
         return Vec::new();
@@ -150,17 +111,17 @@ fn bases<'a>(query: Query<'_>, run: &'a Run) -> Vec<Basis<'a>> {
     };
     let cells: Vec<(CellKey, &Cell)> =
         run.keyed_cells().filter(|(key, cell)| fits(key) && has_usual_room(cell)).collect();
-    let mut found: Vec<Basis<'a>> = Vec::new();
+    let mut found: Vec<EvidenceSet<'a>> = Vec::new();
     for (key, _) in &cells {
         let form = if key.caller.is_empty() { Form::Messages } else { Form::Calls };
-        let same = |basis: &Basis<'_>| {
-            basis.form == form
-                && basis.shape == key.shape
-                && basis.class == key.class
-                && basis.rhythm == key.rhythm
+        let same = |set: &EvidenceSet<'_>| {
+            set.form == form
+                && set.shape == key.shape
+                && set.class == key.class
+                && set.rhythm == key.rhythm
         };
         if !found.iter().any(same) {
-            found.extend(basis(query, run, (form, key), &cells));
+            found.extend(set_of(query, run, (form, key), &cells));
         }
     }
     found
@@ -173,12 +134,12 @@ fn has_usual_room(cell: &Cell) -> bool {
     rooms.all(|room| room.requested.is_none_or(|bytes| bytes == 0 || bytes == usual))
 }
 
-fn basis<'a>(
+fn set_of<'a>(
     query: Query<'_>,
     run: &'a Run,
     (form, like): (Form, &CellKey),
     cells: &[(CellKey, &'a Cell)],
-) -> Option<Basis<'a>> {
+) -> Option<EvidenceSet<'a>> {
     let Query { requirements, candidates, kind, .. } = query;
     let exchange = wanted(requirements, kind);
     let steps = [
@@ -203,10 +164,10 @@ fn basis<'a>(
                 total: total_bytes(&key.shape, key.message_bytes),
                 cell,
             });
-            bridge::in_order(points.collect())
+            interpolation::in_order(points.collect())
         })
         .collect();
-    let mut basis = Basis {
+    let mut set = EvidenceSet {
         run,
         form,
         kind,
@@ -216,16 +177,16 @@ fn basis<'a>(
         distance: steps.iter().map(|step| step.distance).sum(),
         widened: steps.iter().map(|step| step.widened).sum(),
         steps: steps.into_iter().filter_map(|step| step.told).collect(),
-        words: Vec::new(),
+        estimates: Vec::new(),
         points,
         total,
     };
-    basis.words = basis.points.iter().map(|points| basis.word(points)).collect();
-    let away: Vec<f64> = basis.words.iter().filter_map(|word| Some(word.found()?.away)).collect();
+    set.estimates = set.points.iter().map(|points| set.estimate(points, set.total)).collect();
+    let away: Vec<f64> = set.estimates.iter().flatten().map(|one| one.away).collect();
     if !away.is_empty() {
-        basis.distance += (away.iter().sum::<f64>() / away.len() as f64 * PER_DOUBLING).min(1.0);
+        set.distance += (away.iter().sum::<f64>() / away.len() as f64 * PER_DOUBLING).min(1.0);
     }
-    Some(basis)
+    Some(set)
 }
 
 /// The exchange that is looked for, by the kind of cell.
@@ -257,25 +218,17 @@ fn is_of(
     }
 }
 
-impl Basis<'_> {
-    /// What `points` say of the size that is wanted.
-    fn word(&self, points: &[Point<'_>]) -> Word {
-        match self.found(points, self.total) {
-            Some(found) => Word::Found(Box::new(found)),
-            None => Word::Nothing,
-        }
-    }
-
+impl EvidenceSet<'_> {
     /// What `points` say of messages of which `total` bytes cross.
-    pub(super) fn found(&self, points: &[Point<'_>], total: u64) -> Option<Found> {
-        let bridge = Bridge::over(points, total)?;
-        let cells = bridge.cells();
+    pub(super) fn estimate(&self, points: &[Point<'_>], total: u64) -> Option<Estimate> {
+        let sizes = SizeInterpolation::over(points, total)?;
+        let cells = sizes.cells();
         let rate = self.kind == Kind::Throughput;
-        let of = |figure: &dyn Fn(&Cell) -> Option<Value>| bridge.value(figure, rate, self.widened);
+        let of = |figure: &dyn Fn(&Cell) -> Option<Value>| sizes.value(figure, rate, self.widened);
         let middle = of(&middle)?;
-        Some(Found {
+        Some(Estimate {
             p99: of(&p99),
-            cpu: bridge.value(&cpu, false, self.widened),
+            cpu: sizes.value(&cpu, false, self.widened),
             grade: cells.iter().filter_map(|cell| cell.grade).max(),
             first_look: cells.iter().any(|cell| cell.tags.iter().any(|tag| tag == FIRST_LOOK)),
             kept: cells.iter().filter_map(|cell| Some(cell.pace.as_ref()?.kept)).min(),
@@ -283,7 +236,7 @@ impl Basis<'_> {
                 .iter()
                 .filter_map(|cell| cell.pace.as_ref()?.achieved_per_s)
                 .reduce(f64::min),
-            away: bridge.away(),
+            away: sizes.distance(),
             launches: cells.iter().map(|cell| cell.launches).min().unwrap_or(0),
             middle,
         })
@@ -311,7 +264,7 @@ impl Basis<'_> {
             true => String::new(),
             false => format!(", beside {}", requirements.load),
         };
-        let launches = self.words.iter().filter_map(|word| Some(word.found()?.launches)).max();
+        let launches = self.estimates.iter().flatten().map(|one| one.launches).max();
         let launches = launches.unwrap_or(0);
         let class = self.class.replace('_', " ");
         let date = number::date(self.run.started_unix_s);

@@ -6,7 +6,8 @@
 
 use super::advice::Unmeasured;
 use super::candidates::{Candidate, Excluded, Violation};
-use super::evidence::{self, Basis, Found, Query, Value};
+use super::evidence::{self, Estimate, EvidenceSet, Query};
+use super::interpolation::Value;
 use super::rank::Row;
 use super::requirements::{Objective, Pattern, Requirements};
 use crate::report::number;
@@ -16,11 +17,11 @@ use crate::run::{Kind, Rhythm, Run};
 #[derive(Debug)]
 pub(super) struct Judged<'a> {
     /// Times of exchanges, at the rate if there is one.
-    pub(super) times: Option<Basis<'a>>,
+    pub(super) times: Option<EvidenceSet<'a>>,
     /// Times of exchanges one right after the other, where there is a rate.
-    pub(super) steady: Option<Basis<'a>>,
+    pub(super) steady: Option<EvidenceSet<'a>>,
     /// Messages as fast as they go, one way.
-    pub(super) stream: Option<Basis<'a>>,
+    pub(super) stream: Option<EvidenceSet<'a>>,
     pub(super) rows: Vec<Row>,
     pub(super) unmeasured: Vec<Unmeasured>,
     pub(super) too_slow: Vec<Excluded>,
@@ -85,7 +86,7 @@ impl Judged<'_> {
             let at = Objective::ALL.iter().position(|one| one == objective);
             at.is_none_or(|at| values[at].is_none())
         };
-        let keeps = found.keeps_rate(self.times.as_ref().map(|basis| basis.rhythm));
+        let keeps = found.keeps_rate(self.times.as_ref().map(|set| set.rhythm));
         if !matches!(keeps, Rate::Kept | Rate::Unknown) {
             return self.exclude(requirements, candidate, &keeps);
         }
@@ -140,8 +141,8 @@ impl Judged<'_> {
         self.too_slow.push(Excluded { candidate, by });
     }
 
-    /// The bases that decide, the one of the heaviest objective first.
-    pub(super) fn deciding(&self, requirements: &Requirements) -> Vec<&Basis<'_>> {
+    /// Returns the sets that decide, the one of the heaviest objective first.
+    pub(super) fn deciding(&self, requirements: &Requirements) -> Vec<&EvidenceSet<'_>> {
         let of = |objective: Objective| match (objective, requirements.pattern) {
             (Objective::Memory, _) => None,
             (Objective::Latency | Objective::P99, _) | (Objective::Cpu, Pattern::Call) => {
@@ -150,27 +151,27 @@ impl Judged<'_> {
             (Objective::Throughput, Pattern::Call) => self.steady.as_ref().or(self.times.as_ref()),
             (Objective::Throughput | Objective::Cpu, Pattern::OneWay) => self.stream.as_ref(),
         };
-        let mut bases: Vec<&Basis<'_>> = Vec::new();
-        for basis in requirements.optimise.wanted().into_iter().filter_map(of) {
-            if !bases.iter().any(|one| std::ptr::eq(*one, basis)) {
-                bases.push(basis);
+        let mut sets: Vec<&EvidenceSet<'_>> = Vec::new();
+        for set in requirements.optimise.wanted().into_iter().filter_map(of) {
+            if !sets.iter().any(|one| std::ptr::eq(*one, set)) {
+                sets.push(set);
             }
         }
-        bases
+        sets
     }
 }
 
-fn found<'b>(basis: Option<&'b Basis<'_>>, index: usize) -> Option<&'b Found> {
-    basis?.words[index].found()
+fn found<'b>(set: Option<&'b EvidenceSet<'_>>, index: usize) -> Option<&'b Estimate> {
+    set?.estimates[index].as_ref()
 }
 
 /// Where a candidate's figures come from.
 struct Sources<'b> {
     requirements: &'b Requirements,
     candidate: Candidate,
-    times: Option<&'b Found>,
-    closed: Option<&'b Found>,
-    stream: Option<&'b Found>,
+    times: Option<&'b Estimate>,
+    closed: Option<&'b Estimate>,
+    stream: Option<&'b Estimate>,
 }
 
 /// Whether a candidate keeps the rate.
@@ -198,14 +199,14 @@ impl Sources<'_> {
             Objective::Throughput => Some(self.closed?.middle.inverted(NS_PER_S)),
             Objective::Cpu => {
                 let found = if one_way { self.stream } else { self.kept_times() };
-                Some(self.burnt(found?.cpu.clone()?))
+                Some(self.with_cpu_penalty(found?.cpu.clone()?))
             }
             Objective::Memory => None,
         }
     }
 
     /// Times of an end that fell behind tell how far it did so, and nothing of an exchange.
-    fn kept_times(&self) -> Option<&Found> {
+    fn kept_times(&self) -> Option<&Estimate> {
         self.times.filter(|_| !self.fell_behind())
     }
 
@@ -215,7 +216,7 @@ impl Sources<'_> {
 
     /// CPU time that includes what a spinning end burns between two messages at the rate, also
     /// where it was measured at a higher one.
-    fn burnt(&self, cpu: Value) -> Value {
+    fn with_cpu_penalty(&self, cpu: Value) -> Value {
         match self.requirements.rate_per_s {
             Some(rate) if self.candidate.spins() => {
                 let least = NS_PER_S / rate;

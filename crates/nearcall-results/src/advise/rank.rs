@@ -3,11 +3,11 @@
 //! A cost is the product of a candidate's ratios to another, each to the power of its weight. Where
 //! launches were made in rounds, ratios are those within a round, so that the machine's drift
 //! cancels. Always true: the order does not depend on units, and the same rows give the same order.
-//! What the measurement cannot tell apart is put in a fixed order of taste, so that the advice does
-//! not change with the wind; that never costs more than [`TIE_MAX`].
+//! What the measurement cannot tell apart is ordered by a fixed tie-break, so that the advice is
+//! stable; that never costs more than [`TIE_MAX`].
 
 use super::candidates::{Candidate, OURS};
-use super::evidence::Value;
+use super::interpolation::Value;
 use super::requirements::{Objective, Weights};
 use crate::noise::Grade;
 use crate::stats;
@@ -32,7 +32,7 @@ impl Row {
 
 /// Where a row stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Standing {
+pub(super) struct Position {
     /// Which row.
     pub(super) row: usize,
     /// The natural logarithm of its cost over that of the cheapest; the cheapest has 0.
@@ -45,34 +45,32 @@ pub(super) struct Standing {
 
 /// Orders rows, the first choice first. Each row has a value of each objective that counts. Empty
 /// if all were dropped after a first look: none of them is a choice.
-pub(super) fn rank(rows: &[Row], weights: &Weights) -> Vec<Standing> {
+pub(super) fn rank(rows: &[Row], weights: &Weights) -> Vec<Position> {
     let full: Vec<usize> = (0..rows.len()).filter(|&row| !rows[row].first_look).collect();
-    let all: Vec<usize> = (0..rows.len()).collect();
     let main = &full;
     let Some(cheapest) = cheapest(rows, main, weights) else { return Vec::new() };
-    let mut standings: Vec<Standing> = all
-        .iter()
-        .map(|&row| {
+    let mut standings: Vec<Position> = (0..rows.len())
+        .map(|row| {
             let (cost, half) = match row == cheapest {
                 true => (0.0, Some(0.0)),
                 false => difference(&rows[row], &rows[cheapest], weights),
             };
             let main = main.contains(&row);
             let tied = main && half.is_none_or(|half| cost <= half);
-            Standing { row, cost, half, tied }
+            Position { row, cost, half, tied }
         })
         .collect();
     standings.sort_by(|a, b| {
-        let dropped = |one: &Standing| !main.contains(&one.row);
+        let dropped = |one: &Position| !main.contains(&one.row);
         dropped(a).cmp(&dropped(b)).then(a.cost.total_cmp(&b.cost)).then(a.row.cmp(&b.row))
     });
-    let alike = |one: &Standing| {
+    let alike = |one: &Position| {
         main.contains(&one.row)
             && (one.cost <= ALIKE_MAX.ln() || (one.tied && one.cost <= TIE_MAX.ln()))
     };
     let liked = (0..standings.len())
         .filter(|&at| alike(&standings[at]))
-        .min_by(|&a, &b| taste(&rows[standings[a].row], &rows[standings[b].row]));
+        .min_by(|&a, &b| tie_break(&rows[standings[a].row], &rows[standings[b].row]));
     if let Some(liked) = liked {
         if !standings[liked].tied {
             // The cheapest is told from what is chosen instead of it.
@@ -139,9 +137,9 @@ fn ratio(own: &Value, other: &Value) -> (f64, Option<f64>) {
     ((own.value / other.value).ln(), half)
 }
 
-/// Which of two that cost the same is liked better: nearcall's own channel as it comes, then what
+/// Orders two that cost the same: nearcall's own channel as it comes, then what
 /// spins less, then what takes less CPU time, then what stands first in the table of mechanisms.
-fn taste(a: &Row, b: &Row) -> std::cmp::Ordering {
+fn tie_break(a: &Row, b: &Row) -> std::cmp::Ordering {
     let key = |row: &Row| {
         let Candidate { mechanism, wait } = row.candidate;
         let usual = mechanism == OURS && wait == WaitPolicy::Adaptive;
@@ -253,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_ones_taste_decides_and_of_unequal_ones_never() {
+    fn of_equal_ones_the_tie_break_decides_and_of_unequal_ones_never() {
         let weights = Weights::only(Objective::Latency);
         let two = |ours: f64| {
             vec![

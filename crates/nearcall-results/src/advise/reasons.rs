@@ -3,12 +3,12 @@
 //! Functions of what was judged; they decide nothing.
 
 use super::advice::RunnerUp;
-use super::bridge::Point;
 use super::candidates::Candidate;
-use super::evidence::{Basis, message_bytes};
+use super::evidence::{EvidenceSet, message_bytes};
+use super::interpolation::Point;
 use super::judge::Judged;
 use super::needs::Need;
-use super::rank::{Row, Standing};
+use super::rank::{Position, Row};
 use super::requirements::{Objective, Pattern, Requirements};
 use crate::report::number;
 use nearcall_channel::WaitPolicy;
@@ -26,7 +26,7 @@ pub(super) fn words(objective: Objective, value: f64) -> String {
 pub(super) fn reasons(
     requirements: &Requirements,
     judged: &Judged<'_>,
-    standings: &[Standing],
+    standings: &[Position],
 ) -> Vec<String> {
     let row = |at: usize| &judged.rows[standings[at].row];
     let first = row(0);
@@ -126,7 +126,7 @@ fn waiting(requirements: &Requirements, candidate: Candidate) -> Option<String> 
 pub(super) fn runner_up(
     requirements: &Requirements,
     judged: &Judged<'_>,
-    standings: &[Standing],
+    standings: &[Position],
 ) -> Option<RunnerUp> {
     let first = &judged.rows[standings.first()?.row];
     let second = &judged.rows[standings.get(1)?.row];
@@ -151,7 +151,7 @@ pub(super) fn runner_up(
     if first.candidate.spins() && !second.candidate.spins() {
         wins.push("when both ends share a CPU, or none is free to burn".to_owned());
     }
-    let lacks = |need: &Need, of: Candidate| need.lacked_by(&of, &[*need]).is_some();
+    let lacks = |need: &Need, of: Candidate| of.lacks(*need, &[*need]).is_some();
     let needs: Vec<String> = Need::ALL
         .iter()
         .filter(|need| lacks(need, first.candidate) && !lacks(need, second.candidate))
@@ -179,7 +179,7 @@ fn sizes(
         // Medians of time tell nothing of the others.
         return Vec::new();
     }
-    let Some(basis) = judged.deciding(requirements).first().copied() else { return Vec::new() };
+    let Some(set) = judged.deciding(requirements).first().copied() else { return Vec::new() };
     let index = |candidate: Candidate| {
         let (eligible, _) = super::eligible(requirements);
         eligible.iter().position(|&one| one == candidate)
@@ -187,13 +187,13 @@ fn sizes(
     let Some((first, second)) = index(candidates[0]).zip(index(candidates[1])) else {
         return Vec::new();
     };
-    let (first, second) = (&basis.points[first], &basis.points[second]);
+    let (first, second) = (&set.points[first], &set.points[second]);
     let mut totals: Vec<u64> = first.iter().map(|point| point.total).collect();
     totals.retain(|total| second.iter().any(|point| point.total == *total));
-    let lead = |total: u64| lead(basis, [first, second], total);
+    let lead = |total: u64| lead(set, [first, second], total);
     let mut found = Vec::new();
-    let above = totals.iter().filter(|&&total| total > basis.total);
-    let below = totals.iter().rev().filter(|&&total| total < basis.total);
+    let above = totals.iter().filter(|&&total| total > set.total);
+    let below = totals.iter().rev().filter(|&&total| total < set.total);
     let size = |total| number::size(message_bytes(requirements, total));
     if let Some(&total) = above.into_iter().find(|&&total| lead(total) > WORTH_SAYING.ln()) {
         found.push(format!("with larger messages, as at {}", size(total)));
@@ -205,10 +205,10 @@ fn sizes(
 }
 
 /// How far the second leads at a size, as the logarithm of a ratio; below zero if it does not.
-fn lead(basis: &Basis<'_>, [first, second]: [&[Point<'_>]; 2], total: u64) -> f64 {
-    let value = |of: &[Point<'_>]| Some(basis.found(of, total)?.middle.value);
+fn lead(set: &EvidenceSet<'_>, [first, second]: [&[Point<'_>]; 2], total: u64) -> f64 {
+    let value = |of: &[Point<'_>]| Some(set.estimate(of, total)?.middle.value);
     let Some((first, second)) = value(first).zip(value(second)) else { return 0.0 };
-    match basis.kind {
+    match set.kind {
         crate::run::Kind::Latency => (first / second).ln(),
         crate::run::Kind::Throughput => (second / first).ln(),
     }

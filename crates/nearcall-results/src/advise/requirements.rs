@@ -162,7 +162,7 @@ impl Objective {
 ///
 /// A candidate's cost is the product of its ratios to the best candidate, each to the power of its
 /// share. So no unit has to be weighed against another, and shares alone decide.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Weights {
     /// The share of [`Objective::Latency`].
@@ -175,12 +175,6 @@ pub struct Weights {
     pub cpu: f64,
     /// The share of [`Objective::Memory`].
     pub memory: f64,
-}
-
-impl Default for Weights {
-    fn default() -> Self {
-        Self { latency: 0.0, p99: 0.0, throughput: 0.0, cpu: 0.0, memory: 0.0 }
-    }
 }
 
 impl Weights {
@@ -291,16 +285,9 @@ impl fmt::Display for Weights {
 }
 
 /// Requirements that mean nothing, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct BadRequirements(pub String);
-
-impl fmt::Display for BadRequirements {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BadRequirements {}
 
 #[cfg(test)]
 mod tests {

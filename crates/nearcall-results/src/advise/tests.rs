@@ -1,5 +1,8 @@
 //! Advice from invented runs with known winners.
 
+use std::fs;
+use std::path::Path;
+
 use nearcall_channel::{Mechanism, WaitPolicy};
 
 use super::*;
@@ -209,6 +212,31 @@ fn what_is_here_to_be_measured_is_never_advised() {
 }
 
 #[test]
+fn no_stored_run_leads_to_what_exists_to_be_measured() {
+    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runs");
+    let mut advised = 0;
+    for file in fs::read_dir(runs).unwrap() {
+        let run = Run::load(&file.unwrap().path()).unwrap();
+        for (message_bytes, pattern, placement) in [
+            (8, Pattern::Call, Placement::Any),
+            (8, Pattern::Call, Placement::SameCpu),
+            (65_536, Pattern::OneWay, Placement::Any),
+        ] {
+            let requirements =
+                Requirements { message_bytes, pattern, placement, ..Requirements::default() };
+            let Ok(advice) = advise(&requirements, &[&run]) else { continue };
+            advised += 1;
+            for one in &advice.ranking {
+                let mechanism = one.candidate.mechanism;
+                assert!(!mechanism.measured_only(), "{mechanism}");
+                assert!(!mechanism.one_client_in_a_loop(), "{mechanism}");
+            }
+        }
+    }
+    assert!(advised > 5, "{advised}");
+}
+
+#[test]
 fn a_run_beside_other_programs_is_told_and_not_trusted() {
     let mut world = usual();
     world.run.warnings.push("Other programs keep 1.9 of 2 CPUs busy".to_owned());
@@ -329,7 +357,7 @@ fn the_choice_meets_all_needs_whatever_was_measured() {
         assert_eq!(world.advise(&requirements).unwrap(), advice);
         for one in &advice.ranking {
             for need in &needs {
-                assert_eq!(need.lacked_by(&one.candidate, &needs), None);
+                assert_eq!(one.candidate.lacks(*need, &needs), None);
             }
         }
         // Chosen is what is fastest, or as good as.

@@ -7,7 +7,7 @@ use super::{CellComparison, ROUNDING, Rules, Side, Verdict, Worse};
 use crate::noise::Grade;
 use crate::run::{Cell, CellKey, Headline, List};
 use crate::stats;
-use crate::stats::two_samples::{self, benjamini_hochberg, mann_whitney};
+use crate::stats::two_samples::{self, benjamini_hochberg};
 
 /// What is known of both runs before their cells are judged.
 #[derive(Clone, Copy)]
@@ -86,7 +86,6 @@ fn one(key: CellKey, cells: [&Cell; 2], pair: Pair) -> (CellComparison, f64) {
         slowdown: None,
         p_value: None,
         p_corrected: None,
-        rank_p_value: None,
         verdict: Verdict::Incomplete,
         reason: None,
         launches_needed: None,
@@ -122,7 +121,6 @@ fn one(key: CellKey, cells: [&Cell; 2], pair: Pair) -> (CellComparison, f64) {
         Worse::Lower => 1.0 / tested.ratio,
     });
     found.p_value = Some(tested.p_value);
-    found.rank_p_value = mann_whitney(first.launches, second.launches);
     (found, tested.launch_variance)
 }
 

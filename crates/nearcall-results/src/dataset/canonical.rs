@@ -2,7 +2,7 @@
 //!
 //! Always true: two texts of one meaning get one form, whatever program wrote them. Memory is a
 //! small multiple of the text, whatever it claims. What a run is known by is in
-//! `dataset/identity.rs`.
+//! `dataset/run_id.rs`.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};

@@ -3,16 +3,15 @@
 //! **Invariants:** one row per cell of every run, in the order of the files; superseded cells are
 //! in it too, since selecting is the reader's matter. The file is there whole or not at all.
 //!
-//! **Not here:** the columns of a row (`dataset/flat`).
+//! **Not here:** the columns of a row (`dataset/rows`).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::{error, fmt};
 
 use serde::Serialize;
 
-use super::flat::{Csv, Line};
+use super::rows::{Csv, Line};
 use super::store::{DataSet, StoreError};
 use crate::run::create_beside;
 
@@ -144,11 +143,13 @@ impl Drop for Target {
 }
 
 /// Why there is no table.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The data set cannot be read.
+    #[error("{0}")]
     Store(StoreError),
     /// The file cannot be written.
+    #[error("cannot write {}: {what}", file.display())]
     Write {
         /// Which.
         file: PathBuf,
@@ -158,17 +159,6 @@ pub enum ExportError {
         is_closed_pipe: bool,
     },
 }
-
-impl fmt::Display for ExportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Store(error) => error.fmt(f),
-            Self::Write { file, what, .. } => write!(f, "cannot write {}: {what}", file.display()),
-        }
-    }
-}
-
-impl error::Error for ExportError {}
 
 fn failed(path: &Path, error: &io::Error) -> ExportError {
     let is_closed_pipe = error.kind() == io::ErrorKind::BrokenPipe;

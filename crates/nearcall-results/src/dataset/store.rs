@@ -9,10 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::{error, fmt};
 
-use super::identity::Content;
-use super::publish;
+use super::redact;
+use super::run_id::Content;
 use crate::run::{LoadError, Machine, Run, create_beside, printable, read_text};
 
 /// A folder of runs.
@@ -226,7 +225,7 @@ impl DataSet {
         if let Some(place) = self.same(known, run, &content) {
             return Ok(Arrival { from, place, outcome: Outcome::Duplicate });
         }
-        let text = publish::text(text, keep_host_name)
+        let text = redact::redacted(text, keep_host_name)
             .map_err(|error| StoreError::Io { file: file.to_owned(), error: error.into() })?;
         let first = content.place(run);
         let stem = first.trim_end_matches(".json");
@@ -290,9 +289,10 @@ fn content(text: &str) -> Result<Content, LoadError> {
 }
 
 /// Why runs were not taken in, or not found.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A file is no run that this program knows.
+    #[error("{}: {error}", shown(file))]
     Load {
         /// Which.
         file: PathBuf,
@@ -300,11 +300,20 @@ pub enum StoreError {
         error: LoadError,
     },
     /// The run's machine id is not made of 16 hexadecimal digits.
+    #[error(
+        "{}: its machine has no id of 16 hexadecimal digits, so it has no place here",
+        shown(file)
+    )]
     MachineId {
         /// Which.
         file: PathBuf,
     },
     /// Its machine has the id of another one, which the data set has already.
+    #[error(
+        "{}: another machine has the id {machine} in this data set, and runs of two machines never \
+         share a folder",
+        shown(file)
+    )]
     TwoMachines {
         /// Which.
         file: PathBuf,
@@ -312,6 +321,11 @@ pub enum StoreError {
         machine: String,
     },
     /// It lies in the folder of another machine.
+    #[error(
+        "{}: is a run of the machine {} and lies in the folder of another one",
+        shown(file),
+        printable(machine)
+    )]
     Misplaced {
         /// Which.
         file: PathBuf,
@@ -319,11 +333,13 @@ pub enum StoreError {
         machine: String,
     },
     /// More than [`FILES_MAX`] files.
+    #[error("{}: more than {FILES_MAX} runs", shown(directory))]
     TooMany {
         /// Where.
         directory: PathBuf,
     },
     /// The file system refuses.
+    #[error("{}: {error}", shown(file))]
     Io {
         /// What was read or written.
         file: PathBuf,
@@ -337,37 +353,6 @@ impl StoreError {
         Self::Load { file: file.to_owned(), error }
     }
 }
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Load { file, error } => write!(f, "{}: {error}", shown(file)),
-            Self::MachineId { file } => write!(
-                f,
-                "{}: its machine has no id of 16 hexadecimal digits, so it has no place here",
-                shown(file)
-            ),
-            Self::TwoMachines { file, machine } => write!(
-                f,
-                "{}: another machine has the id {machine} in this data set, and runs of two \
-                 machines never share a folder",
-                shown(file)
-            ),
-            Self::Misplaced { file, machine } => write!(
-                f,
-                "{}: is a run of the machine {} and lies in the folder of another one",
-                shown(file),
-                printable(machine)
-            ),
-            Self::TooMany { directory } => {
-                write!(f, "{}: more than {FILES_MAX} runs", shown(directory))
-            }
-            Self::Io { file, error } => write!(f, "{}: {error}", shown(file)),
-        }
-    }
-}
-
-impl error::Error for StoreError {}
 
 /// The name of a file, which may be anybody's, in one harmless line.
 fn shown(path: &Path) -> String {

@@ -24,7 +24,7 @@ pub use self::answers::{Advised, Answer, Found};
 pub use self::method::quoted;
 pub(crate) use self::studies::{studies, verdict_columns};
 pub use self::summary::{CutShort, Summary, summary};
-pub(crate) use self::summary::{GRADES, grade_meaning, name, noise};
+pub(crate) use self::summary::{GRADES, grade_meaning, grades, name};
 
 use super::chart;
 use super::figure::{self, Shown};

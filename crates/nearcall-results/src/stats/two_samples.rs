@@ -4,14 +4,12 @@
 //! its inverse are judged alike. Always true: the interval of [`ratio`] and its p value are two
 //! sides of one test, so a p below 5 % means an interval without 1.
 //!
-//! Which test decides. With five launches on each side the rank test of Mann and Whitney knows
-//! only 252 orders: its smallest two-sided p is 2/252 = 0.008, with three and three it is 0.1.
-//! Corrected for a hundred cells none of them can ever become small, whatever happened, so the
-//! rank test alone would be a tool that never finds anything. Welch's t test on logarithms has no
-//! such bound, does not ask for equal spreads, and errs towards finding nothing where one launch
-//! is far off: that launch widens the spread. So Welch decides, and [`mann_whitney`] is told
-//! beside it. Which
-//! correction for many cells is taken stands at [`benjamini_hochberg`].
+//! Why Welch's t test. With five launches on each side the rank test of Mann and Whitney has only
+//! 252 orders: its smallest two-sided p is 2/252 = 0.008, with three and three it is 0.1. Corrected
+//! for a hundred cells none of them can become small, whatever happened. Welch's t test on
+//! logarithms has no such bound, does not ask for equal spreads, and errs towards finding nothing
+//! where one launch is far off: that launch widens the spread. The correction for many cells is
+//! explained at [`benjamini_hochberg`].
 
 use super::{is_positive, mean, student, variance};
 
@@ -80,33 +78,6 @@ pub fn launches_needed(launch_variance: f64, ratio: f64) -> f64 {
     (by_normal + FEW_MORE).ceil()
 }
 
-/// The two-sided p value of the rank test of Mann and Whitney: exact up to [`EXACT_MAX`] values,
-/// also with ties; beyond that by the normal approximation. `None` if a side is empty or a value
-/// is not a number.
-#[must_use]
-pub fn mann_whitney(before: &[f64], after: &[f64]) -> Option<f64> {
-    let all: Vec<f64> = before.iter().chain(after).copied().collect();
-    if before.is_empty() || after.is_empty() || all.iter().any(|value| value.is_nan()) {
-        return None;
-    }
-    let ranks = doubled_ranks(&all);
-    let found: usize = ranks[..before.len()].iter().sum();
-    // The mean of the doubled rank sum, and how far off it what was found lies.
-    let middle = before.len() * (all.len() + 1);
-    let distance = found.abs_diff(middle);
-    if all.len() <= EXACT_MAX {
-        return Some(exact(&ranks, before.len(), middle, distance));
-    }
-    let (n, m, count) = (before.len() as f64, after.len() as f64, all.len() as f64);
-    let squares: f64 = ranks.iter().map(|&rank| (rank as f64 / 2.0).powi(2)).sum();
-    let spread = squares / count - ((count + 1.0) / 2.0).powi(2);
-    let deviation = (n * m * spread / (count - 1.0)).sqrt();
-    let away = (distance as f64 / 2.0 - 0.5).max(0.0);
-    let z = if deviation > 0.0 { away / deviation } else { 0.0 };
-    // So many degrees are as good as normal.
-    Some(student::two_sided_p(z, 1e6))
-}
-
 /// Corrects p values for their number by the step-up procedure of Benjamini and Hochberg: of what
 /// is below 5 % after it, at most 5 % is false in expectation.
 ///
@@ -133,9 +104,6 @@ pub fn benjamini_hochberg(p_values: &[f64]) -> Vec<f64> {
 /// How often a difference may be found where there is none.
 pub const SIGNIFICANCE: f64 = 0.05;
 
-/// Above so many values the exact distribution of ranks takes milliseconds and gains nothing.
-pub const EXACT_MAX: usize = 24;
-
 struct Side {
     count: f64,
     middle: f64,
@@ -159,40 +127,6 @@ impl Side {
             half_step: step / 2.0 / middle.exp(),
         })
     }
-}
-
-/// The rank of each value, from 2 in steps of 2; equal values share the mean of theirs, which is
-/// whole when doubled. No value may be not a number.
-fn doubled_ranks(values: &[f64]) -> Vec<usize> {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let rank = |&value: &f64| {
-        let below = sorted.partition_point(|&other| other < value);
-        let up_to = sorted.partition_point(|&other| other <= value);
-        below + up_to + 1
-    };
-    values.iter().map(rank).collect()
-}
-
-/// The share of all ways to pick `chosen` of `ranks` whose sum is at least `distance` from
-/// `middle`.
-fn exact(ranks: &[usize], chosen: usize, middle: usize, distance: usize) -> f64 {
-    let sum_max: usize = ranks.iter().sum();
-    // ways[k][s]: how many choices of k ranks have the sum s.
-    let mut ways = vec![vec![0.0_f64; sum_max + 1]; chosen + 1];
-    ways[0][0] = 1.0;
-    let mut reached = 0;
-    for &rank in ranks {
-        reached += rank;
-        for k in (1..=chosen).rev() {
-            for sum in (rank..=reached).rev() {
-                ways[k][sum] += ways[k - 1][sum - rank];
-            }
-        }
-    }
-    let all: f64 = ways[chosen].iter().sum();
-    let far = ways[chosen].iter().enumerate().filter(|(sum, _)| sum.abs_diff(middle) >= distance);
-    (far.map(|(_, ways)| ways).sum::<f64>() / all).min(1.0)
 }
 
 /// Medians are read from histograms of three digits. A spread below a thousandth of the value is
@@ -273,30 +207,6 @@ mod tests {
         assert_eq!(ratio(&[1.0], &[1.0, 2.0], [0.0; 2]), None);
         assert_eq!(ratio(&[1.0, 0.0], &[1.0, 2.0], [0.0; 2]), None);
         assert_eq!(ratio(&[1.0, 2.0], &[1.0, f64::INFINITY], [0.0; 2]), None);
-        assert_eq!(mann_whitney(&[], &[1.0]), None);
-        assert_eq!(mann_whitney(&[f64::NAN], &[1.0]), None);
-    }
-
-    #[test]
-    fn the_rank_test_meets_the_tables() {
-        let (low, high) = ([1.0, 2.0, 3.0, 4.0, 5.0], [6.0, 7.0, 8.0, 9.0, 10.0]);
-        let p = mann_whitney(&low, &high).unwrap();
-        assert!((p - 2.0 / 252.0).abs() < 1e-12, "the smallest there is: {p}");
-        assert!((mann_whitney(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]).unwrap() - 0.1).abs() < 1e-12);
-        assert!((mann_whitney(&[5.0; 4], &[5.0; 4]).unwrap() - 1.0).abs() < 1e-12);
-        let p = mann_whitney(&[1.0, 3.0, 5.0], &[2.0, 4.0, 6.0]).unwrap();
-        assert!((p - 0.7).abs() < 1e-12, "{p}");
-        let many: Vec<f64> = (0..40).map(f64::from).collect();
-        let p = mann_whitney(&many[..20], &many[20..]).unwrap();
-        assert!(p < 1e-6, "{p}");
-    }
-
-    #[test]
-    fn ranks_of_a_hundred_thousand_values_take_no_time() {
-        assert_eq!(doubled_ranks(&[3.0, 1.0, 3.0, -0.0, 0.0]), [9, 6, 9, 3, 3]);
-        // In quadratic time this would take minutes.
-        let many: Vec<f64> = (0..100_000).map(f64::from).collect();
-        assert!(mann_whitney(&many[..50_000], &many[50_000..]).unwrap() < 1e-6);
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use nearcall_results::dataset::flat::{COLUMNS, Line, Value, csv};
-use nearcall_results::dataset::{DataSet, Format, Outcome, export, identity, place};
+use nearcall_results::dataset::rows::{COLUMNS, Line, Value, csv};
+use nearcall_results::dataset::{DataSet, Format, Outcome, export, place, run_id};
 use nearcall_results::report::hosts::hosts;
 use nearcall_results::run::{Cell, Kind, Run};
 
@@ -82,8 +82,8 @@ fn a_run_lies_where_its_content_says_without_what_tells_about_people() {
     assert_eq!(stored.machine.state.host_name, "unknown");
     assert_eq!(stored.settings.arguments, ["bench", "--out", "a.json"]);
     assert_eq!(
-        (stored.cells, identity(&first)),
-        (first.cells.clone(), identity(&Run::parse(&text).unwrap()))
+        (stored.cells, run_id(&first)),
+        (first.cells.clone(), run_id(&Run::parse(&text).unwrap()))
     );
     // Nothing but the folder of the machine: no list that could go out of step.
     let names: Vec<_> = fs::read_dir(data.directory()).unwrap().collect();
@@ -127,7 +127,7 @@ fn runs_that_differ_in_fields_of_later_versions_are_two() {
     // What is null is as good as not there.
     let [added, duplicate] = [Outcome::Added, Outcome::Duplicate];
     assert_eq!(outcomes, [added, added, added, duplicate]);
-    assert_eq!(data.survey().unwrap().problems, []);
+    assert_eq!(data.inventory().unwrap().problems, []);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_duplicate_is_recognised_whatever_it_is_called() {
         (Outcome::Duplicate, "aaaaaaaaaaaaaaaa/mine.json")
     );
     assert_eq!(data.places().unwrap().len(), 1);
-    let problems = data.survey().unwrap().problems;
+    let problems = data.inventory().unwrap().problems;
     assert!(problems[0].what.contains("another name"), "{problems:?}");
 }
 
@@ -204,10 +204,10 @@ fn merging_keeps_machines_apart_and_counts_what_was_there() {
     assert_eq!(outcomes.iter().filter(|o| **o == Outcome::Added).count(), 1);
     let after = tree(&ours);
     assert!(before.iter().all(|file| after.contains(file)), "what was there is unchanged");
-    let survey = ours.survey().unwrap();
+    let inventory = ours.inventory().unwrap();
     let machines: Vec<_> =
-        survey.machines.iter().map(|line| (line.machine_id.as_str(), line.runs)).collect();
-    assert_eq!((machines, survey.problems.len()), (vec![(A, 1), (B, 2)], 0));
+        inventory.machines.iter().map(|line| (line.machine_id.as_str(), line.runs)).collect();
+    assert_eq!((machines, inventory.problems.len()), (vec![(A, 1), (B, 2)], 0));
     for (file, text) in after {
         let id = Run::parse(&text).unwrap().machine.id;
         assert!(file.starts_with(&format!("{id}/")), "{file}");
@@ -247,11 +247,11 @@ fn a_run_in_the_folder_of_another_machine_is_found() {
     run(A, 5).save(&file).unwrap();
     let error = ours.merge(&theirs).unwrap_err().to_string();
     assert!(error.contains("in the folder of another one"), "{error}");
-    assert!(theirs.survey().unwrap().problems[0].what.contains(A));
+    assert!(theirs.inventory().unwrap().problems[0].what.contains(A));
     // A link could lead to anything: it is told, not followed.
     fs::rename(&file, folder.join("x.json")).unwrap();
     std::os::unix::fs::symlink(folder.join("x.json"), &file).unwrap();
-    let problems = theirs.survey().unwrap().problems;
+    let problems = theirs.inventory().unwrap().problems;
     assert!(problems[0].what.contains("not a regular file"), "{problems:?}");
 }
 
@@ -308,7 +308,7 @@ fn an_export_has_every_cell_of_every_run() {
     let data = DataSet::at(&folder.join("data"));
     let runs = [(A, 1), (A, 2), (B, 3)].map(|(id, start)| run(id, start));
     let files: Vec<_> =
-        runs.iter().map(|run| folder.store(&format!("{}.json", identity(run)), run)).collect();
+        runs.iter().map(|run| folder.store(&format!("{}.json", run_id(run)), run)).collect();
     data.add(&files, false).unwrap();
     let [csv, lines] = ["cells.csv", "cells.jsonl"].map(|name| folder.join(name));
     fs::write(&csv, "old").unwrap();

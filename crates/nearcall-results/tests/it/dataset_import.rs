@@ -256,7 +256,7 @@ fn an_import_is_one_run_of_a_data_set_whatever_its_file_is_called() {
         arrival.outcome
     };
     assert_eq!([outcome("a.tar.gz"), outcome("b.tar.gz")], [Outcome::Added, Outcome::Duplicate]);
-    assert_eq!(data.survey().unwrap().machines[0].imported, 1);
+    assert_eq!(data.inventory().unwrap().machines[0].imported, 1);
 }
 
 #[test]

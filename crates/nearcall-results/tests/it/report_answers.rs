@@ -44,6 +44,17 @@ fn figure_and_advice_are_of_one_mechanism_that_is_for_use() {
 }
 
 #[test]
+fn the_figure_is_that_of_the_way_to_wait_that_is_advised() {
+    let line = first(vec![
+        latency("shm", 8, "spin", 1_000.0, None),
+        latency("shm", 8, "adaptive", 1_010.0, None),
+        latency("tcp", 8, "block", 9_000.0, None),
+    ]);
+    // Of equals the one that spins less is advised.
+    assert!(line.contains("**1.01 µs** over shm") && line.contains("wait=adaptive"), "{line}");
+}
+
+#[test]
 fn without_a_figure_there_is_no_advice() {
     let mut cell = latency("pipe", 8, "block", 900.0, None);
     cell.placement.class = "same_cpu".to_owned();

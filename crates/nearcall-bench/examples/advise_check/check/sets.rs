@@ -8,13 +8,14 @@ use nearcall_bench::advise::candidates;
 use nearcall_results::advise::{Need, Objective, Pattern, Placement, Requirements, Weights};
 use nearcall_results::load::Load;
 
-/// So many sets from a seed, for a machine with so many CPUs that may be used.
+/// So many sets from the seeds in turn, for a machine with so many CPUs that may be used.
 #[must_use]
-pub(crate) fn sets(seed: u64, count: usize, cpus: usize) -> Vec<Requirements> {
-    let mut rng = Rng::with_seed(seed);
+pub(crate) fn sets(seeds: &[u64], count: usize, cpus: usize) -> Vec<Requirements> {
+    let mut rngs: Vec<Rng> = seeds.iter().map(|seed| Rng::with_seed(*seed)).collect();
     let mut sets = Vec::new();
     while sets.len() < count {
-        let set = one(&mut rng, cpus);
+        let turn = sets.len() % rngs.len();
+        let set = one(&mut rngs[turn], cpus);
         if set.check().is_ok() && candidates(&set).0.len() >= CANDIDATES_MIN {
             sets.push(set);
         }
@@ -99,9 +100,11 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_sets_again_and_another_one_others() {
-        let (first, again) = (sets(1, 40, 2), sets(1, 40, 2));
+        let (first, again) = (sets(&[1], 40, 2), sets(&[1], 40, 2));
         assert_eq!(first, again);
-        assert_ne!(first, sets(2, 40, 2));
+        assert_ne!(first, sets(&[2], 40, 2));
+        let both = sets(&[1, 2], 4, 2);
+        assert_eq!((&both[2], &both[3]), (&first[1], &sets(&[2], 2, 2)[1]));
         assert!(first.iter().any(|set| set.message_bytes < 64));
         assert!(first.iter().any(|set| set.message_bytes > 64 << 10));
         assert!(first.iter().any(|set| set.needs.len() > 1));
@@ -113,6 +116,6 @@ mod tests {
 
     #[test]
     fn with_one_cpu_both_ends_share_it() {
-        assert!(sets(3, 10, 1).iter().all(|set| set.placement == Placement::SameCpu));
+        assert!(sets(&[3], 10, 1).iter().all(|set| set.placement == Placement::SameCpu));
     }
 }

@@ -7,7 +7,7 @@ use nearcall_results::report::lines::{Ink, Style, Writer};
 use nearcall_results::report::number::{self, MISSING};
 use nearcall_results::report::table::grid::{Align, Grid};
 
-use super::{Checked, CheckedSet};
+use super::{Checked, CheckedSet, Chosen, Score};
 
 /// One row for each set, and the verdict.
 #[must_use]
@@ -19,18 +19,22 @@ pub(crate) fn table(checked: &Checked, style: Style) -> String {
     }
     grid.print(&mut out);
     out.blank();
+    let seeds: Vec<String> = checked.seeds.iter().map(u64::to_string).collect();
     out.note(&format!(
-        "seed {}; of: candidates that meet the needs; ratio: cost to the best of them, both in one \
-         run",
-        checked.seed
+        "seeds {}; of: candidates that meet the needs; ratio: cost to the best of all others, by \
+         the rounds of one run; shm and random: the same for the baselines",
+        seeds.join(", ")
     ));
     let all = checked.sets.len();
+    for score in &checked.scores {
+        out.line(&scored(score, checked.ratio_max));
+    }
     if checked.partial {
         out.line(&format!("interrupted: {all} of {} sets", checked.sets_asked));
     }
     out.answer(&format!(
         "{} of {all} choices cost at most {} times the best; {} lack a need: {}",
-        checked.near,
+        checked.scores[0].near,
         checked.ratio_max,
         checked.violated,
         if checked.passed { "passed" } else { "FAILED" }
@@ -38,15 +42,37 @@ pub(crate) fn table(checked: &Checked, style: Style) -> String {
     out.finish()
 }
 
+/// "always shm adaptive: 30 of 40 at most 1.1 times the best others (25 certain, 6 certainly not)".
+fn scored(score: &Score, ratio_max: f64) -> String {
+    let word = |ratio: Option<f64>| ratio.map_or(MISSING.to_owned(), |ratio| format!("{ratio:.2}"));
+    let Score { chooser, judged, near, surely_near, surely_worse, .. } = score;
+    format!(
+        "{chooser}: {near} of {judged} cost at most {ratio_max} times the best others \
+         ({surely_near} certainly, {surely_worse} certainly not); mean {}, worst {}",
+        word(score.mean_ratio),
+        word(score.worst_ratio)
+    )
+}
+
 fn add_set(grid: &mut Grid, set: &CheckedSet) {
-    let word = |one: &Option<_>| one.as_ref().map_or(MISSING.to_owned(), ToString::to_string);
+    let missing = || MISSING.to_owned();
+    let ratio = |one: Option<&Chosen>| {
+        one.and_then(|one| one.ratio).map_or_else(missing, |ratio| format!("{ratio:.2}"))
+    };
+    let baseline = |at: usize| ratio(set.chosen.get(at).and_then(Option::as_ref));
+    let advised = set.advised();
+    let interval = advised.and_then(|one| one.ratio_ci95);
+    let best_other = advised.and_then(|one| one.best_other);
     grid.row(vec![
         set.number.to_string(),
         words(&set.requirements),
         set.candidates.to_string(),
-        word(&set.choice),
-        word(&set.best),
-        set.ratio.map_or(MISSING.to_owned(), |ratio| format!("{ratio:.2}")),
+        advised.map_or_else(missing, |one| one.candidate.to_string()),
+        best_other.map_or_else(missing, |one| one.to_string()),
+        ratio(advised),
+        interval.map_or_else(missing, |[low, high]| format!("{low:.2} to {high:.2}")),
+        baseline(1),
+        baseline(2),
         if set.ok { "yes" } else { "NO" }.to_owned(),
     ]);
     grid.paint(HEAD.len() - 1, if set.ok { Ink::Good } else { Ink::Bad });
@@ -59,13 +85,16 @@ fn add_set(grid: &mut Grid, set: &CheckedSet) {
     }
 }
 
-const HEAD: [(&str, Align, usize); 7] = [
+const HEAD: [(&str, Align, usize); 10] = [
     ("set", Align::Right, 3),
     ("wanted", Align::Left, 0),
     ("of", Align::Right, 0),
     ("choice", Align::Left, 0),
-    ("best", Align::Left, 0),
+    ("best other", Align::Left, 0),
     ("ratio", Align::Right, 0),
+    ("95 %", Align::Right, 0),
+    ("shm", Align::Right, 0),
+    ("random", Align::Right, 0),
     ("ok", Align::Left, 0),
 ];
 

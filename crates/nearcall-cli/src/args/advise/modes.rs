@@ -11,13 +11,13 @@ use crate::args::{OUTPUT, WORKLOAD};
 pub(crate) struct ModeArgs {
     /// Advise for recorded traffic: time_s,bytes[,direction], or strace lines
     ///
-    /// `strace -f -ttt -e trace=%network,read,write -o FILE PROGRAM` records a program. Sizes, rate
-    /// and the share of calls come from the recording; - reads standard input.
+    /// `strace -f -ttt -e trace=%network,read,write -o FILE PROGRAM` records a program. Pattern,
+    /// sizes and rate are those of the typical message of the recording; - reads standard input.
     #[arg(
         long,
         value_name = "FILE",
         help_heading = WORKLOAD,
-        conflicts_with_all = ["profile", "rate", "out"]
+        conflicts_with_all = ["profile", "rate"]
     )]
     pub(crate) trace: Option<PathBuf>,
 
@@ -28,11 +28,4 @@ pub(crate) struct ModeArgs {
     /// in $XDG_CONFIG_HOME or ~/.config; the runtime reads it there and then in /etc.
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) profile: bool,
-}
-
-impl ModeArgs {
-    /// Returns whether a mode other than advice for requirements is selected.
-    pub(crate) fn is_selected(&self) -> bool {
-        self.trace.is_some() || self.profile
-    }
 }

@@ -9,19 +9,18 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::histogram::Histogram;
-use super::line::Line;
+use super::sizes::Sizes;
 use super::strace::{Event, Strace};
-use super::stream::{Id, Move, Stream};
-use super::table::Columns;
-use super::{Format, Garbage, Recording, StreamFacts, TraceError};
+use super::stream::{Id, Stream, Transfer};
+use super::table;
+use super::{Format, Recording, StreamFacts, TraceError, UnparsedLine};
 
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     form: Form,
     lines: u64,
     garbage_lines: u64,
-    first_garbage: Option<Garbage>,
+    first_garbage: Option<UnparsedLine>,
     streams: BTreeMap<Id, Stream>,
     /// Those whose number means something else now.
     ended: Vec<Stream>,
@@ -38,45 +37,42 @@ pub(super) struct Reader {
 enum Form {
     #[default]
     Unknown,
-    Csv(Columns),
+    Csv,
     Strace(Strace),
 }
 
 impl Reader {
-    pub(super) fn line(&mut self, line: &Line) {
+    /// Takes the next line without its end; `is_whole`: it is no longer than lines may be.
+    pub(super) fn line(&mut self, text: &str, is_whole: bool) {
         self.lines += 1;
-        let text = line.text.trim();
-        let moves = match (text.is_empty(), line.was_cut) {
-            (true, _) => return,
-            (false, true) => None,
-            (false, false) => self.read(text),
-        };
-        let Some(moves) = moves else {
+        if text.is_empty() {
+            return;
+        }
+        let Some(moves) = is_whole.then(|| self.read(text)).flatten() else {
             self.garbage_lines += 1;
             let text = text.chars().take(GARBAGE_CHARS).collect();
-            self.first_garbage.get_or_insert(Garbage { line: line.number, text });
+            self.first_garbage.get_or_insert(UnparsedLine { line: self.lines, text });
             return;
         };
         moves.iter().filter(|moved| moved.bytes > 0).for_each(|moved| self.count(moved));
     }
 
     /// What the line moved; `None` if it makes no sense.
-    fn read(&mut self, text: &str) -> Option<Vec<Move>> {
+    fn read(&mut self, text: &str) -> Option<Vec<Transfer>> {
         if let Form::Unknown = self.form {
-            self.form = match Columns::from_first(text) {
-                Some(columns) => Form::Csv(columns),
-                None => Form::Strace(Strace::default().line(text).map(|_| Strace::default())?),
+            self.form = match table::is_head(text) || table::read(text).is_some() {
+                true => Form::Csv,
+                false => Form::Strace(Strace::default().line(text).map(|_| Strace::default())?),
             };
         }
         match &mut self.form {
             Form::Unknown => None,
-            Form::Csv(columns) => match columns.read(text) {
-                Some((moved, knows_direction)) => {
-                    self.knows_directions |= knows_direction;
-                    Some(vec![moved])
-                }
-                None => columns.is_head(text).then(Vec::new),
-            },
+            Form::Csv if table::is_head(text) => Some(Vec::new()),
+            Form::Csv => {
+                let (moved, has_direction) = table::read(text)?;
+                self.knows_directions |= has_direction;
+                Some(vec![moved])
+            }
             Form::Strace(strace) => match strace.line(text)? {
                 Event::Moved(moves) => Some(moves),
                 Event::Opened(pid, made) => {
@@ -88,7 +84,7 @@ impl Reader {
         }
     }
 
-    fn count(&mut self, moved: &Move) {
+    fn count(&mut self, moved: &Transfer) {
         let is_full = self.streams.len() + self.ended.len() >= STREAMS_MAX;
         if is_full && !self.streams.contains_key(&moved.id) {
             self.messages_beyond += 1;
@@ -102,24 +98,23 @@ impl Reader {
     pub(super) fn conclude(mut self, was_cut: bool) -> Result<Recording, TraceError> {
         let lines = self.lines;
         let (format, first_garbage) = match (&self.form, self.first_garbage.take()) {
-            (Form::Csv(_), first) => (Format::Csv, first),
+            (Form::Csv, first) => (Format::Csv, first),
             (Form::Strace(_), first) => (Format::Strace, first),
             (Form::Unknown, Some(first)) => return Err(TraceError::Garbage { lines, first }),
             (Form::Unknown, None) => return Err(TraceError::NoMessages { lines }),
         };
         let mut notes = self.notes(format, first_garbage.as_ref(), was_cut);
         self.ended.extend(std::mem::take(&mut self.streams).into_values());
+        self.ended.iter_mut().for_each(Stream::count_last);
         let chosen = choose(self.ended, format, &mut notes);
         let mut streams: Vec<(&Stream, StreamFacts)> =
             chosen.iter().map(|stream| (stream, stream.facts())).collect();
         streams.sort_by_key(|(stream, facts)| (Reverse(facts.messages), stream.id));
         let (busiest, facts) = streams.first().ok_or(TraceError::NoMessages { lines })?;
-        let (mut sizes, mut gaps_ns) = (Histogram::default(), Histogram::default());
-        for (stream, _) in &streams {
-            sizes.merge(&stream.sizes);
-            gaps_ns.merge(&stream.gaps_ns);
-        }
-        let total = sizes.total();
+        let mut sizes = Sizes::default();
+        chosen.iter().for_each(|stream| sizes.merge(&stream.sizes));
+        let [messages, calls] = [None, Some(true)].map(|kind| sizes.messages(kind));
+        let replies = chosen.iter().map(|stream| stream.reply_bytes).fold(0, u64::saturating_add);
         let first_ns = chosen.iter().map(|stream| stream.span_ns.0).min().unwrap_or(0);
         let last_ns = chosen.iter().map(|stream| stream.span_ns.1).max().unwrap_or(0);
         if streams.len() > STREAMS_SHOWN {
@@ -132,31 +127,31 @@ impl Reader {
             lines,
             garbage_lines: self.garbage_lines,
             first_garbage,
-            messages: total.messages,
+            messages,
             span_s: (last_ns - first_ns) as f64 / 1e9,
             rate_per_s: facts.rate_per_s,
             busiest_second: busiest.busiest_second,
-            sizes_bytes: sizes.quantiles().ok_or(TraceError::NoMessages { lines })?,
-            gaps_ns: gaps_ns.quantiles(),
-            answered: knows_directions.then(|| total.answered as f64 / total.messages as f64),
-            classes: sizes.classes(),
+            sizes_bytes: sizes.quantiles(None).ok_or(TraceError::NoMessages { lines })?,
+            calls_bytes: sizes.quantiles(Some(true)),
+            one_way_bytes: sizes.quantiles(Some(false)),
+            reply_bytes: replies.checked_div(calls),
+            answered: knows_directions.then(|| calls as f64 / messages as f64),
+            ranges: sizes.ranges(),
             streams: streams.into_iter().take(STREAMS_SHOWN).map(|(_, facts)| facts).collect(),
             notes,
         })
     }
 
-    fn notes(&self, format: Format, first: Option<&Garbage>, was_cut: bool) -> Vec<String> {
+    fn notes(&self, format: Format, first: Option<&UnparsedLine>, was_cut: bool) -> Vec<String> {
         let Self { lines, garbage_lines, lines_back, messages_beyond, .. } = self;
         let mut notes = Vec::new();
-        if let Some(Garbage { line, text }) = first {
+        if let Some(UnparsedLine { line, text }) = first {
             notes.push(format!(
                 "{garbage_lines} of {lines} lines made no sense; the first is line {line}: {text:?}"
             ));
         }
         if *lines_back > 0 {
-            notes.push(format!(
-                "in {lines_back} lines the time goes back; their gaps are not counted"
-            ));
+            notes.push(format!("in {lines_back} lines the time goes back"));
         }
         if *messages_beyond > 0 {
             notes
@@ -183,29 +178,32 @@ fn choose(all: Vec<Stream>, format: Format, notes: &mut Vec<String>) -> Vec<Stre
         notes.push(format!("both ends of {ends} streams were recorded; each message counts once"));
     }
     let once = all.into_iter().enumerate().filter(|(place, _)| !other_ends.contains(place));
-    let (files, rest): (Vec<Stream>, Vec<Stream>) =
-        once.map(|(_, stream)| stream).partition(|stream| stream.is_file);
-    let (doubtful, good): (Vec<Stream>, Vec<Stream>) = rest.into_iter().partition(may_be_file);
-    let (kept, left_out) = match (good.is_empty(), doubtful.is_empty()) {
-        (false, _) => (good, files.len() + doubtful.len()),
-        (true, false) => {
-            notes.push("descriptors that only write or only read may be files".to_owned());
-            (doubtful, files.len())
-        }
-        (true, true) => (files, 0),
-    };
-    if left_out > 0 {
+    let mut kept: Vec<Stream> = once.map(|(_, stream)| stream).collect();
+    let found = kept.len();
+    let least = kept.iter().map(doubt).min().unwrap_or(0);
+    kept.retain(|stream| doubt(stream) == least);
+    if least == MAY_BE_FILE {
+        notes.push("descriptors that only write or only read may be files".to_owned());
+    }
+    if kept.len() < found {
         notes.push(format!(
-            "{left_out} descriptors are left out: standard input and output, and those that only \
-             read by read(2) and may be files"
+            "{} descriptors are left out: standard input and output, and those that only read by \
+             read(2) and may be files",
+            found - kept.len()
         ));
     }
     kept
 }
 
-/// Whether it is a standard descriptor, or only reads and by a call that reads files too.
-fn may_be_file(stream: &Stream) -> bool {
-    !stream.is_socket && (stream.sent_bytes == 0 || stream.id.descriptor <= 2)
+/// How much speaks against a stream being messages: standard descriptors, and those that only read
+/// and by a call that reads files too, may be files; a path is one.
+fn doubt(stream: &Stream) -> u8 {
+    let may_be_file = stream.sent_bytes == 0 || stream.id.descriptor <= 2;
+    match (stream.is_file, stream.is_socket) {
+        (true, _) => IS_FILE,
+        (_, false) if may_be_file => MAY_BE_FILE,
+        _ => 0,
+    }
 }
 
 /// The places of streams that answer and are the same traffic as one that asks.
@@ -229,6 +227,9 @@ fn other_ends(streams: &[Stream]) -> Vec<usize> {
 fn is_near(one: u64, other: u64) -> bool {
     one.abs_diff(other) <= one.max(other) / UNDER_WAY_DIVISOR
 }
+
+const MAY_BE_FILE: u8 = 1;
+const IS_FILE: u8 = 2;
 
 /// Descriptors that are told apart. Each may take some ten kilobytes.
 const STREAMS_MAX: usize = 1_024;

@@ -9,14 +9,14 @@
 
 use std::collections::BTreeMap;
 
-use super::stream::{Direction, Id, Move};
+use super::stream::{Direction, Id, Transfer};
 use super::table::time_ns;
 
-/// The meaning of a line.
+/// The content of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// Bytes were moved, usually by one message; none if the call failed or is another one.
-    Moved(Vec<Move>),
+    Moved(Vec<Transfer>),
     /// This thread has new sockets: what their numbers meant before is over.
     Opened(u32, Vec<u32>),
 }
@@ -35,15 +35,15 @@ pub(super) struct Strace {
 /// A call that moves bytes, as far as it is known before it has ended.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
-    kind: Transfer,
+    kind: CallKind,
     descriptor: u32,
     is_file: bool,
     at_ns: u64,
 }
 
-/// What a call does with messages.
+/// The effect of a system call on messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Transfer {
+struct CallKind {
     direction: Direction,
     is_socket: bool,
     /// Several messages, and the result is their number.
@@ -109,7 +109,7 @@ fn opened(pid: u32, name: &str, number: u64, arguments: &str) -> Event {
 }
 
 fn moved(pid: u32, begun: &Begun, ended_ns: u64, number: u64, arguments: &str) -> Event {
-    let Transfer { direction, is_socket, is_many } = begun.kind;
+    let CallKind { direction, is_socket, is_many } = begun.kind;
     let at_ns = if direction == Direction::Out { begun.at_ns } else { ended_ns };
     let sizes: Vec<u64> = match is_many {
         true => {
@@ -121,11 +121,11 @@ fn moved(pid: u32, begun: &Begun, ended_ns: u64, number: u64, arguments: &str) -
     };
     let id = Id { pid, descriptor: begun.descriptor };
     let is_file = begun.is_file;
-    let one = |bytes| Move { id, direction, bytes, at_ns, is_socket, is_file };
+    let one = |bytes| Transfer { id, direction, bytes, at_ns, is_socket, is_file };
     Event::Moved(sizes.into_iter().filter(|bytes| *bytes > 0).map(one).collect())
 }
 
-fn begin(kind: Transfer, arguments: &str, at_ns: u64) -> Option<Begun> {
+fn begin(kind: CallKind, arguments: &str, at_ns: u64) -> Option<Begun> {
     let descriptor = u32::try_from(leading_number(arguments)?).ok()?;
     let rest = arguments.trim_start_matches(|char: char| char.is_ascii_digit());
     Some(Begun { kind, descriptor, is_file: rest.starts_with("</"), at_ns })
@@ -165,7 +165,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(is_letter)
 }
 
-fn transfer(name: &str) -> Option<Transfer> {
+fn transfer(name: &str) -> Option<CallKind> {
     let (direction, is_socket) = match name {
         "write" | "writev" => (Direction::Out, false),
         "read" | "readv" => (Direction::In, false),
@@ -173,7 +173,7 @@ fn transfer(name: &str) -> Option<Transfer> {
         "recv" | "recvfrom" | "recvmsg" | "recvmmsg" => (Direction::In, true),
         _ => return None,
     };
-    Some(Transfer { direction, is_socket, is_many: name.ends_with("mmsg") })
+    Some(CallKind { direction, is_socket, is_many: name.ends_with("mmsg") })
 }
 
 /// The number behind the last ` = `, as messages may have others in them. `Some(None)`: the call
@@ -214,7 +214,7 @@ mod tests {
     fn check(lines: &[&str], expected: Option<&[(u32, u32, Direction, u64)]>) {
         let mut strace = Strace::default();
         let events: Option<Vec<Event>> = lines.iter().map(|line| strace.line(line)).collect();
-        let facts = |one: Move| (one.id.pid, one.id.descriptor, one.direction, one.bytes);
+        let facts = |one: Transfer| (one.id.pid, one.id.descriptor, one.direction, one.bytes);
         let moves = events.map(|events| {
             let moves = events.into_iter().filter_map(|event| match event {
                 Event::Moved(moves) => Some(moves),

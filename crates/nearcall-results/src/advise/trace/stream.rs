@@ -1,15 +1,15 @@
-//! What went over one descriptor of one thread, counted as it comes.
+//! The traffic of one descriptor of one thread, counted as it comes.
 //!
 //! The first message decides which end this is: the thread that writes first asks, the one that
-//! reads first answers. A message of the asking direction is a request if the next one is of the
-//! other direction.
+//! reads first answers. A message of the asking direction is a call if the next one is of the other
+//! direction.
 //!
 //! **Invariants:** the memory of a stream is bounded.
 //!
 //! **Not here:** which streams count (`reader.rs`).
 
 use super::StreamFacts;
-use super::histogram::Histogram;
+use super::sizes::Sizes;
 
 /// The direction of a message, as the recorded thread sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(super) struct Id {
 
 /// Bytes that were moved by one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Move {
+pub(super) struct Transfer {
     pub(super) id: Id,
     pub(super) direction: Direction,
     /// At least 1.
@@ -49,14 +49,13 @@ pub(super) struct Stream {
     pub(super) received_bytes: u64,
     pub(super) is_socket: bool,
     pub(super) is_file: bool,
-    /// Messages of the asking direction by size, and what was answered to them.
-    pub(super) sizes: Histogram,
-    /// Times between two of them.
-    pub(super) gaps_ns: Histogram,
+    /// Messages of the asking direction by size, but for the last one.
+    pub(super) sizes: Sizes,
+    pub(super) reply_bytes: u64,
     /// The times of the first message and of the last.
     pub(super) span_ns: (u64, u64),
     /// The same of the asking direction.
-    asked_ns: Option<(u64, u64)>,
+    asked_ns: (u64, u64),
     /// The size of the last message of the asking direction, and whether it was answered.
     last: Option<(u64, bool)>,
     second: u64,
@@ -66,7 +65,7 @@ pub(super) struct Stream {
 
 impl Stream {
     /// One that begins with this message, which is not counted yet.
-    pub(super) fn new(first: &Move) -> Self {
+    pub(super) fn new(first: &Transfer) -> Self {
         Self {
             id: first.id,
             asking: first.direction,
@@ -74,10 +73,10 @@ impl Stream {
             received_bytes: 0,
             is_socket: false,
             is_file: false,
-            sizes: Histogram::default(),
-            gaps_ns: Histogram::default(),
+            sizes: Sizes::default(),
+            reply_bytes: 0,
             span_ns: (first.at_ns, first.at_ns),
-            asked_ns: None,
+            asked_ns: (first.at_ns, first.at_ns),
             last: None,
             second: 0,
             in_second: 0,
@@ -86,9 +85,10 @@ impl Stream {
     }
 
     /// Counts a message. Returns whether its time was before that of the last.
-    pub(super) fn count(&mut self, moved: &Move) -> bool {
-        let went_back = moved.at_ns < self.span_ns.1;
-        self.span_ns = (self.span_ns.0.min(moved.at_ns), self.span_ns.1.max(moved.at_ns));
+    pub(super) fn count(&mut self, moved: &Transfer) -> bool {
+        let at_ns = moved.at_ns;
+        let went_back = at_ns < self.span_ns.1;
+        self.span_ns = (self.span_ns.0.min(at_ns), self.span_ns.1.max(at_ns));
         self.is_socket |= moved.is_socket;
         self.is_file |= moved.is_file;
         let bytes = match moved.direction {
@@ -97,30 +97,28 @@ impl Stream {
         };
         *bytes = bytes.saturating_add(moved.bytes);
         if moved.direction == self.asking {
-            self.ask(moved, went_back);
-        } else if let Some((asked_bytes, is_answered)) = &mut self.last {
+            self.count_last();
+            self.last = Some((moved.bytes, false));
+            self.asked_ns = (self.asked_ns.0.min(at_ns), self.asked_ns.1.max(at_ns));
+            let second = at_ns / NS_PER_S;
+            if second != self.second {
+                (self.second, self.in_second) = (second, 0);
+            }
+            self.in_second += 1;
+            self.busiest_second = self.busiest_second.max(self.in_second);
+        } else if let Some((_, is_answered)) = &mut self.last {
             // More of the reply may follow.
-            let is_first = !std::mem::replace(is_answered, true);
-            self.sizes.answer(*asked_bytes, is_first, moved.bytes);
+            *is_answered = true;
+            self.reply_bytes = self.reply_bytes.saturating_add(moved.bytes);
         }
         went_back
     }
 
-    fn ask(&mut self, moved: &Move, went_back: bool) {
-        let at_ns = moved.at_ns;
-        let (first_ns, last_ns) = self.asked_ns.unwrap_or((at_ns, at_ns));
-        if self.asked_ns.is_some() && !went_back {
-            self.gaps_ns.count(at_ns.saturating_sub(last_ns));
+    /// Counts the last message, of which it is known now whether it was answered.
+    pub(super) fn count_last(&mut self) {
+        if let Some((bytes, is_answered)) = self.last.take() {
+            self.sizes.count(bytes, is_answered);
         }
-        self.asked_ns = Some((first_ns.min(at_ns), last_ns.max(at_ns)));
-        self.sizes.count(moved.bytes);
-        self.last = Some((moved.bytes, false));
-        let second = at_ns / NS_PER_S;
-        if second != self.second {
-            (self.second, self.in_second) = (second, 0);
-        }
-        self.in_second += 1;
-        self.busiest_second = self.busiest_second.max(self.in_second);
     }
 
     /// Whether this end asks, and the other one answers.
@@ -128,17 +126,16 @@ impl Stream {
         self.asking == Direction::Out
     }
 
-    /// The figures; the rate is that over all of its time.
+    /// The figures, after the last message was counted.
     pub(super) fn facts(&self) -> StreamFacts {
-        let total = self.sizes.total();
-        let (first_ns, last_ns) = self.asked_ns.unwrap_or_default();
-        let (more, span_ns) = (total.messages.saturating_sub(1), last_ns - first_ns);
+        let messages = self.sizes.messages(None);
+        let (more, span_ns) = (messages.saturating_sub(1), self.asked_ns.1 - self.asked_ns.0);
         StreamFacts {
             pid: self.id.pid,
             descriptor: self.id.descriptor,
             asks: self.asks(),
-            messages: total.messages,
-            answered: total.answered,
+            messages,
+            answered: self.sizes.messages(Some(true)),
             sent_bytes: self.sent_bytes,
             received_bytes: self.received_bytes,
             rate_per_s: (more > 0 && span_ns > 0)

@@ -1,59 +1,34 @@
-//! One line of a table of times and sizes.
+//! One line of a table of times and sizes: `time_s,bytes` or `time_s,bytes,direction`.
 //!
-//! `time_s,bytes` or `time_s,bytes,direction`, with a first line of names or without; with names,
-//! the columns may stand in any order among others. Without a direction a message is sent.
+//! The first line may be one of names. Without a direction a message is sent.
 //!
 //! **Invariants:** numbers that are no time or no size make the line unreadable.
 
 use std::time::Duration;
 
-use super::stream::{Direction, Id, Move};
+use super::stream::{Direction, Id, Transfer};
 
-/// The places of the columns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Columns {
-    time: usize,
-    bytes: usize,
-    direction: Option<usize>,
+/// Whether the line is that of names.
+pub(super) fn is_head(line: &str) -> bool {
+    let names = ["time_s", "bytes", "direction"];
+    let found: Vec<String> = fields(line).map(str::to_ascii_lowercase).collect();
+    found.len() >= 2 && names.starts_with(&found.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-impl Columns {
-    /// Those of a table without names.
-    const UNNAMED: Self = Self { time: 0, bytes: 1, direction: Some(2) };
-
-    /// Those of a table that begins with this line, if it is one: a line of names or of numbers.
-    pub(super) fn from_first(line: &str) -> Option<Self> {
-        let names: Vec<String> = fields(line).map(str::to_ascii_lowercase).collect();
-        let place = |wanted: &[&str]| names.iter().position(|name| wanted.contains(&name.as_str()));
-        let time = place(&["time_s", "time", "timestamp"]);
-        match (time, place(&["bytes", "size", "size_bytes"])) {
-            (Some(time), Some(bytes)) => {
-                Some(Self { time, bytes, direction: place(&["direction"]) })
-            }
-            _ => Self::UNNAMED.read(line).map(|_| Self::UNNAMED),
-        }
-    }
-
-    /// Whether the line is one of names.
-    pub(super) fn is_head(&self, line: &str) -> bool {
-        self.read(line).is_none() && Self::from_first(line).is_some_and(|found| found == *self)
-    }
-
-    /// What was moved, and whether the line knows the direction.
-    pub(super) fn read(&self, line: &str) -> Option<(Move, bool)> {
-        let at_ns = time_ns(fields(line).nth(self.time)?)?;
-        let bytes: u64 = fields(line).nth(self.bytes)?.parse().ok()?;
-        let word = self.direction.and_then(|at| fields(line).nth(at)).unwrap_or_default();
-        let direction = match word.to_ascii_lowercase().as_str() {
-            "" => None,
-            "out" | "send" | "sent" | "request" | ">" => Some(Direction::Out),
-            "in" | "receive" | "received" | "reply" | "<" => Some(Direction::In),
-            _ => return None,
-        };
-        let (is_known, direction) = (direction.is_some(), direction.unwrap_or(Direction::Out));
-        let id = Id { pid: 0, descriptor: 0 };
-        Some((Move { id, direction, bytes, at_ns, is_socket: true, is_file: false }, is_known))
-    }
+/// Returns what was moved, and whether the line has the direction.
+pub(super) fn read(line: &str) -> Option<(Transfer, bool)> {
+    let mut fields = fields(line);
+    let at_ns = time_ns(fields.next()?)?;
+    let bytes: u64 = fields.next()?.parse().ok()?;
+    let direction = match fields.next().unwrap_or_default().to_ascii_lowercase().as_str() {
+        "" => None,
+        "out" | "send" | "sent" | "request" | ">" => Some(Direction::Out),
+        "in" | "receive" | "received" | "reply" | "<" => Some(Direction::In),
+        _ => return None,
+    };
+    let (is_known, direction) = (direction.is_some(), direction.unwrap_or(Direction::Out));
+    let id = Id { pid: 0, descriptor: 0 };
+    Some((Transfer { id, direction, bytes, at_ns, is_socket: true, is_file: false }, is_known))
 }
 
 fn fields(line: &str) -> impl Iterator<Item = &str> {
@@ -98,23 +73,16 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_found_by_their_names_or_by_their_place() {
-        assert_eq!(Columns::from_first("0.1, 64"), Some(Columns::UNNAMED));
-        assert!(Columns::from_first("a line of a log").is_none());
-        assert!(Columns::from_first("time_s,colour").is_none());
-        let named = Columns::from_first("direction,\"bytes\",peer,Time_s").unwrap();
-        let (moved, known) = named.read("in,512,b,2.5").unwrap();
-        assert_eq!((moved.at_ns, moved.bytes), (2_500_000_000, 512));
-        assert_eq!((moved.direction, known), (Direction::In, true));
-        assert!(named.is_head("direction,bytes,peer,time_s") && !named.is_head("in,512,b,2.5"));
-    }
-
-    #[test]
-    fn other_lines_are_not_read() {
-        let read = |line| Columns::UNNAMED.read(line).map(|(moved, known)| (moved.bytes, known));
-        assert_eq!(read("0.1,64"), Some((64, false)));
+    fn lines_are_read_in_full_or_not_at_all() {
+        let found = |line| read(line).map(|(moved, known)| (moved.bytes, moved.direction, known));
+        assert_eq!(found("0.1, 64"), Some((64, Direction::Out, false)));
+        assert_eq!(found("2.5,\"512\",In"), Some((512, Direction::In, true)));
         for line in ["0.1", "0.1,", "0.1,-64", "0.1,64k", "x,64", "0.1,64,up", "", ",", "0.1;64"] {
-            assert!(read(line).is_none(), "{line}");
+            assert_eq!(found(line), None, "{line}");
+        }
+        assert!(is_head("time_s,bytes") && is_head("\"Time_s\", bytes, direction"));
+        for line in ["time_s", "a line of a log", "time_s,colour", "bytes,time_s", "0.1,64"] {
+            assert!(!is_head(line), "{line}");
         }
     }
 }

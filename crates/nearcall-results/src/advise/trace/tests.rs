@@ -44,10 +44,9 @@ fn a_table_with_directions_tells_requests_and_replies() {
     let found = recording(&text);
     assert_eq!((found.format, found.messages, found.answered), (Format::Csv, 40, Some(0.5)));
     assert_eq!((found.sizes_bytes.p50, found.busiest_second), (128, 2));
-    assert_eq!(found.gaps_ns.unwrap().p50, 500_000_000);
     assert!((found.rate_per_s.unwrap() - 2.0).abs() < 0.01);
-    assert_eq!(found.classes.len(), 1);
-    assert_eq!(found.classes[0].reply_bytes, 20 * 4096);
+    assert_eq!(found.ranges, [SizeRange { from_bytes: 64, calls: 20, one_way: 20 }]);
+    assert_eq!(found.reply_bytes, Some(4_096));
 }
 
 #[test]
@@ -56,9 +55,8 @@ fn the_first_message_decides_who_asks_and_a_reply_may_come_in_parts() {
     let stream = &found.streams[0];
     assert_eq!((stream.messages, stream.answered, stream.asks), (3, 1, true));
     assert_eq!((stream.sent_bytes, stream.received_bytes), (209, 508));
-    let class = found.classes[1];
-    assert_eq!((class.from_bytes, class.messages, class.answered), (64, 2, 1));
-    assert_eq!((class.answered_bytes, class.reply_bytes), (100, 508));
+    assert_eq!(found.ranges[1], SizeRange { from_bytes: 64, calls: 1, one_way: 1 });
+    assert_eq!((found.calls_bytes.unwrap().p50, found.reply_bytes), (100, Some(508)));
     let stream = &recording("1,100,in\n2,8,out\n3,100,in\n4,8,out\n").streams[0];
     assert_eq!((stream.messages, stream.answered, stream.asks), (2, 2, false));
 }
@@ -68,7 +66,76 @@ fn a_table_without_directions_does_not_know_of_replies() {
     for text in ["0.1,64\n0.2,64\n0.3,100000\n", "time_s,bytes\n0.1,64\n0.2,64\n0.3,100000"] {
         let found = recording(text);
         assert_eq!((found.messages, found.answered, found.garbage_lines), (3, None, 0));
-        assert_eq!(found.classes.len(), 2);
+        assert_eq!(found.ranges.len(), 2);
+    }
+}
+
+#[test]
+fn requirements_are_those_of_the_typical_message() {
+    let base = |pattern| Requirements { pattern, reply_bytes: Some(8), ..Requirements::default() };
+    let call = base(Pattern::Call);
+    let with = |pattern, message_bytes, reply_bytes, rate_per_s| Requirements {
+        pattern,
+        message_bytes,
+        reply_bytes,
+        rate_per_s,
+        ..Requirements::default()
+    };
+    let (calls, one_way) = (Pattern::Call, Pattern::OneWay);
+    let one_way_base = Requirements { pattern: one_way, ..Requirements::default() };
+    let of_100 = "0.1,100,out\n0.2,30,in\n0.3,100,out\n0.4,30,in\n0.5,9000,out\n";
+    for (text, base, expected) in [
+        (of_100, &call, with(calls, 100, Some(30), Some(5.0))),
+        ("1,9,out\n2,700,out\n3,700,out\n3,1,in\n", &call, with(one_way, 9, None, Some(1.0))),
+        ("0.1,100\n0.2,100", &call, with(calls, 100, Some(8), Some(10.0))),
+        ("0.1,100\n0.2,100", &one_way_base, with(one_way, 100, None, Some(10.0))),
+        ("1,99999999999\n", &call, with(calls, MESSAGE_BYTES_MAX, Some(8), None)),
+    ] {
+        let wanted = requirements(&recording(text), base);
+        assert_eq!(wanted, expected, "{text}");
+        assert_eq!(wanted.check(), Ok(()), "{text}");
+    }
+}
+
+#[test]
+fn what_the_typical_message_does_not_stand_for_is_told() {
+    let mut text = "0.1,100,out\n0.2,30,in\n".repeat(60);
+    text += &"0.3,9000,out\n".repeat(40);
+    let found = recording(&text);
+    let told = not_typical(&found, &requirements(&found, &Requirements::default()));
+    assert_eq!(
+        told,
+        [
+            "Recorded traffic, judged by calls of 100 B with replies of 30 B.",
+            "40 % of the messages are one-way messages and do not count.",
+            "One message of a hundred has 9000 B or more; ask for those with --size 9000."
+        ]
+    );
+}
+
+#[test]
+fn rates_have_three_digits() {
+    for (given, expected) in
+        [(76.344_854, 76.3), (12_345.6, 12_300.0), (0.012_34, 0.012_3), (1.0, 1.0), (1e12, 1e9)]
+    {
+        assert_eq!(rounded(given), expected);
+    }
+}
+
+#[test]
+fn lines_end_with_the_file_too_and_long_ones_and_the_rest_are_left_out() {
+    let long = "x".repeat(200_000);
+    let text = format!("0.1,64\r\n\n{long}\n0.2,64\n0.3,64");
+    let up_to_last = text.len() as u64 - 1;
+    for capacity in [1, 2, 3, 1_000] {
+        for (bytes_max, lines, messages, is_cut) in
+            [(u64::MAX, 5, 3, false), (up_to_last, 4, 2, true), (8, 1, 1, true)]
+        {
+            let mut input = io::BufReader::with_capacity(capacity, text.as_bytes());
+            let found = read_up_to(&mut input, bytes_max).unwrap();
+            assert_eq!((found.lines, found.messages), (lines, messages), "{bytes_max}");
+            assert_eq!(found.notes.iter().any(|note| note.contains("is longer than")), is_cut);
+        }
     }
 }
 
@@ -76,7 +143,7 @@ fn a_table_without_directions_does_not_know_of_replies() {
 fn garbage_is_counted_and_the_first_line_of_it_is_shown() {
     let found = recording("0.1,64\n\nwhat is this\n0.2,64\n0.3,-1\n");
     assert_eq!((found.lines, found.garbage_lines, found.messages), (5, 2, 2));
-    let first = Garbage { line: 3, text: "what is this".to_owned() };
+    let first = UnparsedLine { line: 3, text: "what is this".to_owned() };
     assert_eq!(found.first_garbage, Some(first));
     let note = "2 of 5 lines made no sense; the first is line 3: \"what is this\"";
     assert!(found.notes.iter().any(|one| one == note), "{:?}", found.notes);
@@ -96,7 +163,7 @@ fn what_is_no_recording_is_an_error_with_its_first_line() {
 fn times_that_go_back_are_told_and_harmless() {
     let found = recording("5.0,64\n1.0,64\n2.0,64\n");
     assert!((found.span_s - 4.0).abs() < 1e-9);
-    assert!(found.gaps_ns.is_none() && found.rate_per_s.unwrap() > 0.0);
+    assert!(found.rate_per_s.unwrap() > 0.0);
     assert_eq!(recording("7,1\n").rate_per_s, None);
     assert!(found.notes.iter().any(|note| note.contains("in 2 lines the time goes back")));
 }

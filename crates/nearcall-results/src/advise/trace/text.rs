@@ -1,13 +1,13 @@
 //! A recording as a person reads it.
 
-use super::kinds::kind_words;
-use super::{Format, Kind, Quantiles, Recording};
+use super::{Format, Recording};
 use crate::report::lines::{Style, Writer};
 use crate::report::number;
+use crate::report::table::grid::{Align, Grid};
 
-/// What was recorded, and each kind of message with what would be best for it alone.
+/// The recorded traffic: how much, how often, and the sizes by direction.
 #[must_use]
-pub fn summary(recording: &Recording, kinds: &[Kind], style: Style) -> String {
+pub fn summary(recording: &Recording, style: Style) -> String {
     let mut out = Writer::new(style);
     out.title("Recorded traffic");
     let format = match recording.format {
@@ -20,14 +20,8 @@ pub fn summary(recording: &Recording, kinds: &[Kind], style: Style) -> String {
         out.line(&format!("  {:.0} % of them were answered", 100.0 * answered));
     }
     if let Some(rate) = recording.rate_per_s {
-        out.line(&format!(
-            "  busiest stream: {rate:.1} per second, {} in its busiest second",
-            recording.busiest_second
-        ));
-    }
-    line(&mut out, "sizes", &recording.sizes_bytes, number::size);
-    if let Some(gaps) = &recording.gaps_ns {
-        line(&mut out, "gaps", gaps, |ns| number::time(ns as f64));
+        let most = recording.busiest_second;
+        out.line(&format!("  busiest stream: {rate:.1} per second, {most} in its busiest second"));
     }
     for stream in recording.streams.iter().filter(|stream| stream.pid > 0) {
         let does = if stream.asks { "asks" } else { "answers" };
@@ -36,25 +30,18 @@ pub fn summary(recording: &Recording, kinds: &[Kind], style: Style) -> String {
             stream.pid, stream.descriptor, stream.messages, stream.answered
         ));
     }
-    if kinds.len() > 1 {
-        out.blank();
-        out.title("Kinds of messages");
-        for kind in kinds {
-            let share = 100.0 * kind.share;
-            let what = kind_words(&kind.requirements);
-            out.line(&format!("  {share:>3.0} %  {what}: alone {}", kind.choice));
-        }
+    out.blank();
+    let columns = ["from", "calls", "one-way", "share"].map(|name| (name, Align::Right, 0));
+    let mut grid = Grid::new(&columns).compact();
+    for range in &recording.ranges {
+        let share = 100.0 * (range.calls + range.one_way) as f64 / messages as f64;
+        grid.row(vec![
+            number::size(range.from_bytes),
+            range.calls.to_string(),
+            range.one_way.to_string(),
+            format!("{share:.0} %"),
+        ]);
     }
+    grid.print(&mut out);
     out.finish()
-}
-
-fn line(out: &mut Writer, what: &str, of: &Quantiles, word: impl Fn(u64) -> String) {
-    out.line(&format!(
-        "  {what}: {} to {}; half up to {}, 90 % up to {}, 99 % up to {}",
-        word(of.min),
-        word(of.max),
-        word(of.p50),
-        word(of.p90),
-        word(of.p99)
-    ));
 }

@@ -5,6 +5,7 @@ use crate::report::chart::mark::Look;
 use crate::report::chart::scatter::{Scatter, Spot, front};
 use crate::report::chart::text;
 use crate::report::chart::unit::Unit;
+use crate::report::columns::time;
 use crate::report::hosts::{Entry, Host};
 use crate::report::number;
 
@@ -152,7 +153,6 @@ fn table(group: &Group<'_>, best: &[&Entry<'_>]) -> FigureTable {
     entries.sort_by(|(_, a), (_, b)| a[0].total_cmp(&b[0]));
     for (entry, [latency, cpu]) in entries {
         let name = group.name(entry);
-        let time = |ns: Option<f64>| ns.map_or_else(|| number::MISSING.to_owned(), number::time);
         let ends = entry.cell.cpu_ns_per_message;
         let ci95 = entry.cell.headline().and_then(|headline| headline.ci95);
         let [ci95, grade, launches] = words::evidence(Unit::Time, ci95, entry);

@@ -6,6 +6,7 @@ use crate::histogram::{Histogram, quantile_allowed};
 use crate::report::chart::axis::Axis;
 use crate::report::chart::lines::{Lines, Point, Series};
 use crate::report::chart::unit::Unit;
+use crate::report::columns::time;
 use crate::report::hosts::{Entry, Host};
 use crate::report::number;
 
@@ -112,7 +113,6 @@ fn curve(times: &Histogram) -> Vec<Point> {
 
 fn table_row(set: &Set<'_>, times: &Histogram) -> Option<Vec<String>> {
     let entry: &Entry<'_> = set.entries.first()?;
-    let time = |ns: Option<f64>| ns.map_or_else(|| number::MISSING.to_owned(), number::time);
     let whole = |ns: Option<u64>| time(ns.map(|ns| ns as f64));
     let mut row = vec![set.name.clone(), whole(times.min_ns())];
     row.extend([0.5, 0.9, 0.99, 0.999, 0.9999].map(|share| time(times.quantile_ns(share))));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::noise::Grade;
+use crate::noise::{self, Grade};
 use crate::report::chart::text;
 use crate::report::chart::unit::Unit;
 use crate::report::hosts::{Entry, Host};
@@ -93,19 +93,7 @@ fn launches(entries: &[&Entry<'_>]) -> String {
 }
 
 fn grades(entries: &[&Entry<'_>]) -> String {
-    let count = |grade: Option<Grade>| entries.iter().filter(|e| e.cell.grade == grade).count();
-    let mut words = Vec::new();
-    for grade in [Grade::A, Grade::B, Grade::C, Grade::D] {
-        match count(Some(grade)) {
-            0 => {}
-            found => words.push(format!("{found} of grade {grade}")),
-        }
-    }
-    match count(None) {
-        0 => {}
-        found => words.push(format!("{found} not graded")),
-    }
-    words.join(", ")
+    noise::count_words(entries.iter().map(|entry| entry.cell.grade))
 }
 
 /// What else was measured and is not drawn here.

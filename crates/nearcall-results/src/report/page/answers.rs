@@ -39,6 +39,8 @@ pub enum Advised {
     Use {
         /// The mechanism's name.
         mechanism: String,
+        /// How the client waits.
+        wait: String,
         /// What a client puts into its program, for a service called NAME.
         address: String,
         /// How far to trust it: "low", "medium", "high".
@@ -142,15 +144,19 @@ impl Question {
         };
         let cells: Vec<&Entry<'_>> = host.entries.iter().filter(asked).collect();
         let mut group = self.find(&cells);
-        let advice = match group.first() {
+        let mut advice = match group.first() {
             Some((best, _)) => self.advised(&best.key, host),
             None => Advised::Refused("nothing that was measured answers the question".to_owned()),
         };
         // The figure is that of what is advised, also where another one measured a little better.
-        if let Advised::Use { mechanism, .. } = &advice
-            && let Some(at) = group.iter().position(|(entry, _)| entry.key.mechanism == *mechanism)
-        {
-            group[..=at].rotate_right(1);
+        if let Advised::Use { mechanism, wait, .. } = &advice {
+            let is_it = |entry: &Entry<'_>| entry.key.mechanism == *mechanism;
+            let waits = |entry: &Entry<'_>| entry.key.wait.split('/').next() == Some(wait);
+            let exact = group.iter().position(|(entry, _)| is_it(entry) && waits(entry));
+            match exact.or_else(|| group.iter().position(|(entry, _)| is_it(entry))) {
+                Some(at) => group[..=at].rotate_right(1),
+                None => advice = Advised::Refused(unmeasured(mechanism)),
+            }
         }
         let found = found(&group);
         Answer { question: self.words, found, advice, command: self.command }
@@ -176,6 +182,7 @@ impl Question {
         match advise(&requirements, &host.runs) {
             Ok(advice) => Advised::Use {
                 mechanism: advice.choice.mechanism.name().to_owned(),
+                wait: advice.choice.wait.name().to_owned(),
                 address: advice.address,
                 confidence: advice.confidence.name(),
                 reasons: advice.reasons,
@@ -206,6 +213,10 @@ impl Question {
             .sort_by(|(_, a), (_, b)| if more_is_better { b.total_cmp(a) } else { a.total_cmp(b) });
         group
     }
+}
+
+fn unmeasured(mechanism: &str) -> String {
+    format!("{mechanism} is advised, and was not measured in this exchange")
 }
 
 fn found(group: &[(&Entry<'_>, f64)]) -> Option<Found> {

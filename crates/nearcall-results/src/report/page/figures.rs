@@ -6,9 +6,8 @@
 use maud::{Markup, html};
 
 use super::table::{Slot, Table};
-use super::text::{is_figure, plain_long};
+use super::text::plain_long;
 use crate::report::figure::{Figure, FigureTable, Shown};
-use crate::report::number::MISSING;
 
 /// The first figure of each machine, for the first screen. Those after the first carry the number
 /// of their machine in their ids.
@@ -84,30 +83,29 @@ fn one(figure: &Figure) -> Markup {
 
 fn values(figure: &Figure) -> Table {
     let FigureTable { heads, rows } = &figure.table;
-    let is_number = |text: &str| text == MISSING || is_figure(text);
-    let heads: Vec<String> = heads
-        .iter()
-        .enumerate()
-        .map(|(column, head)| {
-            let mut texts = rows.iter().filter_map(|row| row.get(column));
-            if column > 0 && texts.all(|text| text.is_empty() || is_number(text)) {
-                format!("#{head}")
-            } else {
-                head.clone()
-            }
-        })
-        .collect();
+    let marked = |head: &String| if WORDS.contains(&&**head) { "" } else { "#" };
+    let heads: Vec<String> = heads.iter().map(|head| format!("{}{head}", marked(head))).collect();
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let mut table = Table::new(&format!("{}-values", figure.id), &figure.title, &heads);
     for row in rows {
-        let slot = |(column, text): (usize, &String)| match heads.get(column) {
-            Some(head) if head.starts_with('#') => Slot::Figure(text.clone()),
-            _ => Slot::text(text.clone()),
-        };
-        table.row(row.iter().enumerate().map(slot).collect());
+        table.row(row.iter().map(Slot::text).collect());
     }
     table
 }
+
+/// Heads above words; under all others stand figures.
+const WORDS: [&str; 10] = [
+    "mechanism",
+    "waits by",
+    "name",
+    "library",
+    "class",
+    "family",
+    "on the front",
+    "grade",
+    "grades",
+    "intervals are apart",
+];
 
 /// Longer tables are left to the screen.
 const PAPER_ROWS_MAX: usize = 30;

@@ -11,7 +11,7 @@ use crate::run::{Machine, Run, UNKNOWN};
 
 /// Warnings, what was skipped, and whether runs were cut short.
 pub(super) fn warnings(host: &Host<'_>, id: &str) -> Option<Markup> {
-    let noisy = super::noise(host);
+    let noisy = super::grades(host);
     let mut skipped = Table::new(
         &format!("{id}-skipped"),
         "What could not be measured",

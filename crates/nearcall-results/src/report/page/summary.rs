@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::answers::{self, Advised, Answer};
 use super::text::{known, plain, plain_long};
-use crate::noise::Grade;
+use crate::noise::{self, Grade};
 use crate::report::hosts::Host;
 use crate::report::number;
 use crate::run::{Machine, Run, Skipped, UNKNOWN};
@@ -181,23 +181,13 @@ fn idle(machine: &Machine) -> String {
 }
 
 /// How many cells have which grade, and what that means.
-pub(crate) fn noise(host: &Host<'_>) -> String {
+pub(crate) fn grades(host: &Host<'_>) -> String {
     let total = host.entries.len();
     if total == 0 {
         return "nothing was measured".to_owned();
     }
-    let count = |grade| host.entries.iter().filter(|entry| entry.cell.grade == grade).count();
-    let mut parts = Vec::new();
-    for grade in GRADES {
-        let cells = count(Some(grade));
-        if cells > 0 {
-            parts.push(format!("{cells} of grade {grade}"));
-        }
-    }
-    if count(None) > 0 {
-        parts.push(format!("{} not graded", count(None)));
-    }
-    format!("{} (of {total} cells)", parts.join(", "))
+    let words = noise::count_words(host.entries.iter().map(|entry| entry.cell.grade));
+    format!("{words} (of {total} cells)")
 }
 
 /// The same, and what the most frequent grade means.
@@ -205,7 +195,7 @@ fn noise_with_meaning(host: &Host<'_>) -> String {
     let count = |grade| host.entries.iter().filter(|e| e.cell.grade == Some(grade)).count();
     let most = GRADES.into_iter().filter(|&grade| count(grade) > 0).max_by_key(|&g| count(g));
     let meaning = most.map(|grade| format!("; {grade} is {}", grade_meaning(grade)));
-    noise(host) + &meaning.unwrap_or_default()
+    grades(host) + &meaning.unwrap_or_default()
 }
 
 /// What a grade lets a reader rely on.

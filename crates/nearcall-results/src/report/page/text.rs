@@ -51,21 +51,6 @@ pub(crate) fn interval(ci95: Option<[f64; 2]>, unit: &str) -> String {
     number::range(&in_unit(low, unit), &in_unit(high, unit))
 }
 
-/// Whether this is a figure with a unit, or part of one such as an interval.
-pub(crate) fn is_figure(text: &str) -> bool {
-    let text = text.trim().trim_start_matches(['±', '≥', '≤', '<', '>', ' ']);
-    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-'));
-    let (figure, rest) = text.split_at(end.unwrap_or(text.len()));
-    let unit = rest.trim();
-    figure.parse::<f64>().is_ok() && (UNITS.contains(&unit) || rest.contains(" to "))
-}
-
-/// The units in which figures are written.
-const UNITS: [&str; 24] = [
-    "", "×", "%", "ns", "µs", "ms", "s", "B", "KiB", "MiB", "GiB", "/s", "k/s", "M/s", "G/s",
-    "B/s", "kB/s", "MB/s", "GB/s", "b", "kb", "Mb", "Gb", "CPU",
-];
-
 /// The grade, or that there is none.
 pub(crate) fn grade(grade: Option<Grade>) -> String {
     grade.map_or_else(|| "not graded".to_owned(), |grade| format!("grade {grade}"))
@@ -136,15 +121,5 @@ mod tests {
         assert_eq!(interval(Some([920.0, 1_310.0]), "ns"), "920 ns to 1.31 µs");
         assert_eq!(interval(Some([f64::NAN, 1.0]), "ns"), "–");
         assert_eq!(optional(Some(f64::INFINITY), "ns"), "–");
-    }
-
-    #[test]
-    fn figures_are_told_from_words() {
-        for text in ["1.23 µs", "64 KiB", "1.04×", "±3.1 %", "920 ns to 1.31 µs", "5"] {
-            assert!(is_figure(text), "{text}");
-        }
-        for text in ["", "–", "shm-spin", "8 apples", "2 cores"] {
-            assert!(!is_figure(text), "{text}");
-        }
     }
 }

@@ -80,8 +80,7 @@ fn method(comparison: &Comparison) -> String {
     let margin = shown::percent(comparison.rules.min_effect);
     format!(
         "ratios are after / before of the typical launch; Welch's test on logarithms of launches, \
-         corrected for {} cells (Benjamini-Hochberg), decides; \"rank\" is Mann-Whitney's p, not \
-         corrected; {margin} or more matters",
+         corrected for {} cells (Benjamini-Hochberg), decides; {margin} or more matters",
         comparison.tested()
     )
 }
@@ -117,7 +116,7 @@ fn heading(verdict: Verdict) -> &'static str {
     }
 }
 
-const COLUMNS: [Column<CellComparison>; 7] = [
+const COLUMNS: [Column<CellComparison>; 6] = [
     Column::figure("ratio", 6, |cell| told(cell.ratio, number::ratio)),
     Column::figure("95 % interval", 13, |cell| told(cell.ratio_ci95, shown::interval)),
     Column::figure("before", 8, |cell| {
@@ -127,7 +126,6 @@ const COLUMNS: [Column<CellComparison>; 7] = [
         told(cell.after.typical, |value| shown::figure(&cell.unit, value))
     }),
     Column::figure("p", 7, |cell| told(cell.p_corrected, shown::p_value)),
-    Column::figure("rank", 5, |cell| told(cell.rank_p_value, shown::p_value)),
     Column { align: Align::Text, ..Column::words("cell", 0, words) },
 ];
 

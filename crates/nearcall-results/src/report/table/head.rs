@@ -1,7 +1,7 @@
 //! The first lines of the table: what measured, where, how, and how quiet it was.
 
 use super::grid::clean;
-use crate::noise::Grade;
+use crate::noise;
 use crate::report::lines::Writer;
 use crate::report::number;
 use crate::run::{Machine, Run, Tool, UNKNOWN};
@@ -51,7 +51,7 @@ fn print_title(out: &mut Writer, run: &Run) {
 }
 
 fn print_noise(out: &mut Writer, run: &Run) {
-    out.wrap("  noise     ", &noise(run));
+    out.wrap("  noise     ", &grades(run));
     for warning in &run.warnings {
         out.wrap("  warning   ", &clean(warning));
     }
@@ -130,20 +130,14 @@ fn timer(run: &Run) -> String {
 }
 
 /// How many cells have which grade.
-fn noise(run: &Run) -> String {
+fn grades(run: &Run) -> String {
     let measured = run.floors.iter().chain(&run.bare).chain(&run.cells);
     let studies = run.study_cells.iter().chain(&run.library_cells);
     let cells: Vec<_> = measured.chain(studies).collect();
-    let mut parts: Vec<String> = Vec::new();
-    for grade in [Some(Grade::A), Some(Grade::B), Some(Grade::C), Some(Grade::D), None] {
-        let count = cells.iter().filter(|cell| cell.grade == grade).count();
-        let name =
-            grade.map_or_else(|| "not graded".to_owned(), |grade| format!("of grade {grade}"));
-        if count > 0 {
-            parts.push(format!("{count} {name}"));
-        }
+    match noise::count_words(cells.iter().map(|cell| cell.grade)) {
+        words if words.is_empty() => UNKNOWN.to_owned(),
+        words => format!("cells: {words}"),
     }
-    if parts.is_empty() { UNKNOWN.to_owned() } else { format!("cells: {}", parts.join(", ")) }
 }
 
 /// Joins what is not empty.

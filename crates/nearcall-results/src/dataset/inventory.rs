@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::identity::kind_of_run;
+use super::run_id::kind_of_run;
 use super::store::{DataSet, Facts, StoreError, facts};
 
 /// What a data set has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Survey {
-    /// Always [`SURVEY_SCHEMA`].
+pub struct Inventory {
+    /// Always [`INVENTORY_SCHEMA`].
     pub schema: String,
     /// The machines, by id.
     pub machines: Vec<MachineLine>,
@@ -58,7 +58,7 @@ impl DataSet {
     /// # Errors
     ///
     /// As [`DataSet::places`]. A file that cannot be read is a problem and no error.
-    pub fn survey(&self) -> Result<Survey, StoreError> {
+    pub fn inventory(&self) -> Result<Inventory, StoreError> {
         let mut machines: BTreeMap<String, (MachineLine, Facts)> = BTreeMap::new();
         let mut problems = Vec::new();
         for file in self.places()? {
@@ -98,7 +98,7 @@ impl DataSet {
             line.kinds.insert(kind_of_run(&run).to_owned());
         }
         let machines = machines.into_values().map(|(line, _)| line).collect();
-        Ok(Survey { schema: SURVEY_SCHEMA.to_owned(), machines, problems })
+        Ok(Inventory { schema: INVENTORY_SCHEMA.to_owned(), machines, problems })
     }
 }
 
@@ -114,7 +114,7 @@ fn is_name_of(file: &str, home: &str) -> bool {
 }
 
 /// What `data list --json` prints.
-pub const SURVEY_SCHEMA: &str = "nearcall.data-list/1";
+pub const INVENTORY_SCHEMA: &str = "nearcall.data-list/1";
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
 //! The text of a run as it goes into a data set: unchanged but for what tells about people.
 //!
 //! Always true: fields that this program does not know, and the digits of every number, stay as
-//! they are. Which words are taken out is decided in `dataset/identity.rs`.
+//! they are. Which words are taken out is decided in `dataset/run_id.rs`.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::identity::without_folders;
+use super::run_id::without_folders;
 use crate::run::UNKNOWN;
 
 /// The text of the run, with a line break at its end.
@@ -18,7 +18,7 @@ use crate::run::UNKNOWN;
 /// # Errors
 ///
 /// That of the JSON, which [`Run::parse`](crate::run::Run::parse) would have found.
-pub(super) fn text(text: &str, keep_host_name: bool) -> Result<String, serde_json::Error> {
+pub(super) fn redacted(text: &str, keep_host_name: bool) -> Result<String, serde_json::Error> {
     let mut run: Fields = serde_json::from_str(text)?;
     let mut changed = false;
     if !keep_host_name {
@@ -40,7 +40,7 @@ pub(super) fn text(text: &str, keep_host_name: bool) -> Result<String, serde_jso
 ///
 /// # Errors
 ///
-/// As [`text`].
+/// As [`redacted`].
 pub(super) fn without_archive_name(text: &str) -> Result<String, serde_json::Error> {
     let mut run: Fields = serde_json::from_str(text)?;
     // Absent and `null` in runs of our own.
@@ -136,17 +136,17 @@ mod tests {
 
     #[test]
     fn only_the_host_name_and_folders_are_taken_out() {
-        let found = text(RUN, false).unwrap();
+        let found = redacted(RUN, false).unwrap();
         assert!(found.starts_with(r#"{"new":1.10,"machine":{"b":2,"state":{"#), "{found}");
         assert!(found.contains(r#""host_name":"unknown","uptime_s":5"#), "{found}");
         assert!(found.ends_with("[\"--out\",\"x.json\"]}}\n"), "{found}");
-        assert!(text(RUN, true).unwrap().contains("alice"));
+        assert!(redacted(RUN, true).unwrap().contains("alice"));
     }
 
     #[test]
     fn what_needs_no_change_stays_as_it_is() {
-        let found = text(RUN, false).unwrap();
-        assert_eq!(text(&found, false).unwrap(), found);
-        assert_eq!(text("{ }", false).unwrap(), "{ }\n");
+        let found = redacted(RUN, false).unwrap();
+        assert_eq!(redacted(&found, false).unwrap(), found);
+        assert_eq!(redacted("{ }", false).unwrap(), "{ }\n");
     }
 }

@@ -4,8 +4,28 @@
 //! the cache line that every message takes. Beyond the measured sizes nothing is said but up to a
 //! factor of [`BEYOND_MAX`]. Each doubling away from a measured size widens the interval.
 
-use super::evidence::Value;
 use crate::run::Cell;
+
+/// A figure of one candidate.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Value {
+    pub(super) value: f64,
+    /// Natural logarithms of the ends of its interval over the figure: below zero, above zero.
+    pub(super) spread: Option<[f64; 2]>,
+    /// One per launch, in the order of launches.
+    pub(super) launches: Vec<f64>,
+}
+
+impl Value {
+    /// Converts times into rates, or rates into times.
+    pub(super) fn inverted(&self, unit: f64) -> Self {
+        Self {
+            value: unit / self.value,
+            spread: self.spread.map(|[below, above]| [-above, -below]),
+            launches: self.launches.iter().map(|one| unit / one).collect(),
+        }
+    }
+}
 
 /// A measured size of one candidate.
 #[derive(Clone, Copy, Debug)]
@@ -22,9 +42,9 @@ pub(super) fn in_order(mut points: Vec<Point<'_>>) -> Vec<Point<'_>> {
     points
 }
 
-/// The way from one or two measured sizes.
+/// A figure at one size from those of one or two measured sizes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bridge<'a> {
+pub(super) struct SizeInterpolation<'a> {
     /// The measured size next to the one that is wanted, or that itself.
     near: Point<'a>,
     /// The one on the other side, or the next one on the same side.
@@ -33,7 +53,7 @@ pub(super) struct Bridge<'a> {
     beyond: bool,
 }
 
-impl<'a> Bridge<'a> {
+impl<'a> SizeInterpolation<'a> {
     /// `None` if no measured size is near enough. `points` are in order.
     pub(super) fn over(points: &[Point<'a>], total: u64) -> Option<Self> {
         let at = place(total);
@@ -53,19 +73,19 @@ impl<'a> Bridge<'a> {
                 }
             }
         };
-        let bridge = Self { near, far, at, beyond };
+        let found = Self { near, far, at, beyond };
         let away_max = if beyond { BEYOND_MAX.log2() } else { BETWEEN_DOUBLINGS_MAX };
-        (bridge.away() <= away_max).then_some(bridge)
+        (found.distance() <= away_max).then_some(found)
     }
 
     /// Doublings from the next measured size.
-    pub(super) fn away(&self) -> f64 {
+    pub(super) fn distance(&self) -> f64 {
         (self.at - place(self.near.total)).abs() / std::f64::consts::LN_2
     }
 
     /// The cells that it rests on.
     pub(super) fn cells(&self) -> Vec<&'a Cell> {
-        let far = self.far.filter(|_| !self.beyond && self.away() > 0.0);
+        let far = self.far.filter(|_| !self.beyond && self.distance() > 0.0);
         std::iter::once(self.near.cell).chain(far.map(|point| point.cell)).collect()
     }
 
@@ -77,9 +97,10 @@ impl<'a> Bridge<'a> {
         widened: f64,
     ) -> Option<Value> {
         let near = figure(self.near.cell)?;
-        let wider = widened + self.away() * if self.beyond { BEYOND_WIDER } else { BETWEEN_WIDER };
+        let wider =
+            widened + self.distance() * if self.beyond { BEYOND_WIDER } else { BETWEEN_WIDER };
         let widen = |spread: [f64; 2]| [spread[0] - wider, spread[1] + wider];
-        let far = match self.far.filter(|_| self.away() > 0.0) {
+        let far = match self.far.filter(|_| self.distance() > 0.0) {
             // The next one on the same side only tells the slope.
             Some(far) => figure(far.cell).map(|value| (far, value)),
             None => None,
@@ -153,7 +174,7 @@ mod tests {
     fn at(cells: &[Cell], total: u64) -> Option<Value> {
         let points = cells.iter().map(|cell| Point { total: cell.message_bytes, cell });
         let points = in_order(points.collect());
-        Bridge::over(&points, total)?.value(&figure, false, 0.0)
+        SizeInterpolation::over(&points, total)?.value(&figure, false, 0.0)
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! field that is `null` counts as one that is not there. The hash tells runs apart and proves
 //! nothing: who finds two of one hash compares their contents (`dataset/store.rs`).
 
-use super::{canonical, publish};
+use super::{canonical, redact};
 use crate::report::number;
 use crate::run::{Run, UNKNOWN, fnv1a};
 
@@ -22,7 +22,7 @@ pub fn place(run: &Run) -> String {
 ///
 /// Costs as much as [`place`].
 #[must_use]
-pub fn identity(run: &Run) -> String {
+pub fn run_id(run: &Run) -> String {
     Content::of_run(run).hash()
 }
 
@@ -37,8 +37,8 @@ impl Content {
     ///
     /// That of the JSON, which [`Run::parse`] would have found.
     pub(super) fn of(text: &str) -> Result<Self, serde_json::Error> {
-        let published = publish::text(text, false)?;
-        canonical::json(&publish::without_archive_name(&published)?).map(Self)
+        let published = redact::redacted(text, false)?;
+        canonical::json(&redact::without_archive_name(&published)?).map(Self)
     }
 
     fn of_run(run: &Run) -> Self {
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(place.len(), "0123456789abcdef/2026-11-21-tour-0123456789ab.json".len());
         let mut other = run();
         other.cells[0].count = 1;
-        assert_ne!(identity(&run()), identity(&other));
+        assert_ne!(run_id(&run()), run_id(&other));
     }
 
     #[test]
@@ -134,7 +134,7 @@ mod tests {
         other.settings.arguments = vec!["--out".into(), "/srv/alice/a.json".into()];
         let mut same = run();
         same.settings.arguments = vec!["--out".into(), "/tmp/a.json".into()];
-        assert_eq!(identity(&other), identity(&same));
+        assert_eq!(run_id(&other), run_id(&same));
     }
 
     #[test]

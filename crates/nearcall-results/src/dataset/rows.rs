@@ -14,7 +14,7 @@ pub use columns::COLUMNS;
 use serde::Serialize;
 use serde::ser::Serializer;
 
-use super::identity::place;
+use super::run_id::place;
 use crate::report::hosts::Host;
 use crate::run::{Cell, CellKey, Run};
 
