@@ -11,11 +11,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     tonic()?;
     ttrpc("ttrpc_threads", &["proto/rival.proto"], false)?;
     ttrpc("ttrpc_tasks", &["proto/rival.proto", "proto/notes.proto"], true)?;
+    capnp()?;
     boost();
     versions(&std::fs::read_to_string(LOCK)?);
     fixed_addresses();
     println!("cargo::rerun-if-changed={LOCK}");
-    for input in ["build.rs", "proto", "shim"] {
+    for input in ["build.rs", "proto", "schema", "shim"] {
         println!("cargo::rerun-if-changed={input}");
     }
     Ok(())
@@ -42,6 +43,18 @@ fn ttrpc(folder: &str, inputs: &[&str], async_all: bool) -> Result<(), Box<dyn E
     let modules = std::fs::read_to_string(out.join("mod.rs"))?;
     let modules: Vec<&str> = modules.lines().filter(|line| !line.starts_with("#!")).collect();
     std::fs::write(out.join("mod.rs"), modules.join("\n"))?;
+    Ok(())
+}
+
+/// Generates from `schema/rival.capnp` as its compiler has parsed it, so that the compiler is not
+/// needed. To parse it again: `capnp compile -o- --src-prefix=schema -I/usr/include
+/// schema/rival.capnp > schema/rival.request`.
+fn capnp() -> Result<(), Box<dyn Error>> {
+    let parsed = std::fs::File::open("schema/rival.request")?;
+    capnpc::codegen::CodeGenerationCommand::new()
+        .output_directory(PathBuf::from(std::env::var("OUT_DIR")?))
+        .default_parent_module(vec!["rivals".into(), "capnp".into()])
+        .run(parsed)?;
     Ok(())
 }
 

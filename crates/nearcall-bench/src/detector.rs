@@ -19,6 +19,19 @@ pub struct Watch {
     pub cpus: Vec<CpuWatch>,
 }
 
+impl Watch {
+    /// Whether something else had a fifth of the time of one of these CPUs, or more: figures of a
+    /// launch that begins now would be those of its neighbour.
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
+        let share = |gaps: &Gaps| gaps.total_ns as f64 / gaps.observed_ns.max(1) as f64;
+        self.cpus.iter().any(|cpu| share(&cpu.gaps) > TAKEN_SHARE)
+    }
+}
+
+/// The share of a CPU that makes a D of the tails of a cell.
+const TAKEN_SHARE: f64 = 0.2;
+
 /// What the loop on one CPU saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuWatch {
@@ -264,5 +277,6 @@ mod tests {
         let nothing = Counters::default();
         let found = facts(&[&seen], &nothing, &nothing, &[cpu]);
         assert_eq!(grade(&found).unwrap().grade, Grade::D, "{found:?}");
+        assert!(seen.is_taken() && !Watch::default().is_taken());
     }
 }

@@ -71,8 +71,9 @@ pub(crate) trait End {
         Ok(false)
     }
 
-    /// From now on many messages come in a row, so look for the next one before sleeping.
-    fn expect_many(&mut self) {}
+    /// Whether from now on many messages come in a row, so that the next one is looked for before
+    /// sleeping.
+    fn expect_many(&mut self, _many: bool) {}
 }
 
 /// Why a cell was not measured.

@@ -180,7 +180,9 @@ pub fn measure(
     let task = Task { find: &find, extent, conclude: &conclude };
     let fault = plan.stall_ns.map_or(hooks.fault, |ns| Fault::Stall { ns });
     let hooks = Hooks { program: hooks.program.clone(), fault, ..*hooks };
-    let mut run = runner::bench_cells(&plan, &task, &hooks)?;
+    // Cells of mechanisms are compared with each other.
+    let together = experiment.defaults.is_none();
+    let mut run = runner::bench_together(&plan, &task, together, &hooks)?;
     (experiment.complete)(&plan, &mut run);
     Ok(run)
 }

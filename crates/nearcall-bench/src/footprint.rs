@@ -6,12 +6,12 @@
 //! the ways in which nearcall runs them: as processes, as libraries, linked.
 //! **Invariants:** when a function here returns, every process that it started is gone; memory is
 //! allocated only within a budget of our own, so that the machine is never starved.
-//! **Not here:** the processes (`footprint/child.rs`, which a program must start for its hidden
-//! verb [`PROCESS_VERB`]), the table (`report/table/footprint.rs`).
+//! **Not here:** the processes (`footprint/child.rs`, which `peer.rs` runs), the table
+//! (`report/table/footprint.rs`).
 
-mod allocator;
+pub(crate) mod allocator;
 mod budget;
-mod child;
+pub(crate) mod child;
 mod connections;
 mod files;
 mod helper;
@@ -26,15 +26,11 @@ use nearcall_os::clock;
 use crate::runner::Hooks;
 use crate::{machine, runner};
 
-pub use child::run;
 pub use files::{SERVICE_VARIABLE, ServiceFiles};
 pub use nearcall_results::findings::memory::{
     ConnectionMemory, Level, MemoryFindings, PerConnection, ProcessMemory, SCHEMA, ServiceMemory,
     SetUp, Setup, SetupMemory, SetupsMemory, SkippedMemory,
 };
-
-/// The verb by which the program must run [`run`]: what the processes measured here are.
-pub const PROCESS_VERB: &str = "memory-process";
 
 /// What to measure.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,9 +43,9 @@ pub struct MemoryPlan {
 
 /// Measures connections over each mechanism, then services. Blocks for about half a minute.
 ///
-/// `hooks` must start a program that calls [`run`]. Call it from a thread that lives as long as
-/// the measurement: its children die with it. What was measured before an interruption is in the
-/// findings, which are marked as partial; what failed stands there with the reason.
+/// Call it from a thread that lives as long as the measurement: its children die with it. What was
+/// measured before an interruption is in the findings, which are marked as partial; what failed
+/// stands there with the reason.
 #[must_use]
 pub fn measure(plan: &MemoryPlan, hooks: &Hooks<'_>) -> MemoryFindings {
     let mut found = begin(plan.quick);
@@ -85,7 +81,7 @@ pub fn measure(plan: &MemoryPlan, hooks: &Hooks<'_>) -> MemoryFindings {
 }
 
 /// Measures two services as two processes and as one, some rounds of each in turn. Blocks for some
-/// seconds. `hooks` as for [`measure`].
+/// seconds.
 ///
 /// # Errors
 ///
@@ -95,7 +91,7 @@ pub fn services(quick: bool, hooks: &Hooks<'_>) -> Result<ServiceMemory, String>
 }
 
 /// Measures services in each set-up: processes, libraries, linked. Blocks for about a minute, some
-/// seconds with `quick`. `hooks` as for [`measure`]. What was measured before an interruption is in
+/// seconds with `quick`. What was measured before an interruption is in
 /// the findings, marked as partial.
 ///
 /// # Errors

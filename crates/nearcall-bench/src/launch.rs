@@ -1,19 +1,61 @@
-//! What a launch's two processes are told and what they answer: JSON on their standard streams.
+//! What a worker is asked for and what it reports; one protocol for every process of a measurement.
 //!
-//! A process reads one `Orders` from its input and writes lines that begin with `LINE_MARK`.
-//! Reports are written when a cell is done, outside of measured regions, so that what was measured
-//! before a hang is kept. The processes' end of this is `peer.rs`, the other `runner/processes.rs`.
+//! The two ends of a launch, what runs beside them, and the processes whose memory is measured.
+//! **Not here:** how requests and messages travel (`worker.rs`), what a worker does (`peer.rs`).
 
 use nearcall_channel::WaitPolicy;
+use nearcall_host::library::LibraryConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::{CellSpec, Scene, Subject};
 use crate::exchange::Failure;
 use crate::exchange::client::Measured;
+use crate::footprint::allocator::{Allocated, Limit};
 use crate::run::EffectiveSize;
 use crate::words;
 
-/// What one of the two processes has to do.
+/// What a worker does. Written as the first line of its standard input.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum WorkerRequest {
+    /// One end of a launch.
+    End(Box<Orders>),
+    /// A load beside a launch, until it is killed.
+    Load(Work),
+    /// An event loop with a server at each of these addresses.
+    Serve { addresses: Vec<String>, connections_max: u32 },
+    /// Clients of the server at this address; the first calls, the others are idle.
+    Connect { address: String, connections_max: u32 },
+    /// Calls the servers at these addresses and reports when it is done.
+    Call { addresses: Vec<String> },
+    /// These libraries, each at its address, in one process as `nearcall host` has them.
+    Libraries(Vec<LibraryConfig>),
+    /// Allocates until a limit is reached.
+    Allocate(Limit),
+}
+
+/// What a worker is asked later, by further lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Question {
+    /// Have so many idle connections.
+    Idle(u32),
+    /// How many connections are there?
+    Count,
+}
+
+/// What one worker has to do beside a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Work {
+    /// Compute without a pause.
+    Cpu,
+    /// Map so many bytes, write each page, check them, give them back; again and again.
+    Memory { bytes: u64 },
+    /// Write a file and wait until it is on the disk.
+    Io,
+    /// Compute on this CPU for `busy_ns` of every `period_ns`.
+    Duty { cpu: usize, period_ns: u64, busy_ns: u64, phase_ns: u64 },
+}
+
+/// What one of the two processes of a launch has to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Orders {
     pub(crate) role: Role,
@@ -26,8 +68,11 @@ pub(crate) struct Orders {
     pub(crate) meet_at: String,
     /// Where it runs; `None` wherever the scheduler wants.
     pub(crate) cpu: Option<usize>,
-    /// In the order in which they are measured; only the client needs them.
+    /// In the order in which they are measured.
     pub(crate) cells: Vec<CellSpec>,
+    /// The cells are of several subjects, all of which are open at once, and are measured a slice
+    /// at a time: `slices.rs`.
+    pub(crate) slices: bool,
     pub(crate) seed: u64,
     /// For warm-up and measured region of each cell, in the order of `cells`.
     pub(crate) cell_budget_ns: u64,
@@ -67,11 +112,11 @@ pub enum Fault {
     },
 }
 
-/// A line of a process's output.
+/// What a worker reports.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Line {
-    /// The server can be connected to.
-    Listening,
+pub(crate) enum WorkerMessage {
+    /// It is as requested; a server can be connected to.
+    Ready,
     /// The client has connected.
     Connected {
         set_up_ns: Option<u64>,
@@ -84,26 +129,12 @@ pub(crate) enum Line {
     },
     /// A cell is done.
     Cell { cell: CellSpec, outcome: Result<Box<Measured>, Failure> },
+    /// So many connections; and why not more, if more were asked for.
+    Connections(u32, Option<String>),
+    /// What came of an allocation.
+    Allocated(Allocated),
     /// The process ends because of this.
     Failed(Failure),
     /// The process ends, and all is well.
     Done,
 }
-
-impl Line {
-    /// As it is written.
-    pub(crate) fn to_text(&self) -> String {
-        let json = serde_json::to_string(self).expect("a line has no map");
-        // The line break in front separates it from what a test harness prints.
-        format!("\n{LINE_MARK}{json}\n")
-    }
-
-    /// Reads a line of output; `None` if it is not one of ours.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let (_, json) = text.split_once(LINE_MARK)?;
-        serde_json::from_str(json).ok()
-    }
-}
-
-/// What our lines begin with.
-const LINE_MARK: &str = "nearcall-peer ";

@@ -4,10 +4,10 @@
 //! Many modules are pure: payloads, warm-up, plans and tours are functions of their inputs.
 //! [`machine`], [`timers`], [`detector`] and [`doctor`] read this machine, through judgements that
 //! are pure; [`memory`] and [`usage`] read other processes. [`runner`] starts processes and waits
-//! for them, [`peer`] is what they run; `exchange` and [`floor`] hold the measured loops.
-//! [`experiment`] has the table of what can be measured with all of that, [`calls`] the runtime's
-//! calls. [`clocks`] compares the clocks themselves; [`footprint`] tells what connections and
-//! services take of memory; [`advise`] measures what advice needs.
+//! for them by [`worker`], [`peer`] is what they run; `exchange` and [`floor`] hold the measured
+//! loops. [`experiment`] has the table of what can be measured with all of that, [`calls`] the
+//! runtime's calls. [`clocks`] compares the clocks themselves; [`footprint`] tells what connections
+//! and services take of memory; [`advise`] measures what advice needs.
 #![forbid(unsafe_code)]
 
 // What is stored and how it is shown: modules of this crate use them by these names.
@@ -38,7 +38,9 @@ pub mod plan;
 pub mod profile;
 pub mod runner;
 pub mod scene;
+mod slices;
 pub mod timers;
 pub mod touch;
 pub mod usage;
 pub mod warmup;
+pub mod worker;

@@ -13,7 +13,7 @@ pub(crate) mod worker;
 
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use nearcall_os::cpu_load::{CpuTimes, cpu_times, ticks_per_s};
@@ -24,7 +24,7 @@ pub(crate) use achieved::achieved;
 
 use self::board::{Board, Counts, State};
 use self::duty::{PERIOD_NS, Steering};
-use self::worker::{Orders, Work};
+use crate::launch::{Work, WorkerRequest};
 use crate::runner::Program;
 use crate::scene::Load;
 
@@ -243,10 +243,9 @@ struct Worker {
 
 impl Worker {
     fn start(program: &Program, work: Work) -> io::Result<Self> {
-        let orders = serde_json::to_string(&Orders { load_worker: work })?;
-        let (board, input) = Board::create(&orders)?;
-        let mut command = Command::new(&program.path);
-        command.args(&program.args).env(PADDING, "");
+        let request = serde_json::to_string(&WorkerRequest::Load(work))?;
+        let (board, input) = Board::create(&format!("{request}\n"))?;
+        let mut command = program.command(0);
         command.stdin(input).stdout(Stdio::null()).stderr(Stdio::null());
         // A signal of the terminal is for the runner, which ends the workers itself: ended by the
         // signal, they would look like a load that was not reached.
@@ -337,9 +336,6 @@ const CALIBRATION_ROUNDS: u32 = 3;
 
 /// How often an interruption is looked for.
 const INTERRUPT_POLL_NS: u64 = 50_000_000;
-
-/// Tells a process that it was started by the runner; its value means nothing.
-const PADDING: &str = "NEARCALL_PADDING";
 
 #[cfg(test)]
 mod tests {

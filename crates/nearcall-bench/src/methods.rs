@@ -19,7 +19,7 @@ use crate::methods::flag::Flags;
 use crate::methods::mempipe::Mempipe;
 use crate::methods::semaphore::Semaphores;
 use crate::methods::shmem_pipe::ShmemPipe;
-use crate::peer::Play;
+use crate::peer::Opened;
 
 mod buffered;
 mod condvar;
@@ -177,54 +177,51 @@ pub(crate) fn alone(method: Method, job: &Job) -> Result<Measured, Failure> {
     }
 }
 
-/// Opens an end of `method` and lets `player` use it.
-pub(crate) fn visit<P: Play>(
+/// Opens an end of `method`.
+pub(crate) fn open<'a>(
     method: Method,
-    meeting: &Meeting,
+    meeting: &'a Meeting,
     role: Role,
     cell: &CellSpec,
-    player: &P,
-) -> Result<P::Report, Failure> {
+) -> Result<Box<dyn Opened + 'a>, Failure> {
     match method {
         Method::Pipe
         | Method::Pipe1M
         | Method::Unix
         | Method::Tcp
         | Method::TcpNagle
-        | Method::Fifo => stream::visit(method, meeting, role, cell, player),
-        Method::SignalFifo => signal_messages::by_fifo(meeting, role, cell, player),
-        Method::SignalSocket => signal_messages::by_socket(meeting, role, cell, player),
+        | Method::Fifo => stream::open(method, meeting, role, cell),
+        Method::SignalFifo => signal_messages::by_fifo(meeting, role, cell),
+        Method::SignalSocket => signal_messages::by_socket(meeting, role, cell),
         Method::AllocSignal
         | Method::AllocQueue
         | Method::AllocSocket
         | Method::AllocPoll
-        | Method::SocketPoll => handover::visit(method, meeting, role, cell, player),
-        Method::Flag => {
-            counter_process::play(Flags::meet(meeting, role, cell.kind)?, meeting, player, 0)
-        }
+        | Method::SocketPoll => handover::open(method, meeting, role, cell),
+        Method::Flag => counter_process::open(Flags::meet(meeting, role, cell.kind)?, meeting, 0),
         Method::Mempipe => {
             let end = Mempipe::<true>::meet(meeting, role, cell.bytes())?;
-            counter_process::play(end, meeting, player, mempipe::BUFFER_BYTES)
+            counter_process::open(end, meeting, mempipe::BUFFER_BYTES)
         }
         Method::MempipeSpin => {
             let end = Mempipe::<false>::meet(meeting, role, cell.bytes())?;
-            counter_process::play(end, meeting, player, mempipe::BUFFER_BYTES)
+            counter_process::open(end, meeting, mempipe::BUFFER_BYTES)
         }
         Method::ShmemPipe => {
             let end = ShmemPipe::meet(meeting, role, cell.bytes())?;
-            counter_process::play(end, meeting, player, shmem_pipe::BUFFER_BYTES)
+            counter_process::open(end, meeting, shmem_pipe::BUFFER_BYTES)
         }
         Method::CondvarBytes => {
             let end = Buffered::<Condvars<ByBytes>>::meet(meeting, role, cell.bytes())?;
-            counter_process::play(end, meeting, player, cell.message_bytes)
+            counter_process::open(end, meeting, cell.message_bytes)
         }
         Method::CondvarMemcpy => {
             let end = Buffered::<Condvars<AtOnce>>::meet(meeting, role, cell.bytes())?;
-            counter_process::play(end, meeting, player, cell.message_bytes)
+            counter_process::open(end, meeting, cell.message_bytes)
         }
         Method::Semaphore => {
             let end = Buffered::<Semaphores>::meet(meeting, role, cell.bytes())?;
-            counter_process::play(end, meeting, player, cell.message_bytes)
+            counter_process::open(end, meeting, cell.message_bytes)
         }
         // Not by two ends of this kind (`peer.rs`).
         Method::AllocLoop | Method::AllocAlone => {

@@ -1,10 +1,9 @@
-//! What each of the two processes of a launch runs.
+//! What a process runs that a measurement starts: one end of a launch, a load, measured memory.
 //!
-//! Reads its orders from standard input, pins itself, meets the other process, measures the cells
-//! and writes what it found to standard output. The program calls [`run`] for its hidden verb.
-//! Not here: starting the processes (`runner/processes.rs`), the measured loops (`exchange/`).
+//! Reads its request from standard input. An end pins itself, connects to the other process,
+//! measures the cells and reports what it found. The program calls [`run`] for its hidden verb.
+//! **Not here:** starting the processes (`runner/processes.rs`), the measured loops (`exchange/`).
 
-use std::io::{self, Read, Write};
 use std::time::Duration;
 
 use nearcall_channel::{
@@ -12,11 +11,10 @@ use nearcall_channel::{
 };
 use nearcall_os::{clock, cpu};
 
-use crate::calls;
 use crate::cell::{CellSpec, Subject};
 use crate::exchange::bursts::bursts;
 use crate::exchange::channel::ChannelEnd;
-use crate::exchange::client::{self, Job, Measured};
+use crate::exchange::client::{self, Job, Measured, Part};
 use crate::exchange::count::EndReport;
 use crate::exchange::exact;
 use crate::exchange::gapped::gapped;
@@ -33,73 +31,80 @@ use crate::floor::ring::Words;
 use crate::floor::stream::{Bytes, Pipes, Unix, UnixEpoll};
 use crate::floor::word::{Eventfd, Futex, Spin};
 use crate::floor::{Floor, alone};
-use crate::launch::{Fault, Line, Orders, Role};
-use crate::load;
+use crate::launch::{Fault, Orders, Role, WorkerMessage, WorkerRequest};
 use crate::locked;
 use crate::methods::{self, Method};
 use crate::run::{EffectiveSize, Kind, ROOM_BYTES};
 use crate::scene::Traffic;
+use crate::{calls, footprint, load, slices, worker};
 
-/// Plays one end of one launch: orders from standard input, results to standard output.
+/// Does what standard input requests; results go to standard output.
 ///
-/// Returns when the launch is over. What went wrong is on standard output for the runner, and in
-/// the error for the exit code.
+/// Returns when that is over. What went wrong is on standard output for the parent, and in the
+/// error for the exit code.
 ///
 /// # Errors
 ///
-/// One sentence on why this end gave up.
+/// One sentence on why this process gave up.
 pub fn run() -> Result<(), String> {
-    let outcome = play();
-    let line = match &outcome {
-        Ok(()) => Line::Done,
-        Err(failure) => Line::Failed(failure.clone()),
+    let outcome = worker::read_request().map_err(Failure::from).and_then(obey);
+    let message = match &outcome {
+        Ok(()) => WorkerMessage::Done,
+        Err(failure) => WorkerMessage::Failed(failure.clone()),
     };
-    write(&line).map_err(|failure| failure.text)?;
-    outcome.map_err(|failure| failure.text)
+    // The parent may be gone already.
+    let written = write(&message);
+    outcome.and(written).map_err(|failure| failure.text)
 }
 
-fn play() -> Result<(), Failure> {
-    let mut text = String::new();
-    io::stdin().read_to_string(&mut text)?;
-    if let Some(orders) = load::worker::Orders::parse(&text) {
-        return load::worker::run(&orders);
+fn obey(request: WorkerRequest) -> Result<(), Failure> {
+    match request {
+        WorkerRequest::End(orders) => play(&orders),
+        WorkerRequest::Load(work) => load::worker::run(work),
+        request => footprint::child::run(request),
     }
-    let orders: Orders = serde_json::from_str(&text).map_err(Failure::other)?;
+}
+
+fn play(orders: &Orders) -> Result<(), Failure> {
     if let Some(cpu) = orders.cpu {
         cpu::pin_current(cpu)?;
+    }
+    if orders.slices {
+        return match orders.role {
+            Role::Client => slices::client(orders),
+            Role::Server => slices::server(orders),
+        };
     }
     if let (Subject::Mechanism(mechanism), Traffic::Starts { connects }) =
         (orders.subject, orders.scene.traffic)
     {
         return match orders.role {
-            Role::Client => starts::client(mechanism, connects, &orders),
-            Role::Server => starts::server(&orders),
+            Role::Client => starts::client(mechanism, connects, orders),
+            Role::Server => starts::server(orders),
         };
     }
     match (orders.subject, orders.role) {
-        (Subject::Mechanism(mechanism), Role::Client) => channel_client(mechanism, &orders),
-        (Subject::Mechanism(_), Role::Server) => channel_server(&orders),
-        (Subject::Study(Method::AllocLoop), Role::Client) => methods::event_loop::client(&orders),
-        (Subject::Study(Method::AllocLoop), Role::Server) => methods::event_loop::server(&orders),
-        (Subject::Floor(_) | Subject::Study(_), Role::Client) => meeting_client(&orders),
-        (Subject::Floor(_) | Subject::Study(_), Role::Server) => meeting_server(&orders),
-        (Subject::AtRest(mechanism), Role::Client) => calls::rest::client(mechanism, &orders),
-        (Subject::AtRest(_), Role::Server) => calls::rest::server(&orders),
-        (Subject::Part(_), Role::Client) => calls::peer::parts(&orders),
-        (Subject::Part(_), Role::Server) => calls::peer::stand_by(&orders),
+        (Subject::Mechanism(mechanism), Role::Client) => channel_client(mechanism, orders),
+        (Subject::Mechanism(_), Role::Server) => channel_server(orders),
+        (Subject::Study(Method::AllocLoop), Role::Client) => methods::event_loop::client(orders),
+        (Subject::Study(Method::AllocLoop), Role::Server) => methods::event_loop::server(orders),
+        (Subject::Floor(_) | Subject::Study(_), Role::Client) => meeting_client(orders),
+        (Subject::Floor(_) | Subject::Study(_), Role::Server) => meeting_server(orders),
+        (Subject::AtRest(mechanism), Role::Client) => calls::rest::client(mechanism, orders),
+        (Subject::AtRest(_), Role::Server) => calls::rest::server(orders),
+        (Subject::Part(_), Role::Client) => calls::peer::parts(orders),
+        (Subject::Part(_), Role::Server) => calls::peer::stand_by(orders),
         (Subject::Call(route) | Subject::Bare(route), Role::Client) => {
-            calls::peer::client(route, &orders)
+            calls::peer::client(route, orders)
         }
         (Subject::Call(route) | Subject::Bare(route), Role::Server) => {
-            calls::peer::server(route, &orders)
+            calls::peer::server(route, orders)
         }
     }
 }
 
-pub(crate) fn write(line: &Line) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    out.write_all(line.to_text().as_bytes())?;
-    Ok(out.flush()?)
+pub(crate) fn write(message: &WorkerMessage) -> Result<(), Failure> {
+    Ok(worker::write_message(message)?)
 }
 
 pub(crate) fn job(orders: &Orders, cell: CellSpec) -> Job {
@@ -107,6 +112,7 @@ pub(crate) fn job(orders: &Orders, cell: CellSpec) -> Job {
         cell,
         seed: orders.seed,
         budget_ns: orders.cell_budget_ns,
+        part: Part::Whole,
         stamps: Stamps::new(orders.tsc),
         fault: orders.fault,
     }
@@ -117,15 +123,24 @@ pub(crate) fn connected(
     orders: &Orders,
     set_up_ns: Option<u64>,
     sizes: Vec<EffectiveSize>,
-) -> Line {
+) -> WorkerMessage {
+    connected_with(orders, set_up_ns, sizes, locked::lock_for(orders))
+}
+
+/// The same where memory was locked before; `memory` says how.
+pub(crate) fn connected_with(
+    orders: &Orders,
+    set_up_ns: Option<u64>,
+    sizes: Vec<EffectiveSize>,
+    memory: String,
+) -> WorkerMessage {
     let timer = match Stamps::new(orders.tsc) {
         Stamps::Tsc(_) => "tsc",
         Stamps::Clock => "monotonic",
         #[cfg(test)]
         Stamps::Scripted => "scripted",
     };
-    let memory = locked::lock_for(orders);
-    Line::Connected { set_up_ns, sizes, timer: timer.to_owned(), memory }
+    WorkerMessage::Connected { set_up_ns, sizes, timer: timer.to_owned(), memory }
 }
 
 /// Makes the fault that the server was told to make when a cell begins.
@@ -141,15 +156,9 @@ pub(crate) fn misbehave(fault: Fault) -> Result<(), Failure> {
 }
 
 fn channel_client(mechanism: Mechanism, orders: &Orders) -> Result<(), Failure> {
-    let address = Address::Abstract(orders.meet_at.clone());
-    let options = options(orders);
-    let begin_ns = clock::monotonic_ns();
-    let endpoint = connect(&address, mechanism, &options)?;
-    let set_up_ns = clock::monotonic_ns().saturating_sub(begin_ns);
-    let room_bytes = endpoint.room_bytes()?;
-    let sizes = effective_sizes(&endpoint, &options, room_bytes);
-    let buffer_bytes = room_bytes.max(endpoint.buffer_bytes()) as u64;
-    let mut end = ChannelEnd::new(endpoint)?;
+    let cell = &orders.cells[0];
+    let Connection { mut end, set_up_ns, sizes, buffer_bytes } =
+        Connection::open(mechanism, cell, &orders.meet_at)?;
     write(&connected(orders, Some(set_up_ns), sizes))?;
     for &cell in &orders.cells {
         end.say(&serde_json::to_string(&cell)?)?;
@@ -157,16 +166,42 @@ fn channel_client(mechanism: Mechanism, orders: &Orders) -> Result<(), Failure> 
         let job = job(orders, cell);
         let mut measured = ask(&mut end, &job, buffer_bytes)?;
         add_server(&mut measured, &end.hear()?)?;
-        write(&Line::Cell { cell, outcome: Ok(Box::new(measured)) })?;
+        write(&WorkerMessage::Cell { cell, outcome: Ok(Box::new(measured)) })?;
     }
     end.say(GOODBYE)
 }
 
+/// A client's end of a mechanism, and what is told of it.
+pub(crate) struct Connection {
+    pub(crate) end: ChannelEnd,
+    pub(crate) set_up_ns: u64,
+    pub(crate) sizes: Vec<EffectiveSize>,
+    pub(crate) buffer_bytes: u64,
+}
+
+impl Connection {
+    /// Connects to the server that listens at `meet_at`, as `cell` wants it.
+    pub(crate) fn open(
+        mechanism: Mechanism,
+        cell: &CellSpec,
+        meet_at: &str,
+    ) -> Result<Self, Failure> {
+        let options = options(cell);
+        let begin_ns = clock::monotonic_ns();
+        let endpoint = connect(&Address::Abstract(meet_at.to_owned()), mechanism, &options)?;
+        let set_up_ns = clock::monotonic_ns().saturating_sub(begin_ns);
+        let room_bytes = endpoint.room_bytes()?;
+        let sizes = effective_sizes(&endpoint, &options, room_bytes);
+        let buffer_bytes = room_bytes.max(endpoint.buffer_bytes()) as u64;
+        Ok(Self { end: ChannelEnd::new(endpoint)?, set_up_ns, sizes, buffer_bytes })
+    }
+}
+
 /// What both ends ask of the channel.
-fn options(orders: &Orders) -> Options {
-    let mut options = Options { wait: Some(orders.wait), ..Options::offering(MechanismSet::ALL) };
-    if orders.scene.buffer_bytes > 0 {
-        options.buffer_bytes = orders.scene.buffer_bytes;
+fn options(cell: &CellSpec) -> Options {
+    let mut options = Options { wait: Some(cell.wait), ..Options::offering(MechanismSet::ALL) };
+    if cell.scene.buffer_bytes > 0 {
+        options.buffer_bytes = cell.scene.buffer_bytes;
     }
     options
 }
@@ -204,11 +239,15 @@ pub(crate) fn add_server(measured: &mut Measured, report: &str) -> Result<(), Fa
     Ok(())
 }
 
+/// Waits for the client's end of a mechanism, as `cell` wants it.
+pub(crate) fn accept(listener: &Listener, cell: &CellSpec) -> Result<ChannelEnd, Failure> {
+    ChannelEnd::new(listener.accept(Deadline::after(MEET_TIMEOUT), &options(cell))?)
+}
+
 fn channel_server(orders: &Orders) -> Result<(), Failure> {
     let listener = Listener::bind(&Address::Abstract(orders.meet_at.clone()))?;
-    write(&Line::Listening)?;
-    let options = options(orders);
-    let mut end = ChannelEnd::new(listener.accept(Deadline::after(MEET_TIMEOUT), &options)?)?;
+    write(&WorkerMessage::Ready)?;
+    let mut end = accept(&listener, &orders.cells[0])?;
     locked::lock_for(orders);
     loop {
         let text = end.hear()?;
@@ -228,24 +267,22 @@ fn meeting_client(orders: &Orders) -> Result<(), Failure> {
     write(&connected(orders, None, Vec::new()))?;
     for &cell in &orders.cells {
         let job = job(orders, cell);
-        let measured = match orders.subject {
-            Subject::Floor(Floor::Call) => alone::call(&job)?,
-            Subject::Floor(Floor::Memcpy) => alone::memcpy(&job)?,
-            Subject::Study(method) if method.is_alone() => methods::alone(method, &job)?,
-            _ => {
+        let measured = match alone(&job) {
+            Some(measured) => measured?,
+            None => {
                 meeting.say(&serde_json::to_string(&cell)?)?;
-                let mut measured = visit(&meeting, Role::Client, &cell, &Client(job))?;
+                let mut measured = open(&meeting, Role::Client, &cell)?.ask(&job)?;
                 add_server(&mut measured, &meeting.hear()?)?;
                 measured
             }
         };
-        write(&Line::Cell { cell, outcome: Ok(Box::new(measured)) })?;
+        write(&WorkerMessage::Cell { cell, outcome: Ok(Box::new(measured)) })?;
     }
     meeting.say(GOODBYE)
 }
 
 fn meeting_server(orders: &Orders) -> Result<(), Failure> {
-    let meeting = Meeting::accept(&orders.meet_at, || write(&Line::Listening))?;
+    let meeting = Meeting::accept(&orders.meet_at, || write(&WorkerMessage::Ready))?;
     locked::lock_for(orders);
     loop {
         let text = meeting.hear()?;
@@ -254,41 +291,48 @@ fn meeting_server(orders: &Orders) -> Result<(), Failure> {
         }
         misbehave(orders.fault)?;
         let cell: CellSpec = serde_json::from_str(&text)?;
-        let serving = Server { cell, seed: orders.seed, fault: orders.fault };
-        let report = visit(&meeting, Role::Server, &cell, &serving)?;
+        let report = open(&meeting, Role::Server, &cell)?.serve(&cell, orders)?;
         meeting.say(&serde_json::to_string(&report)?)?;
     }
 }
 
-/// What an end does once it is there. A trait, because it is generic over the end.
-pub(crate) trait Play {
-    type Report;
-    /// Runs this end's loop.
-    fn play<E: End>(&self, end: &mut E, buffer_bytes: u64) -> Result<Self::Report, Failure>;
-}
-
-struct Client(Job);
-
-struct Server {
-    cell: CellSpec,
-    seed: u64,
-    fault: Fault,
-}
-
-impl Play for Client {
-    type Report = Measured;
-
-    fn play<E: End>(&self, end: &mut E, buffer_bytes: u64) -> Result<Measured, Failure> {
-        ask(end, &self.0, buffer_bytes)
+/// Measures what stays within one process; `None` if this does not.
+pub(crate) fn alone(job: &Job) -> Option<Result<Measured, Failure>> {
+    match job.cell.subject {
+        Subject::Floor(Floor::Call) => Some(alone::call(job)),
+        Subject::Floor(Floor::Memcpy) => Some(alone::memcpy(job)),
+        Subject::Study(method) if method.is_alone() => Some(methods::alone(method, job)),
+        _ => None,
     }
 }
 
-impl Play for Server {
-    type Report = EndReport;
+/// An end that is open, of whatever kind: the loops inside are those of its own type.
+pub(crate) trait Opened {
+    /// The client's loop for the cell of this job.
+    fn ask(&mut self, job: &Job) -> Result<Measured, Failure>;
+    /// The server's loop.
+    fn serve(&mut self, cell: &CellSpec, orders: &Orders) -> Result<EndReport, Failure>;
+}
 
-    fn play<E: End>(&self, end: &mut E, _buffer_bytes: u64) -> Result<EndReport, Failure> {
-        server::serve(end, &self.cell, self.seed, self.fault)
+/// An end, and what its channel holds.
+struct Holding<E> {
+    end: E,
+    buffer_bytes: u64,
+}
+
+impl<E: End> Opened for Holding<E> {
+    fn ask(&mut self, job: &Job) -> Result<Measured, Failure> {
+        ask(&mut self.end, job, self.buffer_bytes)
     }
+
+    fn serve(&mut self, cell: &CellSpec, orders: &Orders) -> Result<EndReport, Failure> {
+        server::serve(&mut self.end, cell, orders.seed, orders.fault)
+    }
+}
+
+/// An end that is open and whose channel holds up to `buffer_bytes`.
+pub(crate) fn opened<'a>(end: impl End + 'a, buffer_bytes: u64) -> Box<dyn Opened + 'a> {
+    Box::new(Holding { end, buffer_bytes })
 }
 
 /// The client's loop for the cell of this job.
@@ -308,41 +352,36 @@ pub(crate) fn ask<E: End>(end: &mut E, job: &Job, buffer_bytes: u64) -> Result<M
     }
 }
 
-/// Opens the end of a floor or of a study's method and lets `player` use it.
-fn visit<P: Play>(
-    meeting: &Meeting,
+/// Opens the end of a floor or of a study's method.
+pub(crate) fn open<'a>(
+    meeting: &'a Meeting,
     role: Role,
     cell: &CellSpec,
-    player: &P,
-) -> Result<P::Report, Failure> {
+) -> Result<Box<dyn Opened + 'a>, Failure> {
     let bytes = cell.bytes();
     let floor = match cell.subject {
         Subject::Floor(floor) => floor,
-        Subject::Study(method) => return methods::visit(method, meeting, role, cell, player),
+        Subject::Study(method) => return methods::open(method, meeting, role, cell),
         _ => return Err(Failure::other("neither a floor nor of a study")),
     };
     match floor {
-        Floor::Spin => play_floor(Spin::meet(meeting)?, meeting, player),
-        Floor::Futex => play_floor(Futex::meet(meeting)?, meeting, player),
-        Floor::Eventfd => play_floor(Eventfd::meet(meeting, role)?, meeting, player),
-        Floor::Unix => play_floor(Bytes::new(Unix::meet(meeting, role)?, bytes), meeting, player),
-        Floor::UnixEpoll => {
-            play_floor(Bytes::new(UnixEpoll::meet(meeting, role)?, bytes), meeting, player)
-        }
-        Floor::Pipe => play_floor(Bytes::new(Pipes::meet(meeting, role)?, bytes), meeting, player),
-        Floor::ChunkedCopy => play_floor(Chunks::meet(meeting, bytes)?, meeting, player),
-        Floor::Ring => play_floor(Words::meet(meeting)?, meeting, player),
+        Floor::Spin => open_floor(Spin::meet(meeting)?, meeting),
+        Floor::Futex => open_floor(Futex::meet(meeting)?, meeting),
+        Floor::Eventfd => open_floor(Eventfd::meet(meeting, role)?, meeting),
+        Floor::Unix => open_floor(Bytes::new(Unix::meet(meeting, role)?, bytes), meeting),
+        Floor::UnixEpoll => open_floor(Bytes::new(UnixEpoll::meet(meeting, role)?, bytes), meeting),
+        Floor::Pipe => open_floor(Bytes::new(Pipes::meet(meeting, role)?, bytes), meeting),
+        Floor::ChunkedCopy => open_floor(Chunks::meet(meeting, bytes)?, meeting),
+        Floor::Ring => open_floor(Words::meet(meeting)?, meeting),
         Floor::Memcpy | Floor::Call => Err(Failure::other("this floor has no other end")),
     }
 }
 
-pub(crate) fn play_floor<C: Carrier, P: Play>(
-    carrier: C,
+pub(crate) fn open_floor<'a>(
+    carrier: impl Carrier + 'a,
     meeting: &Meeting,
-    player: &P,
-) -> Result<P::Report, Failure> {
-    let mut end = FloorEnd::new(carrier, meeting)?;
-    player.play(&mut end, FLOOR_BUFFER_BYTES)
+) -> Result<Box<dyn Opened + 'a>, Failure> {
+    Ok(opened(FloorEnd::new(carrier, meeting)?, FLOOR_BUFFER_BYTES))
 }
 
 /// The client has no more cells.

@@ -1,11 +1,13 @@
-//! Measures a plan: launches two fresh processes per unit again and again, in random order.
+//! Measures a plan: launches two fresh processes again and again, in random order.
 //!
-//! A unit is a subject with a wait policy; all of its cells share a launch. Always true: when
+//! A unit is a subject with a wait policy; all of its cells share a launch. What a plain run
+//! compares shares a launch too, a slice of each at a time (`slices.rs`). Always true: when
 //! [`bench_specs`] returns, every process that it started is gone; what was measured before an
 //! interruption is kept and the run is marked.
 //! Not here: what the processes do (`peer.rs`), which cells there are (`experiment/`), what figures
 //! are made of the samples (`runner/assemble.rs`).
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
@@ -22,7 +24,7 @@ use crate::cell_list::CellList;
 use crate::detector::{self, Counters, Watch};
 use crate::exchange::{Cause, Failure};
 use crate::floor::floor_of;
-use crate::launch::{Fault, Line, Orders, Role};
+use crate::launch::{Fault, Orders, Role, WorkerMessage};
 use crate::load::{Loads, Sample, Workers};
 use crate::run::{Cell, Kind, Run, Settings, Skipped, Timer, Tool};
 use crate::runner::assemble::CellLaunch;
@@ -189,6 +191,16 @@ pub fn bench_cells(
     task: &Task<'_>,
     hooks: &Hooks<'_>,
 ) -> Result<Run, BenchError> {
+    bench_together(plan, task, false, hooks)
+}
+
+/// The same; all cells of one place share their launches if that is `wanted`.
+pub(crate) fn bench_together(
+    plan: &BenchPlan,
+    task: &Task<'_>,
+    wanted: bool,
+    hooks: &Hooks<'_>,
+) -> Result<Run, BenchError> {
     let topology = machine::topology();
     let placed = placement::resolve(plan.how.placement, &cpu::allowed(), &topology)?;
     let CellList { cells, skipped } = (task.find)(placed.no_spinning);
@@ -231,13 +243,21 @@ pub fn bench_cells(
         units,
         until_ns: clock::monotonic_ns().saturating_add(ns(budget)),
         out_of_time: false,
+        apart: None,
+        patience_ns: ns(budget) / QUIET_SHARE,
         cell_ns_max: match (cell_max, plan.how.time_budget) {
             (Some(cell_max), _) => ns(cell_max),
             (None, Some(_)) => CELL_NS_CEILING,
             (None, None) => CELL_NS_MAX,
         },
     };
-    let reason = bench.measure(launches)?;
+    let waited_ns = bench.patience_ns;
+    let reason = bench.measure(launches, wanted)?;
+    let waited_ns = waited_ns - bench.patience_ns;
+    if waited_ns >= NS_PER_S {
+        let waited = waited_ns as f64 / NS_PER_S as f64;
+        run.warnings.push(format!("waited {waited:.1} s in all for CPUs that others kept busy"));
+    }
     bench.fill(&mut run, task)?;
     if let Some(reason) = reason {
         run.mark_partial(reason);
@@ -269,47 +289,93 @@ struct Bench<'a> {
     until_ns: u64,
     /// Whether launches were left out because it was.
     out_of_time: bool,
+    /// Why cells that should have shared their launches do not.
+    apart: Option<String>,
+    /// How long launches may still wait for CPUs that others keep busy.
+    patience_ns: u64,
     cell_ns_max: u64,
 }
 
 impl Bench<'_> {
     /// Runs all launches. Says why it ended early, if it did.
-    fn measure(&mut self, launches: u32) -> Result<Option<&'static str>, BenchError> {
-        let groups = beside_floors(&self.units);
-        let schedule = plan::schedule_beside(&groups, launches, self.plan.how.seed);
+    fn measure(
+        &mut self,
+        launches: u32,
+        together: bool,
+    ) -> Result<Option<&'static str>, BenchError> {
+        let mut sets = sets(&self.units, together);
+        let mut schedule = self.schedule(&sets, launches);
         self.watched = self.used_cpus();
         self.calibrate_loads();
         let mut quiet = self.look_around();
-        for (order, launch) in schedule.iter().enumerate() {
-            if self.failures[launch.cell].is_some() {
-                continue;
-            }
+        let mut order = 0;
+        while let Some(launch) = schedule.pop_front() {
+            let set = self.left_of(&sets[launch.cell]);
+            let Some(&unit) = set.first() else { continue };
             if launch.launch >= LAUNCHES_MIN && clock::monotonic_ns() >= self.until_ns {
                 self.out_of_time = true;
                 break;
             }
-            let name = self.units[launch.cell][0].subject.name();
-            (self.hooks.progress)(order, schedule.len(), name);
+            let name = self.units[unit][0].subject.name();
+            let name = if set.len() == 1 { name } else { "slices of all" };
+            (self.hooks.progress)(order, order + schedule.len() + 1, name);
             if (self.hooks.interrupted)() {
                 return Ok(Some("interrupted"));
             }
-            let left = schedule[order..].iter().filter(|one| self.failures[one.cell].is_none());
-            let cells_left: usize = left.clone().map(|one| self.units[one.cell].len()).sum();
-            let cell_ns = self.cell_budget_ns(left.count(), cells_left);
-            let scene = self.units[launch.cell][0].scene;
+            quiet = self.wait_until_quiet(quiet);
+            let cells_of =
+                |set: &[usize]| set.iter().map(|&unit| self.units[unit].len()).sum::<usize>();
+            let left: Vec<usize> =
+                schedule.iter().map(|one| cells_of(&self.left_of(&sets[one.cell]))).collect();
+            let launches_left = 1 + left.iter().filter(|&&cells| cells > 0).count();
+            let cells_left = cells_of(&set) + left.iter().sum::<usize>();
+            let cell_ns = self.cell_budget_ns(launches_left, cells_left);
+            let scene = self.units[unit][0].scene;
             let load = scene.load;
             let workers = (!load.is_idle())
                 .then(|| self.loads.start(load, self.plan.how.seed ^ order as u64));
-            let launched = self.launch(launch.cell, order, cell_ns);
+            let launched = self.launch(&set, order, cell_ns);
             // Gone before anything is looked at: what is seen then is not our own doing.
             let beside = workers.map(Workers::end);
             let after = self.look_around();
-            let around = Around::of(&quiet, &after, &self.place(launch.cell), scene.crowds());
+            let around = Around::of(&quiet, &after, &self.place(unit), scene.crowds());
             quiet = after;
-            self.keep(launch.cell, order, launched, (&around, beside))?;
+            match self.keep(&set, order, launched, (&around, beside))? {
+                Kept::All => {}
+                Kept::Again => schedule.push_front(launch),
+                Kept::Apart => {
+                    sets = self::sets(&self.units, false);
+                    schedule = self.schedule(&sets, launches - launch.launch);
+                }
+            }
+            order += 1;
         }
-        (self.hooks.progress)(schedule.len(), schedule.len(), "");
+        (self.hooks.progress)(order, order, "");
         Ok((self.hooks.interrupted)().then_some("interrupted"))
+    }
+
+    fn schedule(&self, sets: &[Vec<usize>], launches: u32) -> VecDeque<plan::Launch> {
+        let seed = self.plan.how.seed;
+        let is_apart = sets.len() == self.units.len();
+        let groups = if is_apart { beside_floors(&self.units) } else { (0..sets.len()).collect() };
+        plan::schedule_beside(&groups, launches, seed).into()
+    }
+
+    /// The units of a set that are not given up.
+    fn left_of(&self, set: &[usize]) -> Vec<usize> {
+        set.iter().copied().filter(|&unit| self.failures[unit].is_none()).collect()
+    }
+
+    /// Waits while others keep a CPU busy that is about to be used, for a part of the run's time
+    /// in all. What is seen before a launch decides, never what a launch has measured.
+    fn wait_until_quiet(&mut self, mut seen: (Watch, Counters)) -> (Watch, Counters) {
+        while seen.0.is_taken() && self.patience_ns > 0 && !(self.hooks.interrupted)() {
+            let pause_ns = QUIET_PAUSE_NS.min(self.patience_ns);
+            clock::pause(Duration::from_nanos(pause_ns));
+            self.patience_ns -= pause_ns;
+            seen = self.look_around();
+        }
+        seen
     }
 
     /// Finds out how to reach each load that the run has, before anything is measured.
@@ -347,11 +413,12 @@ impl Bench<'_> {
         placement::at(self.units[unit][0].scene.spot, &self.placed, &self.topology)
     }
 
-    fn launch(&mut self, unit: usize, order: usize, cell_ns: u64) -> processes::Launched {
-        let mut cells = self.units[unit].clone();
+    fn launch(&mut self, set: &[usize], order: usize, cell_ns: u64) -> processes::Launched {
+        let mut cells: Vec<CellSpec> =
+            set.iter().flat_map(|&unit| self.units[unit].iter().copied()).collect();
         self.rng.shuffle(&mut cells);
         let (subject, wait, scene) = cells[0].unit();
-        let placed = self.place(unit);
+        let placed = self.place(set[0]);
         let orders = |role, cpu| Orders {
             role,
             subject,
@@ -364,6 +431,7 @@ impl Bench<'_> {
             ),
             cpu,
             cells: cells.clone(),
+            slices: set.len() > 1,
             seed: self.plan.how.seed ^ order as u64,
             cell_budget_ns: cell_ns,
             tsc: self.tsc,
@@ -373,8 +441,9 @@ impl Bench<'_> {
         let server = Orders { role: Role::Server, cpu: placed.server, ..client.clone() };
         let padding = [self.rng.usize(..PADDING_BYTES_MAX), self.rng.usize(..PADDING_BYTES_MAX)];
         let planned_ns = |cell: &CellSpec| cell_ns.max(cell.scene.least_ns());
-        let planned =
-            Duration::from_nanos(cells.iter().map(planned_ns).fold(0, u64::saturating_add));
+        let planned_ns = cells.iter().map(planned_ns).fold(0, u64::saturating_add);
+        let slices_ns = if set.len() > 1 { FIRST_SLICE_NS * cells.len() as u64 } else { 0 };
+        let planned = Duration::from_nanos(planned_ns.saturating_add(slices_ns));
         let patience = Patience {
             limit: planned.saturating_mul(2).saturating_add(self.hooks.patience),
             interrupted: self.hooks.interrupted,
@@ -386,53 +455,75 @@ impl Bench<'_> {
     /// Files what a launch gave under its cells.
     fn keep(
         &mut self,
-        unit: usize,
+        set: &[usize],
         order: usize,
         launched: processes::Launched,
         (around, beside): (&Around, Option<Sample>),
-    ) -> Result<(), BenchError> {
-        let (mut set_up, mut given) = ((None, Vec::new()), 0);
-        for line in launched.lines {
-            match line {
-                Line::Connected { set_up_ns, sizes, memory, .. } => {
+    ) -> Result<Kept, BenchError> {
+        let mut set_up = (None, Vec::new());
+        let (mut given, mut blamed) = (vec![0; self.units.len()], None);
+        for message in launched.messages {
+            match message {
+                WorkerMessage::Connected { set_up_ns, sizes, memory, .. } => {
                     set_up = (set_up_ns, sizes);
                     // One end without is worth more than many with.
                     if !memory.is_empty() && !self.memory.starts_with("not") {
                         self.memory = memory;
                     }
                 }
-                Line::Cell { cell, outcome: Ok(measured) } => {
-                    let at = self.units[unit].iter().position(|spec| *spec == cell);
-                    let Some(at) = at else { continue };
-                    given += 1;
-                    self.found[unit][at].push(CellLaunch {
-                        measured: *measured,
-                        around: around.clone(),
-                        beside: beside.clone(),
-                        order: u32::try_from(order).unwrap_or(u32::MAX),
-                        pids: launched.pids,
-                        environment_bytes: launched.environment_bytes.map(bytes),
-                        set_up_ns: set_up.0,
-                        sizes: set_up.1.clone(),
-                    });
+                WorkerMessage::Cell { cell, outcome } => {
+                    let at = |&unit: &usize| {
+                        Some((unit, self.units[unit].iter().position(|spec| *spec == cell)?))
+                    };
+                    let Some((unit, at)) = set.iter().find_map(at) else { continue };
+                    match outcome {
+                        Ok(measured) => {
+                            given[unit] += 1;
+                            self.found[unit][at].push(CellLaunch {
+                                measured: *measured,
+                                around: around.clone(),
+                                beside: beside.clone(),
+                                order: u32::try_from(order).unwrap_or(u32::MAX),
+                                pids: launched.pids,
+                                environment_bytes: launched.environment_bytes.map(bytes),
+                                set_up_ns: set_up.0,
+                                sizes: set_up.1.clone(),
+                            });
+                        }
+                        Err(failure) => {
+                            blamed = Some(unit);
+                            self.failures[unit] = Some(failure);
+                        }
+                    }
                 }
-                Line::Cell { .. } | Line::Listening | Line::Failed(_) | Line::Done => {}
+                _ => {}
             }
         }
-        match launched.failure {
-            Some(failure) if failure.cause == Cause::Corrupt => Err(BenchError::Corrupt {
-                cell: self.units[unit][0].subject.name().to_owned(),
+        let blamed = blamed.or(Some(set[0]).filter(|_| set.len() == 1));
+        match (launched.failure, blamed) {
+            (Some(failure), _) if failure.cause == Cause::Corrupt => Err(BenchError::Corrupt {
+                cell: self.units[blamed.unwrap_or(set[0])][0].subject.name().to_owned(),
                 what: failure.text,
             }),
             // What was cut off by the user is no failure of the cell.
-            Some(_) if (self.hooks.interrupted)() => Ok(()),
-            None if given < self.units[unit].len() => {
-                self.failures[unit] = Some(Failure::other("a process gave no result"));
-                Ok(())
+            (Some(_), _) if (self.hooks.interrupted)() => Ok(Kept::All),
+            (Some(failure), Some(unit)) => {
+                self.failures[unit] = Some(failure);
+                Ok(Kept::Again)
             }
-            failure => {
-                self.failures[unit] = failure;
-                Ok(())
+            // Each by itself, so that it falls on the one that has it.
+            (Some(failure), None) => {
+                self.apart = Some(failure.text);
+                Ok(Kept::Apart)
+            }
+            (None, _) => {
+                for &unit in set {
+                    let lacks = given[unit] < self.units[unit].len();
+                    if lacks && self.failures[unit].is_none() {
+                        self.failures[unit] = Some(Failure::other("a process gave no result"));
+                    }
+                }
+                Ok(Kept::All)
             }
         }
     }
@@ -472,6 +563,10 @@ impl Bench<'_> {
                 run.warnings.push(format!("{name}: a launch failed: {}", failure.text));
             }
         }
+        if let Some(reason) = &self.apart {
+            run.warnings
+                .push(format!("a launch of all cells failed, so each has its own: {reason}"));
+        }
         if self.out_of_time {
             run.warnings.push("the time was over before all launches were made".to_owned());
         }
@@ -495,6 +590,16 @@ impl Bench<'_> {
         }
         Ok(())
     }
+}
+
+/// What became of a launch.
+enum Kept {
+    /// What it gave is kept.
+    All,
+    /// A unit broke it and is given up; the others go on.
+    Again,
+    /// It broke, and what broke it is not known.
+    Apart,
 }
 
 fn skipped(spec: &CellSpec, failure: Option<&Failure>, reason: String) -> Skipped {
@@ -528,6 +633,20 @@ fn units(cells: &[CellSpec]) -> Vec<Vec<CellSpec>> {
         }
     }
     units
+}
+
+/// The units, as their numbers, that share a launch: if `together`, all of one place and load.
+fn sets(units: &[Vec<CellSpec>], together: bool) -> Vec<Vec<usize>> {
+    let place = |unit: usize| (units[unit][0].scene.spot, units[unit][0].scene.load);
+    let mut sets: Vec<Vec<usize>> = Vec::new();
+    for unit in 0..units.len() {
+        let same = |set: &&mut Vec<usize>| together && place(set[0]) == place(unit);
+        match sets.iter_mut().find(same) {
+            Some(set) => set.push(unit),
+            None => sets.push(vec![unit]),
+        }
+    }
+    sets
 }
 
 /// For each unit the floor with which it is measured, as the number of the floor's unit: ratios are
@@ -617,9 +736,8 @@ fn ns(duration: Duration) -> u64 {
 const LAUNCHES: u32 = 5;
 
 /// Launches differ more than what is in them: half the launches of twice the length would give
-/// intervals 1.5 times as wide. A round of all takes 7 seconds, in which the machine changes
-/// little.
-const LAUNCHES_TOUR: u32 = 10;
+/// intervals 1.5 times as wide. In 9 seconds each cell has a warm-up and several slices.
+const LAUNCHES_TOUR: u32 = 8;
 
 /// With `--quick`: enough to see that it works.
 const LAUNCHES_QUICK: u32 = 3;
@@ -645,11 +763,20 @@ const CELL_NS_MIN: u64 = 2_000_000;
 /// What a launch takes beside its cells: two processes, the detector.
 const LAUNCH_NS: u64 = 40_000_000;
 
+/// What the first slice of a cell takes at most, where others keep the CPUs busy.
+const FIRST_SLICE_NS: u64 = 300_000_000;
+
 /// What a cell takes beside its budget: payloads, marks, the report.
 const CELL_OVERHEAD_NS: u64 = 6_000_000;
 
 /// How long the gap detector watches between two launches.
 const WATCH: Duration = Duration::from_millis(5);
+
+/// Of its time a run waits this part at most for CPUs that others keep busy.
+const QUIET_SHARE: u64 = 10;
+
+/// Between two looks whether they still do.
+const QUIET_PAUSE_NS: u64 = 100_000_000;
 
 /// How much longer than planned a launch may take.
 const PATIENCE: Duration = Duration::from_secs(10);

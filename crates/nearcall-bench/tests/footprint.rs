@@ -9,14 +9,15 @@ use std::ffi::OsString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nearcall_bench::footprint::{self, MemoryPlan};
+use nearcall_bench::peer;
 use nearcall_bench::runner::{Hooks, Program};
 use nearcall_channel::Mechanism;
 
-/// What is started: runs as a test that does nothing when nobody gave it orders.
+/// What is started: runs as a test that does nothing when no measurement started it.
 #[test]
 fn memory_process() {
-    if std::env::var_os("NEARCALL_MEMORY_PROCESS").is_some() {
-        footprint::run().unwrap();
+    if std::env::var_os("NEARCALL_PADDING").is_some() {
+        peer::run().unwrap();
     }
 }
 

@@ -241,13 +241,9 @@ pub(crate) enum Command {
     #[command(name = "host-group", hide = true)]
     HostGroup,
 
-    /// The second process of a measurement; started by `bench` itself
+    /// A process that a measurement starts; started by `bench` itself
     #[command(name = "peer-process", hide = true)]
     PeerProcess,
-
-    /// A process whose memory is measured; started by `bench memory` itself
-    #[command(name = "memory-process", hide = true)]
-    MemoryProcess,
 }
 
 /// Options of `timers`.

@@ -60,7 +60,6 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Restart(args) => restart::run(&args),
         Command::HostGroup => host::group(),
         Command::PeerProcess => return bench::peer(),
-        Command::MemoryProcess => return bench::memory::process(),
     };
     match outcome {
         Ok(End::Done) => ExitCode::SUCCESS,

@@ -149,7 +149,7 @@ fn plan_of(args: &Args) -> anyhow::Result<Plan> {
 fn sizes(text: &str) -> anyhow::Result<Vec<usize>> {
     let mut sizes = Vec::new();
     for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
-        let found = if item == "0" { vec![0] } else { plan::parse_sizes(item)? };
+        let found = if item == "0" { vec![0] } else { sizes::parse_sizes(item)? };
         for size in found {
             let size = usize::try_from(size)?;
             if !sizes.contains(&size) {

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use anyhow::bail;
 use nearcall_bench::detector::{self, Counters};
+use nearcall_bench::plan;
 use nearcall_os::clock;
 use nearcall_os::cpu;
 use nearcall_os::tsc::Tsc;
 use nearcall_results::noise::{self, Grade};
-use nearcall_results::sizes;
 
 use crate::launch::{self, Launched, Orders, Patience, Role};
 use crate::measure::{Cell, Kind, Measured};

@@ -120,7 +120,7 @@ impl Document {
 }
 
 fn row(plan: &Plan, rival: &Rival, found: &Found) -> Row {
-    let figures = plan.cells().into_iter().filter_map(|cell| figures(plan, cell, found));
+    let figures = plan.cells().into_iter().filter_map(|cell| figures(cell, found));
     Row {
         name: rival.name,
         version: rival.version,
@@ -134,7 +134,7 @@ fn row(plan: &Plan, rival: &Rival, found: &Found) -> Row {
     }
 }
 
-fn figures(plan: &Plan, cell: Cell, found: &Found) -> Option<Figures> {
+fn figures(cell: Cell, found: &Found) -> Option<Figures> {
     let launches = found.launches.iter().flatten().filter(|(measured, _)| *measured == cell);
     let launches: Vec<&Measured> = launches.map(|(_, measured)| measured).collect();
     let over = |value: &dyn Fn(&Measured) -> Option<f64>| {

@@ -1,19 +1,18 @@
 //! Starts the two processes of a launch, collects what they write, and ends them.
 //!
-//! A process reads one `Orders` as a line of JSON from its input and writes lines that begin with
-//! `LINE_MARK`. Always true: when [`launch`] returns, both processes are gone and the launch's
-//! folder is removed with everything below it. Not here: what the processes do (`peer.rs`).
+//! A process reads one `Orders` and reports by `Line`s, as every worker of `nearcall-bench`.
+//!
+//! **Invariants:** when [`launch`] returns, both processes are gone and the launch's directory is
+//! removed with everything below it. **Not here:** what the processes do (`peer.rs`).
 
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, Command, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use nearcall_os::clock;
-use nearcall_os::process::{self, Child};
+use nearcall_bench::runner::Program;
+use nearcall_bench::worker::{self, Worker};
+use nearcall_os::{clock, process};
 use serde::{Deserialize, Serialize};
 
 use crate::measure::{Cell, Measured};
@@ -70,14 +69,7 @@ pub(crate) enum Line {
 impl Line {
     /// Writes it to standard output.
     pub(crate) fn write(&self) -> anyhow::Result<()> {
-        let json = serde_json::to_string(self)?;
-        let mut out = std::io::stdout().lock();
-        out.write_all(format!("\n{LINE_MARK}{json}\n").as_bytes())?;
-        Ok(out.flush()?)
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        serde_json::from_str(text.strip_prefix(LINE_MARK)?).ok()
+        Ok(worker::write_message(self)?)
     }
 }
 
@@ -119,16 +111,16 @@ fn play(
     launched: &mut Launched,
 ) -> anyhow::Result<()> {
     let with = |role, cpu, server_pid| Orders { role, cpu, server_pid, ..orders.clone() };
-    let mut server = End::start(&with(Role::Server, cpus[1], 0), "server")?;
-    let mut until = Until::new(patience.start);
-    match server.next(&mut until)? {
+    let mut ends = vec![start(&with(Role::Server, cpus[1], 0))?];
+    match next(&mut ends, after_ns(patience.start))? {
         Line::Listening => {}
         line => bail!("the server said {line:?}"),
     }
-    let mut client = End::start(&with(Role::Client, cpus[0], server.child.pid()), "client")?;
-    let mut until = Until::new(patience.start + patience.cells);
+    let server_pid = ends[0].pid();
+    ends.push(start(&with(Role::Client, cpus[0], server_pid))?);
+    let until_ns = after_ns(patience.start + patience.cells);
     loop {
-        let line = client.next(&mut until).map_err(|error| match server.complaint() {
+        let line = next(&mut ends, until_ns).map_err(|error| match complaint(&mut ends[0]) {
             Some(complaint) => anyhow!("{error:#}; server: {complaint}"),
             None => error,
         })?;
@@ -136,8 +128,8 @@ fn play(
             Line::Cell { cell, measured } => launched.cells.push((cell, *measured)),
             Line::Quiet => {
                 let watch = patience.idle.unwrap_or_default();
-                launched.idle = Some(memory::watch(server.child.pid(), watch)?);
-                client.stdin.take();
+                launched.idle = Some(memory::watch(server_pid, watch)?);
+                ends[1].close_input();
             }
             Line::Done => return Ok(()),
             Line::Listening => bail!("the client listens"),
@@ -146,82 +138,35 @@ fn play(
     }
 }
 
-/// When waiting ends.
-struct Until(u64);
+/// Starts a process and gives it its orders.
+fn start(orders: &Orders) -> anyhow::Result<Worker<Line>> {
+    let program = Program::current(&[PEER_VERB]);
+    let mut worker = Worker::start(&mut program.command(0)).context("cannot start a process")?;
+    worker.send(orders)?;
+    Ok(worker)
+}
 
-impl Until {
-    fn new(after: Duration) -> Self {
-        let after_ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
-        Self(clock::monotonic_ns().saturating_add(after_ns))
-    }
-
-    fn left(&self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(clock::monotonic_ns()))
+/// Waits for the next line of the process that was started last.
+fn next(ends: &mut [Worker<Line>], until_ns: u64) -> anyhow::Result<Line> {
+    let (index, who) = if ends.len() > 1 { (1, "client") } else { (0, "server") };
+    match worker::receive_from(ends, index, until_ns, &|| false) {
+        Ok(Line::Failed(text)) => bail!("{who}: {text}"),
+        Ok(line) => Ok(line),
+        Err(error) => bail!("{who}: {error}"),
     }
 }
 
-/// One process. Dropping it kills and reaps it.
-struct End {
-    who: &'static str,
-    child: Child,
-    stdin: Option<ChildStdin>,
-    lines: Receiver<Line>,
-    errors: PathBuf,
+/// What the server has said of its own failure, or what killed it.
+fn complaint(server: &mut Worker<Line>) -> Option<String> {
+    match server.receive(after_ns(GRACE), &|| false) {
+        Ok(Line::Failed(text)) => Some(text),
+        _ => server.last_error(),
+    }
 }
 
-impl End {
-    fn start(orders: &Orders, who: &'static str) -> anyhow::Result<Self> {
-        let errors = orders.folder.join(format!("{who}.errors"));
-        // Works also when the program's file was replaced meanwhile.
-        let mut command = Command::new("/proc/self/exe");
-        command.arg(PEER_VERB).stdin(Stdio::piped()).stdout(Stdio::piped());
-        command.stderr(File::create(&errors)?);
-        let mut child = Child::spawn(&mut command).context("cannot start a process")?;
-        let mut stdin = child.pipes().stdin.take();
-        let stdout = child.pipes().stdout.take().context("no output")?;
-        let (said, lines) = mpsc::channel();
-        // Ends with the process's output, that is, with the process.
-        std::thread::spawn(move || {
-            let texts = BufReader::new(stdout).lines().map_while(Result::ok);
-            texts.filter_map(|text| Line::parse(&text)).try_for_each(|line| said.send(line))
-        });
-        if let Some(stdin) = &mut stdin {
-            stdin.write_all(format!("{}\n", serde_json::to_string(orders)?).as_bytes())?;
-        }
-        Ok(Self { who, child, stdin, lines, errors })
-    }
-
-    /// Waits for the next line.
-    fn next(&mut self, until: &mut Until) -> anyhow::Result<Line> {
-        let who = self.who;
-        match self.lines.recv_timeout(until.left()) {
-            Ok(Line::Failed(text)) => bail!("{who}: {text}"),
-            Ok(line) => Ok(line),
-            Err(RecvTimeoutError::Timeout) => bail!("{who}: no result in time; it was killed"),
-            Err(RecvTimeoutError::Disconnected) => {
-                let status = self.child.wait(Some(GRACE))?;
-                let status = status.map_or("closed its output".to_owned(), |s| s.to_string());
-                let last = self.last_error().map(|line| format!(": {line}")).unwrap_or_default();
-                bail!("{who}: ended with {status}{last}")
-            }
-        }
-    }
-
-    /// What the process has said of its own failure, or what killed it.
-    fn complaint(&mut self) -> Option<String> {
-        let failed = |line| match line {
-            Line::Failed(text) => Some(text),
-            _ => None,
-        };
-        let said = self.lines.recv_timeout(GRACE).ok().and_then(failed);
-        said.or_else(|| self.last_error())
-    }
-
-    fn last_error(&self) -> Option<String> {
-        let text = fs::read_to_string(&self.errors).ok()?;
-        let last = text.lines().rfind(|line| !line.trim().is_empty())?;
-        Some(last.chars().take(COMPLAINT_LETTERS).collect())
-    }
+fn after_ns(duration: Duration) -> u64 {
+    let duration_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    clock::monotonic_ns().saturating_add(duration_ns)
 }
 
 /// Removes what the launch has left: its folder, and shared memory of its name.
@@ -262,14 +207,8 @@ fn is_of(path: &Path, name: &str) -> bool {
 /// The program's hidden verb that a process of a launch runs.
 pub(crate) const PEER_VERB: &str = "peer";
 
-/// What our lines begin with; libraries may print others.
-const LINE_MARK: &str = "nearcall-rival ";
-
-/// How long a process may take to end after it has closed its output.
+/// How long a server may take to report what a client only misses.
 const GRACE: Duration = Duration::from_millis(300);
-
-/// A complaint is for one line of a table.
-const COMPLAINT_LETTERS: usize = 300;
 
 /// Where named shared memory lies.
 const SHARED_MEMORY: &str = "/dev/shm";

@@ -2,9 +2,8 @@
 //!
 //! Reads its orders from standard input, pins itself, and plays its end of one rival.
 
-use std::io::BufRead;
-
 use anyhow::Context;
+use nearcall_bench::worker;
 use nearcall_os::cpu;
 
 use crate::launch::{Line, Orders, Role};
@@ -20,10 +19,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
 }
 
 fn play() -> anyhow::Result<()> {
-    let mut text = String::new();
-    std::io::stdin().lock().read_line(&mut text)?;
-    let orders: Orders = serde_json::from_str(&text).context("these are no orders")?;
-    drop(text);
+    let orders: Orders = worker::read_request()?;
     if let Some(cpu) = orders.cpu {
         // Before the rival has any thread, so that all of them inherit it.
         cpu::pin_current(cpu)?;

@@ -31,11 +31,14 @@ impl Histogram {
     }
 
     /// Counts one time. Allocates nothing; costs a few nanoseconds.
+    // Between two measured exchanges: compiled where it is called, as fast as the exchange itself.
+    #[inline]
     pub fn record(&mut self, value_ns: u64) {
         self.record_n(value_ns, 1);
     }
 
     /// Counts `count` equal times, such as the mean of a batch of that size.
+    #[inline]
     pub fn record_n(&mut self, value_ns: u64, count: u64) {
         if count == 0 {
             return;

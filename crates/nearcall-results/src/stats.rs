@@ -48,6 +48,19 @@ pub fn harmonic_mean(rates: &[f64]) -> Option<f64> {
     Some(rates.len() as f64 / rates.iter().map(|rate| 1.0 / rate).sum::<f64>())
 }
 
+/// The geometric mean of the middle half: a few values far off do not move it, and it uses more of
+/// the others than a median. `None` if empty or if a value is not above zero.
+#[must_use]
+pub fn typical(values: &[f64]) -> Option<f64> {
+    if values.is_empty() || !values.iter().all(|&value| is_positive(value)) {
+        return None;
+    }
+    let mut logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+    logs.sort_unstable_by(f64::total_cmp);
+    let dropped = logs.len() / 4;
+    Some(mean(&logs[dropped..logs.len() - dropped]).exp())
+}
+
 /// The arithmetic mean and the standard deviation of a sample, which is 0 for one value. `None` if
 /// empty.
 #[must_use]
@@ -154,8 +167,12 @@ pub fn half_width(values: &[f64]) -> Option<f64> {
 pub fn p_of_mean(values: &[f64], middle: f64) -> Option<f64> {
     let error = (variance(values)? / values.len() as f64).sqrt();
     let t = (mean(values) - middle).abs() / error;
-    // Without any spread whatever is found is certain.
-    Some(if error > 0.0 { student::two_sided_p(t, (values.len() - 1) as f64) } else { 0.0 })
+    Some(match error > 0.0 {
+        true => student::two_sided_p(t, (values.len() - 1) as f64),
+        // Without any spread whatever is found is certain.
+        false if t.is_nan() => 1.0,
+        false => 0.0,
+    })
 }
 
 /// The mean over launches of the variance between blocks of one launch.

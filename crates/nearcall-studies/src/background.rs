@@ -32,8 +32,8 @@ enum Services {
 }
 
 impl Background {
-    /// Measures what `studies` need. `services` starts a process that runs [`footprint::run`], and
-    /// has the services that are built as libraries.
+    /// Measures what `studies` need. `services` starts a process that runs
+    /// [`peer::run`](nearcall_bench::peer::run), and has the services that are built as libraries.
     pub(crate) fn measure(
         studies: &[Study],
         services: Option<(&Program, Option<&ServiceFiles>)>,

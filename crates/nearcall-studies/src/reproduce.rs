@@ -27,8 +27,8 @@ use crate::{Study, collect, published, stored, tables};
 pub struct StudiesPlan {
     /// Which ones, each once.
     pub studies: Vec<Study>,
-    /// Starts a process that runs [`footprint::run`](nearcall_bench::footprint::run); without it
-    /// nothing is said of memory.
+    /// Starts a process that runs [`peer::run`](nearcall_bench::peer::run); without it nothing is
+    /// said of memory.
     pub services: Option<Program>,
     /// The services that are measured as programs and as libraries. Without them both services are
     /// linked in, and there is no figure of libraries.

@@ -42,7 +42,7 @@ use crate::exchange::count::EndReport;
 use crate::exchange::{End, Failure, server};
 use crate::floor::alone;
 use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
-use crate::launch::{Line, Orders};
+use crate::launch::{Orders, WorkerMessage};
 use crate::payload::Verifier;
 use crate::peer::{self, GOODBYE, READY};
 use crate::run::EffectiveSize;
@@ -82,7 +82,7 @@ pub(crate) fn parts(orders: &Orders) -> Result<(), Failure> {
 
 /// Waits until the other process is done.
 pub(crate) fn stand_by(orders: &Orders) -> Result<(), Failure> {
-    let meeting = Meeting::accept(&orders.meet_at, || peer::write(&Line::Listening))?;
+    let meeting = Meeting::accept(&orders.meet_at, || peer::write(&WorkerMessage::Ready))?;
     match meeting.hear()?.as_str() {
         GOODBYE => Ok(()),
         text => Err(Failure::other(format!("{text:?} is not for this end"))),
@@ -96,7 +96,7 @@ pub(crate) fn server(route: Route, orders: &Orders) -> Result<(), Failure> {
     }
     let wait = route.server_wait(orders.wait);
     let listener = Listener::bind(&bare_address(orders))?;
-    let meeting = Meeting::accept(&orders.meet_at, || peer::write(&Line::Listening))?;
+    let meeting = Meeting::accept(&orders.meet_at, || peer::write(&WorkerMessage::Ready))?;
     let options = Options { wait: Some(wait), ..Options::offering(MechanismSet::ALL) };
     let bare = ChannelEnd::new(listener.accept(Deadline::after(MEET_TIMEOUT), &options)?)?;
     if let Traffic::Clients { loops: Some(loops), .. } = orders.scene.traffic {
@@ -251,7 +251,7 @@ pub(super) fn measure_all(
     peer::write(&peer::connected(orders, set_up_ns, sizes))?;
     for &cell in &orders.cells {
         let measured = measure(&peer::job(orders, cell))?;
-        peer::write(&Line::Cell { cell, outcome: Ok(Box::new(measured)) })?;
+        peer::write(&WorkerMessage::Cell { cell, outcome: Ok(Box::new(measured)) })?;
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ use crate::calls::service::FakeService;
 use crate::exchange::Failure;
 use crate::exchange::client::{Job, Measured};
 use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
-use crate::launch::{Line, Orders};
+use crate::launch::{Orders, WorkerMessage};
 use crate::memory;
 use crate::peer::{self, GOODBYE};
 use crate::usage::{self, ProcessUsage};
@@ -42,7 +42,7 @@ pub(crate) struct Rest {
 
 /// The server.
 pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
-    let meeting = Meeting::accept(&orders.meet_at, || peer::write(&Line::Listening))?;
+    let meeting = Meeting::accept(&orders.meet_at, || peer::write(&WorkerMessage::Ready))?;
     allow_descriptors(orders.scene.idle_connections);
     let event_loop = EventLoop::new()?;
     let server = Server::new(&event_loop);
@@ -71,7 +71,7 @@ pub(crate) fn client(mechanism: Mechanism, orders: &Orders) -> Result<(), Failur
     for &cell in &orders.cells {
         let rest = observe(&meeting, server_pid, &address, &peer::job(orders, cell))?;
         let measured = Measured { messages: CALLS, rest: Some(rest), ..Measured::default() };
-        peer::write(&Line::Cell { cell, outcome: Ok(Box::new(measured)) })?;
+        peer::write(&WorkerMessage::Cell { cell, outcome: Ok(Box::new(measured)) })?;
     }
     meeting.say(GOODBYE)
 }

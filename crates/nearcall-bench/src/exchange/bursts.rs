@@ -20,7 +20,7 @@ pub(crate) fn bursts<E: End>(end: &mut E, job: &Job, messages: u32) -> Result<Me
     let messages = u64::from(messages);
     let mut sending = Sending { end, job, payload: &payload, number: 0, messages };
     let first_ns = sending.timed_ns()?;
-    let mut warmup = Warmup::new(job.warmup_rule(first_ns));
+    let mut warmup = Warmup::new(job.warmup_rule(first_ns, messages));
     let mut spent_ns = 0;
     let mut state = WarmupState::Warming;
     while state == WarmupState::Warming {
@@ -29,7 +29,7 @@ pub(crate) fn bursts<E: End>(end: &mut E, job: &Job, messages: u32) -> Result<Me
         state = warmup.push(ns);
     }
     let mut times = present();
-    let budget_ns = job.budget_ns - spent_ns.min(job.budget_ns / 2);
+    let budget_ns = job.measured_ns(spent_ns);
     sending.mark()?;
     let before = Counts::before()?;
     let begin = job.stamps.start();

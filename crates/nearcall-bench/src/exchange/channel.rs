@@ -245,8 +245,8 @@ impl End for ChannelEnd {
         Ok(false)
     }
 
-    fn expect_many(&mut self) {
-        self.many = true;
+    fn expect_many(&mut self, many: bool) {
+        self.many = many;
     }
 }
 

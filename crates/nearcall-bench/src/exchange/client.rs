@@ -22,10 +22,23 @@ use crate::warmup::{Warmup, WarmupRule, WarmupState};
 pub(crate) struct Job {
     pub(crate) cell: CellSpec,
     pub(crate) seed: u64,
-    /// Warm-up and measured region together.
+    /// Warm-up and measured region together; of a slice, the measured region alone.
     pub(crate) budget_ns: u64,
+    /// Which part of the cell's launch this is.
+    pub(crate) part: Part,
     pub(crate) stamps: Stamps,
     pub(crate) fault: Fault,
+}
+
+/// How much of a cell's launch is measured at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All of it.
+    Whole,
+    /// The first slice, which warms up.
+    First,
+    /// A later slice, which only lets the first exchanges after the others' go.
+    Later,
 }
 
 /// What one launch says about one cell.
@@ -85,14 +98,37 @@ impl Job {
         }
     }
 
-    /// The rule for exchanges that take about `sample_ns` each.
-    pub(crate) fn warmup_rule(&self, sample_ns: u64) -> WarmupRule {
+    /// The rule for samples of about `sample_ns` each, of so many messages.
+    pub(crate) fn warmup_rule(&self, sample_ns: u64, sample_messages: u64) -> WarmupRule {
         let usual = WarmupRule::default();
-        let duration_ns_max = (self.budget_ns / WARMUP_SHARE).min(usual.duration_ns_max);
+        let duration_ns_max = match self.part {
+            Part::Whole => (self.budget_ns / WARMUP_SHARE).min(usual.duration_ns_max),
+            Part::First => FIRST_NS_MAX,
+            Part::Later => self.budget_ns / SETTLE_SHARE,
+        };
+        let samples_min = usual.samples_min / sample_messages;
         let affordable = duration_ns_max / WARMUP_WINDOWS / sample_ns.max(1);
         let window_samples = usize::try_from(affordable).unwrap_or(usize::MAX);
         let window_samples = window_samples.clamp(WINDOW_SAMPLES_MIN, usual.window_samples);
-        WarmupRule { window_samples, duration_ns_max, ..usual }
+        WarmupRule { window_samples, samples_min, duration_ns_max, ..usual }
+    }
+
+    /// How long is measured after a warm-up of `warmup_ns`.
+    pub(crate) fn measured_ns(&self, warmup_ns: u64) -> u64 {
+        match self.part {
+            Part::Whole => self.budget_ns - warmup_ns.min(self.budget_ns / 2),
+            Part::First | Part::Later => self.budget_ns,
+        }
+    }
+
+    /// Whether a region of so many exchanges, which took `spent_ns`, is one.
+    fn is_enough(&self, messages: u64, spent_ns: u64, budget_ns: u64) -> bool {
+        let messages_min = match self.part {
+            Part::Whole => MESSAGES_MIN,
+            Part::First | Part::Later if spent_ns < SLICE_NS_MAX => SLICE_MESSAGES_MIN[1],
+            Part::First | Part::Later => SLICE_MESSAGES_MIN[0],
+        };
+        messages >= messages_min && spent_ns >= budget_ns
     }
 }
 
@@ -103,14 +139,13 @@ pub(crate) fn latency<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failur
     let first_message_ns = exchange.timed_ns()?;
     let warmup = exchange.warm_up(job)?;
     let mut samples = Samples::new();
-    let spent_ns = warmup.spent_ns.min(job.budget_ns / 2);
-    let budget_ns = job.budget_ns - spent_ns;
+    let budget_ns = job.measured_ns(warmup.spent_ns);
     exchange.mark()?;
     let before = Counts::before()?;
     let begin = exchange.stamps.start();
     let mut messages = 0;
     let mut sum_ns: u64 = 0;
-    while messages < MESSAGES_MIN || sum_ns < budget_ns {
+    while !job.is_enough(messages, sum_ns, budget_ns) {
         let ns = exchange.timed_ns()?;
         samples.record(ns, budget_ns);
         messages += 1;
@@ -212,7 +247,7 @@ impl<'a, E: End> Exchange<'a, E> {
         }
         first.sort_unstable();
         let guess_ns = first[GUESS_SAMPLES / 2];
-        let mut warmup = Warmup::new(job.warmup_rule(guess_ns));
+        let mut warmup = Warmup::new(job.warmup_rule(guess_ns, 1));
         let begin = self.stamps.start();
         let mut state = WarmupState::Warming;
         while state == WarmupState::Warming {
@@ -295,6 +330,20 @@ const MESSAGES_MIN: u64 = 20;
 /// The warm-up takes at most this part of a cell's time.
 const WARMUP_SHARE: u64 = 3;
 
+/// The longest warm-up of a cell that is measured in slices. All cells of a launch warm up before
+/// any is measured for long.
+const FIRST_NS_MAX: u64 = 60_000_000;
+
+/// A later slice lets exchanges go for this part of its time: the caches are those of the slice
+/// before.
+const SETTLE_SHARE: u64 = 5;
+
+/// Exchanges of a slice: at least, and before [`SLICE_NS_MAX`].
+const SLICE_MESSAGES_MIN: [u64; 2] = [5, 200];
+
+/// A slice of long exchanges ends with fewer, so that a round stays short.
+const SLICE_NS_MAX: u64 = 30_000_000;
+
 /// Windows that a warm-up should have room for: three that agree, and as many before.
 const WARMUP_WINDOWS: u64 = 6;
 
@@ -346,6 +395,7 @@ mod tests {
             cell: CellSpec { shape, ..cell },
             seed: 1,
             budget_ns: 1_000_000,
+            part: Part::Whole,
             stamps,
             fault,
         };
@@ -385,7 +435,8 @@ mod tests {
             scene: crate::cell::Scene::default(),
         };
         let (stamps, fault) = (Stamps::Scripted, Fault::None);
-        let job = Job { cell, seed: 1, budget_ns: 100_000_000, stamps, fault };
+        let part = Part::Whole;
+        let job = Job { cell, seed: 1, budget_ns: 100_000_000, part, stamps, fault };
         let measured = latency(&mut SlowStart { exchanges: 0 }, &job).unwrap();
         assert_eq!(measured.first_message_ns, Some(20_000));
         assert!(measured.warmup_samples >= SLOW_EXCHANGES && !measured.warmup_capped);

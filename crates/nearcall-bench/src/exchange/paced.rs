@@ -193,6 +193,7 @@ mod tests {
     use crate::calls::route::Route;
     use crate::cell::{CellSpec, Scene, Subject};
     use crate::exchange::Got;
+    use crate::exchange::client::Part;
     use crate::exchange::stamps::Stamps;
     use crate::launch::Fault;
     use crate::payload::{Payload, Verifier};
@@ -223,7 +224,14 @@ mod tests {
             wait: WaitPolicy::Block,
             scene: Scene { rate_per_s, ..Scene::default() },
         };
-        Job { cell, seed: 1, budget_ns, stamps: Stamps::Clock, fault: Fault::None }
+        Job {
+            cell,
+            seed: 1,
+            budget_ns,
+            part: Part::Whole,
+            stamps: Stamps::Clock,
+            fault: Fault::None,
+        }
     }
 
     #[test]

@@ -32,9 +32,7 @@ pub(crate) fn serve<E: End>(
         stalls: None,
     };
     let in_a_row = matches!(cell.scene.traffic, Traffic::Burst { messages } if messages > 1);
-    if cell.kind == Kind::Throughput || in_a_row {
-        end.expect_many();
-    }
+    end.expect_many(cell.kind == Kind::Throughput || in_a_row);
     serving.until_mark(end, cell)?;
     let before = Counts::before()?;
     let received = serving.received;

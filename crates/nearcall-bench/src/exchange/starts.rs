@@ -28,7 +28,7 @@ use crate::exchange::exact::present;
 use crate::exchange::{Cause, End, Failure, Got};
 use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
 use crate::histogram::StoredHistogram;
-use crate::launch::{Line, Orders};
+use crate::launch::{Orders, WorkerMessage};
 use crate::payload::Verifier;
 use crate::peer::{self, GOODBYE, READY};
 
@@ -55,7 +55,7 @@ pub(crate) fn client(mechanism: Mechanism, connects: u32, orders: &Orders) -> Re
     peer::write(&peer::connected(orders, None, Vec::new()))?;
     for &cell in &orders.cells {
         let measured = measure(mechanism, connects, orders, &meeting, &peer::job(orders, cell))?;
-        peer::write(&Line::Cell { cell, outcome: Ok(Box::new(measured)) })?;
+        peer::write(&WorkerMessage::Cell { cell, outcome: Ok(Box::new(measured)) })?;
     }
     meeting.say(GOODBYE)
 }
@@ -63,7 +63,7 @@ pub(crate) fn client(mechanism: Mechanism, connects: u32, orders: &Orders) -> Re
 /// The end that accepts and notices.
 pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
     let listener = Listener::bind(&channel_address(orders))?;
-    let meeting = Meeting::accept(&orders.meet_at, || peer::write(&Line::Listening))?;
+    let meeting = Meeting::accept(&orders.meet_at, || peer::write(&WorkerMessage::Ready))?;
     let options = Options { wait: Some(orders.wait), ..Options::offering(MechanismSet::ALL) };
     let Some(&cell) = orders.cells.first() else { return Ok(()) };
     let (requests, replies) = (cell.requests(orders.seed), cell.replies(orders.seed));

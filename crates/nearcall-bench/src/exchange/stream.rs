@@ -23,7 +23,7 @@ pub(crate) fn throughput<E: End>(
     let first = job.stamps.start();
     sending.group()?;
     let guess_ns = job.stamps.since_ns(first);
-    let mut warmup = Warmup::new(job.warmup_rule(guess_ns));
+    let mut warmup = Warmup::new(job.warmup_rule(guess_ns, sending.group));
     let mut state = WarmupState::Warming;
     let begin = job.stamps.start();
     let mut last = begin;
@@ -33,9 +33,9 @@ pub(crate) fn throughput<E: End>(
         state = warmup.push(job.stamps.between_ns(last, now));
         last = now;
     }
-    let spent_ns = job.stamps.since_ns(begin).min(job.budget_ns / 2);
+    let spent_ns = job.stamps.since_ns(begin);
     sending.mark()?;
-    let budget_ns = job.budget_ns - spent_ns;
+    let budget_ns = job.measured_ns(spent_ns);
     let before = Counts::before()?;
     let from = sending.number;
     let begin = job.stamps.start();
@@ -111,6 +111,7 @@ mod tests {
     use super::*;
     use crate::bench_plan::Shape;
     use crate::cell::{CellSpec, Scene, Subject};
+    use crate::exchange::client::Part;
     use crate::exchange::stamps::{SCRIPTED_NS, Stamps};
     use crate::launch::Fault;
     use crate::run::Kind;
@@ -148,7 +149,8 @@ mod tests {
             scene: Scene::default(),
         };
         let (stamps, fault) = (Stamps::Scripted, Fault::None);
-        let job = Job { cell, seed: 1, budget_ns: 10_000_000, stamps, fault };
+        let part = Part::Whole;
+        let job = Job { cell, seed: 1, budget_ns: 10_000_000, part, stamps, fault };
         let measured = throughput(&mut SlowReceiver, &job, 4_096).unwrap();
         let sent_ns = measured.messages * 1_000;
         assert!(measured.messages >= MESSAGES_MIN, "{measured:?}");

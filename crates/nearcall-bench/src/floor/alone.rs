@@ -77,7 +77,7 @@ pub(crate) fn measure_timed(
         return measure_exactly(job, messages_per_sample, timed_ns);
     }
     let first_ns = timed_ns()?;
-    let mut warmup = Warmup::new(job.warmup_rule(first_ns));
+    let mut warmup = Warmup::new(job.warmup_rule(first_ns, messages_per_sample));
     while warmup.push(timed_ns()?) == WarmupState::Warming {}
     let capped = warmup.push(0) == WarmupState::Capped;
     let mut times = Histogram::new();

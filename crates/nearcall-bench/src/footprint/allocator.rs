@@ -13,25 +13,25 @@ use super::budget;
 
 /// When to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Limit {
+pub(crate) struct Limit {
     /// Available memory of the machine does not fall below this.
-    pub(super) floor_bytes: u64,
+    pub(crate) floor_bytes: u64,
     /// No more is allocated than this, whatever the floor says.
-    pub(super) bytes_max: u64,
+    pub(crate) bytes_max: u64,
 }
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Allocated {
+pub(crate) struct Allocated {
     /// The sum of all blocks.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// What said no.
-    pub(super) by: Stopped,
+    pub(crate) by: Stopped,
 }
 
 /// What ended an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Stopped {
+pub(crate) enum Stopped {
     /// Available memory fell to the floor.
     Floor,
     /// The cap of the allocation itself.

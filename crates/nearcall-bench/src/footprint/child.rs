@@ -1,154 +1,99 @@
 //! What the processes run whose memory is measured, and the one that allocates.
 //!
-//! Orders come as the first line of standard input, questions as the lines after it; each is
-//! answered by one line on standard output. At the end of its input a process ends.
+//! Questions come as lines of standard input; each is answered by one message. At the end of its
+//! input a process ends.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead};
 use std::os::fd::AsFd;
 
 use nearcall::event_loop::Interest;
 use nearcall::{Client, Event, EventLoop, Limits, Server};
 use nearcall_channel::Deadline;
-use nearcall_host::library::{self, LibraryConfig};
+use nearcall_host::library;
 use nearcall_os::{pipe, process};
-use serde::{Deserialize, Serialize};
 
 use super::allocator;
 use crate::calls::generated::{BenchCaller, BenchDispatcher};
 use crate::calls::service::FakeService;
+use crate::exchange::Failure;
 use crate::floor::meeting::MEET_TIMEOUT;
+use crate::launch::{Question, WorkerMessage, WorkerRequest};
+use crate::worker;
 
-/// What a process is to be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Orders {
-    /// One event loop with a server at each of these addresses.
-    Serve { addresses: Vec<String>, connections_max: u32 },
-    /// Clients of the server at this address; the first calls, the others are idle.
-    Connect { address: String, connections_max: u32 },
-    /// Calls the servers at these addresses and says when it is done.
-    Call { addresses: Vec<String> },
-    /// These libraries, each at its address, in one process as `nearcall host` has them.
-    Libraries(Vec<LibraryConfig>),
-    /// Allocates until a limit says no.
-    Allocate(allocator::Limit),
-}
-
-/// What a process is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Question {
-    /// Have so many idle connections.
-    Idle(u32),
-    /// How many connections are there?
-    Count,
-}
-
-/// What a process says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Said {
-    /// It is as ordered.
-    Ready,
-    /// So many connections; and why not more, if more were asked for.
-    Connections(u32, Option<String>),
-    /// Of an allocation.
-    Allocated(allocator::Allocated),
-    /// Nothing more comes.
-    Failed(String),
-}
-
-impl Said {
-    /// As it is written.
-    fn to_text(&self) -> String {
-        let json = serde_json::to_string(self).expect("it has no map");
-        // The line break in front separates it from what a test harness prints.
-        format!("\n{LINE_MARK}{json}\n")
-    }
-
-    /// Reads a line of output; `None` if it is not one of ours.
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let (_, json) = text.split_once(LINE_MARK)?;
-        serde_json::from_str(json).ok()
-    }
-}
-
-/// Is what the first line of standard input orders, until that ends.
-///
-/// # Errors
-///
-/// One sentence on why it gave up; the same went to standard output.
-pub fn run() -> Result<(), String> {
-    let outcome = obey();
-    if let Err(reason) = &outcome {
-        // Who asked may be gone already.
-        let _ = say(&Said::Failed(reason.clone()));
-    }
-    outcome
-}
-
-fn obey() -> Result<(), String> {
-    let mut line = String::new();
-    io::stdin().lock().read_line(&mut line).map_err(text)?;
-    match serde_json::from_str(&line).map_err(text)? {
-        Orders::Serve { addresses, connections_max } => serve(&addresses, connections_max),
-        Orders::Connect { address, connections_max } => connect(&address, connections_max),
-        Orders::Call { addresses } => call(&addresses),
-        Orders::Libraries(libraries) => library::run_group(&libraries).map_err(text),
-        Orders::Allocate(limit) => {
-            say(&Said::Allocated(allocator::allocate(&limit)?))?;
-            until_told()
+/// Is what `request` says until standard input ends.
+pub(crate) fn run(request: WorkerRequest) -> Result<(), Failure> {
+    match request {
+        WorkerRequest::Serve { addresses, connections_max } => serve(&addresses, connections_max),
+        WorkerRequest::Connect { address, connections_max } => connect(&address, connections_max),
+        WorkerRequest::Call { addresses } => call(&addresses),
+        WorkerRequest::Libraries(libraries) => {
+            library::run_group(&libraries).map_err(Failure::other)
+        }
+        WorkerRequest::Allocate(limit) => {
+            let allocated = allocator::allocate(&limit).map_err(Failure::other)?;
+            report(&WorkerMessage::Allocated(allocated))?;
+            wait_for_end()
+        }
+        WorkerRequest::End(_) | WorkerRequest::Load(_) => {
+            Err(Failure::other("no process whose memory is measured"))
         }
     }
 }
 
-fn serve(addresses: &[String], connections_max: u32) -> Result<(), String> {
+fn serve(addresses: &[String], connections_max: u32) -> Result<(), Failure> {
     allow_descriptors(connections_max);
-    let connections = usize::try_from(connections_max).map_err(text)?;
+    let connections = usize::try_from(connections_max).map_err(Failure::other)?;
     let limits = Limits {
         connections_max: connections,
         connections_per_uid_max: connections,
         ..Limits::default()
     };
-    let event_loop = EventLoop::new().map_err(text)?;
+    let event_loop = EventLoop::new().map_err(Failure::other)?;
     let mut servers = Vec::new();
     for address in addresses {
         let server = Server::with_limits(&event_loop, limits);
-        server.register(BenchDispatcher::new(FakeService::new())).map_err(text)?;
-        server.listen(&format!("{address}?allow=all")).map_err(text)?;
+        server.register(BenchDispatcher::new(FakeService::new())).map_err(Failure::other)?;
+        server.listen(&format!("{address}?allow=all")).map_err(Failure::other)?;
         servers.push(server);
     }
-    event_loop.add_descriptor(io::stdin().as_fd(), Interest::Readable).map_err(text)?;
-    say(&Said::Ready)?;
+    event_loop.add_descriptor(io::stdin().as_fd(), Interest::Readable).map_err(Failure::other)?;
+    report(&WorkerMessage::Ready)?;
     let mut buffer = [0; QUESTION_BYTES_MAX];
     loop {
-        let event = event_loop.next(Deadline::NEVER).map_err(text)?;
+        let event = event_loop.next(Deadline::NEVER).map_err(Failure::other)?;
         if !matches!(event, Some(Event::Descriptor(..))) {
             continue;
         }
         // One question comes after the answer to the one before, so it comes whole.
-        let bytes = pipe::read(io::stdin(), &mut buffer).map_err(text)?;
+        let bytes = pipe::read(io::stdin(), &mut buffer).map_err(Failure::other)?;
         if bytes == 0 {
             return Ok(());
         }
-        match serde_json::from_slice(&buffer[..bytes]).map_err(text)? {
+        match serde_json::from_slice(&buffer[..bytes]).map_err(Failure::other)? {
             Question::Count => {
                 let count = servers.iter().map(|server| server.connections().len()).sum::<usize>();
-                say(&Said::Connections(u32::try_from(count).unwrap_or(u32::MAX), None))?;
+                report(&WorkerMessage::Connections(
+                    u32::try_from(count).unwrap_or(u32::MAX),
+                    None,
+                ))?;
             }
-            Question::Idle(_) => return Err("a server makes no connections".to_owned()),
+            Question::Idle(_) => return Err(Failure::other("a server makes no connections")),
         }
     }
 }
 
-fn connect(address: &str, connections_max: u32) -> Result<(), String> {
+fn connect(address: &str, connections_max: u32) -> Result<(), Failure> {
     allow_descriptors(connections_max);
     let calling = Client::new();
     call_over(&calling, address)?;
-    say(&Said::Ready)?;
+    report(&WorkerMessage::Ready)?;
     let mut idle = Vec::new();
     for line in io::stdin().lock().lines() {
-        let wanted = match serde_json::from_str(&line.map_err(text)?).map_err(text)? {
-            Question::Idle(wanted) => wanted,
-            Question::Count => u32::try_from(idle.len()).unwrap_or(u32::MAX),
-        };
+        let wanted =
+            match serde_json::from_str(&line.map_err(Failure::other)?).map_err(Failure::other)? {
+                Question::Idle(wanted) => wanted,
+                Question::Count => u32::try_from(idle.len()).unwrap_or(u32::MAX),
+            };
         let mut failed = None;
         while failed.is_none() && u32::try_from(idle.len()).is_ok_and(|count| count < wanted) {
             let client = Client::new();
@@ -158,37 +103,37 @@ fn connect(address: &str, connections_max: u32) -> Result<(), String> {
             }
         }
         let count = u32::try_from(idle.len()).unwrap_or(u32::MAX);
-        say(&Said::Connections(count, failed))?;
+        report(&WorkerMessage::Connections(count, failed))?;
     }
     Ok(())
 }
 
-fn call(addresses: &[String]) -> Result<(), String> {
+fn call(addresses: &[String]) -> Result<(), Failure> {
     let clients = addresses.iter().map(|address| {
         let client = Client::new();
         call_over(&client, address).map(|()| client)
     });
     let clients = clients.collect::<Result<Vec<_>, _>>()?;
     // Connected until it is told to end.
-    say(&Said::Ready)?;
-    until_told()?;
+    report(&WorkerMessage::Ready)?;
+    wait_for_end()?;
     drop(clients);
     Ok(())
 }
 
 /// Calls that make the memory of both ends what it is in use.
-fn call_over(client: &Client, address: &str) -> Result<(), String> {
-    client.hunt(address, MEET_TIMEOUT).map_err(text)?;
-    let caller = BenchCaller::new(client, address).map_err(text)?;
+fn call_over(client: &Client, address: &str) -> Result<(), Failure> {
+    client.hunt(address, MEET_TIMEOUT).map_err(Failure::other)?;
+    let caller = BenchCaller::new(client, address).map_err(Failure::other)?;
     for _ in 0..CALLS {
-        caller.nothing(&()).map_err(text)?;
+        caller.nothing(&()).map_err(Failure::other)?;
     }
     Ok(())
 }
 
 /// Waits until standard input ends.
-fn until_told() -> Result<(), String> {
-    io::copy(&mut io::stdin().lock(), &mut io::sink()).map(drop).map_err(text)
+fn wait_for_end() -> Result<(), Failure> {
+    io::copy(&mut io::stdin().lock(), &mut io::sink()).map(drop).map_err(Failure::other)
 }
 
 /// Room for so many connections. What is not allowed shows when they are made.
@@ -197,17 +142,9 @@ fn allow_descriptors(connections: u32) {
     let _ = process::raise_descriptor_limit(wanted);
 }
 
-fn say(said: &Said) -> Result<(), String> {
-    let mut out = io::stdout().lock();
-    out.write_all(said.to_text().as_bytes()).and_then(|()| out.flush()).map_err(text)
+fn report(message: &WorkerMessage) -> Result<(), Failure> {
+    Ok(worker::write_message(message)?)
 }
-
-fn text(error: impl ToString) -> String {
-    error.to_string()
-}
-
-/// What our lines begin with.
-const LINE_MARK: &str = "nearcall-memory ";
 
 /// Before memory is read.
 const CALLS: u32 = 100;

@@ -11,8 +11,8 @@ use nearcall_results::findings::memory::{ConnectionMemory, Level, PerConnection}
 
 use super::Stop;
 use super::budget;
-use super::child::{Orders, Question};
 use super::helper::Helper;
+use crate::launch::{Question, WorkerRequest};
 use crate::runner::Hooks;
 
 /// Measures one mechanism, as far as it goes.
@@ -30,10 +30,10 @@ pub(super) fn measure(
     // The one that calls, and a few for whoever looks in.
     let connections_max = most + CONNECTIONS_BESIDE;
     let at = server_address(mechanism.name());
-    let serve = Orders::Serve { addresses: vec![at.clone()], connections_max };
+    let serve = WorkerRequest::Serve { addresses: vec![at.clone()], connections_max };
     let mut server = Helper::ready(&serve, hooks)?;
     let address = client_address(&at, mechanism);
-    let mut client = Helper::ready(&Orders::Connect { address, connections_max }, hooks)?;
+    let mut client = Helper::ready(&WorkerRequest::Connect { address, connections_max }, hooks)?;
     // The first reading maps what later ones find present.
     let _ = read(0, &server, &client);
     let mut found = ConnectionMemory {

@@ -17,9 +17,9 @@ use nearcall_results::findings::memory::{
 use super::Stop;
 use super::allocator::{Allocated, BLOCK_BYTES, Limit, Stopped};
 use super::budget;
-use super::child::{Orders, Said};
 use super::connections::{client_address, server_address};
 use super::helper::{CONNECT_TIMEOUT, Helper};
+use crate::launch::{WorkerMessage, WorkerRequest};
 use crate::memory;
 use crate::runner::Hooks;
 
@@ -132,11 +132,12 @@ fn try_one(
         (0..SERVICES).map(|service| server_address(&format!("service-{service}"))).collect();
     let mut servers = Vec::new();
     for share in addresses.chunks(SERVICES / processes) {
-        let orders = Orders::Serve { addresses: share.to_vec(), connections_max: CONNECTIONS_MAX };
-        servers.push(Helper::ready(&orders, hooks)?);
+        let request =
+            WorkerRequest::Serve { addresses: share.to_vec(), connections_max: CONNECTIONS_MAX };
+        servers.push(Helper::ready(&request, hooks)?);
     }
     let called = addresses.iter().map(|address| client_address(address, mechanism)).collect();
-    Helper::ready(&Orders::Call { addresses: called }, hooks)?.end();
+    Helper::ready(&WorkerRequest::Call { addresses: called }, hooks)?.end();
     clock::pause(SETTLE);
     let sum = |get: fn(ProcessMemory) -> Option<u64>| {
         servers.iter().map(|server| get(server.memory())).sum::<Option<u64>>()
@@ -176,13 +177,13 @@ pub(super) fn allocate(
     let floor_bytes = before_bytes.saturating_sub(budget_bytes);
     // Others may free memory meanwhile: what they give must not all be taken.
     let limit = Limit { floor_bytes, bytes_max: budget_bytes + budget_bytes / 4 };
-    let mut allocator = Helper::start(&Orders::Allocate(limit), hooks)?;
-    let said = allocator.hear(CONNECT_TIMEOUT)?;
+    let mut allocator = Helper::start(&WorkerRequest::Allocate(limit), hooks)?;
+    let reported = allocator.receive(CONNECT_TIMEOUT)?;
     allocator.end();
-    match said {
-        Said::Allocated(Allocated { bytes, by: Stopped::Floor }) => Ok(Some(bytes)),
-        Said::Allocated(_) => Ok(None),
-        other => Err(Stop::Failed(format!("the allocator said {other:?}"))),
+    match reported {
+        WorkerMessage::Allocated(Allocated { bytes, by: Stopped::Floor }) => Ok(Some(bytes)),
+        WorkerMessage::Allocated(_) => Ok(None),
+        other => Err(Stop::Failed(format!("the allocator reported {other:?}"))),
     }
 }
 

@@ -24,10 +24,10 @@ use nearcall_results::findings::memory::{Setup, SetupMemory, SetupsMemory};
 
 use super::Stop;
 use super::allocator::BLOCK_BYTES;
-use super::child::Orders;
 use super::files::{Copies, ServiceFiles};
 use super::helper::Helper;
 use super::{budget, services};
+use crate::launch::WorkerRequest;
 use crate::runner::{Hooks, Program};
 use crate::stats;
 
@@ -180,7 +180,7 @@ impl Bench<'_> {
             Setup::Libraries => libraries.chunks(libraries.len().max(1)),
         };
         for group in hosts {
-            let host = Helper::start(&Orders::Libraries(group.to_vec()), self.host_hooks)?;
+            let host = Helper::start(&WorkerRequest::Libraries(group.to_vec()), self.host_hooks)?;
             running.hosts.push(host);
         }
         Ok(running)

@@ -3,8 +3,8 @@
 //! A function of its arguments.
 
 use super::duty::{PERIOD_NS, Steering};
-use super::worker::Work;
 use super::{Did, Sample};
+use crate::launch::Work;
 use crate::run::LoadAchieved;
 
 /// Adds up what the workers of all launches of a cell did. `None` without launches.

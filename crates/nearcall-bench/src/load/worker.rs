@@ -10,47 +10,20 @@ use std::io::{self, Seek, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use nearcall_os::{clock, cpu, process, procfs_memory, unlinked};
-use serde::{Deserialize, Serialize};
-
 use super::board::Board;
 use super::duty::{Cycle, Step};
 use crate::exchange::Failure;
-
-/// What one worker has to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Work {
-    /// Compute without a pause.
-    Cpu,
-    /// Map so many bytes, write each page, check them, give them back; again and again.
-    Memory { bytes: u64 },
-    /// Write a file and wait until it is on the disk.
-    Io,
-    /// Compute on this CPU for `busy_ns` of every `period_ns`.
-    Duty { cpu: usize, period_ns: u64, busy_ns: u64, phase_ns: u64 },
-}
-
-/// What a worker reads from its standard input.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Orders {
-    pub(super) load_worker: Work,
-}
-
-impl Orders {
-    /// Reads them; `None` if this is not for a worker.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        serde_json::from_str(text.trim_end_matches('\0')).ok()
-    }
-}
+use crate::launch::Work;
+use nearcall_os::{clock, cpu, process, procfs_memory, unlinked};
 
 /// Works until it is killed.
 ///
 /// # Errors
 ///
 /// Why it cannot work; the board says it too.
-pub(crate) fn run(orders: &Orders) -> Result<(), Failure> {
+pub(crate) fn run(work: Work) -> Result<(), Failure> {
     let board = Board::open(io::stdin())?;
-    let outcome = match orders.load_worker {
+    let outcome = match work {
         Work::Cpu => compute(&board),
         Work::Memory { bytes } => write_memory(&board, bytes),
         Work::Io => write_file(&board),
@@ -190,16 +163,6 @@ const FILE_BYTES_MAX: usize = 64 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn orders_are_told_from_those_of_others() {
-        let work = Work::Duty { cpu: 1, period_ns: 10, busy_ns: 3, phase_ns: 2 };
-        let text = serde_json::to_string(&Orders { load_worker: work }).unwrap();
-        let parsed = Orders::parse(&format!("{text}\0\0\0")).unwrap();
-        assert_eq!(parsed.load_worker, work);
-        assert!(Orders::parse("{\"role\":\"Client\"}").is_none());
-        assert!(Orders::parse("").is_none());
-    }
 
     #[test]
     fn a_folder_that_cannot_be_written_is_told_by_its_name() {

@@ -15,7 +15,7 @@ use crate::exchange::Failure;
 use crate::floor::carrier::{Carrier, FloorEnd};
 use crate::floor::meeting::Meeting;
 use crate::launch::Role;
-use crate::peer::Play;
+use crate::peer::{Opened, opened};
 
 /// Tells whether the other process is there.
 #[derive(Clone, Copy)]
@@ -125,14 +125,13 @@ fn hand_over<T>(
     }
 }
 
-/// Lets `player` use an end that holds up to `buffer_bytes` on the way.
-pub(super) fn play<C: Carrier, P: Play>(
-    carrier: C,
+/// Opens an end that holds up to `buffer_bytes` on the way.
+pub(super) fn open<'a>(
+    carrier: impl Carrier + 'a,
     meeting: &Meeting,
-    player: &P,
     buffer_bytes: u64,
-) -> Result<P::Report, Failure> {
-    player.play(&mut FloorEnd::new(carrier, meeting)?, buffer_bytes)
+) -> Result<Box<dyn Opened + 'a>, Failure> {
+    Ok(opened(FloorEnd::new(carrier, meeting)?, buffer_bytes))
 }
 
 /// The longest single sleep: a process that dies is noticed well before the runner loses patience.

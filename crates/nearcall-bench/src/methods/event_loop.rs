@@ -19,7 +19,7 @@ use crate::calls::service::FakeService;
 use crate::cell::CellSpec;
 use crate::exchange::{End, Failure};
 use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
-use crate::launch::{Line, Orders, Role};
+use crate::launch::{Orders, Role, WorkerMessage};
 use crate::methods::handover::Notice;
 use crate::methods::segment::Segment;
 use crate::payload::Payload;
@@ -47,14 +47,14 @@ pub(crate) fn client(orders: &Orders) -> Result<(), Failure> {
         let mut measured = peer::ask(&mut end, &peer::job(orders, cell), 0)?;
         meeting.say(REPORT)?;
         peer::add_server(&mut measured, &meeting.hear()?)?;
-        peer::write(&Line::Cell { cell, outcome: Ok(Box::new(measured)) })?;
+        peer::write(&WorkerMessage::Cell { cell, outcome: Ok(Box::new(measured)) })?;
     }
     meeting.say(GOODBYE)
 }
 
 /// The end that serves.
 pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
-    let meeting = Meeting::accept(&orders.meet_at, || peer::write(&Line::Listening))?;
+    let meeting = Meeting::accept(&orders.meet_at, || peer::write(&WorkerMessage::Ready))?;
     let event_loop = EventLoop::new()?;
     let server = Server::new(&event_loop);
     let service = Service { reader: FakeService::new(), lent: RefCell::default() };

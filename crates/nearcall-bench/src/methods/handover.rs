@@ -17,40 +17,39 @@ use crate::methods::lines::{PolledUnix, QueueLine, StreamLine};
 use crate::methods::segment::{Handle, Segment};
 use crate::methods::signals::{CallerLine, ServerLine};
 use crate::payload::{Payload, Verifier};
-use crate::peer::{Play, play_floor};
+use crate::peer::{Opened, open_floor};
 
 /// Opens an end of `method`, which is one of those of the study of calls.
-pub(super) fn visit<P: Play>(
+pub(super) fn open<'a>(
     method: Method,
-    meeting: &Meeting,
+    meeting: &'a Meeting,
     role: Role,
     cell: &CellSpec,
-    player: &P,
-) -> Result<P::Report, Failure> {
+) -> Result<Box<dyn Opened + 'a>, Failure> {
     let bytes = cell.bytes();
     match method {
         Method::AllocSignal if role == Role::Client => {
             let line = CallerLine::meet(meeting)?;
-            play_floor(Handover::meet(meeting, role, bytes, line)?, meeting, player)
+            open_floor(Handover::meet(meeting, role, bytes, line)?, meeting)
         }
         Method::AllocSignal => {
             let line = ServerLine::meet(meeting)?;
-            play_floor(Handover::meet(meeting, role, bytes, line)?, meeting, player)
+            open_floor(Handover::meet(meeting, role, bytes, line)?, meeting)
         }
         Method::AllocQueue => {
             let line = QueueLine::meet(meeting, role)?;
-            play_floor(Handover::meet(meeting, role, bytes, line)?, meeting, player)
+            open_floor(Handover::meet(meeting, role, bytes, line)?, meeting)
         }
         Method::AllocSocket => {
             let line = StreamLine(Unix::meet(meeting, role)?);
-            play_floor(Handover::meet(meeting, role, bytes, line)?, meeting, player)
+            open_floor(Handover::meet(meeting, role, bytes, line)?, meeting)
         }
         Method::AllocPoll => {
             let line = StreamLine(PolledUnix::meet(meeting, role)?);
-            play_floor(Handover::meet(meeting, role, bytes, line)?, meeting, player)
+            open_floor(Handover::meet(meeting, role, bytes, line)?, meeting)
         }
         Method::SocketPoll => {
-            play_floor(Bytes::new(PolledUnix::meet(meeting, role)?, bytes), meeting, player)
+            open_floor(Bytes::new(PolledUnix::meet(meeting, role)?, bytes), meeting)
         }
         _ => Err(Failure::other(format!("{method} hands nothing over in a segment"))),
     }

@@ -22,32 +22,30 @@ use crate::launch::Role;
 use crate::methods::counter_process;
 use crate::methods::stream::{PIPE_BYTES, UNIX_BYTES, named_pipe};
 use crate::payload::{Payload, Verifier};
-use crate::peer::Play;
+use crate::peer::Opened;
 
 /// Signals by named pipes.
-pub(super) fn by_fifo<P: Play>(
-    meeting: &Meeting,
+pub(super) fn by_fifo<'a>(
+    meeting: &'a Meeting,
     role: Role,
     cell: &CellSpec,
-    player: &P,
-) -> Result<P::Report, Failure> {
+) -> Result<Box<dyn Opened + 'a>, Failure> {
     let link = Link::open(meeting, role)?;
     let pipes = Pipes::meet_over(&link.line, role, named_pipe)?;
     let end = Signals { link, stream: pipes, payload_bytes: cell.bytes() };
-    counter_process::play(end, meeting, player, PIPE_BYTES)
+    counter_process::open(end, meeting, PIPE_BYTES)
 }
 
 /// Signals by a unix socket.
-pub(super) fn by_socket<P: Play>(
-    meeting: &Meeting,
+pub(super) fn by_socket<'a>(
+    meeting: &'a Meeting,
     role: Role,
     cell: &CellSpec,
-    player: &P,
-) -> Result<P::Report, Failure> {
+) -> Result<Box<dyn Opened + 'a>, Failure> {
     let link = Link::open(meeting, role)?;
     let socket = Unix::meet(&link.line, role)?;
     let end = Signals { link, stream: socket, payload_bytes: cell.bytes() };
-    counter_process::play(end, meeting, player, UNIX_BYTES)
+    counter_process::open(end, meeting, UNIX_BYTES)
 }
 
 /// What two processes have once one has found the other.

@@ -17,24 +17,23 @@ use crate::floor::meeting::Meeting;
 use crate::floor::stream::{Bytes, Pipes, Stream, Unix};
 use crate::launch::Role;
 use crate::methods::Method;
-use crate::methods::counter_process::play;
-use crate::peer::Play;
+use crate::methods::counter_process;
+use crate::peer::Opened;
 
 /// Opens an end of `method`, which is one of those in this file.
-pub(super) fn visit<P: Play>(
+pub(super) fn open<'a>(
     method: Method,
-    meeting: &Meeting,
+    meeting: &'a Meeting,
     role: Role,
     cell: &CellSpec,
-    player: &P,
-) -> Result<P::Report, Failure> {
+) -> Result<Box<dyn Opened + 'a>, Failure> {
     let pipes = |make: fn() -> Result<Pipe, Failure>, buffer_bytes| {
         let pipes = Pipes::meet_over(meeting, role, make)?;
-        play(whole(pipes, cell), meeting, player, buffer_bytes)
+        counter_process::open(whole(pipes, cell), meeting, buffer_bytes)
     };
     let sockets = |make: fn() -> Result<(OwnedFd, OwnedFd), Failure>, buffer_bytes| {
         let socket = Unix::meet_over(meeting, role, make)?;
-        play(whole(socket, cell), meeting, player, buffer_bytes)
+        counter_process::open(whole(socket, cell), meeting, buffer_bytes)
     };
     match method {
         Method::Pipe => pipes(|| Ok(pipe::create()?), PIPE_BYTES),

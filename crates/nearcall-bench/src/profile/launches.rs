@@ -9,7 +9,7 @@ use nearcall_os::{clock, process};
 use crate::cell::{CellSpec, Subject};
 use crate::exchange::Failure;
 use crate::exchange::client::Measured;
-use crate::launch::{Fault, Line, Orders, Role};
+use crate::launch::{Fault, Orders, Role, WorkerMessage};
 use crate::profile::ProfilePlan;
 use crate::run::Kind;
 use crate::runner::Hooks;
@@ -52,6 +52,7 @@ impl Launches<'_> {
             cpu: self.placed.client,
             cells: vec![cell],
             seed: self.plan.seed,
+            slices: false,
             cell_budget_ns: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
             tsc: None,
             fault: Fault::None,
@@ -65,8 +66,8 @@ impl Launches<'_> {
         let padding = [0; 2];
         let launched =
             processes::launch(&self.hooks.program, [&client, &server], padding, &patience);
-        let measured = launched.lines.into_iter().find_map(|line| match line {
-            Line::Cell { outcome, .. } => Some(outcome),
+        let measured = launched.messages.into_iter().find_map(|line| match line {
+            WorkerMessage::Cell { outcome, .. } => Some(outcome),
             _ => None,
         });
         match (launched.failure, measured) {

@@ -6,7 +6,7 @@
 
 mod libraries;
 mod measure;
-pub(super) mod memory;
+mod memory;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use nearcall_results::report::table::table;
 use nearcall_results::run::{Run, Tool, check_writable};
 use nearcall_studies::reproduce::StudiesPlan;
 
-pub(super) use self::measure::hooked;
+pub(super) use self::measure::{hooked, program};
 use super::{End, Usage};
 use crate::args::{BenchArgs, ExperimentArgs, Other, Pin, PlacementArg, RunArgs, Sizes};
 use crate::output;

@@ -2,8 +2,7 @@
 
 use std::ffi::OsString;
 
-use nearcall_bench::footprint::{self, ServiceFiles};
-use nearcall_bench::runner::Program;
+use nearcall_bench::footprint::ServiceFiles;
 use nearcall_studies::reproduce::StudiesPlan;
 
 use super::bench::{self, Cpus};
@@ -13,7 +12,7 @@ use crate::args::ReproduceArgs;
 pub(super) fn run(args: &ReproduceArgs, arguments: &[OsString]) -> anyhow::Result<End> {
     let plan = StudiesPlan {
         studies: args.study.0.clone(),
-        services: Some(Program::current(&[footprint::PROCESS_VERB])),
+        services: Some(bench::program()),
         service_files: ServiceFiles::find().ok(),
         how: bench::run_options(&args.run, None, arguments, &Cpus::read()).map_err(Usage)?,
     };

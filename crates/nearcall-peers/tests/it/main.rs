@@ -61,5 +61,5 @@ fn bad_words_are_refused() {
 fn a_process_without_orders_fails() {
     let output = peers(&["peer"]);
     assert!(!output.status.success());
-    assert!(text(&output.stdout).contains("these are no orders"));
+    assert!(text(&output.stdout).contains("has no request"));
 }

@@ -1,9 +1,11 @@
 //! Samples of launches in groups whose members cannot be told apart, the best group first.
 //!
 //! A rank of figures that noise has put in order is no information. So the best is compared with
-//! each other one by Welch's test, corrected for their number by the procedure of Holm, and for
-//! the choice of the best among so many: the chance of any false difference is 5 %. What cannot be
-//! told from the best is as good as it; the rest is compared in the same way among itself.
+//! each other one, corrected for their number by the procedure of Holm, and for the choice of the
+//! best among so many: the chance of any false difference is 5 %. What was measured in the same
+//! launches is compared launch by launch, by Student's test, and anything else by Welch's. What
+//! cannot be told from the best is as good as it; the rest is compared in the same way among
+//! itself.
 
 use super::two_samples::{self, SIGNIFICANCE};
 
@@ -14,6 +16,8 @@ pub struct Sample<'a> {
     pub value: f64,
     /// One value per launch; may be empty.
     pub launches: &'a [f64],
+    /// The processes of each launch, by which samples of the same launches are known.
+    pub processes: &'a [[u32; 2]],
     /// Where the figure lies with 95 % confidence: decides where there are no launches.
     pub ci95: Option<[f64; 2]>,
 }
@@ -64,6 +68,13 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
 
 /// How likely two that do not differ would look as different as these.
 fn p_value(a: &Sample<'_>, b: &Sample<'_>) -> f64 {
+    let is_of_launches = |one: &Sample<'_>| one.launches.len() == one.processes.len();
+    if is_of_launches(a) && is_of_launches(b) && a.processes == b.processes {
+        let logs = a.launches.iter().zip(b.launches).map(|(a, b)| (a / b).ln());
+        if let Some(p_value) = super::p_of_mean(&logs.collect::<Vec<f64>>(), 0.0) {
+            return p_value;
+        }
+    }
     if let Some(ratio) = two_samples::ratio(a.launches, b.launches, [0.0; 2]) {
         return ratio.p_value;
     }
@@ -83,6 +94,7 @@ mod tests {
             .map(|launches| Sample {
                 value: two_samples::geometric_mean(launches).unwrap(),
                 launches,
+                processes: &[],
                 ci95: None,
             })
             .collect();
@@ -114,9 +126,21 @@ mod tests {
         assert!(found >= 80, "{found} of 100");
     }
 
+    /// What a launch is slower by falls on both.
+    #[test]
+    fn what_shares_its_launches_is_told_apart_by_five_percent() {
+        let processes = [[1, 2], [3, 4], [5, 6], [7, 8]];
+        let sample = |launches, processes| Sample { value: 1.0, launches, processes, ci95: None };
+        let (a, b) = ([50.0, 80.0, 65.0, 40.0], [52.6, 83.9, 68.3, 42.1]);
+        let shared = [sample(&a, &processes), sample(&b, &processes)];
+        assert_eq!(groups(&shared, false), [0, 1]);
+        assert_eq!(groups(&[sample(&a, &processes), sample(&b, &[])], false), [0, 0]);
+        assert_eq!(groups(&[shared[0], shared[0]], false), [0, 0]);
+    }
+
     #[test]
     fn without_launches_intervals_decide_and_without_those_nothing_is_apart() {
-        let sample = |value, ci95| Sample { value, launches: &[], ci95 };
+        let sample = |value, ci95| Sample { value, launches: &[], processes: &[], ci95 };
         let samples = [
             sample(3.0, Some([2.5, 3.5])),
             sample(1.0, Some([0.9, 1.1])),

@@ -43,8 +43,12 @@ pub(in crate::commands) fn hooked<T>(interrupt: Interrupt, run: impl FnOnce(&Hoo
     let progress = Progress::new();
     let show = |done, total, text: &str| progress.show(done, total, text);
     let interrupted = || interrupt.interrupted();
-    let program = Program::current(&[PEER_VERB]);
-    run(&Hooks { progress: &show, interrupted: &interrupted, ..Hooks::new(program) })
+    run(&Hooks { progress: &show, interrupted: &interrupted, ..Hooks::new(program()) })
+}
+
+/// What measurements start: this program, as a process that they tell what to do.
+pub(in crate::commands) fn program() -> Program {
+    Program::current(&[PEER_VERB])
 }
 
 /// Runs the second process. The runner writes requests to its standard input and reads results

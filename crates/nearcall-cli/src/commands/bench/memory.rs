@@ -2,21 +2,17 @@
 //!
 //! **Invariants:** what was measured before Ctrl-C is printed and stored, marked as partial.
 
-use std::process::ExitCode;
-
 use anyhow::{Context, Error, bail};
-use nearcall_bench::footprint::{self, MemoryPlan, PROCESS_VERB, ServiceFiles};
-use nearcall_bench::runner::{Hooks, Program};
+use nearcall_bench::footprint::{self, MemoryPlan, ServiceFiles};
 use nearcall_channel::Mechanism;
 use nearcall_os::signal::Interrupt;
 use nearcall_results::findings::memory::MemoryFindings;
 use nearcall_results::report::table;
 
 use super::distinct;
+use super::measure::hooked;
 use crate::args::MemoryArgs;
 use crate::commands::{End, findings};
-use crate::output;
-use crate::progress::Progress;
 use crate::terminal::style;
 
 pub(super) fn run(args: &MemoryArgs) -> anyhow::Result<End> {
@@ -45,33 +41,13 @@ pub(super) fn run(args: &MemoryArgs) -> anyhow::Result<End> {
 }
 
 fn measure(plan: &MemoryPlan, interrupt: Interrupt) -> MemoryFindings {
-    with_hooks(interrupt, |hooks| footprint::measure(plan, hooks))
+    hooked(interrupt, |hooks| footprint::measure(plan, hooks))
 }
 
 fn setups(quick: bool, interrupt: Interrupt) -> anyhow::Result<MemoryFindings> {
     let files = ServiceFiles::find().map_err(Error::msg)?;
-    let found = with_hooks(interrupt, |hooks| footprint::setups(quick, &files, hooks));
+    let found = hooked(interrupt, |hooks| footprint::setups(quick, &files, hooks));
     found.map_err(Error::msg)
-}
-
-fn with_hooks<T>(interrupt: Interrupt, measure: impl FnOnce(&Hooks<'_>) -> T) -> T {
-    let progress = Progress::new();
-    let show = |done, total, text: &str| progress.show(done, total, text);
-    let interrupted = || interrupt.interrupted();
-    let program = Program::current(&[PROCESS_VERB]);
-    measure(&Hooks { progress: &show, interrupted: &interrupted, ..Hooks::new(program) })
-}
-
-/// Runs a process whose memory is measured.
-pub(in crate::commands) fn process() -> ExitCode {
-    match footprint::run() {
-        Ok(()) => ExitCode::SUCCESS,
-        // Its parent gets the reason too; a user who typed the verb sees it only here.
-        Err(reason) => {
-            output::diagnostic(&format!("error: {PROCESS_VERB}: {reason}"));
-            ExitCode::FAILURE
-        }
-    }
 }
 
 /// nearcall's own, the most common one, and one whose buffers the kernel has.

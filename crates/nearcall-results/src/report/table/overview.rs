@@ -158,12 +158,18 @@ fn order(rows: &mut [Row<'_>], key: Option<&Key>) {
 /// How many groups that can be told apart are better than each cell's; `None` where there is no
 /// figure.
 fn tiers(cells: &[Option<&Cell>]) -> Vec<Option<usize>> {
-    let figures: Vec<_> = cells.iter().map(|cell| cell.and_then(Cell::headline)).collect();
-    let more_is_better = figures.iter().flatten().any(|figure| figure.unit != "ns");
+    let figures: Vec<_> =
+        cells.iter().map(|cell| cell.and_then(|cell| Some((cell, cell.headline()?)))).collect();
+    let more_is_better = figures.iter().flatten().any(|(_, figure)| figure.unit != "ns");
     let samples: Vec<Sample<'_>> = figures
         .iter()
         .flatten()
-        .map(|one| Sample { value: one.value, launches: one.launches, ci95: one.ci95 })
+        .map(|(cell, one)| Sample {
+            value: one.value,
+            launches: one.launches,
+            processes: &cell.pids,
+            ci95: one.ci95,
+        })
         .collect();
     let mut found = ties::groups(&samples, more_is_better).into_iter();
     figures.iter().map(|figure| figure.as_ref().and_then(|_| found.next())).collect()

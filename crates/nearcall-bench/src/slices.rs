@@ -1,0 +1,260 @@
+//! A launch that measures cells of several subjects, a slice of each at a time.
+//!
+//! Both processes keep an end of every subject open. In each round every cell has a slice, in a
+//! random order, so that what the machine does meanwhile falls on all alike, and the ratio of two
+//! cells of a launch is that of neighbours in time. A cell's first slice warms it up. The client
+//! says over a line of its own, which is silent during a slice, whose turn it is.
+//! **Invariants:** a failure is told as that of the cell whose turn it was.
+//! **Not here:** the loops of a slice (`exchange/`), which cells share a launch (`runner.rs`).
+
+use nearcall_channel::{Address, Listener};
+use nearcall_os::clock;
+
+use crate::cell::{CellSpec, Subject};
+use crate::exchange::Failure;
+use crate::exchange::client::{Job, Measured, Part};
+use crate::floor::meeting::Meeting;
+use crate::histogram::Histogram;
+use crate::launch::{Fault, Orders, Role, WorkerMessage};
+use crate::locked;
+use crate::peer::{self, Connection, GOODBYE, Opened, READY};
+use crate::run::{EffectiveSize, Kind};
+use crate::stats;
+
+/// The end that asks.
+pub(crate) fn client(orders: &Orders) -> Result<(), Failure> {
+    let meeting = Meeting::connect(&orders.meet_at)?;
+    let mut told = vec![(None, Vec::new()); orders.cells.len()];
+    let mut ends = Ends::open(orders, |at, cell| {
+        let Subject::Mechanism(mechanism) = cell.subject else {
+            return peer::open(&meeting, Role::Client, cell);
+        };
+        let Connection { end, set_up_ns, sizes, buffer_bytes } =
+            Connection::open(mechanism, cell, &channels_at(orders))?;
+        told[at] = (Some(set_up_ns), sizes);
+        Ok(peer::opened(end, buffer_bytes))
+    });
+    if meeting.hear()? != READY {
+        return Err(Failure::other("the other end is not ready"));
+    }
+    let memory = locked::lock_for(orders);
+    let measured = measure(orders, &mut ends, &meeting)?;
+    for ((at, &cell), slices) in orders.cells.iter().enumerate().zip(measured) {
+        let (set_up_ns, sizes) = told[ends.first_cell(at)].clone();
+        write_cell(orders, cell, (set_up_ns, sizes), &memory, slices)?;
+    }
+    meeting.say(GOODBYE)
+}
+
+fn write_cell(
+    orders: &Orders,
+    cell: CellSpec,
+    (set_up_ns, sizes): (Option<u64>, Vec<EffectiveSize>),
+    memory: &str,
+    slices: Result<Vec<Measured>, Failure>,
+) -> Result<(), Failure> {
+    peer::write(&peer::connected_with(orders, set_up_ns, sizes, memory.to_owned()))?;
+    let outcome = slices.and_then(|slices| together(&slices)).map(Box::new);
+    peer::write(&WorkerMessage::Cell { cell, outcome })
+}
+
+/// Gives each cell its slices until the time is over.
+fn measure(
+    orders: &Orders,
+    ends: &mut Ends<'_>,
+    meeting: &Meeting,
+) -> Result<Vec<Result<Vec<Measured>, Failure>>, Failure> {
+    let mut found: Vec<Result<Vec<Measured>, Failure>> =
+        (0..orders.cells.len()).map(|at| ends.failure(at).map_or(Ok(Vec::new()), Err)).collect();
+    let mut order: Vec<usize> = (0..found.len()).filter(|&at| found[at].is_ok()).collect();
+    let mut rng = fastrand::Rng::with_seed(orders.seed);
+    let until_ns = clock::monotonic_ns()
+        .saturating_add(orders.cell_budget_ns.saturating_mul(orders.cells.len() as u64));
+    let mut part = Part::First;
+    loop {
+        let begin_ns = clock::monotonic_ns();
+        rng.shuffle(&mut order);
+        for &at in &order {
+            let cell = orders.cells[at];
+            let budget_ns = match cell.kind {
+                Kind::Latency => SLICE_NS,
+                Kind::Throughput => STREAM_SLICE_NS,
+            };
+            let job = Job { part, budget_ns, ..peer::job(orders, cell) };
+            let measured = slice(&job, ends, meeting, at).inspect_err(|failure| {
+                // Should this fail, the failure itself is told all the same.
+                drop(peer::write(&WorkerMessage::Cell { cell, outcome: Err(failure.clone()) }));
+            })?;
+            if let Ok(slices) = &mut found[at] {
+                slices.push(measured);
+            }
+        }
+        part = Part::Later;
+        let now_ns = clock::monotonic_ns();
+        // The next round takes about as long, and half of it may be too much.
+        if now_ns + (now_ns - begin_ns) / 2 > until_ns {
+            return Ok(found);
+        }
+    }
+}
+
+fn slice(
+    job: &Job,
+    ends: &mut Ends<'_>,
+    meeting: &Meeting,
+    at: usize,
+) -> Result<Measured, Failure> {
+    if let Some(measured) = peer::alone(job) {
+        return measured;
+    }
+    meeting.say(&at.to_string())?;
+    let mut measured = ends.of(at)?.ask(job)?;
+    peer::add_server(&mut measured, &meeting.hear()?)?;
+    Ok(measured)
+}
+
+/// The end that answers.
+pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
+    let listener = Listener::bind(&Address::Abstract(channels_at(orders)))?;
+    let meeting = Meeting::accept(&orders.meet_at, || peer::write(&WorkerMessage::Ready))?;
+    let mut ends = Ends::open(orders, |_, cell| match cell.subject {
+        Subject::Mechanism(_) => Ok(peer::opened(peer::accept(&listener, cell)?, 0)),
+        _ => peer::open(&meeting, Role::Server, cell),
+    });
+    locked::lock_for(orders);
+    meeting.say(READY)?;
+    let fault = if orders.fault == Fault::SlowStart { Fault::None } else { orders.fault };
+    let later = Orders { fault, ..orders.clone() };
+    let mut begun = vec![false; orders.cells.len()];
+    loop {
+        let text = meeting.hear()?;
+        if text == GOODBYE {
+            return Ok(());
+        }
+        peer::misbehave(orders.fault)?;
+        let at = text.parse::<usize>().ok().filter(|&at| at < orders.cells.len());
+        let at = at.ok_or_else(|| Failure::other(format!("{text:?} is no cell")))?;
+        let orders = if std::mem::replace(&mut begun[at], true) { &later } else { orders };
+        let report = ends.of(at)?.serve(&orders.cells[at], orders)?;
+        meeting.say(&serde_json::to_string(&report)?)?;
+    }
+}
+
+/// Where mechanisms are connected.
+fn channels_at(orders: &Orders) -> String {
+    format!("{}-channels", orders.meet_at)
+}
+
+/// One end, or why there is none.
+type End<'a> = Result<Box<dyn Opened + 'a>, Failure>;
+
+/// The ends of all cells.
+struct Ends<'a> {
+    /// By the first cell of each; what stays within one process has none.
+    open: Vec<(usize, End<'a>)>,
+    /// Per cell, which of these it has.
+    of_cell: Vec<usize>,
+}
+
+impl<'a> Ends<'a> {
+    /// Opens what the cells need, which both processes do in the same order: for a mechanism a
+    /// connection for all of its cells, for a floor one for each.
+    fn open(orders: &Orders, mut open: impl FnMut(usize, &CellSpec) -> End<'a>) -> Self {
+        let mut ends = Self { open: Vec::new(), of_cell: Vec::new() };
+        for (at, cell) in orders.cells.iter().enumerate() {
+            let is_mechanism = matches!(cell.subject, Subject::Mechanism(_));
+            let same = |&(first, _): &(usize, End<'_>)| orders.cells[first].unit() == cell.unit();
+            let known = ends.open.iter().position(same).filter(|_| is_mechanism);
+            ends.of_cell.push(known.unwrap_or(ends.open.len()));
+            if known.is_none() {
+                ends.open.push((at, open(at, cell)));
+            }
+        }
+        ends
+    }
+}
+
+impl Ends<'_> {
+    /// The first cell that has the end of this one.
+    fn first_cell(&self, at: usize) -> usize {
+        self.open[self.of_cell[at]].0
+    }
+
+    fn failure(&self, at: usize) -> Option<Failure> {
+        self.open[self.of_cell[at]].1.as_ref().err().cloned()
+    }
+
+    fn of(&mut self, at: usize) -> Result<&mut (dyn Opened + '_), Failure> {
+        match &mut self.open[self.of_cell[at]].1 {
+            Ok(end) => Ok(&mut **end),
+            Err(failure) => Err(failure.clone()),
+        }
+    }
+}
+
+/// What a cell's slices say as one launch. Its median is that of a typical slice.
+fn together(slices: &[Measured]) -> Result<Measured, Failure> {
+    let Some((first, later)) = slices.split_first() else {
+        return Err(Failure::other("no slice was measured"));
+    };
+    let mut all = first.clone();
+    let mut times = Histogram::new();
+    for stored in slices.iter().filter_map(|slice| slice.times.as_ref()) {
+        times.merge(&stored.to_histogram().map_err(Failure::other)?);
+    }
+    for slice in later {
+        all.client.add(&slice.client);
+        if let Some((all, slice)) = all.server.as_mut().zip(slice.server.as_ref()) {
+            all.add(slice);
+        }
+        all.messages += slice.messages;
+        all.elapsed_ns += slice.elapsed_ns;
+    }
+    all.blocks_ns = slices.iter().filter_map(|slice| slice.median_ns).collect();
+    all.median_ns = stats::typical(&all.blocks_ns);
+    all.times = first.times.as_ref().map(|_| times.to_stored());
+    Ok(all)
+}
+
+/// Short beside what the machine does, and long beside a change from one channel to another.
+const SLICE_NS: u64 = 3_000_000;
+
+/// A slice of messages one way has to fill and empty the channel several times.
+const STREAM_SLICE_NS: u64 = 10_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exchange::count::EndReport;
+
+    fn measured(ns: u64, count: u64) -> Measured {
+        let mut times = Histogram::new();
+        times.record_n(ns, count);
+        let end = EndReport { cpu_ns: 10 * count, received: count, ..EndReport::default() };
+        Measured {
+            client: end.clone(),
+            server: Some(end),
+            messages: count,
+            elapsed_ns: ns * count,
+            median_ns: times.median_ns(),
+            times: Some(times.to_stored()),
+            messages_per_sample: 1,
+            ..Measured::default()
+        }
+    }
+
+    #[test]
+    fn slices_add_up_to_a_launch_whose_median_is_that_of_a_typical_slice() {
+        let mut slices = vec![measured(1_000, 100); 7];
+        slices[0].warmup_samples = 768;
+        slices.push(measured(50_000, 20));
+        let all = together(&slices).unwrap();
+        assert_eq!((all.messages, all.warmup_samples, all.blocks_ns.len()), (720, 768, 8));
+        assert_eq!(all.elapsed_ns, 700 * 1_000 + 20 * 50_000);
+        assert!((all.median_ns.unwrap() - 1_000.0).abs() < 1e-6, "{all:?}");
+        assert_eq!((all.client.cpu_ns, all.server.unwrap().received), (7_200, 720));
+        let times = all.times.unwrap().to_histogram().unwrap();
+        assert_eq!((times.count(), times.max_ns()), (720, Some(50_000)));
+        assert!(together(&[]).is_err());
+    }
+}
