@@ -17,6 +17,7 @@ mod matrix;
 mod pace;
 mod rest;
 mod study;
+mod times;
 mod traffic;
 
 use serde::{Deserialize, Serialize};
@@ -25,7 +26,7 @@ pub use budget::{Budget, Verdict};
 pub use call::{Breakdown, CallFacts, Part};
 pub use cell::{
     Cell, CpuNsPerMessage, Definition, EffectiveSize, EndCounts, Kind, PerEnd, Placement,
-    ROOM_BYTES, RttNs, Skipped,
+    ROOM_BYTES, Skipped,
 };
 pub(crate) use file::create_beside;
 pub use file::{
@@ -41,6 +42,7 @@ pub use matrix::Matrix;
 pub use pace::{PaceFacts, WaitComparison, WaitRatio};
 pub use rest::AtRest;
 pub use study::{ClaimVerdict, Judged, StudyFacts, StudyFigure, StudyResult, StudyRow, StudyTable};
+pub use times::RttNs;
 pub use traffic::{BurstFacts, ClientsFacts, GapFacts, StartFacts};
 
 /// The version that this program writes. It reads this one only.

@@ -21,8 +21,16 @@ struct Arrow {
 }
 
 /// The crates that must be free of circles.
-const CRATES: [&str; 5] =
-    ["nearcall", "nearcall-channel", "nearcall-wire", "nearcall-os", "nearcall-build"];
+const CRATES: [&str; 8] = [
+    "nearcall",
+    "nearcall-channel",
+    "nearcall-wire",
+    "nearcall-os",
+    "nearcall-build",
+    "nearcall-results",
+    "nearcall-studies",
+    "nearcall-cli",
+];
 
 /// Every circle in the crates that must be free of them, among the files of the repository.
 #[must_use]

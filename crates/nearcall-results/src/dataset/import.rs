@@ -21,7 +21,8 @@ pub use self::archive::{
     UNPACKED_BYTES_MAX,
 };
 use self::archive::{Archive, LIMITS};
-pub use self::cells::{CELLS_MAX, PREFIX};
+pub use self::cells::PREFIX;
+pub use self::results::CELLS_MAX;
 use self::results::Results;
 pub use self::results::{CPUS_MAX, FirstRefused};
 use crate::run::{Imported, Kind, Run, Settings, Tool, UNKNOWN};

@@ -1,7 +1,7 @@
 //! The text of a run as it goes into a data set: unchanged but for what tells about people.
 //!
 //! Always true: fields that this program does not know, and the digits of every number, stay as
-//! they are. Which words are taken out is decided in `dataset/run_id.rs`.
+//! they are.
 
 use std::fmt;
 
@@ -10,7 +10,6 @@ use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::run_id::without_folders;
 use crate::run::UNKNOWN;
 
 /// The text of the run, with a line break at its end.
@@ -127,6 +126,27 @@ impl<'de> Deserialize<'de> for Fields {
     }
 }
 
+/// The argument, with only the last part of an absolute path: `--out=/srv/me/a.json` becomes
+/// `--out=a.json`, and `-o/srv/me/a.json` becomes `-oa.json`.
+fn without_folders(argument: &str) -> String {
+    let Some(start) = path_start(argument) else { return argument.to_owned() };
+    let (option, path) = argument.split_at(start);
+    let last = path.rsplit('/').find(|part| !part.is_empty()).unwrap_or("");
+    format!("{option}{last}")
+}
+
+/// Where an absolute path begins: at once, behind short options, or behind any `=`.
+fn path_start(argument: &str) -> Option<usize> {
+    let letters = argument.strip_prefix('-').and_then(|rest| rest.split_once('/'));
+    match letters {
+        _ if argument.starts_with('/') => Some(0),
+        Some((short, _)) if short.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
+            Some(1 + short.len())
+        }
+        _ => argument.find("=/").map(|at| at + 1),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,5 +168,25 @@ mod tests {
         let found = redacted(RUN, false).unwrap();
         assert_eq!(redacted(&found, false).unwrap(), found);
         assert_eq!(redacted("{ }", false).unwrap(), "{ }\n");
+    }
+
+    #[test]
+    fn only_absolute_paths_lose_their_folders() {
+        let cases = [
+            ("/tmp/a.json", "a.json"),
+            ("--out=/srv/me/a.json", "--out=a.json"),
+            ("/tmp/dir/", "dir"),
+            ("/", ""),
+            ("-o/srv/me/x.json", "-ox.json"),
+            ("-qo/srv/me/x.json", "-qox.json"),
+            ("--set=K=/srv/me/y", "--set=K=y"),
+            ("-rate=a/b", "-rate=a/b"),
+            ("docs/a.json", "docs/a.json"),
+            ("64KiB", "64KiB"),
+            ("--time=30s", "--time=30s"),
+        ];
+        for (argument, expected) in cases {
+            assert_eq!(without_folders(argument), expected);
+        }
     }
 }

@@ -57,27 +57,6 @@ impl Content {
     }
 }
 
-/// The argument, with only the last part of an absolute path: `--out=/srv/me/a.json` becomes
-/// `--out=a.json`, and `-o/srv/me/a.json` becomes `-oa.json`.
-pub(crate) fn without_folders(argument: &str) -> String {
-    let Some(start) = path_start(argument) else { return argument.to_owned() };
-    let (option, path) = argument.split_at(start);
-    let last = path.rsplit('/').find(|part| !part.is_empty()).unwrap_or("");
-    format!("{option}{last}")
-}
-
-/// Where an absolute path begins: at once, behind short options, or behind any `=`.
-fn path_start(argument: &str) -> Option<usize> {
-    let letters = argument.strip_prefix('-').and_then(|rest| rest.split_once('/'));
-    match letters {
-        _ if argument.starts_with('/') => Some(0),
-        Some((short, _)) if short.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
-            Some(1 + short.len())
-        }
-        _ => argument.find("=/").map(|at| at + 1),
-    }
-}
-
 /// What the run is a run of, in one word: "tour", "calls", "budgets", "waits", "matrix", "pace",
 /// "gap", "burst", "clients", "threads", "start", "studies", "libraries", "import"; "empty" without
 /// a cell.
@@ -156,25 +135,5 @@ mod tests {
         let text = run().to_json();
         let later = text.replacen('{', "{\"later\":1,", 1);
         assert_ne!(Content::of(&text).unwrap(), Content::of(&later).unwrap());
-    }
-
-    #[test]
-    fn only_absolute_paths_lose_their_folders() {
-        let cases = [
-            ("/tmp/a.json", "a.json"),
-            ("--out=/srv/me/a.json", "--out=a.json"),
-            ("/tmp/dir/", "dir"),
-            ("/", ""),
-            ("-o/srv/me/x.json", "-ox.json"),
-            ("-qo/srv/me/x.json", "-qox.json"),
-            ("--set=K=/srv/me/y", "--set=K=y"),
-            ("-rate=a/b", "-rate=a/b"),
-            ("docs/a.json", "docs/a.json"),
-            ("64KiB", "64KiB"),
-            ("--time=30s", "--time=30s"),
-        ];
-        for (argument, expected) in cases {
-            assert_eq!(without_folders(argument), expected);
-        }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::topology::Topology;
 
-use super::results::{Latency, LatencyKey, Rate, Results};
+use super::results::{Latency, LatencyKey, Rate, Results, meaning};
 use crate::run::{Cell, Definition, Kind, Matrix, Placement, RttNs, Skipped, UNKNOWN};
 
 /// The cells, and what was left out.
@@ -44,20 +44,6 @@ pub(super) fn cells(results: &Results, topology: &Topology) -> Made {
 
 /// Receiver and sender.
 type Placed = (u32, u32);
-
-/// What one time of a latency test means, and how its ends wait.
-fn meaning(test: &str) -> Option<(Definition, &'static str)> {
-    match test {
-        "pipe_lat" | "unix_lat" | "tcp_lat" | "tcp_nodelay_lat" => Some((Definition::Rtt, "block")),
-        "mempipe_lat" => Some((Definition::TwoRtt, "spin")),
-        _ => None,
-    }
-}
-
-/// Whether the test moves bytes: not where only flags travel, whatever size is given.
-pub(super) fn has_payload(test: &str) -> bool {
-    meaning(test).is_none_or(|(definition, _)| definition != Definition::TwoRtt)
-}
 
 fn latency_cell(
     key: &LatencyKey,
@@ -145,10 +131,6 @@ pub(super) fn matrix(cells: &[Cell], topology: &Topology) -> Option<Matrix> {
 
 /// What stands before the names of other people's implementations.
 pub const PREFIX: &str = "ipc-bench-";
-
-/// Figures of one archive. 160 CPUs have 25,600 pairs and five tests; a run of more would be larger
-/// than a run file may be.
-pub const CELLS_MAX: usize = 150_000;
 
 /// The smallest step that the printed times have.
 pub(super) const STEP_NS: f64 = 1_000.0;

@@ -1,13 +1,13 @@
 //! The lines that ipc-bench wrote: headlines and matrices.
 //!
 //! Always true: a line is either read in full or counted as refused; the first refused one is kept
-//! to be shown. What the figures mean is in `import/cells.rs`.
+//! to be shown. What becomes of the figures is in `import/cells.rs`.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::archive::Archive;
-use super::cells::{CELLS_MAX, has_payload};
+use crate::run::Definition;
 
 /// Everything that was read of the results.
 #[derive(Debug, Default)]
@@ -265,6 +265,24 @@ const NAME_BYTES_MAX: usize = 64;
 
 /// Characters of a refused line, and of its file's name, that are shown.
 const SHOWN_CHARS: usize = 80;
+
+/// What one time of a latency test means, and how its ends wait.
+pub(super) fn meaning(test: &str) -> Option<(Definition, &'static str)> {
+    match test {
+        "pipe_lat" | "unix_lat" | "tcp_lat" | "tcp_nodelay_lat" => Some((Definition::Rtt, "block")),
+        "mempipe_lat" => Some((Definition::TwoRtt, "spin")),
+        _ => None,
+    }
+}
+
+/// Whether the test moves bytes: not where only flags travel, whatever size is given.
+fn has_payload(test: &str) -> bool {
+    meaning(test).is_none_or(|(definition, _)| definition != Definition::TwoRtt)
+}
+
+/// Figures of one archive. 160 CPUs have 25,600 pairs and five tests; a run of more would be larger
+/// than a run file may be.
+pub const CELLS_MAX: usize = 150_000;
 
 #[cfg(test)]
 mod tests {
