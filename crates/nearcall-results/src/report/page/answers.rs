@@ -122,7 +122,7 @@ impl Found {
 }
 
 /// Answers every question from the cells of `host`.
-pub(crate) fn answers(host: &Host<'_>) -> Vec<Answer> {
+pub(super) fn answers(host: &Host<'_>) -> Vec<Answer> {
     QUESTIONS.iter().map(|question| question.answer(host)).collect()
 }
 
