@@ -1,10 +1,15 @@
-//! A comparison of two runs: the answer, what else differs, and the cells that differ.
+//! A comparison of two runs: the answer, what else differs, and the cells that differ, for a terminal
+//! and as Markdown, which is short enough for a comment in a review.
+//!
+//! **Invariants:** text from the runs is made harmless: in Markdown it can make no link, no mention
+//! and no table of its own.
 
 use super::grid::{Align, clean};
-use crate::compare::{CellComparison, Comparison, Difference, RunFacts, Verdict, Worse, shown};
-use crate::report::columns::{self, Column, values};
-use crate::report::lines::{Ink, Style, Writer};
-use crate::report::number::{self, MISSING};
+use crate::compare::summary::percent;
+use crate::compare::{CellComparison, Comparison, Difference, RunFacts, Verdict, Worse};
+use crate::report::columns::{self, Column, figure, shown, values};
+use crate::report::lines::{Ink, Style, Writer, is_invisible};
+use crate::report::number;
 use crate::run::UNKNOWN;
 
 /// Renders the flagged cells, with `all` every cell, and the answer. Ends with a line break.
@@ -77,7 +82,7 @@ fn print_differences(out: &mut Writer, label: &str, differences: &[Difference]) 
 }
 
 fn method(comparison: &Comparison) -> String {
-    let margin = shown::percent(comparison.rules.min_effect);
+    let margin = percent(comparison.rules.min_effect);
     format!(
         "ratios are after / before of the typical launch; Welch's test on logarithms of launches, \
          corrected for {} cells (Benjamini-Hochberg), decides; {margin} or more matters",
@@ -117,20 +122,92 @@ fn heading(verdict: Verdict) -> &'static str {
 }
 
 const COLUMNS: [Column<CellComparison>; 6] = [
-    Column::figure("ratio", 6, |cell| told(cell.ratio, number::ratio)),
-    Column::figure("95 % interval", 13, |cell| told(cell.ratio_ci95, shown::interval)),
-    Column::figure("before", 8, |cell| {
-        told(cell.before.typical, |value| shown::figure(&cell.unit, value))
+    Column::figure("ratio", 6, |cell| figure(cell.ratio, number::ratio)),
+    Column::figure("95 % interval", 13, |cell| {
+        let bare = |value: f64| number::ratio(value).trim_end_matches('×').to_owned();
+        shown(cell.ratio_ci95.map(|[low, high]| format!("{} to {}", bare(low), bare(high))))
     }),
-    Column::figure("after", 8, |cell| {
-        told(cell.after.typical, |value| shown::figure(&cell.unit, value))
+    Column::figure("before", 8, |cell| number::optional(cell.before.typical, &cell.unit)),
+    Column::figure("after", 8, |cell| number::optional(cell.after.typical, &cell.unit)),
+    Column::figure("p", 7, |cell| {
+        figure(cell.p_corrected, |p| match p {
+            p if p < 0.000_1 => "<0.0001".to_owned(),
+            p if p < 0.01 => format!("{p:.4}"),
+            p => format!("{p:.2}"),
+        })
     }),
-    Column::figure("p", 7, |cell| told(cell.p_corrected, shown::p_value)),
     Column { align: Align::Text, ..Column::words("cell", 0, words) },
 ];
 
-fn told<T>(value: Option<T>, format: impl Fn(T) -> String) -> String {
-    value.map_or_else(|| MISSING.to_owned(), format)
+/// Renders the answer and the flagged cells as Markdown; with `all` every cell. Ends with a line
+/// break.
+#[must_use]
+pub fn markdown(comparison: &Comparison, all: bool) -> String {
+    let mut lines = vec!["### nearcall compare\n".to_owned()];
+    let warnings = comparison.warnings.iter();
+    lines.extend(warnings.map(|warning| format!("> **Warning:** {}\n", escape(warning))));
+    for (index, sentence) in comparison.summary.iter().enumerate() {
+        let mark = if index == 0 { "**" } else { "" };
+        lines.push(format!("{mark}{}{mark}\n", escape(sentence)));
+    }
+    let cells = || comparison.cells.iter().filter(|cell| all || cell.verdict <= Verdict::Faster);
+    let most = if all { usize::MAX } else { MARKDOWN_ROWS_MAX };
+    let row = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
+    if cells().next().is_some() {
+        let mut heads: Vec<String> = COLUMNS.iter().map(|one| one.head.to_owned()).collect();
+        heads.rotate_right(1);
+        heads.insert(0, "verdict".to_owned());
+        lines.push(row(heads));
+        lines.push("|---|---|--:|--:|--:|--:|--:|".to_owned());
+    }
+    for cell in cells().take(most) {
+        let mut texts: Vec<String> =
+            values(&COLUMNS, cell).iter().map(|text| escape(text)).collect();
+        texts.rotate_right(1);
+        texts.insert(0, cell.verdict.words().to_owned());
+        lines.push(row(texts));
+    }
+    let left_out = cells().count().saturating_sub(most);
+    if left_out > 0 {
+        lines.push(format!("\nand {left_out} more.\n"));
+    }
+    for Difference { what, before, after } in comparison.machine.iter().chain(&comparison.settings)
+    {
+        let [what, before, after] = [what, before, after].map(|text| escape(text));
+        lines.push(format!("- {what}: {before} → {after}"));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// Text in which nothing is markup, in one line.
+fn escape(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars().filter(|&c| c.is_control() || is_shown(c)).take(TEXT_CHARS_MAX) {
+        match c {
+            '\\' | '`' | '*' | '_' | '[' | ']' | '#' | '|' | '~' | '!' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '@' => out.push_str("&#64;"),
+            // Addresses become links without any markup.
+            '/' if out.ends_with(":/") => {
+                out.truncate(out.len() - 2);
+                out.push_str("&#58;//");
+            }
+            '.' if out.to_ascii_lowercase().ends_with("www") => out.push_str("&#46;"),
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Not a character that hides or turns others.
+fn is_shown(c: char) -> bool {
+    !is_invisible(c) && u32::from(c) != 0xad
 }
 
 /// The cell's name with what else must be said of it.
@@ -179,3 +256,21 @@ fn print_only(out: &mut Writer, title: &str, keys: &[crate::run::CellKey], all: 
 
 /// Cells of one run only are told; more than this would push the answer out of sight.
 const ONLY_MAX: usize = 8;
+
+/// A comment with more rows is not read; `--all` has them.
+const MARKDOWN_ROWS_MAX: usize = 40;
+
+/// As in the tables for terminals.
+const TEXT_CHARS_MAX: usize = 300;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_of_a_run_makes_no_link_and_hides_nothing() {
+        assert_eq!(escape("https://x.y"), "https&#58;//x.y");
+        assert_eq!(escape("see WWW.x.y"), "see WWW&#46;x.y");
+        assert_eq!(escape("w\u{200b}ww.x \u{202e}ab\n[c](d)@e"), "www&#46;x ab \\[c\\](d)&#64;e");
+    }
+}
