@@ -7,6 +7,7 @@ pub mod columns;
 pub mod figure;
 pub mod hosts;
 pub mod lines;
+pub mod markdown;
 pub mod number;
 pub mod page;
 pub mod table;

@@ -22,6 +22,10 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) csv: Option<PathBuf>,
 
+    /// Write a summary as Markdown here; `-` is standard output
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub(crate) markdown: Option<PathBuf>,
+
     #[command(flatten)]
     pub(crate) format: JsonArgs,
 }
@@ -32,4 +36,5 @@ Examples:
   nearcall report all.json calls.json -o report.html
   nearcall report run.json libraries.json -o report.html  beside other libraries
   nearcall report here.json there.json -o both.html       two machines
+  nearcall report run.json --markdown - >> $GITHUB_STEP_SUMMARY
   nearcall report run.json --csv - | head -3";

@@ -1,4 +1,4 @@
-//! `nearcall report`: makes a page and tables of stored runs.
+//! `nearcall report`: makes a page, figures and tables of stored runs.
 //!
 //! **Invariants:** nothing is written before every run has been read and found to fit; each file is
 //! written whole or not at all. What is in them is decided in the library.
@@ -11,6 +11,7 @@ use anyhow::{Context, bail};
 use nearcall_results::dataset::rows::csv;
 use nearcall_results::report::figure::{self, Shown};
 use nearcall_results::report::hosts::{Host, hosts};
+use nearcall_results::report::markdown::markdown;
 use nearcall_results::report::page::{PageFacts, Summary, page, quoted, summary};
 use nearcall_results::run::{LoadError, ParseError, Run, save_text};
 use nearcall_studies::stored;
@@ -28,6 +29,9 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<End> {
     if let Some(path) = &args.out {
         write(path, &page(&hosts, &facts(args)), &mut written)?;
     }
+    if let Some(path) = &args.markdown {
+        write(path, &markdown(&hosts), &mut written)?;
+    }
     if let Some(path) = &args.csv {
         write(path, &csv(&hosts), &mut written)?;
     }
@@ -37,14 +41,14 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<End> {
 
 /// Something must be asked for, and two results cannot share standard output.
 fn check_outputs(args: &ReportArgs) -> anyhow::Result<()> {
-    let files = [&args.out, &args.csv];
+    let files = [&args.out, &args.markdown, &args.csv];
     if files.iter().all(|path| path.is_none()) && !args.format.json {
-        let what = "nothing to write: give -o FILE, --csv FILE or --json";
+        let what = "nothing to write: give -o FILE, --csv FILE, --markdown FILE or --json";
         return Err(Usage(what.to_owned()).into());
     }
     let to_stdout = files.iter().filter(|path| path.as_deref().is_some_and(is_stdout)).count();
     if to_stdout + usize::from(args.format.json) > 1 {
-        let what = "only one of -o, --csv and --json can go to standard output";
+        let what = "only one of -o, --markdown, --csv and --json can go to standard output";
         return Err(Usage(what.to_owned()).into());
     }
     check_paths(args)
@@ -58,7 +62,7 @@ fn check_paths(args: &ReportArgs) -> anyhow::Result<()> {
     };
     let mut taken: Vec<(PathBuf, &Path)> =
         args.runs.iter().map(|path| (real(path), path.as_path())).collect();
-    for path in [&args.out, &args.csv].into_iter().flatten() {
+    for path in [&args.out, &args.markdown, &args.csv].into_iter().flatten() {
         let real = real(path);
         // Of a pipe or /dev/null nothing is lost.
         if is_stdout(path) || fs::metadata(&real).is_ok_and(|found| is_special(&found)) {
@@ -149,7 +153,7 @@ fn report_files(args: &ReportArgs, hosts: &[Host<'_>], written: &[String]) -> an
     if args.format.json {
         return output::json(&document(hosts, written));
     }
-    let files = [&args.out, &args.csv];
+    let files = [&args.out, &args.markdown, &args.csv];
     if files.iter().any(|path| path.as_deref().is_some_and(is_stdout)) {
         return Ok(());
     }

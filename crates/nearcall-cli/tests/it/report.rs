@@ -43,11 +43,13 @@ fn fails(ended: &Ended, code: i32, words: &[&str]) {
 #[test]
 fn all_that_was_asked_for_is_written_and_listed() {
     let folder = folder(&[("run.json", &stored())]);
-    let ended = folder.run(&["report", "run.json", "-o", "report.html", "--csv", "cells.csv"]);
+    let words = ["report", "run.json", "-o", "report.html", "--markdown", "report.md"];
+    let ended = folder.run(&[&words[..], &["--csv", "cells.csv"]].concat());
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
     let written: Vec<&str> = ended.stdout.lines().collect();
-    assert_eq!(written, ["report.html", "cells.csv"]);
+    assert_eq!(written, ["report.html", "report.md", "cells.csv"]);
     assert!(read(&folder, "report.html").starts_with("<!DOCTYPE html>"));
+    assert!(read(&folder, "report.md").contains("**8.76 µs** over unix-stream"));
     assert!(read(&folder, "cells.csv").lines().count() == 3);
 }
 
@@ -67,9 +69,9 @@ fn the_facts_as_json_have_raw_units() {
 #[test]
 fn a_result_can_go_to_standard_output_but_only_one() {
     let folder = folder(&[("run.json", &stored())]);
-    let ended = folder.run(&["report", "run.json", "--csv", "-"]);
-    assert!(ended.code == Some(0) && ended.stdout.lines().count() == 3, "{ended:?}");
-    let ended = folder.run(&["report", "run.json", "--csv", "-", "--json"]);
+    let ended = folder.run(&["report", "run.json", "--markdown", "-"]);
+    assert!(ended.code == Some(0) && ended.stdout.starts_with("## IPC on"), "{ended:?}");
+    let ended = folder.run(&["report", "run.json", "--markdown", "-", "--json"]);
     fails(&ended, 2, &["only one of"]);
 }
 
@@ -82,8 +84,8 @@ fn no_result_replaces_a_run_or_another_result() {
         &["run.json", "-o", "run.json"][..],
         &["run.json", "-o", "./run.json"],
         &["run.json", "--csv", "link.json"],
-        &["link.json", "-o", "run.json"],
-        &["run.json", "-o", "a", "--csv", "./a"],
+        &["link.json", "--markdown", "run.json"],
+        &["run.json", "-o", "a", "--markdown", "./a"],
     ] {
         let ended = folder.run(&[&["report"], words].concat());
         fails(&ended, 2, &["give another name"]);

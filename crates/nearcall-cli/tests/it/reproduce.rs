@@ -48,7 +48,7 @@ fn a_stored_run_is_judged_by_the_rules_of_today_and_kept_as_it_is() {
     assert!(shown.stdout.contains(counts), "{}", shown.stdout);
     let words = shown.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(words.matches("; stored as REFUTED").count(), 9, "{}", shown.stdout);
-    let page = folder.run(&["report", run, "-o", "page.html"]);
+    let page = folder.run(&["report", run, "--markdown", "page.md"]);
     assert_eq!(page.code, Some(0), "{page:?}");
     let kept = folder.run(&["show", "--json", run]);
     let verdicts = Run::parse(&kept.stdout).unwrap().studies;

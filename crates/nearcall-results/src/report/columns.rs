@@ -1,6 +1,6 @@
 //! The columns of tables: for each its name, what it holds, how it is filled up, and its value.
 //!
-//! A table of the terminal (`table/`) and of the page (`page/`) is a list of these and
+//! A table of the terminal (`table/`), of the page (`page/`) and of Markdown is a list of these and
 //! of its rows, so that a figure has one definition wherever it stands. The columns of cells that
 //! several tables have are here; a table's own stand beside it.
 //!

@@ -21,6 +21,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 pub use self::answers::{Advised, Answer, Found};
 pub use self::method::quoted;
+pub(crate) use self::studies::{studies, verdict_columns};
 pub use self::summary::{CutShort, Summary, summary};
 use self::summary::{GRADES, grade_meaning, grades, name};
 

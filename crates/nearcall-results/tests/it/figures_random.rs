@@ -5,6 +5,7 @@ use nearcall_results::histogram::{Histogram, StoredHistogram};
 use nearcall_results::noise::Grade;
 use nearcall_results::report::figure::{Shown, figures};
 use nearcall_results::report::hosts::hosts;
+use nearcall_results::report::markdown::markdown;
 use nearcall_results::run::{
     Cell, Definition, GapFacts, Kind, LoadAchieved, Matrix, PaceFacts, PerEnd, Placement, RttNs,
     Run,
@@ -130,6 +131,8 @@ fn no_run_breaks_a_figure() {
             check_shown(&shown);
             figures_drawn += shown.iter().filter(|one| matches!(one, Shown::Figure(_))).count();
             check_structure(&page_of(&runs));
+            let short = markdown(&hosts);
+            assert!(short.chars().all(|c| c == '\n' || !c.is_control()), "{short:?}");
         }
     }
     assert!(figures_drawn > 50, "{figures_drawn}");

@@ -1,5 +1,5 @@
-//! The report of made-up runs: its first screen compared with `tests/golden`, and how the page
-//! is built.
+//! The report of made-up runs: its first screen and Markdown compared with `tests/golden`, and
+//! how the page is built.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p nearcall-bench` rewrites the expected texts; review the
 //! difference.
@@ -9,6 +9,7 @@ use std::path::Path;
 
 use nearcall_results::noise::Grade;
 use nearcall_results::report::hosts::hosts;
+use nearcall_results::report::markdown::markdown;
 use nearcall_results::report::page::{PageFacts, page};
 use nearcall_results::run::{Cell, Definition, Kind, RttNs, Run};
 
@@ -124,6 +125,12 @@ fn the_first_screen_says_what_is_fast_and_what_to_use() {
 }
 
 #[test]
+fn the_short_form_is_markdown() {
+    let runs = rich();
+    check(&markdown(&hosts(&runs).unwrap()), "report.md");
+}
+
+#[test]
 fn every_page_is_well_built() {
     let mut partial = empty();
     partial.mark_partial("interrupted");
@@ -177,6 +184,8 @@ fn names_of_strangers_stay_text() {
     let tags = check_structure(&page);
     assert_eq!(tags.iter().filter(|tag| tag.name == "script").count(), 1);
     assert_eq!(page.matches("<script").count(), 1);
+    let short = markdown(&hosts(&runs).unwrap());
+    assert!(!short.contains('<') && !short.contains('\u{1b}'), "{short}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn missing() -> Markup {
 }
 
 /// Each study once, from the latest run that has it.
-pub(super) fn studies<'a>(host: &Host<'a>) -> Vec<(&'a Run, &'a StudyResult)> {
+pub(crate) fn studies<'a>(host: &Host<'a>) -> Vec<(&'a Run, &'a StudyResult)> {
     let mut found: Vec<(&Run, &StudyResult)> = Vec::new();
     for &run in &host.runs {
         for study in &run.studies {
@@ -66,7 +66,7 @@ fn counts(studies: &[(&Run, &StudyResult)], id: &str) -> Markup {
 }
 
 /// How many claims of a study there are, and what became of them.
-pub(super) fn verdict_columns() -> [Column<StudyResult>; 6] {
+pub(crate) fn verdict_columns() -> [Column<StudyResult>; 6] {
     fn count(study: &StudyResult, verdict: ClaimVerdict) -> String {
         study.verdicts.iter().filter(|judged| judged.verdict == verdict).count().to_string()
     }

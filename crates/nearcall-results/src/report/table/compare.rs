@@ -8,7 +8,8 @@ use super::grid::{Align, clean};
 use crate::compare::summary::percent;
 use crate::compare::{CellComparison, Comparison, Difference, RunFacts, Verdict, Worse};
 use crate::report::columns::{self, Column, figure, shown, values};
-use crate::report::lines::{Ink, Style, Writer, is_invisible};
+use crate::report::lines::{Ink, Style, Writer};
+use crate::report::markdown::{self, escape};
 use crate::report::number;
 use crate::run::UNKNOWN;
 
@@ -152,24 +153,17 @@ pub fn markdown(comparison: &Comparison, all: bool) -> String {
     }
     let cells = || comparison.cells.iter().filter(|cell| all || cell.verdict <= Verdict::Faster);
     let most = if all { usize::MAX } else { MARKDOWN_ROWS_MAX };
-    let row = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
     if cells().next().is_some() {
-        let mut heads: Vec<String> = COLUMNS.iter().map(|one| one.head.to_owned()).collect();
-        heads.rotate_right(1);
-        heads.insert(0, "verdict".to_owned());
-        lines.push(row(heads));
-        lines.push("|---|---|--:|--:|--:|--:|--:|".to_owned());
-    }
-    for cell in cells().take(most) {
-        let mut texts: Vec<String> =
-            values(&COLUMNS, cell).iter().map(|text| escape(text)).collect();
-        texts.rotate_right(1);
-        texts.insert(0, cell.verdict.words().to_owned());
-        lines.push(row(texts));
+        let verdict = Column::words("verdict", 0, |cell: &CellComparison| {
+            cell.verdict.words().to_owned()
+        });
+        let [figures @ .., name] = COLUMNS;
+        let columns: Vec<_> = [verdict, name].into_iter().chain(figures).collect();
+        lines.push(markdown::table(&columns, cells().take(most)));
     }
     let left_out = cells().count().saturating_sub(most);
     if left_out > 0 {
-        lines.push(format!("\nand {left_out} more.\n"));
+        lines.push(format!("and {left_out} more.\n"));
     }
     for Difference { what, before, after } in comparison.machine.iter().chain(&comparison.settings)
     {
@@ -177,37 +171,6 @@ pub fn markdown(comparison: &Comparison, all: bool) -> String {
         lines.push(format!("- {what}: {before} → {after}"));
     }
     lines.join("\n") + "\n"
-}
-
-/// Text in which nothing is markup, in one line.
-fn escape(text: &str) -> String {
-    let mut out = String::new();
-    for c in text.chars().filter(|&c| c.is_control() || is_shown(c)).take(TEXT_CHARS_MAX) {
-        match c {
-            '\\' | '`' | '*' | '_' | '[' | ']' | '#' | '|' | '~' | '!' => {
-                out.push('\\');
-                out.push(c);
-            }
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '@' => out.push_str("&#64;"),
-            // Addresses become links without any markup.
-            '/' if out.ends_with(":/") => {
-                out.truncate(out.len() - 2);
-                out.push_str("&#58;//");
-            }
-            '.' if out.to_ascii_lowercase().ends_with("www") => out.push_str("&#46;"),
-            c if c.is_control() => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-/// Not a character that hides or turns others.
-fn is_shown(c: char) -> bool {
-    !is_invisible(c) && u32::from(c) != 0xad
 }
 
 /// The cell's name with what else must be said of it.
@@ -259,18 +222,3 @@ const ONLY_MAX: usize = 8;
 
 /// A comment with more rows is not read; `--all` has them.
 const MARKDOWN_ROWS_MAX: usize = 40;
-
-/// As in the tables for terminals.
-const TEXT_CHARS_MAX: usize = 300;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_of_a_run_makes_no_link_and_hides_nothing() {
-        assert_eq!(escape("https://x.y"), "https&#58;//x.y");
-        assert_eq!(escape("see WWW.x.y"), "see WWW&#46;x.y");
-        assert_eq!(escape("w\u{200b}ww.x \u{202e}ab\n[c](d)@e"), "www&#46;x ab \\[c\\](d)&#64;e");
-    }
-}
