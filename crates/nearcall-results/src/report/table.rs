@@ -23,7 +23,7 @@ mod libraries;
 mod matrix;
 mod notes;
 mod overview;
-mod studies;
+pub(in crate::report) mod studies;
 mod traffic;
 mod waits;
 
