@@ -114,7 +114,7 @@ impl Form {
             Self::Matrix => matrix::print(out, run),
             Self::Waits => waits::print(out, run),
             Self::Traffic => traffic::print(out, run),
-            Self::Calls => calls::print(out, run),
+            Self::Calls => calls::print(out, run, full),
             Self::Cells => {}
         }
     }

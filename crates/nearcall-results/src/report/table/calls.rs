@@ -24,12 +24,13 @@ pub(super) fn is_of_calls(run: &Run) -> bool {
 
 /// Adds the calls in one table, with the ratios of all but the empty call only; `details.rs` has
 /// the others.
-pub(super) fn print(out: &mut Writer, run: &Run) {
+pub(super) fn print(out: &mut Writer, run: &Run, full: bool) {
     print_place(out, run);
     let others = columns(run, |key| key.0 > 0 || key.1 > 0);
     // What does not fit is in the details.
     let room = out.style().table_columns().saturating_sub(FIXED_COLUMNS) / OTHER_COLUMNS;
-    let others = &others[..others.len().min(room.max(1))];
+    let shown = if full { others.len() } else { others.len().min(room.max(1)) };
+    let others = &others[..shown];
     let first = [columns::NAME, WAIT].into_iter().chain(FIGURES);
     let mut head: Vec<_> = first.map(|one| (one.head, one.align, one.least)).collect();
     let names: Vec<String> = others.iter().map(|key| key.name()).collect();

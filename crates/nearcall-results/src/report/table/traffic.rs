@@ -201,8 +201,7 @@ const FORMS: [Form; 6] = [
                  the first connection of two new processes; again: of those after it. first: the \
                  first round trip on that connection; again: on those after it. close: what \
                  closing costs the client; gone: from before it closes until the server's \
-                 confirmation that it has noticed is there, which takes as long as stands under \
-                 confirm. All are medians; ± 95 %: over launches.",
+                 confirmation that it has noticed is there. All are medians; ± 95 %: over launches.",
     },
     Form {
         is_of: |_| true,
@@ -307,7 +306,7 @@ const CLIENTS: [Column<Cell>; 9] = [
     columns::GRADE,
 ];
 
-const START: [Column<Cell>; 11] = [
+const START: [Column<Cell>; 10] = [
     columns::NAME,
     columns::WAIT,
     Column::figure("set-up", 7, |cell| of_start(cell, |facts| &facts.fresh_set_up_ns)),
@@ -320,7 +319,6 @@ const START: [Column<Cell>; 11] = [
     Column::figure("again", 7, |cell| of_start(cell, |facts| &facts.first_message_ns)),
     Column::figure("close", 7, |cell| of_start(cell, |facts| &facts.close_ns)),
     Column::figure("gone", 7, |cell| of_start(cell, |facts| &facts.tear_down_ns)),
-    Column::figure("confirm", 7, |cell| time(cell.start.as_ref().and_then(|facts| facts.word_ns))),
     columns::GRADE,
 ];
 
