@@ -129,7 +129,9 @@ fn finish(
 
 /// Ends a process, and returns what went wrong with it.
 fn failure(end: &mut Worker<WorkerMessage>, grace: Duration) -> Option<Failure> {
-    let status = end.end(grace).filter(|status| !status.success());
+    // One that still ran when it was killed may have failed only because the other one was gone.
+    let by_itself = !grace.is_zero() || !end.is_open();
+    let status = end.end(grace).filter(|status| by_itself && !status.success());
     let reported = end.messages.iter().find_map(|message| match message {
         WorkerMessage::Failed(failure) => Some(failure.clone()),
         _ => None,
