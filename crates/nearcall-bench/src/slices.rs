@@ -68,13 +68,21 @@ fn measure(
         (0..orders.cells.len()).map(|at| ends.failure(at).map_or(Ok(Vec::new()), Err)).collect();
     let mut order: Vec<usize> = (0..found.len()).filter(|&at| found[at].is_ok()).collect();
     let mut rng = fastrand::Rng::with_seed(orders.seed);
-    let until_ns = clock::monotonic_ns()
-        .saturating_add(orders.cell_budget_ns.saturating_mul(orders.cells.len() as u64));
+    let first_ns = clock::monotonic_ns();
+    let until_ns =
+        first_ns.saturating_add(orders.cell_budget_ns.saturating_mul(orders.cells.len() as u64));
+    let mut spent_ns = vec![0; orders.cells.len()];
     let mut part = Part::First;
-    loop {
+    while !order.is_empty() {
         let begin_ns = clock::monotonic_ns();
         rng.shuffle(&mut order);
         for &at in &order {
+            let start_ns = clock::monotonic_ns();
+            // A cell whose slices are long has fewer of them.
+            let share_ns = (start_ns - first_ns) / order.len() as u64;
+            if part == Part::Later && spent_ns[at] > 2 * share_ns {
+                continue;
+            }
             let cell = orders.cells[at];
             let budget_ns = match cell.kind {
                 Kind::Latency => SLICE_NS,
@@ -88,14 +96,16 @@ fn measure(
             if let Ok(slices) = &mut found[at] {
                 slices.push(measured);
             }
+            spent_ns[at] += clock::monotonic_ns() - start_ns;
         }
         part = Part::Later;
         let now_ns = clock::monotonic_ns();
         // The next round takes about as long, and half of it may be too much.
         if now_ns + (now_ns - begin_ns) / 2 > until_ns {
-            return Ok(found);
+            break;
         }
     }
+    Ok(found)
 }
 
 fn slice(
