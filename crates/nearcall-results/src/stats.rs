@@ -167,12 +167,8 @@ pub fn half_width(values: &[f64]) -> Option<f64> {
 pub fn p_of_mean(values: &[f64], middle: f64) -> Option<f64> {
     let error = (variance(values)? / values.len() as f64).sqrt();
     let t = (mean(values) - middle).abs() / error;
-    Some(match error > 0.0 {
-        true => student::two_sided_p(t, (values.len() - 1) as f64),
-        // Without any spread whatever is found is certain.
-        false if t.is_nan() => 1.0,
-        false => 0.0,
-    })
+    // Without any spread whatever is found is certain.
+    Some(if error > 0.0 { student::two_sided_p(t, (values.len() - 1) as f64) } else { 0.0 })
 }
 
 /// The mean over launches of the variance between blocks of one launch.

@@ -93,13 +93,6 @@ fn what_the_benchmark_calls() {
     check_in("../nearcall-bench/src/calls/golden", "bench", "bench.v1.rs");
 }
 
-/// One of the studies' methods uses this one.
-#[test]
-fn what_the_study_of_calls_calls() {
-    let directory = "../nearcall-bench/src/studies/methods/golden";
-    check_in(directory, "handover", "study.v1.rs");
-}
-
 /// The runtime itself has this one: the interface that every server answers.
 #[test]
 fn what_every_server_answers() {

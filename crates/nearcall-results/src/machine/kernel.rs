@@ -98,7 +98,7 @@ pub fn huge_pages(files: &SystemFiles) -> Option<String> {
     })
 }
 
-/// The word in brackets: "always [madvise] never" is "madvise".
+/// The word in brackets: `always [madvise] never` is `madvise`.
 pub fn selected(text: &str) -> Option<String> {
     let word = text.split_ascii_whitespace().find_map(|word| word.strip_prefix('['))?;
     Some(word.trim_end_matches(']').to_owned())

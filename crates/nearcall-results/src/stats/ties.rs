@@ -68,8 +68,12 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
 
 /// How likely two that do not differ would look as different as these.
 fn p_value(a: &Sample<'_>, b: &Sample<'_>) -> f64 {
-    let is_of_launches = |one: &Sample<'_>| one.launches.len() == one.processes.len();
+    let is_of_launches =
+        |one: &Sample<'_>| !one.launches.is_empty() && one.launches.len() == one.processes.len();
     if is_of_launches(a) && is_of_launches(b) && a.processes == b.processes {
+        if a.launches == b.launches {
+            return 1.0;
+        }
         let logs = a.launches.iter().zip(b.launches).map(|(a, b)| (a / b).ln());
         if let Some(p_value) = super::p_of_mean(&logs.collect::<Vec<f64>>(), 0.0) {
             return p_value;
