@@ -16,10 +16,9 @@ use crate::exchange::client::{Job, Measured, Part};
 use crate::floor::meeting::Meeting;
 use crate::histogram::Histogram;
 use crate::launch::{Fault, Orders, Role, WorkerMessage};
-use crate::locked;
 use crate::peer::{self, Connection, GOODBYE, Opened, READY};
 use crate::run::{EffectiveSize, Kind};
-use crate::stats;
+use crate::{locked, stats, worker};
 
 /// The end that asks.
 pub(crate) fn client(orders: &Orders) -> Result<(), Failure> {
@@ -40,6 +39,10 @@ pub(crate) fn client(orders: &Orders) -> Result<(), Failure> {
     let memory = locked::lock_for(orders);
     let measured = measure(orders, &mut ends, &meeting)?;
     for ((at, &cell), slices) in orders.cells.iter().enumerate().zip(measured) {
+        // Its turn had not come when the launch was cut short.
+        if slices.as_ref().is_ok_and(Vec::is_empty) {
+            continue;
+        }
         let (set_up_ns, sizes) = told[ends.first_cell(at)].clone();
         write_cell(orders, cell, (set_up_ns, sizes), &memory, slices)?;
     }
@@ -58,7 +61,7 @@ fn write_cell(
     peer::write(&WorkerMessage::Cell { cell, outcome })
 }
 
-/// Gives each cell its slices until the time is over.
+/// Gives each cell its slices until the time is over, or the parent wants what there is.
 fn measure(
     orders: &Orders,
     ends: &mut Ends<'_>,
@@ -73,10 +76,13 @@ fn measure(
         first_ns.saturating_add(orders.cell_budget_ns.saturating_mul(orders.cells.len() as u64));
     let mut spent_ns = vec![0; orders.cells.len()];
     let mut part = Part::First;
-    while !order.is_empty() {
+    'rounds: while !order.is_empty() {
         let begin_ns = clock::monotonic_ns();
         rng.shuffle(&mut order);
         for &at in &order {
+            if worker::is_asked_to_end() {
+                break 'rounds;
+            }
             let start_ns = clock::monotonic_ns();
             // A cell whose slices are long has fewer of them.
             let share_ns = (start_ns - first_ns) / order.len() as u64;
