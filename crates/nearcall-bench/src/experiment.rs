@@ -156,7 +156,7 @@ impl Machine<'_> {
                     let has: Vec<&str> = waits.iter().map(|wait| wait.name()).collect();
                     Some((format!("cannot wait by {wait}; it can by {}", has.join(", ")), false))
                 }
-                (Ok(()), Some(reason)) if spins => Some((reason.to_owned(), false)),
+                (Ok(()), Some(reason)) if spins => Some((format!("by {wait}: {reason}"), false)),
                 _ => None,
             };
             let is_usable = why_not.is_none();

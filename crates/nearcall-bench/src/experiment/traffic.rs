@@ -208,8 +208,8 @@ mod tests {
         let has = |name: &str, reason: &str| {
             list.skipped.iter().any(|skip| skip.mechanism == name && skip.reason == reason)
         };
-        assert!(has("shm-spin", "one CPU"));
-        assert!(has("pipe", "cannot wait by adaptive; it can by block, poll"), "{list:?}");
+        assert!(has("shm-spin", "by spin: one CPU") && has("pipe", "by spin: one CPU"), "{list:?}");
+        assert!(has("pipe", "cannot wait by adaptive; it can by block, spin, poll"), "{list:?}");
         assert!(has("uring", "no io_uring"));
     }
 }

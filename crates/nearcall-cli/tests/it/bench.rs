@@ -136,7 +136,7 @@ fn interrupted(words: &[&str], is_time: impl Fn(&[u32]) -> bool) -> (String, Run
         assert_eq!(child.wait(Some(Duration::from_millis(20))).unwrap(), None);
         peers = children(child.pid());
     }
-    let group = format!("kill -INT -- -{}", child.pid());
+    let group = format!("kill -INT -{}", child.pid());
     let mut kill = Child::spawn(Command::new("sh").args(["-c", &group])).unwrap();
     assert!(kill.wait(Some(Duration::from_secs(20))).unwrap().expect("it ends").success());
     let status = child.wait(Some(Duration::from_secs(20))).unwrap().expect("it ends");
