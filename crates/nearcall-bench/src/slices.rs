@@ -67,8 +67,10 @@ fn measure(
     ends: &mut Ends<'_>,
     meeting: &Meeting,
 ) -> Result<Vec<Result<Vec<Measured>, Failure>>, Failure> {
-    let mut found: Vec<Result<Vec<Measured>, Failure>> =
-        (0..orders.cells.len()).map(|at| ends.failure(at).map_or(Ok(Vec::new()), Err)).collect();
+    let mut found: Vec<Result<Vec<Measured>, Failure>> = (orders.cells.iter().enumerate())
+        .map(|(at, cell)| ends.failure(at).filter(|_| !cell.subject.is_alone()))
+        .map(|failure| failure.map_or(Ok(Vec::new()), Err))
+        .collect();
     let mut order: Vec<usize> = (0..found.len()).filter(|&at| found[at].is_ok()).collect();
     let mut rng = fastrand::Rng::with_seed(orders.seed);
     let first_ns = clock::monotonic_ns();
@@ -166,7 +168,7 @@ type End<'a> = Result<Box<dyn Opened + 'a>, Failure>;
 
 /// The ends of all cells.
 struct Ends<'a> {
-    /// By the first cell of each; what stays within one process has none.
+    /// By the first cell of each; of what stays within one process only that it has none.
     open: Vec<(usize, End<'a>)>,
     /// Per cell, which of these it has.
     of_cell: Vec<usize>,

@@ -98,11 +98,7 @@ fn cells(plan: &BenchPlan, on: &Machine<'_>) -> CellList {
 }
 
 /// Routes, each with the way its client waits.
-fn routes(
-    plan: &BenchPlan,
-    on: &Machine<'_>,
-    list: &mut CellList,
-) -> Vec<(Route, WaitPolicy)> {
+fn routes(plan: &BenchPlan, on: &Machine<'_>, list: &mut CellList) -> Vec<(Route, WaitPolicy)> {
     let usual: &[Caller] = match plan.breakdown {
         true => &[Caller::Blocking, Caller::Loop, Caller::Bytes],
         false if plan.streams => &[Caller::Blocking, Caller::Async],
