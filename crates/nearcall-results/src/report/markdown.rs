@@ -43,7 +43,9 @@ fn machine(host: &Host<'_>, summary: &Summary) -> String {
             }
             Advised::Refused(_) => String::new(),
         };
-        lines.push(format!("- {question}: **{figure}** over {name} ({trust}; {what}). {next}{advice}"));
+        lines.push(format!(
+            "- {question}: **{figure}** over {name} ({trust}; {what}). {next}{advice}"
+        ));
     }
     if let Some(snippet) = &summary.snippet {
         lines.push(format!("\n```rust\n{snippet}\n```"));

@@ -29,8 +29,8 @@ pub(super) fn print(out: &mut Writer, run: &Run, full: bool) {
     let others = columns(run, |key| key.0 > 0 || key.1 > 0);
     // What does not fit is in the details.
     let room = out.style().table_columns().saturating_sub(FIXED_COLUMNS) / OTHER_COLUMNS;
-    let shown = if full { others.len() } else { others.len().min(room.max(1)) };
-    let others = &others[..shown];
+    let fitting = if full { others.len() } else { others.len().min(room.max(1)) };
+    let others = &others[..fitting];
     let first = [columns::NAME, WAIT].into_iter().chain(FIGURES);
     let mut head: Vec<_> = first.map(|one| (one.head, one.align, one.least)).collect();
     let names: Vec<String> = others.iter().map(|key| key.name()).collect();

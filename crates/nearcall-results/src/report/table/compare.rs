@@ -154,9 +154,8 @@ pub fn markdown(comparison: &Comparison, all: bool) -> String {
     let cells = || comparison.cells.iter().filter(|cell| all || cell.verdict <= Verdict::Faster);
     let most = if all { usize::MAX } else { MARKDOWN_ROWS_MAX };
     if cells().next().is_some() {
-        let verdict = Column::words("verdict", 0, |cell: &CellComparison| {
-            cell.verdict.words().to_owned()
-        });
+        let verdict =
+            Column::words("verdict", 0, |cell: &CellComparison| cell.verdict.words().to_owned());
         let [figures @ .., name] = COLUMNS;
         let columns: Vec<_> = [verdict, name].into_iter().chain(figures).collect();
         lines.push(markdown::table(&columns, cells().take(most)));
