@@ -76,6 +76,7 @@ fn print_placement(out: &mut Writer, run: &Run, placement: &Placement) {
     let paced = |cell: &&Cell| cell.pace.is_some() && cell.placement == *placement;
     let mut cells: Vec<&Cell> = run.cells.iter().filter(paced).collect();
     cells.sort_by_key(|cell| (pace(cell).rate_per_s, is_other(cell), order_of(wait(cell))));
+    cells.truncate(ROWS_MAX);
     let mut grid = Grid::new(&HEAD);
     let mut rate = None;
     for cell in cells {
@@ -194,6 +195,9 @@ const LEGEND: &str = "median, p99: open loop at a constant rate, from when a cal
                       within calls only; ratio, CPU: in a row of adaptive its median to that of \
                       the better of spin and block, and its CPU time of both ends to that of the \
                       cheaper of the two; in the rows of those, adaptive to each.";
+
+/// There are fewer; a file may claim more.
+const ROWS_MAX: usize = 100;
 
 /// There are two; a file may claim more.
 const PLACEMENTS_MAX: usize = 8;
