@@ -41,8 +41,8 @@ pub struct Figure {
 /// The values of a figure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FigureTable {
-    /// One name per column, and whether figures stand under it.
-    pub heads: Vec<(&'static str, bool)>,
+    /// One name per column, and what stands under it.
+    pub heads: Vec<(&'static str, Align)>,
     /// As many texts per row as there are heads.
     pub rows: Vec<Vec<String>>,
 }
@@ -207,8 +207,7 @@ impl Place {
 impl FigureTable {
     /// A table of these columns with a row for each of `rows`.
     fn of<'r, R: 'r>(columns: &[Column<R>], rows: impl IntoIterator<Item = &'r R>) -> Self {
-        let head = |column: &Column<R>| (column.head, column.align == Align::Right);
-        let heads = columns.iter().map(head).collect();
+        let heads = columns.iter().map(|column| (column.head, column.align)).collect();
         Self { heads, rows: rows.into_iter().map(|row| values(columns, row)).collect() }
     }
 }

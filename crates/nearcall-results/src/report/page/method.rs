@@ -4,22 +4,21 @@ use maud::{Markup, html};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::table::{Slot, Table};
+use super::table::Table;
 use super::text::{known, optional, plain, plain_long};
 use super::{PageFacts, runs};
+use crate::report::columns::Column;
 use crate::report::hosts::Host;
 use crate::report::number;
-use crate::run::{Run, UNKNOWN};
+use crate::report::table::grid::Align;
+use crate::run::{Run, Timer, UNKNOWN};
 
 /// Warnings, what was skipped, and whether runs were cut short.
 pub(super) fn warnings(host: &Host<'_>, id: &str) -> Option<Markup> {
     let noisy = super::grades(host);
-    let mut skipped = Table::new(
-        &format!("{id}-skipped"),
-        "What could not be measured",
-        &["mechanism", "what of it", "reason"],
-    )
-    .in_order();
+    let heads = ["mechanism", "what of it", "reason"].map(|head| (head, Align::Left));
+    let id = format!("{id}-skipped");
+    let mut skipped = Table::new(&id, "What could not be measured", heads).in_order();
     for run in &host.runs {
         for skip in run.skipped.iter().take(LINES_MAX) {
             let size = skip.message_bytes.map(number::size);
@@ -27,11 +26,7 @@ pub(super) fn warnings(host: &Host<'_>, id: &str) -> Option<Markup> {
             let parts = [kind, skip.shape.clone(), skip.wait.clone(), size];
             let what: Vec<String> = parts.into_iter().flatten().map(|part| plain(&part)).collect();
             let what = if what.is_empty() { "all".to_owned() } else { what.join(" ") };
-            skipped.row(vec![
-                Slot::text(plain(&skip.mechanism)),
-                Slot::text(what),
-                Slot::text(plain_long(&skip.reason)),
-            ]);
+            skipped.row(vec![plain(&skip.mechanism), what, plain_long(&skip.reason)]);
         }
     }
     Some(html! {
@@ -62,9 +57,10 @@ fn of_run(run: &Run) -> Markup {
 /// Every fact of the machine record, under the names that it has in files.
 pub(super) fn machine(host: &Host<'_>, id: &str) -> Option<Markup> {
     let title = "The machine as the latest run describes it; unknown is what it does not tell";
-    let mut table = Table::new(&format!("{id}-table"), title, &["fact", "found"]).in_order();
+    let heads = ["fact", "found"].map(|head| (head, Align::Left));
+    let mut table = Table::new(&format!("{id}-table"), title, heads).in_order();
     for (label, text) in facts(host.machine) {
-        table.row(vec![Slot::text(label), Slot::text(text)]);
+        table.row(vec![label, text]);
     }
     Some(html! { div.record { (table) } })
 }
@@ -146,24 +142,22 @@ pub fn quoted(word: &str) -> String {
 }
 
 fn timers(run: &Run, index: usize) -> Markup {
-    let heads = ["clock", "#a reading costs", "#smallest step", "used"];
-    let id = format!("timers-{}", index + 1);
-    let mut table = Table::new(&id, "The clocks, measured before anything else", &heads).in_order();
-    for timer in run.timers.iter().take(LINES_MAX) {
-        let used = match (&timer.unusable, timer.used) {
-            (Some(reason), _) => format!("no: {}", plain(reason)),
-            (None, true) => "yes, all figures come from it".to_owned(),
-            (None, false) => "no".to_owned(),
-        };
-        table.row(vec![
-            Slot::text(plain(&timer.source)),
-            Slot::text(optional(timer.overhead_ns, "ns")),
-            Slot::text(optional(timer.granularity_ns, "ns")),
-            Slot::text(used),
-        ]);
-    }
+    let caption = "The clocks, measured before anything else";
+    let timers = run.timers.iter().take(LINES_MAX);
+    let table = Table::of(&format!("timers-{}", index + 1), caption, &TIMERS, timers).in_order();
     html! { @if table.is_empty() { p.missing { "No clock is recorded." } } @else { (table) } }
 }
+
+const TIMERS: [Column<Timer>; 4] = [
+    Column::words("clock", 0, |timer| plain(&timer.source)),
+    Column::figure("a reading costs", 0, |timer| optional(timer.overhead_ns, "ns")),
+    Column::figure("smallest step", 0, |timer| optional(timer.granularity_ns, "ns")),
+    Column::words("used", 0, |timer| match (&timer.unusable, timer.used) {
+        (Some(reason), _) => format!("no: {}", plain(reason)),
+        (None, true) => "yes, all figures come from it".to_owned(),
+        (None, false) => "no".to_owned(),
+    }),
+];
 
 /// What made the page.
 pub(super) fn footer(hosts: &[Host<'_>], facts: &PageFacts) -> Markup {
