@@ -76,7 +76,9 @@ fn cells(
         }));
     }
     let mut floors: Vec<CellSpec> = calls.iter().filter_map(floor::floor_of).collect();
-    floors.sort_by_key(|cell| (cell.subject.name(), cell.kind, cell.shape, cell.message_bytes));
+    floors.sort_by_key(|cell| {
+        (cell.subject.name().to_owned(), cell.kind, cell.shape, cell.message_bytes)
+    });
     floors.dedup();
     for cell in floors {
         let Subject::Floor(which) = cell.subject else { continue };
