@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nearcall_bench::custom::{Carrier, Cause, Failure, Meeting, Role};
-use nearcall_bench::payload::{Payload, Verifier};
 use nearcall_os::region::LockRegion;
 
 use crate::methods::counter_process::{CounterProcess, share};
@@ -48,16 +47,6 @@ impl<'a> Flags<'a> {
 }
 
 impl Carrier for Flags<'_> {
-    #[inline]
-    fn send(&mut self, _payload: &Payload, _number: u64) -> Result<(), Failure> {
-        self.send_empty()
-    }
-
-    #[inline]
-    fn receive(&mut self, _verifier: &mut Verifier<'_>) -> Result<(), Failure> {
-        self.receive_empty()
-    }
-
     #[inline]
     fn send_empty(&mut self) -> Result<(), Failure> {
         match self.role {
