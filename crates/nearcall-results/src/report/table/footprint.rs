@@ -349,7 +349,7 @@ mod tests {
             "1 service\n",
             "20 services\n",
             "3 allocations do not count",
-            "(1.00×) as lib",
+            "20.0 MiB (1.00×) as",
             "4.00 MiB   1.00 MiB   1.00 MiB   3.00 MiB          –   5.00 ms         –\n",
             "-2.00 KiB   5.00 ms    250 ns\n",
         ] {
