@@ -28,10 +28,10 @@ pub use cell::{
     Cell, CpuNsPerMessage, Definition, EffectiveSize, EndCounts, Kind, PerEnd, Placement,
     ROOM_BYTES, Skipped,
 };
-pub(crate) use file::create_beside;
 pub use file::{
     LoadError, ParseError, RUN_BYTES_MAX, check_writable, printable, read_text, save_text,
 };
+pub(crate) use file::{create_beside, save_with};
 pub use imported::Imported;
 pub use key::{CellKey, Headline, List, Rhythm, StudyKey};
 pub use library::{IdleServer, Library};

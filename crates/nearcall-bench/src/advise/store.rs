@@ -90,9 +90,9 @@ impl Stored {
         save_text(path, &self.to_text())?;
         // What a group may write is not believed, and some users' new files are such.
         fs::set_permissions(path, Permissions::from_mode(0o644))?;
-        tuning::read(path).map(drop).map_err(|error| {
-            io::Error::other(format!("the runtime would not use it: it {error}"))
-        })
+        tuning::read(path)
+            .map(drop)
+            .map_err(|error| io::Error::other(format!("the runtime would not use it: it {error}")))
     }
 }
 

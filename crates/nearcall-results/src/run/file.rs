@@ -5,7 +5,7 @@
 //! show it is not here.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{fmt, process};
@@ -85,13 +85,30 @@ pub fn read_text(path: &Path) -> Result<String, LoadError> {
 ///
 /// What the file system says. A file that was there before is unchanged then.
 pub fn save_text(path: &Path, text: &str) -> io::Result<()> {
+    save_with(path, |out| out.write_all(text.as_bytes()))
+}
+
+/// Writes what `write` writes to a file as [`Run::save`] does.
+///
+/// # Errors
+///
+/// What the file system or `write` says. A file that was there before is unchanged then.
+pub(crate) fn save_with(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let to = |file: File| {
+        let mut out = BufWriter::new(file);
+        write(&mut out)?;
+        out.flush()
+    };
     // Follow links, so that the file they mean is replaced and not the link.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if fs::metadata(&target).is_ok_and(|found| !found.is_file()) {
-        return OpenOptions::new().write(true).open(&target)?.write_all(text.as_bytes());
+        return to(OpenOptions::new().write(true).open(&target)?);
     }
-    let (beside, mut file) = create_beside(&target)?;
-    let outcome = file.write_all(text.as_bytes()).and_then(|()| fs::rename(&beside, &target));
+    let (beside, file) = create_beside(&target)?;
+    let outcome = to(file).and_then(|()| fs::rename(&beside, &target));
     if outcome.is_err() {
         // Nothing more can be done about a file that does not go away either.
         let _ = fs::remove_file(&beside);
