@@ -75,16 +75,9 @@ impl FromStr for Load {
 }
 
 /// Words that name no load.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown load {0:?}; use idle, workers of cpu,memory,io, or 1% to 99%")]
 pub struct LoadWordError(pub String);
-
-impl fmt::Display for LoadWordError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown load {:?}; use idle, workers of cpu,memory,io, or 1% to 99%", self.0)
-    }
-}
-
-impl std::error::Error for LoadWordError {}
 
 #[cfg(test)]
 mod tests {

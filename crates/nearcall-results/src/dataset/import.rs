@@ -101,11 +101,7 @@ fn skipped(test: &str) -> Skipped {
     Skipped {
         mechanism: format!("{PREFIX}{test}"),
         reason: "what its figures mean is not known".to_owned(),
-        unsupported: false,
-        kind: None,
-        message_bytes: None,
-        shape: None,
-        wait: None,
+        ..Skipped::default()
     }
 }
 
