@@ -12,6 +12,7 @@ use crate::run::facts::{
 };
 use crate::run::study::StudyFacts;
 use crate::run::times::RttNs;
+use crate::words::words;
 
 /// One measured combination of mechanism, size, shape, wait, placement and load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -205,21 +206,17 @@ pub enum Definition {
     OneWayThroughput,
 }
 
-impl Definition {
-    /// The word for it in stored runs.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Rtt => "rtt",
-            Self::FromIntended => "from_intended",
-            Self::RttHalf => "rtt_half",
-            Self::TwoRtt => "two_rtt",
-            Self::WholeBurst => "whole_burst",
-            Self::SetUp => "set_up",
-            Self::OneWayThroughput => "one_way_throughput",
-        }
-    }
+words! { Definition:
+    Rtt => "rtt",
+    FromIntended => "from_intended",
+    RttHalf => "rtt_half",
+    TwoRtt => "two_rtt",
+    WholeBurst => "whole_burst",
+    SetUp => "set_up",
+    OneWayThroughput => "one_way_throughput",
+}
 
+impl Definition {
     /// A title for figures of this kind, and what one time or rate means, in words.
     #[must_use]
     pub const fn title_and_meaning(self) -> (&'static str, &'static str) {
