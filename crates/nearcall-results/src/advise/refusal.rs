@@ -14,7 +14,7 @@ pub enum Refusal {
     Requirements(BadRequirements),
     /// Nothing meets all needs.
     Impossible {
-        /// The smallest set of requirements that nothing meets, as the user gave them.
+        /// Needs that nothing meets together, none of which can be left out.
         needs: Vec<String>,
         /// What meets each of them, in the same order.
         met_by: Vec<Vec<String>>,
@@ -48,18 +48,16 @@ impl Refusal {
     /// No candidate meets the needs of `requirements`.
     #[must_use]
     pub fn impossible(requirements: &Requirements) -> Self {
-        let needs = conflict(requirements).unwrap_or_default();
+        let needs = conflict(requirements);
         let met_by = needs.iter().map(|need| {
-            let mut alone = Requirements { needs: Vec::new(), ..requirements.clone() };
-            alone.needs.extend(need.parse::<Need>().ok());
-            let (kept, _) = eligible(&alone);
+            let (kept, _) = eligible(&Requirements { needs: vec![*need], ..requirements.clone() });
             let mut names: Vec<String> =
                 kept.iter().map(|one| one.mechanism.name().to_owned()).collect();
             names.dedup();
             names
         });
         let met_by = met_by.collect();
-        Self::Impossible { needs, met_by }
+        Self::Impossible { needs: needs.iter().map(Need::to_string).collect(), met_by }
     }
 }
 
