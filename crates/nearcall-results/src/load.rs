@@ -1,6 +1,6 @@
 //! What runs beside a measurement on purpose: a word of the command line and of stored runs.
 //!
-//! Plain data: what a load really did is in `run/load.rs`, starting it in `nearcall-bench`.
+//! Plain data: what a load really did is in `run/facts.rs`, starting it in `nearcall-bench`.
 
 use std::fmt;
 use std::str::FromStr;
