@@ -63,11 +63,15 @@ impl FromStr for Need {
 
 /// A word that names no need.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown need `{0}`{} There are: {}", hint(.0), Need::ALL.map(Need::name).join(" "))]
+#[error("unknown need `{0}`{hint} There are: {all}", hint = hint(&self.0), all = names())]
 pub struct UnknownNeed(pub String);
 
 fn hint(word: &str) -> String {
     nearest(word).map_or(".".to_owned(), |name| format!(", did you mean `{name}`?"))
+}
+
+fn names() -> String {
+    Need::ALL.map(Need::name).join(" ")
 }
 
 /// Returns the name with the most pairs of letters in common, if that is half of them.
