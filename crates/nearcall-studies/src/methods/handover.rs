@@ -6,21 +6,18 @@
 //! Freeing lies within the time of the call, since the study does not say when it freed.
 //! Not here: the segment (`segment.rs`), the lines (`lines.rs`, `signals.rs`).
 
+use nearcall_bench::custom::{Bytes, Carrier, Cause, Failure, Meeting, Opened, Role, Unix, open};
+use nearcall_bench::payload::{Payload, Verifier};
+
 use crate::cell::CellSpec;
-use crate::exchange::{Cause, Failure};
-use crate::floor::carrier::Carrier;
-use crate::floor::meeting::Meeting;
-use crate::floor::stream::{Bytes, Unix};
-use crate::launch::Role;
 use crate::methods::Method;
 use crate::methods::lines::{PolledUnix, QueueLine, StreamLine};
+use crate::methods::notice::{DONE, Line, Notice, TAKE};
 use crate::methods::segment::{Handle, Segment};
 use crate::methods::signals::{CallerLine, ServerLine};
-use crate::payload::{Payload, Verifier};
-use crate::peer::{Opened, open_floor};
 
 /// Opens an end of `method`, which is one of those of the study of calls.
-pub(super) fn open<'a>(
+pub(super) fn open_end<'a>(
     method: Method,
     meeting: &'a Meeting,
     role: Role,
@@ -29,79 +26,31 @@ pub(super) fn open<'a>(
     let bytes = cell.bytes();
     match method {
         Method::AllocSignal if role == Role::Client => {
-            let line = CallerLine::meet(meeting)?;
-            open_floor(Handover::meet(meeting, role, bytes, line)?, meeting)
+            handing_over(CallerLine::meet(meeting)?, meeting, role, bytes)
         }
-        Method::AllocSignal => {
-            let line = ServerLine::meet(meeting)?;
-            open_floor(Handover::meet(meeting, role, bytes, line)?, meeting)
-        }
-        Method::AllocQueue => {
-            let line = QueueLine::meet(meeting, role)?;
-            open_floor(Handover::meet(meeting, role, bytes, line)?, meeting)
-        }
+        Method::AllocSignal => handing_over(ServerLine::meet(meeting)?, meeting, role, bytes),
+        Method::AllocQueue => handing_over(QueueLine::meet(meeting, role)?, meeting, role, bytes),
         Method::AllocSocket => {
-            let line = StreamLine(Unix::meet(meeting, role)?);
-            open_floor(Handover::meet(meeting, role, bytes, line)?, meeting)
+            handing_over(StreamLine(Unix::meet(meeting, role)?), meeting, role, bytes)
         }
         Method::AllocPoll => {
-            let line = StreamLine(PolledUnix::meet(meeting, role)?);
-            open_floor(Handover::meet(meeting, role, bytes, line)?, meeting)
+            handing_over(StreamLine(PolledUnix::meet(meeting, role)?), meeting, role, bytes)
         }
         Method::SocketPoll => {
-            open_floor(Bytes::new(PolledUnix::meet(meeting, role)?, bytes), meeting)
+            let polled = PolledUnix::meet(meeting, role)?;
+            open(Bytes::new(polled, bytes), meeting, BUFFER_BYTES)
         }
         _ => Err(Failure::other(format!("{method} hands nothing over in a segment"))),
     }
 }
 
-/// Tells the other end something short, and waits for what it tells.
-pub(super) trait Line {
-    /// The segment is there for lines that keep what they tell in it.
-    fn tell(&mut self, segment: &Segment, notice: Notice) -> Result<(), Failure>;
-    /// Waits until the other end tells something.
-    fn hear(&mut self, segment: &Segment) -> Result<Notice, Failure>;
-}
-
-/// What ends tell each other: which function to call, and where its argument is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Notice {
-    function: u64,
-    argument: Handle,
-}
-
-impl Notice {
-    /// Bytes of it on a line.
-    pub(super) const BYTES: usize = 24;
-
-    /// A call with this argument.
-    pub(super) fn take(argument: Handle) -> Self {
-        Self { function: TAKE, argument }
-    }
-
-    /// Where its argument is.
-    pub(super) fn argument(self) -> Handle {
-        self.argument
-    }
-
-    /// The call is complete.
-    pub(super) const DONE: Self = Self { function: DONE, argument: Handle { at: 0, bytes: 0 } };
-
-    pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
-        let words = [self.function, self.argument.at, self.argument.bytes];
-        for (word, place) in words.iter().zip(bytes.chunks_exact_mut(8)) {
-            place.copy_from_slice(&word.to_ne_bytes());
-        }
-        bytes
-    }
-
-    pub(super) fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
-        let word = |at: usize| {
-            u64::from_ne_bytes(std::array::from_fn(|byte| bytes[at * size_of::<u64>() + byte]))
-        };
-        Self { function: word(0), argument: Handle { at: word(1), bytes: word(2) } }
-    }
+fn handing_over<'a>(
+    line: impl Line + 'a,
+    meeting: &'a Meeting,
+    role: Role,
+    bytes: usize,
+) -> Result<Box<dyn Opened + 'a>, Failure> {
+    open(Handover::meet(meeting, role, bytes, line)?, meeting, BUFFER_BYTES)
 }
 
 /// An end that hands payload over in a segment.
@@ -131,10 +80,10 @@ impl<L: Line> Handover<L> {
         if let Some(lent) = self.lent.take() {
             self.segment.free(lent)?;
         }
-        if notice.function != function {
+        if notice.function() != function {
             return Err(Failure::other("the other end tells what was not due"));
         }
-        Ok(notice.argument)
+        Ok(notice.argument())
     }
 }
 
@@ -171,8 +120,5 @@ impl<L: Line> Carrier for Handover<L> {
     }
 }
 
-/// The function that reads its argument.
-const TAKE: u64 = 1;
-
-/// The call is complete.
-const DONE: u64 = 2;
+/// At least what the two buffers of a socket hold.
+const BUFFER_BYTES: u64 = 512 << 10;

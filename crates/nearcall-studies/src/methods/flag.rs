@@ -8,14 +8,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use nearcall_bench::custom::{Carrier, Cause, Failure, Meeting, Role};
 use nearcall_os::region::LockRegion;
 
-use crate::exchange::{Cause, Failure};
-use crate::floor::carrier::Carrier;
-use crate::floor::meeting::Meeting;
-use crate::launch::Role;
 use crate::methods::counter_process::{CounterProcess, share};
-use crate::payload::{Payload, Verifier};
 use crate::run::Kind;
 
 /// One end.
@@ -51,16 +47,6 @@ impl<'a> Flags<'a> {
 }
 
 impl Carrier for Flags<'_> {
-    #[inline]
-    fn send(&mut self, _payload: &Payload, _number: u64) -> Result<(), Failure> {
-        self.send_empty()
-    }
-
-    #[inline]
-    fn receive(&mut self, _verifier: &mut Verifier<'_>) -> Result<(), Failure> {
-        self.receive_empty()
-    }
-
     #[inline]
     fn send_empty(&mut self) -> Result<(), Failure> {
         match self.role {
