@@ -23,11 +23,11 @@ pub use cell::{
     Cell, CpuNsPerMessage, Definition, EffectiveSize, EndCounts, Kind, PerEnd, Placement,
     ROOM_BYTES, Skipped,
 };
-pub use file::{
-    LoadError, ParseError, RUN_BYTES_MAX, check_writable, printable, read_text, save_text,
-};
 pub use facts::{
     BurstFacts, CallFacts, ClientsFacts, GapFacts, LoadAchieved, PaceFacts, StartFacts,
+};
+pub use file::{
+    LoadError, ParseError, RUN_BYTES_MAX, check_writable, printable, read_text, save_text,
 };
 pub(crate) use file::{create_beside, save_with};
 pub use key::{CellKey, Headline, List, Rhythm, StudyKey};

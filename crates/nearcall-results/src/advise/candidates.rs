@@ -256,9 +256,7 @@ impl Constraint {
     fn violated_by(self, candidate: &Candidate, requirements: &Requirements) -> Option<String> {
         let can = candidate.mechanism.capabilities();
         match self {
-            Self::Need(need) => {
-                candidate.lacks(need, &requirements.needs).map(str::to_owned)
-            },
+            Self::Need(need) => candidate.lacks(need, &requirements.needs).map(str::to_owned),
             Self::OneCpu => (candidate.spins() || !can.same_cpu_safe)
                 .then(|| "spins, and so keeps the other end from running".to_owned()),
             Self::Clients => candidate.mechanism.one_client_in_a_loop().then(|| {

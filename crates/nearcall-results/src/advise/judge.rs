@@ -224,7 +224,8 @@ impl Sources<'_> {
                 match self.times.and_then(|found| found.achieved_per_s) {
                     Some(most) => {
                         let [wanted, tried, did] = [rate, tried, most].map(words);
-                        let why = format!("cannot keep {wanted}: fell behind at {tried} and did {did}");
+                        let why =
+                            format!("cannot keep {wanted}: fell behind at {tried} and did {did}");
                         Rate::Below { why, most }
                     }
                     None => at_most("cannot keep", most.unwrap_or(tried).min(tried)),

@@ -119,7 +119,8 @@ const NAMES_MAX: usize = 5;
 /// The command line that measures for these requirements.
 #[must_use]
 pub fn command(requirements: &Requirements) -> String {
-    let Requirements { reply_bytes, rate_per_s, clients, placement, load, optimise, .. } = requirements;
+    let Requirements { reply_bytes, rate_per_s, clients, placement, load, optimise, .. } =
+        requirements;
     let needs: Vec<&str> = requirements.needs.iter().map(|need| need.name()).collect();
     let is_one_way = requirements.pattern == super::Pattern::OneWay;
     let is_latency = *optimise == super::Weights::only(super::Objective::Latency);

@@ -7,8 +7,8 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::process;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;

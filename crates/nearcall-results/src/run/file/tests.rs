@@ -111,8 +111,7 @@ fn other_schemas_and_wrong_fields_are_refused_with_the_reason() {
         assert!(text.contains(from), "{from}");
         text.replacen(from, to, 1)
     };
-    let newer =
-        "nearcall.run/2 is newer than this program reads (nearcall.run/1): update nearcall";
+    let newer = "nearcall.run/2 is newer than this program reads (nearcall.run/1): update nearcall";
     for (text, expected) in [
         (with("nearcall.run/1", "nearcall.run/2"), newer),
         ("{\"schema\":\"nearcall.run/99\",\"new\":[1]}".to_owned(), "is newer"),
