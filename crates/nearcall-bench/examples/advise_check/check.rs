@@ -117,13 +117,16 @@ pub(crate) struct Parts<'a> {
     /// The first choice for these requirements, by evidence of its own.
     pub(crate) advise: &'a mut dyn FnMut(&Requirements) -> Result<Candidate, String>,
     /// Measures candidates beside each other, for one stage of a set.
-    pub(crate) measure:
-        &'a mut dyn FnMut(&Requirements, &[Candidate], Stage) -> Result<Run, String>,
+    pub(crate) measure: &'a mut Measurer<'a>,
     /// Told of each set that is done.
     pub(crate) done: &'a mut dyn FnMut(&CheckedSet),
     /// True ends the test early.
     pub(crate) interrupted: &'a dyn Fn() -> bool,
 }
+
+/// Gives a run of what [`specs`](fn@nearcall_bench::advise::specs) says, or why there is none.
+pub(crate) type Measurer<'a> =
+    dyn FnMut(&Requirements, &[Candidate], Stage) -> Result<Run, String> + 'a;
 
 /// Tests the advice with these requirements, which `seeds` gave.
 pub(crate) fn check(seeds: &[u64], wanted: &[Requirements], parts: &mut Parts<'_>) -> Checked {
