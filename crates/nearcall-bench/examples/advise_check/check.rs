@@ -303,7 +303,7 @@ impl Costs {
 
     /// How many times the cost of `other` this is: the median of the ratios in the rounds that both
     /// have, so that what disturbs a round disturbs both, with its interval by ranks, whatever the
-    /// distribution of rounds. With fewer than three rounds by all launches and without an interval.
+    /// distribution of rounds. With fewer than three rounds by all launches, without an interval.
     fn ratio_to(&self, other: &Self) -> (f64, Option<[f64; 2]>) {
         let pairs = || self.costs.iter().zip(&other.costs);
         let rounds = pairs().map(|(own, other)| own.2.len().min(other.2.len())).min().unwrap_or(0);

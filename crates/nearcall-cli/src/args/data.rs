@@ -20,8 +20,9 @@ pub(crate) enum DataCommand {
     /// Add runs; the file name is derived from the content
     ///
     /// Adds all of them, or none if one of them is no run. A run that is present already is
-    /// recognised, whatever the file that is given is called. Data sets get published: the host's name is
-    /// replaced by "unknown", and only the last part of absolute paths among the arguments is kept.
+    /// recognised, whatever the file that is given is called. Data sets get published: the host's
+    /// name is replaced by "unknown", and only the last part of absolute paths among the arguments
+    /// is kept.
     #[command(before_help = ADD_EXAMPLES)]
     Add(AddArgs),
 

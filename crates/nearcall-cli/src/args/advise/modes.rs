@@ -23,8 +23,9 @@ pub(crate) struct ModeArgs {
 
     /// Write the tuning file of this machine, which the runtime reads
     ///
-    /// It holds the cost of a wake-up and how long to spin. It is written to $NEARCALL_TUNING, else to nearcall/tuning.conf
-    /// in $XDG_CONFIG_HOME or ~/.config; the runtime reads it there and then in /etc.
+    /// It holds the cost of a wake-up and how long to spin. It is written to $NEARCALL_TUNING, else
+    /// to nearcall/tuning.conf in $XDG_CONFIG_HOME or ~/.config; the runtime reads it there and
+    /// then in /etc.
     #[arg(long, help_heading = OUTPUT, conflicts_with = "run")]
     pub(crate) profile: bool,
 }
