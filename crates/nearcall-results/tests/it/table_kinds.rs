@@ -1,5 +1,5 @@
-//! Each kind of run: its table compared with the text in `tests/golden`, the same again after it was
-//! stored, and harmless where a file says what no measurement would.
+//! Each kind of run: its table compared with the text in `tests/golden`, the same again after it
+//! was stored, and harmless where a file says what no measurement would.
 
 use nearcall_results::report::table::{details, table};
 use nearcall_results::run::{Cell, Run};

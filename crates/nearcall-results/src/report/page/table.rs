@@ -115,12 +115,9 @@ impl Render for Table {
                     tbody {
                         @for row in &self.rows {
                             tr {
-                                @for (&at, text) in used.iter().filter_map(|at| Some((at, row.get(*at)?))) {
-                                    @if at == 0 {
-                                        th { (self.inner(at, text)) }
-                                    } @else {
-                                        td { (self.inner(at, text)) }
-                                    }
+                                @for &at in used.iter().filter(|at| **at < row.len()) {
+                                    @let cell = self.inner(at, &row[at]);
+                                    @if at == 0 { th { (cell) } } @else { td { (cell) } }
                                 }
                             }
                         }

@@ -1,5 +1,5 @@
-//! A comparison of two runs: the answer, what else differs, and the cells that differ, for a terminal
-//! and as Markdown, which is short enough for a comment in a review.
+//! A comparison of two runs: the answer, what else differs, and the cells that differ, for a
+//! terminal and as Markdown, which is short enough for a comment in a review.
 //!
 //! **Invariants:** text from the runs is made harmless: in Markdown it can make no link, no mention
 //! and no table of its own.

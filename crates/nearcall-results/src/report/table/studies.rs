@@ -128,11 +128,10 @@ fn is_pictures(table: &StudyTable) -> bool {
 pub(in crate::report) const PICTURES: &str = "pictures";
 
 /// What the columns mean.
-pub(in crate::report) const LEGEND: &str = "paper: as printed; here, so: this machine by the paper's statistic, the \
-                      median over launches; here: the median of the typical launch, or the rate, and its \
-                      95 % interval; ratio: this machine by the paper's statistic to the paper. \
-                      closed loop, times not halved. A verdict is open (INCONCLUSIVE) where an \
-                      interval straddles the bound.";
+pub(in crate::report) const LEGEND: &str = "paper: as printed; here, so: this machine by the \
+    paper's statistic, the median over launches; here: the median of the typical launch, or the \
+    rate, and its 95 % interval; ratio: this machine by the paper's statistic to the paper. closed \
+    loop, times not halved. A verdict is open (INCONCLUSIVE) where an interval straddles the bound.";
 
 /// The crossovers of X02 have more to tell than any other; a file may claim more.
 const EVIDENCE_CHARS_MAX: usize = 1_200;
