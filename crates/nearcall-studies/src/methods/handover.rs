@@ -6,21 +6,17 @@
 //! Freeing lies within the time of the call, since the study does not say when it freed.
 //! Not here: the segment (`segment.rs`), the lines (`lines.rs`, `signals.rs`).
 
+use nearcall_bench::custom::{Bytes, Carrier, Cause, Failure, Meeting, Opened, Role, Unix, open};
+use nearcall_bench::payload::{Payload, Verifier};
+
 use crate::cell::CellSpec;
-use crate::exchange::{Cause, Failure};
-use crate::floor::carrier::Carrier;
-use crate::floor::meeting::Meeting;
-use crate::floor::stream::{Bytes, Unix};
-use crate::launch::Role;
 use crate::methods::Method;
 use crate::methods::lines::{PolledUnix, QueueLine, StreamLine};
 use crate::methods::segment::{Handle, Segment};
 use crate::methods::signals::{CallerLine, ServerLine};
-use crate::payload::{Payload, Verifier};
-use crate::peer::{Opened, open_floor};
 
 /// Opens an end of `method`, which is one of those of the study of calls.
-pub(super) fn open<'a>(
+pub(super) fn open_end<'a>(
     method: Method,
     meeting: &'a Meeting,
     role: Role,
@@ -29,30 +25,31 @@ pub(super) fn open<'a>(
     let bytes = cell.bytes();
     match method {
         Method::AllocSignal if role == Role::Client => {
-            let line = CallerLine::meet(meeting)?;
-            open_floor(Handover::meet(meeting, role, bytes, line)?, meeting)
+            handing_over(CallerLine::meet(meeting)?, meeting, role, bytes)
         }
-        Method::AllocSignal => {
-            let line = ServerLine::meet(meeting)?;
-            open_floor(Handover::meet(meeting, role, bytes, line)?, meeting)
-        }
-        Method::AllocQueue => {
-            let line = QueueLine::meet(meeting, role)?;
-            open_floor(Handover::meet(meeting, role, bytes, line)?, meeting)
-        }
+        Method::AllocSignal => handing_over(ServerLine::meet(meeting)?, meeting, role, bytes),
+        Method::AllocQueue => handing_over(QueueLine::meet(meeting, role)?, meeting, role, bytes),
         Method::AllocSocket => {
-            let line = StreamLine(Unix::meet(meeting, role)?);
-            open_floor(Handover::meet(meeting, role, bytes, line)?, meeting)
+            handing_over(StreamLine(Unix::meet(meeting, role)?), meeting, role, bytes)
         }
         Method::AllocPoll => {
-            let line = StreamLine(PolledUnix::meet(meeting, role)?);
-            open_floor(Handover::meet(meeting, role, bytes, line)?, meeting)
+            handing_over(StreamLine(PolledUnix::meet(meeting, role)?), meeting, role, bytes)
         }
         Method::SocketPoll => {
-            open_floor(Bytes::new(PolledUnix::meet(meeting, role)?, bytes), meeting)
+            let polled = PolledUnix::meet(meeting, role)?;
+            open(Bytes::new(polled, bytes), meeting, BUFFER_BYTES)
         }
         _ => Err(Failure::other(format!("{method} hands nothing over in a segment"))),
     }
+}
+
+fn handing_over<'a>(
+    line: impl Line + 'a,
+    meeting: &'a Meeting,
+    role: Role,
+    bytes: usize,
+) -> Result<Box<dyn Opened + 'a>, Failure> {
+    open(Handover::meet(meeting, role, bytes, line)?, meeting, BUFFER_BYTES)
 }
 
 /// Tells the other end something short, and waits for what it tells.
@@ -170,6 +167,9 @@ impl<L: Line> Carrier for Handover<L> {
         Ok(())
     }
 }
+
+/// At least what the two buffers of a socket hold.
+const BUFFER_BYTES: u64 = 512 << 10;
 
 /// The function that reads its argument.
 const TAKE: u64 = 1;

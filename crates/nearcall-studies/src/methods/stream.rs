@@ -8,20 +8,17 @@
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 
+use nearcall_bench::custom::{
+    Bytes, Cause, Failure, Meeting, Opened, Pipes, Role, Stream, Unix, open,
+};
 use nearcall_os::pipe::{self, End, Pipe};
 use nearcall_os::socket;
 
 use crate::cell::CellSpec;
-use crate::exchange::{Cause, Failure};
-use crate::floor::meeting::Meeting;
-use crate::floor::stream::{Bytes, Pipes, Stream, Unix};
-use crate::launch::Role;
 use crate::methods::Method;
-use crate::methods::counter_process;
-use crate::peer::Opened;
 
 /// Opens an end of `method`, which is one of those in this file.
-pub(super) fn open<'a>(
+pub(super) fn open_end<'a>(
     method: Method,
     meeting: &'a Meeting,
     role: Role,
@@ -29,11 +26,11 @@ pub(super) fn open<'a>(
 ) -> Result<Box<dyn Opened + 'a>, Failure> {
     let pipes = |make: fn() -> Result<Pipe, Failure>, buffer_bytes| {
         let pipes = Pipes::meet_over(meeting, role, make)?;
-        counter_process::open(whole(pipes, cell), meeting, buffer_bytes)
+        open(whole(pipes, cell), meeting, buffer_bytes)
     };
     let sockets = |make: fn() -> Result<(OwnedFd, OwnedFd), Failure>, buffer_bytes| {
         let socket = Unix::meet_over(meeting, role, make)?;
-        counter_process::open(whole(socket, cell), meeting, buffer_bytes)
+        open(whole(socket, cell), meeting, buffer_bytes)
     };
     match method {
         Method::Pipe => pipes(|| Ok(pipe::create()?), PIPE_BYTES),

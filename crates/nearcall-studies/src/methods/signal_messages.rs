@@ -10,19 +10,16 @@
 
 use std::time::Duration;
 
+use nearcall_bench::custom::{
+    Carrier, Failure, MEET_TIMEOUT, Meeting, Opened, Pipes, Role, Stream, Unix, open,
+};
+use nearcall_bench::payload::{Payload, Verifier};
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::{clock, process};
 
 use crate::cell::CellSpec;
-use crate::exchange::Failure;
-use crate::floor::carrier::Carrier;
-use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
-use crate::floor::stream::{Pipes, Stream, Unix};
-use crate::launch::Role;
 use crate::methods::counter_process;
 use crate::methods::stream::{PIPE_BYTES, UNIX_BYTES, named_pipe};
-use crate::payload::{Payload, Verifier};
-use crate::peer::Opened;
 
 /// Signals by named pipes.
 pub(super) fn by_fifo<'a>(
@@ -33,7 +30,7 @@ pub(super) fn by_fifo<'a>(
     let link = Link::open(meeting, role)?;
     let pipes = Pipes::meet_over(&link.line, role, named_pipe)?;
     let end = Signals { link, stream: pipes, payload_bytes: cell.bytes() };
-    counter_process::open(end, meeting, PIPE_BYTES)
+    open(end, meeting, PIPE_BYTES)
 }
 
 /// Signals by a unix socket.
@@ -45,7 +42,7 @@ pub(super) fn by_socket<'a>(
     let link = Link::open(meeting, role)?;
     let socket = Unix::meet(&link.line, role)?;
     let end = Signals { link, stream: socket, payload_bytes: cell.bytes() };
-    counter_process::open(end, meeting, UNIX_BYTES)
+    open(end, meeting, UNIX_BYTES)
 }
 
 /// What two processes have once one has found the other.

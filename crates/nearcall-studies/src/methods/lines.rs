@@ -6,16 +6,13 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use nearcall_bench::custom::{Failure, MEET_TIMEOUT, Meeting, Role, Stream, Unix};
 use nearcall_channel::{
     Address, Deadline, Endpoint, Listener, Mechanism, MechanismSet, Options, connect,
 };
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::{clock, process, socket};
 
-use crate::exchange::Failure;
-use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
-use crate::floor::stream::{Stream, Unix};
-use crate::launch::Role;
 use crate::methods::handover::{Line, Notice};
 use crate::methods::segment::Segment;
 

@@ -8,14 +8,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nearcall_bench::custom::{Failure, Meeting, Role};
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::region::{Backing, LockRegion, RegionError, SharedRegion, Trust, TrustedRegion};
-
-use crate::exchange::Failure;
-use crate::floor::carrier::{Carrier, FloorEnd};
-use crate::floor::meeting::Meeting;
-use crate::launch::Role;
-use crate::peer::{Opened, opened};
 
 /// Tells whether the other process is there.
 #[derive(Clone, Copy)]
@@ -123,15 +118,6 @@ fn hand_over<T>(
             open(fd).map_err(Failure::other)
         }
     }
-}
-
-/// Opens an end that holds up to `buffer_bytes` on the way.
-pub(super) fn open<'a>(
-    carrier: impl Carrier + 'a,
-    meeting: &Meeting,
-    buffer_bytes: u64,
-) -> Result<Box<dyn Opened + 'a>, Failure> {
-    Ok(opened(FloorEnd::new(carrier, meeting)?, buffer_bytes))
 }
 
 /// The longest single sleep: a process that dies is noticed well before the runner loses patience.

@@ -4,27 +4,23 @@
 //! ends meet as those of a floor do, and run the same measured loops.
 
 use std::fmt;
-use std::str::FromStr;
 
+use nearcall_bench::custom::{
+    CustomName, CustomSubjects, Failure, Job, Measured, Meeting, Opened, Role, open,
+};
 use nearcall_channel::WaitPolicy;
 
-use crate::cell::CellSpec;
-use crate::exchange::Failure;
-use crate::exchange::client::{Job, Measured};
-use crate::floor::meeting::Meeting;
-use crate::launch::Role;
-use crate::methods::buffered::Buffered;
+use crate::cell::{CellSpec, Subject};
 use crate::methods::condvar::{AtOnce, ByBytes, Condvars};
 use crate::methods::flag::Flags;
 use crate::methods::mempipe::Mempipe;
 use crate::methods::semaphore::Semaphores;
 use crate::methods::shmem_pipe::ShmemPipe;
-use crate::peer::Opened;
 
 mod buffered;
 mod condvar;
 mod counter_process;
-pub(crate) mod event_loop;
+mod event_loop;
 mod flag;
 mod handover;
 mod lines;
@@ -129,10 +125,16 @@ impl Method {
         }
     }
 
-    /// Whether it stays within one process, so that there is no other end.
+    /// Returns the method of that name.
     #[must_use]
-    pub const fn is_alone(self) -> bool {
-        matches!(self, Self::AllocAlone)
+    pub fn find(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|(_, known)| *known == name).map(|(method, _)| method)
+    }
+
+    /// Returns what the harness measures.
+    #[must_use]
+    pub const fn subject(self) -> Subject {
+        Subject::Custom(CustomName::new(self.name()))
     }
 
     /// Whether it only works while both ends hold a CPU.
@@ -148,85 +150,64 @@ impl fmt::Display for Method {
     }
 }
 
-impl FromStr for Method {
-    type Err = UnknownMethod;
+/// All methods, for the harness.
+pub struct Methods;
 
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|(_, known)| *known == name);
-        found.map(|(method, _)| method).ok_or_else(|| UnknownMethod(name.to_owned()))
+impl CustomSubjects for Methods {
+    fn alone(&self, name: &str, job: &Job) -> Option<Result<Measured, Failure>> {
+        let is_alone = Method::find(name)? == Method::AllocAlone;
+        is_alone.then(|| segment::measure_allocation(job))
+    }
+
+    fn open<'a>(
+        &self,
+        name: &str,
+        meeting: &'a Meeting,
+        role: Role,
+        cell: &CellSpec,
+    ) -> Result<Box<dyn Opened + 'a>, Failure> {
+        let method = Method::find(name);
+        let method = method.ok_or_else(|| Failure::other(format!("no study has {name:?}")))?;
+        open_end(method, meeting, role, cell)
     }
 }
 
-/// A word that names no method.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownMethod(pub String);
-
-impl fmt::Display for UnknownMethod {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown method {:?}", self.0)
-    }
-}
-
-impl std::error::Error for UnknownMethod {}
-
-/// Measures a method that stays within one process.
-pub(crate) fn alone(method: Method, job: &Job) -> Result<Measured, Failure> {
-    match method {
-        Method::AllocAlone => segment::measure_allocation(job),
-        _ => Err(Failure::other(format!("{method} has another end"))),
-    }
-}
-
-/// Opens an end of `method`.
-pub(crate) fn open<'a>(
+fn open_end<'a>(
     method: Method,
     meeting: &'a Meeting,
     role: Role,
     cell: &CellSpec,
 ) -> Result<Box<dyn Opened + 'a>, Failure> {
+    let bytes = cell.bytes();
     match method {
         Method::Pipe
         | Method::Pipe1M
         | Method::Unix
         | Method::Tcp
         | Method::TcpNagle
-        | Method::Fifo => stream::open(method, meeting, role, cell),
+        | Method::Fifo => stream::open_end(method, meeting, role, cell),
         Method::SignalFifo => signal_messages::by_fifo(meeting, role, cell),
         Method::SignalSocket => signal_messages::by_socket(meeting, role, cell),
         Method::AllocSignal
         | Method::AllocQueue
         | Method::AllocSocket
         | Method::AllocPoll
-        | Method::SocketPoll => handover::open(method, meeting, role, cell),
-        Method::Flag => counter_process::open(Flags::meet(meeting, role, cell.kind)?, meeting, 0),
+        | Method::SocketPoll => handover::open_end(method, meeting, role, cell),
+        Method::Flag => open(Flags::meet(meeting, role, cell.kind)?, meeting, 0),
         Method::Mempipe => {
-            let end = Mempipe::<true>::meet(meeting, role, cell.bytes())?;
-            counter_process::open(end, meeting, mempipe::BUFFER_BYTES)
+            open(Mempipe::<true>::meet(meeting, role, bytes)?, meeting, mempipe::BUFFER_BYTES)
         }
         Method::MempipeSpin => {
-            let end = Mempipe::<false>::meet(meeting, role, cell.bytes())?;
-            counter_process::open(end, meeting, mempipe::BUFFER_BYTES)
+            open(Mempipe::<false>::meet(meeting, role, bytes)?, meeting, mempipe::BUFFER_BYTES)
         }
         Method::ShmemPipe => {
-            let end = ShmemPipe::meet(meeting, role, cell.bytes())?;
-            counter_process::open(end, meeting, shmem_pipe::BUFFER_BYTES)
+            open(ShmemPipe::meet(meeting, role, bytes)?, meeting, shmem_pipe::BUFFER_BYTES)
         }
-        Method::CondvarBytes => {
-            let end = Buffered::<Condvars<ByBytes>>::meet(meeting, role, cell.bytes())?;
-            counter_process::open(end, meeting, cell.message_bytes)
-        }
-        Method::CondvarMemcpy => {
-            let end = Buffered::<Condvars<AtOnce>>::meet(meeting, role, cell.bytes())?;
-            counter_process::open(end, meeting, cell.message_bytes)
-        }
-        Method::Semaphore => {
-            let end = Buffered::<Semaphores>::meet(meeting, role, cell.bytes())?;
-            counter_process::open(end, meeting, cell.message_bytes)
-        }
-        // Not by two ends of this kind (`peer.rs`).
-        Method::AllocLoop | Method::AllocAlone => {
-            Err(Failure::other(format!("{method} has no ends that meet")))
-        }
+        Method::CondvarBytes => buffered::open_end::<Condvars<ByBytes>>(meeting, role, cell),
+        Method::CondvarMemcpy => buffered::open_end::<Condvars<AtOnce>>(meeting, role, cell),
+        Method::Semaphore => buffered::open_end::<Semaphores>(meeting, role, cell),
+        Method::AllocLoop => event_loop::open_end(meeting, role, cell),
+        Method::AllocAlone => Err(Failure::other(format!("{method} has no other end"))),
     }
 }
 
@@ -235,9 +216,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_name_is_parsed_back_to_its_method() {
+    fn each_name_leads_back_to_its_method() {
         for (method, name) in Method::ALL {
-            assert_eq!((method.name(), name.parse()), (name, Ok(method)));
+            assert_eq!((method.name(), Method::find(name)), (name, Some(method)));
             assert!(name.starts_with("study-"));
         }
     }

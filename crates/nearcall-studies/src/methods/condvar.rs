@@ -14,10 +14,10 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use nearcall_bench::custom::Failure;
 use nearcall_os::pshared::{Condvar, CondvarWait, Lock, Mutex, MutexGuard};
 use nearcall_os::region::LockRegion;
 
-use crate::exchange::Failure;
 use crate::methods::buffered::Buffer;
 use crate::methods::counter_process::{CounterProcess, SLICE, gone};
 

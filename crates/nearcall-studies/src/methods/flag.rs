@@ -8,12 +8,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use nearcall_bench::custom::{Carrier, Cause, Failure, Meeting, Role};
+use nearcall_bench::payload::{Payload, Verifier};
 use nearcall_os::region::LockRegion;
 
-use crate::exchange::{Cause, Failure};
-use crate::floor::carrier::Carrier;
-use crate::floor::meeting::Meeting;
-use crate::launch::Role;
 use crate::methods::counter_process::{CounterProcess, share};
 use crate::run::Kind;
 

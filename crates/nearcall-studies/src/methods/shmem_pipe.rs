@@ -15,16 +15,13 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use nearcall_bench::custom::{Carrier, Failure, Meeting, Role};
+use nearcall_bench::payload::{Payload, Verifier};
 use nearcall_os::pipe;
 use nearcall_os::region::TrustedRegion;
 
-use crate::exchange::Failure;
-use crate::floor::carrier::Carrier;
-use crate::floor::meeting::Meeting;
-use crate::launch::Role;
 use crate::methods::counter_process::{gone, share_in_place};
 use crate::methods::shmem_pipe::arena::{Extent, Free};
-use crate::payload::{Payload, Verifier};
 
 mod arena;
 

@@ -21,16 +21,12 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use nearcall_bench::custom::{Failure, Job, Measured, Meeting, Role, measure_alone};
 use nearcall_os::pshared::{Lock, Mutex};
 use nearcall_os::region::{Backing, LockRegion, SharedRegion, Trust};
 use nearcall_os::socket;
 
 use self::blocks::Blocks;
-use crate::exchange::Failure;
-use crate::exchange::client::{Job, Measured};
-use crate::floor::alone;
-use crate::floor::meeting::Meeting;
-use crate::launch::Role;
 use crate::methods::counter_process::trust_of;
 
 /// One end's view of the segment.
@@ -54,7 +50,7 @@ pub(super) fn measure_allocation(job: &Job) -> Result<Measured, Failure> {
     let bytes = job.cell.bytes();
     let (own, _other) = socket::unix_pair(socket::Kind::Stream)?;
     let (segment, _fd) = Segment::create(bytes, trust_of(own)?)?;
-    alone::measure(job, ALLOCATIONS_PER_SAMPLE, || {
+    measure_alone(job, ALLOCATIONS_PER_SAMPLE, || {
         for _ in 0..ALLOCATIONS_PER_SAMPLE {
             segment.free(black_box(segment.allocate(black_box(bytes))?))?;
         }

@@ -6,14 +6,12 @@
 
 use std::sync::Arc;
 
+use nearcall_bench::custom::{Carrier, Failure, Meeting, Opened, Role, open};
+use nearcall_bench::payload::{Payload, Verifier};
 use nearcall_os::region::LockRegion;
 
-use crate::exchange::Failure;
-use crate::floor::carrier::Carrier;
-use crate::floor::meeting::Meeting;
-use crate::launch::Role;
+use crate::cell::CellSpec;
 use crate::methods::counter_process::{CounterProcess, share};
-use crate::payload::{Payload, Verifier};
 
 /// One direction.
 pub(super) trait Buffer: Sized {
@@ -29,7 +27,7 @@ pub(super) trait Buffer: Sized {
 }
 
 /// One end, with a buffer each way.
-pub(super) struct Buffered<'a, B> {
+struct Buffered<'a, B> {
     other: CounterProcess<'a>,
     out: B,
     back: B,
@@ -37,12 +35,17 @@ pub(super) struct Buffered<'a, B> {
     message: Vec<u8>,
 }
 
+/// Opens an end of the buffers.
+pub(super) fn open_end<'a, B: Buffer + 'a>(
+    meeting: &'a Meeting,
+    role: Role,
+    cell: &CellSpec,
+) -> Result<Box<dyn Opened + 'a>, Failure> {
+    open(Buffered::<B>::meet(meeting, role, cell.bytes())?, meeting, cell.message_bytes)
+}
+
 impl<'a, B: Buffer> Buffered<'a, B> {
-    pub(super) fn meet(
-        meeting: &'a Meeting,
-        role: Role,
-        message_bytes: usize,
-    ) -> Result<Self, Failure> {
+    fn meet(meeting: &'a Meeting, role: Role, message_bytes: usize) -> Result<Self, Failure> {
         let second_at = (B::HEAD_BYTES + message_bytes).next_multiple_of(PAGE_BYTES);
         let region = share(meeting, role, 2 * second_at, |region| {
             B::init(region, 0)?;

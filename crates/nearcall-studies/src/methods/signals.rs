@@ -10,13 +10,12 @@ use std::time::Duration;
 
 use nearcall::event_loop::{Interest, Signal};
 use nearcall::{Deadline, Event, EventLoop};
+use nearcall_bench::custom::{Cause, Failure, Meeting};
 use nearcall_os::mqueue::{self, CreateError};
 use nearcall_os::poll::poll_one;
 use nearcall_os::signal::{Caught, send_by_pidfd};
 use nearcall_os::{descriptor, process, socket};
 
-use crate::exchange::{Cause, Failure};
-use crate::floor::meeting::Meeting;
 use crate::methods::handover::{Line, Notice};
 use crate::methods::segment::Segment;
 

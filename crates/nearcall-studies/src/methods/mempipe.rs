@@ -14,18 +14,15 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use nearcall_bench::custom::{Carrier, Failure, Meeting, Role};
+use nearcall_bench::payload::{Payload, Verifier};
 use nearcall_os::futex;
 use nearcall_os::region::TrustedRegion;
 
-use crate::exchange::Failure;
-use crate::floor::carrier::Carrier;
-use crate::floor::meeting::Meeting;
-use crate::launch::Role;
 use crate::methods::counter_process::{CounterProcess, SLICE, share_in_place};
 use crate::methods::mempipe::place::{
     HEADER_BYTES, RING_BYTES, offset, parts, piece_bytes, record_bytes, rounded,
 };
-use crate::payload::{Payload, Verifier};
 
 mod place;
 

@@ -9,10 +9,10 @@
 
 use std::sync::Arc;
 
+use nearcall_bench::custom::Failure;
 use nearcall_os::pshared::Semaphore;
 use nearcall_os::region::LockRegion;
 
-use crate::exchange::Failure;
 use crate::methods::buffered::Buffer;
 use crate::methods::counter_process::{CounterProcess, SLICE};
 
