@@ -4,6 +4,8 @@
 //! ends run and what was found are not here (`run/cell.rs` has both), nor which cells a run has
 //! (`tour.rs`).
 
+mod floors;
+
 use std::fmt;
 
 use nearcall_channel::{Mechanism, WaitPolicy};
@@ -17,6 +19,7 @@ use crate::floor::Floor;
 use crate::payload::Payload;
 use crate::run::Kind;
 pub use crate::scene::Scene;
+pub use floors::floor_of;
 use crate::scene::Spot;
 use crate::words;
 

@@ -19,11 +19,10 @@ use nearcall_results::topology::Topology;
 
 use crate::awake::Awake;
 use crate::bench_plan::{BenchPlan, Shape};
-use crate::cell::{CellSpec, Subject};
+use crate::cell::{CellSpec, Subject, floor_of};
 use crate::cell_list::CellList;
 use crate::detector::{self, Counters, Watch};
 use crate::exchange::{Cause, Failure};
-use crate::floor::floor_of;
 use crate::launch::{Fault, Orders, Role, WorkerMessage};
 use crate::load::{Loads, Sample, Workers};
 use crate::run::{Cell, Kind, Run, Settings, Skipped, Timer, Tool};
@@ -221,7 +220,7 @@ pub(crate) fn bench_together(
         settings(plan, &cells, launches, budget),
         clock::realtime_ns() / NS_PER_S,
     );
-    run.tool = tool();
+    run.tool = machine::tool();
     run.timers = timers;
     run.skipped = skipped;
     if let Some(awake) = &awake {
@@ -713,14 +712,6 @@ fn settings(plan: &BenchPlan, cells: &[CellSpec], launches: u32, budget: Duratio
 fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T) {
     if !list.contains(&item) {
         list.push(item);
-    }
-}
-
-pub(crate) fn tool() -> Tool {
-    Tool {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        profile: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
-        compiler: option_env!("NEARCALL_COMPILER").unwrap_or("unknown").to_owned(),
     }
 }
 

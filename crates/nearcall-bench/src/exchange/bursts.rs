@@ -7,7 +7,8 @@
 
 use std::hint::black_box;
 
-use crate::exchange::client::{Job, Measured};
+use crate::exchange::job::Job;
+use crate::exchange::measured::Measured;
 use crate::exchange::count::Counts;
 use crate::exchange::exact::present;
 use crate::exchange::{End, Failure};

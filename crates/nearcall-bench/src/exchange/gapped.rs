@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use nearcall_os::clock;
 
-use crate::exchange::client::{Exchange, Job, Measured, OfTraffic};
+use crate::exchange::client::Exchange;
+use crate::exchange::job::Job;
+use crate::exchange::measured::{Measured, OfTraffic};
 use crate::exchange::count::Counts;
 use crate::exchange::exact::present;
 use crate::exchange::paced::reading_ns;

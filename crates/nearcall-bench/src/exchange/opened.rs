@@ -2,7 +2,8 @@
 
 use crate::cell::CellSpec;
 use crate::exchange::bursts::bursts;
-use crate::exchange::client::{Job, Measured};
+use crate::exchange::job::Job;
+use crate::exchange::measured::Measured;
 use crate::exchange::count::EndReport;
 use crate::exchange::gapped::gapped;
 use crate::exchange::paced::paced;

@@ -2,7 +2,8 @@
 
 use std::hint::black_box;
 
-use crate::exchange::client::{Job, Measured, Part};
+use crate::exchange::job::{Job, Part};
+use crate::exchange::measured::Measured;
 use crate::exchange::count::Counts;
 use crate::exchange::{End, Failure};
 use crate::payload::Payload;

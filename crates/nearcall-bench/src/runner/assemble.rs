@@ -2,13 +2,10 @@
 //!
 //! A function of its arguments: nothing is started or read here.
 
-use crate::calls::rest::Rest;
 use crate::calls::route::Route;
-use crate::cell::{CellSpec, Subject};
-use crate::exchange::client::Measured;
+use crate::cell::{CellSpec, Subject, floor_of};
+use crate::exchange::measured::{Measured, Paced, Rest};
 use crate::exchange::count::EndReport;
-use crate::exchange::paced::Paced;
-use crate::floor::floor_of;
 use crate::histogram::{Histogram, StoredHistogram};
 use crate::load::{self, Sample};
 use crate::run::{

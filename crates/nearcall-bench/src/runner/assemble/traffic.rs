@@ -4,7 +4,7 @@
 
 use super::CellLaunch;
 use crate::cell::CellSpec;
-use crate::exchange::client::OfTraffic;
+use crate::exchange::measured::OfTraffic;
 use crate::exchange::gapped;
 use crate::histogram::Histogram;
 use crate::run::{BurstFacts, Cell, ClientsFacts, Definition, GapFacts, RttNs, StartFacts};
