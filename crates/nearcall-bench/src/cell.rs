@@ -19,9 +19,9 @@ use crate::floor::Floor;
 use crate::payload::Payload;
 use crate::run::Kind;
 pub use crate::scene::Scene;
-pub use floors::floor_of;
 use crate::scene::Spot;
 use crate::words;
+pub use floors::floor_of;
 
 /// One thing to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

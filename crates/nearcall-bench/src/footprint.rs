@@ -23,8 +23,8 @@ use std::fmt;
 use nearcall_channel::Mechanism;
 use nearcall_os::clock;
 
-use crate::runner::Hooks;
 use crate::machine;
+use crate::runner::Hooks;
 
 pub use files::{SERVICE_VARIABLE, ServiceFiles};
 pub use nearcall_results::findings::memory::{

@@ -25,7 +25,7 @@ use crate::detector::{self, Counters, Watch};
 use crate::exchange::{Cause, Failure};
 use crate::launch::{Fault, Orders, Role, WorkerMessage};
 use crate::load::{Loads, Sample, Workers};
-use crate::run::{Cell, Kind, Run, Settings, Skipped, Timer, Tool};
+use crate::run::{Cell, Kind, Run, Settings, Skipped, Timer};
 use crate::runner::assemble::CellLaunch;
 use crate::runner::disturbance::Around;
 use crate::runner::placement::Placed;

@@ -18,11 +18,11 @@ use crate::cell::{CellSpec, Subject};
 use crate::exchange::channel::ChannelEnd;
 use crate::exchange::job::Job;
 use crate::exchange::measured::Measured;
+use crate::exchange::opened;
 use crate::exchange::{Cause, Failure};
 use crate::floor::alone;
 use crate::floor::meeting::MEET_TIMEOUT;
 use crate::launch::Orders;
-use crate::exchange::opened;
 
 /// A server and a client in one loop.
 struct OneLoop {

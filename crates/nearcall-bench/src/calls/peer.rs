@@ -19,9 +19,7 @@ use std::sync::Arc;
 
 use nearcall::event_loop::Interest;
 use nearcall::{Client, Event, EventLoop, Server};
-use nearcall_channel::{
-    Deadline, Endpoint, Listener, Mechanism, MechanismSet, Options, connect,
-};
+use nearcall_channel::{Deadline, Endpoint, Listener, Mechanism, MechanismSet, Options, connect};
 use nearcall_os::clock;
 
 use crate::bench_plan::Shape;
@@ -37,19 +35,19 @@ use crate::calls::rest::{IdleClients, allow_descriptors, expect_connections};
 use crate::calls::route::Route;
 use crate::calls::service::FakeService;
 use crate::cell::{CellSpec, Subject};
+use crate::ends;
 use crate::exchange::channel::ChannelEnd;
+use crate::exchange::count::EndReport;
 use crate::exchange::job::Job;
 use crate::exchange::measured::Measured;
-use crate::exchange::count::EndReport;
-use crate::ends;
 use crate::exchange::{End, Failure, opened, server};
 use crate::floor::alone;
 use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
 use crate::launch::{Orders, WorkerMessage};
 use crate::payload::Verifier;
-use crate::session::{self, GOODBYE, READY, measure_all};
 use crate::run::EffectiveSize;
 use crate::scene::Traffic;
+use crate::session::{self, GOODBYE, READY, measure_all};
 
 /// The end that asks.
 pub(crate) fn client(route: Route, orders: &Orders) -> Result<(), Failure> {

@@ -7,10 +7,10 @@
 
 use std::hint::black_box;
 
-use crate::exchange::job::Job;
-use crate::exchange::measured::Measured;
 use crate::exchange::count::Counts;
 use crate::exchange::exact::present;
+use crate::exchange::job::Job;
+use crate::exchange::measured::Measured;
 use crate::exchange::{End, Failure};
 use crate::payload::Payload;
 use crate::warmup::{Warmup, WarmupState};

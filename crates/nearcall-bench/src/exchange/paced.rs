@@ -14,12 +14,12 @@ use std::time::Duration;
 use nearcall_os::clock;
 
 use crate::exchange::client::Exchange;
-use crate::exchange::job::Job;
-use crate::exchange::measured::{Measured, Paced};
 use crate::exchange::count::Counts;
 use crate::exchange::exact::present;
+use crate::exchange::job::Job;
+use crate::exchange::measured::{Measured, Paced};
 use crate::exchange::{End, Failure};
-use crate::histogram::{Histogram, StoredHistogram};
+use crate::histogram::Histogram;
 
 /// Measures exchanges at the pace of the cell. The server has said that it is ready.
 pub(crate) fn paced<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failure> {

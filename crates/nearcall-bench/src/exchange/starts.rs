@@ -22,13 +22,12 @@ use nearcall_os::clock;
 
 use crate::exchange::channel::ChannelEnd;
 use crate::exchange::client::Exchange;
-use crate::exchange::job::Job;
-use crate::exchange::measured::{Measured, OfTraffic, Starts};
 use crate::exchange::count::Counts;
 use crate::exchange::exact::present;
+use crate::exchange::job::Job;
+use crate::exchange::measured::{Measured, OfTraffic, Starts};
 use crate::exchange::{Cause, End, Failure, Got};
 use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
-use crate::histogram::StoredHistogram;
 use crate::launch::{Orders, WorkerMessage};
 use crate::payload::Verifier;
 use crate::session::{self, GOODBYE, READY};

@@ -2,9 +2,9 @@
 
 use std::hint::black_box;
 
+use crate::exchange::count::Counts;
 use crate::exchange::job::{Job, Part};
 use crate::exchange::measured::Measured;
-use crate::exchange::count::Counts;
 use crate::exchange::{End, Failure};
 use crate::payload::Payload;
 use crate::warmup::{Warmup, WarmupState};

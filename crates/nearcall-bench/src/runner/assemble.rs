@@ -4,8 +4,8 @@
 
 use crate::calls::route::Route;
 use crate::cell::{CellSpec, Subject, floor_of};
-use crate::exchange::measured::{Measured, Paced, Rest};
 use crate::exchange::count::EndReport;
+use crate::exchange::measured::{Measured, Paced, Rest};
 use crate::histogram::{Histogram, StoredHistogram};
 use crate::load::{self, Sample};
 use crate::run::{
