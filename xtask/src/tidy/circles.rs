@@ -302,7 +302,7 @@ mod tests {
         let files: BTreeMap<_, _> = CRATES.iter().map(file).collect();
         assert_eq!(problems(&files), [""; 0]);
         let problems = problems(&files.into_iter().skip(1).collect());
-        assert_eq!(problems, ["crates/nearcall-build/src: no file; correct CRATES"]);
+        assert_eq!(problems, ["crates/nearcall-bench/src: no file; correct CRATES"]);
     }
 
     #[test]
