@@ -181,8 +181,8 @@ mod tests {
     use crate::cell::{CellSpec, Scene, Subject};
     use crate::exchange::Got;
     use crate::exchange::job::Part;
-    use crate::histogram::StoredHistogram;
     use crate::exchange::stamps::Stamps;
+    use crate::histogram::StoredHistogram;
     use crate::launch::Fault;
     use crate::payload::{Payload, Verifier};
     use crate::run::Kind;
