@@ -182,7 +182,7 @@ impl Subject {
         }
     }
 
-    /// Whether it stays within one process, so that there is no other end.
+    /// Whether it is known to stay within one process, so that there is no other end.
     pub(crate) const fn is_alone(self) -> bool {
         match self {
             Self::Floor(floor) => floor.is_alone(),

@@ -17,7 +17,7 @@ use nearcall_os::{clock, process};
 use nearcall_results::topology::Topology;
 
 use crate::awake::Awake;
-use crate::bench_plan::{BenchPlan, Shape};
+use crate::bench_plan::{BenchPlan, Extent, Shape};
 use crate::cell::{CellSpec, Subject, floor_of};
 use crate::cell_list::CellList;
 use crate::detector::{self, Counters, Watch};
@@ -136,17 +136,6 @@ pub fn bench_specs(
     let nothing = |_: &mut Run, _: &[CellSpec], _: &mut [Cell]| {};
     let task = Task { find: &find, extent: None, together: false, conclude: &nothing };
     bench_cells(plan, &task, hooks)
-}
-
-/// How much is measured.
-#[derive(Clone, Copy, Debug)]
-pub struct Extent {
-    /// Launches per cell.
-    pub launches: u32,
-    /// The time for all.
-    pub budget: Duration,
-    /// The time for one cell in one launch; `None`: as for mechanisms.
-    pub cell_max: Option<Duration>,
 }
 
 /// What to measure, and what to make of it.

@@ -25,6 +25,7 @@ mod flag;
 mod handover;
 mod lines;
 mod mempipe;
+mod notice;
 mod segment;
 mod semaphore;
 mod shmem_pipe;

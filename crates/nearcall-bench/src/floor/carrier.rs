@@ -21,6 +21,7 @@ pub trait Carrier {
     fn send(&mut self, _payload: &Payload, _number: u64) -> Result<(), Failure> {
         self.send_empty()
     }
+
     /// Waits for a message and reads it.
     ///
     /// # Errors
@@ -30,6 +31,7 @@ pub trait Carrier {
     fn receive(&mut self, _verifier: &mut Verifier<'_>) -> Result<(), Failure> {
         self.receive_empty()
     }
+
     /// Sends a reply without a payload.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ use nearcall_bench::payload::Payload;
 use nearcall_os::{clock, process};
 
 use crate::cell::CellSpec;
-use crate::methods::handover::Notice;
+use crate::methods::notice::Notice;
 use crate::methods::segment::Segment;
 
 /// Opens the end that calls, or the one that serves.

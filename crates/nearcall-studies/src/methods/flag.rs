@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nearcall_bench::custom::{Carrier, Cause, Failure, Meeting, Role};
-use nearcall_bench::payload::{Payload, Verifier};
 use nearcall_os::region::LockRegion;
 
 use crate::methods::counter_process::{CounterProcess, share};

@@ -12,6 +12,7 @@ use nearcall_bench::payload::{Payload, Verifier};
 use crate::cell::CellSpec;
 use crate::methods::Method;
 use crate::methods::lines::{PolledUnix, QueueLine, StreamLine};
+use crate::methods::notice::{DONE, Line, Notice, TAKE};
 use crate::methods::segment::{Handle, Segment};
 use crate::methods::signals::{CallerLine, ServerLine};
 
@@ -52,55 +53,6 @@ fn handing_over<'a>(
     open(Handover::meet(meeting, role, bytes, line)?, meeting, BUFFER_BYTES)
 }
 
-/// Tells the other end something short, and waits for what it tells.
-pub(super) trait Line {
-    /// The segment is there for lines that keep what they tell in it.
-    fn tell(&mut self, segment: &Segment, notice: Notice) -> Result<(), Failure>;
-    /// Waits until the other end tells something.
-    fn hear(&mut self, segment: &Segment) -> Result<Notice, Failure>;
-}
-
-/// What ends tell each other: which function to call, and where its argument is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Notice {
-    function: u64,
-    argument: Handle,
-}
-
-impl Notice {
-    /// Bytes of it on a line.
-    pub(super) const BYTES: usize = 24;
-
-    /// A call with this argument.
-    pub(super) fn take(argument: Handle) -> Self {
-        Self { function: TAKE, argument }
-    }
-
-    /// Where its argument is.
-    pub(super) fn argument(self) -> Handle {
-        self.argument
-    }
-
-    /// The call is complete.
-    pub(super) const DONE: Self = Self { function: DONE, argument: Handle { at: 0, bytes: 0 } };
-
-    pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
-        let words = [self.function, self.argument.at, self.argument.bytes];
-        for (word, place) in words.iter().zip(bytes.chunks_exact_mut(8)) {
-            place.copy_from_slice(&word.to_ne_bytes());
-        }
-        bytes
-    }
-
-    pub(super) fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
-        let word = |at: usize| {
-            u64::from_ne_bytes(std::array::from_fn(|byte| bytes[at * size_of::<u64>() + byte]))
-        };
-        Self { function: word(0), argument: Handle { at: word(1), bytes: word(2) } }
-    }
-}
-
 /// An end that hands payload over in a segment.
 pub(super) struct Handover<L> {
     segment: Segment,
@@ -128,10 +80,10 @@ impl<L: Line> Handover<L> {
         if let Some(lent) = self.lent.take() {
             self.segment.free(lent)?;
         }
-        if notice.function != function {
+        if notice.function() != function {
             return Err(Failure::other("the other end tells what was not due"));
         }
-        Ok(notice.argument)
+        Ok(notice.argument())
     }
 }
 
@@ -170,9 +122,3 @@ impl<L: Line> Carrier for Handover<L> {
 
 /// At least what the two buffers of a socket hold.
 const BUFFER_BYTES: u64 = 512 << 10;
-
-/// The function that reads its argument.
-const TAKE: u64 = 1;
-
-/// The call is complete.
-const DONE: u64 = 2;

@@ -13,7 +13,7 @@ use nearcall_channel::{
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::{clock, process, socket};
 
-use crate::methods::handover::{Line, Notice};
+use crate::methods::notice::{Line, Notice};
 use crate::methods::segment::Segment;
 
 /// Notices over a stream.

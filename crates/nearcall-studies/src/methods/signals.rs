@@ -16,7 +16,7 @@ use nearcall_os::poll::poll_one;
 use nearcall_os::signal::{Caught, send_by_pidfd};
 use nearcall_os::{descriptor, process, socket};
 
-use crate::methods::handover::{Line, Notice};
+use crate::methods::notice::{Line, Notice};
 use crate::methods::segment::Segment;
 
 /// The end that calls.

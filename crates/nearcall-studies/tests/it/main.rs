@@ -92,7 +92,7 @@ fn plan(launches: u32, time: Duration) -> BenchPlan {
 /// Measures all of `cells` as often as they have exchanges.
 #[track_caller]
 fn measure(launches: u32, cells: &[CellSpec]) -> Run {
-    measure_for(&plan(launches, Duration::from_secs(60)), cells)
+    measure_for(&plan(launches, Duration::from_secs(300)), cells)
 }
 
 #[track_caller]
