@@ -9,10 +9,10 @@ use crate::args::{OUTPUT, WORKLOAD};
 /// Advice for recorded traffic, and the tuning file of the runtime.
 #[derive(Debug, Args)]
 pub(crate) struct ModeArgs {
-    /// Advise for recorded traffic: time_s,bytes[,direction], or strace lines
+    /// Advise for the traffic of a program that strace recorded
     ///
     /// `strace -f -ttt -e trace=%network,read,write -o FILE PROGRAM` records a program. Pattern,
-    /// sizes and rate are those of the typical message of the recording; - reads standard input.
+    /// sizes and rate are those of its busiest descriptor; - reads standard input.
     #[arg(
         long,
         value_name = "FILE",
@@ -23,9 +23,9 @@ pub(crate) struct ModeArgs {
 
     /// Write the tuning file of this machine, which the runtime reads
     ///
-    /// It holds the cost of a wake-up, how long to spin, and with --run which mechanism is the
-    /// fastest from which size on. It is written to $NEARCALL_TUNING, else to nearcall/tuning.conf
-    /// in $XDG_CONFIG_HOME or ~/.config; the runtime reads it there and then in /etc.
-    #[arg(long, help_heading = OUTPUT)]
+    /// It holds the cost of a wake-up and how long to spin. It is written to $NEARCALL_TUNING, else
+    /// to nearcall/tuning.conf in $XDG_CONFIG_HOME or ~/.config; the runtime reads it there and
+    /// then in /etc.
+    #[arg(long, help_heading = OUTPUT, conflicts_with = "run")]
     pub(crate) profile: bool,
 }
