@@ -2,9 +2,7 @@
 
 use super::grid::clean;
 use super::head;
-use crate::findings::memory::{
-    ConnectionMemory, MemoryFindings, ServiceMemory, SetUp, Setup, SetupMemory, SetupsMemory,
-};
+use crate::findings::memory::{ConnectionMemory, MemoryFindings, Setup, SetupMemory, SetupsMemory};
 use crate::report::columns::{self, Column, figure, shown, time, values};
 use crate::report::lines::{Style, Writer};
 use crate::report::number::{self, MISSING};
@@ -24,9 +22,6 @@ pub fn table(found: &MemoryFindings, style: Style) -> String {
         out.wrap("  warning   ", &clean(warning));
     }
     print_growth(&mut out, &found.connections);
-    if let Some(services) = &found.services {
-        print_services(&mut out, services);
-    }
     if let Some(setups) = &found.setups {
         print_setups(&mut out, setups);
     }
@@ -59,41 +54,6 @@ fn print_growth(out: &mut Writer, connections: &[ConnectionMemory]) {
         }
     }
     out.note(GROWTH_LEGEND);
-}
-
-fn print_services(out: &mut Writer, services: &ServiceMemory) {
-    let rounds = services.set_ups.first().map_or(0, |set_up| set_up.pss_bytes.len());
-    out.blank();
-    let mechanism = clean(&services.mechanism);
-    out.title(&format!("Two services, over {mechanism}; mean of {rounds} rounds"));
-    let mut grid = columns::grid(&SERVICES);
-    services.set_ups.iter().for_each(|set_up| grid.row(values(&SERVICES, set_up)));
-    let saved = [
-        services.saved_pss_bytes(),
-        services.saved_added_bytes(),
-        services.saved_private_bytes(),
-        services.saved_allocated_bytes(),
-    ];
-    let row = |name: &str, show: fn(&[f64]) -> String| {
-        let figures = saved.iter().map(|values| show(values));
-        std::iter::once(name.to_owned()).chain(figures).collect()
-    };
-    grid.row(row("one process saves", |values| {
-        signed(stats::mean_and_deviation(values).map(|(mean, _)| mean))
-    }));
-    grid.row(row("standard deviation", |values| {
-        let several = stats::mean_and_deviation(values).filter(|_| values.len() > 1);
-        signed(several.map(|(_, sd)| sd))
-    }));
-    grid.print(out);
-    print_limit(out, &services.limit, services.uncounted);
-    if let Some(reason) = &services.partial {
-        out.wrap(&label("partial"), &clean(reason));
-    }
-    for skip in &services.skipped {
-        out.wrap(&label("skipped"), &format!("{}: {}", clean(&skip.what), clean(&skip.reason)));
-    }
-    out.note(SERVICES_LEGEND);
 }
 
 /// What ended the allocations, and how many of them do not count.
@@ -152,7 +112,7 @@ fn setups_answer(found: &SetupsMemory) -> Option<String> {
     ))
 }
 
-/// Which mechanism's connections take least, and what services in one process save.
+/// Which mechanism's connections take least, and what services take in each set-up.
 fn answer(found: &MemoryFindings) -> String {
     let connections = found.connections.iter();
     let touched = connections.map(|one| Some((one.per_connection.touched_bytes?, one)));
@@ -165,14 +125,6 @@ fn answer(found: &MemoryFindings) -> String {
     if let Some(least) = all.first() {
         let next = all.get(1).map(|next| format!("; next is {}", text(next))).unwrap_or_default();
         parts.push(format!("Least memory for an idle connection: {}{next}.", text(least)));
-    }
-    let saved = found.services.as_ref().map(ServiceMemory::saved_pss_bytes);
-    if let Some((mean, deviation)) = saved.and_then(|all| stats::mean_and_deviation(&all)) {
-        let (mean, deviation) = (signed(Some(mean)), signed(Some(deviation)));
-        parts.push(format!(
-            "Two services in one process instead of two save {mean} (standard \
-             deviation {deviation})."
-        ));
     }
     parts.extend(found.setups.as_ref().and_then(setups_answer));
     parts.join(" ")
@@ -195,10 +147,6 @@ fn median(values: &[u64]) -> String {
     figure(stats::median(&floats(values)), number::memory)
 }
 
-fn mean(values: &[u64]) -> String {
-    figure(stats::mean_and_deviation(&floats(values)).map(|(mean, _)| mean), number::memory)
-}
-
 /// A difference of two amounts, which may be below zero.
 fn signed(bytes: Option<f64>) -> String {
     let Some(bytes) = bytes else { return MISSING.to_owned() };
@@ -216,14 +164,6 @@ const GROWTH: [Column<ConnectionMemory>; 7] = [
     Column::figure("up to", FIGURE, |one| {
         shown(one.levels.last().map(|level| level.idle_connections))
     }),
-];
-
-const SERVICES: [Column<SetUp>; 5] = [
-    Column::words("", 18, |one| clean(&one.name.replace('_', " "))),
-    Column::figure("PSS", FIGURE, |one| mean(&one.pss_bytes)),
-    Column::figure("added", FIGURE, |one| mean(&one.added_bytes)),
-    Column::figure("private", FIGURE, |one| mean(&one.private_bytes)),
-    Column::figure("could be allocated", FIGURE, |one| mean(&one.allocated_bytes)),
 ];
 
 const SETUPS: [Column<SetupMemory>; 8] = [
@@ -246,11 +186,6 @@ const GROWTH_LEGEND: &str = "touched: proportional memory (PSS) of both processe
     lost of MemAvailable and of the processors' lists of free pages, with the kernel's buffers and \
     tables, and with what others took meanwhile.";
 
-const SERVICES_LEGEND: &str = "PSS divides what processes share, also with the one that measures, \
-    which has the same program; added: PSS and what that one lost by sharing, so a program that all \
-    share counts nowhere. Allocated: blocks of 1 KiB, each written to, until the limit said no, as \
-    the thesis did it on its whole device; so what services take is missing from the sum.";
-
 const SETUPS_LEGEND: &str = "Sums over the processes of a set-up. Each service has a program and a \
     library of its own (copies), so no code is shared but the C library's; linked, all share one \
     copy of nearcall. A host is the program nearcall, as in `nearcall host`. RSS counts a shared \
@@ -266,7 +201,7 @@ const SETUPS_LEGEND: &str = "Sums over the processes of a set-up. Each service h
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::memory::{Level, PerConnection, ProcessMemory, SCHEMA, SkippedMemory};
+    use crate::findings::memory::{Level, PerConnection, ProcessMemory, SCHEMA};
     use crate::report::lines::COLUMNS;
 
     fn connections() -> ConnectionMemory {
@@ -285,21 +220,6 @@ mod tests {
             levels,
             stopped: Some("1000 connections: after 17, too many open files".to_owned()),
             unreadable: Some("/proc/PID/smaps_rollup cannot be read: Permission denied".to_owned()),
-        }
-    }
-
-    fn services() -> ServiceMemory {
-        let set_up = |name: &str, pss: u64| SetUp {
-            name: name.to_owned(),
-            pss_bytes: vec![pss, pss + 4_096],
-            ..SetUp::default()
-        };
-        ServiceMemory {
-            mechanism: "shm".to_owned(),
-            limit: "a limit ".repeat(60),
-            set_ups: vec![set_up("two_processes", 3 << 20), set_up("one_process", 2 << 20)],
-            skipped: vec![SkippedMemory { what: "libraries".into(), reason: "not built".into() }],
-            ..ServiceMemory::default()
         }
     }
 
@@ -329,7 +249,6 @@ mod tests {
             schema: SCHEMA.to_owned(),
             partial: Some("interrupted".to_owned()),
             connections: vec![connections()],
-            services: Some(services()),
             setups: Some(setups()),
             ..MemoryFindings::default()
         };
@@ -344,8 +263,6 @@ mod tests {
             "19.5 KiB",
             "1000 connections: after 17, too many open files",
             "Permission denied",
-            "one process saves     1.00 MiB",
-            "libraries: not built",
             "1 service\n",
             "20 services\n",
             "3 allocations do not count",
