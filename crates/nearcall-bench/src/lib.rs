@@ -13,6 +13,8 @@
 // What is stored and how it is shown: modules of this crate use them by these names.
 use nearcall_results::{histogram, noise, report, run, stats, system_files, words};
 
+pub use exchange::stamps::Stamps;
+
 pub mod advise;
 mod awake;
 pub mod bench_plan;
