@@ -30,7 +30,8 @@ fn tonic() -> Result<(), Box<dyn Error>> {
 fn ttrpc() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(std::env::var("OUT_DIR")?).join("ttrpc");
     std::fs::create_dir_all(&out)?;
-    let customize = ttrpc_codegen::Customize { async_all: true, gen_mod: true, ..Default::default() };
+    let customize =
+        ttrpc_codegen::Customize { async_all: true, gen_mod: true, ..Default::default() };
     ttrpc_codegen::Codegen::new()
         .out_dir(&out)
         .include("proto")

@@ -5,9 +5,7 @@
 //! others, which is computed where a run is shown.
 
 use nearcall_bench::machine;
-use nearcall_results::run::{
-    Cell, Kind, Library, PerEnd, Placement, RttNs, Run, Settings, Tool,
-};
+use nearcall_results::run::{Cell, Kind, Library, PerEnd, Placement, RttNs, Run, Settings, Tool};
 use nearcall_results::stats;
 
 use crate::bench::{Found, Plan, unix_s};
@@ -34,7 +32,8 @@ pub(crate) fn run(
     };
     let mut run = Run::new(machine::read(), settings, started_unix_s);
     if cfg!(debug_assertions) {
-        run.warnings.push("a debug build: every library is far slower than in a release".to_owned());
+        run.warnings
+            .push("a debug build: every library is far slower than in a release".to_owned());
     }
     run.tool = Tool {
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::OUTPUT;
 use super::options::JsonArgs;
 
 /// Options of `data`.
@@ -54,7 +53,7 @@ pub(crate) enum DataCommand {
 #[derive(Debug, Args)]
 pub(crate) struct WhichArgs {
     /// Directory of the data set [default: in the data directory of nearcall]
-    #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
+    #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 
     #[command(flatten)]
@@ -98,16 +97,11 @@ pub(crate) struct MergeArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
     /// Write comma-separated values here; an existing file is replaced
-    #[arg(
-        long,
-        value_name = "FILE",
-        required_unless_present_any = ["jsonl", "parquet"],
-        help_heading = OUTPUT
-    )]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["jsonl", "parquet"])]
     pub(crate) csv: Option<PathBuf>,
 
     /// Write JSON lines here, one object per row; an existing file is replaced
-    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) jsonl: Option<PathBuf>,
 
     /// Refused with the formats to use instead
@@ -126,7 +120,7 @@ pub(crate) struct ImportArgs {
     pub(crate) archive: PathBuf,
 
     /// Store the run in this file and not in the data set
-    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 
     #[command(flatten)]

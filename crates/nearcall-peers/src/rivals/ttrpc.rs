@@ -55,38 +55,22 @@ fn serve(orders: &Orders) -> anyhow::Result<()> {
 
 #[async_trait]
 impl rival_ttrpc::Rival for Shared {
-    async fn nothing(
-        &self,
-        _: &TtrpcContext,
-        _: Empty,
-    ) -> ::ttrpc::Result<Empty> {
+    async fn nothing(&self, _: &TtrpcContext, _: Empty) -> ::ttrpc::Result<Empty> {
         Shared::take(self, &[]);
         Ok(Empty::new())
     }
 
-    async fn take(
-        &self,
-        _: &TtrpcContext,
-        data: Argument,
-    ) -> ::ttrpc::Result<Empty> {
+    async fn take(&self, _: &TtrpcContext, data: Argument) -> ::ttrpc::Result<Empty> {
         Shared::take(self, &data.data);
         Ok(Empty::new())
     }
 
-    async fn echo(
-        &self,
-        _: &TtrpcContext,
-        data: Argument,
-    ) -> ::ttrpc::Result<Argument> {
+    async fn echo(&self, _: &TtrpcContext, data: Argument) -> ::ttrpc::Result<Argument> {
         Shared::take(self, &data.data);
         Ok(data)
     }
 
-    async fn received(
-        &self,
-        _: &TtrpcContext,
-        _: Empty,
-    ) -> ::ttrpc::Result<Count> {
+    async fn received(&self, _: &TtrpcContext, _: Empty) -> ::ttrpc::Result<Count> {
         Ok(Count { messages: Shared::received(self), ..Default::default() })
     }
 }
