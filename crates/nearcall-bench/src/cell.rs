@@ -178,6 +178,15 @@ impl Subject {
             Self::Part(part) => part.name(),
         }
     }
+
+    /// Whether it stays within one process, so that there is no other end.
+    pub(crate) const fn is_alone(self) -> bool {
+        match self {
+            Self::Floor(floor) => floor.is_alone(),
+            Self::Study(method) => method.is_alone(),
+            _ => false,
+        }
+    }
 }
 
 impl fmt::Display for Subject {

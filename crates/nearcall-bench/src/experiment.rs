@@ -22,12 +22,12 @@ mod wait_policies;
 
 use std::fmt;
 
-use nearcall_channel::Mechanism;
+use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_os::cpu;
 use nearcall_results::topology::Topology;
 
 use crate::bench_plan::{BenchPlan, How, Place, Usual};
-use crate::cell::CellSpec;
+use crate::cell::{CellSpec, Subject};
 use crate::cell_list::CellList;
 use crate::launch::Fault;
 use crate::machine;
@@ -137,6 +137,46 @@ pub struct Machine<'a> {
     pub topology: &'a Topology,
 }
 
+impl Machine<'_> {
+    /// Those of `ways` that can be measured; the others are skipped in `list`, with the reason.
+    fn usable(
+        &self,
+        ways: impl IntoIterator<Item = (Mechanism, WaitPolicy)>,
+        list: &mut CellList,
+    ) -> Vec<(Mechanism, WaitPolicy)> {
+        let is_usable = |&(mechanism, wait): &(Mechanism, WaitPolicy)| {
+            let waits = mechanism.waits();
+            let spins = wait == WaitPolicy::Spin || mechanism.capabilities().needs_spinning;
+            let why_not = match ((self.supported)(mechanism), self.no_spinning) {
+                (Err(reason), _) => Some((reason, true)),
+                _ if !waits.contains(&wait) => {
+                    let has: Vec<&str> = waits.iter().map(|wait| wait.name()).collect();
+                    Some((format!("cannot wait by {wait}; it can by {}", has.join(", ")), false))
+                }
+                (Ok(()), Some(reason)) if spins => Some((format!("by {wait}: {reason}"), false)),
+                _ => None,
+            };
+            let is_usable = why_not.is_none();
+            if let Some((reason, unsupported)) = why_not {
+                list.skip(mechanism.name(), reason, unsupported);
+            }
+            is_usable
+        };
+        ways.into_iter().filter(is_usable).collect()
+    }
+
+    /// Adds the cells of floors to `list`, or why one that spins cannot be measured.
+    fn add_floors(&self, floors: Vec<CellSpec>, list: &mut CellList) {
+        for cell in floors {
+            let Subject::Floor(floor) = cell.subject else { continue };
+            match self.no_spinning.filter(|_| floor.needs_two_cpus()) {
+                Some(reason) => list.skip(floor.name(), reason.to_owned(), false),
+                None => list.cells.push(cell),
+            }
+        }
+    }
+}
+
 /// Measures `plan` by `experiment` and returns the run, whole or marked as cut short.
 ///
 /// Blocks for the time budget of the plan, or of the experiment if that has none. Call it from a
@@ -186,7 +226,20 @@ pub fn measure(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
+
+    impl<'a> Machine<'a> {
+        /// Two processors of which nothing else is known.
+        pub(super) fn with(
+            supported: &'a dyn Fn(Mechanism) -> Result<(), String>,
+            no_spinning: Option<&'a str>,
+        ) -> Self {
+            static TOPOLOGY: LazyLock<Topology> = LazyLock::new(Topology::default);
+            Machine { supported, no_spinning, cpus: &[0, 1], topology: &TOPOLOGY }
+        }
+    }
 
     #[test]
     fn no_two_experiments_have_one_name_and_each_says_what_it_is() {
@@ -199,10 +252,9 @@ mod tests {
 
     #[test]
     fn every_experiment_has_cells_on_one_cpu_and_on_two() {
-        let topology = Topology::default();
         for one in ALL {
             for (cpus, no_spinning) in [(&[0, 1][..], None), (&[0][..], Some("one CPU"))] {
-                let on = Machine { supported: &|_| Ok(()), no_spinning, cpus, topology: &topology };
+                let on = Machine { cpus, ..Machine::with(&|_| Ok(()), no_spinning) };
                 let found = (one.cells)(&BenchPlan::default(), &on);
                 assert!(!found.cells.is_empty(), "{} on {cpus:?}", one.name);
             }

@@ -12,7 +12,6 @@ mod duty;
 pub(crate) mod worker;
 
 use std::io;
-use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -247,9 +246,6 @@ impl Worker {
         let (board, input) = Board::create(&format!("{request}\n"))?;
         let mut command = program.command(0);
         command.stdin(input).stdout(Stdio::null()).stderr(Stdio::null());
-        // A signal of the terminal is for the runner, which ends the workers itself: ended by the
-        // signal, they would look like a load that was not reached.
-        command.process_group(0);
         let child = Child::spawn(&mut command)?;
         Ok(Self { work, child, board, before: Default::default() })
     }

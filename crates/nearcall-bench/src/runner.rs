@@ -145,14 +145,14 @@ pub fn bench_specs(
     hooks: &Hooks<'_>,
 ) -> Result<Run, BenchError> {
     let find = |no_spinning: Option<&str>| {
-        let mut tour = CellList::default();
+        let mut list = CellList::default();
         for cell in cells {
             match no_spinning.filter(|_| cell.wait == WaitPolicy::Spin) {
-                Some(reason) => tour.skip(cell.subject.name(), reason.to_owned(), false),
-                None => tour.cells.push(*cell),
+                Some(reason) => list.skip(cell.subject.name(), reason.to_owned(), false),
+                None => list.cells.push(*cell),
             }
         }
-        tour
+        list
     };
     bench_cells(plan, &Task { find: &find, extent: None, conclude: &|_, _, _| {} }, hooks)
 }
@@ -506,7 +506,7 @@ impl Bench<'_> {
                 what: failure.text,
             }),
             // What was cut off by the user is no failure of the cell.
-            (Some(_), _) if (self.hooks.interrupted)() => Ok(Kept::All),
+            _ if (self.hooks.interrupted)() => Ok(Kept::All),
             (Some(failure), Some(unit)) => {
                 self.failures[unit] = Some(failure);
                 Ok(Kept::Again)

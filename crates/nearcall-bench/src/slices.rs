@@ -16,10 +16,9 @@ use crate::exchange::client::{Job, Measured, Part};
 use crate::floor::meeting::Meeting;
 use crate::histogram::Histogram;
 use crate::launch::{Fault, Orders, Role, WorkerMessage};
-use crate::locked;
 use crate::peer::{self, Connection, GOODBYE, Opened, READY};
 use crate::run::{EffectiveSize, Kind};
-use crate::stats;
+use crate::{locked, stats, worker};
 
 /// The end that asks.
 pub(crate) fn client(orders: &Orders) -> Result<(), Failure> {
@@ -40,6 +39,10 @@ pub(crate) fn client(orders: &Orders) -> Result<(), Failure> {
     let memory = locked::lock_for(orders);
     let measured = measure(orders, &mut ends, &meeting)?;
     for ((at, &cell), slices) in orders.cells.iter().enumerate().zip(measured) {
+        // Its turn had not come when the launch was cut short.
+        if slices.as_ref().is_ok_and(Vec::is_empty) {
+            continue;
+        }
         let (set_up_ns, sizes) = told[ends.first_cell(at)].clone();
         write_cell(orders, cell, (set_up_ns, sizes), &memory, slices)?;
     }
@@ -58,23 +61,36 @@ fn write_cell(
     peer::write(&WorkerMessage::Cell { cell, outcome })
 }
 
-/// Gives each cell its slices until the time is over.
+/// Gives each cell its slices until the time is over, or the parent wants what there is.
 fn measure(
     orders: &Orders,
     ends: &mut Ends<'_>,
     meeting: &Meeting,
 ) -> Result<Vec<Result<Vec<Measured>, Failure>>, Failure> {
-    let mut found: Vec<Result<Vec<Measured>, Failure>> =
-        (0..orders.cells.len()).map(|at| ends.failure(at).map_or(Ok(Vec::new()), Err)).collect();
+    let mut found: Vec<Result<Vec<Measured>, Failure>> = (orders.cells.iter().enumerate())
+        .map(|(at, cell)| ends.failure(at).filter(|_| !cell.subject.is_alone()))
+        .map(|failure| failure.map_or(Ok(Vec::new()), Err))
+        .collect();
     let mut order: Vec<usize> = (0..found.len()).filter(|&at| found[at].is_ok()).collect();
     let mut rng = fastrand::Rng::with_seed(orders.seed);
-    let until_ns = clock::monotonic_ns()
-        .saturating_add(orders.cell_budget_ns.saturating_mul(orders.cells.len() as u64));
+    let first_ns = clock::monotonic_ns();
+    let until_ns =
+        first_ns.saturating_add(orders.cell_budget_ns.saturating_mul(orders.cells.len() as u64));
+    let mut spent_ns = vec![0; orders.cells.len()];
     let mut part = Part::First;
-    loop {
+    'rounds: while !order.is_empty() {
         let begin_ns = clock::monotonic_ns();
         rng.shuffle(&mut order);
         for &at in &order {
+            if worker::is_asked_to_end() {
+                break 'rounds;
+            }
+            let start_ns = clock::monotonic_ns();
+            // A cell whose slices are long has fewer of them.
+            let share_ns = (start_ns - first_ns) / order.len() as u64;
+            if part == Part::Later && spent_ns[at] > 2 * share_ns {
+                continue;
+            }
             let cell = orders.cells[at];
             let budget_ns = match cell.kind {
                 Kind::Latency => SLICE_NS,
@@ -88,14 +104,16 @@ fn measure(
             if let Ok(slices) = &mut found[at] {
                 slices.push(measured);
             }
+            spent_ns[at] += clock::monotonic_ns() - start_ns;
         }
         part = Part::Later;
         let now_ns = clock::monotonic_ns();
         // The next round takes about as long, and half of it may be too much.
         if now_ns + (now_ns - begin_ns) / 2 > until_ns {
-            return Ok(found);
+            break;
         }
     }
+    Ok(found)
 }
 
 fn slice(
@@ -150,7 +168,7 @@ type End<'a> = Result<Box<dyn Opened + 'a>, Failure>;
 
 /// The ends of all cells.
 struct Ends<'a> {
-    /// By the first cell of each; what stays within one process has none.
+    /// By the first cell of each; of what stays within one process only that it has none.
     open: Vec<(usize, End<'a>)>,
     /// Per cell, which of these it has.
     of_cell: Vec<usize>,

@@ -31,6 +31,14 @@ pub fn read_request<R: DeserializeOwned>() -> io::Result<R> {
     serde_json::from_str(&line).map_err(refused)
 }
 
+/// Whether the parent has closed standard input: it wants what was measured so far, or is gone.
+#[must_use]
+pub fn is_asked_to_end() -> bool {
+    let stdin = io::stdin();
+    let mut fds = [PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];
+    poll(&mut fds, Some(Duration::ZERO)).is_ok() && !fds[0].revents().is_empty()
+}
+
 /// Reports `message` to the parent.
 ///
 /// # Errors

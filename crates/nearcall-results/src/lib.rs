@@ -16,7 +16,6 @@ pub mod histogram;
 pub mod load;
 pub mod machine;
 pub mod noise;
-pub mod ratings;
 pub mod report;
 pub mod route;
 pub mod run;

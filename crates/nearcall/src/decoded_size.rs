@@ -36,7 +36,7 @@ const WIDE_BYTES: usize = 1024;
 
 /// What an entry of a map costs beside its key and value: mostly the time of hashing it, and of
 /// hashing it again when the table grows.
-const ENTRY_BYTES: usize = 112;
+const ENTRY_BYTES: usize = 144;
 
 /// Most levels of messages within messages, as the decoder has it.
 const DEPTH_MAX: u32 = 100;

@@ -40,20 +40,20 @@ pub static BUDGETS: Experiment = Experiment {
 
 /// What must be measured, each cell once. What needs two CPUs where there is one is left out.
 fn cells(rows: &[Row], no_spinning: Option<&str>) -> CellList {
-    let mut tour = CellList::default();
+    let mut list = CellList::default();
     for row in rows {
         match no_spinning.filter(|_| row.of.needs_two_cpus()) {
-            Some(reason) => tour.skip(row.what, format!("needs two CPUs: {reason}"), false),
+            Some(reason) => list.skip(row.what, format!("needs two CPUs: {reason}"), false),
             None => {
                 for cell in row.of.cells() {
-                    if !tour.cells.contains(&cell) {
-                        tour.cells.push(cell);
+                    if !list.cells.contains(&cell) {
+                        list.cells.push(cell);
                     }
                 }
             }
         }
     }
-    tour
+    list
 }
 
 /// Adds the verdicts, and gives each cell its floor.

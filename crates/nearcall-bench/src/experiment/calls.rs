@@ -8,7 +8,7 @@ use std::time::Duration;
 use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_results::route::{Caller, Route};
 
-use super::Experiment;
+use super::{Experiment, Machine};
 use crate::bench_plan::{BenchPlan, Shape, Usual};
 use crate::calls::breakdown;
 use crate::calls::ours::OURS;
@@ -46,7 +46,7 @@ pub static CALLS: Experiment = Experiment {
         }
         None => Ok(()),
     },
-    cells: |plan, on| cells(plan, on.supported, on.no_spinning),
+    cells,
     complete: |plan, run| {
         if plan.breakdown {
             breakdown::add(run);
@@ -56,18 +56,13 @@ pub static CALLS: Experiment = Experiment {
 };
 
 /// Floors, bare exchanges and calls, and what cannot be measured.
-fn cells(
-    plan: &BenchPlan,
-    supported: &dyn Fn(Mechanism) -> Result<(), String>,
-    no_spinning: Option<&str>,
-) -> CellList {
-    let mut tour = CellList::default();
+fn cells(plan: &BenchPlan, on: &Machine<'_>) -> CellList {
+    let mut list = CellList::default();
     let mut calls = Vec::new();
-    for (route, wait) in routes(plan, supported, &mut tour) {
-        if let (true, false, Some(reason)) =
-            (wait == WaitPolicy::Spin && route.mechanism().is_some(), route.is_alone(), no_spinning)
-        {
-            tour.skip(route.name(), reason.to_owned(), false);
+    for (route, wait) in routes(plan, on, &mut list) {
+        let spins = wait == WaitPolicy::Spin && route.mechanism().is_some() && !route.is_alone();
+        if let Some(reason) = on.no_spinning.filter(|_| spins) {
+            list.skip(route.name(), reason.to_owned(), false);
             continue;
         }
         calls.extend(exchanges(plan, route).into_iter().map(|(kind, shape, message_bytes)| {
@@ -78,13 +73,7 @@ fn cells(
     let mut floors: Vec<CellSpec> = calls.iter().filter_map(floor::floor_of).collect();
     floors.sort_by_key(|cell| (cell.subject.name(), cell.kind, cell.shape, cell.message_bytes));
     floors.dedup();
-    for cell in floors {
-        let Subject::Floor(which) = cell.subject else { continue };
-        match no_spinning.filter(|_| which.needs_two_cpus()) {
-            Some(reason) => tour.skip(which.name(), reason.to_owned(), false),
-            None => tour.cells.push(cell),
-        }
-    }
+    on.add_floors(floors, &mut list);
     let mut bare: Vec<CellSpec> = Vec::new();
     for cell in calls.iter().filter_map(CellSpec::bare) {
         if !bare.contains(&cell) {
@@ -100,20 +89,16 @@ fn cells(
             wait: WaitPolicy::Spin,
             scene: Scene::default(),
         };
-        tour.cells.extend(Part::ALL.map(part));
-        tour.cells.extend(bare.iter().map(|bare| CellSpec { shape: Shape::Send, ..*bare }));
+        list.cells.extend(Part::ALL.map(part));
+        list.cells.extend(bare.iter().map(|bare| CellSpec { shape: Shape::Send, ..*bare }));
     }
-    tour.cells.extend(bare);
-    tour.cells.extend(calls);
-    tour
+    list.cells.extend(bare);
+    list.cells.extend(calls);
+    list
 }
 
 /// Routes, each with the way its client waits.
-fn routes(
-    plan: &BenchPlan,
-    supported: &dyn Fn(Mechanism) -> Result<(), String>,
-    tour: &mut CellList,
-) -> Vec<(Route, WaitPolicy)> {
+fn routes(plan: &BenchPlan, on: &Machine<'_>, list: &mut CellList) -> Vec<(Route, WaitPolicy)> {
     let usual: &[Caller] = match plan.breakdown {
         true => &[Caller::Blocking, Caller::Loop, Caller::Bytes],
         false if plan.streams => &[Caller::Blocking, Caller::Async],
@@ -137,8 +122,8 @@ fn routes(
         if callers.iter().all(|caller| caller.is_short_circuit()) {
             break;
         }
-        if let Err(reason) = supported(mechanism) {
-            tour.skip(mechanism.name(), reason, true);
+        if let Err(reason) = (on.supported)(mechanism) {
+            list.skip(mechanism.name(), reason, true);
             continue;
         }
         for caller in callers.iter().filter(|caller| !caller.is_short_circuit()) {
@@ -147,7 +132,7 @@ fn routes(
                 match why_not(route, wait) {
                     // Without a wish of the user's, what cannot be is no news.
                     Some(_) if plan.waits.is_none() && plan.callers.is_none() => {}
-                    Some(reason) => tour.skip(mechanism.name(), reason, false),
+                    Some(reason) => list.skip(mechanism.name(), reason, false),
                     None => routes.push((route, wait)),
                 }
             }
@@ -247,26 +232,26 @@ mod tests {
 
     #[test]
     fn every_call_over_a_mechanism_has_its_bare_exchange_in_the_same_launch() {
-        let tour = cells(&BenchPlan::default(), &|_| Ok(()), None);
-        let calls = tour.cells.iter().filter(|cell| matches!(cell.subject, Subject::Call(_)));
+        let list = cells(&BenchPlan::default(), &Machine::with(&|_| Ok(()), None));
+        let calls = list.cells.iter().filter(|cell| matches!(cell.subject, Subject::Call(_)));
         for call in calls {
             let Some(bare) = call.bare() else { continue };
-            assert!(tour.cells.contains(&bare), "{call}");
+            assert!(list.cells.contains(&bare), "{call}");
             assert_eq!(bare.unit(), call.unit());
             assert_eq!(bare.frame_bytes(), bare.bytes() as u64);
         }
-        let needed = tour.cells.iter().filter_map(floor::floor_of);
-        assert!(needed.into_iter().all(|floor| tour.cells.contains(&floor)));
-        assert_eq!(tour.skipped, []);
+        let needed = list.cells.iter().filter_map(floor::floor_of);
+        assert!(needed.into_iter().all(|floor| list.cells.contains(&floor)));
+        assert_eq!(list.skipped, []);
     }
 
     #[test]
     fn all_mechanisms_are_called_blocking_and_in_a_loop() {
-        let tour = cells(&BenchPlan::default(), &|_| Ok(()), None);
+        let list = cells(&BenchPlan::default(), &Machine::with(&|_| Ok(()), None));
         for mechanism in Mechanism::all() {
             for route in [Route::Blocking(mechanism), Route::Looped(mechanism)] {
                 let of_route =
-                    tour.cells.iter().filter(|cell| cell.subject == Subject::Call(route));
+                    list.cells.iter().filter(|cell| cell.subject == Subject::Call(route));
                 assert_eq!(of_route.count(), 5, "{route}");
             }
         }
@@ -276,14 +261,14 @@ mod tests {
     fn an_item_and_a_one_way_call_share_their_bare_exchange() {
         let mechanisms = Some(vec![Mechanism::Shm]);
         let plan = BenchPlan { streams: true, mechanisms, ..BenchPlan::default() };
-        let tour = cells(&plan, &|_| Ok(()), None);
+        let list = cells(&plan, &Machine::with(&|_| Ok(()), None));
         let count =
-            |is: fn(Subject) -> bool| tour.cells.iter().filter(|cell| is(cell.subject)).count();
+            |is: fn(Subject) -> bool| list.cells.iter().filter(|cell| is(cell.subject)).count();
         // Two sizes from each of two clients, either way.
         assert_eq!(count(|subject| matches!(subject, Subject::Call(_))), 8);
         assert_eq!(count(|subject| matches!(subject, Subject::Bare(_))), 4);
-        let calls = tour.cells.iter().filter(|cell| matches!(cell.subject, Subject::Call(_)));
-        assert!(calls.filter_map(CellSpec::bare).all(|bare| tour.cells.contains(&bare)));
+        let calls = list.cells.iter().filter(|cell| matches!(cell.subject, Subject::Call(_)));
+        assert!(calls.filter_map(CellSpec::bare).all(|bare| list.cells.contains(&bare)));
     }
 
     #[test]
@@ -293,9 +278,9 @@ mod tests {
             waits: Some(vec![WaitPolicy::Spin]),
             ..BenchPlan::default()
         };
-        let tour = cells(&plan, &|_| Ok(()), None);
-        assert_eq!(tour.skipped[0].reason, "cannot wait by spin");
-        let one = cells(&BenchPlan::default(), &|_| Ok(()), Some("one CPU"));
+        let list = cells(&plan, &Machine::with(&|_| Ok(()), None));
+        assert_eq!(list.skipped[0].reason, "cannot wait by spin");
+        let one = cells(&BenchPlan::default(), &Machine::with(&|_| Ok(()), Some("one CPU")));
         assert!(one.skipped.iter().any(|skip| skip.mechanism == "shm-spin"));
     }
 }

@@ -37,7 +37,7 @@ pub static MATRIX: Experiment = Experiment {
         }
         _ => plan.one_size(),
     },
-    cells: |plan, on| cells(plan, &chosen(plan, on), on.supported),
+    cells: |plan, on| cells(plan, &chosen(plan, on), on),
     finish: |plan, on, run, _, cells| {
         // Floors of so many places would take as long as the cells.
         cells.iter_mut().for_each(|cell| cell.floor = None);
@@ -96,32 +96,22 @@ fn pairs_max(plan: &BenchPlan, extent: &Extent, cpus: usize) -> usize {
     usize::try_from(slots).unwrap_or(usize::MAX) / launches
 }
 
-fn cells(
-    plan: &BenchPlan,
-    chosen: &Pairs,
-    supported: &dyn Fn(Mechanism) -> Result<(), String>,
-) -> CellList {
-    let mut tour = CellList::default();
-    for (mechanism, wait) in ways(plan) {
-        if let Err(reason) = supported(mechanism) {
-            tour.skip(mechanism.name(), reason, true);
-            continue;
-        }
-        if !mechanism.waits().contains(&wait) {
-            tour.skip(mechanism.name(), format!("cannot wait by {wait}"), false);
-            continue;
-        }
+fn cells(plan: &BenchPlan, chosen: &Pairs, on: &Machine<'_>) -> CellList {
+    let mut list = CellList::default();
+    // What would spin on one CPU is left out below, of those pairs only.
+    let anywhere = Machine { no_spinning: None, ..*on };
+    for (mechanism, wait) in anywhere.usable(ways(plan), &mut list) {
         let spins = wait == WaitPolicy::Spin || mechanism.capabilities().needs_spinning;
         if chosen.all == 1 {
             let reason = "from one CPU to another: only one CPU is allowed";
-            tour.skip(mechanism.name(), reason.to_owned(), false);
+            list.skip(mechanism.name(), reason.to_owned(), false);
         }
         if spins {
             let reason = "on one CPU: an end that spins keeps the other from running";
-            tour.skip(mechanism.name(), reason.to_owned(), false);
+            list.skip(mechanism.name(), reason.to_owned(), false);
         }
         for &(client, server) in chosen.taken.iter().filter(|(a, b)| a != b || !spins) {
-            tour.cells.push(CellSpec {
+            list.cells.push(CellSpec {
                 kind: Kind::Latency,
                 subject: Subject::Mechanism(mechanism),
                 shape: Shape::Echo,
@@ -135,7 +125,7 @@ fn cells(
             });
         }
     }
-    tour
+    list
 }
 
 /// An interval needs two; with many pairs, more launches would mean fewer pairs.
@@ -175,35 +165,35 @@ mod tests {
 
     fn found(plan: &BenchPlan, cpus: &[usize]) -> CellList {
         let chosen = pairs::choose(cpus, &Topology::default(), 1_000, 1);
-        cells(plan, &chosen, &|_| Ok(()))
+        cells(plan, &chosen, &Machine::with(&|_| Ok(()), None))
     }
 
-    fn pairs_of(tour: &CellList, name: &str) -> Vec<Spot> {
-        let cells = tour.cells.iter().filter(|cell| cell.subject.name() == name);
+    fn pairs_of(list: &CellList, name: &str) -> Vec<Spot> {
+        let cells = list.cells.iter().filter(|cell| cell.subject.name() == name);
         cells.map(|cell| cell.scene.spot).collect()
     }
 
     #[test]
     fn both_directions_are_measured_and_who_blocks_also_with_itself() {
-        let tour = found(&BenchPlan::default(), &[0, 1]);
+        let list = found(&BenchPlan::default(), &[0, 1]);
         let pair = |client, server| Spot::Pair { client, server };
-        assert_eq!(pairs_of(&tour, "shm"), [pair(0, 1), pair(1, 0)]);
-        assert_eq!(pairs_of(&tour, "pipe"), [pair(0, 0), pair(0, 1), pair(1, 0), pair(1, 1)]);
-        assert_eq!(tour.skipped.len(), 1, "{:?}", tour.skipped);
-        assert!(tour.skipped[0].reason.contains("on one CPU"));
+        assert_eq!(pairs_of(&list, "shm"), [pair(0, 1), pair(1, 0)]);
+        assert_eq!(pairs_of(&list, "pipe"), [pair(0, 0), pair(0, 1), pair(1, 0), pair(1, 1)]);
+        assert_eq!(list.skipped.len(), 1, "{:?}", list.skipped);
+        assert!(list.skipped[0].reason.contains("on one CPU"));
     }
 
     #[test]
     fn one_cpu_skips_what_needs_two_with_the_reason() {
-        let tour = found(&BenchPlan::default(), &[3]);
-        assert_eq!(pairs_of(&tour, "pipe"), [Spot::Pair { client: 3, server: 3 }]);
-        assert_eq!(pairs_of(&tour, "shm"), []);
+        let list = found(&BenchPlan::default(), &[3]);
+        assert_eq!(pairs_of(&list, "pipe"), [Spot::Pair { client: 3, server: 3 }]);
+        assert_eq!(pairs_of(&list, "shm"), []);
         let told = |name: &str| {
-            tour.skipped
+            list.skipped
                 .iter()
                 .any(|one| one.mechanism == name && one.reason.contains("only one CPU is allowed"))
         };
-        assert!(told("shm") && told("pipe"), "{:?}", tour.skipped);
+        assert!(told("shm") && told("pipe"), "{:?}", list.skipped);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use nearcall_channel::{Mechanism, WaitPolicy};
 
-use super::Experiment;
+use super::{Experiment, Machine};
 use crate::bench_plan::{BenchPlan, Shape};
 use crate::cell::{CellSpec, Scene, Subject};
 use crate::cell_list::CellList;
@@ -54,55 +54,35 @@ const ALL_KINDS_ROW: Experiment = Experiment {
         "pm_qos",
     ],
     kinds: &[Kind::Latency, Kind::Throughput],
-    cells: |plan, on| cells(plan, on.supported, on.no_spinning),
+    cells,
     ..Experiment::BASE
 };
 
-/// Finds the cells of `plan`; no spinning: why ends that spin cannot work, if they cannot.
-fn cells(
-    plan: &BenchPlan,
-    supported: &dyn Fn(Mechanism) -> Result<(), String>,
-    no_spinning: Option<&str>,
-) -> CellList {
-    let mut tour = CellList::default();
+/// Floors and mechanisms, and what cannot be measured.
+fn cells(plan: &BenchPlan, on: &Machine<'_>) -> CellList {
     let usual: Vec<Mechanism> = match plan.is_tour() && !plan.how.quick {
         true => TOUR.into(),
         false => Mechanism::all().collect(),
     };
-    let mut measured = Vec::new();
-    for &mechanism in plan.mechanisms.as_ref().unwrap_or(&usual) {
-        if let Err(reason) = supported(mechanism) {
-            tour.skip(mechanism.name(), reason, true);
-            continue;
-        }
-        for wait in waits(plan, mechanism) {
-            if !mechanism.waits().contains(&wait) {
-                let reason =
-                    format!("cannot wait by {wait}; it can by {}", words(mechanism.waits()));
-                tour.skip(mechanism.name(), reason, false);
-                continue;
-            }
-            let spins = wait == WaitPolicy::Spin || mechanism.capabilities().needs_spinning;
-            if let (true, Some(reason)) = (spins, no_spinning) {
-                tour.skip(mechanism.name(), reason.to_owned(), false);
-                continue;
-            }
-            measured.extend(exchanges(plan).into_iter().map(|(kind, shape, message_bytes)| {
-                let subject = Subject::Mechanism(mechanism);
-                let scene = scene(plan);
-                CellSpec { kind, subject, shape, message_bytes, wait, scene }
-            }));
-        }
-    }
-    for floor in floors(plan, &measured) {
-        let Subject::Floor(which) = floor.subject else { continue };
-        match no_spinning.filter(|_| which.needs_two_cpus()) {
-            Some(reason) => tour.skip(which.name(), reason.to_owned(), false),
-            None => tour.cells.push(floor),
-        }
-    }
-    tour.cells.extend(measured);
-    tour
+    let asked = plan.mechanisms.as_ref().unwrap_or(&usual).iter();
+    let ways = asked.flat_map(|&one| waits(plan, one).into_iter().map(move |wait| (one, wait)));
+    let mut list = CellList::default();
+    let usable = on.usable(ways, &mut list).into_iter();
+    let cells = usable.flat_map(|(mechanism, wait)| {
+        let (subject, scene) = (Subject::Mechanism(mechanism), scene(plan));
+        exchanges(plan).into_iter().map(move |(kind, shape, message_bytes)| CellSpec {
+            kind,
+            subject,
+            shape,
+            message_bytes,
+            wait,
+            scene,
+        })
+    });
+    let measured: Vec<CellSpec> = cells.collect();
+    on.add_floors(floors(plan, &measured), &mut list);
+    list.cells.extend(measured);
+    list
 }
 
 /// What all cells of a plan have in common.
@@ -118,10 +98,6 @@ fn scene(plan: &BenchPlan) -> Scene {
 
 fn waits(plan: &BenchPlan, mechanism: Mechanism) -> Vec<WaitPolicy> {
     plan.waits.clone().unwrap_or_else(|| mechanism.waits().iter().take(1).copied().collect())
-}
-
-fn words(waits: &[WaitPolicy]) -> String {
-    waits.iter().map(|wait| wait.name()).collect::<Vec<_>>().join(", ")
 }
 
 /// Kind, shape and size of each cell of a mechanism.
@@ -242,32 +218,33 @@ mod tests {
             Mechanism::Uring => Err("no io_uring".to_owned()),
             _ => Ok(()),
         };
-        let tour = cells(&BenchPlan::default(), &lacking, None);
+        let list = cells(&BenchPlan::default(), &Machine::with(&lacking, None));
         for mechanism in Mechanism::all() {
             let subject = Subject::Mechanism(mechanism);
-            let found = tour.cells.iter().filter(|cell| cell.subject == subject).count();
+            let found = list.cells.iter().filter(|cell| cell.subject == subject).count();
             let is_there = TOUR.contains(&mechanism) && mechanism != Mechanism::Uring;
             assert_eq!(found, if is_there { 4 } else { 0 }, "{mechanism}");
         }
         let all = Some(Mechanism::all().collect());
-        let all = cells(&BenchPlan { mechanisms: all, ..BenchPlan::default() }, &|_| Ok(()), None);
+        let plan = BenchPlan { mechanisms: all, ..BenchPlan::default() };
+        let all = cells(&plan, &Machine::with(&|_| Ok(()), None));
         for mechanism in Mechanism::all() {
             let subject = Subject::Mechanism(mechanism);
             assert!(all.cells.iter().any(|cell| cell.subject == subject), "{mechanism}");
         }
         for floor in Floor::ALL {
-            assert!(tour.cells.iter().any(|cell| cell.subject == Subject::Floor(floor)), "{floor}");
+            assert!(list.cells.iter().any(|cell| cell.subject == Subject::Floor(floor)), "{floor}");
         }
-        assert!(tour.skipped[0].unsupported && tour.skipped[0].reason == "no io_uring");
-        let needed = tour.cells.iter().filter_map(floor_of);
-        assert!(needed.into_iter().all(|floor| tour.cells.contains(&floor)));
+        assert!(list.skipped[0].unsupported && list.skipped[0].reason == "no io_uring");
+        let needed = list.cells.iter().filter_map(floor_of);
+        assert!(needed.into_iter().all(|floor| list.cells.contains(&floor)));
     }
 
     #[test]
     fn what_spins_is_left_out_on_one_cpu_with_the_reason() {
-        let tour = cells(&BenchPlan::default(), &|_| Ok(()), Some("one CPU"));
-        assert!(tour.cells.iter().all(|cell| cell.subject.name() != "shm-spin"));
-        let names: Vec<&str> = tour.skipped.iter().map(|one| one.mechanism.as_str()).collect();
+        let list = cells(&BenchPlan::default(), &Machine::with(&|_| Ok(()), Some("one CPU")));
+        assert!(list.cells.iter().all(|cell| cell.subject.name() != "shm-spin"));
+        let names: Vec<&str> = list.skipped.iter().map(|one| one.mechanism.as_str()).collect();
         assert_eq!(names, ["shm-spin", "floor-spin", "floor-chunked-copy", "floor-ring"]);
     }
 
@@ -278,8 +255,8 @@ mod tests {
             waits: Some(vec![WaitPolicy::Poll]),
             ..BenchPlan::default()
         };
-        let tour = cells(&plan, &|_| Ok(()), None);
-        assert_eq!(tour.cells, []);
-        assert_eq!(tour.skipped[0].reason, "cannot wait by poll; it can by block, spin");
+        let list = cells(&plan, &Machine::with(&|_| Ok(()), None));
+        assert_eq!(list.cells, []);
+        assert_eq!(list.skipped[0].reason, "cannot wait by poll; it can by block, spin");
     }
 }

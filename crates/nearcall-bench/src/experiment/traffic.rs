@@ -52,29 +52,15 @@ pub(super) struct Wanted<'a> {
 /// Every way to wait of every mechanism, each with all scenes of the traffic.
 pub(super) fn cells(plan: &BenchPlan, on: &Machine<'_>, wanted: &Wanted<'_>) -> CellList {
     let mut list = CellList::default();
-    for &mechanism in plan.mechanisms.as_deref().unwrap_or(wanted.mechanisms) {
-        if let Err(reason) = (on.supported)(mechanism) {
-            list.skip(mechanism.name(), reason, true);
-            continue;
-        }
-        for wait in plan.waits.clone().unwrap_or_else(|| (wanted.waits)(mechanism)) {
-            let what = format!("{mechanism} {wait}");
-            if !mechanism.waits().contains(&wait) {
-                let reason = "this mechanism does not support this wait policy";
-                list.skip(&what, reason.to_owned(), false);
-                continue;
-            }
-            let spins = wait == WaitPolicy::Spin || mechanism.capabilities().needs_spinning;
-            if let (true, Some(reason)) = (spins, on.no_spinning) {
-                list.skip(&what, reason.to_owned(), false);
-                continue;
-            }
-            let cell = (wanted.cell)(mechanism);
-            list.cells.extend(wanted.scenes.iter().map(|scene| {
-                let scene = Scene { load: plan.how.load, ..*scene };
-                CellSpec { wait, scene, ..cell }
-            }));
-        }
+    let asked = plan.mechanisms.as_deref().unwrap_or(wanted.mechanisms).iter();
+    let waits = |one| plan.waits.clone().unwrap_or_else(|| (wanted.waits)(one));
+    let ways = asked.flat_map(|&one| waits(one).into_iter().map(move |wait| (one, wait)));
+    for (mechanism, wait) in on.usable(ways, &mut list) {
+        let cell = (wanted.cell)(mechanism);
+        list.cells.extend(wanted.scenes.iter().map(|scene| {
+            let scene = Scene { load: plan.how.load, ..*scene };
+            CellSpec { wait, scene, ..cell }
+        }));
     }
     list
 }
@@ -140,8 +126,6 @@ pub(super) const COMMON: [Mechanism; 7] = [
 
 #[cfg(test)]
 mod tests {
-    use nearcall_results::topology::Topology;
-
     use super::*;
     use crate::bench_plan::How;
     use crate::experiment::{
@@ -154,9 +138,7 @@ mod tests {
             Mechanism::Uring if plan.mechanisms.is_some() => Err("no io_uring".to_owned()),
             _ => Ok(()),
         };
-        let topology = Topology::default();
-        let on = Machine { supported: &supported, no_spinning, cpus: &[0, 1], topology: &topology };
-        (experiment.cells)(plan, &on)
+        (experiment.cells)(plan, &Machine::with(&supported, no_spinning))
     }
 
     fn usual(experiment: &Experiment) -> CellList {
@@ -226,8 +208,8 @@ mod tests {
         let has = |name: &str, reason: &str| {
             list.skipped.iter().any(|skip| skip.mechanism == name && skip.reason == reason)
         };
-        let unsupported = "this mechanism does not support this wait policy";
-        assert!(has("shm-spin spin", "one CPU") && has("pipe adaptive", unsupported));
+        assert!(has("shm-spin", "by spin: one CPU") && has("pipe", "by spin: one CPU"), "{list:?}");
+        assert!(has("pipe", "cannot wait by adaptive; it can by block, spin, poll"), "{list:?}");
         assert!(has("uring", "no io_uring"));
     }
 }

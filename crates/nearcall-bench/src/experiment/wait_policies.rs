@@ -51,12 +51,12 @@ pub static WAIT_POLICIES: Experiment = Experiment {
 
 /// Each policy at each pace on both placements, and a server at rest for each policy.
 fn cells(plan: &BenchPlan, no_spinning: Option<&str>) -> CellList {
-    let mut tour = CellList::default();
+    let mut list = CellList::default();
     let rates = if plan.how.quick { &RATES_PER_S[1..] } else { &RATES_PER_S[..] };
     let wanted = |wait: &WaitPolicy| plan.waits.as_ref().is_none_or(|waits| waits.contains(wait));
     for wait in plan.waits.iter().flatten() {
         if !ours::policies().iter().any(|(_, has)| has == wait) {
-            tour.skip(
+            list.skip(
                 wait.name(),
                 "the experiment does not support this wait policy".to_owned(),
                 false,
@@ -74,12 +74,12 @@ fn cells(plan: &BenchPlan, no_spinning: Option<&str>) -> CellList {
             let what = || format!("{mechanism} {wait}");
             match (one_cpu, no_spinning) {
                 (false, Some(reason)) => {
-                    tour.skip(&what(), format!("on two CPUs: {reason}"), false);
+                    list.skip(&what(), format!("on two CPUs: {reason}"), false);
                     continue;
                 }
                 (true, _) if wait == WaitPolicy::Spin => {
                     let reason = "on one CPU: an end that spins keeps the other from running";
-                    tour.skip(&what(), reason.to_owned(), false);
+                    list.skip(&what(), reason.to_owned(), false);
                     continue;
                 }
                 _ => {}
@@ -92,13 +92,13 @@ fn cells(plan: &BenchPlan, no_spinning: Option<&str>) -> CellList {
                 wait,
                 scene: Scene { spot, rate_per_s, ..Scene::default() },
             };
-            tour.cells.extend(rates.iter().map(cell));
+            list.cells.extend(rates.iter().map(cell));
             if !one_cpu || no_spinning.is_some() {
-                tour.cells.push(CellSpec::at_rest(mechanism, wait, 0, spot));
+                list.cells.push(CellSpec::at_rest(mechanism, wait, 0, spot));
             }
         }
     }
-    tour
+    list
 }
 
 /// From a timer to a data feed.
@@ -126,8 +126,8 @@ mod tests {
                 .all(|cell| cell.wait != WaitPolicy::Spin && cell.scene.spot == Spot::OneCpu)
         );
         assert!(one.skipped.iter().any(|skip| skip.reason.starts_with("on two CPUs: only one")));
-        let rests = |tour: &CellList| {
-            tour.cells.iter().filter(|cell| matches!(cell.subject, Subject::AtRest(_))).count()
+        let rests = |list: &CellList| {
+            list.cells.iter().filter(|cell| matches!(cell.subject, Subject::AtRest(_))).count()
         };
         assert_eq!(rests(&two), ours::policies().len() + 1);
         assert!(rests(&one) > 0);
@@ -136,8 +136,8 @@ mod tests {
     #[test]
     fn a_policy_that_is_no_choice_here_is_told() {
         let waits = Some(vec![WaitPolicy::Poll, WaitPolicy::Block]);
-        let tour = cells(&BenchPlan { waits, ..BenchPlan::default() }, None);
-        assert_eq!(tour.skipped[0].mechanism, "poll");
-        assert!(tour.cells.iter().all(|cell| cell.wait == WaitPolicy::Block));
+        let list = cells(&BenchPlan { waits, ..BenchPlan::default() }, None);
+        assert_eq!(list.skipped[0].mechanism, "poll");
+        assert!(list.cells.iter().all(|cell| cell.wait == WaitPolicy::Block));
     }
 }

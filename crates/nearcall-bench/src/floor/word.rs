@@ -9,7 +9,6 @@ use crate::exchange::Failure;
 use crate::floor::carrier::Carrier;
 use crate::floor::meeting::{Meeting, Regions};
 use crate::launch::Role;
-use crate::payload::{Payload, Verifier};
 
 /// A word each way in a cache line of its own; both ends spin.
 pub(crate) struct Spin {
@@ -25,22 +24,6 @@ impl Spin {
 }
 
 impl Carrier for Spin {
-    #[inline]
-    fn send(&mut self, _payload: &Payload, _number: u64) -> Result<(), Failure> {
-        self.sent += 1;
-        self.regions.own.word64(WORD).store(self.sent, Ordering::Release);
-        Ok(())
-    }
-
-    #[inline]
-    fn receive(&mut self, _verifier: &mut Verifier<'_>) -> Result<(), Failure> {
-        self.received += 1;
-        while self.regions.peer.load64(WORD, Ordering::Acquire) != self.received {
-            clock::spin_hint();
-        }
-        Ok(())
-    }
-
     #[inline]
     fn send_empty(&mut self) -> Result<(), Failure> {
         self.sent += 1;
@@ -72,16 +55,6 @@ impl Futex {
 }
 
 impl Carrier for Futex {
-    #[inline]
-    fn send(&mut self, _payload: &Payload, _number: u64) -> Result<(), Failure> {
-        self.send_empty()
-    }
-
-    #[inline]
-    fn receive(&mut self, _verifier: &mut Verifier<'_>) -> Result<(), Failure> {
-        self.receive_empty()
-    }
-
     #[inline]
     fn send_empty(&mut self) -> Result<(), Failure> {
         self.sent = self.sent.wrapping_add(1);
@@ -126,16 +99,6 @@ impl Eventfd {
 }
 
 impl Carrier for Eventfd {
-    #[inline]
-    fn send(&mut self, _payload: &Payload, _number: u64) -> Result<(), Failure> {
-        self.send_empty()
-    }
-
-    #[inline]
-    fn receive(&mut self, _verifier: &mut Verifier<'_>) -> Result<(), Failure> {
-        self.receive_empty()
-    }
-
     #[inline]
     fn send_empty(&mut self) -> Result<(), Failure> {
         Ok(eventfd::add_one(&self.theirs)?)

@@ -15,7 +15,6 @@ use crate::floor::carrier::Carrier;
 use crate::floor::meeting::Meeting;
 use crate::launch::Role;
 use crate::methods::counter_process::{CounterProcess, share};
-use crate::payload::{Payload, Verifier};
 use crate::run::Kind;
 
 /// One end.
@@ -51,16 +50,6 @@ impl<'a> Flags<'a> {
 }
 
 impl Carrier for Flags<'_> {
-    #[inline]
-    fn send(&mut self, _payload: &Payload, _number: u64) -> Result<(), Failure> {
-        self.send_empty()
-    }
-
-    #[inline]
-    fn receive(&mut self, _verifier: &mut Verifier<'_>) -> Result<(), Failure> {
-        self.receive_empty()
-    }
-
     #[inline]
     fn send_empty(&mut self) -> Result<(), Failure> {
         match self.role {

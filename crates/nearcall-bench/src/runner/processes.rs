@@ -6,6 +6,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -34,9 +35,12 @@ impl Program {
 
     /// Returns the command that starts it, with an environment of about that size, which moves its
     /// stack.
+    ///
+    /// Signals of the terminal do not reach it: its parent asks it for what it has, or kills it.
     #[must_use]
     pub fn command(&self, padding_bytes: usize) -> Command {
         let mut command = Command::new(&self.path);
+        command.process_group(0);
         command.args(&self.args).env(PADDING, "x".repeat(padding_bytes));
         command
     }
@@ -75,9 +79,10 @@ pub(crate) fn launch(
     let [client_orders, server_orders] = orders;
     let until_ns = clock::monotonic_ns().saturating_add(ns(patience.limit));
     let mut ends: Vec<Worker<WorkerMessage>> = Vec::new();
+    let ends_of = if client_orders.slices { Await::Slices } else { Await::Ends };
     let in_order = [
         (server_orders, padding_bytes[1], Await::Ready),
-        (client_orders, padding_bytes[0], Await::Ends),
+        (client_orders, padding_bytes[0], ends_of),
     ];
     let mut waited = Ok(());
     for (orders, padding, awaited) in in_order {
@@ -86,7 +91,6 @@ pub(crate) fn launch(
             let request = WorkerRequest::End(Box::new(orders.clone()));
             let told = (patience.started)(orders.role, end.pid());
             let told = told.and_then(|()| end.send(&request).map_err(cannot_start));
-            end.close_input();
             ends.push(end);
             told?;
             collect(&mut ends, awaited, until_ns, patience)
@@ -149,6 +153,8 @@ enum Await {
     Ready,
     /// Both have closed their output.
     Ends,
+    /// The same, of a client that reports only at its end, or sooner if it is asked to end.
+    Slices,
 }
 
 /// Reads from all until what is awaited has come, the time is over, or the caller interrupts.
@@ -169,13 +175,16 @@ fn collect(
             Await::Ready if gone > 0 => {
                 return Err(Failure::other("the server ended before it listened"));
             }
-            Await::Ends if gone == ends.len() => return Ok(()),
-            Await::Ready | Await::Ends => {}
-        }
-        if (patience.interrupted)() {
-            return Err(Failure::other("interrupted"));
+            Await::Ends | Await::Slices if gone == ends.len() => return Ok(()),
+            Await::Ready | Await::Ends | Await::Slices => {}
         }
         let now_ns = clock::monotonic_ns();
+        if (patience.interrupted)() {
+            late = "interrupted";
+            let grace = if awaited == Await::Slices { REPORT_TIME } else { Duration::ZERO };
+            until_ns = until_ns.min(now_ns.saturating_add(ns(grace)));
+            ends.iter_mut().for_each(Worker::close_input);
+        }
         if now_ns >= until_ns {
             return Err(Failure::other(late));
         }
@@ -195,6 +204,9 @@ fn ns(duration: Duration) -> u64 {
 
 /// Changes where the stack of a new process begins. Its value means nothing.
 const PADDING: &str = "NEARCALL_PADDING";
+
+/// How long a client that is asked to end may take for the slice that it is in and for its report.
+const REPORT_TIME: Duration = Duration::from_secs(5);
 
 /// How long a process may take to end after the other has.
 const GRACE: Duration = Duration::from_millis(500);

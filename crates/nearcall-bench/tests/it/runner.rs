@@ -9,6 +9,7 @@ use std::time::Duration;
 use nearcall_bench::bench_plan::{BenchPlan, How, Place};
 use nearcall_bench::cell::{CellSpec, Scene, Subject};
 use nearcall_bench::experiment::{BUDGETS, CALLS, WAIT_POLICIES, measure};
+use nearcall_bench::floor::Floor;
 use nearcall_bench::launch::Fault;
 use nearcall_bench::runner::{BenchError, Hooks, Program, bench_specs};
 use nearcall_bench::{peer, timers};
@@ -256,6 +257,26 @@ fn the_cells_of_a_plain_run_share_their_launches_with_their_floors() {
         let ratio = cell.ratio_to_floor.unwrap();
         assert!(low <= ratio && ratio <= high, "{}: {low} {ratio} {high}", cell.mechanism);
     }
+    no_children_are_left();
+}
+
+/// Also what stays within one process has its slices.
+#[test]
+fn a_tour_has_every_floor() {
+    let _alone = alone();
+    let how = how(1, Duration::from_millis(300));
+    let run =
+        bench(&BenchPlan { kinds: vec![Kind::Latency], how, ..BenchPlan::default() }, &hooks());
+    let run = run.unwrap();
+    let unsupported =
+        |name: &str| run.skipped.iter().any(|one| one.mechanism == name && one.unsupported);
+    for floor in Floor::ALL.into_iter().filter(|floor| *floor != Floor::Ring) {
+        let cell = run.floors.iter().find(|cell| cell.mechanism == floor.name());
+        let is_there = cell.is_some_and(|cell| cell.rtt_ns.as_ref().unwrap().p50.is_some());
+        let needs = floor.needs_two_cpus() && !has_two_cpus();
+        assert!(is_there || needs, "{floor}: {:?}", run.skipped);
+    }
+    assert!(run.skipped.iter().all(|one| unsupported(&one.mechanism) || !has_two_cpus()));
     no_children_are_left();
 }
 

@@ -1,11 +1,12 @@
 //! What `bench` does: a small run, the stored file, and Ctrl-C in the middle.
 
 use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::time::Duration;
 
 use nearcall_os::clock;
 use nearcall_os::process::Child;
-use nearcall_os::signal::{self, Signal};
 use nearcall_results::run::Run;
 use serde_json::Value;
 
@@ -119,33 +120,65 @@ fn a_breakdown_tells_what_the_parts_do_not_explain() {
     }
 }
 
-#[test]
-fn ctrl_c_ends_the_children_and_keeps_what_was_measured() {
+/// Starts a run, signals its process group as a terminal does once `is_time` for its children, and
+/// returns what it printed and stored.
+fn interrupted(words: &[&str], is_time: impl Fn(&[u32]) -> bool) -> (String, Run) {
     let folder = Folder::new();
-    let words = ["bench", "--time", "60s", "--out", "run.json", "--launches", "50"];
-    let mut command = folder.command(&words);
+    let mut command = folder.command(&[words, &["--out", "run.json"]].concat());
     let stdout = folder.home().join("stdout");
     command.stdout(File::create(&stdout).unwrap()).stderr(File::create("/dev/null").unwrap());
-    let mut child = Child::spawn(&mut command).unwrap();
+    let mut child = Child::spawn(command.process_group(0)).unwrap();
     // Until its handler is there a signal would just end it; its first children come later.
-    let deadline = clock::now() + Duration::from_secs(20);
+    let deadline = clock::now() + Duration::from_secs(40);
     let mut peers = Vec::new();
-    while peers.is_empty() && clock::now() < deadline {
+    while !is_time(&peers) {
+        assert!(clock::now() < deadline, "its children are {peers:?} after 40 s");
         assert_eq!(child.wait(Some(Duration::from_millis(20))).unwrap(), None);
         peers = children(child.pid());
     }
-    assert!(!peers.is_empty(), "no launch within 20 s");
-    signal::send_by_pidfd(child.pidfd(), Signal::INT).unwrap();
+    let group = format!("kill -INT -{}", child.pid());
+    let mut kill = Child::spawn(Command::new("sh").args(["-c", &group])).unwrap();
+    assert!(kill.wait(Some(Duration::from_secs(20))).unwrap().expect("it ends").success());
     let status = child.wait(Some(Duration::from_secs(20))).unwrap().expect("it ends");
     assert_eq!(status.code(), Some(130));
-    let run = Run::load(&folder.path().join("run.json")).unwrap();
-    assert!(run.partial, "marked");
     for peer in peers {
         let process = format!("/proc/{peer}/exe");
         let is_ours = fs::read_link(process)
             .is_ok_and(|exe| exe.to_str() == Some(env!("CARGO_BIN_EXE_nearcall")));
         assert!(!is_ours, "process {peer} is left");
     }
+    let run = Run::load(&folder.path().join("run.json")).unwrap();
+    assert!(run.partial && run.partial_reason.as_deref() == Some("interrupted"));
+    (fs::read_to_string(stdout).unwrap(), run)
+}
+
+#[test]
+fn ctrl_c_before_anything_is_measured_ends_the_children_and_is_told_once() {
+    let words = ["bench", "--time", "60s", "--launches", "50"];
+    let (printed, run) = interrupted(&words, |peers| !peers.is_empty());
+    let told = ["PARTIAL", "Nothing was measured"].map(|text| printed.matches(text).count());
+    assert_eq!(told, [1, usize::from(run.cells.len() + run.floors.len() == 0)], "{printed}");
+}
+
+/// All cells of a plain run share a launch, and this one would take half a minute.
+#[test]
+fn ctrl_c_within_a_launch_keeps_the_cells_that_have_been_measured() {
+    let words = ["bench", "latency", "--mechanism", "pipe", "--size", "8", "--launches", "2"];
+    // The first slices of both cells take fewer exchanges, and each sleeps once.
+    let is_time = |peers: &[u32]| peers.iter().any(|&peer| sleeps(peer) >= 100_000);
+    let (printed, run) = interrupted(&[&words[..], &["--time", "60s"]].concat(), is_time);
+    let [cell] = &run.cells[..] else { panic!("{:?} {:?}", run.skipped, run.warnings) };
+    assert_eq!((cell.mechanism.as_str(), cell.launches), ("pipe", 1));
+    assert!(cell.rtt_ns.as_ref().unwrap().p50.unwrap() > 0.0);
+    assert_eq!((run.floors.len(), run.skipped.len()), (1, 0), "{:?}", run.skipped);
+    assert!(printed.contains("PARTIAL") && printed.contains("pipe"), "{printed}");
+}
+
+/// How often a process has waited for something.
+fn sleeps(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
 
 /// The children of a process. Not every kernel lists them, so all processes are asked.
@@ -273,7 +306,7 @@ fn clients_that_cannot_all_be_had_are_told() {
     let program = env!("CARGO_BIN_EXE_nearcall");
     let words =
         "bench clients --clients 2,200 --mechanism unix-stream --launches 1 --time 1s --json";
-    let mut command = std::process::Command::new("sh");
+    let mut command = Command::new("sh");
     command.args(["-c", &format!("ulimit -n 150; exec {program} {words}")]);
     command.current_dir(folder.path()).env("HOME", folder.home());
     command.stdout(File::create(&stdout).unwrap()).stderr(File::create("/dev/null").unwrap());

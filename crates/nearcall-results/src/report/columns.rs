@@ -172,6 +172,15 @@ pub const PER_MESSAGE: Column<Cell> =
 pub const PER_MESSAGE_SPREAD: Column<Cell> =
     Column::figure("± 95 %", 6, |cell| spread_of(per_message(cell)));
 
+/// The interval of what stands for a cell: of its median, or of its messages per second.
+pub const INTERVAL: Column<Cell> = Column::figure("95 % interval", 13, |cell| {
+    let found = cell.headline().filter(|_| !is_behind(cell));
+    found.map_or_else(|| MISSING.to_owned(), |found| number::interval(found.ci95, found.unit))
+});
+
+/// New pairs of processes that the figures come from.
+pub const LAUNCHES: Column<Cell> = Column::figure("launches", 8, |cell| cell.launches.to_string());
+
 /// The time that 99 % are shorter than.
 pub const P99: Column<Cell> = Column::figure("p99", 8, |cell| percentile(cell, |times| times.p99));
 

@@ -5,22 +5,20 @@
 //! same bytes. Where the evidence for a figure is missing, [`Shown::Missing`] says why and which
 //! command would give it. How it is drawn is in `chart.rs`, the page around it in `page.rs`.
 
-mod choose;
-mod cost;
 mod curves;
 mod distribution;
-mod family;
+mod group;
 mod libraries;
 mod load;
-mod machines;
-mod matrix;
 mod overview;
 mod words;
 
 use maud::{Markup, PreEscaped, html};
 
-use super::chart::{Frame, STYLE_STAND_ALONE, num, text};
+use super::chart::{STYLE_STAND_ALONE, num, text};
+use super::columns::{Column, values};
 use super::hosts::Host;
+use super::table::grid::Align;
 
 /// One chart with all that belongs to it.
 #[derive(Clone, Debug)]
@@ -44,8 +42,8 @@ pub struct Figure {
 /// The values of a figure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FigureTable {
-    /// One text per column.
-    pub heads: Vec<String>,
+    /// One name per column, and whether figures stand under it.
+    pub heads: Vec<(&'static str, bool)>,
     /// As many texts per row as there are heads.
     pub rows: Vec<Vec<String>>,
 }
@@ -73,107 +71,84 @@ struct Question {
     /// The anchor of the first figure.
     id: &'static str,
     title: &'static str,
-    draw: Draw,
+    draw: fn(&Host<'_>, &Place) -> Vec<Figure>,
     /// Why there is no figure.
     reason: &'static str,
     command: &'static str,
 }
 
-/// How the figures of a question come about.
-enum Draw {
-    /// By a function of their own.
-    Own(fn(&Host<'_>, &Place) -> Vec<Figure>),
-    /// As lines over sizes, gaps or rates.
-    Curves(&'static [curves::Curve]),
-}
-
-/// All questions, in the order in which a page answers them.
-const QUESTIONS: [Question; 11] = [
+/// All questions, in the order in which a page answers them. What the page's tables answer has no
+/// figure: pairs of CPUs, machines beside each other.
+const QUESTIONS: [Question; 8] = [
     Question {
         id: "overview",
         title: "One small message there and back",
-        draw: Draw::Own(overview::figures),
+        draw: overview::figures,
         reason: "no round trip of a plain message or call was measured",
         command: "nearcall bench --out run.json",
     },
     Question {
         id: "libraries",
         title: "Beside other libraries",
-        draw: Draw::Own(libraries::figures),
+        draw: libraries::figures,
         reason: "no run of other libraries was given",
         command: "nearcall bench libraries --out libraries.json",
     },
     Question {
         id: "latency-echo",
         title: "Latency against size",
-        draw: Draw::Curves(&curves::LATENCY),
+        draw: |host, place| curves(&curves::LATENCY, host, place),
         reason: "no circumstances of which several sizes were measured",
         command: "nearcall bench latency --size 8,512,4KiB,32KiB,256KiB --out run.json",
     },
     Question {
-        id: "throughput-messages",
-        title: "Messages per second against size",
-        draw: Draw::Curves(&curves::MESSAGES),
-        reason: "no circumstances of which several sizes were measured",
-        command: "nearcall bench throughput --size 8,512,4KiB,32KiB,256KiB --out run.json",
-    },
-    Question {
         id: "throughput-bytes",
         title: "Bytes per second against size",
-        draw: Draw::Curves(&curves::BYTES),
+        draw: |host, place| curves(&curves::BYTES, host, place),
         reason: "no circumstances of which several sizes were measured",
         command: "nearcall bench throughput --size 8,512,4KiB,32KiB,256KiB --out run.json",
     },
     Question {
         id: "distribution",
         title: "Whole distributions",
-        draw: Draw::Own(distribution::figures),
+        draw: distribution::figures,
         reason: "no cell has a stored histogram of round trips with enough times",
         command: "nearcall bench latency --size 8 --out run.json",
     },
     Question {
         id: "cpu-latency",
-        title: "CPU time against latency",
-        draw: Draw::Own(cost::figures),
+        title: "CPU time beside latency",
+        draw: overview::costs,
         reason: "no cell has both a median and the CPU time of both ends",
         command: "nearcall bench latency --size 8 --out run.json",
     },
     Question {
-        id: "matrix",
-        title: "From CPU to CPU",
-        draw: Draw::Own(matrix::figures),
-        reason: "of pairs of four or more CPUs nothing or only means are stored",
-        command: "nearcall bench matrix --out matrix.json",
-    },
-    Question {
         id: "load",
         title: "Beside load and idle",
-        draw: Draw::Own(load::figures),
+        draw: load::figures,
         reason: "nothing was measured both idle and beside load",
         command: "nearcall bench --load cpu,memory,io --out loaded.json",
     },
     Question {
-        id: "gap",
-        title: "Latency after idle gaps",
-        draw: Draw::Curves(&curves::GAPS),
-        reason: "no exchange was measured after several gaps",
-        command: "nearcall bench idle-gap --out gap.json",
-    },
-    Question {
         id: "pace",
-        title: "Response time against rate",
-        draw: Draw::Curves(&curves::PACES),
-        reason: "nothing was measured at several constant rates (open loop)",
+        title: "Response time against rate, and latency after idle gaps",
+        draw: |host, place| {
+            let mut drawn = curves(&curves::PACES, host, place);
+            drawn.extend(curves(&curves::GAPS, host, place));
+            drawn
+        },
+        reason: "nothing was measured at several constant rates (open loop) or after several gaps",
         command: "nearcall bench open-loop --rate 100,1000,10000,100000 --out pace.json",
     },
 ];
 
+fn curves(all: &[curves::Curve], host: &Host<'_>, place: &Place) -> Vec<Figure> {
+    all.iter().flat_map(|one| one.figures(host, place)).collect()
+}
+
 impl Question {
     fn answer(&self, host: &Host<'_>, place: &Place) -> Vec<Shown> {
-        let drawn = match self.draw {
-            Draw::Own(draw) => draw(host, place),
-            Draw::Curves(all) => all.iter().flat_map(|one| one.figures(host, place)).collect(),
-        };
+        let drawn = (self.draw)(host, place);
         if drawn.is_empty() {
             return vec![Shown::Missing {
                 id: place.id(self.id),
@@ -201,7 +176,6 @@ pub fn figures(hosts: &[Host<'_>]) -> Vec<Shown> {
     if let (Some(first), Some(more)) = (first, hosts.len().checked_sub(HOSTS_DRAWN_MAX + 1)) {
         first.notes.push(format!("{} more machines have no figures of their own here.", more + 1));
     }
-    shown.extend(machines::shown(hosts));
     shown
 }
 
@@ -213,7 +187,8 @@ pub fn stand_alone(figure: &Figure) -> String {
         .split_once("viewBox=\"0 0 680 ")
         .and_then(|(_, rest)| rest.split('"').next()?.parse::<f64>().ok())
         .unwrap_or(HEIGHT_UNKNOWN);
-    let about = text::wrap(&text::clean_to(&figure.about, ABOUT_CHARS_MAX), 700.0);
+    let words = format!("{} {}", figure.caption, figure.about);
+    let about = text::wrap(&text::clean_to(&words, ABOUT_CHARS_MAX), 700.0);
     let below = 44.0 + height + 22.0;
     let whole = below + about.len() as f64 * 15.0 + 6.0;
     let view_box = format!("0 0 720 {}", num(whole));
@@ -261,33 +236,16 @@ impl Place {
     }
 }
 
-/// Draws a figure and puts it together.
-fn figure(parts: Parts, draw: impl Fn(&Frame<'_>) -> Markup) -> Figure {
-    let frame = Frame { id: &parts.id, title: &parts.title, desc: &parts.desc };
-    let svg = draw(&frame);
-    let Parts { id, title, caption, about, table, notes, .. } = parts;
-    Figure { id, title, caption, about, svg, table, notes }
-}
-
-/// A figure but for its drawing.
-struct Parts {
-    id: String,
-    title: String,
-    /// What there is to see, for those who cannot see it.
-    desc: String,
-    caption: String,
-    about: String,
-    table: FigureTable,
-    notes: Vec<String>,
-}
-
 impl FigureTable {
-    fn new(heads: &[&str]) -> Self {
-        Self { heads: heads.iter().map(|&head| head.to_owned()).collect(), rows: Vec::new() }
+    /// A table of these columns with a row for each of `rows`.
+    fn of<'r, R: 'r>(columns: &[Column<R>], rows: impl IntoIterator<Item = &'r R>) -> Self {
+        let head = |column: &Column<R>| (column.head, column.align == Align::Right);
+        let heads = columns.iter().map(head).collect();
+        Self { heads, rows: rows.into_iter().map(|row| values(columns, row)).collect() }
     }
 }
 
-/// A page with more machines shows the others only where machines are compared.
+/// A page with more machines shows the others in its tables only.
 const HOSTS_DRAWN_MAX: usize = 4;
 /// If a drawing did not say its height.
 const HEIGHT_UNKNOWN: f64 = 480.0;

@@ -225,6 +225,23 @@ pub fn in_unit(value: f64, unit: &str) -> String {
     }
 }
 
+/// A value in the unit that a run names, or a dash.
+#[must_use]
+pub fn optional(value: Option<f64>, unit: &str) -> String {
+    let finite = value.filter(|value| value.is_finite());
+    finite.map_or_else(|| MISSING.to_owned(), |value| in_unit(value, unit))
+}
+
+/// Where a value lies with 95 % confidence: `1.20 to 1.31 µs`, or a dash.
+#[must_use]
+pub fn interval(ci95: Option<[f64; 2]>, unit: &str) -> String {
+    let finite = ci95.filter(|ends| ends.iter().all(|end| end.is_finite()));
+    finite.map_or_else(
+        || MISSING.to_owned(),
+        |[low, high]| range(&in_unit(low, unit), &in_unit(high, unit)),
+    )
+}
+
 fn unit_of<'u>(value: f64, units: &[(f64, &'u str)]) -> (f64, &'u str) {
     // 999.5 of a unit would be written as 1000: the next unit takes it.
     let fits = |(factor, _): &&(f64, &str)| value < factor * 999.5;
@@ -315,6 +332,14 @@ mod tests {
         assert_eq!(date(1_700_000_000), "2023-11-14 22:13 UTC");
         assert_eq!(date(1_735_689_599), "2024-12-31 23:59 UTC");
         assert!(date(u64::MAX).ends_with("UTC"));
+    }
+
+    #[test]
+    fn an_interval_names_its_unit_once_where_it_can() {
+        assert_eq!(interval(Some([1_200.0, 1_310.0]), "ns"), "1.20 to 1.31 µs");
+        assert_eq!(interval(Some([920.0, 1_310.0]), "ns"), "920 ns to 1.31 µs");
+        assert_eq!(interval(Some([f64::NAN, 1.0]), "ns"), "–");
+        assert_eq!(optional(Some(f64::INFINITY), "ns"), "–");
     }
 
     #[test]

@@ -12,7 +12,6 @@ mod figures;
 mod first;
 mod glossary;
 mod method;
-mod ratings;
 mod studies;
 mod summary;
 mod table;
@@ -114,9 +113,8 @@ fn sections(hosts: &[Host<'_>], shown: &[Shown]) -> Vec<Section> {
             body,
         });
     }
-    let kinds: [(&str, &str, Part); 6] = [
+    let kinds: [(&str, &str, Part); 5] = [
         ("studies", "Published studies, repeated", studies::body),
-        ("ratings", "Study 001's table of qualities, recomputed", ratings::body),
         ("floors", "Floors", cells::floors),
         ("cells", "Every figure", cells::all),
         ("warnings", "Warnings, and what was left out", method::warnings),

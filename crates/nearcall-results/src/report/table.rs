@@ -28,6 +28,7 @@ mod traffic;
 mod waits;
 
 pub use cells::class_words;
+pub(in crate::report) use cells::load_achieved;
 
 use super::lines::{Style, Writer};
 use crate::run::Run;

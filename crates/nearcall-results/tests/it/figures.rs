@@ -1,4 +1,5 @@
-//! Figures of stored and of made-up runs: well formed, complete, and in the right place.
+//! Figures of stored and of made-up runs: well formed, complete, in the right place, and resting on
+//! the cells that they show.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p nearcall-bench` rewrites the expected drawing; look at it.
 
@@ -14,7 +15,7 @@ use nearcall_results::report::chart::mark::Look;
 use nearcall_results::report::chart::unit::Unit;
 use nearcall_results::report::figure::{Figure, Shown, figures, stand_alone};
 use nearcall_results::report::hosts::hosts;
-use nearcall_results::run::{Cell, GapFacts, Machine, Matrix, Placement, Run};
+use nearcall_results::run::{Cell, GapFacts, Machine, Matrix, Placement, RttNs, Run};
 
 use crate::table::{empty, latency};
 
@@ -102,7 +103,7 @@ fn check_figure(figure: &Figure) {
     );
     let table = &figure.table;
     assert!(!table.rows.is_empty(), "{} has an empty table", figure.id);
-    assert!(table.heads.iter().any(|head| head.starts_with("grade")), "{:?}", table.heads);
+    assert!(table.heads.iter().any(|(head, _)| head.starts_with("grade")), "{:?}", table.heads);
     for row in &table.rows {
         assert_eq!(row.len(), table.heads.len(), "{}: {row:?}", figure.id);
     }
@@ -129,6 +130,41 @@ fn drawn(shown: &[Shown]) -> Vec<&Figure> {
         }
     }
     found
+}
+
+fn shown(runs: &[Run]) -> Vec<Shown> {
+    let shown = figures(&hosts(runs).unwrap());
+    check_shown(&shown);
+    shown
+}
+
+#[track_caller]
+fn figure<'a>(shown: &'a [Shown], wanted: &str) -> &'a Figure {
+    let found = shown.iter().find_map(|one| match one {
+        Shown::Figure(figure) if figure.id == wanted => Some(figure),
+        _ => None,
+    });
+    found.unwrap_or_else(|| panic!("no figure {wanted}"))
+}
+
+fn run(cells: Vec<Cell>) -> Run {
+    Run { cells, ..empty() }
+}
+
+/// What a drawing says to those who cannot see it.
+fn desc(figure: &Figure) -> &str {
+    let (_, rest) = figure.svg.0.split_once("<desc").unwrap();
+    rest.split_once("</desc>").unwrap().0
+}
+
+const NAMES: [&str; 6] = ["pipe", "fifo", "tcp", "unix-stream", "unix-dgram", "posix-mq"];
+
+/// Each with as much CPU time as latency.
+fn slow_ones() -> Vec<Cell> {
+    let slow = |(index, name): (usize, &&str)| {
+        latency(name, 8, "block", 8_000.0 + 500.0 * index as f64, None)
+    };
+    NAMES.iter().enumerate().map(slow).collect()
 }
 
 #[test]
@@ -223,7 +259,7 @@ fn equal_factors_are_equally_far_apart_in_the_drawing() {
     };
     let x = Axis::log(Unit::Size, "size", values.map(|(x, _)| x)).unwrap();
     let y = Axis::log(Unit::Time, "time", values.map(|(_, y)| y)).unwrap();
-    let chart = Lines { x, y, series: vec![series], bounds: Vec::new(), remark: None };
+    let chart = Lines { x, y, series: vec![series], bounds: Vec::new(), remark: String::new() };
     let frame = Frame { id: "f", title: "t", desc: "d" };
     let drawing = chart.draw(&frame).into_string();
     check_well_formed(&drawing);
@@ -251,7 +287,7 @@ fn bands_that_would_cover_each_other_are_bars() {
         let x = Axis::log(Unit::Size, "size", [8.0, 64.0]).unwrap();
         let y = Axis::log(Unit::Time, "time", [50.0, 900.0]).unwrap();
         let series = vec![series("a", 0, 100.0), series("b", 1, other)];
-        let chart = Lines { x, y, series, bounds: Vec::new(), remark: None };
+        let chart = Lines { x, y, series, bounds: Vec::new(), remark: String::new() };
         chart.draw(&Frame { id: "f", title: "t", desc: "d" }).into_string()
     };
     let count = |drawing: &str, class: &str| drawing.matches(&format!("class=\"{class}\"")).count();
@@ -263,9 +299,7 @@ fn bands_that_would_cover_each_other_are_bars() {
 #[test]
 fn nearcall_stands_beside_other_libraries() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rivals");
-    let runs = [Run::load(&folder.join("epyc-2cpu.json")).unwrap()];
-    let shown = figures(&hosts(&runs).unwrap());
-    check_shown(&shown);
+    let shown = shown(&[Run::load(&folder.join("epyc-2cpu.json")).unwrap()]);
     let ids: Vec<&str> = drawn(&shown).iter().map(|figure| figure.id.as_str()).collect();
     assert_eq!(ids, ["libraries", "libraries-large", "libraries-rate"]);
     let figure = drawn(&shown)[0];
@@ -284,15 +318,10 @@ fn at(mut cell: Cell, client: u32, server: u32) -> Cell {
     cell
 }
 
-/// Matrix, load and gaps in one run.
+/// Load and gaps in one run.
 fn full() -> Run {
     let mut run = empty();
-    run.matrix = Some(Matrix { cpus: (0..4).collect(), pairs: 16, left_out: 0 });
-    for (client, server) in [(0, 0), (0, 1), (1, 0), (3, 1), (2, 1)] {
-        let ns = 5_000.0 + f64::from(client * 10 + server);
-        run.cells.push(at(latency("pipe", 8, "block", ns, None), client, server));
-    }
-    for (index, name) in ["pipe", "tcp", "shm-futex", "fifo"].into_iter().enumerate() {
+    for (index, name) in NAMES[..4].iter().enumerate() {
         for load in ["idle", "cpu,memory,io"] {
             let factor = if load == "idle" { 1.0 } else { 2.0 };
             let ns = (8_000.0 + 100.0 * index as f64) * factor;
@@ -310,27 +339,13 @@ fn full() -> Run {
 }
 
 #[test]
-fn matrix_load_and_gaps_are_drawn() {
-    let runs = [full()];
-    let shown = figures(&hosts(&runs).unwrap());
-    check_shown(&shown);
-    let figure = |id: &str| drawn(&shown).into_iter().find(|figure| figure.id == id).unwrap();
-    let matrix = figure("matrix");
-    assert_eq!(matrix.svg.0.matches("<title>CPU ").count(), 5, "one place per pair");
-    assert!(matrix.svg.0.contains("CPU 2 to CPU 1 (cores of one cache): 5.02 µs"));
-    let load = figure("load");
+fn load_and_gaps_are_drawn() {
+    let shown = shown(&[full()]);
+    let load = figure(&shown, "load");
     assert_eq!(load.table.rows.len(), 4);
     assert!(load.table.rows.iter().all(|row| row[6] == "2.00×"), "{:?}", load.table);
-    assert_eq!(figure("gap").table.rows.len(), 12);
-}
-
-#[test]
-fn of_fewer_than_four_cpus_there_is_no_square() {
-    let mut run = full();
-    run.cells.retain(|cell| cell.placement.client_cpu != Some(3));
-    let runs = [run];
-    let shown = figures(&hosts(&runs).unwrap());
-    assert!(drawn(&shown).iter().all(|figure| figure.id != "matrix"));
+    let gap = figure(&shown, "gap");
+    assert_eq!((gap.table.rows.len(), gap.table.rows[1][2].as_str()), (12, "10.0 µs"));
 }
 
 #[test]
@@ -346,9 +361,7 @@ fn a_large_machine_and_many_names_stay_small_drawings() {
         let ns = 1_000.0 + f64::from(index);
         named.cells.push(latency(&format!("m{index}"), 8, "block", ns, None));
     }
-    let runs = [run, named];
-    let shown = figures(&hosts(&runs).unwrap());
-    check_shown(&shown);
+    let shown = shown(&[run, named]);
     for figure in drawn(&shown) {
         let bytes = figure.svg.0.len();
         assert!(bytes < 350_000, "{} takes {bytes} bytes", figure.id);
@@ -358,21 +371,122 @@ fn a_large_machine_and_many_names_stay_small_drawings() {
 }
 
 #[test]
-fn machines_are_divided_and_never_averaged() {
+fn each_machine_has_figures_of_its_own() {
     let mut other = small();
     other.machine = Machine { id: "ffff000011112222".to_owned(), ..Machine::default() };
-    for cell in &mut other.cells {
-        let times = cell.rtt_ns.as_mut().unwrap();
-        times.p50 = times.p50.map(|ns| ns * 4.0);
-        times.p50_ci95 = times.p50_ci95.map(|ends| ends.map(|ns| ns * 4.0));
+    let shown = shown(&[small(), other]);
+    for id in ["overview", "overview-machine-2"] {
+        assert_eq!(figure(&shown, id).table.rows.len(), 4, "{id}");
     }
-    let runs = [small(), other];
-    let shown = figures(&hosts(&runs).unwrap());
-    check_shown(&shown);
-    let found = drawn(&shown).into_iter().find(|figure| figure.id == "machines").unwrap();
-    assert_eq!(found.table.rows.len(), 3);
-    for row in &found.table.rows {
-        assert_eq!((row[5].as_str(), row[6].as_str()), ("4.00×", "3.81× to 4.20×"));
+}
+
+#[test]
+fn cpu_time_stands_beside_the_latency_that_it_buys() {
+    let mut run = run(slow_ones());
+    run.cells[2].cpu_ns_per_message.server = None;
+    let ends = latency("floor-futex", 8, "block", 4_000.0, None);
+    run.floors = vec![ends];
+    let shown = shown(&[run]);
+    let cost = figure(&shown, "cpu-latency");
+    assert_eq!(cost.table.rows.len(), 6, "a cell without CPU time is left out: {:?}", cost.table);
+    assert!(cost.table.rows.iter().all(|row| row[6].ends_with(" CPUs")), "{:?}", cost.table);
+    assert!(cost.svg.0.contains("CPU time of both ends: "));
+}
+
+#[test]
+fn a_floor_beside_load_bounds_no_idle_figure() {
+    let mut run = run(slow_ones());
+    run.floors = vec![latency("floor-spin", 8, "spin", 141.0, None)];
+    let bounds = |run: &Run| {
+        let shown = shown(std::slice::from_ref(run));
+        let rows = &figure(&shown, "overview").table.rows;
+        rows.iter().filter(|row| row[0].starts_with("floor-")).count()
+    };
+    assert_eq!(bounds(&run), 1);
+    run.floors[0].load = "cpu".to_owned();
+    assert_eq!(bounds(&run), 0);
+}
+
+#[test]
+fn the_first_picture_is_of_an_idle_machine_and_two_cpus_or_says_so() {
+    let mut one_cpu = slow_ones();
+    for cell in &mut one_cpu {
+        cell.placement.class = "same_cpu".to_owned();
     }
-    assert!(drawn(&shown).iter().any(|figure| figure.id == "overview-machine-2"));
+    let mut loaded = slow_ones();
+    for cell in &mut loaded {
+        cell.load = "cpu".to_owned();
+    }
+    let usual = slow_ones().into_iter().take(2);
+    let all = run(one_cpu.iter().chain(&loaded).cloned().chain(usual).collect());
+    let title = |run: Run| figure(&shown(&[run]), "overview").title.clone();
+    let found = title(all);
+    assert!(found.ends_with("every mechanism"), "{found}");
+    assert!(title(run(one_cpu)).ends_with("every mechanism, both ends on one CPU"));
+    assert!(title(run(loaded)).ends_with("every mechanism, beside cpu"));
+}
+
+#[test]
+fn a_line_of_floors_has_points_of_one_shape() {
+    let mut run = empty();
+    for bytes in [8, 64, 512] {
+        run.cells.push(latency("pipe", bytes, "block", 9_000.0, None));
+        for (shape, ns) in [("echo", 1_234.0), ("sink", 4_321.0)] {
+            let mut floor = latency("floor-chunked-copy", bytes, "spin", ns, None);
+            floor.shape = shape.to_owned();
+            run.floors.push(floor);
+        }
+    }
+    let shown = shown(&[run]);
+    let drawing = &figure(&shown, "latency-echo").svg.0;
+    assert!(drawing.contains("1.23 µs") && !drawing.contains("4.32 µs"));
+}
+
+fn disturbed(mut cell: Cell) -> Cell {
+    cell.grade = Some(Grade::D);
+    cell
+}
+
+#[test]
+fn what_is_disturbed_is_not_called_the_fastest() {
+    let mut run = run(slow_ones());
+    run.cells.push(disturbed(latency("shm-spin", 8, "spin", 100.0, None)));
+    run.cells.push(latency("pipe", 64, "block", 9_500.0, None));
+    run.cells.push(disturbed(latency("shm-spin", 64, "spin", 110.0, None)));
+    let shown = shown(&[run]);
+    let overview = figure(&shown, "overview");
+    assert!(desc(overview).contains("Fastest: pipe"), "{}", desc(overview));
+    let sizes = figure(&shown, "latency-echo");
+    assert!(!desc(sizes).contains("shm-spin is best"), "{}", desc(sizes));
+}
+
+/// The size that is drawn, and fewer of another one.
+fn idle_and_loaded() -> Run {
+    let mut run = empty();
+    for load in ["idle", "cpu"] {
+        let large = NAMES[..2].iter().map(|name| latency(name, 4_096, "block", 9_900.0, None));
+        for mut cell in slow_ones().into_iter().chain(large) {
+            cell.load = load.to_owned();
+            run.cells.push(cell);
+        }
+    }
+    run
+}
+
+#[test]
+fn beside_a_load_only_what_is_drawn_is_counted_and_grade_d_is_told() {
+    let mut run = idle_and_loaded();
+    run.cells[0].grade = Some(Grade::D);
+    let shown = shown(&[run]);
+    let load = figure(&shown, "load");
+    assert!(load.caption.contains(" 6 cells,"), "{}", load.caption);
+    assert!(load.notes.iter().any(|note| note.contains("1 values are of grade D")));
+}
+
+#[test]
+fn means_alone_give_no_figure() {
+    let mut cell = latency("pipe", 8, "block", 1.0, None);
+    cell.rtt_ns = Some(RttNs { mean: Some(1_234.0), ..RttNs::default() });
+    cell.tags = vec!["imported".to_owned(), "mean".to_owned()];
+    assert!(drawn(&shown(&[run(vec![cell])])).is_empty());
 }

@@ -4,7 +4,6 @@
 mod dataset;
 mod dataset_import;
 mod figures;
-mod figures_evidence;
 mod figures_random;
 mod page_reader;
 mod report;

@@ -47,7 +47,7 @@ pub(crate) fn leaves_nothing() {
     // What lives as long as the process, such as the thread that watches.
     (0..20).for_each(round);
     let before = held();
-    (20..220).for_each(round);
+    (20..120).for_each(round);
     // Threads of handshakes may need a moment.
     wait_until(&format!("{before:?} again"), || held() <= before);
 }

@@ -82,16 +82,6 @@ impl Axis {
         self
     }
 
-    /// The same axis, long enough for these bounds too.
-    #[must_use]
-    pub fn holding(mut self, bounds: impl IntoIterator<Item = f64>) -> Self {
-        let Scale::Log([low, high]) = &mut self.scale else { return self };
-        for bound in bounds.into_iter().filter(|bound| drawable(*bound)) {
-            (*low, *high) = (low.min(bound / ROOM), high.max(bound * ROOM));
-        }
-        self
-    }
-
     /// The same axis with room for 0 in front of it.
     #[must_use]
     pub fn with_zero(mut self) -> Self {

@@ -12,7 +12,7 @@ use maud::{Markup, html};
 use super::axis::Axis;
 use super::mark::{Look, mark};
 use super::plane::Plane;
-use super::{Frame, WIDTH, num, path, svg, text};
+use super::{Frame, WIDTH, num, path, remark, svg, text};
 
 /// The whole chart.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +26,7 @@ pub struct Lines {
     /// Lines from edge to edge: bounds that do not depend on x.
     pub bounds: Vec<Bound>,
     /// Said under the axis.
-    pub remark: Option<String>,
+    pub remark: String,
 }
 
 /// One line.
@@ -71,10 +71,8 @@ impl Lines {
     #[must_use]
     pub fn draw(&self, frame: &Frame<'_>) -> Markup {
         let beside = (self.names_width() + 20.0).clamp(12.0, WIDTH * 0.37);
-        let plane = Plane::new([&self.x, &self.y], 0.0, beside);
-        let remark = self.remark.as_deref().map(|remark| text::wrap(remark, WIDTH - 8.0));
-        let remark = remark.unwrap_or_default();
-        let height = plane.height() + remark.len() as f64 * 15.0;
+        let plane = Plane::new([&self.x, &self.y], beside);
+        let said = text::wrap(&self.remark, WIDTH - 8.0);
         let ends = self.end_names(&plane);
         let interval = if self.bands_overlap() { Interval::Whiskers } else { Interval::Band };
         let body = html! {
@@ -88,13 +86,9 @@ impl Lines {
                 (line(series, &plane, interval))
             }
             @for end in &ends { (end.draw()) }
-            @for (index, line) in remark.iter().enumerate() {
-                text class="muted" x="0" y=(num(plane.height() + 12.0 + index as f64 * 15.0)) {
-                    (line)
-                }
-            }
+            (remark(&said, plane.height() + 12.0))
         };
-        svg(frame, height, &body)
+        svg(frame, plane.height() + said.len() as f64 * 15.0, &body)
     }
 
     /// Whether bands of two series would cover each other somewhere.
@@ -188,7 +182,8 @@ fn stretches<'s>(series: &'s Series, plane: &Plane<'_>) -> Vec<Vec<(&'s Point, [
 fn band(stretch: &[(&Point, [f64; 2])], plane: &Plane<'_>, interval: Interval) -> Markup {
     let ends = stretch.iter().map(|(point, [x, y])| {
         let [low, high] = point.interval.unwrap_or([point.y; 2]);
-        let edge = |value: f64| plane.y.within(value).and_then(|v| plane.y(v)).unwrap_or(*y);
+        let within = |value: f64| plane.y?.within(value).and_then(|v| plane.y(v));
+        let edge = |value: f64| within(value).unwrap_or(*y);
         ([*x, edge(low)], [*x, edge(high)])
     });
     let (mut low, high): (Vec<[f64; 2]>, Vec<[f64; 2]>) = ends.unzip();

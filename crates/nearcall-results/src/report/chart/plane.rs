@@ -1,18 +1,18 @@
-//! The area between two axes: its grid, its ticks, and where a pair of numbers lies.
+//! The area of a chart: its grid, its ticks, and where a pair of numbers lies.
 
 use maud::{Markup, html};
 
-use super::axis::Axis;
+use super::axis::{Axis, Tick};
 use super::{WIDTH, num, text};
 
-/// Two axes and the room between them, in units.
+/// An axis from left to right, in most charts one from bottom to top, and the room between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plane<'a> {
     /// From left to right.
     pub x: &'a Axis,
-    /// From bottom to top.
-    pub y: &'a Axis,
-    /// Where the room begins and ends.
+    /// From bottom to top; `None` where rows stand below each other.
+    pub y: Option<&'a Axis>,
+    /// Where the room begins and ends, in units.
     pub left: f64,
     /// The upper edge.
     pub top: f64,
@@ -23,15 +23,12 @@ pub struct Plane<'a> {
 }
 
 impl<'a> Plane<'a> {
-    /// Leaves room for the texts of the ticks, for `above` units of a key and for names of `beside`
-    /// units at the right.
+    /// Leaves room for the texts of the ticks, and for names of `beside` units at the right.
     #[must_use]
-    pub fn new(axes: [&'a Axis; 2], above: f64, beside: f64) -> Self {
-        let [x, y] = axes;
+    pub fn new([x, y]: [&'a Axis; 2], beside: f64) -> Self {
         let texts = y.ticks(Y_TICKS_MAX).into_iter().map(|tick| text::width(&tick.text));
         let left = texts.fold(20.0, f64::max) + 10.0;
-        let top = above + 24.0;
-        Self { x, y, left, top, right: WIDTH - beside, bottom: top + TALL }
+        Self { x, y: Some(y), left, top: 24.0, right: WIDTH - beside, bottom: 24.0 + TALL }
     }
 
     /// The height of a chart whose lowest part this is.
@@ -43,13 +40,13 @@ impl<'a> Plane<'a> {
     /// Where a number lies from left to right.
     #[must_use]
     pub fn x(&self, value: f64) -> Option<f64> {
-        Some(self.left + self.x.place(value)? * (self.right - self.left))
+        Some(self.across(self.x.place(value)?))
     }
 
     /// Where a number lies from top to bottom.
     #[must_use]
     pub fn y(&self, value: f64) -> Option<f64> {
-        Some(self.bottom - self.y.place(value)? * (self.bottom - self.top))
+        Some(self.up(self.y?.place(value)?))
     }
 
     /// Where a pair of numbers lies.
@@ -61,51 +58,55 @@ impl<'a> Plane<'a> {
     /// Grid, ticks and titles.
     #[must_use]
     pub fn draw(&self) -> Markup {
-        let (left, top, right, bottom) =
-            (num(self.left), num(self.top), num(self.right), num(self.bottom));
+        let [left, top, right, bottom] = [self.left, self.top, self.right, self.bottom].map(num);
         let title = text::fit(&self.x.title, WIDTH - 4.0);
-        let half = text::width(&title) / 2.0;
-        let centre = f64::midpoint(self.left, self.right);
-        let centre = centre.min(WIDTH - half - 2.0).max(half + 2.0);
-        let across = self.y.ticks(Y_TICKS_MAX).into_iter().map(|tick| {
-            let y = self.bottom - tick.at * (self.bottom - self.top);
-            format!("M{left} {}H{right}", num(y))
-        });
+        // Beside the axis where there is room, else it would leave the drawing on one side.
+        let half = text::width(&title) / 2.0 + 2.0;
+        let centre = f64::midpoint(self.left, self.right).min(WIDTH - half).max(half);
+        let y_ticks = self.y.map(|y| y.ticks(Y_TICKS_MAX)).unwrap_or_default();
+        let across =
+            y_ticks.iter().map(|tick| format!("M{left} {}H{right}", num(self.up(tick.at))));
         let down = self.x_ticks().into_iter().map(|(x, _)| format!("M{} {top}V{bottom}", num(x)));
         let grid: String = across.chain(down).collect();
         html! {
             g {
                 path class="grid" d=(grid) {}
-                @for tick in self.y.ticks(Y_TICKS_MAX) {
-                    @let y = self.bottom - tick.at * (self.bottom - self.top);
-                    text class="muted end" x=(num(self.left - 6.0)) y=(num(y + 4.0)) { (tick.text) }
+                @for tick in &y_ticks {
+                    text class="muted end" x=(num(self.left - 6.0))
+                        y=(num(self.up(tick.at) + 4.0)) { (tick.text) }
                 }
                 @for (x, text) in self.x_ticks() {
                     text class="muted middle" x=(num(x)) y=(num(self.bottom + 16.0)) { (text) }
                 }
                 path class="axis" d={ "M" (left) " " (top) "V" (bottom) "H" (right) } {}
-                text x="0" y=(num(self.top - 10.0)) {
-                    (text::fit(&self.y.title, WIDTH - 4.0))
+                @if let Some(y) = self.y {
+                    text x="0" y=(num(self.top - 10.0)) { (text::fit(&y.title, WIDTH - 4.0)) }
                 }
                 text class="middle" x=(num(centre)) y=(num(self.bottom + 36.0)) { (title) }
             }
         }
     }
 
+    fn across(&self, at: f64) -> f64 {
+        self.left + at * (self.right - self.left)
+    }
+
+    fn up(&self, at: f64) -> f64 {
+        self.bottom - at * (self.bottom - self.top)
+    }
+
     /// Ticks whose texts do not touch; the others keep their line.
     fn x_ticks(&self) -> Vec<(f64, String)> {
         let mut end = f64::NEG_INFINITY;
-        let ticks = self.x.ticks(9);
-        let place = |tick: super::axis::Tick| {
-            let x = self.left + tick.at * (self.right - self.left);
-            let half = text::width(&tick.text) / 2.0;
+        let place = |tick: Tick| {
+            let (x, half) = (self.across(tick.at), text::width(&tick.text) / 2.0);
             if x - half < end + 4.0 {
                 return (x, String::new());
             }
             end = x + half;
             (x, tick.text)
         };
-        ticks.into_iter().map(place).collect()
+        self.x.ticks(9).into_iter().map(place).collect()
     }
 }
 

@@ -8,9 +8,7 @@ macro_rules! light {
     () => {
         "--ink:#1b1f24;--muted:#5c6670;--grid:#dfe3e8;--paper:#ffffff;--band:#aeb6bf;\
          --s1:#0072b2;--s2:#c8500a;--s3:#00805c;--s4:#a9487f;--s5:#a87400;--s6:#3488b8;\
-         --s7:#4d4d4d;--s8:#746a00;\
-         --h0:#fde725;--h1:#b5de2b;--h2:#6ece58;--h3:#35b779;--h4:#1f9e89;--h5:#26828e;\
-         --h6:#31688e;--h7:#3e4989;--h8:#440154;"
+         --s7:#4d4d4d;--s8:#746a00;"
     };
 }
 
@@ -18,9 +16,7 @@ macro_rules! dark {
     () => {
         "--ink:#e6e9ec;--muted:#9aa5b1;--grid:#333b44;--paper:#14181d;--band:#77828e;\
          --s1:#5cb3ee;--s2:#ff8a4a;--s3:#35c99b;--s4:#e58fc0;--s5:#eab23c;--s6:#9ad2f2;\
-         --s7:#c4c9ce;--s8:#d9cf4e;\
-         --h0:#fde725;--h1:#b5de2b;--h2:#6ece58;--h3:#35b779;--h4:#1f9e89;--h5:#26828e;\
-         --h6:#31688e;--h7:#3e4989;--h8:#5b1a6b;"
+         --s7:#c4c9ce;--s8:#d9cf4e;"
     };
 }
 
@@ -35,7 +31,6 @@ macro_rules! rules {
          stroke-linejoin:round}\
          .chart .grid{stroke:var(--grid);stroke-width:1;fill:none}\
          .chart .axis{stroke:var(--muted);stroke-width:1;fill:none}\
-         .chart .rule{stroke:var(--ink);stroke-width:1;fill:none}\
          .chart .lead{stroke:var(--muted);stroke-width:.7;fill:none}\
          .chart .s1{--c:var(--s1)}.chart .s2{--c:var(--s2)}.chart .s3{--c:var(--s3)}\
          .chart .s4{--c:var(--s4)}.chart .s5{--c:var(--s5)}.chart .s6{--c:var(--s6)}\
@@ -52,13 +47,7 @@ macro_rules! rules {
          .chart .bar{stroke:var(--c);stroke-width:2;fill:none;stroke-opacity:.55}\
          .chart path:not([class]),.chart .hollow{fill:var(--c);stroke:var(--c);stroke-width:1.4}\
          .chart .other path:not([class]){stroke-width:5;stroke-linecap:round}\
-         .chart .hollow{fill:var(--paper)}\
-         .chart .front{stroke:var(--ink);stroke-width:1.2;stroke-dasharray:4 3;fill:none}\
-         .chart .h0{fill:var(--h0)}.chart .h1{fill:var(--h1)}.chart .h2{fill:var(--h2)}\
-         .chart .h3{fill:var(--h3)}.chart .h4{fill:var(--h4)}.chart .h5{fill:var(--h5)}\
-         .chart .h6{fill:var(--h6)}.chart .h7{fill:var(--h7)}.chart .h8{fill:var(--h8)}\
-         .chart .hx{fill:none;stroke:var(--grid)}\
-         .chart .on-light{fill:#000}.chart .on-dark{fill:#fff}"
+         .chart .hollow{fill:var(--paper)}"
     };
 }
 

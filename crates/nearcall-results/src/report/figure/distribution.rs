@@ -3,16 +3,20 @@
 use std::collections::BTreeSet;
 
 use crate::histogram::{Histogram, quantile_allowed};
+use crate::report::chart::Frame;
 use crate::report::chart::axis::Axis;
 use crate::report::chart::lines::{Lines, Point, Series};
+use crate::report::chart::text;
 use crate::report::chart::unit::Unit;
-use crate::report::columns::time;
+use crate::report::columns::{Column, time};
 use crate::report::hosts::{Entry, Host};
 use crate::report::number;
+use crate::run::Cell;
 
-use super::choose::{Group, Set, looks};
+use super::curves::word_bounds;
+use super::group::{Group, looks};
 use super::overview::smallest_exchange;
-use super::{Figure, FigureTable, Parts, Place, figure, words};
+use super::{Figure, FigureTable, Place, words};
 
 /// The percentile plot of the smallest exchange.
 pub(super) fn figures(host: &Host<'_>, place: &Place) -> Vec<Figure> {
@@ -22,71 +26,47 @@ pub(super) fn figures(host: &Host<'_>, place: &Place) -> Vec<Figure> {
 
 fn one(host: &Host<'_>, place: &Place, group: &Group<'_>) -> Option<Figure> {
     let sets = group.series();
-    let times: Vec<Option<Histogram>> = sets.iter().map(histogram).collect();
     let looks = looks(&sets, |set| Some(set.entries.first()?.cell.headline()?.value));
-    let share_max = times.iter().flatten().map(share_max).fold(0.0, f64::max);
-    let mut series = Vec::new();
-    let mut table = FigureTable::new(&[
-        "mechanism",
-        "min",
-        "50 %",
-        "90 %",
-        "99 %",
-        "99.9 %",
-        "99.99 %",
-        "max",
-        "times",
-        "grade",
-        "launches",
-    ]);
-    for ((set, times), look) in sets.iter().zip(&times).zip(looks) {
-        let Some(times) = times else { continue };
-        table.rows.extend(table_row(set, times));
-        let points = curve(times);
-        series.push(Series { name: set.name.clone(), look, marked: false, points });
+    let (mut series, mut rows, mut share_most) = (Vec::new(), Vec::new(), 0.0_f64);
+    for (set, look) in sets.iter().zip(looks) {
+        let [entry] = set.entries[..] else { continue };
+        let Some(times) = histogram(entry) else { continue };
+        share_most = share_most.max(share_max(&times));
+        series.push(Series { name: set.name.clone(), look, marked: false, points: curve(&times) });
+        rows.push((entry.cell, times));
     }
+    if rows.is_empty() {
+        return None;
+    }
+    let bounds = word_bounds(group, host);
     let values = series.iter().flat_map(|series| &series.points).map(|point| point.y);
+    let values = values.chain(bounds.iter().map(|bound| bound.value));
     let y = Axis::log(Unit::Time, "Round trip, logarithmic", values)?;
-    let x = Axis::nines("share of all round trips that were at most that long", share_max);
-    let floor = super::curves::word_bounds(group, host);
-    let remark = floor.is_empty().then(|| words::NO_FLOORS.to_owned());
-    let chart = Lines {
-        x,
-        y: y.holding(floor.iter().map(|bound| bound.value)),
-        series,
-        bounds: floor,
-        remark,
-    };
-    let size = group.sizes().first().copied().unwrap_or_default();
-    let what = match group.setting.shape.as_str() {
-        "call" => "calls",
-        _ => "messages",
-    };
-    let unusual = group.setting.unusual();
-    let title = format!("Whole distributions, {what} of {}{unusual}", number::size(size));
-    let statistic = "Each line: the percentiles of all times of all launches, none left out; it \
-        ends at the last nine with ten times above. In colour the fastest of each family by its \
-        median, in grey the others. There is no band: the median's interval stands in the first \
-        figure.";
-    let parts = Parts {
-        id: place.id(ID),
-        title: place.title(&title, host),
-        desc: format!(
-            "{} lines from the shortest time at the left to the longest tail at the right, each \
-             nine as wide as the one before.",
-            chart.series.len()
-        ),
+    let x = Axis::nines("share of all round trips that were at most that long", share_most);
+    let desc = format!(
+        "{} lines from the shortest time at the left to the longest tail at the right, each nine \
+         as wide as the one before.",
+        series.len()
+    );
+    let remark = words::no_floors(bounds.is_empty());
+    let chart = Lines { x, y, series, bounds, remark };
+    let size = number::size(group.sizes().first().copied().unwrap_or_default());
+    let what = if group.setting.shape == "call" { "calls" } else { "messages" };
+    let title = format!("Whole distributions, {what} of {size}{}", group.setting.unusual());
+    let (id, title) = (place.id("distribution"), place.title(&title, host));
+    Some(Figure {
+        svg: chart.draw(&Frame { id: &id, title: &title, desc: &desc }),
+        id,
+        title,
         caption: words::caption(group),
-        about: words::about(statistic, group),
-        table,
-        notes: batches(&sets).into_iter().collect(),
-    };
-    Some(figure(parts, |frame| chart.draw(frame)))
+        about: words::about(STATISTIC, group),
+        table: FigureTable::of(&columns(), &rows),
+        notes: batches(rows.iter().map(|(cell, _)| *cell)).into_iter().collect(),
+    })
 }
 
-/// The times of a set's only cell. What was damaged in the file counts as missing.
-fn histogram(set: &Set<'_>) -> Option<Histogram> {
-    let [entry] = set.entries[..] else { return None };
+/// The times of a cell. What was damaged in the file counts as missing.
+fn histogram(entry: &Entry<'_>) -> Option<Histogram> {
     let times = entry.cell.histogram.as_ref()?.to_histogram().ok()?;
     quantile_allowed(times.count(), 0.5).then_some(times)
 }
@@ -111,25 +91,31 @@ fn curve(times: &Histogram) -> Vec<Point> {
     (0..=60).map_while(point).collect()
 }
 
-fn table_row(set: &Set<'_>, times: &Histogram) -> Option<Vec<String>> {
-    let entry: &Entry<'_> = set.entries.first()?;
-    let whole = |ns: Option<u64>| time(ns.map(|ns| ns as f64));
-    let mut row = vec![set.name.clone(), whole(times.min_ns())];
-    row.extend([0.5, 0.9, 0.99, 0.999, 0.9999].map(|share| time(times.quantile_ns(share))));
-    row.push(whole(times.max_ns()));
-    row.push(times.count().to_string());
-    row.push(words::grade(entry));
-    row.push(entry.cell.launches.to_string());
-    Some(row)
+/// A cell with its times.
+type Times<'a> = (&'a Cell, Histogram);
+
+fn columns<'a>() -> [Column<Times<'a>>; 11] {
+    use crate::report::columns::{GRADE, LAUNCHES, NAME, WAIT};
+    [
+        Column::words("mechanism", 0, |(cell, _)| (NAME.value)(cell)),
+        Column::words("waits by", 0, |(cell, _)| (WAIT.value)(cell)),
+        Column::figure("min", 0, |(_, times)| time(times.min_ns().map(|ns| ns as f64))),
+        Column::figure("50 %", 0, |(_, times)| time(times.quantile_ns(0.5))),
+        Column::figure("90 %", 0, |(_, times)| time(times.quantile_ns(0.9))),
+        Column::figure("99 %", 0, |(_, times)| time(times.quantile_ns(0.99))),
+        Column::figure("99.9 %", 0, |(_, times)| time(times.quantile_ns(0.999))),
+        Column::figure("max", 0, |(_, times)| time(times.max_ns().map(|ns| ns as f64))),
+        Column::figure("times", 0, |(_, times)| times.count().to_string()),
+        Column::words("grade", 0, |(cell, _)| (GRADE.value)(cell)),
+        Column::figure("launches", 0, |(cell, _)| (LAUNCHES.value)(cell)),
+    ]
 }
 
 /// Where a time is the mean of several messages, tails are shorter than they are.
-fn batches(sets: &[Set<'_>]) -> Option<String> {
-    let batched = sets
-        .iter()
-        .filter(|set| set.entries.iter().any(|entry| entry.cell.messages_per_sample > 1));
-    let names: BTreeSet<&str> = batched.map(|set| set.name.as_str()).collect();
-    let names: Vec<&str> = names.into_iter().take(8).collect();
+fn batches<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<String> {
+    let batched = cells.filter(|cell| cell.messages_per_sample > 1);
+    let names: BTreeSet<String> = batched.map(|cell| text::clean(&cell.mechanism)).collect();
+    let names: Vec<String> = names.into_iter().take(8).collect();
     (!names.is_empty()).then(|| {
         format!(
             "Faster than the clock can tell apart: each time of {} is the mean of several \
@@ -139,7 +125,10 @@ fn batches(sets: &[Set<'_>]) -> Option<String> {
     })
 }
 
-const ID: &str = "distribution";
+const STATISTIC: &str = "Each line: the percentiles of all times of all launches, none left out; \
+    it ends at the last nine with ten times above. In colour the fastest of each family by its \
+    median, in grey the others. There is no band: the median's interval stands in the first figure.";
+
 /// Points of a curve from one nine to the next.
 const STEPS_PER_NINE: f64 = 12.0;
 /// Where an axis may end.

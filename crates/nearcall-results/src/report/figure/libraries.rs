@@ -2,25 +2,30 @@
 
 use std::collections::BTreeSet;
 
+use crate::report::chart::Frame;
 use crate::report::chart::axis::{Axis, drawable};
 use crate::report::chart::mark::Look;
 use crate::report::chart::rows::{Dot, Row, Rows, extent};
 use crate::report::chart::text;
 use crate::report::chart::unit::Unit;
+use crate::report::columns::{self, Column, shown};
 use crate::report::hosts::Host;
 use crate::report::number;
 use crate::report::table::class_words;
 use crate::run::{Cell, Kind, Library, Run};
 
-use super::{Figure, FigureTable, Parts, Place, figure, words};
+use super::{Figure, FigureTable, Place};
 
 /// Calls of the smallest and of the largest argument, and messages one way, of the latest run.
 pub(super) fn figures(host: &Host<'_>, place: &Place) -> Vec<Figure> {
     let Some(run) = host.runs.iter().find(|run| !run.library_cells.is_empty()) else {
         return Vec::new();
     };
-    let calls: BTreeSet<u64> = sizes(run, Kind::Latency);
-    let rates: BTreeSet<u64> = sizes(run, Kind::Throughput);
+    let sizes = |kind: Kind| -> BTreeSet<u64> {
+        let plain = run.library_cells.iter().filter(|one| one.kind == kind && one.shape != "echo");
+        plain.map(|cell| cell.message_bytes).collect()
+    };
+    let (calls, rates) = (sizes(Kind::Latency), sizes(Kind::Throughput));
     let largest = calls.last().filter(|size| Some(*size) != calls.first());
     let wanted = [
         ("libraries", Kind::Latency, calls.first()),
@@ -32,14 +37,14 @@ pub(super) fn figures(host: &Host<'_>, place: &Place) -> Vec<Figure> {
     drawn.collect()
 }
 
-/// The sizes of one kind with an empty reply.
-fn sizes(run: &Run, kind: Kind) -> BTreeSet<u64> {
-    let plain = run.library_cells.iter().filter(|cell| cell.kind == kind && cell.shape != "echo");
-    plain.map(|cell| cell.message_bytes).collect()
+/// One way of using a library.
+struct Line<'a> {
+    library: &'a Library,
+    cell: &'a Cell,
+    /// How many times better nearcall is, and whether the intervals are apart.
+    beside: Option<(f64, bool)>,
+    value: f64,
 }
-
-/// One way of using a library, its cell, and how many times better nearcall is.
-type Line<'a> = (&'a Library, &'a Cell, Option<(f64, bool)>);
 
 fn one(
     host: &Host<'_>,
@@ -47,20 +52,15 @@ fn one(
     run: &Run,
     (id, kind, bytes): (&str, Kind, u64),
 ) -> Option<Figure> {
-    let beside = run.beside_nearcall();
-    let line = |(cell, beside)| {
-        let cell: &Cell = cell;
-        let library = run.libraries.iter().find(|library| library.name == cell.mechanism)?;
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    for (cell, beside) in run.library_cells.iter().zip(run.beside_nearcall()) {
+        let library = run.libraries.iter().find(|library| library.name == cell.mechanism);
+        let value = cell.headline().map(|headline| headline.value).filter(|v| drawable(*v));
         let fits = (cell.kind, cell.message_bytes) == (kind, bytes) && cell.shape != "echo";
-        fits.then_some((library, cell, beside))
-    };
-    let mut lines: Vec<Line<'_>> = run.library_cells.iter().zip(beside).filter_map(line).collect();
-    let value = |line: &Line<'_>| line.1.headline().map_or(f64::NAN, |headline| headline.value);
-    lines.retain(|line| drawable(value(line)));
-    lines.sort_by(|a, b| match kind {
-        Kind::Latency => value(a).total_cmp(&value(b)),
-        Kind::Throughput => value(b).total_cmp(&value(a)),
-    });
+        if let (Some(library), Some(value), true) = (library, value, fits) {
+            lines.push(Line { library, cell, beside, value });
+        }
+    }
     let (unit, what, axis) = match (kind, bytes) {
         (Kind::Latency, 0) => (Unit::Time, "An empty call".to_owned(), "round trip, logarithmic"),
         (Kind::Latency, bytes) => {
@@ -72,102 +72,88 @@ fn one(
             (Unit::MessageRate, what, "messages per second, logarithmic")
         }
     };
-    let rows: Vec<Row> = lines.iter().filter_map(|line| row(line, unit)).collect();
+    lines.sort_by(|a, b| a.value.total_cmp(&b.value));
+    if kind == Kind::Throughput {
+        lines.reverse();
+    }
+    let rows: Vec<Row> = lines.iter().map(|line| row(line, unit)).collect();
     let axis = Axis::log(unit, axis, extent(&rows))?;
-    let key = WAITS.map(|(wait, name)| (look(wait), false, name.to_owned()));
-    let chart = Rows { axis, rows, rule: None, key: key.to_vec(), remark: None };
-    let cells = lines.len();
-    let launches = run.settings.launches;
-    let (_, first, _) = lines.first()?;
-    let class = class_words(&first.placement.class);
-    let parts = Parts {
-        id: place.id(id),
-        title: place.title(&format!("{what}, beside other libraries"), host),
-        desc: describe(&lines, unit),
-        caption: format!(
-            "{cells} ways of using libraries, {launches} launches each, {class}; only one way to \
-             wait is a fair comparison."
-        ),
-        about: format!("{ABOUT} Run of {}.", number::date(run.started_unix_s)),
-        table: table(&lines, unit),
-        notes: failures(run),
-    };
-    Some(figure(parts, |frame| chart.draw(frame)))
-}
-
-/// nearcall full, the others hollow, in the colour of how they wait.
-fn row((library, cell, beside): &Line<'_>, unit: Unit) -> Option<Row> {
-    let headline = cell.headline()?;
-    let look = look(&library.wait);
-    let label = format!("{}, {}", unit.value(headline.value), interval(cell, unit));
-    let (value, interval, hollow) = (headline.value, headline.ci95, !library.is_ours());
-    let dot = Dot { value, interval, look, hollow, label };
-    let text = match beside {
-        Some((ratio, apart)) if !library.is_ours() => {
-            format!("{}{}", if *apart { "" } else { "≈ " }, number::ratio(*ratio))
-        }
-        _ => String::new(),
-    };
-    Some(Row { name: text::clean(&library.name), look, dots: vec![dot], through: false, text })
-}
-
-fn interval(cell: &Cell, unit: Unit) -> String {
-    let ends = cell.headline().and_then(|headline| headline.ci95);
-    ends.map_or_else(|| "no interval".to_owned(), |ends| format!("95 % {}", unit.interval(ends)))
-}
-
-fn look(wait: &str) -> Look {
-    match wait {
-        "spin" => Look::Series(0),
-        "block" => Look::Series(1),
-        "adaptive" => Look::Series(2),
-        _ => Look::Other,
-    }
-}
-
-fn table(lines: &[Line<'_>], unit: Unit) -> FigureTable {
-    let mut table = FigureTable::new(&["name", "library", "waits by", "figure"]);
-    table.heads.extend(words::EVIDENCE.map(str::to_owned));
-    table.heads.extend(["nearcall is better by", "intervals are apart"].map(str::to_owned));
-    for (library, cell, beside) in lines {
-        let headline = cell.headline();
-        let missing = || number::MISSING.to_owned();
-        let grade = cell.grade.map_or_else(missing, |grade| grade.to_string());
-        let ends = headline.as_ref().and_then(|headline| headline.ci95);
-        table.rows.push(vec![
-            text::clean(&library.name),
-            text::clean(&library.version),
-            text::clean(&library.wait),
-            headline.map_or_else(missing, |headline| unit.value(headline.value)),
-            ends.map_or_else(missing, |ends| unit.interval(ends)),
-            grade,
-            cell.launches.to_string(),
-            beside.map_or_else(missing, |(ratio, _)| number::ratio(ratio)),
-            beside.map_or_else(missing, |(_, apart)| if apart { "yes" } else { "no" }.to_owned()),
-        ]);
-    }
-    table
-}
-
-fn describe(lines: &[Line<'_>], unit: Unit) -> String {
-    let of = |ours: bool| lines.iter().find(|(library, ..)| library.is_ours() == ours);
-    let words = |line: Option<&Line<'_>>| {
-        let headline = line.and_then(|(_, cell, _)| cell.headline());
-        let name = line.map(|(library, ..)| text::clean(&library.name)).unwrap_or_default();
-        headline.map_or_else(
-            || "nothing".to_owned(),
-            |headline| format!("{name} with {}", unit.value(headline.value)),
-        )
-    };
-    format!("Best of nearcall: {}. Best of the others: {}.", words(of(true)), words(of(false)))
-}
-
-fn failures(run: &Run) -> Vec<String> {
+    let key = WAITS.map(|(wait, name)| (look(wait), false, name.to_owned())).to_vec();
+    let chart = Rows { axis, rows, key, remark: String::new() };
+    let (id, title) = (place.id(id), place.title(&format!("{what}, beside other libraries"), host));
     let failed = run.libraries.iter().filter_map(|library| {
         let reason = text::clean_to(library.failure.as_deref()?, 300);
         Some(format!("{}: {reason}", text::clean(&library.name)))
     });
-    failed.take(FAILURES_MAX).collect()
+    Some(Figure {
+        svg: chart.draw(&Frame { id: &id, title: &title, desc: &describe(&lines, unit) }),
+        id,
+        title,
+        caption: format!(
+            "{} ways of using libraries, {} launches each, {}; only one way to wait is a fair \
+             comparison.",
+            lines.len(),
+            run.settings.launches,
+            class_words(&lines.first()?.cell.placement.class)
+        ),
+        about: format!("{ABOUT} Run of {}.", number::date(run.started_unix_s)),
+        table: FigureTable::of(&columns(), &lines),
+        notes: failed.take(FAILURES_MAX).collect(),
+    })
+}
+
+/// nearcall full, the others hollow, in the colour of how they wait.
+fn row(line: &Line<'_>, unit: Unit) -> Row {
+    let (look, value) = (look(&line.library.wait), line.value);
+    let interval = line.cell.headline().and_then(|headline| headline.ci95);
+    let ends = interval.map(|ends| format!("95 % {}", unit.interval(ends)));
+    let ends = ends.unwrap_or_else(|| "no interval".to_owned());
+    let label = format!("{}, {ends}", unit.value(value));
+    let dot = Dot { value, interval, look, hollow: !line.library.is_ours(), label };
+    let text = match line.beside.filter(|_| !line.library.is_ours()) {
+        Some((ratio, true)) => number::ratio(ratio),
+        Some((ratio, false)) => format!("≈ {}", number::ratio(ratio)),
+        None => String::new(),
+    };
+    let name = text::clean(&line.library.name);
+    Row { name, look, dots: vec![dot], through: false, text }
+}
+
+fn look(wait: &str) -> Look {
+    let at = WAITS.iter().position(|(name, _)| *name == wait);
+    at.and_then(|at| u8::try_from(at).ok()).map_or(Look::Other, Look::Series)
+}
+
+fn columns<'a>() -> [Column<Line<'a>>; 9] {
+    [
+        Column::words("name", 0, |line| text::clean(&line.library.name)),
+        Column::words("library", 0, |line| text::clean(&line.library.version)),
+        Column::words("waits by", 0, |line| text::clean(&line.library.wait)),
+        Column::figure("figure", 0, |line| match line.cell.kind {
+            Kind::Latency => number::time(line.value),
+            Kind::Throughput => number::message_rate(line.value),
+        }),
+        Column::figure("95 % interval", 0, |line| (columns::INTERVAL.value)(line.cell)),
+        Column::words("grade", 0, |line| shown(line.cell.grade)),
+        Column::figure("launches", 0, |line| line.cell.launches.to_string()),
+        Column::figure("nearcall is better by", 0, |line| {
+            columns::figure(line.beside.map(|(ratio, _)| ratio), number::ratio)
+        }),
+        Column::words("intervals are apart", 0, |line| {
+            shown(line.beside.map(|(_, apart)| if apart { "yes" } else { "no" }))
+        }),
+    ]
+}
+
+fn describe(lines: &[Line<'_>], unit: Unit) -> String {
+    let best = |ours: bool| {
+        let line = lines.iter().find(|line| line.library.is_ours() == ours);
+        let words = |line: &Line<'_>| {
+            format!("{} with {}", text::clean(&line.library.name), unit.value(line.value))
+        };
+        line.map_or_else(|| "nothing".to_owned(), words)
+    };
+    format!("Best of nearcall: {}. Best of the others: {}.", best(true), best(false))
 }
 
 /// How ends wait, with the words of the key.

@@ -1,26 +1,40 @@
-//! What one small exchange costs, for every mechanism: the picture to begin with.
+//! What one small exchange costs, for every mechanism: in time, and in CPU time beside it.
 
-use crate::report::chart::axis::Axis;
+use crate::report::chart::Frame;
+use crate::report::chart::axis::{Axis, drawable};
 use crate::report::chart::mark::Look;
 use crate::report::chart::rows::{Dot, Row, Rows, extent};
-use crate::report::chart::text;
 use crate::report::chart::unit::Unit;
+use crate::report::columns::{self, Column, figure};
 use crate::report::hosts::{Entry, Host};
 use crate::report::number;
-use crate::run::{Definition, Rhythm};
+use crate::run::{Cell, Definition, Rhythm};
 
-use super::choose::{Group, groups, is_disturbed, round_trip};
-use super::family::{Family, key};
-use super::{Figure, FigureTable, Parts, Place, figure, words};
+use super::group::{Group, family, groups, is_disturbed, key, round_trip};
+use super::{Figure, FigureTable, Place, words};
 
 /// One figure for plain messages and one for calls, each where there is one.
 pub(super) fn figures(host: &Host<'_>, place: &Place) -> Vec<Figure> {
     let kinds = [("echo", "overview", "message"), ("call", "overview-calls", "call")];
     let drawn = kinds.into_iter().filter_map(|(shape, name, what)| {
         let (group, others) = smallest_exchange(host, shape)?;
-        one(host, place, (name, what), &group, &others)
+        let size = number::size(group.sizes().first().copied().unwrap_or_default());
+        let title = format!("One {what} of {size} there and back, every mechanism");
+        let mut figure = draw(host, place, (name, title), &group, &MEDIANS)?;
+        figure.notes.extend(words::others(&others));
+        Some(figure)
     });
     drawn.collect()
+}
+
+/// The CPU time of the smallest exchange beside its median.
+pub(super) fn costs(host: &Host<'_>, place: &Place) -> Vec<Figure> {
+    let found = smallest_exchange(host, "echo").or_else(|| smallest_exchange(host, "call"));
+    let Some((mut group, _)) = found else { return Vec::new() };
+    group.entries.retain(|entry| entry.cell.cpu_ns().is_some_and(drawable));
+    let size = number::size(group.sizes().first().copied().unwrap_or_default());
+    let title = format!("CPU time beside latency, {size}");
+    draw(host, place, ("cpu-latency", title), &group, &COSTS).into_iter().collect()
 }
 
 /// The largest group of this shape, reduced to its smallest size, and the groups besides.
@@ -39,101 +53,147 @@ pub(super) fn smallest_exchange<'a>(
     if found.is_empty() {
         return None;
     }
-    let first = found.remove(0);
-    let smallest = first.smallest()?;
-    Some((first.of_size(smallest), found))
+    let (smallest, _) = found.remove(0).smallest()?;
+    Some((smallest, found))
 }
 
-fn one(
+/// What is drawn of each row.
+struct Form {
+    /// A second value in nanoseconds, and what stands at the right of the row.
+    second: fn(&Cell) -> Option<f64>,
+    text: fn(&Cell) -> String,
+    key: &'static [(Look, bool, &'static str)],
+    statistic: &'static str,
+    columns: &'static [Column<Cell>],
+}
+
+fn draw(
     host: &Host<'_>,
     place: &Place,
-    (name, what): (&str, &str),
+    (id, title): (&str, String),
     group: &Group<'_>,
-    others: &[Group<'_>],
+    form: &Form,
 ) -> Option<Figure> {
-    let size = group.sizes().first().copied().unwrap_or_default();
-    let floors: Vec<&Entry<'_>> = small_floors(group, host, size);
-    let mut table = FigureTable::new(&["mechanism", "waits by", "median"]);
-    table.heads.extend(words::EVIDENCE.map(str::to_owned));
-    let cells = group.entries.iter().map(|e| (*e, group.name(e), Family::of(&e.key).look()));
-    let bounds = floors.iter().map(|e| (*e, words::floor(&e.key.mechanism), Look::Floor));
-    let found =
-        cells.chain(bounds).filter_map(|(e, name, look)| Some((round_trip(e)?, e, name, look)));
-    let mut found: Vec<_> = found.collect();
-    found.sort_by(|a, b| a.0.value.total_cmp(&b.0.value));
-    let mut rows: Vec<Row> = Vec::new();
-    for (headline, entry, name, look) in found {
-        let (value, ci95) = (headline.value, headline.ci95);
-        let shown = if look == Look::Floor { format!("bound: {name}") } else { name.clone() };
-        let mut cells = vec![shown, text::clean(&entry.key.wait), Unit::Time.value(value)];
-        cells.extend(words::evidence(Unit::Time, ci95, entry));
-        table.rows.push(cells);
-        rows.push(row(entry, name, look, value, ci95));
+    if group.entries.is_empty() {
+        return None;
     }
-    let title = format!("{}, logarithmic", words::axis(&group.setting));
-    let axis = Axis::log(Unit::Time, &title, extent(&rows))?;
-    let remark = floors.is_empty().then(|| words::NO_FLOORS.to_owned());
-    let mut legend = key(group.entries.iter().map(|entry| Family::of(&entry.key)));
+    let (id, title) = (place.id(id), title + &group.setting.unusual());
+    let cells = group.entries.iter().map(|&e| (e, group.name(e), Look::Series(family(&e.key))));
+    let floors = small_floors(group, host);
+    let bounds = floors.iter().map(|&e| (e, words::floor(&e.key.mechanism), Look::Floor));
+    let mut found: Vec<_> = cells.chain(bounds).collect();
+    let cost = |entry: &Entry<'_>| round_trip(entry).map_or(f64::INFINITY, |found| found.value);
+    found.sort_by(|a, b| cost(a.0).total_cmp(&cost(b.0)));
+    let sorted = found.iter().map(|(entry, ..)| entry.cell);
+    let table = FigureTable::of(form.columns, sorted);
+    let rows: Vec<Row> =
+        found.into_iter().filter_map(|(entry, name, look)| row(entry, name, look, form)).collect();
+    let axis = Axis::log(Unit::Time, words::axis(&group.setting), extent(&rows))?;
+    let mut legend = key(group.entries.iter().copied());
+    legend.extend(form.key.iter().map(|&(look, hollow, name)| (look, hollow, name.to_owned())));
     if !floors.is_empty() {
         legend.push((Look::Floor, false, "bound (not nearcall)".to_owned()));
     }
-    let chart = Rows { axis, rows, rule: None, key: legend, remark };
-    let title = format!(
-        "One {what} of {} there and back, every mechanism{}",
-        number::size(size),
-        group.setting.unusual()
-    );
-    let statistic = "Dot: the median of a typical launch. Bar: where the median of a typical \
-        launch lies with 95 % confidence. Vertical lines: the same exchange without nearcall.";
-    let parts = Parts {
-        id: place.id(name),
-        title: place.title(&title, host),
-        desc: describe(&chart),
+    let remark = words::no_floors(floors.is_empty());
+    let chart = Rows { axis, rows, key: legend, remark };
+    let title = place.title(&title, host);
+    Some(Figure {
+        svg: chart.draw(&Frame { id: &id, title: &title, desc: &describe(&chart) }),
+        id,
+        title,
         caption: words::caption(group),
-        about: words::about(statistic, group),
+        about: words::about(form.statistic, group),
         table,
-        notes: [words::others(others), words::disturbed(group.entries.iter().copied())]
+        notes: words::disturbed("hollow marks", group.entries.iter().copied())
             .into_iter()
-            .flatten()
             .collect(),
-    };
-    Some(figure(parts, |frame| chart.draw(frame)))
+    })
 }
 
 /// One cell of each floor, of the size that comes closest. A call within one process would only
 /// stretch the axis.
-fn small_floors<'a>(group: &Group<'a>, host: &'a Host<'a>, size: u64) -> Vec<&'a Entry<'a>> {
+fn small_floors<'a>(group: &Group<'a>, host: &'a Host<'a>) -> Vec<&'a Entry<'a>> {
+    let size = group.sizes().first().copied().unwrap_or_default();
     let mut floors = group.floors(host);
-    let small = |e: &&Entry<'_>| e.key.message_bytes <= 64 && e.key.mechanism != "floor-call";
+    let small = |e: &&Entry<'_>| {
+        e.key.message_bytes <= 64 && e.key.mechanism != "floor-call" && round_trip(e).is_some()
+    };
     floors.retain(small);
     floors.sort_by_key(|e| (e.key.mechanism.clone(), e.key.message_bytes.abs_diff(size)));
     floors.dedup_by(|a, b| a.key.mechanism == b.key.mechanism);
     floors
 }
 
-fn row(entry: &Entry<'_>, name: String, look: Look, value: f64, interval: Option<[f64; 2]>) -> Row {
+fn row(entry: &Entry<'_>, name: String, look: Look, form: &Form) -> Option<Row> {
+    let found = round_trip(entry)?;
+    let (value, interval) = (found.value, found.ci95);
     let label = words::label(Unit::Time, value, interval, entry);
-    let dot = Dot { value, interval, look, hollow: is_disturbed(entry), label };
+    let mut dots = vec![Dot { value, interval, look, hollow: is_disturbed(entry), label }];
+    if let Some(value) = (form.second)(entry.cell).filter(|value| drawable(*value)) {
+        let label = format!("CPU time of both ends: {}", Unit::Time.value(value));
+        dots.push(Dot { value, interval: None, look: Look::Other, hollow: false, label });
+    }
     // What is fastest with and without sleeping bounds all; the others are for comparison.
     let through = ["floor-spin", "floor-futex"].contains(&entry.key.mechanism.as_str());
-    Row { name, look, dots: vec![dot], through, text: Unit::Time.value(value) }
+    Some(Row { name, look, dots, through, text: (form.text)(entry.cell) })
 }
 
 /// Which is fastest and which slowest, of those that are not disturbed.
 fn describe(chart: &Rows) -> String {
-    let sound = |row: &&Row| row.look != Look::Floor && row.dots.iter().any(|dot| !dot.hollow);
+    let sound = |row: &&Row| row.look != Look::Floor && !row.dots[0].hollow;
     let mut cells = chart.rows.iter().filter(sound);
+    let words = |row: &Row| format!("{} with {}", row.name, Unit::Time.value(row.dots[0].value));
     match (cells.next(), cells.next_back()) {
         (Some(first), Some(last)) => format!(
-            "{} mechanisms on a logarithmic axis of time, sorted. Fastest: {} with {}; slowest: \
-             {} with {}.",
+            "{} mechanisms on a logarithmic axis of time, sorted. Fastest: {}; slowest: {}.",
             chart.rows.iter().filter(|row| row.look != Look::Floor).count(),
-            first.name,
-            first.text,
-            last.name,
-            last.text
+            words(first),
+            words(last)
         ),
-        (Some(only), None) => format!("{}: {}.", only.name, only.text),
+        (Some(only), None) => format!("{}.", words(only)),
         _ => "Nothing that is undisturbed.".to_owned(),
     }
+}
+
+const MEDIANS: Form = Form {
+    second: |_| None,
+    text: |cell| figure(cell.headline().map(|found| found.value), number::time),
+    key: &[],
+    statistic: "Dot: the median of a typical launch. Bar: where the median of a typical launch \
+        lies with 95 % confidence. Vertical lines: the same exchange without nearcall.",
+    columns: &[
+        columns::NAME.named("mechanism"),
+        columns::WAIT.named("waits by"),
+        columns::MEDIAN,
+        columns::INTERVAL,
+        columns::GRADE,
+        columns::LAUNCHES,
+    ],
+};
+
+const COSTS: Form = Form {
+    second: Cell::cpu_ns,
+    text: busy,
+    key: &[(Look::Other, false, "CPU time of both ends")],
+    statistic: "Coloured: the median of a typical launch with its interval of 95 %. Grey: user and \
+        system time of client and server, divided by the round trips. At the right: how many CPUs \
+        that keeps busy.",
+    columns: &[
+        columns::NAME.named("mechanism"),
+        columns::WAIT.named("waits by"),
+        columns::MEDIAN,
+        columns::INTERVAL,
+        columns::CPU_CLIENT.named("CPU time, client"),
+        columns::CPU_SERVER.named("CPU time, server"),
+        Column::figure("CPUs busy", 0, busy),
+        columns::GRADE,
+        columns::LAUNCHES,
+    ],
+};
+
+/// CPU time in the time of a round trip.
+fn busy(cell: &Cell) -> String {
+    let ns = cell.headline().map(|found| found.value);
+    let cpus = cell.cpu_ns().zip(ns).map(|(cpu, ns)| cpu / ns);
+    figure(cpus, |cpus| format!("{} CPUs", number::three_digits(cpus)))
 }

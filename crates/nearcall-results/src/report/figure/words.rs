@@ -9,96 +9,50 @@ use crate::report::hosts::{Entry, Host};
 use crate::report::number;
 use crate::run::Definition;
 
-use super::choose::{Group, Setting};
+use super::group::{Group, Setting};
 
 /// A value as it stands beside its mark: value, interval, grade.
 pub(super) fn label(unit: Unit, value: f64, ci95: Option<[f64; 2]>, entry: &Entry<'_>) -> String {
-    let mut out = unit.value(value);
-    if let Some(ends) = ci95 {
-        out.push_str(&format!(", 95 % {}", unit.interval(ends)));
-    }
-    match entry.cell.grade {
-        Some(grade) => out.push_str(&format!(", grade {grade}")),
-        None => out.push_str(", not graded"),
-    }
-    out
+    let interval = ci95.map(|ends| format!(", 95 % {}", unit.interval(ends))).unwrap_or_default();
+    let grade = match entry.cell.grade {
+        Some(grade) => format!("grade {grade}"),
+        None => "not graded".to_owned(),
+    };
+    format!("{}{interval}, {grade}", unit.value(value))
 }
 
-/// The last columns of every table: interval, grade, launches.
-pub(super) fn evidence(unit: Unit, ci95: Option<[f64; 2]>, entry: &Entry<'_>) -> [String; 3] {
-    let ci95 = ci95.map_or_else(|| number::MISSING.to_owned(), |ends| unit.interval(ends));
-    [ci95, grade(entry), entry.cell.launches.to_string()]
-}
-
-/// The heads above them.
-pub(super) const EVIDENCE: [&str; 3] = ["95 % interval", "grade", "launches"];
-
-/// The grade of a cell; a dash if the machine does not say.
-pub(super) fn grade(entry: &Entry<'_>) -> String {
-    entry.cell.grade.map_or_else(|| number::MISSING.to_owned(), |grade| grade.to_string())
-}
-
-/// Definition and statistic, circumstances, launches, grades and dates, in sentences.
+/// What the figure counts, how it is drawn, and when it was measured.
 pub(super) fn about(what: &str, group: &Group<'_>) -> String {
     let (title, meaning) = group.setting.definition.title_and_meaning();
-    format!(
-        "{title}: {meaning}. {what} Measured: {}. {}",
-        group.setting,
-        source(group.entries.iter().copied())
-    )
+    let dates: BTreeSet<u64> = group.entries.iter().map(|e| e.run.started_unix_s).collect();
+    let latest = dates.last().map(|&date| number::date(date)).unwrap_or_default();
+    let more = match dates.len() {
+        0 | 1 => String::new(),
+        runs => format!(" and {} earlier", runs - 1),
+    };
+    format!("{title}: {meaning}. {what} Runs of {latest}{more}.")
 }
 
 /// What a figure shows and how sound its cells are, in about two lines.
 pub(super) fn caption(group: &Group<'_>) -> String {
     let (title, _) = group.setting.definition.title_and_meaning();
-    format!("{title}: {}. {}", group.setting, count(&group.entries))
-}
-
-/// How many cells of how many launches, and how disturbed their tails were.
-pub(super) fn count(entries: &[&Entry<'_>]) -> String {
-    format!(
-        "{} cells, {} launches each; tails: {}.",
-        entries.len(),
-        launches(entries),
-        grades(entries)
-    )
-}
-
-/// How many cells, of how many launches, of which grades, when.
-pub(super) fn source<'a>(entries: impl IntoIterator<Item = &'a Entry<'a>>) -> String {
-    let entries: Vec<&Entry<'_>> = entries.into_iter().collect();
-    let launches = launches(&entries);
-    let dates: BTreeSet<u64> = entries.iter().map(|e| e.run.started_unix_s).collect();
-    let more = dates.len().saturating_sub(DATES_MAX);
-    let mut dates: Vec<String> =
-        dates.into_iter().rev().take(DATES_MAX).map(number::date).collect();
-    if more > 0 {
-        dates.push(format!("{more} more"));
-    }
-    format!(
-        "{} cells, {launches} launches each; {}. Runs of {}.",
-        entries.len(),
-        grades(&entries),
-        dates.join(", ")
-    )
-}
-
-fn launches(entries: &[&Entry<'_>]) -> String {
-    let launches: BTreeSet<u32> = entries.iter().map(|e| e.cell.launches).collect();
-    match (launches.first(), launches.last()) {
+    let launches: BTreeSet<u32> = group.entries.iter().map(|e| e.cell.launches).collect();
+    let launches = match (launches.first(), launches.last()) {
         (Some(low), Some(high)) if low == high => low.to_string(),
         (Some(low), Some(high)) => format!("{low} to {high}"),
         _ => "no".to_owned(),
-    }
-}
-
-fn grades(entries: &[&Entry<'_>]) -> String {
-    noise::count_words(entries.iter().map(|entry| entry.cell.grade))
+    };
+    format!(
+        "{title}: {}. {} cells, {launches} launches each; tails: {}.",
+        group.setting,
+        group.entries.len(),
+        noise::count_words(group.entries.iter().map(|entry| entry.cell.grade))
+    )
 }
 
 /// What else was measured and is not drawn here.
 pub(super) fn others(groups: &[Group<'_>]) -> Option<String> {
-    // Those of one pair of many are in the figures from CPU to CPU.
+    // Those of one pair of many are in the tables.
     let groups: Vec<&Group<'_>> = groups.iter().filter(|g| g.setting.pair.is_none()).collect();
     if groups.is_empty() {
         return None;
@@ -112,12 +66,14 @@ pub(super) fn others(groups: &[Group<'_>]) -> Option<String> {
     Some(format!("Measured too and not drawn here: {}.", words.join("; ")))
 }
 
-/// What hollow marks are, if there are any.
-pub(super) fn disturbed<'a>(entries: impl IntoIterator<Item = &'a Entry<'a>>) -> Option<String> {
+/// What `marks` of disturbed cells are, if there are any.
+pub(super) fn disturbed<'a>(
+    marks: &str,
+    entries: impl IntoIterator<Item = &'a Entry<'a>>,
+) -> Option<String> {
     let count = entries.into_iter().filter(|e| e.cell.grade == Some(Grade::D)).count();
-    (count > 0).then(|| {
-        format!("{count} hollow marks are of grade D: something else ran on the same CPU.")
-    })
+    (count > 0)
+        .then(|| format!("{count} {marks} are of grade D: something else ran on the same CPU."))
 }
 
 /// What a floor is, in words of the field.
@@ -132,7 +88,6 @@ pub(super) fn floor(name: &str) -> String {
         "floor-memcpy" => "memcpy, one process".to_owned(),
         "floor-chunked-copy" => "shared-memory copy".to_owned(),
         "floor-ring" => "words through a ring".to_owned(),
-        "floor-call" => "call in one process".to_owned(),
         other => text::clean(other),
     }
 }
@@ -143,24 +98,22 @@ pub(super) fn machine(host: &Host<'_>) -> String {
     format!("{} ({})", text::clean_to(&host.machine.cpu_model, 40), text::clean(&id))
 }
 
-/// What a time or rate of these circumstances is, for an axis.
+/// What a time of these circumstances is, for an axis.
 pub(super) fn axis(setting: &Setting) -> &'static str {
     match setting.definition {
-        Definition::Rtt => "round trip, median",
-        Definition::FromIntended => "response time, median",
-        Definition::RttHalf => "half a round trip, median",
-        Definition::TwoRtt => "two round trips, median",
-        Definition::WholeBurst => "whole burst, median",
-        Definition::SetUp => "set-up, median",
-        Definition::OneWayThroughput => "one way",
+        Definition::FromIntended => "response time, median, logarithmic",
+        Definition::RttHalf => "half a round trip, median, logarithmic",
+        _ => "round trip, median, logarithmic",
     }
 }
 
 /// Said where there are no bounds to draw.
-pub(super) const NO_FLOORS: &str = "This run has no floors for these circumstances: no bounds \
-    are drawn. `nearcall bench` measures them beside its cells.";
+pub(super) fn no_floors(is_bare: bool) -> String {
+    if is_bare { NO_FLOORS.to_owned() } else { String::new() }
+}
 
-/// So many runs are named.
-const DATES_MAX: usize = 3;
+const NO_FLOORS: &str = "This run has no floors for these circumstances: no bounds are drawn. \
+    `nearcall bench` measures them beside its cells.";
+
 /// So many other circumstances are named.
 const OTHERS_MAX: usize = 4;

@@ -83,29 +83,13 @@ fn one(figure: &Figure) -> Markup {
 
 fn values(figure: &Figure) -> Table {
     let FigureTable { heads, rows } = &figure.table;
-    let marked = |head: &String| if WORDS.contains(&&**head) { "" } else { "#" };
-    let heads: Vec<String> = heads.iter().map(|head| format!("{}{head}", marked(head))).collect();
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let mut table = Table::new(&format!("{}-values", figure.id), &figure.title, &heads);
+    let heads = heads.iter().map(|&(head, is_figure)| (head.to_owned(), is_figure)).collect();
+    let mut table = Table::with_heads(&format!("{}-values", figure.id), &figure.title, heads);
     for row in rows {
         table.row(row.iter().map(Slot::text).collect());
     }
     table
 }
-
-/// Heads above words; under all others stand figures.
-const WORDS: [&str; 10] = [
-    "mechanism",
-    "waits by",
-    "name",
-    "library",
-    "class",
-    "family",
-    "on the front",
-    "grade",
-    "grades",
-    "intervals are apart",
-];
 
 /// Longer tables are left to the screen.
 const PAPER_ROWS_MAX: usize = 30;

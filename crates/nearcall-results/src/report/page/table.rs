@@ -57,7 +57,15 @@ impl Table {
             Some(head) => (head.to_owned(), true),
             None => ((*head).to_owned(), false),
         });
-        let heads = heads.collect();
+        Self::with_heads(id, caption, heads.collect())
+    }
+
+    /// An empty table. With each head stands whether it is above figures.
+    pub(super) fn with_heads(
+        id: &str,
+        caption: impl Into<String>,
+        heads: Vec<(String, bool)>,
+    ) -> Self {
         let (id, caption) = (id.to_owned(), caption.into());
         Self { id, caption, heads, rows: Vec::new(), sortable: true }
     }
@@ -69,11 +77,8 @@ impl Table {
         columns: &[Column<R>],
         rows: impl IntoIterator<Item = &'r R>,
     ) -> Self {
-        let mut table = Self::new(id, caption, &[]);
-        table.heads = columns
-            .iter()
-            .map(|column| (column.head.to_owned(), column.align == Align::Right))
-            .collect();
+        let head = |column: &Column<R>| (column.head.to_owned(), column.align == Align::Right);
+        let mut table = Self::with_heads(id, caption, columns.iter().map(head).collect());
         for row in rows {
             let slot = |column: &Column<R>| match ((column.value)(row), column.align) {
                 (text, Align::Grade) => Slot::Grade(grade_of(&text)),

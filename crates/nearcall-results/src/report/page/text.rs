@@ -6,7 +6,7 @@
 //! Markdown to `report/markdown.rs`.
 
 use crate::noise::Grade;
-use crate::report::number::{self, in_unit};
+pub(crate) use crate::report::number::{interval, optional};
 use crate::report::table::grid;
 use crate::run::{Cell, CellKey, Kind, Rhythm, UNKNOWN};
 
@@ -35,20 +35,6 @@ pub(crate) fn capital(text: &str) -> String {
         Some(first) => first.to_uppercase().chain(chars).collect(),
         None => String::new(),
     }
-}
-
-/// A value in its unit, or a dash.
-pub(crate) fn optional(value: Option<f64>, unit: &str) -> String {
-    let finite = value.filter(|value| value.is_finite());
-    finite.map_or_else(|| number::MISSING.to_owned(), |value| in_unit(value, unit))
-}
-
-/// Where a value lies with 95 % confidence: `1.20 to 1.31 µs`, or a dash.
-pub(crate) fn interval(ci95: Option<[f64; 2]>, unit: &str) -> String {
-    let Some([low, high]) = ci95.filter(|ci| ci.iter().all(|end| end.is_finite())) else {
-        return number::MISSING.to_owned();
-    };
-    number::range(&in_unit(low, unit), &in_unit(high, unit))
 }
 
 /// The grade, or that there is none.
@@ -110,16 +96,3 @@ pub(crate) const IN_BYTES_MIN: u64 = 1_024;
 
 /// Evidence of the longest claim and the command line of a kernel fit.
 const LONG_CHARS_MAX: usize = 1_500;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_interval_names_its_unit_once_where_it_can() {
-        assert_eq!(interval(Some([1_200.0, 1_310.0]), "ns"), "1.20 to 1.31 µs");
-        assert_eq!(interval(Some([920.0, 1_310.0]), "ns"), "920 ns to 1.31 µs");
-        assert_eq!(interval(Some([f64::NAN, 1.0]), "ns"), "–");
-        assert_eq!(optional(Some(f64::INFINITY), "ns"), "–");
-    }
-}

@@ -39,7 +39,7 @@ pub(super) const CLASSES: [(&str, &str); 7] = [
 ];
 
 /// What the load of these cells really was; `None` for idle ones.
-pub(super) fn load_achieved(cells: &[&Cell]) -> Option<String> {
+pub(in crate::report) fn load_achieved(cells: &[&Cell]) -> Option<String> {
     let all: Vec<&LoadAchieved> =
         cells.iter().filter_map(|cell| cell.load_achieved.as_ref()).collect();
     if all.is_empty() {

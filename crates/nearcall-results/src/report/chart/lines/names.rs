@@ -1,9 +1,8 @@
-//! Names of lines and bounds at their right ends.
+//! Names of lines and bounds at their right ends, so that none covers another.
 
 use maud::{Markup, html};
 
 use super::{Lines, Series, is_named};
-use crate::report::chart::label::spread;
 use crate::report::chart::mark::Look;
 use crate::report::chart::plane::Plane;
 use crate::report::chart::{WIDTH, num, path, text};
@@ -68,5 +67,47 @@ impl EndName {
     }
 }
 
+/// Moves places on a line apart until each is `gap` from its neighbours, all of them as little as
+/// possible, within `[low, high]` if there is room. The order of equal places is kept.
+fn spread(wanted: &[f64], gap: f64, [low, high]: [f64; 2]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    order.sort_by(|&a, &b| wanted[a].total_cmp(&wanted[b]));
+    // Without the gaps it is the nearest ascending sequence: neighbours out of order are pooled.
+    let mut pools: Vec<(f64, usize)> = Vec::new();
+    for (rank, &index) in order.iter().enumerate() {
+        let mut pool = (wanted[index] - rank as f64 * gap, 1);
+        while let Some(&(mean, count)) = pools.last() {
+            if mean <= pool.0 {
+                break;
+            }
+            let total = count + pool.1;
+            pool = ((mean * count as f64 + pool.0 * pool.1 as f64) / total as f64, total);
+            pools.pop();
+        }
+        pools.push(pool);
+    }
+    let last = (high - wanted.len().saturating_sub(1) as f64 * gap).max(low);
+    let flat = pools.iter().flat_map(|&(mean, count)| std::iter::repeat_n(mean, count));
+    let mut places = vec![0.0; wanted.len()];
+    for (rank, (index, base)) in order.into_iter().zip(flat).enumerate() {
+        places[index] = base.clamp(low, last) + rank as f64 * gap;
+    }
+    places
+}
+
 /// Lines whose ends are closer than this have their names in one column.
 const NAMES_APART: f64 = 110.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_move_apart_and_no_further() {
+        assert_eq!(spread(&[10.0, 50.0], 10.0, [0.0, 100.0]), [10.0, 50.0]);
+        assert_eq!(spread(&[20.0, 20.0], 10.0, [0.0, 100.0]), [15.0, 25.0]);
+        assert_eq!(spread(&[99.0, 98.0], 10.0, [0.0, 100.0]), [100.0, 90.0]);
+        assert_eq!(spread(&[1.0], 10.0, [5.0, 2.0]), [5.0]);
+        assert_eq!(spread(&[], 10.0, [0.0, 1.0]), [0.0; 0]);
+    }
+}

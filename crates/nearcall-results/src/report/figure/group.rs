@@ -1,13 +1,16 @@
 //! Which cells may share a chart: those that were measured under the same circumstances.
 //!
-//! Always true: within a [`Group`] only mechanism, wait policy, size and what [`Rhythm`] counts
-//! differ. Definitions, shapes, placements and loads never meet.
-//!
-//! [`Rhythm`]: crate::run::Rhythm
+//! **Invariants:** within a [`Group`] only mechanism, wait policy, size and what
+//! [`Rhythm`](crate::run::Rhythm) counts differ. Definitions, shapes, placements and loads never
+//! meet. A family of mechanisms has the same colour, mark and dash in every chart: two dozen
+//! mechanisms cannot have a colour each, eight families can.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::str::FromStr;
+
+use nearcall_channel::{DataPath, Mechanism};
 
 use crate::noise::Grade;
 use crate::report::chart::axis::drawable;
@@ -15,9 +18,7 @@ use crate::report::chart::mark::Look;
 use crate::report::chart::text;
 use crate::report::hosts::{Entry, Host};
 use crate::report::table::class_words;
-use crate::run::{Definition, Headline, Kind, List};
-
-use super::family::Family;
+use crate::run::{CellKey, Definition, Headline, Kind, List};
 
 /// The circumstances of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,7 +41,7 @@ pub(super) struct Group<'a> {
 }
 
 impl Setting {
-    pub(super) fn of(entry: &Entry<'_>) -> Self {
+    fn of(entry: &Entry<'_>) -> Self {
         let key = &entry.key;
         Self {
             kind: key.kind,
@@ -56,7 +57,7 @@ impl Setting {
 
     /// What readers take for granted comes before all else: an idle machine, two CPUs. The greater
     /// the more usual.
-    pub(super) fn usual(&self) -> (bool, bool) {
+    fn usual(&self) -> (bool, bool) {
         (self.load == "idle", self.class != SAME_CPU)
     }
 
@@ -122,28 +123,28 @@ impl<'a> Group<'a> {
     }
 
     /// The same with the cells of one size only.
-    pub(super) fn of_size(&self, bytes: u64) -> Group<'a> {
+    fn of_size(&self, bytes: u64) -> Group<'a> {
         let of_it = |e: &&&Entry<'_>| e.key.message_bytes == bytes;
         let entries = self.entries.iter().filter(of_it).copied().collect();
         Group { setting: self.setting.clone(), entries }
     }
 
-    /// The size at which most was measured, the smallest of those.
-    pub(super) fn smallest(&self) -> Option<u64> {
-        let sizes = self.sizes();
-        let count = |bytes: u64| self.of_size(bytes).entries.len();
-        let most = sizes.iter().map(|&bytes| count(bytes)).max()?;
-        sizes.into_iter().find(|&bytes| count(bytes) * 2 >= most)
+    /// The cells of the size at which most was measured, the smallest of those, and that size.
+    pub(super) fn smallest(&self) -> Option<(Group<'a>, u64)> {
+        let of_sizes = self.sizes().into_iter().map(|bytes| (self.of_size(bytes), bytes));
+        let of_sizes: Vec<(Group<'_>, u64)> = of_sizes.collect();
+        let most = of_sizes.iter().map(|(group, _)| group.entries.len()).max()?;
+        of_sizes.into_iter().find(|(group, _)| group.entries.len() * 2 >= most)
     }
 
     /// What to call a cell's series: the mechanism, with its wait policy where it has several.
     pub(super) fn name(&self, entry: &Entry<'_>) -> String {
         let key = &entry.key;
-        let other = |e: &&&Entry<'_>| e.key.mechanism == key.mechanism && e.key.wait != key.wait;
+        let other = |e: &&Entry<'_>| e.key.mechanism == key.mechanism && e.key.wait != key.wait;
         let name = text::clean(&key.mechanism);
-        match self.entries.iter().find(other) {
-            Some(_) => format!("{name} {}", text::clean(&key.wait)),
-            None => name,
+        match self.entries.iter().any(other) {
+            true => format!("{name} {}", text::clean(&key.wait)),
+            false => name,
         }
     }
 
@@ -156,7 +157,7 @@ impl<'a> Group<'a> {
         }
         let set = |entries: Vec<&'a Entry<'a>>| {
             let first = *entries.first()?;
-            Some(Set { name: self.name(first), family: Family::of(&first.key), entries })
+            Some(Set { name: self.name(first), family: family(&first.key), entries })
         };
         found.into_values().filter_map(set).collect()
     }
@@ -179,14 +180,14 @@ impl<'a> Group<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct Set<'a> {
     pub(super) name: String,
-    pub(super) family: Family,
+    family: u8,
     pub(super) entries: Vec<&'a Entry<'a>>,
 }
 
 /// The look of each set: the first of each family in the order of `rank` (smaller is better) has
 /// its family's, the others are grey. What is disturbed throughout is first of nothing.
 pub(super) fn looks(sets: &[Set<'_>], rank: impl Fn(&Set<'_>) -> Option<f64>) -> Vec<Look> {
-    let mut best: BTreeMap<Family, (f64, usize)> = BTreeMap::new();
+    let mut best: BTreeMap<u8, (f64, usize)> = BTreeMap::new();
     let sound = |set: &Set<'_>| set.entries.iter().any(|entry| !is_disturbed(entry));
     for (index, set) in sets.iter().enumerate().filter(|(_, set)| sound(set)) {
         let Some(rank) = rank(set).filter(|rank| rank.is_finite()) else { continue };
@@ -196,10 +197,48 @@ pub(super) fn looks(sets: &[Set<'_>], rank: impl Fn(&Set<'_>) -> Option<f64>) ->
         }
     }
     let look = |(index, set): (usize, &Set<'_>)| match best.get(&set.family) {
-        Some(&(_, first)) if first == index => set.family.look(),
+        Some(&(_, first)) if first == index => Look::Series(set.family),
         _ => Look::Other,
     };
     sets.iter().enumerate().map(look).collect()
+}
+
+/// How data travels, and who waits for it in which way: the place in [`FAMILIES`]. A name that no
+/// mechanism of this version has belongs to the last.
+pub(super) fn family(key: &CellKey) -> u8 {
+    let Ok(mechanism) = Mechanism::from_str(&key.mechanism) else { return 7 };
+    match mechanism {
+        _ if mechanism.data_path() == DataPath::SharedMemory => match key.wait.as_str() {
+            "spin" => 0,
+            "adaptive" => 2,
+            _ => 1,
+        },
+        Mechanism::UnixStream | Mechanism::UnixSeqpacket | Mechanism::UnixDgram => 3,
+        Mechanism::Pipe | Mechanism::Fifo | Mechanism::Vmsplice => 4,
+        Mechanism::Tcp | Mechanism::Udp => 5,
+        Mechanism::PosixMq | Mechanism::SysvMq => 6,
+        _ => 7,
+    }
+}
+
+/// The families, in the order of the looks that they have.
+const FAMILIES: [&str; 8] = [
+    "shared memory, spinning",
+    "shared memory, sleeping",
+    "shared memory, adaptive",
+    "UNIX sockets",
+    "pipes",
+    "TCP and UDP",
+    "message queues",
+    "others",
+];
+
+/// The key to the families that occur, in their order.
+pub(super) fn key<'a>(found: impl IntoIterator<Item = &'a Entry<'a>>) -> Vec<(Look, bool, String)> {
+    let found: BTreeSet<u8> = found.into_iter().map(|entry| family(&entry.key)).collect();
+    let entry =
+        |family: u8| (Look::Series(family), false, FAMILIES[usize::from(family)].to_owned());
+    found.into_iter().map(entry).collect()
 }
 
 /// The time that stands for a cell, if it can be drawn.
