@@ -352,7 +352,6 @@ mod tests {
         );
         check("docs/runs/a.json", "nobody", &[]);
         check("crates/nearcall-cli/src/args.rs", "// --via", &[":1: `--via`"]);
-        check(FORMER[0], "// --via nobody", &[":1: `nobody`"]);
     }
 
     #[test]
