@@ -17,16 +17,14 @@ pub mod part;
 pub(crate) mod peer;
 pub(crate) mod rest;
 pub mod route;
-pub(crate) mod service;
+pub mod service;
 
-/// Generated from `golden/bench.proto`.
-#[allow(missing_docs, unreachable_pub, dead_code, reason = "generated")]
-pub(crate) mod generated {
-    include!("calls/golden/bench.rs");
+/// The interface of the fake server, from `proto/bench.proto`.
+pub mod generated {
+    nearcall::include_proto!("bench.v1");
 }
 
 /// The same once more, as a library built by itself would have it: other types, the same interface.
-#[allow(missing_docs, unreachable_pub, dead_code, reason = "generated")]
 pub(crate) mod generated_again {
-    include!("calls/golden/bench.rs");
+    nearcall::include_proto!("bench.v1");
 }

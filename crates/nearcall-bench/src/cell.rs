@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::bench_plan::Shape;
 use crate::calls::part::Part;
 use crate::calls::route::{Route, frame_bytes};
+use crate::custom_name::CustomName;
 use crate::floor::Floor;
-use crate::methods::Method;
 use crate::payload::Payload;
 use crate::run::Kind;
 pub use crate::scene::Scene;
@@ -71,7 +71,7 @@ impl CellSpec {
             Subject::Call(_) | Subject::Bare(_) => frame_bytes(self.message_bytes),
             Subject::Mechanism(_)
             | Subject::Floor(_)
-            | Subject::Study(_)
+            | Subject::Custom(_)
             | Subject::Part(_)
             | Subject::AtRest(_) => self.message_bytes,
         }
@@ -154,8 +154,8 @@ pub enum Subject {
     Mechanism(Mechanism),
     /// The same exchange without nearcall.
     Floor(Floor),
-    /// A mechanism that only a published study used.
-    Study(Method),
+    /// What the harness does not know (`custom.rs`).
+    Custom(CustomName),
     /// A call of the runtime.
     Call(Route),
     /// What that call moves, on the bare channel.
@@ -169,21 +169,20 @@ pub enum Subject {
 impl Subject {
     /// Its name in stored runs.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
             Self::Mechanism(mechanism) | Self::AtRest(mechanism) => mechanism.name(),
             Self::Floor(floor) => floor.name(),
-            Self::Study(method) => method.name(),
+            Self::Custom(name) => name.as_str(),
             Self::Call(route) | Self::Bare(route) => route.name(),
             Self::Part(part) => part.name(),
         }
     }
 
-    /// Whether it stays within one process, so that there is no other end.
+    /// Whether it is known to stay within one process, so that there is no other end.
     pub(crate) const fn is_alone(self) -> bool {
         match self {
             Self::Floor(floor) => floor.is_alone(),
-            Self::Study(method) => method.is_alone(),
             _ => false,
         }
     }
@@ -202,6 +201,7 @@ impl From<Subject> for String {
             Subject::Bare(route) => format!("bare:{route}"),
             Subject::Part(part) => format!("part:{part}"),
             Subject::AtRest(mechanism) => format!("rest:{mechanism}"),
+            Subject::Custom(name) => format!("custom:{}", name.as_str()),
             _ => subject.name().to_owned(),
         }
     }
@@ -215,13 +215,13 @@ impl TryFrom<String> for Subject {
             Some(("call", route)) => return route.parse().map(Self::Call),
             Some(("bare", route)) => return route.parse().map(Self::Bare),
             Some(("part", part)) => return part.parse().map(Self::Part),
+            Some(("custom", name)) => {
+                return CustomName::try_from(name).map(Self::Custom).map_err(|e| e.to_string());
+            }
             Some(("rest", mechanism)) => {
                 return mechanism.parse().map(Self::AtRest).map_err(|error| format!("{error}"));
             }
             _ => {}
-        }
-        if let Ok(method) = name.parse() {
-            return Ok(Self::Study(method));
         }
         match name.parse::<Floor>() {
             Ok(floor) => Ok(Self::Floor(floor)),
@@ -245,7 +245,7 @@ mod tests {
             Subject::Bare(Route::SameLoop(Mechanism::ShmSpin)),
             Subject::Call(Route::Typed),
             Subject::AtRest(Mechanism::ShmFutex),
-            Subject::Study(Method::Pipe),
+            Subject::Custom(CustomName::new("study-pipe")),
         ] {
             let cell = CellSpec {
                 kind: Kind::Latency,

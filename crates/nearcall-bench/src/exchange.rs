@@ -30,6 +30,7 @@ pub(crate) mod client;
 pub(crate) mod count;
 pub(crate) mod exact;
 pub(crate) mod gapped;
+pub(crate) mod opened;
 pub(crate) mod paced;
 pub(crate) mod server;
 pub(crate) mod stamps;
@@ -38,7 +39,7 @@ pub(crate) mod stream;
 
 /// What came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Got {
+pub enum Got {
     /// The message that was due, read and verified.
     Message,
     /// The end of a phase.
@@ -47,26 +48,46 @@ pub(crate) enum Got {
 
 /// One end of what is measured. What an end does beside [`send`](Self::send) is by default that of
 /// a caller, to whom the reply has come when that returns.
-pub(crate) trait End {
+pub trait End {
     /// Sends message `number`, every byte of it written.
+    ///
+    /// # Errors
+    ///
+    /// The other process is gone.
     fn send(&mut self, payload: &Payload, number: u64) -> Result<(), Failure>;
 
     /// Waits for what comes next, and reads all of it.
+    ///
+    /// # Errors
+    ///
+    /// The message is damaged, or the other process is gone.
     fn receive(&mut self, _verifier: &mut Verifier<'_>) -> Result<Got, Failure> {
         Err(Failure::other("calls give nothing back"))
     }
 
     /// Sends a reply that has no payload.
+    ///
+    /// # Errors
+    ///
+    /// The other process is gone.
     fn send_empty(&mut self) -> Result<(), Failure> {
         Err(Failure::other("a caller does not reply"))
     }
 
     /// Waits for a reply that has no payload.
+    ///
+    /// # Errors
+    ///
+    /// The other process is gone.
     fn receive_empty(&mut self) -> Result<(), Failure> {
         Ok(())
     }
 
     /// Tells the server that a phase is over. True if that used up message `number`.
+    ///
+    /// # Errors
+    ///
+    /// The other process is gone.
     fn send_mark(&mut self, _payload: &Payload, _number: u64) -> Result<bool, Failure> {
         Ok(false)
     }
@@ -78,15 +99,16 @@ pub(crate) trait End {
 
 /// Why a cell was not measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Failure {
-    pub(crate) cause: Cause,
+pub struct Failure {
+    /// What follows from it.
+    pub cause: Cause,
     /// In words.
-    pub(crate) text: String,
+    pub text: String,
 }
 
 /// What follows from a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Cause {
+pub enum Cause {
     /// This machine lacks what is needed: skip it.
     Unsupported,
     /// A message was damaged: nothing of this run can be trusted.
@@ -96,7 +118,8 @@ pub(crate) enum Cause {
 }
 
 impl Failure {
-    pub(crate) fn other(text: impl fmt::Display) -> Self {
+    /// Returns a failure from which nothing else follows.
+    pub fn other(text: impl fmt::Display) -> Self {
         Self { cause: Cause::Other, text: text.to_string() }
     }
 }

@@ -165,7 +165,7 @@ pub fn floor_of(cell: &CellSpec) -> Option<CellSpec> {
         Subject::Call(route) | Subject::Bare(route) => {
             return floor_of_call(cell, route);
         }
-        Subject::Floor(_) | Subject::Study(_) | Subject::Part(_) | Subject::AtRest(_) => {
+        Subject::Floor(_) | Subject::Custom(_) | Subject::Part(_) | Subject::AtRest(_) => {
             return None;
         }
     };

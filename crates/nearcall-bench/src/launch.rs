@@ -57,7 +57,7 @@ pub(crate) enum Work {
 
 /// What one of the two processes of a launch has to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Orders {
+pub struct Orders {
     pub(crate) role: Role,
     pub(crate) subject: Subject,
     #[serde(with = "words")]
@@ -81,9 +81,17 @@ pub(crate) struct Orders {
     pub(crate) fault: Fault,
 }
 
+impl Orders {
+    /// Returns the seed of the payload, the same at both ends.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+}
+
 /// Which end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Role {
+pub enum Role {
     /// Asks, and holds the clock.
     Client,
     /// Answers.

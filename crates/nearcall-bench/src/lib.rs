@@ -6,8 +6,9 @@
 //! are pure; [`memory`] and [`usage`] read other processes. [`runner`] starts processes and waits
 //! for them by [`worker`], [`peer`] is what they run; `exchange` and [`floor`] hold the measured
 //! loops. [`experiment`] has the table of what can be measured with all of that, [`calls`] the
-//! runtime's calls. [`clocks`] compares the clocks themselves; [`footprint`] tells what connections
-//! and services take of memory; [`advise`] measures what advice needs.
+//! runtime's calls, [`custom`] what others have measured. [`clocks`] compares the clocks
+//! themselves; [`footprint`] tells what connections and services take of memory; [`advise`]
+//! measures what advice needs.
 #![forbid(unsafe_code)]
 
 // What is stored and how it is shown: modules of this crate use them by these names.
@@ -22,6 +23,8 @@ pub mod calls;
 pub mod cell;
 pub mod cell_list;
 pub mod clocks;
+pub mod custom;
+mod custom_name;
 pub mod detector;
 pub mod doctor;
 mod exchange;
@@ -33,7 +36,6 @@ mod load;
 mod locked;
 pub mod machine;
 pub mod memory;
-pub mod methods;
 pub mod payload;
 pub mod peer;
 pub mod plan;

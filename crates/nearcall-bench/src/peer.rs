@@ -12,19 +12,16 @@ use nearcall_channel::{
 use nearcall_os::{clock, cpu};
 
 use crate::cell::{CellSpec, Subject};
-use crate::exchange::bursts::bursts;
+use crate::custom::{CustomSubjects, NoSubjects};
 use crate::exchange::channel::ChannelEnd;
-use crate::exchange::client::{self, Job, Measured, Part};
+use crate::exchange::client::{Job, Measured, Part};
 use crate::exchange::count::EndReport;
-use crate::exchange::exact;
-use crate::exchange::gapped::gapped;
-use crate::exchange::paced::paced;
+pub(crate) use crate::exchange::opened::{Opened, ask, opened};
 use crate::exchange::server;
 use crate::exchange::stamps::Stamps;
 use crate::exchange::starts;
-use crate::exchange::stream::throughput;
-use crate::exchange::{Cause, End, Failure};
-use crate::floor::carrier::{Carrier, FloorEnd};
+use crate::exchange::{Cause, Failure};
+use crate::floor::carrier::{self, Carrier};
 use crate::floor::chunked::Chunks;
 use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
 use crate::floor::ring::Words;
@@ -33,8 +30,7 @@ use crate::floor::word::{Eventfd, Futex, Spin};
 use crate::floor::{Floor, alone};
 use crate::launch::{Fault, Orders, Role, WorkerMessage, WorkerRequest};
 use crate::locked;
-use crate::methods::{self, Method};
-use crate::run::{EffectiveSize, Kind, ROOM_BYTES};
+use crate::run::{EffectiveSize, ROOM_BYTES};
 use crate::scene::Traffic;
 use crate::{calls, footprint, load, slices, worker};
 
@@ -47,7 +43,17 @@ use crate::{calls, footprint, load, slices, worker};
 ///
 /// One sentence on why this process gave up.
 pub fn run() -> Result<(), String> {
-    let outcome = worker::read_request().map_err(Failure::from).and_then(obey);
+    run_with(&NoSubjects)
+}
+
+/// Does the same as [`run`] where cells may be of `custom` subjects.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_with(custom: &dyn CustomSubjects) -> Result<(), String> {
+    let request = worker::read_request().map_err(Failure::from);
+    let outcome = request.and_then(|request| obey(request, custom));
     let message = match &outcome {
         Ok(()) => WorkerMessage::Done,
         Err(failure) => WorkerMessage::Failed(failure.clone()),
@@ -57,15 +63,15 @@ pub fn run() -> Result<(), String> {
     outcome.and(written).map_err(|failure| failure.text)
 }
 
-fn obey(request: WorkerRequest) -> Result<(), Failure> {
+fn obey(request: WorkerRequest, custom: &dyn CustomSubjects) -> Result<(), Failure> {
     match request {
-        WorkerRequest::End(orders) => play(&orders),
+        WorkerRequest::End(orders) => play(&orders, custom),
         WorkerRequest::Load(work) => load::worker::run(work),
         request => footprint::child::run(request),
     }
 }
 
-fn play(orders: &Orders) -> Result<(), Failure> {
+fn play(orders: &Orders, custom: &dyn CustomSubjects) -> Result<(), Failure> {
     if let Some(cpu) = orders.cpu {
         cpu::pin_current(cpu)?;
     }
@@ -86,10 +92,8 @@ fn play(orders: &Orders) -> Result<(), Failure> {
     match (orders.subject, orders.role) {
         (Subject::Mechanism(mechanism), Role::Client) => channel_client(mechanism, orders),
         (Subject::Mechanism(_), Role::Server) => channel_server(orders),
-        (Subject::Study(Method::AllocLoop), Role::Client) => methods::event_loop::client(orders),
-        (Subject::Study(Method::AllocLoop), Role::Server) => methods::event_loop::server(orders),
-        (Subject::Floor(_) | Subject::Study(_), Role::Client) => meeting_client(orders),
-        (Subject::Floor(_) | Subject::Study(_), Role::Server) => meeting_server(orders),
+        (Subject::Floor(_) | Subject::Custom(_), Role::Client) => meeting_client(orders, custom),
+        (Subject::Floor(_) | Subject::Custom(_), Role::Server) => meeting_server(orders, custom),
         (Subject::AtRest(mechanism), Role::Client) => calls::rest::client(mechanism, orders),
         (Subject::AtRest(_), Role::Server) => calls::rest::server(orders),
         (Subject::Part(_), Role::Client) => calls::peer::parts(orders),
@@ -262,16 +266,20 @@ fn channel_server(orders: &Orders) -> Result<(), Failure> {
     }
 }
 
-fn meeting_client(orders: &Orders) -> Result<(), Failure> {
+fn meeting_client(orders: &Orders, custom: &dyn CustomSubjects) -> Result<(), Failure> {
     let meeting = Meeting::connect(&orders.meet_at)?;
     write(&connected(orders, None, Vec::new()))?;
     for &cell in &orders.cells {
         let job = job(orders, cell);
-        let measured = match alone(&job) {
+        let within_this = match cell.subject {
+            Subject::Custom(name) => custom.alone(name.as_str(), &job),
+            _ => alone(&job),
+        };
+        let measured = match within_this {
             Some(measured) => measured?,
             None => {
                 meeting.say(&serde_json::to_string(&cell)?)?;
-                let mut measured = open(&meeting, Role::Client, &cell)?.ask(&job)?;
+                let mut measured = open_any(&meeting, Role::Client, &cell, custom)?.ask(&job)?;
                 add_server(&mut measured, &meeting.hear()?)?;
                 measured
             }
@@ -281,7 +289,7 @@ fn meeting_client(orders: &Orders) -> Result<(), Failure> {
     meeting.say(GOODBYE)
 }
 
-fn meeting_server(orders: &Orders) -> Result<(), Failure> {
+fn meeting_server(orders: &Orders, custom: &dyn CustomSubjects) -> Result<(), Failure> {
     let meeting = Meeting::accept(&orders.meet_at, || write(&WorkerMessage::Ready))?;
     locked::lock_for(orders);
     loop {
@@ -291,78 +299,42 @@ fn meeting_server(orders: &Orders) -> Result<(), Failure> {
         }
         misbehave(orders.fault)?;
         let cell: CellSpec = serde_json::from_str(&text)?;
-        let report = open(&meeting, Role::Server, &cell)?.serve(&cell, orders)?;
+        let report = open_any(&meeting, Role::Server, &cell, custom)?.serve(&cell, orders)?;
         meeting.say(&serde_json::to_string(&report)?)?;
     }
 }
 
-/// Measures what stays within one process; `None` if this does not.
+/// Opens the end of a floor or of a custom subject.
+fn open_any<'a>(
+    meeting: &'a Meeting,
+    role: Role,
+    cell: &CellSpec,
+    custom: &dyn CustomSubjects,
+) -> Result<Box<dyn Opened + 'a>, Failure> {
+    match cell.subject {
+        Subject::Custom(name) => custom.open(name.as_str(), meeting, role, cell),
+        _ => open(meeting, role, cell),
+    }
+}
+
+/// Measures a floor that stays within one process; `None` if this does not.
 pub(crate) fn alone(job: &Job) -> Option<Result<Measured, Failure>> {
     match job.cell.subject {
         Subject::Floor(Floor::Call) => Some(alone::call(job)),
         Subject::Floor(Floor::Memcpy) => Some(alone::memcpy(job)),
-        Subject::Study(method) if method.is_alone() => Some(methods::alone(method, job)),
         _ => None,
     }
 }
 
-/// An end that is open, of whatever kind: the loops inside are those of its own type.
-pub(crate) trait Opened {
-    /// The client's loop for the cell of this job.
-    fn ask(&mut self, job: &Job) -> Result<Measured, Failure>;
-    /// The server's loop.
-    fn serve(&mut self, cell: &CellSpec, orders: &Orders) -> Result<EndReport, Failure>;
-}
-
-/// An end, and what its channel holds.
-struct Holding<E> {
-    end: E,
-    buffer_bytes: u64,
-}
-
-impl<E: End> Opened for Holding<E> {
-    fn ask(&mut self, job: &Job) -> Result<Measured, Failure> {
-        ask(&mut self.end, job, self.buffer_bytes)
-    }
-
-    fn serve(&mut self, cell: &CellSpec, orders: &Orders) -> Result<EndReport, Failure> {
-        server::serve(&mut self.end, cell, orders.seed, orders.fault)
-    }
-}
-
-/// An end that is open and whose channel holds up to `buffer_bytes`.
-pub(crate) fn opened<'a>(end: impl End + 'a, buffer_bytes: u64) -> Box<dyn Opened + 'a> {
-    Box::new(Holding { end, buffer_bytes })
-}
-
-/// The client's loop for the cell of this job.
-pub(crate) fn ask<E: End>(end: &mut E, job: &Job, buffer_bytes: u64) -> Result<Measured, Failure> {
-    match job.cell.scene.traffic {
-        Traffic::Gap { ns } => return gapped(end, job, ns),
-        Traffic::Burst { messages } => return bursts(end, job, messages),
-        // These have ends of their own, which do not come here.
-        Traffic::Steady | Traffic::Clients { .. } | Traffic::Starts { .. } => {}
-    }
-    match job.cell.kind {
-        Kind::Latency if job.cell.scene.exchanges > 0 => exact::latency(end, job),
-        Kind::Throughput if job.cell.scene.exchanges > 0 => exact::throughput(end, job),
-        Kind::Latency if job.cell.scene.rate_per_s > 0 => paced(end, job),
-        Kind::Latency => client::latency(end, job),
-        Kind::Throughput => throughput(end, job, buffer_bytes),
-    }
-}
-
-/// Opens the end of a floor or of a study's method.
+/// Opens the end of a floor.
 pub(crate) fn open<'a>(
     meeting: &'a Meeting,
     role: Role,
     cell: &CellSpec,
 ) -> Result<Box<dyn Opened + 'a>, Failure> {
     let bytes = cell.bytes();
-    let floor = match cell.subject {
-        Subject::Floor(floor) => floor,
-        Subject::Study(method) => return methods::open(method, meeting, role, cell),
-        _ => return Err(Failure::other("neither a floor nor of a study")),
+    let Subject::Floor(floor) = cell.subject else {
+        return Err(Failure::other(format!("{} is no floor", cell.subject)));
     };
     match floor {
         Floor::Spin => open_floor(Spin::meet(meeting)?, meeting),
@@ -377,11 +349,11 @@ pub(crate) fn open<'a>(
     }
 }
 
-pub(crate) fn open_floor<'a>(
+fn open_floor<'a>(
     carrier: impl Carrier + 'a,
     meeting: &Meeting,
 ) -> Result<Box<dyn Opened + 'a>, Failure> {
-    Ok(opened(FloorEnd::new(carrier, meeting)?, FLOOR_BUFFER_BYTES))
+    carrier::open(carrier, meeting, FLOOR_BUFFER_BYTES)
 }
 
 /// The client has no more cells.

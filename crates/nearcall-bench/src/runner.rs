@@ -583,7 +583,7 @@ impl Bench<'_> {
                 Subject::Floor(_) => run.floors.push(cell),
                 Subject::Mechanism(_) | Subject::Call(_) => run.cells.push(cell),
                 Subject::Bare(_) if spec.shape != Shape::Send => run.bare.push(cell),
-                Subject::Bare(_) | Subject::Study(_) | Subject::Part(_) | Subject::AtRest(_) => {
+                Subject::Bare(_) | Subject::Custom(_) | Subject::Part(_) | Subject::AtRest(_) => {
                     run.parts.push(cell);
                 }
             }

@@ -29,7 +29,7 @@ pub(crate) use self::advise::AdviseArgs;
 pub(crate) use self::bench::{BenchArgs, ExperimentArgs, LibrariesArgs, MemoryArgs, Other};
 pub(crate) use self::compare::CompareArgs;
 pub(crate) use self::data::{
-    AddArgs, DataArgs, DataCommand, ExportArgs, ImportArgs, ListArgs, MergeArgs, WhichArgs,
+    AddArgs, DataArgs, DataCommand, ExportArgs, ImportArgs, ListArgs, WhichArgs,
 };
 pub(crate) use self::help::libraries_help;
 pub(crate) use self::options::{JsonArgs, PlacementArg, RunArgs};

@@ -187,37 +187,24 @@ pub struct StoredHistogram {
 }
 
 /// What is wrong with a stored histogram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoredHistogramError {
     /// Made with another precision than this program knows.
+    #[error("histogram has {0} significant digits, expected {SIGNIFICANT_DIGITS}")]
     Digits(u8),
     /// `step_ns` and `counts` differ in length, or are longer than there are buckets.
+    #[error("histogram's step_ns and counts have wrong lengths")]
     Length,
     /// A bucket is empty, out of order, above 68.7 s, or does not begin where one begins.
+    #[error("histogram bucket {index} is not valid")]
     Bucket {
         /// Which entry of `counts`, from 0.
         index: usize,
     },
     /// `count`, `min_ns`, `max_ns` or `sum_ns` do not agree with the buckets.
+    #[error("histogram's buckets contradict its count, min_ns or max_ns")]
     Summary,
 }
-
-impl fmt::Display for StoredHistogramError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Digits(found) => {
-                write!(f, "histogram has {found} significant digits, expected {SIGNIFICANT_DIGITS}")
-            }
-            Self::Length => f.write_str("histogram's step_ns and counts have wrong lengths"),
-            Self::Bucket { index } => write!(f, "histogram bucket {index} is not valid"),
-            Self::Summary => {
-                f.write_str("histogram's buckets contradict its count, min_ns or max_ns")
-            }
-        }
-    }
-}
-
-impl std::error::Error for StoredHistogramError {}
 
 impl StoredHistogram {
     /// Makes the histogram that was stored. Allocates 221 KiB, whatever the file claims.

@@ -1,6 +1,6 @@
 //! What runs beside a measurement on purpose: a word of the command line and of stored runs.
 //!
-//! Plain data: what a load really did is in `run/load.rs`, starting it in `nearcall-bench`.
+//! Plain data: what a load really did is in `run/facts.rs`, starting it in `nearcall-bench`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -75,16 +75,9 @@ impl FromStr for Load {
 }
 
 /// Words that name no load.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown load {0:?}; use idle, workers of cpu,memory,io, or 1% to 99%")]
 pub struct LoadWordError(pub String);
-
-impl fmt::Display for LoadWordError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown load {:?}; use idle, workers of cpu,memory,io, or 1% to 99%", self.0)
-    }
-}
-
-impl std::error::Error for LoadWordError {}
 
 #[cfg(test)]
 mod tests {

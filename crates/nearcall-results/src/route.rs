@@ -9,6 +9,8 @@ use std::str::FromStr;
 
 use nearcall_channel::{Mechanism, WaitPolicy};
 
+use crate::words::words;
+
 /// The way of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Route {
@@ -43,24 +45,16 @@ pub enum Caller {
     Bytes,
 }
 
+words! { Caller:
+    Blocking => "blocking",
+    Loop => "loop",
+    Async => "async",
+    SameLoop => "same-loop",
+    Typed => "typed",
+    Bytes => "bytes",
+}
+
 impl Caller {
-    /// All of them, in the order in which they are listed.
-    pub const ALL: [Self; 6] =
-        [Self::Blocking, Self::Loop, Self::Async, Self::SameLoop, Self::Typed, Self::Bytes];
-
-    /// The word for it on the command line and in stored runs.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Blocking => "blocking",
-            Self::Loop => "loop",
-            Self::Async => "async",
-            Self::SameLoop => "same-loop",
-            Self::Typed => "typed",
-            Self::Bytes => "bytes",
-        }
-    }
-
     /// Its route over `mechanism`; a short circuit needs none.
     #[must_use]
     pub const fn route(self, mechanism: Mechanism) -> Route {
@@ -78,12 +72,6 @@ impl Caller {
     #[must_use]
     pub const fn is_short_circuit(self) -> bool {
         matches!(self, Self::Typed | Self::Bytes)
-    }
-}
-
-impl fmt::Display for Caller {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 

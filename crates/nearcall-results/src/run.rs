@@ -4,52 +4,44 @@
 //! Programs that read a run must ignore fields they do not know. The file is written whole or not
 //! at all (`run/file.rs`); what a cell holds is in `run/cell.rs`, the machine in `run/machine.rs`.
 
-mod budget;
-mod call;
+mod beside;
 mod cell;
+mod facts;
 mod file;
-mod imported;
 mod key;
 mod library;
-mod load;
 mod machine;
-mod matrix;
-mod pace;
-mod rest;
 mod study;
 mod times;
-mod traffic;
 
 use serde::{Deserialize, Serialize};
 
-pub use budget::{Budget, Verdict};
-pub use call::{Breakdown, CallFacts, Part};
+pub use beside::{
+    AtRest, Breakdown, Budget, Imported, Matrix, Part, Verdict, WaitComparison, WaitRatio,
+};
 pub use cell::{
     Cell, CpuNsPerMessage, Definition, EffectiveSize, EndCounts, Kind, PerEnd, Placement,
     ROOM_BYTES, Skipped,
 };
-pub(crate) use file::create_beside;
+pub use facts::{
+    BurstFacts, CallFacts, ClientsFacts, GapFacts, LoadAchieved, PaceFacts, StartFacts,
+};
 pub use file::{
     LoadError, ParseError, RUN_BYTES_MAX, check_writable, printable, read_text, save_text,
 };
-pub use imported::Imported;
+pub(crate) use file::{create_beside, save_with};
 pub use key::{CellKey, Headline, List, Rhythm, StudyKey};
 pub use library::{IdleServer, Library};
-pub use load::LoadAchieved;
 pub(crate) use machine::fnv1a;
 pub use machine::{Machine, MachineState, UNKNOWN};
-pub use matrix::Matrix;
-pub use pace::{PaceFacts, WaitComparison, WaitRatio};
-pub use rest::AtRest;
 pub use study::{ClaimVerdict, Judged, StudyFacts, StudyFigure, StudyResult, StudyRow, StudyTable};
 pub use times::RttNs;
-pub use traffic::{BurstFacts, ClientsFacts, GapFacts, StartFacts};
 
 /// The version that this program writes. It reads this one only.
 pub const SCHEMA: &str = "nearcall.run/1";
 
 /// One measurement of one machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// Always [`SCHEMA`].
     pub schema: String,
@@ -60,16 +52,14 @@ pub struct Run {
     #[serde(default)]
     pub started_unix_s: u64,
     /// When it ended; `null` if it did not come to that.
-    #[serde(default)]
     pub finished_unix_s: Option<u64>,
     /// Whether cells of the plan are missing because the run was cut short.
     #[serde(default)]
     pub partial: bool,
     /// Why it was cut short.
-    #[serde(default)]
     pub partial_reason: Option<String>,
     /// Where the figures come from, if this program did not measure them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
     /// Where it ran.
     pub machine: Machine,
@@ -100,7 +90,7 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<WaitComparison>,
     /// In a run from CPU to CPU: which pairs there are.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub matrix: Option<Matrix>,
     /// In a run of studies: what was measured as a published study measured it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -188,33 +178,8 @@ impl Run {
     /// An empty run that begins now and has nothing in it yet.
     #[must_use]
     pub fn new(machine: Machine, settings: Settings, started_unix_s: u64) -> Self {
-        Self {
-            schema: SCHEMA.to_owned(),
-            tool: Tool::default(),
-            started_unix_s,
-            finished_unix_s: None,
-            partial: false,
-            partial_reason: None,
-            imported: None,
-            machine,
-            settings,
-            timers: Vec::new(),
-            floors: Vec::new(),
-            cells: Vec::new(),
-            bare: Vec::new(),
-            parts: Vec::new(),
-            breakdowns: Vec::new(),
-            at_rest: Vec::new(),
-            budgets: Vec::new(),
-            waits: Vec::new(),
-            matrix: None,
-            study_cells: Vec::new(),
-            studies: Vec::new(),
-            libraries: Vec::new(),
-            library_cells: Vec::new(),
-            skipped: Vec::new(),
-            warnings: Vec::new(),
-        }
+        let schema = SCHEMA.to_owned();
+        Self { schema, machine, settings, started_unix_s, ..Self::default() }
     }
 
     /// The run as one line of JSON. Numbers that are not finite become `null`.

@@ -58,16 +58,9 @@ impl FromStr for Shape {
 }
 
 /// A word that names no shape.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown shape {0:?}; use echo or sink")]
 pub struct UnknownShape(pub String);
-
-impl fmt::Display for UnknownShape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown shape {:?}; use echo or sink", self.0)
-    }
-}
-
-impl std::error::Error for UnknownShape {}
 
 #[cfg(test)]
 mod tests {

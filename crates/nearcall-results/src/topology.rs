@@ -5,7 +5,7 @@
 //! none.
 //! **Not here:** this machine, and choosing processors to measure (`nearcall-bench`).
 
-use std::fmt;
+use crate::words::words;
 
 /// The relation of two processors, nearest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,25 +24,13 @@ pub enum PlacementClass {
     Unknown,
 }
 
-impl PlacementClass {
-    /// The name in stored runs.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::SameCpu => "same_cpu",
-            Self::Smt => "smt",
-            Self::SameLlc => "same_llc",
-            Self::SameNode => "same_node",
-            Self::CrossNode => "cross_node",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
-impl fmt::Display for PlacementClass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
+words! { PlacementClass:
+    SameCpu => "same_cpu",
+    Smt => "smt",
+    SameLlc => "same_llc",
+    SameNode => "same_node",
+    CrossNode => "cross_node",
+    Unknown => "unknown",
 }
 
 /// One processor. `None`: the machine does not describe it.

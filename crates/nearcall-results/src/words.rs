@@ -27,3 +27,29 @@ where
 {
     String::deserialize(from)?.parse().map_err(D::Error::custom)
 }
+
+/// Gives an enum its words: `ALL` of its variants in this order, `name`, and `Display`.
+macro_rules! words {
+    ($type:ident: $($variant:ident => $word:literal),+ $(,)?) => {
+        impl $type {
+            /// All of them, in the order in which they are listed to users.
+            pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
+
+            /// The word for it on the command line and in stored documents.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word),+
+                }
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+    };
+}
+
+pub(crate) use words;

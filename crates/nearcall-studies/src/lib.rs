@@ -3,7 +3,9 @@
 //! A [`Study`] is one of them. What they printed is in `published.rs`, what was measured of them on
 //! a machine in `evidence.rs`, the verdicts on what they claim in `claims.rs`. How each is repeated
 //! is in `protocol.rs`; `reproduce.rs` does it.
-//! **Not here:** the mechanisms that only studies used (`methods` of `nearcall-bench`).
+//! The mechanisms that only studies used are in `methods`; the harness measures them as
+//! [`Methods`](methods::Methods), given by the program (`peer::run_with` of `nearcall-bench`).
+//! **Not here:** launches, loops and noise (`nearcall-bench`).
 #![forbid(unsafe_code)]
 
 mod background;
@@ -12,6 +14,7 @@ mod collect;
 mod cpu_layout;
 pub mod evidence;
 pub mod figure;
+pub mod methods;
 mod protocol;
 pub mod published;
 pub mod reproduce;
@@ -23,9 +26,7 @@ use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
-use nearcall_bench::{
-    bench_plan, cell, cell_list, clocks, footprint, machine, methods, runner, scene,
-};
+use nearcall_bench::{bench_plan, cell, cell_list, clocks, footprint, machine, runner, scene};
 use nearcall_results::{report, run, stats};
 use serde::{Deserialize, Serialize};
 

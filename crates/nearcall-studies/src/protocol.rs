@@ -43,8 +43,8 @@ pub(crate) fn lines(study: Study, layout: &StudyPlacement) -> Vec<Line> {
 
 /// Whether the machine has the CPUs that a line needs.
 fn fits(line: &Line, layout: &StudyPlacement) -> bool {
-    let CellSpec { subject, scene, .. } = line.spec;
-    let spins = matches!(subject, Subject::Study(method) if method.needs_two_cpus());
+    let CellSpec { subject, scene, wait, .. } = line.spec;
+    let spins = matches!(subject, Subject::Custom(_)) && wait == WaitPolicy::Spin;
     match scene.spot {
         // A spinning pair on one CPU is what a study wants to see where it says so itself.
         Spot::OneCpu | Spot::Pair { .. } => true,
@@ -67,13 +67,13 @@ struct Series {
 impl Series {
     /// Round trips of a method.
     fn latency(study: Study, mechanism: &'static str, method: Method, shape: Shape) -> Self {
-        let subject = Subject::Study(method);
+        let subject = method.subject();
         Self { study, mechanism, subject, kind: Kind::Latency, shape, scene: Scene::default() }
     }
 
     /// Messages one way.
     fn throughput(study: Study, mechanism: &'static str, method: Method) -> Self {
-        let subject = Subject::Study(method);
+        let subject = method.subject();
         let (kind, shape) = (Kind::Throughput, Shape::Sink);
         Self { study, mechanism, subject, kind, shape, scene: Scene::default() }
     }
@@ -120,7 +120,9 @@ impl Series {
 /// How the ends of a subject wait: in the papers nobody spins unless the mechanism is spinning.
 fn wait_of(subject: Subject) -> WaitPolicy {
     match subject {
-        Subject::Study(method) => method.wait(),
+        Subject::Custom(name) => {
+            Method::find(name.as_str()).map_or(WaitPolicy::Block, Method::wait)
+        }
         Subject::Floor(floor) => floor.wait(),
         Subject::Call(route) | Subject::Bare(route) => {
             let waits = route.mechanism().map(Mechanism::waits).unwrap_or_default();
@@ -162,8 +164,8 @@ mod tests {
                     Spot::OfRun => panic!("{line:?}"),
                     Spot::Pair { client, server } => assert_eq!((client, server), (3, 3)),
                     Spot::Unpinned => {
-                        let Subject::Study(method) = line.spec.subject else { continue };
-                        assert!(!method.needs_two_cpus(), "{line:?}");
+                        let method = Method::find(line.spec.subject.name());
+                        assert!(!method.is_some_and(Method::needs_two_cpus), "{line:?}");
                     }
                     Spot::OneCpu => {}
                 }

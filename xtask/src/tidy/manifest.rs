@@ -22,6 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "nearcall",
             "nearcall-bench-service",
+            "nearcall-build",
             "nearcall-channel",
             "nearcall-host",
             "nearcall-os",
@@ -31,7 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "nearcall-studies",
-        &["nearcall-bench", "nearcall-channel", "nearcall-os", "nearcall-results"],
+        &["nearcall", "nearcall-bench", "nearcall-channel", "nearcall-os", "nearcall-results"],
     ),
     (
         "nearcall-cli",

@@ -171,10 +171,7 @@ fn lacking(excluded: &[Excluded]) -> Vec<Skipped> {
                 mechanism: name.to_owned(),
                 reason: by.why.clone(),
                 unsupported: true,
-                kind: None,
-                message_bytes: None,
-                shape: None,
-                wait: None,
+                ..Skipped::default()
             });
         }
     }

@@ -273,7 +273,7 @@ pub(super) fn server_address(orders: &Orders) -> String {
         Subject::Call(route) | Subject::Bare(route) => route,
         Subject::AtRest(mechanism) | Subject::Mechanism(mechanism) => Route::Blocking(mechanism),
         // Of these nobody listens.
-        Subject::Part(_) | Subject::Floor(_) | Subject::Study(_) => Route::Typed,
+        Subject::Part(_) | Subject::Floor(_) | Subject::Custom(_) => Route::Typed,
     };
     let at = format!("unix:@{}-calls", orders.meet_at);
     let mut words = Vec::new();

@@ -10,7 +10,7 @@ use crate::exchange::count::{Counts, EndReport};
 use crate::payload::{Payload, Verifier};
 
 /// What all calls of a cell go to.
-pub(crate) struct FakeService {
+pub struct FakeService {
     payload: RefCell<Payload>,
     next: Cell<u64>,
     received: Cell<u64>,
@@ -21,8 +21,8 @@ pub(crate) struct FakeService {
     report: RefCell<Option<EndReport>>,
 }
 
-impl FakeService {
-    pub(crate) fn new() -> Self {
+impl Default for FakeService {
+    fn default() -> Self {
         Self {
             payload: RefCell::new(Payload::new(0, 0)),
             next: Cell::new(0),
@@ -33,9 +33,17 @@ impl FakeService {
             report: RefCell::default(),
         }
     }
+}
+
+impl FakeService {
+    /// Returns a server that no cell has begun at.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
 
     /// Begins a cell whose arguments have `bytes` bytes.
-    pub(crate) fn begin(&self, seed: u64, bytes: usize) {
+    pub fn begin(&self, seed: u64, bytes: usize) {
         *self.payload.borrow_mut() = Payload::new(seed, bytes);
         self.next.set(0);
         self.received.set(0);
@@ -44,8 +52,12 @@ impl FakeService {
         self.damage.take();
     }
 
-    /// What was counted between the two marks.
-    pub(crate) fn report(&self) -> Result<EndReport, Failure> {
+    /// Returns what was counted between the two marks.
+    ///
+    /// # Errors
+    ///
+    /// A one-way call was damaged, or there were no two marks.
+    pub fn report(&self) -> Result<EndReport, Failure> {
         if let Some(damage) = self.damage.take() {
             return Err(corrupt(damage));
         }
@@ -58,8 +70,12 @@ impl FakeService {
     }
 
     /// Judges an argument against the one that is due, and counts it.
+    ///
+    /// # Errors
+    ///
+    /// A byte of it is damaged.
     #[inline]
-    pub(crate) fn read(&self, argument: &[u8]) -> Result<(), String> {
+    pub fn read(&self, argument: &[u8]) -> Result<(), String> {
         let number = self.next.get();
         let payload = self.payload.borrow();
         let mut verifier = Verifier::new(&payload, number);
@@ -70,8 +86,12 @@ impl FakeService {
         outcome.map_err(|corruption| corruption.to_string())
     }
 
-    /// The measured region begins here, or ends.
-    pub(crate) fn take_mark(&self) -> Result<(), Failure> {
+    /// Begins the measured region, or ends it.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's counters cannot be read.
+    pub fn take_mark(&self) -> Result<(), Failure> {
         let before = self.before.take();
         match before {
             None => *self.before.borrow_mut() = Some((Counts::before()?, self.received.get())),

@@ -19,8 +19,9 @@ use crate::warmup::{Warmup, WarmupRule, WarmupState};
 
 /// What the client has to do for one cell.
 #[derive(Clone, Copy)]
-pub(crate) struct Job {
-    pub(crate) cell: CellSpec,
+pub struct Job {
+    /// The cell.
+    pub cell: CellSpec,
     pub(crate) seed: u64,
     /// Warm-up and measured region together; of a slice, the measured region alone.
     pub(crate) budget_ns: u64,
@@ -43,7 +44,7 @@ pub(crate) enum Part {
 
 /// What one launch says about one cell.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Measured {
+pub struct Measured {
     pub(crate) client: EndReport,
     /// `None` where everything stays within one process.
     pub(crate) server: Option<EndReport>,

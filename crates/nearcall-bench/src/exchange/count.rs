@@ -27,7 +27,7 @@ pub(crate) struct Stopped {
 
 /// What one end used and did inside the measured region.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct EndReport {
+pub struct EndReport {
     /// Faults, switches, migrations, times.
     pub(crate) counts: EndCounts,
     /// User and system time, exact.

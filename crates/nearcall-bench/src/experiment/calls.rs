@@ -71,7 +71,9 @@ fn cells(plan: &BenchPlan, on: &Machine<'_>) -> CellList {
         }));
     }
     let mut floors: Vec<CellSpec> = calls.iter().filter_map(floor::floor_of).collect();
-    floors.sort_by_key(|cell| (cell.subject.name(), cell.kind, cell.shape, cell.message_bytes));
+    floors.sort_by_key(|cell| {
+        (cell.subject.name().to_owned(), cell.kind, cell.shape, cell.message_bytes)
+    });
     floors.dedup();
     on.add_floors(floors, &mut list);
     let mut bare: Vec<CellSpec> = Vec::new();

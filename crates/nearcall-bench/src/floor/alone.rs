@@ -55,7 +55,11 @@ impl Callee for Sum {
 }
 
 /// Measures what `act` does: `messages_per_sample` exchanges, within one process.
-pub(crate) fn measure(
+///
+/// # Errors
+///
+/// What `act` returned.
+pub fn measure(
     job: &Job,
     messages_per_sample: u64,
     mut act: impl FnMut() -> Result<(), Failure>,

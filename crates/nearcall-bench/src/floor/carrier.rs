@@ -5,25 +5,44 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::exchange::opened::{Opened, opened};
 use crate::exchange::{End, Failure, Got};
 use crate::floor::meeting::{Meeting, Regions};
 use crate::payload::{Payload, Verifier};
 
 /// Moves messages of one floor. Each end has one.
-pub(crate) trait Carrier {
+pub trait Carrier {
     /// Sends message `number`. Without a payload, unless the floor has one.
+    ///
+    /// # Errors
+    ///
+    /// The other process is gone.
     #[inline]
     fn send(&mut self, _payload: &Payload, _number: u64) -> Result<(), Failure> {
         self.send_empty()
     }
+
     /// Waits for a message and reads it.
+    ///
+    /// # Errors
+    ///
+    /// The message is damaged, or the other process is gone.
     #[inline]
     fn receive(&mut self, _verifier: &mut Verifier<'_>) -> Result<(), Failure> {
         self.receive_empty()
     }
+
     /// Sends a reply without a payload.
+    ///
+    /// # Errors
+    ///
+    /// The other process is gone.
     fn send_empty(&mut self) -> Result<(), Failure>;
     /// Waits for a reply without a payload.
+    ///
+    /// # Errors
+    ///
+    /// The other process is gone.
     fn receive_empty(&mut self) -> Result<(), Failure>;
 }
 
@@ -74,6 +93,19 @@ impl<C: Carrier> End for FloorEnd<C> {
         self.send(payload, number)?;
         Ok(true)
     }
+}
+
+/// Opens an end whose messages `carrier` moves and that holds up to `buffer_bytes` on the way.
+///
+/// # Errors
+///
+/// The other process is gone.
+pub fn open<'a>(
+    carrier: impl Carrier + 'a,
+    meeting: &Meeting,
+    buffer_bytes: u64,
+) -> Result<Box<dyn Opened + 'a>, Failure> {
+    Ok(opened(FloorEnd::new(carrier, meeting)?, buffer_bytes))
 }
 
 /// One page, of which one word is used.

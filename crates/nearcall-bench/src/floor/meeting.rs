@@ -13,7 +13,7 @@ use nearcall_os::socket::{self, UnixAddress};
 use crate::exchange::Failure;
 
 /// The line between the two processes.
-pub(crate) struct Meeting {
+pub struct Meeting {
     socket: OwnedFd,
 }
 
@@ -25,7 +25,11 @@ pub(crate) struct Regions {
 
 impl Meeting {
     /// Listens at `name`, tells so, and waits for the client.
-    pub(crate) fn accept(
+    ///
+    /// # Errors
+    ///
+    /// The name is taken, or no client came within [`MEET_TIMEOUT`].
+    pub fn accept(
         name: &str,
         listening: impl FnOnce() -> Result<(), Failure>,
     ) -> Result<Self, Failure> {
@@ -36,26 +40,49 @@ impl Meeting {
     }
 
     /// Connects to a server that listens at `name`.
-    pub(crate) fn connect(name: &str) -> Result<Self, Failure> {
+    ///
+    /// # Errors
+    ///
+    /// Nothing listens at `name`.
+    pub fn connect(name: &str) -> Result<Self, Failure> {
         let address = UnixAddress::Abstract(name.as_bytes());
         Ok(Self { socket: socket::unix_connect(address, Some(MEET_TIMEOUT))? })
     }
 
-    pub(crate) fn say(&self, text: &str) -> Result<(), Failure> {
+    /// Sends text.
+    ///
+    /// # Errors
+    ///
+    /// The other process is gone.
+    pub fn say(&self, text: &str) -> Result<(), Failure> {
         self.say_with(text, &[])
     }
 
-    pub(crate) fn say_with(&self, text: &str, fds: &[BorrowedFd<'_>]) -> Result<(), Failure> {
+    /// Sends text and descriptors.
+    ///
+    /// # Errors
+    ///
+    /// The other process is gone.
+    pub fn say_with(&self, text: &str, fds: &[BorrowedFd<'_>]) -> Result<(), Failure> {
         descriptor::send_with_fds(&self.socket, text.as_bytes(), fds)?;
         Ok(())
     }
 
-    pub(crate) fn hear(&self) -> Result<String, Failure> {
+    /// Waits for text.
+    ///
+    /// # Errors
+    ///
+    /// The other process is gone.
+    pub fn hear(&self) -> Result<String, Failure> {
         Ok(self.hear_with::<0>()?.0)
     }
 
     /// Waits for text and exactly `N` descriptors.
-    pub(crate) fn hear_with<const N: usize>(&self) -> Result<(String, [OwnedFd; N]), Failure> {
+    ///
+    /// # Errors
+    ///
+    /// The other process is gone, or sent fewer descriptors.
+    pub fn hear_with<const N: usize>(&self) -> Result<(String, [OwnedFd; N]), Failure> {
         let mut text = vec![0; TEXT_BYTES_MAX];
         let received = descriptor::receive_with_fds(&self.socket, &mut text, N)?;
         if received.bytes == 0 {
@@ -87,7 +114,7 @@ impl AsFd for Meeting {
 }
 
 /// How long one process waits for the other to come.
-pub(crate) const MEET_TIMEOUT: Duration = Duration::from_secs(10);
+pub const MEET_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A report is a few hundred bytes.
 const TEXT_BYTES_MAX: usize = 16 << 10;

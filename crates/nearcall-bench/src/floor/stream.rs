@@ -17,15 +17,23 @@ use crate::launch::Role;
 use crate::payload::{Payload, Verifier};
 
 /// A stream each way.
-pub(crate) trait Stream {
+pub trait Stream {
     /// Waits for room and writes some of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// As the system call.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
     /// Waits for bytes and reads some; zero at the end.
+    ///
+    /// # Errors
+    ///
+    /// As the system call.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize>;
 }
 
 /// Whole messages over a stream.
-pub(crate) struct Bytes<S> {
+pub struct Bytes<S> {
     stream: S,
     message_bytes: usize,
     /// Private memory for what is written and read.
@@ -33,12 +41,13 @@ pub(crate) struct Bytes<S> {
 }
 
 impl<S: Stream> Bytes<S> {
-    pub(crate) fn new(stream: S, message_bytes: usize) -> Self {
+    /// Moves messages of `message_bytes` over `stream`.
+    pub fn new(stream: S, message_bytes: usize) -> Self {
         Self::in_parts(stream, message_bytes, PART_BYTES)
     }
 
     /// The same with at most `part_bytes` in one call.
-    pub(crate) fn in_parts(stream: S, message_bytes: usize, part_bytes: usize) -> Self {
+    pub fn in_parts(stream: S, message_bytes: usize, part_bytes: usize) -> Self {
         // Written once, so that its pages are present.
         let part = vec![1; message_bytes.min(part_bytes).max(1)];
         Self { stream, message_bytes, part }
@@ -97,17 +106,26 @@ impl<S: Stream> Carrier for Bytes<S> {
 }
 
 /// A unix stream socket that blocks.
-pub(crate) struct Unix {
+pub struct Unix {
     socket: OwnedFd,
 }
 
 impl Unix {
-    pub(crate) fn meet(meeting: &Meeting, role: Role) -> Result<Self, Failure> {
+    /// Opens an end of a pair that the server makes.
+    ///
+    /// # Errors
+    ///
+    /// The other process is gone.
+    pub fn meet(meeting: &Meeting, role: Role) -> Result<Self, Failure> {
         Self::meet_over(meeting, role, || Ok(socket::unix_pair(socket::Kind::Stream)?))
     }
 
     /// An end of any pair of stream sockets, which the server makes.
-    pub(crate) fn meet_over(
+    ///
+    /// # Errors
+    ///
+    /// The other process is gone.
+    pub fn meet_over(
         meeting: &Meeting,
         role: Role,
         make: impl FnOnce() -> Result<(OwnedFd, OwnedFd), Failure>,
@@ -125,7 +143,9 @@ impl Unix {
         }
     }
 
-    pub(crate) fn into_socket(self) -> OwnedFd {
+    /// Returns the socket.
+    #[must_use]
+    pub fn into_socket(self) -> OwnedFd {
         self.socket
     }
 }
@@ -183,7 +203,7 @@ impl Stream for UnixEpoll {
 }
 
 /// A pipe each way that blocks.
-pub(crate) struct Pipes {
+pub struct Pipes {
     read: OwnedFd,
     write: OwnedFd,
 }
@@ -193,8 +213,12 @@ impl Pipes {
         Self::meet_over(meeting, role, || Ok(pipe::create()?))
     }
 
-    /// An end of any two pipes, which the server makes.
-    pub(crate) fn meet_over(
+    /// Opens an end of two pipes, which the server makes.
+    ///
+    /// # Errors
+    ///
+    /// The other process is gone.
+    pub fn meet_over(
         meeting: &Meeting,
         role: Role,
         make: impl Fn() -> Result<Pipe, Failure>,

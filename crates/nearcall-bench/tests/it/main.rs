@@ -4,8 +4,6 @@
 mod load;
 mod profile;
 mod runner;
-mod study_calls;
-mod study_methods;
 mod traffic;
 
 use nearcall_bench::bench_plan::BenchPlan;

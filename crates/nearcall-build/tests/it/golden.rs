@@ -10,12 +10,7 @@ use crate::directory::TestDir;
 
 #[track_caller]
 fn check(name: &str, generated: &str) {
-    check_in("tests/golden", name, generated);
-}
-
-#[track_caller]
-fn check_in(directory: &str, name: &str, generated: &str) {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join(directory);
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let out = TestDir::new();
     let proto = golden.join(format!("{name}.proto"));
     let builder = Builder::new().file(proto).include(&golden).out_dir(out.path());
@@ -85,12 +80,6 @@ fn the_streams_that_the_tests_of_the_runtime_open() {
 #[test]
 fn messages_that_grow_when_they_are_decoded() {
     check("sizes", "sizes.v1.rs");
-}
-
-/// The benchmark of calls uses this one.
-#[test]
-fn what_the_benchmark_calls() {
-    check_in("../nearcall-bench/src/calls/golden", "bench", "bench.v1.rs");
 }
 
 /// The runtime itself has this one: the interface that every server answers.

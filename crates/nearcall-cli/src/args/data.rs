@@ -19,8 +19,9 @@ pub(crate) enum DataCommand {
     /// Add runs; the file name is derived from the content
     ///
     /// Adds all of them, or none if one of them is no run. A run that is present already is
-    /// recognised, whatever its file is called. Data sets get published: the host's name is
-    /// replaced by "unknown", and only the last part of absolute paths among the arguments is kept.
+    /// recognised, whatever the file that is given is called. Data sets get published: the host's
+    /// name is replaced by "unknown", and only the last part of absolute paths among the arguments
+    /// is kept.
     #[command(before_help = ADD_EXAMPLES)]
     Add(AddArgs),
 
@@ -29,13 +30,6 @@ pub(crate) enum DataCommand {
     /// Reads every run. Exit code: 1 if a file is no run, or lies in the wrong directory.
     #[command(before_help = LIST_EXAMPLES)]
     List(ListArgs),
-
-    /// Add every run of another data set
-    ///
-    /// Runs of one machine go to its directory; nothing is averaged. Runs that are present already
-    /// are counted. Two runs with one name are both kept.
-    #[command(before_help = MERGE_EXAMPLES)]
-    Merge(MergeArgs),
 
     /// Write all cells as one flat table, for a database
     #[command(before_help = EXPORT_EXAMPLES)]
@@ -82,17 +76,6 @@ pub(crate) struct ListArgs {
     pub(crate) which: WhichArgs,
 }
 
-/// Options of `data merge`.
-#[derive(Debug, Args)]
-pub(crate) struct MergeArgs {
-    /// Directory of the other data set
-    #[arg(value_name = "OTHER_DIR")]
-    pub(crate) other: PathBuf,
-
-    #[command(flatten)]
-    pub(crate) which: WhichArgs,
-}
-
 /// Options of `data export`.
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
@@ -131,7 +114,6 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   nearcall data add run.json                     add a run
   nearcall data list                             the machines
-  nearcall data merge other-data                 add the runs of others
   nearcall data export --jsonl cells.jsonl       one row per cell
   nearcall data import i5-m580.tar.gz            a result of ipc-bench";
 
@@ -139,17 +121,13 @@ const ADD_EXAMPLES: &str = "\
 Examples:
   nearcall data add run.json
   nearcall data add docs/runs/*.json --dir shared-data
+  nearcall data add other-data/*/*.json          the runs of another data set
   nearcall data add run.json --keep-host-name";
 
 const LIST_EXAMPLES: &str = "\
 Examples:
   nearcall data list
   nearcall data list --json | jq -r '.machines[] | .machine_id'";
-
-const MERGE_EXAMPLES: &str = "\
-Examples:
-  nearcall data merge other-data
-  nearcall data merge other-data --dir shared-data --json | jq '.duplicates'";
 
 const EXPORT_EXAMPLES: &str = "\
 Examples:

@@ -1,12 +1,13 @@
-//! `nearcall data`: has runs taken in, listed, merged, exported and imported.
+//! `nearcall data`: has runs taken in, listed, exported and imported.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::Context;
 use nearcall_results::dataset::import::import;
 use nearcall_results::dataset::{
-    Arrival, DataSet, ExportError, Format, Inventory, Outcome, export,
+    Arrival, DataSet, Exported, Format, Inventory, Outcome, StoreError, export,
 };
 use nearcall_results::report::lines::Writer;
 use nearcall_results::report::number;
@@ -15,9 +16,7 @@ use nearcall_results::run::printable;
 use serde_json::json;
 
 use super::{End, Usage};
-use crate::args::{
-    AddArgs, DataArgs, DataCommand, ExportArgs, ImportArgs, ListArgs, MergeArgs, WhichArgs,
-};
+use crate::args::{AddArgs, DataArgs, DataCommand, ExportArgs, ImportArgs, ListArgs, WhichArgs};
 use crate::terminal::style;
 use crate::{output, places};
 
@@ -25,7 +24,6 @@ pub(super) fn run(args: &DataArgs) -> anyhow::Result<End> {
     match &args.verb {
         DataCommand::Add(args) => add(args),
         DataCommand::List(args) => list(args),
-        DataCommand::Merge(args) => merge(args),
         DataCommand::Export(args) => write_table(args),
         DataCommand::Import(args) => import_archive(args),
     }
@@ -40,13 +38,9 @@ fn data_set(which: &WhichArgs) -> anyhow::Result<DataSet> {
 /// A data set that must be there, because one without runs would be a wrong answer.
 fn present(which: &WhichArgs) -> anyhow::Result<DataSet> {
     let data = data_set(which)?;
-    must_be_there(data.directory())?;
-    Ok(data)
-}
-
-fn must_be_there(directory: &Path) -> anyhow::Result<()> {
+    let directory = data.directory();
     anyhow::ensure!(directory.is_dir(), "{}: no such directory", directory.display());
-    Ok(())
+    Ok(data)
 }
 
 fn add(args: &AddArgs) -> anyhow::Result<End> {
@@ -68,18 +62,10 @@ fn add(args: &AddArgs) -> anyhow::Result<End> {
     Ok(End::Done)
 }
 
-fn merge(args: &MergeArgs) -> anyhow::Result<End> {
-    must_be_there(&args.other)?;
-    let data = data_set(&args.which)?;
-    let arrivals = data.merge(&DataSet::at(&args.other))?;
-    report(&data, &arrivals, args.which.format.json)
-}
-
 /// Prints the outcome of each run.
 fn report(data: &DataSet, arrivals: &[Arrival], json: bool) -> anyhow::Result<End> {
     let of = |outcome| arrivals.iter().filter(move |arrival| arrival.outcome == outcome);
-    let counts = [Outcome::Added, Outcome::Duplicate, Outcome::Renamed].map(|o| of(o).count());
-    let [added, duplicates, renamed] = counts;
+    let [added, duplicates] = [Outcome::Added, Outcome::Duplicate].map(|one| of(one).count());
     if json {
         let runs: Vec<_> = arrivals
             .iter()
@@ -94,9 +80,8 @@ fn report(data: &DataSet, arrivals: &[Arrival], json: bool) -> anyhow::Result<En
         output::json(&json!({
             "schema": "nearcall.data-add/1",
             "directory": data.directory().display().to_string(),
-            "added": added + renamed,
+            "added": added,
             "duplicates": duplicates,
-            "renamed": renamed,
             "runs": runs,
         }))?;
         return Ok(End::Done);
@@ -111,10 +96,6 @@ fn report(data: &DataSet, arrivals: &[Arrival], json: bool) -> anyhow::Result<En
             Outcome::Duplicate => {
                 text.wrap("duplicate  ", &format!("{from} is {place}"));
             }
-            Outcome::Renamed => text.wrap(
-                "added      ",
-                &format!("{place} (another run has the name that follows from its content)"),
-            ),
         }
     }
     let runs = |count: usize| if count == 1 { "1 run".to_owned() } else { format!("{count} runs") };
@@ -123,7 +104,7 @@ fn report(data: &DataSet, arrivals: &[Arrival], json: bool) -> anyhow::Result<En
         1 => ", 1 was there already".to_owned(),
         many => format!(", {many} were there already"),
     };
-    let summary = format!("{} added{there}: {}", runs(added + renamed), data.directory().display());
+    let summary = format!("{} added{there}: {}", runs(added), data.directory().display());
     text.wrap("", &summary);
     output::result(&text.finish())?;
     Ok(End::Done)
@@ -133,7 +114,6 @@ fn word(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Added => "added",
         Outcome::Duplicate => "duplicate",
-        Outcome::Renamed => "renamed",
     }
 }
 
@@ -177,12 +157,8 @@ fn table(inventory: &Inventory) -> String {
             day(line.last_unix_s),
             clean(&line.cpu_model),
         ]);
-        let kinds: Vec<&str> = line.kinds.iter().map(String::as_str).collect();
-        let imported = match line.imported {
-            0 => String::new(),
-            imported => format!("; {imported} imported"),
-        };
-        grid.note(format!("{}{imported}", kinds.join(", ")));
+        let kinds: Vec<&str> = line.kinds.iter().copied().collect();
+        grid.note(kinds.join(", "));
     }
     grid.print(&mut text);
     let runs: u64 = inventory.machines.iter().map(|line| line.runs).sum();
@@ -212,10 +188,16 @@ fn write_table(args: &ExportArgs) -> anyhow::Result<End> {
         .into_iter()
         .filter_map(|(format, file)| Some((format, file.as_deref()?)))
         .collect();
-    let done = match export(&data, &files) {
-        Err(ExportError::Write { is_closed_pipe: true, .. }) => return Ok(End::Done),
-        outcome => outcome?,
-    };
+    let mut done = Exported::default();
+    for (format, file) in &files {
+        done = match export(&data, *format, file) {
+            // Whoever reads has seen enough.
+            Err(StoreError::Io { error, .. }) if error.kind() == ErrorKind::BrokenPipe => {
+                return Ok(End::Done);
+            }
+            outcome => outcome?,
+        };
+    }
     let names: Vec<String> = files.iter().map(|(_, file)| file.display().to_string()).collect();
     if args.which.format.json {
         output::json(&json!({

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::candidates::{Candidate, Excluded};
 use super::requirements::Requirements;
 use crate::noise::Grade;
+use crate::words::words;
 
 /// The version that this program writes.
 pub const SCHEMA: &str = "nearcall.advice/1";
@@ -65,17 +66,7 @@ pub enum Confidence {
     High,
 }
 
-impl Confidence {
-    /// As it is printed.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-        }
-    }
-}
+words! { Confidence: Low => "low", Medium => "medium", High => "high" }
 
 /// One candidate of a ranking.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -183,7 +183,7 @@ pub fn candidates(
         let mut by: Vec<Violation> = constraints
             .iter()
             .filter_map(|one| {
-                let why = one.violated_by(&candidate, requirements, &requirements.needs)?;
+                let why = one.violated_by(&candidate, requirements)?;
                 Some(Violation { requirement: one.to_string(), why })
             })
             .collect();
@@ -210,32 +210,20 @@ fn measured_only(mechanism: Mechanism) -> Violation {
 /// What stands for a requirement where there is none.
 const MEASURED_ONLY: &str = "measured only";
 
-/// The smallest set of requirements that no candidate meets, as a user gave them. `None` if some
-/// candidate meets all. Of equally small sets the first in the order of [`Need::ALL`].
+/// Needs of `requirements` that no candidate meets together, none of which can be left out. Of
+/// several such sets that of the first in the order of [`Need::ALL`].
 #[must_use]
-pub fn conflict(requirements: &Requirements) -> Option<Vec<String>> {
-    let constraints = Constraint::of(requirements);
-    let all: Vec<Candidate> =
-        Candidate::all().into_iter().filter(|one| !one.mechanism.measured_only()).collect();
-    let fails = |set: &[Constraint]| {
-        let needs: Vec<Need> = set.iter().filter_map(|one| one.need()).collect();
-        let lacks =
-            |one: &Candidate, by: &Constraint| by.violated_by(one, requirements, &needs).is_some();
-        all.iter().all(|one| set.iter().any(|by| lacks(one, by)))
-    };
-    if !fails(&constraints) {
-        return None;
+pub fn conflict(requirements: &Requirements) -> Vec<Need> {
+    let with = |needs: &[Need]| Requirements { needs: needs.to_vec(), ..requirements.clone() };
+    let wanted = Need::ALL.into_iter().filter(|need| requirements.needs.contains(need));
+    let mut needs: Vec<Need> = wanted.collect();
+    for at in (0..needs.len()).rev() {
+        let need = needs.remove(at);
+        if !eligible(&with(&needs)).0.is_empty() {
+            needs.insert(at, need);
+        }
     }
-    // A dozen constraints at most have some thousand subsets.
-    let subsets = 1..1_u32 << constraints.len();
-    let chosen = |bits: u32| -> Vec<Constraint> {
-        let with = constraints.iter().enumerate().filter(|(index, _)| bits >> index & 1 == 1);
-        with.map(|(_, constraint)| *constraint).collect()
-    };
-    let mut sorted: Vec<u32> = subsets.collect();
-    sorted.sort_by_key(|bits| bits.count_ones());
-    let smallest = sorted.into_iter().map(chosen).find(|set| fails(set))?;
-    Some(smallest.iter().map(Constraint::to_string).collect())
+    needs
 }
 
 /// One thing that excludes candidates.
@@ -264,23 +252,11 @@ impl Constraint {
         all
     }
 
-    fn need(self) -> Option<Need> {
-        match self {
-            Self::Need(need) => Some(need),
-            Self::OneCpu | Self::Size | Self::Clients => None,
-        }
-    }
-
-    /// Why `candidate` does not do; `needs` are those that count beside this one.
-    fn violated_by(
-        self,
-        candidate: &Candidate,
-        requirements: &Requirements,
-        needs: &[Need],
-    ) -> Option<String> {
+    /// Why `candidate` does not do.
+    fn violated_by(self, candidate: &Candidate, requirements: &Requirements) -> Option<String> {
         let can = candidate.mechanism.capabilities();
         match self {
-            Self::Need(need) => candidate.lacks(need, needs).map(str::to_owned),
+            Self::Need(need) => candidate.lacks(need, &requirements.needs).map(str::to_owned),
             Self::OneCpu => (candidate.spins() || !can.same_cpu_safe)
                 .then(|| "spins, and so keeps the other end from running".to_owned()),
             Self::Clients => candidate.mechanism.one_client_in_a_loop().then(|| {
@@ -398,22 +374,15 @@ mod tests {
     }
 
     #[test]
-    fn a_conflict_is_the_smallest_set_that_nothing_meets() {
-        let cases: [(&[Need], Option<&[&str]>); 5] = [
-            (&[Need::Pollable, Need::Isolation], None),
-            (
-                &[Need::KillSafe, Need::MultiMachine, Need::DescriptorPassing],
-                Some(&["descriptor-passing", "multi-machine"]),
-            ),
-            (&[Need::SharedMemory, Need::MultiMachine], Some(&["multi-machine", "shared-memory"])),
-            (
-                &[Need::Isolation, Need::DeliversAfterDeath, Need::MultiMachine],
-                Some(&["multi-machine", "delivers-after-death"]),
-            ),
-            (&Need::ALL, Some(&["descriptor-passing", "multi-machine"])),
+    fn a_conflict_has_no_need_too_many() {
+        use Need::{DeliversAfterDeath, DescriptorPassing, Isolation, KillSafe, MultiMachine};
+        let cases: [(&[Need], &[Need]); 4] = [
+            (&[KillSafe, MultiMachine, DescriptorPassing], &[DescriptorPassing, MultiMachine]),
+            (&[Need::SharedMemory, MultiMachine], &[MultiMachine, Need::SharedMemory]),
+            (&[Isolation, DeliversAfterDeath, MultiMachine], &[MultiMachine, DeliversAfterDeath]),
+            (&Need::ALL, &[DescriptorPassing, MultiMachine]),
         ];
         for (needs, expected) in cases {
-            let expected = expected.map(|set| set.iter().map(|&one| one.to_owned()).collect());
             assert_eq!(conflict(&with(needs)), expected, "{needs:?}");
         }
     }

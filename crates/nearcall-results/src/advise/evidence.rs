@@ -421,16 +421,15 @@ fn of_rhythm(wanted: Option<f64>, rhythm: Rhythm) -> Option<Step> {
 }
 
 fn of_form(exchange: Exchange, form: Form) -> Step {
-    match (exchange.shape, form) {
-        (Shape::Call | Shape::Oneway, Form::Calls)
-        | (Shape::Echo | Shape::Sink, Form::Messages) => Step::default(),
-        (Shape::Call | Shape::Oneway | Shape::Stream | Shape::Send, Form::Messages) => Step::new(
+    match (form, matches!(exchange.shape, Shape::Echo | Shape::Sink)) {
+        (Form::Calls, false) | (Form::Messages, true) => Step::default(),
+        (Form::Messages, false) => Step::new(
             0.4,
             0.1,
             "Measured with plain messages of the channel; a call adds its header and dispatch."
                 .to_owned(),
         ),
-        (_, Form::Calls) => Step::new(
+        (Form::Calls, true) => Step::new(
             0.7,
             0.3,
             "Measured with calls that carry all bytes there and none back.".to_owned(),
@@ -440,12 +439,13 @@ fn of_form(exchange: Exchange, form: Form) -> Step {
 
 /// Plain messages of the same bytes in all, but not the same both ways.
 fn of_shape(exchange: Exchange, form: Form, shape: &str) -> Step {
-    if form == Form::Calls {
-        return Step::default();
-    }
-    let told = match (exchange.shape == Shape::Echo, shape == Shape::Echo.name()) {
-        (true, false) => "Measured with messages that carry all bytes there and none back.",
-        (false, true) => "Measured with messages of which half the bytes go there and half back.",
+    let told = match (form, exchange.shape == Shape::Echo, shape == Shape::Echo.name()) {
+        (Form::Messages, true, false) => {
+            "Measured with messages that carry all bytes there and none back."
+        }
+        (Form::Messages, false, true) => {
+            "Measured with messages of which half the bytes go there and half back."
+        }
         _ => return Step::default(),
     };
     Step::new(0.3, 0.1, told.to_owned())

@@ -87,8 +87,13 @@ impl Judged<'_> {
             at.is_none_or(|at| values[at].is_none())
         };
         let keeps = found.keeps_rate(self.times.as_ref().map(|set| set.rhythm));
-        if !matches!(keeps, Rate::Kept | Rate::Unknown) {
-            return self.exclude(requirements, candidate, &keeps);
+        if let Rate::Below { why, most } = keeps {
+            if most > self.fastest.map_or(0.0, |(_, rate)| rate) {
+                self.fastest = Some((candidate, most));
+            }
+            let by = vec![Violation { requirement: "--rate".to_owned(), why }];
+            self.too_slow.push(Excluded { candidate, by });
+            return;
         }
         let lacked = requirements.optimise.wanted().into_iter().find(|one| lacks(one));
         let memory_only = lacked == Some(Objective::Memory);
@@ -114,31 +119,6 @@ impl Judged<'_> {
             grade: used().filter_map(|found| found.grade).max(),
             first_look: used().any(|found| found.first_look),
         });
-    }
-
-    /// Excludes a candidate that does only so many messages per second.
-    fn exclude(&mut self, requirements: &Requirements, candidate: Candidate, keeps: &Rate) {
-        let wanted = number::message_rate(requirements.rate_per_s.unwrap_or(0.0));
-        let (why, rate) = match *keeps {
-            Rate::Behind { tried, achieved } => {
-                let (tried, did) = (number::message_rate(tried), number::message_rate(achieved));
-                (format!("cannot keep {wanted}: fell behind at {tried} and did {did}"), achieved)
-            }
-            Rate::Close(most) => {
-                let most_words = number::message_rate(most);
-                (format!("has too little room above {wanted}: does {most_words} at most"), most)
-            }
-            Rate::Slow(most) => {
-                let most_words = number::message_rate(most);
-                (format!("cannot keep {wanted}: does {most_words} at most"), most)
-            }
-            Rate::Kept | Rate::Unknown => return,
-        };
-        if rate > self.fastest.map_or(0.0, |(_, rate)| rate) {
-            self.fastest = Some((candidate, rate));
-        }
-        let by = vec![Violation { requirement: "--rate".to_owned(), why }];
-        self.too_slow.push(Excluded { candidate, by });
     }
 
     /// Returns the sets that decide, the one of the heaviest objective first.
@@ -177,15 +157,11 @@ struct Sources<'b> {
 /// Whether a candidate keeps the rate.
 enum Rate {
     Kept,
-    /// Fell behind at a rate, of which it did so much.
-    Behind {
-        tried: f64,
-        achieved: f64,
+    /// It does no more than so many messages per second.
+    Below {
+        why: String,
+        most: f64,
     },
-    /// Does so many messages per second, which leaves no room for a bad moment.
-    Close(f64),
-    /// Does so many messages per second.
-    Slow(f64),
     Unknown,
 }
 
@@ -237,17 +213,27 @@ impl Sources<'_> {
             (Some(Rhythm::Pace(tried)), Some(kept)) => Some((f64::from(tried), kept)),
             _ => None,
         };
+        let words = number::message_rate;
+        let at_most = |what: &str, most: f64| {
+            let why = format!("{what} {}: does {} at most", words(rate), words(most));
+            Rate::Below { why, most }
+        };
         match (tried, most) {
             (Some((tried, true)), _) if tried >= rate * SAME_RATE => Rate::Kept,
             (Some((tried, false)), most) if tried * SAME_RATE <= rate => {
                 match self.times.and_then(|found| found.achieved_per_s) {
-                    Some(achieved) => Rate::Behind { tried, achieved },
-                    None => Rate::Slow(most.unwrap_or(tried).min(tried)),
+                    Some(most) => {
+                        let [wanted, tried, did] = [rate, tried, most].map(words);
+                        let why =
+                            format!("cannot keep {wanted}: fell behind at {tried} and did {did}");
+                        Rate::Below { why, most }
+                    }
+                    None => at_most("cannot keep", most.unwrap_or(tried).min(tried)),
                 }
             }
             (_, Some(most)) if most >= rate * HEADROOM => Rate::Kept,
-            (_, Some(most)) if most >= rate => Rate::Close(most),
-            (_, Some(most)) => Rate::Slow(most),
+            (_, Some(most)) if most >= rate => at_most("has too little room above", most),
+            (_, Some(most)) => at_most("cannot keep", most),
             (_, None) => Rate::Unknown,
         }
     }

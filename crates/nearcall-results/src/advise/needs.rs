@@ -1,9 +1,10 @@
 //! The words for what a user needs of a mechanism. Which candidates have it is in `candidates.rs`.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+use crate::words::words;
 
 /// Something that the choice must have, whatever it costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -36,47 +37,19 @@ pub enum Need {
     SharedMemory,
 }
 
-impl Need {
-    /// All of them, in the order in which they are listed to users.
-    pub const ALL: [Self; 12] = [
-        Self::Pollable,
-        Self::CrashDetection,
-        Self::Isolation,
-        Self::DescriptorPassing,
-        Self::MultiMachine,
-        Self::NoSpin,
-        Self::SameCpuSafe,
-        Self::Oversized,
-        Self::DeliversAfterDeath,
-        Self::KillSafe,
-        Self::NothingLeft,
-        Self::SharedMemory,
-    ];
-
-    /// The word for it on the command line and in stored advice.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pollable => "pollable",
-            Self::CrashDetection => "crash-detection",
-            Self::Isolation => "isolation",
-            Self::DescriptorPassing => "descriptor-passing",
-            Self::MultiMachine => "multi-machine",
-            Self::NoSpin => "no-spin",
-            Self::SameCpuSafe => "same-cpu-safe",
-            Self::Oversized => "survives-oversized",
-            Self::DeliversAfterDeath => "delivers-after-death",
-            Self::KillSafe => "kill-safe",
-            Self::NothingLeft => "nothing-left",
-            Self::SharedMemory => "shared-memory",
-        }
-    }
-}
-
-impl fmt::Display for Need {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
+words! { Need:
+    Pollable => "pollable",
+    CrashDetection => "crash-detection",
+    Isolation => "isolation",
+    DescriptorPassing => "descriptor-passing",
+    MultiMachine => "multi-machine",
+    NoSpin => "no-spin",
+    SameCpuSafe => "same-cpu-safe",
+    Oversized => "survives-oversized",
+    DeliversAfterDeath => "delivers-after-death",
+    KillSafe => "kill-safe",
+    NothingLeft => "nothing-left",
+    SharedMemory => "shared-memory",
 }
 
 impl FromStr for Need {
@@ -89,21 +62,17 @@ impl FromStr for Need {
 }
 
 /// A word that names no need.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown need `{0}`{hint} There are: {all}", hint = hint(&self.0), all = names())]
 pub struct UnknownNeed(pub String);
 
-impl fmt::Display for UnknownNeed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown need `{}`", self.0)?;
-        match nearest(&self.0) {
-            Some(name) => write!(f, ", did you mean `{name}`?")?,
-            None => f.write_str(".")?,
-        }
-        write!(f, " There are: {}", Need::ALL.map(Need::name).join(" "))
-    }
+fn hint(word: &str) -> String {
+    nearest(word).map_or(".".to_owned(), |name| format!(", did you mean `{name}`?"))
 }
 
-impl std::error::Error for UnknownNeed {}
+fn names() -> String {
+    Need::ALL.map(Need::name).join(" ")
+}
 
 /// Returns the name with the most pairs of letters in common, if that is half of them.
 fn nearest(word: &str) -> Option<&'static str> {

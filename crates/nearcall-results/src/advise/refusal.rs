@@ -14,7 +14,7 @@ pub enum Refusal {
     Requirements(BadRequirements),
     /// Nothing meets all needs.
     Impossible {
-        /// The smallest set of requirements that nothing meets, as the user gave them.
+        /// Needs that nothing meets together, none of which can be left out.
         needs: Vec<String>,
         /// What meets each of them, in the same order.
         met_by: Vec<Vec<String>>,
@@ -48,18 +48,16 @@ impl Refusal {
     /// No candidate meets the needs of `requirements`.
     #[must_use]
     pub fn impossible(requirements: &Requirements) -> Self {
-        let needs = conflict(requirements).unwrap_or_default();
+        let needs = conflict(requirements);
         let met_by = needs.iter().map(|need| {
-            let mut alone = Requirements { needs: Vec::new(), ..requirements.clone() };
-            alone.needs.extend(need.parse::<Need>().ok());
-            let (kept, _) = eligible(&alone);
+            let (kept, _) = eligible(&Requirements { needs: vec![*need], ..requirements.clone() });
             let mut names: Vec<String> =
                 kept.iter().map(|one| one.mechanism.name().to_owned()).collect();
             names.dedup();
             names
         });
         let met_by = met_by.collect();
-        Self::Impossible { needs, met_by }
+        Self::Impossible { needs: needs.iter().map(Need::to_string).collect(), met_by }
     }
 }
 
@@ -121,34 +119,23 @@ const NAMES_MAX: usize = 5;
 /// The command line that measures for these requirements.
 #[must_use]
 pub fn command(requirements: &Requirements) -> String {
-    let mut words = vec![format!("nearcall advise --size {}", requirements.message_bytes)];
-    let mut add = |word: String| words.push(word);
-    if let Some(reply) = requirements.reply_bytes {
-        add(format!("--reply {reply}"));
-    }
-    if let Some(rate) = requirements.rate_per_s {
-        add(format!("--rate {rate}"));
-    }
-    if requirements.pattern == super::Pattern::OneWay {
-        add("--pattern one-way".to_owned());
-    }
-    if requirements.placement != super::Placement::Any {
-        add(format!("--placement {}", requirements.placement.name()));
-    }
-    if !requirements.load.is_idle() {
-        add(format!("--load {}", requirements.load));
-    }
-    if !requirements.needs.is_empty() {
-        let needs: Vec<&str> = requirements.needs.iter().map(|need| need.name()).collect();
-        add(format!("--needs {}", needs.join(",")));
-    }
-    if let Some(clients) = requirements.clients {
-        add(format!("--clients {clients}"));
-    }
-    if requirements.optimise != super::Weights::only(super::Objective::Latency) {
-        add(format!("--optimise {}", requirements.optimise));
-    }
-    words.join(" ")
+    let Requirements { reply_bytes, rate_per_s, clients, placement, load, optimise, .. } =
+        requirements;
+    let needs: Vec<&str> = requirements.needs.iter().map(|need| need.name()).collect();
+    let is_one_way = requirements.pattern == super::Pattern::OneWay;
+    let is_latency = *optimise == super::Weights::only(super::Objective::Latency);
+    let options = [
+        reply_bytes.map(|reply| format!("--reply {reply}")),
+        rate_per_s.map(|rate| format!("--rate {rate}")),
+        is_one_way.then(|| "--pattern one-way".to_owned()),
+        (*placement != super::Placement::Any).then(|| format!("--placement {placement}")),
+        (!load.is_idle()).then(|| format!("--load {load}")),
+        (!needs.is_empty()).then(|| format!("--needs {}", needs.join(","))),
+        clients.map(|clients| format!("--clients {clients}")),
+        (!is_latency).then(|| format!("--optimise {optimise}")),
+    ];
+    let first = format!("nearcall advise --size {}", requirements.message_bytes);
+    std::iter::once(first).chain(options.into_iter().flatten()).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::needs::Need;
 use crate::load::Load;
 use crate::sizes::MESSAGE_BYTES_MAX;
-use crate::words;
+use crate::words::{self, words};
 
 /// What the mechanism is wanted for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -111,18 +111,7 @@ pub enum Placement {
     Unpinned,
 }
 
-impl Placement {
-    /// The word for it on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Any => "any",
-            Self::Cross => "cross",
-            Self::SameCpu => "same",
-            Self::Unpinned => "none",
-        }
-    }
-}
+words! { Placement: Any => "any", Cross => "cross", SameCpu => "same", Unpinned => "none" }
 
 /// Something that a choice can be best at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -140,22 +129,12 @@ pub enum Objective {
     Memory,
 }
 
-impl Objective {
-    /// All of them, in the order in which they are listed to users.
-    pub const ALL: [Self; 5] =
-        [Self::Latency, Self::P99, Self::Throughput, Self::Cpu, Self::Memory];
-
-    /// The word for it on the command line and in stored advice.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Latency => "latency",
-            Self::P99 => "p99",
-            Self::Throughput => "throughput",
-            Self::Cpu => "cpu",
-            Self::Memory => "memory",
-        }
-    }
+words! { Objective:
+    Latency => "latency",
+    P99 => "p99",
+    Throughput => "throughput",
+    Cpu => "cpu",
+    Memory => "memory",
 }
 
 /// How much each objective counts: shares that add up to 1.

@@ -11,10 +11,10 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 pub use columns::COLUMNS;
-use serde::Serialize;
 use serde::ser::Serializer;
+use serde_json::Value;
 
-use super::run_id::place;
+use super::identity::place;
 use crate::report::hosts::Host;
 use crate::run::{Cell, CellKey, Run};
 
@@ -54,22 +54,6 @@ impl Holds {
             Self::Truth => "BOOLEAN",
         }
     }
-}
-
-/// One value of a row.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum Value {
-    /// There is none.
-    Missing,
-    /// Text.
-    Text(String),
-    /// A whole number.
-    Whole(u64),
-    /// A finite number.
-    Real(f64),
-    /// True or false.
-    Truth(bool),
 }
 
 /// One cell and where it stands.
@@ -135,7 +119,7 @@ impl<W: Write> Csv<W> {
     }
 
     pub(crate) fn push(&mut self, line: &Line<'_>) -> io::Result<()> {
-        self.0.write_record(line.values().map(|value| value.to_text())).map_err(io_error)
+        self.0.write_record(line.values().map(|value| to_text(&value))).map_err(io_error)
     }
 
     pub(crate) fn finish(self) -> io::Result<W> {
@@ -151,67 +135,67 @@ fn io_error(error: csv::Error) -> io::Error {
     }
 }
 
-impl Value {
-    /// As it stands in CSV: empty if there is none.
-    #[must_use]
-    pub fn to_text(&self) -> String {
-        match self {
-            Self::Missing => String::new(),
-            Self::Text(text) => text.clone(),
-            Self::Whole(number) => number.to_string(),
-            Self::Real(number) => number.to_string(),
-            Self::Truth(truth) => truth.to_string(),
-        }
-    }
-}
-
-impl From<&str> for Value {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl From<&String> for Value {
-    fn from(text: &String) -> Self {
-        Self::Text(text.clone())
-    }
-}
-
-impl From<String> for Value {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl From<u64> for Value {
-    fn from(number: u64) -> Self {
-        Self::Whole(number)
-    }
-}
-
-impl From<u32> for Value {
-    fn from(number: u32) -> Self {
-        Self::Whole(number.into())
-    }
-}
-
-impl From<f64> for Value {
-    fn from(number: f64) -> Self {
-        if number.is_finite() { Self::Real(number) } else { Self::Missing }
-    }
-}
-
-impl From<bool> for Value {
-    fn from(truth: bool) -> Self {
-        Self::Truth(truth)
-    }
-}
-
-impl<T: Into<Self>> From<Option<T>> for Value {
-    fn from(value: Option<T>) -> Self {
-        value.map_or(Self::Missing, Into::into)
+/// A value as it stands in CSV: empty if there is none.
+fn to_text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        // All digits that it takes to read the same number again, and no point without a fraction.
+        other => other
+            .as_f64()
+            .filter(|_| other.is_f64())
+            .map_or_else(|| other.to_string(), |number| number.to_string()),
     }
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::collections::HashSet;
+    use std::path::Path;
+
+    use super::*;
+    use crate::report::hosts::hosts;
+    use crate::run::{Kind, Machine, RttNs, Settings};
+
+    #[test]
+    fn every_column_has_a_meaning_and_holds_what_it_says() {
+        let mut seen = HashSet::new();
+        for column in COLUMNS {
+            assert!(seen.insert(column.name), "{} twice", column.name);
+            assert!(!column.about.is_empty() && !column.about.ends_with('.'), "{}", column.name);
+        }
+        let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runs");
+        for file in std::fs::read_dir(runs).unwrap() {
+            let run = Run::load(&file.unwrap().path()).unwrap();
+            for (key, cell) in run.keyed_cells() {
+                let line = Line { run: &run, run_file: "a/b.json", key: &key, cell };
+                for (column, value) in COLUMNS.iter().zip(line.values()) {
+                    let holds = match &value {
+                        Value::Null => continue,
+                        Value::Bool(_) => Holds::Truth,
+                        value if value.is_u64() => Holds::Whole,
+                        value if value.is_f64() => Holds::Real,
+                        _ => Holds::Text,
+                    };
+                    assert_eq!(holds, column.holds, "{}", column.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn csv_has_one_line_per_cell_and_quotes_what_must_be() {
+        let machine = Machine { cpu_model: "A, \"B\"".to_owned(), ..Machine::default() };
+        let mut run = Run::new(machine, Settings::default(), 0);
+        let mut cell = Cell::new(Kind::Latency, "pipe", 8);
+        cell.rtt_ns =
+            Some(RttNs { p50: Some(0.1 + 0.2), mean: Some(f64::NAN), ..RttNs::default() });
+        run.cells = vec![cell, Cell::new(Kind::Throughput, "pipe", 8)];
+        let runs = [run];
+        let text = csv(&hosts(&runs).unwrap());
+        assert_eq!(text.matches("\r\n").count(), 3);
+        assert!(text.contains("\"A, \"\"B\"\"\""), "{text}");
+        // All digits, so that reading it gives the same number.
+        assert!(text.contains(",0.30000000000000004,") && !text.contains("NaN"), "{text}");
+    }
+}

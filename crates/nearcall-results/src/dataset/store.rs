@@ -1,20 +1,20 @@
-//! The folder: runs come in, are found again and are counted.
+//! The directory: runs come in, are found again and are counted.
 //!
 //! Always true: a file is never overwritten or seen half written; of several runs that come in at
-//! once either all are taken or none; a run lies in the folder of its machine. What is there
-//! already is recognised by its content, whatever it is called. Files that are no runs, such as a
-//! README, are left alone.
+//! once either all are taken or none; a run lies in the directory of its machine. Files that are no
+//! runs, such as a README, are left alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::redact;
-use super::run_id::Content;
-use crate::run::{LoadError, Machine, Run, create_beside, printable, read_text};
+use serde::Serialize;
 
-/// A folder of runs.
+use super::identity::{kind_of_run, place, published, run_id};
+use crate::run::{LoadError, Run, create_beside, printable, read_text};
+
+/// A directory of runs.
 #[derive(Clone, Debug)]
 pub struct DataSet {
     directory: PathBuf,
@@ -36,14 +36,53 @@ pub struct Arrival {
 pub enum Outcome {
     /// It was not there.
     Added,
-    /// The same run is there, under this name or another one.
+    /// The same run is there.
     Duplicate,
-    /// Another run has its name, and both are kept: this one under a number.
-    Renamed,
+}
+
+/// What a data set has.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Inventory {
+    /// Always [`INVENTORY_SCHEMA`].
+    pub schema: String,
+    /// The machines, by id.
+    pub machines: Vec<MachineLine>,
+    /// Files that cannot be used, or lie where they should not.
+    pub problems: Vec<Problem>,
+}
+
+/// One machine of a data set.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct MachineLine {
+    /// Its id, which is the name of its directory.
+    pub machine_id: String,
+    /// The processor.
+    pub cpu_model: String,
+    /// CPUs that the system sees.
+    pub cpus: Option<u32>,
+    /// Runs of it.
+    pub runs: u64,
+    /// Cells of all lists of these runs.
+    pub cells: u64,
+    /// When the first of the runs began, in seconds since 1970 (UTC).
+    pub first_unix_s: u64,
+    /// When the last of them began.
+    pub last_unix_s: u64,
+    /// The kinds of runs.
+    pub kinds: BTreeSet<&'static str>,
+}
+
+/// What is wrong with one file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// Where it lies in the data set.
+    pub file: String,
+    /// What is wrong.
+    pub what: String,
 }
 
 impl DataSet {
-    /// The data set in this folder, which need not be there yet.
+    /// The data set in this directory, which need not be there yet.
     #[must_use]
     pub fn at(directory: &Path) -> Self {
         Self { directory: directory.to_owned() }
@@ -56,22 +95,17 @@ impl DataSet {
     }
 
     /// Every file that should be a run, as `<machine id>/<name>.json`, in order. None if there is
-    /// no such folder.
+    /// no such directory.
     ///
     /// # Errors
     ///
     /// [`StoreError::Io`], and [`StoreError::TooMany`] above [`FILES_MAX`].
     pub fn places(&self) -> Result<Vec<String>, StoreError> {
         let mut places = Vec::new();
-        for machine in names(&self.directory)? {
-            if !is_machine_id(&machine) {
-                continue;
-            }
-            for name in names(&self.directory.join(&machine))? {
-                if name.ends_with(".json") {
-                    places.push(format!("{machine}/{name}"));
-                }
-            }
+        for machine in names(&self.directory)?.into_iter().filter(|name| is_machine_id(name)) {
+            let names = names(&self.directory.join(&machine))?;
+            let runs = names.into_iter().filter(|name| name.ends_with(".json"));
+            places.extend(runs.map(|name| format!("{machine}/{name}")));
             if places.len() > FILES_MAX {
                 return Err(StoreError::TooMany { directory: self.directory.clone() });
             }
@@ -85,45 +119,41 @@ impl DataSet {
     ///
     /// [`LoadError`]; a link is not followed.
     pub fn load(&self, place: &str) -> Result<Run, LoadError> {
-        Run::parse(&self.text(place)?).map_err(LoadError::Parse)
-    }
-
-    /// A run of the data set, and what its name follows from.
-    pub(super) fn load_content(&self, place: &str) -> Result<(Run, Content), LoadError> {
-        let text = self.text(place)?;
-        let run = Run::parse(&text).map_err(LoadError::Parse)?;
-        Ok((run, content(&text)?))
-    }
-
-    fn text(&self, place: &str) -> Result<String, LoadError> {
         let path = self.directory.join(place);
         if !fs::symlink_metadata(&path).map_err(LoadError::Io)?.is_file() {
             let error = io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
             return Err(LoadError::Io(error));
         }
-        read_text(&path)
+        Run::load(&path)
     }
 
     /// Takes runs in: all of them, or none if one of them is no run. The host's name and the
-    /// folders of paths are taken out first; `keep_host_name` keeps the former.
-    ///
-    /// Reads the runs of the same machines that are there already.
+    /// directories of paths are taken out first; `keep_host_name` keeps the former.
     ///
     /// # Errors
     ///
     /// [`StoreError`]; the data set is as it was then.
     pub fn add(&self, files: &[PathBuf], keep_host_name: bool) -> Result<Vec<Arrival>, StoreError> {
-        let mut known = Known::default();
         for file in files {
-            let run = Run::load(file).map_err(|error| StoreError::load(file, error))?;
-            self.check(&mut known, &run, file)?;
+            check(&Run::load(file).map_err(|error| StoreError::load(file, error))?, file)?;
         }
-        let mut arrivals = Vec::new();
+        let mut arrivals: Vec<Arrival> = Vec::new();
         for file in files {
-            match self.take_in_file(&mut known, file, keep_host_name) {
+            // Read once more, so that no more than one is in memory.
+            let read = || {
+                let text = read_text(file)?;
+                Ok((Run::parse(&text).map_err(LoadError::Parse)?, text))
+            };
+            let taken = read()
+                .map_err(|error| StoreError::load(file, error))
+                .and_then(|(run, text)| self.take_in(&run, &text, file, keep_host_name));
+            match taken {
                 Ok(arrival) => arrivals.push(arrival),
                 Err(error) => {
-                    self.take_back(&arrivals);
+                    for new in arrivals.iter().filter(|one| one.outcome == Outcome::Added) {
+                        // Nothing more can be done about a file that does not go away.
+                        let _ = fs::remove_file(self.directory.join(&new.place));
+                    }
                     return Err(error);
                 }
             }
@@ -137,155 +167,73 @@ impl DataSet {
     ///
     /// [`StoreError`]; the data set is as it was then.
     pub fn add_run(&self, run: &Run, from: &Path) -> Result<Arrival, StoreError> {
-        self.take_in(&mut Known::default(), run, &run.to_json(), from, false)
-    }
-
-    /// Takes in every run of another data set, as [`add`](Self::add) does: names of hosts stay,
-    /// folders of paths go.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`]; the data set is as it was then.
-    pub fn merge(&self, other: &Self) -> Result<Vec<Arrival>, StoreError> {
-        let places = other.places()?;
-        for place in &places {
-            let path = other.directory.join(place);
-            let run = other.load(place).map_err(|error| StoreError::load(&path, error))?;
-            if !place.starts_with(&format!("{}/", run.machine.id)) {
-                return Err(StoreError::Misplaced { file: path, machine: run.machine.id });
-            }
-        }
-        let files: Vec<PathBuf> = places.iter().map(|place| other.directory.join(place)).collect();
-        self.add(&files, true)
-    }
-
-    /// Refuses a run that cannot stand in the folder of its machine.
-    fn check(&self, known: &mut Known, run: &Run, file: &Path) -> Result<(), StoreError> {
-        let id = &run.machine.id;
-        if !is_machine_id(id) {
-            return Err(StoreError::MachineId { file: file.to_owned() });
-        }
-        if !known.machines.contains_key(id) {
-            self.read_machine(known, id)?;
-        }
-        let facts = facts(&run.machine);
-        match known.machines.get_mut(id) {
-            Some(Some(there)) if *there != facts => {
-                Err(StoreError::TwoMachines { file: file.to_owned(), machine: id.clone() })
-            }
-            Some(there) => {
-                *there = Some(facts);
-                Ok(())
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Reads what is there of one machine.
-    fn read_machine(&self, known: &mut Known, id: &str) -> Result<(), StoreError> {
-        let mut there = None;
-        for name in names(&self.directory.join(id))? {
-            let place = format!("{id}/{name}");
-            // What cannot be read cannot be the same run; `list` tells of it.
-            let found = self.load_content(&place).ok().filter(|_| name.ends_with(".json"));
-            let Some((run, content)) = found else { continue };
-            if run.machine.id == id {
-                there.get_or_insert_with(|| facts(&run.machine));
-            }
-            known.insert(&run, &content, place);
-        }
-        known.machines.insert(id.to_owned(), there);
-        Ok(())
-    }
-
-    fn take_in_file(
-        &self,
-        known: &mut Known,
-        file: &Path,
-        keep_host_name: bool,
-    ) -> Result<Arrival, StoreError> {
-        let load = |error| StoreError::load(file, error);
-        let text = read_text(file).map_err(load)?;
-        let run = Run::parse(&text).map_err(|error| load(LoadError::Parse(error)))?;
-        self.take_in(known, &run, &text, file, keep_host_name)
+        self.take_in(run, &run.to_json(), from, false)
     }
 
     fn take_in(
         &self,
-        known: &mut Known,
         run: &Run,
         text: &str,
         file: &Path,
         keep_host_name: bool,
     ) -> Result<Arrival, StoreError> {
-        // Once more: the file may be another one by now.
-        self.check(known, run, file)?;
-        let content = content(text).map_err(|error| StoreError::load(file, error))?;
-        let from = file.to_owned();
-        if let Some(place) = self.same(known, run, &content) {
-            return Ok(Arrival { from, place, outcome: Outcome::Duplicate });
-        }
-        let text = redact::redacted(text, keep_host_name)
-            .map_err(|error| StoreError::Io { file: file.to_owned(), error: error.into() })?;
-        let first = content.place(run);
-        let stem = first.trim_end_matches(".json");
-        for number in 1..NAMES_TRIED_MAX {
-            let place = match number {
-                1 => first.clone(),
-                _ => format!("{stem}-{number}.json"),
-            };
-            let path = self.directory.join(&place);
-            match write_new(&path, &text) {
-                Ok(()) => {
-                    known.insert(run, &content, place.clone());
-                    let outcome = if number == 1 { Outcome::Added } else { Outcome::Renamed };
-                    return Ok(Arrival { from, place, outcome });
+        check(run, file)?;
+        let io = |file: &Path, error| StoreError::Io { file: file.to_owned(), error };
+        let text = published(text, keep_host_name).map_err(|error| io(file, error.into()))?;
+        let place = place(run);
+        let path = self.directory.join(&place);
+        let outcome = match write_new(&path, &text) {
+            Ok(()) => Outcome::Added,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let there = self.load(&place).map_err(|error| StoreError::load(&path, error))?;
+                if run_id(&there) != run_id(run) {
+                    return Err(StoreError::Changed { file: path });
                 }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(StoreError::Io { file: path, error }),
+                Outcome::Duplicate
             }
+            Err(error) => return Err(io(&path, error)),
+        };
+        Ok(Arrival { from: file.to_owned(), place, outcome })
+    }
+
+    /// Reads every run and tells what there is.
+    ///
+    /// # Errors
+    ///
+    /// As [`DataSet::places`]. A file that cannot be read is a problem and no error.
+    pub fn inventory(&self) -> Result<Inventory, StoreError> {
+        let mut machines: BTreeMap<String, MachineLine> = BTreeMap::new();
+        let mut problems = Vec::new();
+        for file in self.places()? {
+            let what = match self.load(&file) {
+                Ok(run) if file.starts_with(&format!("{}/", run.machine.id)) => {
+                    machines.entry(run.machine.id.clone()).or_default().add(&run);
+                    continue;
+                }
+                Ok(run) => format!("is a run of the machine {}", run.machine.id.escape_debug()),
+                Err(error) => error.to_string(),
+            };
+            problems.push(Problem { file, what });
         }
-        Err(StoreError::Io {
-            file: self.directory.join(first),
-            error: io::ErrorKind::AlreadyExists.into(),
-        })
+        let machines = machines.into_values().collect();
+        Ok(Inventory { schema: INVENTORY_SCHEMA.to_owned(), machines, problems })
     }
+}
 
-    /// Where the same run lies already. Equal hashes are not enough: contents are compared.
-    fn same(&self, known: &Known, run: &Run, content: &Content) -> Option<String> {
-        let places = known.runs.get(&(run.machine.id.clone(), content.hash()))?;
-        let is_same =
-            |place: &&String| self.load_content(place).is_ok_and(|(_, there)| there == *content);
-        places.iter().find(is_same).cloned()
-    }
-
-    fn take_back(&self, arrivals: &[Arrival]) {
-        let new = arrivals.iter().filter(|arrival| arrival.outcome != Outcome::Duplicate);
-        for arrival in new {
-            // Nothing more can be done about a file that does not go away.
-            let _ = fs::remove_file(self.directory.join(&arrival.place));
+impl MachineLine {
+    fn add(&mut self, run: &Run) {
+        if self.runs == 0 {
+            self.machine_id.clone_from(&run.machine.id);
+            self.cpu_model.clone_from(&run.machine.cpu_model);
+            self.cpus = run.machine.cpus;
+            self.first_unix_s = run.started_unix_s;
         }
+        self.runs += 1;
+        self.cells += run.keyed_cells().count() as u64;
+        self.first_unix_s = self.first_unix_s.min(run.started_unix_s);
+        self.last_unix_s = self.last_unix_s.max(run.started_unix_s);
+        self.kinds.insert(kind_of_run(run));
     }
-}
-
-/// What is in the folders of some machines.
-#[derive(Default)]
-struct Known {
-    /// The facts of each machine whose folder was read; `None` if it was empty.
-    machines: BTreeMap<String, Option<Facts>>,
-    /// Where the runs of this machine and hash lie.
-    runs: BTreeMap<(String, String), Vec<String>>,
-}
-
-impl Known {
-    fn insert(&mut self, run: &Run, content: &Content, place: String) {
-        self.runs.entry((run.machine.id.clone(), content.hash())).or_default().push(place);
-    }
-}
-
-/// The content of a text that is a run.
-fn content(text: &str) -> Result<Content, LoadError> {
-    Content::of(text).map_err(|error| LoadError::Io(error.into()))
 }
 
 /// Why runs were not taken in, or not found.
@@ -308,29 +256,11 @@ pub enum StoreError {
         /// Which.
         file: PathBuf,
     },
-    /// Its machine has the id of another one, which the data set has already.
-    #[error(
-        "{}: another machine has the id {machine} in this data set, and runs of two machines never \
-         share a folder",
-        shown(file)
-    )]
-    TwoMachines {
+    /// A file of the data set has this run's name and another content.
+    #[error("{}: was changed under its name; rename it, then add again", shown(file))]
+    Changed {
         /// Which.
         file: PathBuf,
-        /// The id.
-        machine: String,
-    },
-    /// It lies in the folder of another machine.
-    #[error(
-        "{}: is a run of the machine {} and lies in the folder of another one",
-        shown(file),
-        printable(machine)
-    )]
-    Misplaced {
-        /// Which.
-        file: PathBuf,
-        /// The machine that it names.
-        machine: String,
     },
     /// More than [`FILES_MAX`] files.
     #[error("{}: more than {FILES_MAX} runs", shown(directory))]
@@ -349,7 +279,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    fn load(file: &Path, error: LoadError) -> Self {
+    pub(super) fn load(file: &Path, error: LoadError) -> Self {
         Self::Load { file: file.to_owned(), error }
     }
 }
@@ -359,30 +289,20 @@ fn shown(path: &Path) -> String {
     printable(&path.display().to_string())
 }
 
-/// The facts that tell machines apart. Others, such as the kernel's command line, people shorten
-/// before they publish a run, and keep the id.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Facts {
-    words: [String; 4],
-    numbers: [Option<u64>; 2],
-    caches: Vec<String>,
-}
-
-pub(super) fn facts(machine: &Machine) -> Facts {
-    let Machine { cpu_model, architecture, topology, kernel, .. } = machine;
-    Facts {
-        words: [cpu_model, architecture, topology, kernel].map(String::clone),
-        numbers: [machine.cpus.map(u64::from), machine.memory_bytes],
-        caches: machine.caches.clone(),
+/// Refuses a run that has no place in a data set.
+fn check(run: &Run, file: &Path) -> Result<(), StoreError> {
+    match is_machine_id(&run.machine.id) {
+        true => Ok(()),
+        false => Err(StoreError::MachineId { file: file.to_owned() }),
     }
 }
 
-/// As `Machine::set_id` makes them. Nothing else becomes the name of a folder.
-pub(super) fn is_machine_id(text: &str) -> bool {
+/// As `Machine::set_id` makes them. Nothing else becomes the name of a directory.
+fn is_machine_id(text: &str) -> bool {
     text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The names in a folder, in order; none if it is not there or is no folder.
+/// The names in a directory, in order; none if it is not there or is no directory.
 fn names(directory: &Path) -> Result<Vec<String>, StoreError> {
     let failed = |error| StoreError::Io { file: directory.to_owned(), error };
     let entries = match fs::read_dir(directory) {
@@ -402,10 +322,10 @@ fn names(directory: &Path) -> Result<Vec<String>, StoreError> {
     Ok(names.into_iter().collect())
 }
 
-/// Writes a file that must not be there yet, all of it or nothing. Makes its folder.
+/// Writes a file that must not be there yet, all of it or nothing. Makes its directory.
 fn write_new(path: &Path, text: &str) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
     }
     if fs::symlink_metadata(path).is_ok() {
         return Err(io::ErrorKind::AlreadyExists.into());
@@ -425,35 +345,8 @@ fn write_new(path: &Path, text: &str) -> io::Result<()> {
     outcome
 }
 
-/// Runs in one data set. Whoever has more asks a database, and this stops a wrong folder.
+/// What `data list --json` prints.
+pub const INVENTORY_SCHEMA: &str = "nearcall.data-list/1";
+
+/// Runs in one data set. Whoever has more asks a database, and this stops a wrong directory.
 pub const FILES_MAX: usize = 100_000;
-
-/// Runs of one name: that two have it takes an edited file or a very rare chance.
-const NAMES_TRIED_MAX: u32 = 100;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::run::Settings;
-
-    #[test]
-    fn of_two_runs_with_one_hash_both_are_kept() {
-        let path = std::env::temp_dir().join(format!("nearcall-hash-{}", std::process::id()));
-        let data = DataSet::at(&path);
-        let machine = Machine { id: "aaaaaaaaaaaaaaaa".to_owned(), ..Machine::default() };
-        let first = Run::new(machine, Settings::default(), 5);
-        let mut second = first.clone();
-        second.started_unix_s = 6;
-        let added = data.add_run(&first, Path::new("a")).unwrap();
-        // As if both had one hash.
-        let mut known = Known::default();
-        data.check(&mut known, &second, Path::new("b")).unwrap();
-        let text = second.to_json();
-        known.insert(&second, &Content::of(&text).unwrap(), added.place);
-        let mut outcome =
-            || data.take_in(&mut known, &second, &text, Path::new("b"), false).unwrap().outcome;
-        let found = [outcome(), outcome()];
-        fs::remove_dir_all(path).unwrap();
-        assert_eq!(found, [Outcome::Added, Outcome::Duplicate]);
-    }
-}

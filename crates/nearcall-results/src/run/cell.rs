@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::StoredHistogram;
 use crate::noise::Grade;
-use crate::run::call::CallFacts;
-use crate::run::load::LoadAchieved;
-use crate::run::pace::PaceFacts;
+use crate::run::facts::{
+    BurstFacts, CallFacts, ClientsFacts, GapFacts, LoadAchieved, PaceFacts, StartFacts,
+};
 use crate::run::study::StudyFacts;
 use crate::run::times::RttNs;
-use crate::run::traffic::{BurstFacts, ClientsFacts, GapFacts, StartFacts};
+use crate::words::words;
 
 /// One measured combination of mechanism, size, shape, wait, placement and load.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// What was measured.
     pub kind: Kind,
@@ -40,26 +40,26 @@ pub struct Cell {
     /// Messages that were measured, over all launches.
     pub count: u64,
     /// Times; only in latency cells.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_ns: Option<RttNs>,
     /// Messages per second, the harmonic mean over launches; only in throughput cells.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub messages_per_s: Option<f64>,
     /// The 95 % confidence interval beside it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub messages_per_s_ci95: Option<[f64; 2]>,
     /// Payload bytes per second; only in throughput cells.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_per_s: Option<f64>,
     /// The 95 % confidence interval beside it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_per_s_ci95: Option<[f64; 2]>,
     /// Payload bits that one second of CPU time of both ends moves; only in throughput cells whose
     /// ends are two processes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bits_per_cpu_s: Option<f64>,
     /// The 95 % confidence interval beside it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bits_per_cpu_s_ci95: Option<[f64; 2]>,
     /// User and system time of each end per message (latency: per round trip).
     pub cpu_ns_per_message: CpuNsPerMessage,
@@ -68,7 +68,7 @@ pub struct Cell {
     /// How many times the floor's cost this is: 1 is as good as it gets.
     pub ratio_to_floor: Option<f64>,
     /// The 95 % confidence interval of it, from the ratios within rounds of launches.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_to_floor_ci95: Option<[f64; 2]>,
     /// How undisturbed it was; `null` if the machine does not say.
     pub grade: Option<Grade>,
@@ -91,16 +91,12 @@ pub struct Cell {
     #[serde(default)]
     pub launch_messages_per_s: Vec<f64>,
     /// Variance of the natural logarithm between launches.
-    #[serde(default)]
     pub between_launch_variance: Option<f64>,
     /// Variance of the natural logarithm between blocks within a launch.
-    #[serde(default)]
     pub within_launch_variance: Option<f64>,
     /// The first message after set-up, the median over launches.
-    #[serde(default)]
     pub first_message_ns: Option<f64>,
     /// From the start of the rendezvous to a usable channel, the median over launches.
-    #[serde(default)]
     pub set_up_ns: Option<f64>,
     /// Samples given to warm-up and thrown away, the most over launches.
     #[serde(default)]
@@ -128,28 +124,28 @@ pub struct Cell {
     #[serde(default)]
     pub noise: Vec<String>,
     /// What only calls, and the bare exchanges beside them, have.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<CallFacts>,
     /// What only calls have that begin at set times.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pace: Option<PaceFacts>,
     /// What `load` really was; `null` for idle cells.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub load_achieved: Option<LoadAchieved>,
     /// What only cells with gaps between exchanges have.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub gap: Option<GapFacts>,
     /// What only cells of bursts have.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<BurstFacts>,
     /// What only cells of many clients have.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub clients: Option<ClientsFacts>,
     /// What only cells of beginnings and ends have.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<StartFacts>,
     /// What only cells of a published study have.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub study: Option<StudyFacts>,
 }
 
@@ -163,71 +159,38 @@ impl Cell {
             shape: "echo".to_owned(),
             message_bytes,
             wait: "block".to_owned(),
-            placement: Placement::default(),
             load: "idle".to_owned(),
             definition: match kind {
                 Kind::Latency => Definition::Rtt,
                 Kind::Throughput => Definition::OneWayThroughput,
             },
-            launches: 0,
-            count: 0,
-            rtt_ns: None,
-            messages_per_s: None,
-            messages_per_s_ci95: None,
-            bytes_per_s: None,
-            bytes_per_s_ci95: None,
-            bits_per_cpu_s: None,
-            bits_per_cpu_s_ci95: None,
-            cpu_ns_per_message: CpuNsPerMessage::default(),
-            floor: None,
-            ratio_to_floor: None,
-            ratio_to_floor_ci95: None,
-            grade: None,
-            histogram: None,
             messages_per_sample: 1,
-            launch_medians_ns: Vec::new(),
-            launch_p99s_ns: Vec::new(),
-            launch_cpu_ns: Vec::new(),
-            launch_messages_per_s: Vec::new(),
-            between_launch_variance: None,
-            within_launch_variance: None,
-            first_message_ns: None,
-            set_up_ns: None,
-            warmup_samples: 0,
-            counts: PerEnd::default(),
-            pids: Vec::new(),
-            environment_bytes: Vec::new(),
-            order: Vec::new(),
-            sizes: Vec::new(),
-            tags: Vec::new(),
-            noise: Vec::new(),
-            call: None,
-            pace: None,
-            load_achieved: None,
-            gap: None,
-            burst: None,
-            clients: None,
-            start: None,
-            study: None,
+            ..Self::default()
         }
     }
 }
 
 /// What a cell measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// One exchange at a time.
+    #[default]
     Latency,
     /// As many messages as the channel takes, one way.
     Throughput,
 }
 
 /// What one time or rate means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Definition {
     /// From sending until the reply is there, by the client's clock; not halved.
+    #[default]
     Rtt,
     /// From when the call should have begun until the reply is there, by the client's clock.
     FromIntended,
@@ -243,21 +206,17 @@ pub enum Definition {
     OneWayThroughput,
 }
 
-impl Definition {
-    /// The word for it in stored runs.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Rtt => "rtt",
-            Self::FromIntended => "from_intended",
-            Self::RttHalf => "rtt_half",
-            Self::TwoRtt => "two_rtt",
-            Self::WholeBurst => "whole_burst",
-            Self::SetUp => "set_up",
-            Self::OneWayThroughput => "one_way_throughput",
-        }
-    }
+words! { Definition:
+    Rtt => "rtt",
+    FromIntended => "from_intended",
+    RttHalf => "rtt_half",
+    TwoRtt => "two_rtt",
+    WholeBurst => "whole_burst",
+    SetUp => "set_up",
+    OneWayThroughput => "one_way_throughput",
+}
 
+impl Definition {
     /// A title for figures of this kind, and what one time or rate means, in words.
     #[must_use]
     pub const fn title_and_meaning(self) -> (&'static str, &'static str) {
@@ -352,8 +311,8 @@ pub struct EffectiveSize {
 /// The name of the size that a throughput is judged by.
 pub const ROOM_BYTES: &str = "room_bytes";
 
-/// A combination that could not be measured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A combination that could not be measured. What is `null` means all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
     /// The mechanism's name, or the floor's.
     pub mechanism: String,
@@ -362,17 +321,13 @@ pub struct Skipped {
     /// Whether the machine lacks the mechanism altogether.
     #[serde(default)]
     pub unsupported: bool,
-    /// The kind of cell; `null` means all.
-    #[serde(default)]
+    /// The kind of cell.
     pub kind: Option<Kind>,
-    /// The size; `null` means all.
-    #[serde(default)]
+    /// The size.
     pub message_bytes: Option<u64>,
-    /// The shape; `null` means all.
-    #[serde(default)]
+    /// The shape.
     pub shape: Option<String>,
-    /// How the ends wait; `null` means all.
-    #[serde(default)]
+    /// How the ends wait.
     pub wait: Option<String>,
 }
 

@@ -5,15 +5,14 @@
 //! show it is not here.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::{fmt, process};
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::library::Rivals;
 use super::{Cell, Kind, Run, SCHEMA};
 
 impl Run {
@@ -32,11 +31,9 @@ impl Run {
     ///
     /// [`ParseError`] says what is wrong and where.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        let run: Self = match check_head(text)? {
-            Form::Run => serde_json::from_str(text),
-            Form::Rivals => serde_json::from_str::<Rivals>(text).map(Self::from),
-        }
-        .map_err(|error| ParseError::field(&error, text))?;
+        check_head(text)?;
+        let run: Self =
+            serde_json::from_str(text).map_err(|error| ParseError::field(&error, text))?;
         let lists = [
             ("floors", &run.floors),
             ("cells", &run.cells),
@@ -85,13 +82,30 @@ pub fn read_text(path: &Path) -> Result<String, LoadError> {
 ///
 /// What the file system says. A file that was there before is unchanged then.
 pub fn save_text(path: &Path, text: &str) -> io::Result<()> {
+    save_with(path, |out| out.write_all(text.as_bytes()))
+}
+
+/// Writes what `write` writes to a file as [`Run::save`] does.
+///
+/// # Errors
+///
+/// What the file system or `write` says. A file that was there before is unchanged then.
+pub(crate) fn save_with(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let to = |file: File| {
+        let mut out = BufWriter::new(file);
+        write(&mut out)?;
+        out.flush()
+    };
     // Follow links, so that the file they mean is replaced and not the link.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if fs::metadata(&target).is_ok_and(|found| !found.is_file()) {
-        return OpenOptions::new().write(true).open(&target)?.write_all(text.as_bytes());
+        return to(OpenOptions::new().write(true).open(&target)?);
     }
-    let (beside, mut file) = create_beside(&target)?;
-    let outcome = file.write_all(text.as_bytes()).and_then(|()| fs::rename(&beside, &target));
+    let (beside, file) = create_beside(&target)?;
+    let outcome = to(file).and_then(|()| fs::rename(&beside, &target));
     if outcome.is_err() {
         // Nothing more can be done about a file that does not go away either.
         let _ = fs::remove_file(&beside);
@@ -114,35 +128,27 @@ pub fn check_writable(path: &Path) -> io::Result<()> {
 }
 
 /// Why a file gave no run.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// It cannot be read.
+    #[error("cannot read: {0}")]
     Io(io::Error),
     /// It is larger than [`RUN_BYTES_MAX`].
+    #[error("larger than {} MiB", RUN_BYTES_MAX >> 20)]
     TooLarge,
     /// It is not UTF-8.
+    #[error("not a nearcall run: not text")]
     NotText,
     /// It can be read, and is no run that this program knows.
+    #[error(transparent)]
     Parse(ParseError),
 }
 
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io(error) => write!(f, "cannot read: {error}"),
-            Self::TooLarge => write!(f, "larger than {} MiB", RUN_BYTES_MAX >> 20),
-            Self::NotText => f.write_str("not a nearcall run: not text"),
-            Self::Parse(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for LoadError {}
-
 /// Why a text is no run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// It ends in the middle.
+    #[error("cut off: the file ends at line {line} column {column}, inside the run")]
     CutOff {
         /// The line where it ends, from 1.
         line: usize,
@@ -150,18 +156,22 @@ pub enum ParseError {
         column: usize,
     },
     /// It is not JSON, or a field has the wrong type or is missing.
+    #[error("not a valid run: {what}")]
     Field {
         /// What is wrong, with line and column.
         what: String,
     },
     /// It is JSON, but no run.
+    #[error("not a nearcall run: no field \"schema\" with {SCHEMA:?}")]
     NotARun,
     /// It was written by a newer program.
+    #[error("{} is newer than this program reads ({SCHEMA}): update nearcall", printable(schema))]
     Newer {
         /// Its schema.
         schema: String,
     },
     /// A cell contradicts itself.
+    #[error("not a valid run: {list}[{index}]: {what}")]
     Cell {
         /// "cells", "floors", "bare", "parts", "study_cells" or "library_cells".
         list: &'static str,
@@ -184,28 +194,6 @@ impl ParseError {
     }
 }
 
-impl fmt::Display for ParseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::CutOff { line, column } => {
-                write!(f, "cut off: the file ends at line {line} column {column}, inside the run")
-            }
-            Self::Field { what } => write!(f, "not a valid run: {what}"),
-            Self::NotARun => write!(f, "not a nearcall run: no field \"schema\" with {SCHEMA:?}"),
-            Self::Newer { schema } => write!(
-                f,
-                "{} is newer than this program reads ({SCHEMA}): update nearcall",
-                printable(schema)
-            ),
-            Self::Cell { list, index, what } => {
-                write!(f, "not a valid run: {list}[{index}]: {what}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ParseError {}
-
 /// The text in one line that a terminal shows as it is: control and invisible characters are
 /// escaped.
 #[must_use]
@@ -220,16 +208,8 @@ pub fn printable(text: &str) -> String {
     out
 }
 
-/// What a file is, by its schema.
-enum Form {
-    /// [`SCHEMA`].
-    Run,
-    /// What results of other libraries were stored as before they were runs.
-    Rivals,
-}
-
 /// Judges the schema first, so that a newer file is called newer and not broken.
-fn check_head(text: &str) -> Result<Form, ParseError> {
+fn check_head(text: &str) -> Result<(), ParseError> {
     #[derive(Deserialize)]
     struct Head {
         schema: Option<serde_json::Value>,
@@ -242,13 +222,10 @@ fn check_head(text: &str) -> Result<Form, ParseError> {
     })?;
     let schema = head.schema.as_ref().and_then(|schema| schema.as_str());
     let schema = schema.ok_or(ParseError::NotARun)?;
-    if schema == "nearcall.rivals/1" {
-        return Ok(Form::Rivals);
-    }
     let version = schema.strip_prefix("nearcall.run/").and_then(|text| text.parse::<u64>().ok());
     match version.ok_or(ParseError::NotARun)? {
         0 => Err(ParseError::NotARun),
-        1 => Ok(Form::Run),
+        1 => Ok(()),
         _ => Err(ParseError::Newer { schema: schema.to_owned() }),
     }
 }

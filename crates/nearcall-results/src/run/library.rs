@@ -12,8 +12,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cell, Kind, Machine, PerEnd, Placement, RttNs, Run, Settings, Tool};
-use crate::noise::Grade;
+use super::{Cell, Kind, Run};
 use crate::stats;
 
 /// One way of using one library, ours among them.
@@ -86,114 +85,5 @@ impl Run {
             ratio.is_finite().then_some((ratio, apart))
         };
         self.library_cells.iter().map(beside).collect()
-    }
-}
-
-/// The document of before such results were runs.
-#[derive(Deserialize)]
-pub(super) struct Rivals {
-    version: String,
-    #[serde(default)]
-    profile: String,
-    started_unix_s: u64,
-    finished_unix_s: Option<u64>,
-    machine: Machine,
-    settings: RivalSettings,
-    rows: Vec<RivalRow>,
-}
-
-#[derive(Deserialize)]
-struct RivalSettings {
-    launches: u32,
-    client_cpu: Option<u32>,
-    server_cpu: Option<u32>,
-    seed: u64,
-}
-
-#[derive(Deserialize)]
-struct RivalRow {
-    waiting: String,
-    noise: Option<Grade>,
-    #[serde(flatten)]
-    library: Library,
-    cells: Vec<RivalCell>,
-}
-
-#[derive(Deserialize)]
-struct RivalCell {
-    kind: String,
-    bytes: u64,
-    launch_values: Vec<f64>,
-    p99_ns: Option<f64>,
-    cpu_ns_per_message: [f64; 2],
-    messages: u64,
-}
-
-impl From<Rivals> for Run {
-    fn from(old: Rivals) -> Self {
-        let settings = Settings {
-            launches: old.settings.launches,
-            seed: old.settings.seed,
-            touch: "full".to_owned(),
-            ..Settings::default()
-        };
-        let mut run = Self::new(old.machine, settings, old.started_unix_s);
-        run.tool = Tool { version: old.version, profile: old.profile, ..Tool::default() };
-        run.finished_unix_s = old.finished_unix_s;
-        let class = match (old.settings.client_cpu, old.settings.server_cpu) {
-            (Some(client), Some(server)) if client == server => "same_cpu",
-            (Some(_), Some(_)) => "unknown",
-            _ => "unpinned",
-        };
-        let placement = Placement {
-            class: class.to_owned(),
-            client_cpu: old.settings.client_cpu,
-            server_cpu: old.settings.server_cpu,
-        };
-        for row in old.rows {
-            let wait = match row.waiting.as_str() {
-                "polling" => "spin",
-                "sleeping" => "block",
-                other => other,
-            };
-            let library = Library { wait: wait.to_owned(), ..row.library };
-            let cells = row.cells.into_iter().map(|cell| Cell {
-                wait: wait.to_owned(),
-                placement: placement.clone(),
-                grade: row.noise,
-                ..cell.into_cell(&library.name)
-            });
-            run.library_cells.extend(cells);
-            run.libraries.push(library);
-        }
-        run
-    }
-}
-
-impl RivalCell {
-    fn into_cell(self, name: &str) -> Cell {
-        let estimate = stats::estimate(&self.launch_values, &[], 0.0);
-        let center = estimate.as_ref().map(|estimate| estimate.center);
-        let ci95 = estimate.and_then(|estimate| estimate.ci95);
-        let is_rate = self.kind == "rate";
-        let kind = if is_rate { Kind::Throughput } else { Kind::Latency };
-        let mut cell = Cell::new(kind, name, self.bytes);
-        cell.launches = u32::try_from(self.launch_values.len()).unwrap_or(u32::MAX);
-        cell.count = self.messages;
-        let [client, server] = self.cpu_ns_per_message.map(Some);
-        cell.cpu_ns_per_message = PerEnd { client, server };
-        if is_rate {
-            "one-way".clone_into(&mut cell.shape);
-            // Without a figure the reader of runs refuses the cell.
-            cell.messages_per_s = center;
-            cell.messages_per_s_ci95 = ci95;
-            cell.launch_messages_per_s = self.launch_values;
-        } else {
-            cell.shape = self.kind;
-            let p99 = self.p99_ns;
-            cell.rtt_ns = Some(RttNs { p50: center, p50_ci95: ci95, p99, ..RttNs::default() });
-            cell.launch_medians_ns = self.launch_values;
-        }
-        cell
     }
 }

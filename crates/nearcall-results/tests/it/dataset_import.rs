@@ -11,7 +11,7 @@ use nearcall_results::dataset::import::{
 use nearcall_results::dataset::{DataSet, Outcome, kind_of_run};
 use nearcall_results::report::hosts::hosts;
 use nearcall_results::report::table::{details, table};
-use nearcall_results::run::{Cell, Definition, Kind, Run};
+use nearcall_results::run::{Cell, Definition, Run};
 use tar::{Builder, EntryType, Header};
 
 use crate::dataset::Folder;
@@ -24,8 +24,6 @@ fn logs() -> Files {
     let mut files = vec![
         ("logs/uname", "Linux invented-host 2.6.38-8-generic #42 SMP x86_64 GNU/Linux\n"),
         ("logs/meminfo", "MemTotal:        4000000 kB\nMemFree: 7 kB\n"),
-        ("logs/dmesg_virt", "Booting paravirtualized kernel on bare hardware\n"),
-        ("logs/target_cpus", "0,1\n"),
         ("logs/sys-node/node0/cpulist", "0-1\n"),
     ]
     .into_iter()
@@ -59,16 +57,10 @@ fn results() -> Files {
         ("mempipe_lat", ["0.008001 0.000000", "0.000001 0.008001"]),
     ] {
         files.push((format!("results/lat/{test}.csv"), format!("{}\n{}\n", matrix[0], matrix[1])));
-        for (first, line) in matrix.iter().enumerate() {
-            for (second, seconds) in line.split(' ').enumerate() {
-                let count = if first == second { 100 } else { 10_000 };
-                files.push((
-                    format!("results/lat/128/{first}-{second}-test/01-{test}-headline.log"),
-                    format!("{test} 128 {count} {seconds}s\n"),
-                ));
-            }
-        }
     }
+    // The same times once more, which are not read.
+    let pair = "results/lat/128/0-1-test/01-pipe_lat-headline.log".to_owned();
+    files.push((pair, "pipe_lat 128 10000 0.000013s\n".to_owned()));
     let rate = |test: &str, size, read_in_place, rate| {
         format!("{test} 0 1 0 {size} 2 1 {read_in_place} 1 100000 {rate} Mbps\n")
     };
@@ -142,7 +134,7 @@ fn the_whole_layout_becomes_a_run_of_its_own_kind() {
         ("Linux 2.6.38-8-generic", "x86_64")
     );
     assert_eq!((machine.memory_bytes, machine.numa_nodes), (Some(4_000_000 << 10), Some(1)));
-    assert_eq!((machine.hypervisor.as_str(), machine.governor.as_str()), ("none", "unknown"));
+    assert_eq!((machine.hypervisor.as_str(), machine.governor.as_str()), ("unknown", "unknown"));
     assert_eq!(machine.topology, "1 socket, 2 cores, 1 thread each");
     assert!(!run.to_json().contains("invented-host"), "the host's name is left out");
     assert_eq!((kind_of_run(&run), run.started_unix_s), ("import", 1_300_000_000));
@@ -151,12 +143,11 @@ fn the_whole_layout_becomes_a_run_of_its_own_kind() {
     assert!(run.cells.iter().all(|cell| cell.grade.is_none() && cell.launches == 1));
 
     let pipe = find(&run, "ipc-bench-pipe", 1, 0);
-    assert_eq!((pipe.placement.class.as_str(), pipe.count), ("same_llc", 10_000));
+    assert_eq!((pipe.placement.class.as_str(), pipe.count), ("same_llc", 0));
     let times = pipe.rtt_ns.as_ref().unwrap();
     assert_eq!((times.mean, times.p50, times.min), (Some(13_000.0), None, None));
     // A mean is no median: nothing that compares medians takes it.
     assert!(pipe.headline().is_none());
-    assert_eq!(find(&run, "ipc-bench-pipe", 0, 0).count, 100);
 
     let rate = run.cells.iter().find(|cell| cell.message_bytes == 64).unwrap();
     assert_eq!((rate.messages_per_s, rate.bytes_per_s), (Some(1e6), Some(64e6)));
@@ -190,7 +181,7 @@ fn two_round_trips_never_stand_beside_one() {
 }
 
 #[test]
-fn the_known_defects_are_told_with_counts() {
+fn the_known_defects_are_told() {
     let run = imported(&whole());
     let warnings = run.warnings.join("\n");
     for sentence in [
@@ -198,7 +189,7 @@ fn the_known_defects_are_told_with_counts() {
         "steps of one microsecond; 2 of 16 are 0 or 1 µs",
         "4 times of mempipe count two round trips and no payload",
         "arithmetic means: one interruption moves them",
-        "rates include writing each message, and 4 of 4 also checking it",
+        "rates include writing each message, and those with \"verify\" also checking it",
         "publishing messages in batches",
         "no warm-up",
         "each figure was measured once",
@@ -220,14 +211,14 @@ fn garbage_lines_are_counted_and_the_first_is_shown() {
     text.push_str("pipe_thr: bad \u{1b}[31mdata\n");
     text.push_str("pipe_thr 0 1 0 64 2 1 0 1 100000 -5 Mbps\n");
     files.push(("results/lat/tcp_lat.csv".to_owned(), "0.1 nan\n0.1 0.2\n".to_owned()));
-    files.push(("results/01-futex_lat-headline.log".to_owned(), "futex_lat 4 1 0.1s\n".to_owned()));
+    files.push(("results/lat/futex_lat.csv".to_owned(), "0.1\n".to_owned()));
     let run = imported(&files);
     assert_eq!(run.imported.as_ref().unwrap().lines_refused, 3);
     let warnings = run.warnings.join("\n");
-    // Matrices are read before headlines.
-    let first = "3 lines of results could not be read; the first: results/lat/tcp_lat.csv line 1";
+    let first = "3 lines of results could not be read; the first: results/01-pipe_thr-headline.log \
+                 line 3: \"pipe_thr: bad \\u{1b}[31mdata\"";
     assert!(warnings.contains(first), "{warnings}");
-    assert!(warnings.contains("no known meaning: ipc-bench-futex-lat"), "{warnings}");
+    assert_eq!(run.skipped[0].mechanism, "ipc-bench-futex-lat");
     assert!(!run.to_json().contains("\\u001b"), "{warnings}");
 }
 
@@ -256,7 +247,7 @@ fn an_import_is_one_run_of_a_data_set_whatever_its_file_is_called() {
         arrival.outcome
     };
     assert_eq!([outcome("a.tar.gz"), outcome("b.tar.gz")], [Outcome::Added, Outcome::Duplicate]);
-    assert_eq!(data.inventory().unwrap().machines[0].imported, 1);
+    assert!(data.inventory().unwrap().machines[0].kinds.contains("import"));
 }
 
 #[test]
@@ -266,7 +257,7 @@ fn what_would_lead_out_of_the_archive_is_refused_by_name() {
             &b"tmp/tmpAbCdEf/../../../x"[..],
             EntryType::Regular,
             &b""[..],
-            "the name tmp/tmpAbCdEf/../../../x",
+            "refused: the name tmp/tmpAbCdEf/../../../x",
         ),
         (b"/etc/nearcall-x", EntryType::Regular, b"", "the name /etc/nearcall-x"),
         (
@@ -380,8 +371,7 @@ fn a_cut_archive_is_noticed_wherever_it_ends() {
     let gz = gzip(&tar_of(&whole()).into_inner().unwrap());
     for at in (2..gz.len()).step_by(97).chain([gz.len() - 1]) {
         let error = import(&gz[..at], "cut").unwrap_err();
-        let is_cut = error.to_string().contains("cut off");
-        assert!(is_cut && matches!(error, ImportError::Archive(_)), "{at}: {error}");
+        assert!(matches!(error, ImportError::CutOff), "{at}: {error}");
     }
     let mut damaged = gz.clone();
     let middle = damaged.len() / 2;
@@ -393,6 +383,10 @@ fn a_cut_archive_is_noticed_wherever_it_ends() {
 fn no_change_of_an_archive_makes_it_panic() {
     let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/import");
     let archive = fs::read(corpus.join("archive")).unwrap();
+    assert!(import_tar(archive.as_slice(), "corpus").is_ok());
+    for file in fs::read_dir(&corpus).unwrap() {
+        drop(import_tar(fs::read(file.unwrap().path()).unwrap().as_slice(), "corpus"));
+    }
     for seed in 0..3_000 {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut bytes = archive.clone();
@@ -428,21 +422,4 @@ fn mend_checksums(bytes: &mut [u8]) {
             *block = *header.as_bytes();
         }
     }
-}
-
-#[test]
-fn committed_archives_are_judged() {
-    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/import");
-    let mut runs = 0;
-    for file in fs::read_dir(corpus).unwrap() {
-        let mut bytes = Vec::new();
-        fs::File::open(file.unwrap().path()).unwrap().read_to_end(&mut bytes).unwrap();
-        if let Ok(run) = import_tar(bytes.as_slice(), "corpus") {
-            assert!(
-                run.cells.iter().all(|cell| cell.kind == Kind::Throughput || cell.rtt_ns.is_some())
-            );
-            runs += 1;
-        }
-    }
-    assert!(runs > 0, "no file of the corpus is an archive");
 }

@@ -54,7 +54,7 @@ pub(in crate::commands) fn program() -> Program {
 /// Runs the second process. The runner writes requests to its standard input and reads results
 /// from its standard output.
 pub(super) fn peer() -> ExitCode {
-    match peer::run() {
+    match peer::run_with(&nearcall_studies::methods::Methods) {
         Ok(()) => ExitCode::SUCCESS,
         // The runner gets the reason too; a user who typed the verb sees it only here.
         Err(reason) => {

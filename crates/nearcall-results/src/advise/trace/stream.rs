@@ -1,15 +1,16 @@
-//! The traffic of one descriptor of one thread, counted as it comes.
+//! The traffic of one descriptor of one thread, counted as it comes, and all such descriptors.
 //!
 //! The first message decides which end this is: the thread that writes first asks, the one that
-//! reads first answers. A message of the asking direction is a call if the next one is of the other
-//! direction.
+//! reads first answers.
 //!
-//! **Invariants:** the memory of a stream is bounded.
-//!
-//! **Not here:** which streams count (`reader.rs`).
+//! **Invariants:** memory is bounded: so many streams, and in each at most 500 bins of sizes for
+//! each direction. A bin holds the sum of its sizes, so a size that is always the same comes out
+//! exactly.
 
-use super::StreamFacts;
-use super::sizes::Sizes;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 
 /// The direction of a message, as the recorded thread sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,26 +19,68 @@ pub(super) enum Direction {
     In,
 }
 
-/// A descriptor of a thread. Threads that share one count apart: strace does not report which
+/// A thread and its descriptor. Threads that share one count apart: strace does not report which
 /// belong to one process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Id {
-    pub(super) pid: u32,
-    pub(super) descriptor: u32,
-}
+pub(super) type Id = (u32, u32);
 
-/// Bytes that were moved by one call.
+/// Bytes that were moved by one call, at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Transfer {
     pub(super) id: Id,
     pub(super) direction: Direction,
-    /// At least 1.
     pub(super) bytes: u64,
     pub(super) at_ns: u64,
     /// The call works on sockets only.
     pub(super) is_socket: bool,
-    /// strace was asked to print paths, and there is one.
-    pub(super) is_file: bool,
+}
+
+/// The messages of one range of sizes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizeRange {
+    /// The smallest size of the range in bytes.
+    pub from_bytes: u64,
+    /// Messages that the recorded thread wrote.
+    pub sent: u64,
+    /// Messages that it read.
+    pub received: u64,
+}
+
+/// Descriptors that are told apart, and those that were closed.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    open: BTreeMap<Id, Stream>,
+    /// Those whose number means something else now.
+    ended: Vec<Stream>,
+    /// Messages of streams beyond the limit.
+    pub(super) messages_beyond: u64,
+}
+
+impl Streams {
+    pub(super) fn count(&mut self, moved: &Transfer) {
+        let is_full = self.open.len() + self.ended.len() >= STREAMS_MAX;
+        if is_full && !self.open.contains_key(&moved.id) {
+            self.messages_beyond += 1;
+            return;
+        }
+        self.open.entry(moved.id).or_insert_with(|| Stream::new(moved)).count(moved);
+    }
+
+    /// What comes on this descriptor from now on is another stream.
+    pub(super) fn end(&mut self, id: Id) {
+        self.ended.extend(self.open.remove(&id));
+    }
+
+    pub(super) fn into_all(mut self) -> Vec<Stream> {
+        self.ended.extend(self.open.into_values());
+        self.ended
+    }
+}
+
+/// Messages and their bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bin {
+    messages: u64,
+    bytes: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -45,103 +88,111 @@ pub(super) struct Stream {
     pub(super) id: Id,
     /// The direction of requests.
     asking: Direction,
-    pub(super) sent_bytes: u64,
-    pub(super) received_bytes: u64,
-    pub(super) is_socket: bool,
-    pub(super) is_file: bool,
-    /// Messages of the asking direction by size, but for the last one.
-    pub(super) sizes: Sizes,
+    is_socket: bool,
+    /// By the smallest size of a bin: what was sent and what was received.
+    bins: BTreeMap<u64, [Bin; 2]>,
+    /// Messages of the asking direction that one of the other direction followed.
+    pub(super) answered: u64,
     pub(super) reply_bytes: u64,
-    /// The times of the first message and of the last.
+    /// Whether the last message of the asking direction has no reply yet.
+    awaits: bool,
+    /// The times of the first message of the asking direction and of the last.
     pub(super) span_ns: (u64, u64),
-    /// The same of the asking direction.
-    asked_ns: (u64, u64),
-    /// The size of the last message of the asking direction, and whether it was answered.
-    last: Option<(u64, bool)>,
-    second: u64,
-    in_second: u64,
-    pub(super) busiest_second: u64,
 }
 
 impl Stream {
     /// One that begins with this message, which is not counted yet.
-    pub(super) fn new(first: &Transfer) -> Self {
+    fn new(first: &Transfer) -> Self {
         Self {
             id: first.id,
             asking: first.direction,
-            sent_bytes: 0,
-            received_bytes: 0,
             is_socket: false,
-            is_file: false,
-            sizes: Sizes::default(),
+            bins: BTreeMap::new(),
+            answered: 0,
             reply_bytes: 0,
+            awaits: false,
             span_ns: (first.at_ns, first.at_ns),
-            asked_ns: (first.at_ns, first.at_ns),
-            last: None,
-            second: 0,
-            in_second: 0,
-            busiest_second: 0,
         }
     }
 
-    /// Counts a message. Returns whether its time was before that of the last.
-    pub(super) fn count(&mut self, moved: &Transfer) -> bool {
-        let at_ns = moved.at_ns;
-        let went_back = at_ns < self.span_ns.1;
-        self.span_ns = (self.span_ns.0.min(at_ns), self.span_ns.1.max(at_ns));
+    fn count(&mut self, moved: &Transfer) {
         self.is_socket |= moved.is_socket;
-        self.is_file |= moved.is_file;
-        let bytes = match moved.direction {
-            Direction::Out => &mut self.sent_bytes,
-            Direction::In => &mut self.received_bytes,
-        };
-        *bytes = bytes.saturating_add(moved.bytes);
+        let bins = self.bins.entry(bin_of(moved.bytes)).or_default();
+        let bin = &mut bins[moved.direction as usize];
+        bin.messages += 1;
+        bin.bytes = bin.bytes.saturating_add(moved.bytes);
         if moved.direction == self.asking {
-            self.count_last();
-            self.last = Some((moved.bytes, false));
-            self.asked_ns = (self.asked_ns.0.min(at_ns), self.asked_ns.1.max(at_ns));
-            let second = at_ns / NS_PER_S;
-            if second != self.second {
-                (self.second, self.in_second) = (second, 0);
-            }
-            self.in_second += 1;
-            self.busiest_second = self.busiest_second.max(self.in_second);
-        } else if let Some((_, is_answered)) = &mut self.last {
+            self.awaits = true;
+            let (first, last) = self.span_ns;
+            self.span_ns = (first.min(moved.at_ns), last.max(moved.at_ns));
+        } else {
             // More of the reply may follow.
-            *is_answered = true;
+            self.answered += u64::from(std::mem::take(&mut self.awaits));
             self.reply_bytes = self.reply_bytes.saturating_add(moved.bytes);
         }
-        went_back
     }
 
-    /// Counts the last message, of which it is known now whether it was answered.
-    pub(super) fn count_last(&mut self) {
-        if let Some((bytes, is_answered)) = self.last.take() {
-            self.sizes.count(bytes, is_answered);
-        }
-    }
-
-    /// Whether this end asks, and the other one answers.
+    /// Whether the recorded thread asks, and the other end answers.
     pub(super) fn asks(&self) -> bool {
         self.asking == Direction::Out
     }
 
-    /// The figures, after the last message was counted.
-    pub(super) fn facts(&self) -> StreamFacts {
-        let messages = self.sizes.messages(None);
-        let (more, span_ns) = (messages.saturating_sub(1), self.asked_ns.1 - self.asked_ns.0);
-        StreamFacts {
-            pid: self.id.pid,
-            descriptor: self.id.descriptor,
-            asks: self.asks(),
-            messages,
-            answered: self.sizes.messages(Some(true)),
-            sent_bytes: self.sent_bytes,
-            received_bytes: self.received_bytes,
-            rate_per_s: (more > 0 && span_ns > 0)
-                .then(|| more as f64 * NS_PER_S as f64 / span_ns as f64),
+    /// Messages of the end that asks.
+    pub(super) fn messages(&self) -> u64 {
+        self.count_of(self.asking)
+    }
+
+    fn count_of(&self, direction: Direction) -> u64 {
+        self.bins.values().map(|bins| bins[direction as usize].messages).sum()
+    }
+
+    /// Whether it cannot be a file: sockets, and what is written and read, but for the terminal.
+    pub(super) fn is_channel(&self) -> bool {
+        let both = [Direction::Out, Direction::In].map(|direction| self.count_of(direction) > 0);
+        self.is_socket || (self.id.1 > 2 && both == [true, true])
+    }
+
+    /// The greatest stands for the program: what may be a file comes last, and of two ends of one
+    /// stream the one that asks first.
+    pub(super) fn rank(&self) -> impl Ord + use<> {
+        (self.is_channel(), self.id.1 > 2, self.messages(), self.asks(), Reverse(self.id))
+    }
+
+    /// The size that this share of the messages of the asking end does not exceed.
+    pub(super) fn quantile(&self, share: f64) -> u64 {
+        let count = self.messages() as f64;
+        let mut below = 0;
+        let asked = self.bins.iter().map(|(from, bins)| (*from, bins[self.asking as usize]));
+        let mut reached = asked.filter(|(_, bin)| bin.messages > 0).skip_while(|(_, bin)| {
+            below += bin.messages;
+            (below as f64) < share * count
+        });
+        reached.next().map_or(0, |(from, bin)| (bin.bytes / bin.messages).max(from))
+    }
+
+    /// Counts by a few ranges of sizes.
+    pub(super) fn ranges(&self) -> Vec<SizeRange> {
+        let mut ranges: Vec<SizeRange> = Vec::new();
+        for (bytes, [out, back]) in &self.bins {
+            // Eight times as large is another range.
+            let from_bytes = 1 << (bytes.max(&1).ilog2() / 3 * 3);
+            if ranges.last().is_none_or(|range| range.from_bytes != from_bytes) {
+                ranges.push(SizeRange { from_bytes, ..SizeRange::default() });
+            }
+            if let Some(range) = ranges.last_mut() {
+                range.sent += out.messages;
+                range.received += back.messages;
+            }
         }
+        ranges
     }
 }
 
-const NS_PER_S: u64 = 1_000_000_000;
+/// The smallest size of the bin: three bits behind the leading one count.
+fn bin_of(bytes: u64) -> u64 {
+    let rest = bytes.max(1).ilog2().saturating_sub(3);
+    bytes >> rest << rest
+}
+
+/// Descriptors that are told apart. Each may take some ten kilobytes.
+const STREAMS_MAX: usize = 1_024;

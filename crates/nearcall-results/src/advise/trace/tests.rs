@@ -9,71 +9,30 @@ fn recording(text: &str) -> Recording {
     read(&mut text.as_bytes()).unwrap()
 }
 
-fn error(text: &str) -> String {
-    read(&mut text.as_bytes()).expect_err("no recording").to_string()
-}
-
-/// A client that asks five times, a thread with a pipe and sockets of its own, and a server.
-#[track_caller]
-fn check_echo(text: &str) {
-    let found = recording(text);
-    assert_eq!((found.format, found.garbage_lines), (Format::Strace, 0), "{found:?}");
-    let asker = found.streams.iter().find(|stream| stream.answered > 0).unwrap();
-    assert_eq!((asker.messages, asker.answered, asker.asks), (5, 5, true), "{found:?}");
-    assert_eq!((asker.sent_bytes, asker.received_bytes), (510, 80), "{found:?}");
-    // Three times 17 bytes through the pipe, 7 and 40 bytes through sockets.
-    assert_eq!((found.messages, found.sizes_bytes.min, found.sizes_bytes.max), (14, 7, 104));
-    let once = "recorded; each message counts once";
-    assert!(found.notes.iter().any(|note| note.contains(once)), "{:?}", found.notes);
-    let answered = found.answered.unwrap();
-    assert!((answered - 5.0 / 14.0).abs() < 1e-9, "{answered}");
+/// What a thread sent (above zero) and received (below) on descriptor 3, a second apart.
+fn traffic(moved: &[i64]) -> String {
+    let line = |(second, bytes): (usize, &i64)| match bytes {
+        0.. => format!("{second}.0 sendto(3, \"x\"..., {bytes}, 0, NULL, 0) = {bytes}\n"),
+        _ => format!("{second}.0 recvfrom(3, \"x\"..., 9, 0, NULL, NULL) = {}\n", -bytes),
+    };
+    (1..).zip(moved).map(line).collect()
 }
 
 #[test]
-fn a_recording_of_both_ends_counts_each_message_once() {
-    check_echo(include_str!("../../../tests/data/trace/echo-file.txt"));
-    check_echo(include_str!("../../../tests/data/trace/echo-terminal.txt"));
-}
-
-#[test]
-fn a_table_with_directions_tells_requests_and_replies() {
-    let mut text = "time_s,bytes,direction\n".to_owned();
-    for second in 0..20 {
-        text += &format!("{second}.0,128,out\n{second}.001,4096,in\n{second}.5,128,out\n");
-    }
-    let found = recording(&text);
-    assert_eq!((found.format, found.messages, found.answered), (Format::Csv, 40, Some(0.5)));
-    assert_eq!((found.sizes_bytes.p50, found.busiest_second), (128, 2));
-    assert!((found.rate_per_s.unwrap() - 2.0).abs() < 0.01);
-    assert_eq!(found.ranges, [SizeRange { from_bytes: 64, calls: 20, one_way: 20 }]);
-    assert_eq!(found.reply_bytes, Some(4_096));
-}
-
-#[test]
-fn the_first_message_decides_who_asks_and_a_reply_may_come_in_parts() {
-    let found = recording("1,100,out\n2,8,in\n3,500,in\n4,100,out\n5,9,out\n");
-    let stream = &found.streams[0];
-    assert_eq!((stream.messages, stream.answered, stream.asks), (3, 1, true));
-    assert_eq!((stream.sent_bytes, stream.received_bytes), (209, 508));
-    assert_eq!(found.ranges[1], SizeRange { from_bytes: 64, calls: 1, one_way: 1 });
-    assert_eq!((found.calls_bytes.unwrap().p50, found.reply_bytes), (100, Some(508)));
-    let stream = &recording("1,100,in\n2,8,out\n3,100,in\n4,8,out\n").streams[0];
-    assert_eq!((stream.messages, stream.answered, stream.asks), (2, 2, false));
-}
-
-#[test]
-fn a_table_without_directions_does_not_know_of_replies() {
-    for text in ["0.1,64\n0.2,64\n0.3,100000\n", "time_s,bytes\n0.1,64\n0.2,64\n0.3,100000"] {
-        let found = recording(text);
-        assert_eq!((found.messages, found.answered, found.garbage_lines), (3, None, 0));
-        assert_eq!(found.ranges.len(), 2);
-    }
+fn the_busiest_end_that_asks_stands_for_a_recording_of_both() {
+    let found = recording(include_str!("../../../tests/data/trace/echo-file.txt"));
+    assert_eq!((found.garbage_lines, found.pid, found.descriptor), (0, 25_757, 3), "{found:?}");
+    assert_eq!((found.messages, found.answered, found.asks), (5, 5, true));
+    // The mean of the bin of 100 to 103.
+    assert_eq!((found.message_bytes, found.reply_bytes), (101, Some(16)));
+    let range = |from_bytes, sent, received| SizeRange { from_bytes, sent, received };
+    assert_eq!(found.sizes, [range(8, 0, 5), range(64, 5, 0)]);
+    let text = summary(&found, Style::PLAIN);
+    assert!(text.contains("5 messages in 0.010 s, 5 of them answered"), "{text}");
 }
 
 #[test]
 fn requirements_are_those_of_the_typical_message() {
-    let base = |pattern| Requirements { pattern, reply_bytes: Some(8), ..Requirements::default() };
-    let call = base(Pattern::Call);
     let with = |pattern, message_bytes, reply_bytes, rate_per_s| Requirements {
         pattern,
         message_bytes,
@@ -82,26 +41,26 @@ fn requirements_are_those_of_the_typical_message() {
         ..Requirements::default()
     };
     let (calls, one_way) = (Pattern::Call, Pattern::OneWay);
-    let one_way_base = Requirements { pattern: one_way, ..Requirements::default() };
-    let of_100 = "0.1,100,out\n0.2,30,in\n0.3,100,out\n0.4,30,in\n0.5,9000,out\n";
-    for (text, base, expected) in [
-        (of_100, &call, with(calls, 100, Some(30), Some(5.0))),
-        ("1,9,out\n2,700,out\n3,700,out\n3,1,in\n", &call, with(one_way, 9, None, Some(1.0))),
-        ("0.1,100\n0.2,100", &call, with(calls, 100, Some(8), Some(10.0))),
-        ("0.1,100\n0.2,100", &one_way_base, with(one_way, 100, None, Some(10.0))),
-        ("1,99999999999\n", &call, with(calls, MESSAGE_BYTES_MAX, Some(8), None)),
+    for (moved, expected) in [
+        // The last one is not answered, and a reply may come in parts.
+        (&[100, -8, -22, 100, -30, 9_000][..], with(calls, 100, Some(30), Some(0.4))),
+        (&[9, 700, 700, -1], with(one_way, 700, None, Some(1.0))),
+        (&[-100, 8, -100, 8], with(calls, 100, Some(8), Some(0.5))),
+        (&[99_999_999_999], with(one_way, MESSAGE_BYTES_MAX, None, None)),
     ] {
-        let wanted = requirements(&recording(text), base);
-        assert_eq!(wanted, expected, "{text}");
-        assert_eq!(wanted.check(), Ok(()), "{text}");
+        let wanted = requirements(&recording(&traffic(moved)), &Requirements::default());
+        assert_eq!(wanted, expected, "{moved:?}");
+        assert_eq!(wanted.check(), Ok(()), "{moved:?}");
+    }
+    for (given, expected) in [(76.344_854, 76.3), (12_345.6, 12_300.0), (1.0, 1.0), (1e12, 1e9)] {
+        assert_eq!(rounded(given), expected);
     }
 }
 
 #[test]
 fn what_the_typical_message_does_not_stand_for_is_told() {
-    let mut text = "0.1,100,out\n0.2,30,in\n".repeat(60);
-    text += &"0.3,9000,out\n".repeat(40);
-    let found = recording(&text);
+    let moved = [[100, -30].repeat(60), vec![9_000; 40]].concat();
+    let found = recording(&traffic(&moved));
     let told = not_typical(&found, &requirements(&found, &Requirements::default()));
     assert_eq!(
         told,
@@ -114,22 +73,36 @@ fn what_the_typical_message_does_not_stand_for_is_told() {
 }
 
 #[test]
-fn rates_have_three_digits() {
-    for (given, expected) in
-        [(76.344_854, 76.3), (12_345.6, 12_300.0), (0.012_34, 0.012_3), (1.0, 1.0), (1e12, 1e9)]
-    {
-        assert_eq!(rounded(given), expected);
+fn files_and_the_terminal_stand_for_a_program_only_where_there_is_nothing_else() {
+    let files = "1.0 read(3, \"\\177ELF\"..., 832) = 832\n1.1 write(1, \"hello\", 5) = 5\n";
+    for (more, expected, may_be_file) in [
+        ("", (3, 832, false), true),
+        ("1.2 sendto(7, \"x\"..., 40, 0, NULL, 0) = 40\n", (7, 40, true), false),
+        // The number means something else now.
+        (
+            "1.1 socket(AF_UNIX, SOCK_STREAM, 0) = 3\n1.2 write(3, \"x\", 1) = 1\n\
+             1.3 read(3, \"yy\", 9) = 2\n",
+            (3, 1, true),
+            false,
+        ),
+    ] {
+        let found = recording(&format!("{files}{more}"));
+        assert_eq!((found.descriptor, found.message_bytes, found.asks), expected, "{more}");
+        let note = found.notes.iter().any(|note| note.contains("may be a file"));
+        assert_eq!(note, may_be_file, "{:?}", found.notes);
     }
 }
 
 #[test]
 fn lines_end_with_the_file_too_and_long_ones_and_the_rest_are_left_out() {
     let long = "x".repeat(200_000);
-    let text = format!("0.1,64\r\n\n{long}\n0.2,64\n0.3,64");
+    let one = "0.1 sendto(3, \"\", 64, 0) = 64";
+    let text = format!("{one}\r\n\n{long}\n{one}\n{one}");
     let up_to_last = text.len() as u64 - 1;
     for capacity in [1, 2, 3, 1_000] {
+        let first = one.len() as u64 + 3;
         for (bytes_max, lines, messages, is_cut) in
-            [(u64::MAX, 5, 3, false), (up_to_last, 4, 2, true), (8, 1, 1, true)]
+            [(u64::MAX, 5, 3, false), (up_to_last, 4, 2, true), (first, 2, 1, true)]
         {
             let mut input = io::BufReader::with_capacity(capacity, text.as_bytes());
             let found = read_up_to(&mut input, bytes_max).unwrap();
@@ -140,88 +113,45 @@ fn lines_end_with_the_file_too_and_long_ones_and_the_rest_are_left_out() {
 }
 
 #[test]
-fn garbage_is_counted_and_the_first_line_of_it_is_shown() {
-    let found = recording("0.1,64\n\nwhat is this\n0.2,64\n0.3,-1\n");
-    assert_eq!((found.lines, found.garbage_lines, found.messages), (5, 2, 2));
-    let first = UnparsedLine { line: 3, text: "what is this".to_owned() };
+fn garbage_is_counted_and_what_is_no_recording_is_refused_with_its_first_line() {
+    let found = recording(&format!("{}\nwhat is this\n", traffic(&[64, 64])));
+    assert_eq!((found.lines, found.garbage_lines, found.messages), (4, 1, 2));
+    let first = UnparsedLine { line: 4, text: "what is this".to_owned() };
     assert_eq!(found.first_garbage, Some(first));
-    let note = "2 of 5 lines made no sense; the first is line 3: \"what is this\"";
+    let note = "1 of 4 lines made no sense; the first is line 4: \"what is this\"";
     assert!(found.notes.iter().any(|one| one == note), "{:?}", found.notes);
-}
-
-#[test]
-fn what_is_no_recording_is_an_error_with_its_first_line() {
-    let text = error("a log\nof something\n");
-    assert!(text.contains("none of its 2 lines") && text.contains("line 1: \"a log\""), "{text}");
-    assert!(error("").contains("no messages"), "{}", error(""));
-    assert!(error("time_s,bytes\n").contains("no messages"));
-    assert!(error("1.5 close(3) = 0\n").contains("none of its 1 lines moved a byte"));
-    assert!(error(&"x".repeat(200_000)).contains("xxxx\""));
-}
-
-#[test]
-fn times_that_go_back_are_told_and_harmless() {
-    let found = recording("5.0,64\n1.0,64\n2.0,64\n");
-    assert!((found.span_s - 4.0).abs() < 1e-9);
-    assert!(found.rate_per_s.unwrap() > 0.0);
-    assert_eq!(recording("7,1\n").rate_per_s, None);
-    assert!(found.notes.iter().any(|note| note.contains("in 2 lines the time goes back")));
-}
-
-#[test]
-fn files_and_the_terminal_are_left_out_where_there_is_anything_else() {
-    let text = "1.0 read(3, \"\\177ELF\"..., 832) = 832\n1.1 write(1, \"hello\", 5) = 5\n";
-    let alone = recording(text);
-    assert_eq!((alone.messages, alone.streams.len()), (2, 2), "{alone:?}");
-    let with = recording(&format!("{text}1.2 sendto(7, \"x\"..., 40, 0, NULL, 0) = 40\n"));
-    assert_eq!((with.messages, with.streams[0].descriptor), (1, 7), "{with:?}");
-    assert!(with.notes.iter().any(|note| note.contains("2 descriptors are left out")));
-    let path = recording("1.0 write(5</var/log/x>, \"a\", 1) = 1\n1.2 write(6, \"bc\", 2) = 2\n");
-    assert_eq!((path.messages, path.streams[0].descriptor), (1, 6), "{path:?}");
-}
-
-#[test]
-fn a_number_that_means_something_else_now_is_another_stream() {
-    let text = "1.0 read(3, \"# a file\"..., 4096) = 4096\n\
-                1.1 socket(AF_UNIX, SOCK_STREAM, 0) = 3\n\
-                1.2 sendto(3, \"x\", 1, 0, NULL, 0) = 1\n\
-                1.3 recvfrom(3, \"yy\", 9, 0, NULL, NULL) = 2\n";
-    let found = recording(text);
-    assert_eq!((found.messages, found.answered, found.sizes_bytes.max), (1, Some(1.0), 1));
-}
-
-#[test]
-fn who_passes_messages_on_is_not_taken_for_the_other_end() {
-    let text = "12 1.0 recvfrom(4, \"x\", 9, 0, NULL, NULL) = 1\n\
-                12 1.1 sendto(5, \"x\", 1, 0, NULL, 0) = 1\n\
-                12 1.2 recvfrom(5, \"yy\", 9, 0, NULL, NULL) = 2\n\
-                12 1.3 sendto(4, \"yy\", 2, 0, NULL, 0) = 2\n";
-    let found = recording(text);
-    assert_eq!((found.messages, found.streams.len(), found.answered), (2, 2, Some(1.0)));
-}
-
-#[test]
-fn a_thousand_descriptors_are_told_apart_and_the_rest_is_counted() {
-    let lines = (0..1_100).map(|at| format!("1.0 sendto({at}, \"x\", 1, 0, NULL, 0) = 1\n"));
-    let found = recording(&lines.collect::<String>());
-    assert_eq!((found.messages, found.streams.len()), (1_024, 8));
-    assert!(found.notes.iter().any(|note| note.contains("76 messages of further descriptors")));
-}
-
-#[test]
-fn the_corpus_of_the_fuzzer_is_harmless() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/trace");
-    let mut tried = 0;
-    for file in fs::read_dir(&corpus).unwrap() {
-        fuzz(&fs::read(file.unwrap().path()).unwrap());
-        tried += 1;
+    for (text, expected) in [
+        (
+            "a log\nof something\n",
+            "none of its 2 lines is from `strace -f -ttt`; line 1: \"a log\"",
+        ),
+        ("", "no messages"),
+        ("1.5 close(3) = 0\n", "none of its 1 lines moved a byte"),
+        (&"x".repeat(200_000), "xxxx\""),
+    ] {
+        let error = read(&mut text.as_bytes()).expect_err("no recording").to_string();
+        assert!(error.contains(expected), "{error}");
     }
-    assert!(tried > 5);
+}
+
+#[test]
+fn a_thousand_descriptors_are_told_apart_and_times_may_go_back() {
+    let lines = (0..1_100).map(|at| format!("{at}.5 sendto({at}, \"x\", 1, 0, NULL, 0) = 1\n"));
+    let found = recording(&lines.rev().collect::<String>());
+    assert_eq!((found.messages, found.rate_per_s), (1, None));
+    let note = "1099 messages of other descriptors do not count";
+    assert!(found.notes.iter().any(|one| one == note), "{:?}", found.notes);
+    let back = "5.0 sendto(3, \"\", 1) = 1\n1.0 sendto(3, \"\", 1) = 1\n";
+    assert_eq!(recording(back).rate_per_s, Some(0.25));
 }
 
 #[test]
 fn no_text_makes_it_panic_and_every_line_is_counted() {
-    let real = include_str!("../../../tests/data/trace/echo-terminal.txt");
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/trace");
+    let files = fs::read_dir(&corpus).unwrap().map(|file| fs::read(file.unwrap().path()).unwrap());
+    let mut texts: Vec<Vec<u8>> = files.collect();
+    assert!(texts.len() > 5);
+    let real = include_str!("../../../tests/data/trace/echo-file.txt");
     let words: Vec<&str> = real.split_inclusive([' ', '(', '\n', ',']).collect();
     for seed in 0..300 {
         let mut rng = fastrand::Rng::with_seed(seed);
@@ -234,20 +164,16 @@ fn no_text_makes_it_panic_and_every_line_is_counted() {
                 _ => text.extend_from_slice(words[rng.usize(0..words.len())].as_bytes()),
             }
         }
-        let lines = text.split_inclusive(|&byte| byte == b'\n').count() as u64;
+        texts.push(text);
+    }
+    for text in texts {
         fuzz(&text);
-        match read(&mut &text[..]) {
-            Ok(found) => {
-                assert_eq!(found.lines, lines, "seed {seed}");
-                assert!(found.garbage_lines <= lines && found.messages > 0, "seed {seed}");
-            }
-            Err(
-                TraceError::Garbage { lines: counted, .. }
-                | TraceError::NoMessages { lines: counted },
-            ) => {
-                assert_eq!(counted, lines, "seed {seed}");
-            }
-            Err(TraceError::Read(error)) => panic!("seed {seed}: {error}"),
-        }
+        let lines = text.split_inclusive(|&byte| byte == b'\n').count() as u64;
+        let found = match read(&mut &text[..]) {
+            Ok(found) => found.lines,
+            Err(TraceError::Garbage { lines, .. } | TraceError::NoMessages { lines }) => lines,
+            Err(TraceError::Read(error)) => panic!("{error}"),
+        };
+        assert_eq!(found, lines, "{}", String::from_utf8_lossy(&text));
     }
 }

@@ -17,8 +17,6 @@ pub(super) struct Archive {
     pub(super) files: BTreeMap<String, String>,
     /// When the first and the last file of the results were written, in seconds since 1970.
     pub(super) written_unix_s: (u64, u64),
-    /// Files of other forms, which were not read.
-    pub(super) left: u64,
     /// A hash of names and texts: tells two archives without a machine apart.
     pub(super) hash: u64,
 }
@@ -41,28 +39,36 @@ pub(super) const LIMITS: Limits = Limits {
 };
 
 impl Archive {
-    pub(super) fn read_gzip(gzip: impl Read, limits: &Limits) -> Result<Self, ArchiveError> {
+    pub(super) fn read_gzip(gzip: impl Read, limits: &Limits) -> Result<Self, ImportError> {
         // One more than is allowed: whoever gets it has passed the limit.
         let mut input = gzip.take(limits.archive_bytes + 1);
         let mut magic = Vec::new();
         input.by_ref().take(2).read_to_end(&mut magic)?;
         match &magic[..] {
-            [] => return Err(ArchiveError::Empty),
+            [] => return Err(ImportError::Empty),
             [0x1f, 0x8b] => {}
-            _ => return Err(ArchiveError::NotGzip),
+            _ => return Err(ImportError::NotGzip),
         }
         let unpacked = MultiGzDecoder::new(magic.as_slice().chain(&mut input));
         let archive = Self::read_tar(unpacked, limits);
-        if input.limit() == 0 { Err(ArchiveError::TooLarge) } else { archive }
+        if input.limit() == 0 {
+            Err(ImportError::larger("larger", ARCHIVE_BYTES_MAX))
+        } else {
+            archive
+        }
     }
 
-    pub(super) fn read_tar(tar: impl Read, limits: &Limits) -> Result<Self, ArchiveError> {
+    pub(super) fn read_tar(tar: impl Read, limits: &Limits) -> Result<Self, ImportError> {
         let mut input = tar.take(limits.unpacked_bytes + 1);
         let archive = Self::read_entries(&mut input, limits);
-        if input.limit() == 0 { Err(ArchiveError::UnpacksTooLarge) } else { archive }
+        if input.limit() == 0 {
+            Err(ImportError::larger("unpacks to more", UNPACKED_BYTES_MAX))
+        } else {
+            archive
+        }
     }
 
-    fn read_entries(input: impl Read, limits: &Limits) -> Result<Self, ArchiveError> {
+    fn read_entries(input: impl Read, limits: &Limits) -> Result<Self, ImportError> {
         let mut tar = tar::Archive::new(input);
         let mut archive = Self { written_unix_s: (u64::MAX, 0), ..Self::default() };
         let mut root: Option<String> = None;
@@ -71,7 +77,8 @@ impl Archive {
             let mut entry = entry?;
             entries += 1;
             if entries > limits.entries {
-                return Err(ArchiveError::TooManyEntries);
+                let text = format!("more than {ENTRIES_MAX} files and directories");
+                return Err(ImportError::TooMuch(text));
             }
             let name = safe_name(&entry.path_bytes())?;
             let kind = entry.header().entry_type();
@@ -81,20 +88,20 @@ impl Archive {
             if !matches!(kind, EntryType::Regular | EntryType::Continuous) {
                 continue;
             }
-            let Some((folder, inside)) = split(&name) else {
-                archive.left += 1;
-                continue;
-            };
-            if root.get_or_insert_with(|| folder.to_owned()) != folder {
-                return Err(ArchiveError::TwoFolders { name: shown(name.as_bytes()) });
+            let Some((directory, inside)) = split(&name) else { continue };
+            if root.get_or_insert_with(|| directory.to_owned()) != directory {
+                return Err(ImportError::Form(format!(
+                    "data of two machines: {} lies in another directory than what came before",
+                    shown(name.as_bytes())
+                )));
             }
             if !is_wanted(inside) {
-                archive.left += 1;
                 continue;
             }
             let size = entry.size();
             if size > limits.entry_bytes {
-                return Err(ArchiveError::EntryTooLarge { name: shown(name.as_bytes()), size });
+                let what = format!("the file {} has {size} bytes, more", shown(name.as_bytes()));
+                return Err(ImportError::larger(&what, ENTRY_BYTES_MAX));
             }
             // A time beyond 2100 is no time.
             let time_s = entry.header().mtime().ok().filter(|&time| time < 4_102_444_800);
@@ -109,7 +116,7 @@ impl Archive {
         // To the end, so that a cut or damaged one is noticed behind the last file too.
         io::copy(&mut tar.into_inner(), &mut io::sink())?;
         if entries == 0 {
-            return Err(ArchiveError::Empty);
+            return Err(ImportError::Empty);
         }
         let (first, last) = archive.written_unix_s;
         archive.written_unix_s = (first.min(last), last);
@@ -129,26 +136,36 @@ impl Archive {
 ///
 /// Names come in entries of their own, which the library reads whole and the limits of files do
 /// not bound; that of all that is unpacked does. What is made of a name stays small.
-fn safe_name(bytes: &[u8]) -> Result<String, ArchiveError> {
+fn safe_name(bytes: &[u8]) -> Result<String, ImportError> {
     if bytes.len() > NAME_BYTES_MAX {
-        return Err(ArchiveError::NameTooLong { name: shown(bytes) });
+        return Err(too_long(bytes));
     }
     let is_safe = |name: &&str| {
         let leads_out = name.split('/').any(|part| part == "..");
         !leads_out && !name.starts_with('/') && !name.contains(['\0', '\\'])
     };
     let name = str::from_utf8(bytes).ok().filter(is_safe);
-    let name = name.ok_or_else(|| ArchiveError::UnsafeName { name: shown(bytes) })?;
+    let name = name.ok_or_else(|| {
+        ImportError::Unsafe(format!("the name {} leads out of the archive", shown(bytes)))
+    })?;
     let parts: Vec<&str> = name.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     Ok(parts.join("/"))
 }
 
+fn too_long(name: &[u8]) -> ImportError {
+    let name = shown(name);
+    ImportError::Unsafe(format!("a name or link of more than {NAME_BYTES_MAX} bytes: {name}"))
+}
+
 /// Refuses a link that leads out of the archive. One that stays inside is not followed.
-fn check_link(name: &str, link: &[u8], kind: EntryType) -> Result<(), ArchiveError> {
+fn check_link(name: &str, link: &[u8], kind: EntryType) -> Result<(), ImportError> {
     if link.len() > NAME_BYTES_MAX {
-        return Err(ArchiveError::NameTooLong { name: shown(name.as_bytes()) });
+        return Err(too_long(name.as_bytes()));
     }
-    let refused = || ArchiveError::UnsafeLink { name: shown(name.as_bytes()), to: shown(link) };
+    let refused = || {
+        let (name, to) = (shown(name.as_bytes()), shown(link));
+        ImportError::Unsafe(format!("the link {name} leads out of the archive, to {to}"))
+    };
     let link = str::from_utf8(link).map_err(|_| refused())?;
     if link.starts_with('/') {
         return Err(refused());
@@ -181,7 +198,10 @@ fn split(name: &str) -> Option<(&str, &str)> {
 /// Whether a file tells something that is kept.
 fn is_wanted(name: &str) -> bool {
     match name.strip_prefix("results/") {
-        Some(result) => result.ends_with("-headline.log") || result.ends_with(".csv"),
+        Some(result) => match result.strip_prefix("lat/") {
+            Some(matrix) => matrix.ends_with(".csv") && !matrix.contains('/'),
+            None => result.ends_with("_thr-headline.log") && !result.contains('/'),
+        },
         None => name.starts_with("logs/"),
     }
 }
@@ -193,9 +213,9 @@ fn shown(bytes: &[u8]) -> String {
     text.chars().take(SHOWN_CHARS).flat_map(char::escape_debug).collect()
 }
 
-/// Why an archive is not read.
+/// Why an archive gave no run.
 #[derive(Debug, thiserror::Error)]
-pub enum ArchiveError {
+pub enum ImportError {
     /// There is nothing in it.
     #[error("an empty archive")]
     Empty,
@@ -205,55 +225,27 @@ pub enum ArchiveError {
     /// It ends too early.
     #[error("cut off: the archive ends inside")]
     CutOff,
-    /// It is larger than [`ARCHIVE_BYTES_MAX`].
-    #[error("larger than {} MiB", ARCHIVE_BYTES_MAX >> 20)]
-    TooLarge,
-    /// It unpacks to more than [`UNPACKED_BYTES_MAX`].
-    #[error("unpacks to more than {} MiB", UNPACKED_BYTES_MAX >> 20)]
-    UnpacksTooLarge,
-    /// It has more than [`ENTRIES_MAX`] entries.
-    #[error("more than {ENTRIES_MAX} files and folders")]
-    TooManyEntries,
-    /// An entry is larger than [`ENTRY_BYTES_MAX`].
-    #[error("the file {name} has {size} bytes, more than {} MiB", ENTRY_BYTES_MAX >> 20)]
-    EntryTooLarge {
-        /// Its name.
-        name: String,
-        /// Its size in bytes.
-        size: u64,
-    },
-    /// A name, or what a link means, is longer than [`NAME_BYTES_MAX`].
-    #[error("refused: a name or link of more than {NAME_BYTES_MAX} bytes: {name}")]
-    NameTooLong {
-        /// Its beginning, or that of the link's name.
-        name: String,
-    },
-    /// A name is absolute or leads out of the archive.
-    #[error("refused: the name {name} leads out of the archive")]
-    UnsafeName {
-        /// The name.
-        name: String,
-    },
-    /// A link leads out of the archive.
-    #[error("refused: the link {name} leads out of the archive, to {to}")]
-    UnsafeLink {
-        /// Its name.
-        name: String,
-        /// Where it leads.
-        to: String,
-    },
-    /// It has the data of two machines.
-    #[error("data of two machines: {name} lies in another folder than what came before")]
-    TwoFolders {
-        /// The first name of the second folder.
-        name: String,
-    },
+    /// It has more than is read of one; the text names the limit.
+    #[error("{0}")]
+    TooMuch(String),
+    /// A name or a link leads out of it or is too long; the text has its beginning.
+    #[error("refused: {0}")]
+    Unsafe(String),
+    /// It is safe and has no figures of the right form, or those of two machines.
+    #[error("{0}")]
+    Form(String),
     /// It cannot be read, or is damaged.
     #[error("damaged, or cannot be read: {0}")]
     Io(io::Error),
 }
 
-impl From<io::Error> for ArchiveError {
+impl ImportError {
+    fn larger(what: &str, bytes: u64) -> Self {
+        Self::TooMuch(format!("{what} than {} MiB", bytes >> 20))
+    }
+}
+
+impl From<io::Error> for ImportError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => Self::CutOff,
@@ -306,7 +298,8 @@ mod tests {
     fn names_and_links_are_short() {
         let (fits, long) = ("a/".repeat(2_048), "a/".repeat(2_048) + "b");
         assert!(safe_name(fits.as_bytes()).is_ok());
-        let is_too_long = |error| matches!(error, ArchiveError::NameTooLong { .. });
+        let is_too_long =
+            |error: ImportError| error.to_string().contains("of more than 4096 bytes");
         assert!(is_too_long(safe_name(long.as_bytes()).unwrap_err()));
         let link = check_link("x", long.as_bytes(), EntryType::Symlink);
         assert!(is_too_long(link.unwrap_err()));
@@ -337,17 +330,15 @@ mod tests {
             entry_bytes: 100,
         };
         assert_eq!(Archive::read_gzip(&zipped[..], &fits).unwrap().files.len(), 4);
-        let refused = |limits: Limits| Archive::read_gzip(&zipped[..], &limits).unwrap_err();
-        let archive_bytes = fits.archive_bytes - 1;
-        let found = refused(Limits { archive_bytes, ..fits });
-        assert!(matches!(found, ArchiveError::TooLarge), "{found}");
-        let unpacked_bytes = fits.unpacked_bytes - 1;
-        let found = refused(Limits { unpacked_bytes, ..fits });
-        assert!(matches!(found, ArchiveError::UnpacksTooLarge), "{found}");
-        let found = refused(Limits { entries: 3, ..fits });
-        assert!(matches!(found, ArchiveError::TooManyEntries), "{found}");
-        let found = refused(Limits { entry_bytes: 99, ..fits });
-        assert!(matches!(found, ArchiveError::EntryTooLarge { size: 100, .. }), "{found}");
+        for (limits, message) in [
+            (Limits { archive_bytes: fits.archive_bytes - 1, ..fits }, "larger than 64 MiB"),
+            (Limits { unpacked_bytes: fits.unpacked_bytes - 1, ..fits }, "more than 256 MiB"),
+            (Limits { entries: 3, ..fits }, "more than 500000 files"),
+            (Limits { entry_bytes: 99, ..fits }, "has 100 bytes, more than 4 MiB"),
+        ] {
+            let error = Archive::read_gzip(&zipped[..], &limits).unwrap_err().to_string();
+            assert!(error.contains(message), "{error}");
+        }
     }
 
     #[test]

@@ -1,196 +1,109 @@
-//! The lines that ipc-bench wrote: headlines and matrices.
+//! Cells of the lines that ipc-bench wrote: matrices of times and headlines of rates.
 //!
 //! Always true: a line is either read in full or counted as refused; the first refused one is kept
-//! to be shown. What becomes of the figures is in `import/cells.rs`.
+//! to be shown. A mean is stored as a mean and there is no median; a time is stored under the
+//! definition by which that program took it, and a test whose times have no known meaning gives no
+//! cell. Each cell is one launch, since nothing was repeated, and has no grade.
 
-use std::collections::BTreeMap;
-use std::fmt;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::archive::Archive;
-use crate::run::Definition;
+use super::archive::{Archive, ImportError};
+use crate::run::{Cell, CellKey, Definition, Kind, List, Placement, RttNs};
+use crate::topology::Topology;
 
 /// Everything that was read of the results.
 #[derive(Debug, Default)]
 pub(super) struct Results {
-    /// Matrices and headlines of single pairs, by test, size and pair.
-    pub(super) latencies: BTreeMap<LatencyKey, Latency>,
-    /// Rates, one per line.
-    pub(super) rates: Vec<Rate>,
-    /// Headlines that differ from the matrix, or from one before them: those count.
-    pub(super) contradictions: u64,
-    /// Lines that could not be read.
+    pub(super) cells: BTreeMap<CellKey, Cell>,
+    /// Tests without a known meaning.
+    pub(super) unknown: BTreeSet<String>,
+    /// Lines that could not be read, or repeat another one.
     pub(super) refused: u64,
-    /// The first of them.
-    pub(super) first_refused: Option<FirstRefused>,
-}
-
-/// Which latency.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct LatencyKey {
-    /// The test's name, such as "pipe_lat".
-    pub(super) test: String,
-    pub(super) message_bytes: u64,
-    /// The CPUs of the receiver and the sender; `None` where the file does not say.
-    pub(super) pair: Option<[u32; 2]>,
-}
-
-/// One latency as published.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Latency {
-    pub(super) mean_ns: f64,
-    /// Exchanges; `None` where the file does not say.
-    pub(super) count: Option<u64>,
-}
-
-/// One rate as published.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Rate {
-    pub(super) test: String,
-    pub(super) receiver: u32,
-    pub(super) sender: u32,
-    /// What it includes: all that is not in the other fields, so that no two cells are alike.
-    pub(super) shape: String,
-    pub(super) message_bytes: u64,
-    pub(super) count: u64,
-    pub(super) megabits_per_s: u64,
-}
-
-/// A line that could not be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FirstRefused {
-    /// The file in the archive.
-    pub file: String,
-    /// The line, from 1.
-    pub line: usize,
-    /// Its beginning.
-    pub text: String,
-}
-
-impl fmt::Display for FirstRefused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} line {}: \"{}\"", self.file, self.line, self.text)
-    }
+    /// The first of them, with its file and number.
+    pub(super) first_refused: Option<String>,
 }
 
 impl Results {
-    /// Reads them all, or `None` if there are more than [`CELLS_MAX`].
-    pub(super) fn read(archive: &Archive) -> Option<Self> {
+    /// Reads them all. Refuses more cells than [`CELLS_MAX`].
+    pub(super) fn read(archive: &Archive, topology: &Topology) -> Result<Self, ImportError> {
         let mut results = Self::default();
-        let named = |wanted: fn(&str) -> bool| {
-            archive.files.iter().filter_map(move |(name, text)| {
-                let name = name.strip_prefix("results/")?;
-                wanted(name).then_some((name, text))
-            })
-        };
-        for (name, text) in named(|name| name.starts_with("lat/") && name.ends_with(".csv")) {
-            results.read_matrix(name, text);
-        }
-        for (name, text) in named(|name| name.ends_with("-headline.log")) {
-            results.read_headlines(name, text);
-        }
-        (!results.is_full()).then_some(results)
-    }
-
-    fn is_full(&self) -> bool {
-        self.latencies.len() + self.rates.len() > CELLS_MAX
-    }
-
-    /// `lat/pipe_lat.csv`: a line per receiver, in it a mean in seconds per sender.
-    fn read_matrix(&mut self, name: &str, text: &str) {
-        let stem = name.strip_prefix("lat/").and_then(|name| name.strip_suffix(".csv"));
-        let Some(test) = stem.and_then(test_name) else {
-            return self.refuse(name, 0, text.lines().next().unwrap_or_default());
-        };
-        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-        for (row, (index, line)) in lines.enumerate() {
-            if self.is_full() {
-                break;
-            }
-            let means: Option<Vec<f64>> =
-                line.split([' ', '\t', ',']).filter(|word| !word.is_empty()).map(mean_ns).collect();
-            let Some(means) = means.filter(|means| means.len().max(row + 1) <= CPUS_MAX) else {
-                self.refuse(name, index, line);
-                continue;
-            };
-            for (column, mean_ns) in means.into_iter().enumerate() {
-                let pair = [row, column].map(|cpu| u32::try_from(cpu).unwrap_or(u32::MAX));
-                let key = LatencyKey {
-                    test: test.clone(),
-                    message_bytes: MATRIX_BYTES,
-                    pair: Some(pair),
+        for (name, text) in &archive.files {
+            let Some(result) = name.strip_prefix("results/") else { continue };
+            for (index, line) in text.lines().enumerate() {
+                let is_known = match result.strip_prefix("lat/") {
+                    _ if line.trim().is_empty() => true,
+                    Some(matrix) => results.add_times(matrix, index, line, topology),
+                    None => results.add_rate(line, topology),
                 };
-                self.latencies.insert(key, Latency { mean_ns, count: None });
+                if !is_known {
+                    results.refused += 1;
+                    let shown = |text: &str| -> String {
+                        text.trim().escape_debug().take(SHOWN_CHARS).collect()
+                    };
+                    results.first_refused.get_or_insert_with(|| {
+                        format!("{} line {}: \"{}\"", shown(name), index + 1, shown(line))
+                    });
+                }
+                if results.cells.len() > CELLS_MAX {
+                    return Err(ImportError::TooMuch(format!("more than {CELLS_MAX} figures")));
+                }
             }
         }
+        Ok(results)
     }
 
-    /// `01-pipe_thr-headline.log`, also in `lat/128/i-j-test/`.
-    fn read_headlines(&mut self, name: &str, text: &str) {
-        let pair = name.rsplit('/').nth(1).and_then(pair_of_folder);
-        for (index, line) in text.lines().enumerate() {
-            if line.trim().is_empty() {
-                continue;
+    /// A line of `pipe_lat.csv`: the means in seconds of one receiver, one for each sender.
+    fn add_times(&mut self, matrix: &str, row: usize, line: &str, topology: &Topology) -> bool {
+        let Some(test) = matrix.strip_suffix(".csv").and_then(test_name) else { return false };
+        let (definition, wait) = match test {
+            "pipe_lat" | "unix_lat" | "tcp_lat" | "tcp_nodelay_lat" => (Definition::Rtt, "block"),
+            "mempipe_lat" => (Definition::TwoRtt, "spin"),
+            _ => {
+                self.unknown.insert(test.replace('_', "-"));
+                return true;
             }
-            if self.is_full() {
-                break;
+        };
+        let words = line.split([' ', '\t', ',']).filter(|word| !word.is_empty());
+        let means: Option<Vec<f64>> = words.map(mean_ns).collect();
+        let Some(means) = means.filter(|means| means.len().max(row + 1) <= CPUS_MAX) else {
+            return false;
+        };
+        for (column, mean_ns) in means.into_iter().enumerate() {
+            // Only flags travel through a mempipe, whatever size is given.
+            let bytes = if definition == Definition::TwoRtt { 0 } else { MATRIX_BYTES };
+            let mut cell = Cell::new(Kind::Latency, &mechanism(test, "_lat"), bytes);
+            (cell.definition, cell.wait) = (definition, wait.to_owned());
+            (cell.placement, cell.launches) = (placement(topology, row, column), 1);
+            cell.rtt_ns = Some(RttNs { mean: Some(mean_ns), ..RttNs::default() });
+            cell.tags = vec!["imported".to_owned(), "mean".to_owned()];
+            if definition == Definition::TwoRtt {
+                cell.tags.extend(["two_round_trips".to_owned(), "no_payload".to_owned()]);
             }
-            let words: Vec<&str> = line.split_ascii_whitespace().collect();
-            if let Some(rate) = rate(&words) {
-                self.rates.push(rate);
-            } else if let Some((test, message_bytes, latency)) = latency(&words) {
-                // Without payload all sizes are one, and only one of them can be kept.
-                let message_bytes = match has_payload(&test) {
-                    true => message_bytes,
-                    false => MATRIX_BYTES,
-                };
-                let key = LatencyKey { test, message_bytes, pair };
-                self.meet(key, latency);
-            } else {
-                self.refuse(name, index, line);
+            if mean_ns <= STEP_NS {
+                cell.tags.push(AT_STEP.to_owned());
             }
+            self.insert(cell);
         }
+        true
     }
 
-    /// A headline of a pair that the matrix has too adds its count. Where they differ the matrix
-    /// counts, which is what was published.
-    fn meet(&mut self, key: LatencyKey, latency: Latency) {
-        match self.latencies.get_mut(&key) {
-            // The matrix was made of the same text.
-            Some(known) if (known.mean_ns - latency.mean_ns).abs() < 0.5 => {
-                known.count = latency.count;
-            }
-            Some(_) => self.contradictions += 1,
-            None => drop(self.latencies.insert(key, latency)),
-        }
+    /// A headline: `pipe_thr 0 1 -1 4096 2 1 0 1 1000000 5120 Mbps`
+    fn add_rate(&mut self, line: &str, topology: &Topology) -> bool {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let Some(cell) = rate(&words, topology) else { return false };
+        self.insert(cell)
     }
 
-    fn refuse(&mut self, name: &str, index: usize, line: &str) {
-        self.refused += 1;
-        self.first_refused.get_or_insert_with(|| FirstRefused {
-            file: format!("results/{name}").escape_debug().take(SHOWN_CHARS).collect(),
-            line: index + 1,
-            text: line.trim().escape_debug().take(SHOWN_CHARS).collect(),
-        });
+    /// Returns false if the same was measured before: nothing was repeated, and that one counts.
+    fn insert(&mut self, cell: Cell) -> bool {
+        let key = CellKey::new(List::Cells, &cell, true);
+        let is_new = !self.cells.contains_key(&key);
+        self.cells.entry(key).or_insert(cell);
+        is_new
     }
 }
 
-/// `0-1-test`: the CPUs of the receiver and the sender.
-fn pair_of_folder(name: &str) -> Option<[u32; 2]> {
-    let mut parts = name.splitn(3, '-');
-    let pair = [cpu(parts.next()?)?, cpu(parts.next()?)?];
-    parts.next().is_some_and(|rest| rest.starts_with("test")).then_some(pair)
-}
-
-/// `pipe_lat 128 10000 0.000013s`
-fn latency(words: &[&str]) -> Option<(String, u64, Latency)> {
-    let &[test, bytes, count, seconds] = words else { return None };
-    let mean_ns = mean_ns(seconds.strip_suffix('s')?)?;
-    let latency = Latency { mean_ns, count: Some(count.parse().ok()?) };
-    Some((test_name(test)?, size(bytes)?, latency))
-}
-
-/// `pipe_thr 0 1 -1 4096 2 1 0 1 1000000 5120 Mbps`
-fn rate(words: &[&str]) -> Option<Rate> {
+fn rate(words: &[&str], topology: &Topology) -> Option<Cell> {
     let &[test, first, second, node, bytes, produce, wip, rip, verify, count, rate, "Mbps"] = words
     else {
         return None;
@@ -203,6 +116,7 @@ fn rate(words: &[&str]) -> Option<Rate> {
         -1 => String::new(),
         node => format!("+node{node}"),
     };
+    // What it includes: all that is in no other field, so that no two cells are alike.
     let shape = [
         one_of(produce, &["", "sink+memset", "sink+stosq", "sink+bytes"])
             .filter(|s| !s.is_empty())?,
@@ -211,29 +125,44 @@ fn rate(words: &[&str]) -> Option<Rate> {
         one_of(verify, &["", "+verify"])?,
         &node,
     ];
-    Some(Rate {
-        test: test_name(test)?,
-        receiver: cpu(first)?,
-        sender: cpu(second)?,
-        shape: shape.concat(),
-        message_bytes: size(bytes).filter(|&bytes| bytes > 0)?,
-        count: count.parse().ok()?,
-        megabits_per_s: rate.parse().ok().filter(|rate| (1..=MEGABITS_MAX).contains(rate))?,
-    })
+    let test = test_name(test).filter(|test| test.ends_with("_thr"))?;
+    let cpu = |word: &str| word.parse().ok().filter(|&cpu: &usize| cpu < CPUS_MAX);
+    // Its sizes are 32-bit numbers with a sign.
+    let is_size = |bytes: &u64| (1..=i32::MAX as u64).contains(bytes);
+    let message_bytes: u64 = bytes.parse().ok().filter(is_size)?;
+    let megabits: u64 = rate.parse().ok().filter(|rate| (1..=MEGABITS_MAX).contains(rate))?;
+    let mut cell = Cell::new(Kind::Throughput, &mechanism(test, "_thr"), message_bytes);
+    cell.shape = shape.concat();
+    cell.wait = if test == "mempipe_spin_thr" { "spin" } else { "block" }.to_owned();
+    (cell.placement, cell.launches) = (placement(topology, cpu(first)?, cpu(second)?), 1);
+    cell.count = count.parse().ok()?;
+    let bytes_per_s = megabits as f64 * 1e6 / 8.0;
+    let per_s = bytes_per_s / message_bytes as f64;
+    (cell.messages_per_s, cell.bytes_per_s) = (Some(per_s), Some(bytes_per_s));
+    cell.launch_messages_per_s = vec![per_s];
+    cell.tags = vec!["imported".to_owned()];
+    Some(cell)
+}
+
+/// `mempipe_spin_thr` as `ipc-bench-mempipe-spin`.
+fn mechanism(test: &str, ending: &str) -> String {
+    format!("{PREFIX}{}", test.strip_suffix(ending).unwrap_or(test).replace('_', "-"))
+}
+
+/// The sender's clock is read, so the sender is the client.
+fn placement(topology: &Topology, receiver: usize, sender: usize) -> Placement {
+    Placement {
+        class: topology.class(receiver, sender).name().to_owned(),
+        client_cpu: u32::try_from(sender).ok(),
+        server_cpu: u32::try_from(receiver).ok(),
+    }
 }
 
 /// Names as ipc-bench gives them: they become part of a mechanism's name.
-fn test_name(word: &str) -> Option<String> {
+fn test_name(word: &str) -> Option<&str> {
     let plain = word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-    (plain && word.len() <= NAME_BYTES_MAX && !word.is_empty()).then(|| word.to_owned())
-}
-
-fn cpu(word: &str) -> Option<u32> {
-    word.parse().ok().filter(|&cpu: &u32| (cpu as usize) < CPUS_MAX)
-}
-
-fn size(word: &str) -> Option<u64> {
-    word.parse().ok().filter(|&bytes| bytes <= SIZE_MAX)
+    // Its longest name has 33.
+    (plain && word.len() <= 64 && !word.is_empty()).then_some(word)
 }
 
 /// Seconds as nanoseconds.
@@ -245,8 +174,20 @@ fn mean_ns(word: &str) -> Option<f64> {
     (0.0..SECONDS_MAX).contains(&seconds).then(|| (seconds * 1e9).round())
 }
 
+/// What stands before the names of other people's implementations.
+pub const PREFIX: &str = "ipc-bench-";
+
 /// CPUs that ipc-bench can name.
 pub const CPUS_MAX: usize = 160;
+
+/// Figures of one archive. 160 CPUs have 25,600 pairs and five tests; a run of more would be larger
+/// than a run file may be.
+pub const CELLS_MAX: usize = 150_000;
+
+/// The mark of a time that is not above the smallest step that the printed times have.
+pub(super) const AT_STEP: &str = "at_clock_step";
+
+const STEP_NS: f64 = 1_000.0;
 
 /// The size that the suite gives its latency tests.
 const MATRIX_BYTES: u64 = 128;
@@ -257,54 +198,32 @@ const SECONDS_MAX: f64 = 3_600.0;
 /// A petabit per second: no memory is that fast.
 const MEGABITS_MAX: u64 = 1_000_000_000;
 
-/// Its sizes are 32-bit numbers with a sign.
-const SIZE_MAX: u64 = i32::MAX as u64;
-
-/// Its longest name has 33.
-const NAME_BYTES_MAX: usize = 64;
-
 /// Characters of a refused line, and of its file's name, that are shown.
 const SHOWN_CHARS: usize = 80;
-
-/// What one time of a latency test means, and how its ends wait.
-pub(super) fn meaning(test: &str) -> Option<(Definition, &'static str)> {
-    match test {
-        "pipe_lat" | "unix_lat" | "tcp_lat" | "tcp_nodelay_lat" => Some((Definition::Rtt, "block")),
-        "mempipe_lat" => Some((Definition::TwoRtt, "spin")),
-        _ => None,
-    }
-}
-
-/// Whether the test moves bytes: not where only flags travel, whatever size is given.
-fn has_payload(test: &str) -> bool {
-    meaning(test).is_none_or(|(definition, _)| definition != Definition::TwoRtt)
-}
-
-/// Figures of one archive. 160 CPUs have 25,600 pairs and five tests; a run of more would be larger
-/// than a run file may be.
-pub const CELLS_MAX: usize = 150_000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn words(line: &str) -> Vec<&str> {
-        line.split_ascii_whitespace().collect()
+    fn results_of(name: &str, text: &str) -> Result<Results, ImportError> {
+        let files = [(format!("results/{name}"), text.to_owned())].into_iter().collect();
+        Results::read(&Archive { files, ..Archive::default() }, &Topology { cpus: Vec::new() })
     }
 
     #[test]
     fn headlines_are_read_in_full_or_not_at_all() {
-        let (test, bytes, found) = latency(&words("pipe_lat 128 10000 0.000013s")).unwrap();
-        assert_eq!((test.as_str(), bytes), ("pipe_lat", 128));
-        assert_eq!(found, Latency { mean_ns: 13_000.0, count: Some(10_000) });
-        let found = rate(&words("mempipe_thr 0 1 -1 4096 2 1 0 1 1000000 5120 Mbps")).unwrap();
-        assert_eq!((found.receiver, found.sender, found.megabits_per_s), (0, 1, 5120));
-        assert_eq!(found.shape, "sink+stosq+write-in-place+read-copy+verify");
+        let good = "mempipe_thr 0 1 -1 4096 2 1 0 1 1000000 5120 Mbps";
+        let found =
+            results_of("01-mempipe_thr-headline.log", &format!("{good}\n\n{good}")).unwrap();
+        // The second says the same again.
+        assert_eq!((found.cells.len(), found.refused), (1, 1));
+        let cell = found.cells.values().next().unwrap();
+        assert_eq!((cell.placement.server_cpu, cell.placement.client_cpu), (Some(0), Some(1)));
+        assert_eq!(cell.shape, "sink+stosq+write-in-place+read-copy+verify");
+        assert_eq!((cell.messages_per_s, cell.count), (Some(156_250.0), 1_000_000));
         for line in [
-            "pipe_lat 128 10000 0.000013",
-            "pipe_lat 128 10000 infs",
-            "pipe_lat 128 10000 -0.1s",
-            "../pipe 128 10000 0.1s",
+            "../pipe_thr 0 1 -1 4096 2 1 0 1 1000000 5120 Mbps",
+            "pipe_lat 0 1 -1 4096 2 1 0 1 1000000 5120 Mbps",
             "pipe_thr 0 1 -1 4096 2 1 0 1 1000000 Mbps",
             "pipe_thr 0 160 -1 4096 2 1 0 1 1000000 1 Mbps",
             "pipe_thr 0 1 -1 0 2 1 0 1 1000000 1 Mbps",
@@ -314,45 +233,30 @@ mod tests {
             // Rounded down to nothing: no rate.
             "pipe_thr 0 1 -1 64 2 1 0 1 1000000 0 Mbps",
         ] {
-            assert!(latency(&words(line)).is_none() && rate(&words(line)).is_none(), "{line}");
+            let found = results_of("01-pipe_thr-headline.log", line).unwrap();
+            assert_eq!((found.cells.len(), found.refused), (0, 1), "{line}");
         }
     }
 
-    fn results_of(files: &[(&str, &str)]) -> Option<Results> {
-        let files = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
-        Results::read(&Archive { files: files.collect(), ..Archive::default() })
-    }
-
     #[test]
-    fn a_matrix_of_an_impossible_test_is_refused() {
-        let found =
-            results_of(&[("results/lat/pipe lat\u{1b}.csv", "0.1 0.2\n0.3 0.4\n")]).unwrap();
-        assert_eq!((found.latencies.len(), found.refused), (0, 1));
-        assert_eq!(results_of(&[("results/lat/x.csv.csv", "0.1\n")]).unwrap().refused, 1);
-    }
-
-    #[test]
-    fn a_test_without_payload_has_one_time_of_each_pair() {
-        let found = results_of(&[(
-            "results/lat/128/0-1-test/01-mempipe_lat-headline.log",
-            "mempipe_lat 128 10 0.000001s\nmempipe_lat 64 10 0.000003s\n",
-        )]);
-        let found = found.unwrap();
-        assert_eq!((found.latencies.len(), found.contradictions), (1, 1));
-    }
-
-    #[test]
-    fn more_figures_than_a_run_may_have_are_refused() {
-        let line = "pipe_thr 0 1 -1 64 2 1 0 1 1000000 1 Mbps\n";
-        let text = line.repeat(CELLS_MAX + 1);
-        assert!(results_of(&[("results/01-pipe_thr-headline.log", &text)]).is_none());
-    }
-
-    #[test]
-    fn the_folder_of_a_pair_names_its_cpus() {
-        assert_eq!(pair_of_folder("0-11-test"), Some([0, 11]));
-        for name in ["128", "0-1", "a-b-test", "-1-2-test", "0-1-x"] {
-            assert_eq!(pair_of_folder(name), None, "{name}");
+    fn matrices_are_read_line_by_line() {
+        for (name, line, cells, refused, unknown) in [
+            ("lat/pipe_lat.csv", "0.1 1e-6", 2, 0, 0),
+            ("lat/pipe_lat.csv", "0.1 inf", 0, 1, 0),
+            ("lat/pipe_lat.csv", "0.1 -0.1", 0, 1, 0),
+            ("lat/pipe_lat.csv", &"0.1 ".repeat(161), 0, 1, 0),
+            ("lat/pipe lat\u{1b}.csv", "0.1", 0, 1, 0),
+            ("lat/x.csv.csv", "0.1", 0, 1, 0),
+            ("lat/futex_lat.csv", "0.1", 0, 0, 1),
+        ] {
+            let found = results_of(name, line).unwrap();
+            let counts = (found.cells.len(), found.refused, found.unknown.len());
+            assert_eq!(counts, (cells, refused, unknown), "{name} {line}");
         }
+        let lines: String = (0..CELLS_MAX as u64 + 1)
+            .map(|size| format!("pipe_thr 0 1 -1 {} 2 1 0 1 1 1 Mbps\n", size + 1))
+            .collect();
+        let error = results_of("01-pipe_thr-headline.log", &lines).unwrap_err().to_string();
+        assert_eq!(error, "more than 150000 figures");
     }
 }

@@ -1,21 +1,25 @@
 //! The columns of the flat table: for each its name, what it holds, what it says, and its value.
 
-use super::{Column, Holds, Line, Value};
+use serde_json::Value;
+
+use super::{Column, Holds, Line};
 use crate::run::{Cell, ClientsFacts, Kind, List, Rhythm, RttNs};
 
 /// Every column, in order.
 pub const COLUMNS: &[Column] = &[
     // The machine.
-    text("machine_id", "The machine: a hash of its facts", |l| (&l.run.machine.id).into()),
-    text("cpu_model", "The processor", |l| (&l.run.machine.cpu_model).into()),
-    text("architecture", "x86_64, aarch64", |l| (&l.run.machine.architecture).into()),
+    text("machine_id", "The machine: a hash of its facts", |l| l.run.machine.id.as_str().into()),
+    text("cpu_model", "The processor", |l| l.run.machine.cpu_model.as_str().into()),
+    text("architecture", "x86_64, aarch64", |l| l.run.machine.architecture.as_str().into()),
     whole("cpus", "CPUs that the system sees", |l| l.run.machine.cpus.into()),
-    text("topology", "Sockets, cores, threads in words", |l| (&l.run.machine.topology).into()),
+    text("topology", "Sockets, cores, threads in words", |l| {
+        l.run.machine.topology.as_str().into()
+    }),
     whole("memory_bytes", "Physical memory", |l| l.run.machine.memory_bytes.into()),
-    text("kernel", "Release and version of the kernel", |l| (&l.run.machine.kernel).into()),
-    text("hypervisor", "The hypervisor, or none", |l| (&l.run.machine.hypervisor).into()),
-    text("container", "The container, or none", |l| (&l.run.machine.container).into()),
-    text("governor", "Who sets the clock frequency", |l| (&l.run.machine.governor).into()),
+    text("kernel", "Release and version of the kernel", |l| l.run.machine.kernel.as_str().into()),
+    text("hypervisor", "The hypervisor, or none", |l| l.run.machine.hypervisor.as_str().into()),
+    text("container", "The container, or none", |l| l.run.machine.container.as_str().into()),
+    text("governor", "Who sets the clock frequency", |l| l.run.machine.governor.as_str().into()),
     // The run.
     text("source", "native: measured by nearcall; imported: by another program", source),
     text("run_file", "Where the run lies in a data set; its name has a hash of it", |l| {
@@ -24,7 +28,7 @@ pub const COLUMNS: &[Column] = &[
     text(
         "run_kind",
         "What was measured: tour, calls, waits, matrix, studies, import and others",
-        |l| super::super::kind_of_run(l.run).into(),
+        |l| crate::dataset::kind_of_run(l.run).into(),
     ),
     whole("run_started_unix_s", "When the run began, seconds since 1970 (UTC)", |l| {
         l.run.started_unix_s.into()
@@ -33,26 +37,29 @@ pub const COLUMNS: &[Column] = &[
         l.run.partial.into()
     }),
     text("tool_version", "The version of the program that measured", |l| {
-        (&l.run.tool.version).into()
+        l.run.tool.version.as_str().into()
     }),
-    text("tool_profile", "release or debug", |l| (&l.run.tool.profile).into()),
+    text("tool_profile", "release or debug", |l| l.run.tool.profile.as_str().into()),
     text("touch", "How much of the payload is written and read: full, header, none", touch),
     // What was measured.
     text("list", "cells, floors, bare, parts, study_cells or library_cells", |l| {
         list(l.key.list).into()
     }),
-    text("kind", "latency or throughput", |l| kind(l.key.kind).into()),
+    text("kind", "latency or throughput", |l| match l.key.kind {
+        Kind::Latency => "latency".into(),
+        Kind::Throughput => "throughput".into(),
+    }),
     text("definition", "What one time or rate means; never mix two of them", |l| {
         l.key.definition.name().into()
     }),
-    text("mechanism", "The mechanism, or the floor", |l| (&l.key.mechanism).into()),
-    text("shape", "echo, sink, call, one-way", |l| (&l.key.shape).into()),
+    text("mechanism", "The mechanism, or the floor", |l| l.key.mechanism.as_str().into()),
+    text("shape", "echo, sink, call, one-way", |l| l.key.shape.as_str().into()),
     whole("message_bytes", "Payload of one message", |l| l.key.message_bytes.into()),
-    text("wait", "How both ends wait", |l| (&l.key.wait).into()),
+    text("wait", "How both ends wait", |l| l.key.wait.as_str().into()),
     text("caller", "Who calls; missing in cells that are no calls", |l| named(&l.key.caller)),
     truth("by_reference", "Whether arguments pass by reference", |l| l.key.by_reference.into()),
     text("placement", "same_cpu, smt, same_llc, same_node, cross_node, unpinned", |l| {
-        (&l.key.class).into()
+        l.key.class.as_str().into()
     }),
     whole("client_cpu", "Where the client ran; missing if not pinned", |l| {
         l.cell.placement.client_cpu.into()
@@ -60,41 +67,41 @@ pub const COLUMNS: &[Column] = &[
     whole("server_cpu", "Where the server ran; missing if not pinned", |l| {
         l.cell.placement.server_cpu.into()
     }),
-    text("load", "What else ran on purpose; idle if nothing", |l| (&l.key.load).into()),
+    text("load", "What else ran on purpose; idle if nothing", |l| l.key.load.as_str().into()),
     text("rhythm", "steady, pace, gap, burst, clients, threads or start", |l| {
         rhythm(l.key.rhythm).into()
     }),
     whole("pace_per_s", "Exchanges per second that should begin", |l| match l.key.rhythm {
         Rhythm::Pace(rate) => rate.into(),
-        _ => Value::Missing,
+        _ => Value::Null,
     }),
     whole("gap_ns", "Pause after each exchange", |l| match l.key.rhythm {
         Rhythm::Gap(ns) => ns.into(),
-        _ => Value::Missing,
+        _ => Value::Null,
     }),
     whole("burst_messages", "Messages of one burst", |l| match l.key.rhythm {
         Rhythm::Burst(messages) => messages.into(),
-        _ => Value::Missing,
+        _ => Value::Null,
     }),
     whole("clients", "Clients, or threads of one caller, that call at once", |l| {
         match l.key.rhythm {
             Rhythm::Clients(clients) | Rhythm::Threads(clients, _) => clients.into(),
-            _ => Value::Missing,
+            _ => Value::Null,
         }
     }),
     whole("loops", "Event loops of the server that threads call", |l| match l.key.rhythm {
         Rhythm::Threads(_, loops) => loops.into(),
-        _ => Value::Missing,
+        _ => Value::Null,
     }),
     whole("connects", "Connections, one after the other", |l| match l.key.rhythm {
         Rhythm::Start(connects) => connects.into(),
-        _ => Value::Missing,
+        _ => Value::Null,
     }),
     text("study", "The study by whose protocol it was measured", |l| {
-        l.key.study.as_ref().map(|study| &study.study).into()
+        l.key.study.as_ref().map(|study| study.study.as_str()).into()
     }),
     text("study_mechanism", "What that study calls the mechanism", |l| {
-        l.key.study.as_ref().map(|study| &study.mechanism).into()
+        l.key.study.as_ref().map(|study| study.mechanism.as_str()).into()
     }),
     whole("study_exchanges", "Exchanges per launch that it asks for; 0: for a time", |l| {
         l.key.study.as_ref().map(|study| study.exchanges).into()
@@ -161,7 +168,7 @@ pub const COLUMNS: &[Column] = &[
     real("server_cpu_ns_per_message", "CPU time of the server per message or round trip", |l| {
         l.cell.cpu_ns_per_message.server.into()
     }),
-    text("floor", "The floor that it is compared with", |l| l.cell.floor.as_ref().into()),
+    text("floor", "The floor that it is compared with", |l| l.cell.floor.as_deref().into()),
     real("ratio_to_floor", "How many times the floor's cost it is", |l| {
         l.cell.ratio_to_floor.into()
     }),
@@ -214,7 +221,7 @@ fn touch(line: &Line<'_>) -> Value {
     if line.run.settings.touch.is_empty() {
         "full".into()
     } else {
-        (&line.run.settings.touch).into()
+        line.run.settings.touch.as_str().into()
     }
 }
 
@@ -226,13 +233,6 @@ fn list(list: List) -> &'static str {
         List::Parts => "parts",
         List::StudyCells => "study_cells",
         List::Libraries => "library_cells",
-    }
-}
-
-fn kind(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Latency => "latency",
-        Kind::Throughput => "throughput",
     }
 }
 
@@ -258,6 +258,6 @@ fn statistic(line: &Line<'_>) -> Value {
         (Some(_), Kind::Latency) => "p50_ns".into(),
         (Some(_), Kind::Throughput) => "messages_per_s".into(),
         (None, Kind::Latency) if mean.is_some() => "mean_ns".into(),
-        (None, _) => Value::Missing,
+        (None, _) => Value::Null,
     }
 }
