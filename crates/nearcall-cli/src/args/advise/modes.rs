@@ -10,32 +10,15 @@ pub(crate) struct ModeArgs {
     /// Advise for the traffic of a program that strace recorded
     ///
     /// `strace -f -ttt -e trace=%network,read,write -o FILE PROGRAM` records a program. Pattern,
-<<<<<<< HEAD
-    /// sizes and rate are those of the typical message of the recording; - reads standard input.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["profile", "rate"])]
-=======
     /// sizes and rate are those of its busiest descriptor; - reads standard input.
-    #[arg(
-        long,
-        value_name = "FILE",
-        help_heading = WORKLOAD,
-        conflicts_with_all = ["profile", "rate"]
-    )]
->>>>>>> main
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["profile", "rate"])]
     pub(crate) trace: Option<PathBuf>,
 
     /// Write the tuning file of this machine, which the runtime reads
     ///
-<<<<<<< HEAD
-    /// It holds the cost of a wake-up, how long to spin, and with --run which mechanism is the
-    /// fastest from which size on. It is written to $NEARCALL_TUNING, else to nearcall/tuning.conf
-    /// in $XDG_CONFIG_HOME or ~/.config; the runtime reads it there and then in /etc.
-    #[arg(long)]
-=======
     /// It holds the cost of a wake-up and how long to spin. It is written to $NEARCALL_TUNING, else
     /// to nearcall/tuning.conf in $XDG_CONFIG_HOME or ~/.config; the runtime reads it there and
     /// then in /etc.
-    #[arg(long, help_heading = OUTPUT, conflicts_with = "run")]
->>>>>>> main
+    #[arg(long, conflicts_with = "run")]
     pub(crate) profile: bool,
 }
