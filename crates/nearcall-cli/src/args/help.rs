@@ -51,7 +51,7 @@ const HEADINGS: [(&str, &str); 4] = [
     ),
     ("Placement", "placement pin load pm_qos"),
     ("Duration", "launches time quick seed anyway"),
-    ("Output", "out json out_dir dir csv jsonl svg markdown all include_file run profile"),
+    ("Output", "out json out_dir dir csv jsonl markdown all include_file run profile"),
 ];
 
 /// Examples come first, because most readers look for one.
