@@ -58,17 +58,6 @@ pub fn allowed(ns: f64, timer: &Timer) -> bool {
     timer.granularity_ns.is_some_and(|step| ns >= step * STEPS_MIN)
 }
 
-/// How many operations one pair of readings must enclose so that `ns` per operation may be given.
-/// `None` if the clock's step is not known or no number helps.
-#[must_use]
-pub fn batch_min(ns: f64, timer: &Timer) -> Option<u64> {
-    let needed = timer.granularity_ns? * STEPS_MIN / ns;
-    // Beyond this no batch of nanoseconds ends within an hour.
-    let is_sane = needed.is_finite() && needed < 1e12 && ns > 0.0;
-    #[allow(clippy::cast_possible_truncation, reason = "below 10^12 and not negative")]
-    is_sane.then(|| needed.ceil().max(1.0) as u64)
-}
-
 fn timer(source: &str, cost: ClockCost, fine_step_ns: Option<f64>) -> Timer {
     // A coarse clock stands between two readings, so its own steps are the truth. A fine one
     // moves at every reading, so the steps tell only what a reading costs.
@@ -130,8 +119,6 @@ mod tests {
         assert_eq!(timer.granularity_ns, Some(1_000.0));
         assert!(!allowed(9_999.0, &timer) && !allowed(140.0, &timer));
         assert!(allowed(10_000.0, &timer));
-        assert_eq!(batch_min(140.0, &timer), Some(72));
-        assert_eq!(batch_min(20_000.0, &timer), Some(1));
     }
 
     #[test]
@@ -149,9 +136,6 @@ mod tests {
     #[test]
     fn nothing_is_allowed_where_the_step_is_unknown() {
         assert!(!allowed(1e9, &clock_of(None)));
-        assert_eq!(batch_min(5.0, &clock_of(None)), None);
-        assert_eq!(batch_min(0.0, &clock_of(Some(1.0))), None);
-        assert_eq!(batch_min(f64::NAN, &clock_of(Some(1.0))), None);
     }
 
     #[test]
