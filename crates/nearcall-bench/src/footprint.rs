@@ -23,8 +23,8 @@ use std::fmt;
 use nearcall_channel::Mechanism;
 use nearcall_os::clock;
 
+use crate::machine;
 use crate::runner::Hooks;
-use crate::{machine, runner};
 
 pub use files::{SERVICE_VARIABLE, ServiceFiles};
 pub use nearcall_results::findings::memory::{
@@ -106,7 +106,7 @@ pub fn two_services(
 fn begin(quick: bool) -> MemoryFindings {
     MemoryFindings {
         schema: SCHEMA.to_owned(),
-        tool: runner::tool(),
+        tool: machine::tool(),
         machine: machine::read(),
         started_unix_s: clock::realtime_ns() / NS_PER_S,
         quick,

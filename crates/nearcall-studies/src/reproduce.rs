@@ -61,7 +61,7 @@ pub fn reproduce(plan: &StudiesPlan, hooks: &Hooks<'_>) -> Result<Run, BenchErro
     let conclude = |run: &mut Run, specs: &[CellSpec], cells: &mut [Cell]| {
         name_cells(run, &lines, specs, cells);
     };
-    let task = Task { find: &find, extent: Some(extent), conclude: &conclude };
+    let task = Task { find: &find, extent: Some(extent), together: false, conclude: &conclude };
     let mut run = runner::bench_cells(&common, &task, hooks)?;
     conclude_studies(&mut run, plan, &lines, &layout, &background);
     Ok(run)
