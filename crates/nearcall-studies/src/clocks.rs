@@ -25,7 +25,6 @@ pub use nearcall_results::findings::clocks::{
     PairSkew, SCHEMA, SkewFinding, SleepError, SleepFinding, SpanFinding,
 };
 use reader::{Counter, Gettimeofday, Monotonic, Read};
-pub(crate) use resolution::step_units;
 
 /// How to measure.
 #[derive(Clone, Copy)]
