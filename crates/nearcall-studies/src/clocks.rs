@@ -24,7 +24,6 @@ pub use nearcall_results::findings::clocks::{
     SleepFinding, SpanFinding,
 };
 use reader::{Counter, Gettimeofday, Monotonic, Read};
-pub(crate) use resolution::step_units;
 
 /// How to measure.
 #[derive(Clone, Copy)]
