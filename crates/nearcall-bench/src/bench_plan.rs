@@ -14,7 +14,7 @@ use nearcall_results::route::Caller;
 use crate::run::Kind;
 use crate::touch::Touch;
 
-pub use how::{How, Usual};
+pub use how::{Extent, How, Usual};
 pub use nearcall_results::shape::{Shape, UnknownShape};
 
 /// What to measure.

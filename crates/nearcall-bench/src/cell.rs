@@ -4,6 +4,8 @@
 //! ends run and what was found are not here (`run/cell.rs` has both), nor which cells a run has
 //! (`tour.rs`).
 
+mod floors;
+
 use std::fmt;
 
 use nearcall_channel::{Mechanism, WaitPolicy};
@@ -19,6 +21,7 @@ use crate::run::Kind;
 pub use crate::scene::Scene;
 use crate::scene::Spot;
 use crate::words;
+pub use floors::floor_of;
 
 /// One thing to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -18,7 +18,7 @@ use nearcall_os::clock::{self, Clock};
 use nearcall_os::cpu;
 use nearcall_os::tsc::{Tsc, TscRefusal};
 
-use crate::{machine, runner};
+use crate::machine;
 
 pub use nearcall_results::findings::clocks::{
     ClockFinding, ClockFindings, ClockName, Disagreement, Interval, OffsetBound, Overhead,
@@ -63,7 +63,7 @@ pub fn measure_with(
     let allowed = cpu::allowed();
     let mut found = ClockFindings {
         schema: SCHEMA.to_owned(),
-        tool: runner::tool(),
+        tool: machine::tool(),
         machine: machine::read(),
         started_unix_s: clock::realtime_ns() / NS_PER_S,
         quick: how.quick,

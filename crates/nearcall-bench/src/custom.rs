@@ -8,8 +8,9 @@
 //! **Not here:** which there are (`nearcall-studies` has some).
 
 pub use crate::custom_name::{CustomName, NotAName};
-pub use crate::exchange::client::{Job, Measured};
 pub use crate::exchange::count::EndReport;
+pub use crate::exchange::job::Job;
+pub use crate::exchange::measured::Measured;
 pub use crate::exchange::opened::{Opened, ask};
 pub use crate::exchange::{Cause, End, Failure, Got};
 pub use crate::floor::alone::measure as measure_alone;

@@ -30,6 +30,8 @@ pub(crate) mod client;
 pub(crate) mod count;
 pub(crate) mod exact;
 pub(crate) mod gapped;
+pub(crate) mod job;
+pub(crate) mod measured;
 pub(crate) mod opened;
 pub(crate) mod paced;
 pub(crate) mod server;

@@ -217,12 +217,12 @@ pub fn measure(
         (experiment.finish)(&plan, &on, run, specs, cells);
     };
     let extent = experiment.defaults.map(|usual| plan.how.extent(&usual));
-    let task = Task { find: &find, extent, conclude: &conclude };
+    // Cells of mechanisms are compared with each other.
+    let together = extent.is_none();
+    let task = Task { find: &find, extent, together, conclude: &conclude };
     let fault = plan.stall_ns.map_or(hooks.fault, |ns| Fault::Stall { ns });
     let hooks = Hooks { program: hooks.program.clone(), fault, ..*hooks };
-    // Cells of mechanisms are compared with each other.
-    let together = experiment.defaults.is_none();
-    let mut run = runner::bench_together(&plan, &task, together, &hooks)?;
+    let mut run = runner::bench_cells(&plan, &task, &hooks)?;
     (experiment.complete)(&plan, &mut run);
     Ok(run)
 }

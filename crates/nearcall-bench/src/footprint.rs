@@ -1,9 +1,9 @@
 //! What connections and services take of memory: proportional and private memory of processes.
 //!
 //! A server in an event loop and a client, two processes, with 1 to 1,000 idle connections between
-//! them; and two services in two processes beside both in one, also by the method of the thesis
-//! (study 000): how much can still be allocated in steps of 1 KiB. Or several services in each of
-//! the ways in which nearcall runs them: as processes, as libraries, linked.
+//! them. Or several services in each of the ways in which nearcall runs them: as processes, as
+//! libraries, linked; also by the method of the thesis (study 000): how much can still be allocated
+//! in steps of 1 KiB.
 //! **Invariants:** when a function here returns, every process that it started is gone; memory is
 //! allocated only within a budget of our own, so that the machine is never starved.
 //! **Not here:** the processes (`footprint/child.rs`, which `peer.rs` runs), the table
@@ -15,7 +15,7 @@ pub(crate) mod child;
 mod connections;
 mod files;
 mod helper;
-mod services;
+mod room;
 mod setups;
 
 use std::fmt;
@@ -23,13 +23,13 @@ use std::fmt;
 use nearcall_channel::Mechanism;
 use nearcall_os::clock;
 
+use crate::machine;
 use crate::runner::Hooks;
-use crate::{machine, runner};
 
 pub use files::{SERVICE_VARIABLE, ServiceFiles};
 pub use nearcall_results::findings::memory::{
-    ConnectionMemory, Level, MemoryFindings, PerConnection, ProcessMemory, SCHEMA, ServiceMemory,
-    SetUp, Setup, SetupMemory, SetupsMemory, SkippedMemory,
+    ConnectionMemory, Level, MemoryFindings, PerConnection, ProcessMemory, SCHEMA, Setup,
+    SetupMemory, SetupsMemory, SkippedMemory,
 };
 
 /// What to measure.
@@ -41,7 +41,7 @@ pub struct MemoryPlan {
     pub quick: bool,
 }
 
-/// Measures connections over each mechanism, then services. Blocks for about half a minute.
+/// Measures connections over each mechanism. Blocks for about a quarter of a minute.
 ///
 /// Call it from a thread that lives as long as the measurement: its children die with it. What was
 /// measured before an interruption is in the findings, which are marked as partial; what failed
@@ -49,7 +49,7 @@ pub struct MemoryPlan {
 #[must_use]
 pub fn measure(plan: &MemoryPlan, hooks: &Hooks<'_>) -> MemoryFindings {
     let mut found = begin(plan.quick);
-    let steps = plan.mechanisms.len() + 1;
+    let steps = plan.mechanisms.len();
     for (done, &mechanism) in plan.mechanisms.iter().enumerate() {
         (hooks.progress)(done, steps, mechanism.name());
         match connections::measure(mechanism, plan.quick, hooks) {
@@ -65,29 +65,8 @@ pub fn measure(plan: &MemoryPlan, hooks: &Hooks<'_>) -> MemoryFindings {
             return found;
         }
     }
-    (hooks.progress)(steps - 1, steps, "two services");
-    match services(plan.quick, hooks) {
-        Ok(services) => {
-            found.partial = services.partial.clone();
-            found.services = Some(services);
-        }
-        Err(reason) => found.skipped.push(SkippedMemory { what: SERVICES.to_owned(), reason }),
-    }
-    if (hooks.interrupted)() {
-        found.partial = Some(INTERRUPTED.to_owned());
-    }
     (hooks.progress)(steps, steps, "");
     found
-}
-
-/// Measures two services as two processes and as one, some rounds of each in turn. Blocks for some
-/// seconds.
-///
-/// # Errors
-///
-/// One sentence on why there is no round of both.
-pub fn services(quick: bool, hooks: &Hooks<'_>) -> Result<ServiceMemory, String> {
-    services::measure(quick, hooks).map_err(|stop| stop.to_string())
 }
 
 /// Measures services in each set-up: processes, libraries, linked. Blocks for about a minute, some
@@ -127,7 +106,7 @@ pub fn two_services(
 fn begin(quick: bool) -> MemoryFindings {
     MemoryFindings {
         schema: SCHEMA.to_owned(),
-        tool: runner::tool(),
+        tool: machine::tool(),
         machine: machine::read(),
         started_unix_s: clock::realtime_ns() / NS_PER_S,
         quick,
@@ -169,8 +148,5 @@ const COUNTS_QUICK: &[u32] = &[1, 3];
 
 /// Rounds of every set-up: each comes first as often as last.
 const ROUNDS: usize = 4;
-
-/// What is skipped if services cannot be measured.
-const SERVICES: &str = "two services";
 
 const NS_PER_S: u64 = 1_000_000_000;

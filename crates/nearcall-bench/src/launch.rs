@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cell::{CellSpec, Scene, Subject};
 use crate::exchange::Failure;
-use crate::exchange::client::Measured;
+use crate::exchange::measured::Measured;
 use crate::footprint::allocator::{Allocated, Limit};
 use crate::run::EffectiveSize;
 use crate::words;

@@ -10,7 +10,7 @@ use nearcall_os::procfs_memory;
 use nearcall_results::machine::{Stated, from_files, processor};
 use nearcall_results::topology::Topology;
 
-use crate::run::Machine;
+use crate::run::{Machine, Tool};
 use crate::system_files::SystemFiles;
 
 /// Describes this machine. Reads some hundred small files: not while measuring.
@@ -29,6 +29,15 @@ pub fn read() -> Machine {
 #[must_use]
 pub fn topology() -> Topology {
     processor::topology(&SystemFiles::real())
+}
+
+/// This program, as it stands in what it stores.
+pub(crate) fn tool() -> Tool {
+    Tool {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        profile: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
+        compiler: option_env!("NEARCALL_COMPILER").unwrap_or("unknown").to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 //!
 //! Several launches of the same two processes, each for one purpose, since looking disturbs: one
 //! run undisturbed for times, CPU time and switches; one watched by ptrace for system calls and the
-//! bytes that they copy; one with hardware counters; one sampled by perf. What is not permitted or
-//! not there is told with how to permit it, and nothing fails for want of it.
+//! bytes that they copy; one sampled by perf. What is not permitted or not there is told with how
+//! to permit it, and nothing fails for want of it.
 //! Not here: the text for people (`profile/table.rs`), what a mechanism declares
-//! (`nearcall_channel::mechanism`).
+//! (`nearcall_channel::mechanism`), what `perf stat` and `perf report` tell of either process.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -14,7 +14,6 @@ use std::{fmt, fs, io};
 
 use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_os::cpu;
-use nearcall_os::perf;
 
 use crate::bench_plan::{BenchPlan, How, Place, Shape};
 use crate::experiment;
@@ -23,16 +22,12 @@ use crate::profile::launches::Launches;
 use crate::profile::result::{
     CopyCounts, CountedCall, CountedCalls, Missing, Profile, SCHEMA, Stacks, Used,
 };
-use crate::profile::stacks::Sampler;
 use crate::profile::tally::PerExchange;
 use crate::profile::watching::Uncounted;
 use crate::run::{Cell, EndCounts, Kind, PerEnd, Run, check_writable};
 use crate::runner::{BenchError, Hooks, placement};
-use crate::system_files::SystemFiles;
 
-mod flame;
 mod folded;
-mod hardware;
 mod launches;
 mod permits;
 pub mod result;
@@ -58,7 +53,7 @@ pub struct ProfilePlan {
     pub time: Duration,
     /// Decides the payloads.
     pub seed: u64,
-    /// The folder for stacks and flame graph; `None`: none are made.
+    /// The directory for stacks; `None`: none are sampled.
     pub out: Option<PathBuf>,
     /// The arguments of the program, without its name, for the record.
     pub arguments: Vec<String>,
@@ -88,9 +83,8 @@ pub enum ProfileError {
 /// [`ProfileError`]. What is not permitted is none: it stands in [`Profile::missing`].
 pub fn profile(plan: &ProfilePlan, hooks: &Hooks<'_>) -> Result<Profile, ProfileError> {
     if let Some(out) = &plan.out {
-        for file in stacks::files(out, plan.mechanism.name()) {
-            check_writable(&file).map_err(|error| ProfileError::File(file, error))?;
-        }
+        let file = stacks::file(out, plan.mechanism.name());
+        check_writable(&file).map_err(|error| ProfileError::File(file, error))?;
     }
     let (run, cell) = undisturbed(plan, hooks)?;
     let mut profile = Profile {
@@ -108,22 +102,16 @@ pub fn profile(plan: &ProfilePlan, hooks: &Hooks<'_>) -> Result<Profile, Profile
         used: used(&cell),
         calls: None,
         copies: declared_copies(plan.mechanism),
-        hardware: None,
         stacks: None,
         missing: Vec::new(),
         warnings: run.warnings,
     };
-    let median_ns = cell.rtt_ns.as_ref().and_then(|rtt| rtt.p50).unwrap_or(1e6);
-    let look = Look { launches: launches(plan, hooks)?, median_ns };
     (hooks.progress)(1, STEPS, "counting system calls");
-    look.count_calls(&mut profile)?;
-    look.check_interrupted()?;
-    (hooks.progress)(2, STEPS, "counting hardware events");
-    look.count_hardware(&mut profile);
-    look.check_interrupted()?;
-    (hooks.progress)(3, STEPS, "sampling stacks");
-    profile.stacks = look.sample(&mut profile.missing)?;
-    look.check_interrupted()?;
+    add_calls(&mut profile, plan, hooks)?;
+    check_interrupted(hooks)?;
+    (hooks.progress)(2, STEPS, "sampling stacks");
+    profile.stacks = sample(plan, hooks, &mut profile.missing)?;
+    check_interrupted(hooks)?;
     (hooks.progress)(STEPS, STEPS, "");
     Ok(profile)
 }
@@ -196,100 +184,62 @@ fn undisturbed(plan: &ProfilePlan, hooks: &Hooks<'_>) -> Result<(Run, Cell), Pro
     };
     let run = experiment::measure(&experiment::ALL_KINDS, &bench_plan, &quiet)
         .map_err(ProfileError::Bench)?;
-    if (hooks.interrupted)() {
-        return Err(ProfileError::Interrupted);
-    }
+    check_interrupted(hooks)?;
     match run.cells.first().cloned() {
         Some(cell) => Ok((run, cell)),
         None => Err(ProfileError::Bench(BenchError::Nothing(run.skipped))),
     }
 }
 
-/// What follows the undisturbed run.
-struct Look<'a> {
-    launches: Launches<'a>,
-    median_ns: f64,
+fn check_interrupted(hooks: &Hooks<'_>) -> Result<(), ProfileError> {
+    match (hooks.interrupted)() {
+        true => Err(ProfileError::Interrupted),
+        false => Ok(()),
+    }
 }
 
-impl Look<'_> {
-    fn check_interrupted(&self) -> Result<(), ProfileError> {
-        match (self.launches.hooks.interrupted)() {
-            true => Err(ProfileError::Interrupted),
-            false => Ok(()),
-        }
+fn add_calls(
+    profile: &mut Profile,
+    plan: &ProfilePlan,
+    hooks: &Hooks<'_>,
+) -> Result<(), ProfileError> {
+    match count_calls(plan, WATCHED, hooks) {
+        Ok(Ok((calls, copies))) => (profile.calls, profile.copies) = (Some(calls), copies),
+        Ok(Err(missing)) => profile.missing.push(missing),
+        Err(_) if (hooks.interrupted)() => return Err(ProfileError::Interrupted),
+        Err(error) => profile.missing.push(failed("counts of system calls", &error)),
     }
-
-    fn count_calls(&self, profile: &mut Profile) -> Result<(), ProfileError> {
-        let Launches { plan, hooks, .. } = self.launches;
-        match count_calls(plan, WATCHED, hooks) {
-            Ok(Ok((calls, copies))) => (profile.calls, profile.copies) = (Some(calls), copies),
-            Ok(Err(missing)) => profile.missing.push(missing),
-            Err(_) if (hooks.interrupted)() => return Err(ProfileError::Interrupted),
-            Err(error) => profile.missing.push(failed("counts of system calls", &error)),
-        }
-        if profile.calls.is_some() && plan.wait == WaitPolicy::Adaptive {
-            let warning = "who is watched is slower: an end that spins before it sleeps may sleep \
-                           more often than undisturbed, and make more system calls";
-            profile.warnings.push(warning.to_owned());
-        }
-        Ok(())
+    if profile.calls.is_some() && plan.wait == WaitPolicy::Adaptive {
+        let warning = "who is watched is slower: an end that spins before it sleeps may sleep \
+                       more often than undisturbed, and make more system calls";
+        profile.warnings.push(warning.to_owned());
     }
+    Ok(())
+}
 
-    fn count_hardware(&self, profile: &mut Profile) {
-        let events = match hardware::available() {
-            Ok(events) => events,
-            Err(refusal) => return profile.missing.push(permits::hardware(&refusal)),
-        };
-        let exchanges = self.exchanges(HARDWARE);
-        match hardware::count(&self.launches, &events, exchanges) {
-            Ok(counts) => {
-                let uncounted = hardware::uncounted(&events, &counts);
-                let told = |event: &perf::Event| failed(event.name(), NO_FREE_COUNTER);
-                profile.missing.extend(uncounted.iter().map(told));
-                profile.hardware = Some(counts);
-            }
-            Err(failure) => profile.missing.push(failed("hardware counters", &failure.text)),
-        }
-    }
-
-    /// So many exchanges as fit into `time` undisturbed.
-    fn exchanges(&self, time: Duration) -> u32 {
-        let each = Duration::from_secs_f64(self.median_ns.max(1.0) / 1e9);
-        let fitting = time.as_nanos() / each.as_nanos().max(1);
-        u32::try_from(fitting).unwrap_or(u32::MAX).clamp(HARDWARE_MIN, HARDWARE_MAX)
-    }
-
-    fn sample(&self, missing: &mut Vec<Missing>) -> Result<Option<Stacks>, ProfileError> {
-        let plan = self.launches.plan;
-        let Some(out) = &plan.out else { return Ok(None) };
-        let files = SystemFiles::real();
-        let path = std::env::var("PATH").unwrap_or_default();
-        let (scope, program) = (permits::scope(&files), permits::find_perf(&files, &path));
-        missing.extend(permits::stacks(scope, program.as_deref()));
-        let Some(sampler) = program.and_then(|program| Sampler::new(program, scope)) else {
+fn sample(
+    plan: &ProfilePlan,
+    hooks: &Hooks<'_>,
+    missing: &mut Vec<Missing>,
+) -> Result<Option<Stacks>, ProfileError> {
+    let Some(out) = &plan.out else { return Ok(None) };
+    let folded = match stacks::sample(&launches(plan, hooks)?, plan.time) {
+        Ok(folded) => folded,
+        Err(failure) => {
+            missing.push(permits::stacks(&failure.text));
             return Ok(None);
-        };
-        let name = plan.mechanism.name();
-        match sampler.sample(&self.launches, plan.time) {
-            Ok(folded) => {
-                let file = fs::canonicalize(&self.launches.hooks.program.path).unwrap_or_default();
-                let file = file.file_name().unwrap_or_default().to_string_lossy();
-                if folded.client.lacks_names(&file) || folded.server.lacks_names(&file) {
-                    missing.push(permits::function_names());
-                }
-                let title = format!(
-                    "{name}: {} of {} bytes, wait {}",
-                    plan.shape, plan.message_bytes, plan.wait
-                );
-                let written = sampler.write(&folded, out, &title, name);
-                written.map(Some).map_err(|error| ProfileError::File(out.clone(), error))
-            }
-            Err(failure) => {
-                missing.push(failed("stacks", &failure.text));
-                Ok(None)
-            }
         }
+    };
+    let program = fs::canonicalize(&hooks.program.path).unwrap_or_default();
+    let program = program.file_name().unwrap_or_default().to_string_lossy();
+    if folded.client.lacks_names(&program) || folded.server.lacks_names(&program) {
+        missing.push(permits::function_names());
     }
+    let file = stacks::file(out, plan.mechanism.name());
+    let written = fs::write(&file, folded.client.text() + &folded.server.text());
+    written.map_err(|error| ProfileError::File(file.clone(), error))?;
+    let samples = PerEnd { client: folded.client.samples(), server: folded.server.samples() };
+    Ok(Some(Stacks { folded: file.display().to_string(), samples }))
 }
 
 fn failed(what: &str, why: impl fmt::Display) -> Missing {
@@ -348,8 +298,8 @@ fn declared_copies(mechanism: Mechanism) -> CopyCounts {
     }
 }
 
-/// Runs, counts, counts again, samples.
-const STEPS: usize = 4;
+/// Runs, counts, samples.
+const STEPS: usize = 3;
 
 /// Of the undisturbed run.
 const LAUNCHES: u32 = 3;
@@ -359,11 +309,3 @@ const DECLARED_BYTES_MAX: u64 = 4 << 10;
 
 /// Some thousand exchanges, although each is some ten times slower while it is watched.
 const WATCHED: Duration = Duration::from_millis(400);
-
-/// What exchanges take that are counted by hardware.
-const HARDWARE: Duration = Duration::from_millis(300);
-const HARDWARE_MIN: u32 = 100;
-const HARDWARE_MAX: u32 = 50_000;
-
-/// Why an event is missing that this machine has.
-const NO_FREE_COUNTER: &str = "the processor had no free counter all the time";

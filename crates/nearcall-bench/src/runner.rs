@@ -8,7 +8,6 @@
 //! are made of the samples (`runner/assemble.rs`).
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::time::Duration;
 
 use nearcall_channel::WaitPolicy;
@@ -18,15 +17,14 @@ use nearcall_os::{clock, process};
 use nearcall_results::topology::Topology;
 
 use crate::awake::Awake;
-use crate::bench_plan::{BenchPlan, Shape};
-use crate::cell::{CellSpec, Subject};
+use crate::bench_plan::{BenchPlan, Extent, Shape};
+use crate::cell::{CellSpec, Subject, floor_of};
 use crate::cell_list::CellList;
 use crate::detector::{self, Counters, Watch};
 use crate::exchange::{Cause, Failure};
-use crate::floor::floor_of;
 use crate::launch::{Fault, Orders, Role, WorkerMessage};
 use crate::load::{Loads, Sample, Workers};
-use crate::run::{Cell, Kind, Run, Settings, Skipped, Timer, Tool};
+use crate::run::{Cell, Kind, Run, Settings, Skipped, Timer};
 use crate::runner::assemble::CellLaunch;
 use crate::runner::disturbance::Around;
 use crate::runner::placement::Placed;
@@ -69,13 +67,16 @@ impl Hooks<'_> {
 }
 
 /// Why there is no run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum BenchError {
     /// Nothing of the plan can be measured here.
+    #[error("nothing can be measured{}", reasons(.0))]
     Nothing(Vec<Skipped>),
     /// Two CPUs were asked for and only one is allowed.
+    #[error("two CPUs are needed and only one is allowed")]
     OneCpu,
     /// A CPU was asked for that does not exist or is not allowed.
+    #[error("CPU {cpu} does not exist or is not allowed; allowed: {}", list(allowed))]
     NotAllowed {
         /// The CPU.
         cpu: u32,
@@ -83,6 +84,7 @@ pub enum BenchError {
         allowed: Vec<usize>,
     },
     /// A message was damaged on its way, so nothing that was measured can be trusted.
+    #[error("payload damaged in {cell}: {what}; no figure of this run can be trusted")]
     Corrupt {
         /// The cell in words.
         cell: String,
@@ -90,6 +92,7 @@ pub enum BenchError {
         what: String,
     },
     /// A large message cost hardly more than a small one, so its bytes were not moved.
+    #[error("payload not touched in {cell}: only {ratio:.2} times the time of a small message")]
     Untouched {
         /// The cell in words.
         cell: String,
@@ -98,37 +101,13 @@ pub enum BenchError {
     },
 }
 
-impl fmt::Display for BenchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Nothing(skipped) => {
-                f.write_str("nothing can be measured")?;
-                for one in skipped {
-                    write!(f, "; {}: {}", one.mechanism, one.reason)?;
-                }
-                Ok(())
-            }
-            Self::OneCpu => f.write_str("two CPUs are needed and only one is allowed"),
-            Self::NotAllowed { cpu, allowed } => {
-                let allowed: Vec<String> = allowed.iter().map(usize::to_string).collect();
-                write!(
-                    f,
-                    "CPU {cpu} does not exist or is not allowed; allowed: {}",
-                    allowed.join(", ")
-                )
-            }
-            Self::Corrupt { cell, what } => {
-                write!(f, "payload damaged in {cell}: {what}; no figure of this run can be trusted")
-            }
-            Self::Untouched { cell, ratio } => write!(
-                f,
-                "payload not touched in {cell}: only {ratio:.2} times the time of a small message"
-            ),
-        }
-    }
+fn reasons(skipped: &[Skipped]) -> String {
+    skipped.iter().map(|one| format!("; {}: {}", one.mechanism, one.reason)).collect()
 }
 
-impl std::error::Error for BenchError {}
+fn list(cpus: &[usize]) -> String {
+    cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+}
 
 /// Measures exactly `cells`, in as many launches as `plan` says. What would spin on a shared CPU is
 /// skipped.
@@ -154,18 +133,9 @@ pub fn bench_specs(
         }
         list
     };
-    bench_cells(plan, &Task { find: &find, extent: None, conclude: &|_, _, _| {} }, hooks)
-}
-
-/// How much is measured.
-#[derive(Clone, Copy, Debug)]
-pub struct Extent {
-    /// Launches per cell.
-    pub launches: u32,
-    /// The time for all.
-    pub budget: Duration,
-    /// The time for one cell in one launch; `None`: as for mechanisms.
-    pub cell_max: Option<Duration>,
+    let nothing = |_: &mut Run, _: &[CellSpec], _: &mut [Cell]| {};
+    let task = Task { find: &find, extent: None, together: false, conclude: &nothing };
+    bench_cells(plan, &task, hooks)
 }
 
 /// What to measure, and what to make of it.
@@ -174,6 +144,8 @@ pub struct Task<'a> {
     pub find: &'a dyn Fn(Option<&str>) -> CellList,
     /// `None`: as for mechanisms.
     pub extent: Option<Extent>,
+    /// Whether all cells of one place share their launches, since they are compared.
+    pub together: bool,
     /// Told what was measured, cell by cell, before it becomes part of the run.
     pub conclude: &'a Conclude<'a>,
 }
@@ -189,16 +161,6 @@ pub type Conclude<'a> = dyn Fn(&mut Run, &[CellSpec], &mut [Cell]) + 'a;
 pub fn bench_cells(
     plan: &BenchPlan,
     task: &Task<'_>,
-    hooks: &Hooks<'_>,
-) -> Result<Run, BenchError> {
-    bench_together(plan, task, false, hooks)
-}
-
-/// The same; all cells of one place share their launches if that is `wanted`.
-pub(crate) fn bench_together(
-    plan: &BenchPlan,
-    task: &Task<'_>,
-    wanted: bool,
     hooks: &Hooks<'_>,
 ) -> Result<Run, BenchError> {
     let topology = machine::topology();
@@ -221,7 +183,7 @@ pub(crate) fn bench_together(
         settings(plan, &cells, launches, budget),
         clock::realtime_ns() / NS_PER_S,
     );
-    run.tool = tool();
+    run.tool = machine::tool();
     run.timers = timers;
     run.skipped = skipped;
     if let Some(awake) = &awake {
@@ -252,7 +214,7 @@ pub(crate) fn bench_together(
         },
     };
     let waited_ns = bench.patience_ns;
-    let reason = bench.measure(launches, wanted)?;
+    let reason = bench.measure(launches, task.together)?;
     let waited_ns = waited_ns - bench.patience_ns;
     if waited_ns >= NS_PER_S {
         let waited = waited_ns as f64 / NS_PER_S as f64;
@@ -572,7 +534,6 @@ impl Bench<'_> {
         }
         merge_skips(&mut run.skipped);
         assemble::compare(&specs, &mut cells);
-        assemble::compare_to_bare(&specs, &mut cells);
         if let Some((spec, ratio)) = assemble::untouched(&specs, &cells) {
             return Err(BenchError::Untouched { cell: spec.to_string(), ratio });
         }
@@ -713,14 +674,6 @@ fn settings(plan: &BenchPlan, cells: &[CellSpec], launches: u32, budget: Duratio
 fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T) {
     if !list.contains(&item) {
         list.push(item);
-    }
-}
-
-pub(crate) fn tool() -> Tool {
-    Tool {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        profile: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
-        compiler: option_env!("NEARCALL_COMPILER").unwrap_or("unknown").to_owned(),
     }
 }
 

@@ -11,14 +11,17 @@ use nearcall_channel::{Address, Listener};
 use nearcall_os::clock;
 
 use crate::cell::{CellSpec, Subject};
+use crate::ends::Connection;
 use crate::exchange::Failure;
-use crate::exchange::client::{Job, Measured, Part};
+use crate::exchange::job::{Job, Part};
+use crate::exchange::measured::Measured;
+use crate::exchange::opened::{self, Opened};
 use crate::floor::meeting::Meeting;
 use crate::histogram::Histogram;
 use crate::launch::{Fault, Orders, Role, WorkerMessage};
-use crate::peer::{self, Connection, GOODBYE, Opened, READY};
 use crate::run::{EffectiveSize, Kind};
-use crate::{locked, stats, worker};
+use crate::session::{self, GOODBYE, READY};
+use crate::{ends, locked, stats, worker};
 
 /// The end that asks.
 pub(crate) fn client(orders: &Orders) -> Result<(), Failure> {
@@ -26,12 +29,12 @@ pub(crate) fn client(orders: &Orders) -> Result<(), Failure> {
     let mut told = vec![(None, Vec::new()); orders.cells.len()];
     let mut ends = Ends::open(orders, |at, cell| {
         let Subject::Mechanism(mechanism) = cell.subject else {
-            return peer::open(&meeting, Role::Client, cell);
+            return ends::open(&meeting, Role::Client, cell);
         };
         let Connection { end, set_up_ns, sizes, buffer_bytes } =
             Connection::open(mechanism, cell, &channels_at(orders))?;
         told[at] = (Some(set_up_ns), sizes);
-        Ok(peer::opened(end, buffer_bytes))
+        Ok(opened::opened(end, buffer_bytes))
     });
     if meeting.hear()? != READY {
         return Err(Failure::other("the other end is not ready"));
@@ -56,9 +59,9 @@ fn write_cell(
     memory: &str,
     slices: Result<Vec<Measured>, Failure>,
 ) -> Result<(), Failure> {
-    peer::write(&peer::connected_with(orders, set_up_ns, sizes, memory.to_owned()))?;
+    session::write(&session::connected(orders, set_up_ns, sizes, memory.to_owned()))?;
     let outcome = slices.and_then(|slices| together(&slices)).map(Box::new);
-    peer::write(&WorkerMessage::Cell { cell, outcome })
+    session::write(&WorkerMessage::Cell { cell, outcome })
 }
 
 /// Gives each cell its slices until the time is over, or the parent wants what there is.
@@ -96,10 +99,10 @@ fn measure(
                 Kind::Latency => SLICE_NS,
                 Kind::Throughput => STREAM_SLICE_NS,
             };
-            let job = Job { part, budget_ns, ..peer::job(orders, cell) };
+            let job = Job { part, budget_ns, ..session::job(orders, cell) };
             let measured = slice(&job, ends, meeting, at).inspect_err(|failure| {
                 // Should this fail, the failure itself is told all the same.
-                drop(peer::write(&WorkerMessage::Cell { cell, outcome: Err(failure.clone()) }));
+                drop(session::write(&WorkerMessage::Cell { cell, outcome: Err(failure.clone()) }));
             })?;
             if let Ok(slices) = &mut found[at] {
                 slices.push(measured);
@@ -122,22 +125,22 @@ fn slice(
     meeting: &Meeting,
     at: usize,
 ) -> Result<Measured, Failure> {
-    if let Some(measured) = peer::alone(job) {
+    if let Some(measured) = ends::measure_alone(job) {
         return measured;
     }
     meeting.say(&at.to_string())?;
     let mut measured = ends.of(at)?.ask(job)?;
-    peer::add_server(&mut measured, &meeting.hear()?)?;
+    session::add_server(&mut measured, &meeting.hear()?)?;
     Ok(measured)
 }
 
 /// The end that answers.
 pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
     let listener = Listener::bind(&Address::Abstract(channels_at(orders)))?;
-    let meeting = Meeting::accept(&orders.meet_at, || peer::write(&WorkerMessage::Ready))?;
+    let meeting = Meeting::accept(&orders.meet_at, || session::write(&WorkerMessage::Ready))?;
     let mut ends = Ends::open(orders, |_, cell| match cell.subject {
-        Subject::Mechanism(_) => Ok(peer::opened(peer::accept(&listener, cell)?, 0)),
-        _ => peer::open(&meeting, Role::Server, cell),
+        Subject::Mechanism(_) => Ok(opened::opened(ends::accept(&listener, cell)?, 0)),
+        _ => ends::open(&meeting, Role::Server, cell),
     });
     locked::lock_for(orders);
     meeting.say(READY)?;
@@ -149,7 +152,7 @@ pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
         if text == GOODBYE {
             return Ok(());
         }
-        peer::misbehave(orders.fault)?;
+        session::misbehave(orders.fault)?;
         let at = text.parse::<usize>().ok().filter(|&at| at < orders.cells.len());
         let at = at.ok_or_else(|| Failure::other(format!("{text:?} is no cell")))?;
         let orders = if std::mem::replace(&mut begun[at], true) { &later } else { orders };

@@ -24,7 +24,6 @@ pub mod library;
 pub mod lock_file;
 pub mod mqueue;
 pub mod pages;
-pub mod perf;
 pub mod pipe;
 pub mod poll;
 pub mod process;

@@ -8,7 +8,7 @@ use nearcall_os::{clock, pipe};
 use crate::Study;
 use crate::clocks::{self, ClockFindings, ClockName};
 use crate::evidence::{Evidence, Key, Place, Quantity, Series};
-use crate::footprint::{self, ServiceFiles, ServiceMemory, Setup, SetupMemory, SetupsMemory};
+use crate::footprint::{self, ServiceFiles, Setup, SetupMemory, SetupsMemory};
 use crate::published::PaperRow;
 use crate::run::StudyRow;
 use crate::runner::{Hooks, Program};
@@ -19,16 +19,8 @@ use crate::stats;
 pub(crate) struct Background {
     clocks: Vec<ClockFindings>,
     pipe_set_ups_ns: Vec<f64>,
-    services: Option<Result<Services, String>>,
-}
-
-/// Two services in the set-ups of the thesis.
-#[derive(Debug)]
-enum Services {
-    /// As programs and as libraries.
-    Libraries(SetupsMemory),
-    /// Both linked in, as the libraries are not built.
-    LinkedIn(ServiceMemory),
+    /// Two services in the set-ups of the thesis.
+    services: Option<Result<SetupsMemory, String>>,
 }
 
 impl Background {
@@ -36,7 +28,7 @@ impl Background {
     /// [`peer::run`](nearcall_bench::peer::run), and has the services that are built as libraries.
     pub(crate) fn measure(
         studies: &[Study],
-        services: Option<(&Program, Option<&ServiceFiles>)>,
+        services: Option<(&Program, Result<&ServiceFiles, &str>)>,
         quick: bool,
         hooks: &Hooks<'_>,
     ) -> Self {
@@ -60,12 +52,8 @@ impl Background {
         }
         if let (true, Some((program, files))) = (has(Study::Motorola), services) {
             let hooks = Hooks { program: program.clone(), ..*hooks };
-            background.services = Some(match files {
-                Some(files) => {
-                    footprint::two_services(quick, files, &hooks).map(Services::Libraries)
-                }
-                None => footprint::services(quick, &hooks).map(Services::LinkedIn),
-            });
+            let measure = |files| footprint::two_services(quick, files, &hooks);
+            background.services = Some(files.map_err(str::to_owned).and_then(measure));
         }
         background
     }
@@ -108,12 +96,9 @@ impl Background {
     fn add_services(&self, evidence: &mut Evidence) {
         let names = [TWO_PROCESSES, ONE_PROCESS];
         let all: Vec<&[u64]> = match &self.services {
-            Some(Ok(Services::Libraries(found))) => {
+            Some(Ok(found)) => {
                 let setups = [Setup::Processes, Setup::Libraries];
                 setups.iter().filter_map(|&setup| Some(&*found.of(setup, 2)?.pss_bytes)).collect()
-            }
-            Some(Ok(Services::LinkedIn(found))) => {
-                found.set_ups.iter().map(|set_up| &*set_up.pss_bytes).collect()
             }
             Some(Err(reason)) => {
                 for name in names {
@@ -141,31 +126,18 @@ impl Background {
             ONE_PROCESS => Setup::Libraries,
             _ => Setup::LibraryHosts,
         };
-        match self.services.as_ref()?.as_ref().ok()? {
-            Services::Libraries(found) => {
-                let (two, other) = (found.of(Setup::Processes, 2)?, found.of(setup, 2)?);
-                let pss = |one: &SetupMemory| {
-                    stats::median(
-                        &one.pss_bytes.iter().map(|&bytes| bytes as f64).collect::<Vec<_>>(),
-                    )
-                };
-                let allocmem = |one: &SetupMemory| stats::median(&one.allocmem_bytes);
-                Some(StudyRow {
-                    here_as_paper: allocmem(two)
-                        .zip(allocmem(other))
-                        .map(|(two, other)| two - other),
-                    here: pss(two).zip(pss(other)).map(|(two, other)| two - other),
-                    ..StudyRow::default()
-                })
-            }
-            Services::LinkedIn(_) if setup == Setup::LibraryHosts => Some(noted("not built")),
-            Services::LinkedIn(found) => Some(StudyRow {
-                here_as_paper: stats::median(&found.saved_allocated_bytes()),
-                here: stats::median(&found.saved_pss_bytes()),
-                note: Some("both linked in".to_owned()),
-                ..StudyRow::default()
-            }),
-        }
+        let found = self.services.as_ref()?.as_ref().ok()?;
+        let (two, other) = (found.of(Setup::Processes, 2)?, found.of(setup, 2)?);
+        let pss = |one: &SetupMemory| {
+            stats::median(&one.pss_bytes.iter().map(|&bytes| bytes as f64).collect::<Vec<_>>())
+        };
+        let allocmem = |one: &SetupMemory| stats::median(&one.allocmem_bytes);
+        let less = |a: Option<f64>, b: Option<f64>| Some(a? - b?);
+        Some(StudyRow {
+            here_as_paper: less(allocmem(two), allocmem(other)),
+            here: less(pss(two), pss(other)),
+            ..StudyRow::default()
+        })
     }
 
     /// What stands beside a printed figure that no cell repeats.

@@ -30,9 +30,8 @@ pub struct StudiesPlan {
     /// Starts a process that runs [`peer::run`](nearcall_bench::peer::run); without it nothing is
     /// said of memory.
     pub services: Option<Program>,
-    /// The services that are measured as programs and as libraries. Without them both services are
-    /// linked in, and there is no figure of libraries.
-    pub service_files: Option<ServiceFiles>,
+    /// The services that are measured as programs and as libraries, or why they are missing.
+    pub service_files: Option<Result<ServiceFiles, String>>,
     /// Where and how.
     pub how: How,
 }
@@ -49,7 +48,8 @@ pub fn reproduce(plan: &StudiesPlan, hooks: &Hooks<'_>) -> Result<Run, BenchErro
     let layout = StudyPlacement::new(&cpu::allowed(), &machine::topology(), plan.how.quick);
     let lines: Vec<Line> =
         plan.studies.iter().flat_map(|&study| protocol::lines(study, &layout)).collect();
-    let services = plan.services.as_ref().map(|program| (program, plan.service_files.as_ref()));
+    let files = plan.service_files.as_ref().map(|files| files.as_ref().map_err(String::as_str));
+    let services = plan.services.as_ref().zip(files);
     let background = Background::measure(&plan.studies, services, plan.how.quick, hooks);
     let extent = plan.how.extent(&USUAL);
     let common = BenchPlan {
@@ -61,7 +61,7 @@ pub fn reproduce(plan: &StudiesPlan, hooks: &Hooks<'_>) -> Result<Run, BenchErro
     let conclude = |run: &mut Run, specs: &[CellSpec], cells: &mut [Cell]| {
         name_cells(run, &lines, specs, cells);
     };
-    let task = Task { find: &find, extent: Some(extent), conclude: &conclude };
+    let task = Task { find: &find, extent: Some(extent), together: false, conclude: &conclude };
     let mut run = runner::bench_cells(&common, &task, hooks)?;
     conclude_studies(&mut run, plan, &lines, &layout, &background);
     Ok(run)

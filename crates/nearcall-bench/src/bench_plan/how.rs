@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use super::Place;
-use crate::runner::Extent;
 use crate::scene::Load;
 
 /// Where and how to measure.
@@ -58,6 +57,17 @@ pub struct Usual {
     /// The same with [`How::quick`].
     pub budget_quick: Duration,
     /// For one cell in one launch; `None`: as for mechanisms.
+    pub cell_max: Option<Duration>,
+}
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    /// Launches per cell.
+    pub launches: u32,
+    /// The time for all.
+    pub budget: Duration,
+    /// The time for one cell in one launch; `None`: as for mechanisms.
     pub cell_max: Option<Duration>,
 }
 

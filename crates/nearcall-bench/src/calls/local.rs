@@ -11,17 +11,18 @@ use nearcall_channel::{Address, Deadline, Listener, Mechanism, MechanismSet, Opt
 use crate::calls::end::{BothEnds, CallEnd, rewrite};
 use crate::calls::generated::{Argument, BenchCaller, BenchDispatcher};
 use crate::calls::generated_again;
-use crate::calls::peer::{calls_address, server_address};
+use crate::calls::meet::{calls_address, server_address};
 use crate::calls::route::Route;
 use crate::calls::service::FakeService;
 use crate::cell::{CellSpec, Subject};
 use crate::exchange::channel::ChannelEnd;
-use crate::exchange::client::{Job, Measured};
+use crate::exchange::job::Job;
+use crate::exchange::measured::Measured;
+use crate::exchange::opened;
 use crate::exchange::{Cause, Failure};
 use crate::floor::alone;
 use crate::floor::meeting::MEET_TIMEOUT;
 use crate::launch::Orders;
-use crate::peer;
 
 /// A server and a client in one loop.
 struct OneLoop {
@@ -130,7 +131,7 @@ impl SameLoop {
             return self.measure_bare(job);
         }
         self.one_loop.service.begin(job.seed, job.cell.bytes());
-        let measured = peer::ask(&mut CallEnd::new(&self.caller, &job.cell), job, 0)?;
+        let measured = opened::ask(&mut CallEnd::new(&self.caller, &job.cell), job, 0)?;
         let received = self.one_loop.service.report()?.received;
         expect_all(&job.cell, measured.messages, received)?;
         Ok(measured)
@@ -140,7 +141,7 @@ impl SameLoop {
         let (requests, replies) = (job.payload(), job.cell.replies(job.seed));
         let ends = self.bare.take().ok_or_else(|| Failure::other("the bare channel failed"))?;
         let mut both = BothEnds::new(ends, &requests, &replies);
-        let measured = peer::ask(&mut both, job, 0)?;
+        let measured = opened::ask(&mut both, job, 0)?;
         self.bare = Some(both.into_ends());
         Ok(measured)
     }

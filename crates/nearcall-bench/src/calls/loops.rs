@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nearcall::{Context, ItemReceiver, Server, Status};
 
 use crate::calls::generated::{Argument, Bench, BenchDispatcher};
-use crate::calls::peer::{REPORT, server_address};
+use crate::calls::meet::{REPORT, server_address};
 use crate::calls::rest::allow_descriptors;
 use crate::exchange::Failure;
 use crate::exchange::count::{Counts, EndReport};
 use crate::floor::meeting::Meeting;
 use crate::launch::Orders;
-use crate::peer::{self, GOODBYE, READY};
+use crate::session::{self, GOODBYE, READY};
 
 /// Serves until the client says that it is done.
 pub(super) fn server(loops: u32, orders: &Orders, meeting: &Meeting) -> Result<(), Failure> {
@@ -34,7 +34,7 @@ pub(super) fn server(loops: u32, orders: &Orders, meeting: &Meeting) -> Result<(
             REPORT => meeting.say(&serde_json::to_string(&service.report()?)?)?,
             // A cell: empty calls, as all of them.
             _ => {
-                peer::misbehave(orders.fault)?;
+                session::misbehave(orders.fault)?;
                 meeting.say(READY)?;
             }
         }

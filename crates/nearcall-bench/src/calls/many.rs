@@ -17,17 +17,18 @@ use nearcall_os::clock;
 
 use crate::calls::generated::BenchCaller;
 use crate::calls::local::expect_all;
-use crate::calls::peer::{REPORT, bare_address, calls_address, measure_all};
+use crate::calls::meet::{REPORT, bare_address, calls_address};
 use crate::calls::rest::allow_descriptors;
 use crate::calls::route::Route;
 use crate::exchange::Failure;
-use crate::exchange::client::{Job, Measured, OfTraffic};
 use crate::exchange::count::{Counts, EndReport};
 use crate::exchange::exact::present;
+use crate::exchange::job::Job;
+use crate::exchange::measured::{Measured, OfTraffic};
 use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
 use crate::histogram::Histogram;
 use crate::launch::Orders;
-use crate::peer::READY;
+use crate::session::{READY, measure_all};
 
 /// The end of all clients.
 pub(super) fn client(

@@ -18,10 +18,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use nearcall::event_loop::Interest;
-use nearcall::{Client, Event, EventLoop, Server, Trust};
-use nearcall_channel::{
-    Address, Deadline, Endpoint, Listener, Mechanism, MechanismSet, Options, WaitPolicy, connect,
-};
+use nearcall::{Client, Event, EventLoop, Server};
+use nearcall_channel::{Deadline, Endpoint, Listener, Mechanism, MechanismSet, Options, connect};
 use nearcall_os::clock;
 
 use crate::bench_plan::Shape;
@@ -31,22 +29,25 @@ use crate::calls::generated::{BenchCaller, BenchDispatcher};
 use crate::calls::local::{SameLoop, ShortCircuit, expect_all};
 use crate::calls::loops;
 use crate::calls::many;
-use crate::calls::part;
-use crate::calls::rest::{COUNT, IdleClients, allow_descriptors, expect_connections};
+use crate::calls::meet::{COUNT, REPORT, bare_address, calls_address, server_address};
+use crate::calls::parts;
+use crate::calls::rest::{IdleClients, allow_descriptors, expect_connections};
 use crate::calls::route::Route;
 use crate::calls::service::FakeService;
 use crate::cell::{CellSpec, Subject};
+use crate::ends;
 use crate::exchange::channel::ChannelEnd;
-use crate::exchange::client::{Job, Measured};
 use crate::exchange::count::EndReport;
-use crate::exchange::{End, Failure, server};
+use crate::exchange::job::Job;
+use crate::exchange::measured::Measured;
+use crate::exchange::{End, Failure, opened, server};
 use crate::floor::alone;
 use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
 use crate::launch::{Orders, WorkerMessage};
 use crate::payload::Verifier;
-use crate::peer::{self, GOODBYE, READY};
 use crate::run::EffectiveSize;
 use crate::scene::Traffic;
+use crate::session::{self, GOODBYE, READY, measure_all};
 
 /// The end that asks.
 pub(crate) fn client(route: Route, orders: &Orders) -> Result<(), Failure> {
@@ -74,7 +75,7 @@ pub(crate) fn client(route: Route, orders: &Orders) -> Result<(), Failure> {
 pub(crate) fn parts(orders: &Orders) -> Result<(), Failure> {
     let meeting = Meeting::connect(&orders.meet_at)?;
     measure_all(orders, (None, Vec::new()), |job| match job.cell.subject {
-        Subject::Part(part) => part::measure(part, job),
+        Subject::Part(part) => parts::measure(part, job),
         _ => Err(Failure::other("this is no part of a call")),
     })?;
     meeting.say(GOODBYE)
@@ -82,7 +83,7 @@ pub(crate) fn parts(orders: &Orders) -> Result<(), Failure> {
 
 /// Waits until the other process is done.
 pub(crate) fn stand_by(orders: &Orders) -> Result<(), Failure> {
-    let meeting = Meeting::accept(&orders.meet_at, || peer::write(&WorkerMessage::Ready))?;
+    let meeting = Meeting::accept(&orders.meet_at, || session::write(&WorkerMessage::Ready))?;
     match meeting.hear()?.as_str() {
         GOODBYE => Ok(()),
         text => Err(Failure::other(format!("{text:?} is not for this end"))),
@@ -96,7 +97,7 @@ pub(crate) fn server(route: Route, orders: &Orders) -> Result<(), Failure> {
     }
     let wait = route.server_wait(orders.wait);
     let listener = Listener::bind(&bare_address(orders))?;
-    let meeting = Meeting::accept(&orders.meet_at, || peer::write(&WorkerMessage::Ready))?;
+    let meeting = Meeting::accept(&orders.meet_at, || session::write(&WorkerMessage::Ready))?;
     let options = Options { wait: Some(wait), ..Options::offering(MechanismSet::ALL) };
     let bare = ChannelEnd::new(listener.accept(Deadline::after(MEET_TIMEOUT), &options)?)?;
     if let Traffic::Clients { loops: Some(loops), .. } = orders.scene.traffic {
@@ -148,7 +149,7 @@ impl Serving<'_> {
             _ => {}
         }
         let &Orders { seed, fault, .. } = self.orders;
-        peer::misbehave(fault)?;
+        session::misbehave(fault)?;
         let cell: CellSpec = serde_json::from_str(&text)?;
         if let Subject::Bare(_) = cell.subject {
             self.meeting.say(READY)?;
@@ -200,14 +201,14 @@ fn remote(
         }
         let mut measured = match job.cell.subject {
             Subject::Bare(_) if job.cell.shape == Shape::Send => send_ns(&mut bare, job)?,
-            Subject::Bare(_) => peer::ask(&mut bare, job, buffer_bytes)?,
+            Subject::Bare(_) => opened::ask(&mut bare, job, buffer_bytes)?,
             _ => {
                 let measured = match &awaiting {
                     Some(awaiting) => {
                         let mut end = awaiting.end(&client, &address, &job.cell)?;
-                        peer::ask(&mut end, job, buffer_bytes)?
+                        opened::ask(&mut end, job, buffer_bytes)?
                     }
-                    None => peer::ask(&mut CallEnd::new(&caller, &job.cell), job, buffer_bytes)?,
+                    None => opened::ask(&mut CallEnd::new(&caller, &job.cell), job, buffer_bytes)?,
                 };
                 meeting.say(REPORT)?;
                 measured
@@ -242,65 +243,9 @@ fn send_ns(bare: &mut ChannelEnd, job: &Job) -> Result<Measured, Failure> {
     Ok(measured)
 }
 
-/// Measures each cell and tells the runner.
-pub(super) fn measure_all(
-    orders: &Orders,
-    (set_up_ns, sizes): (Option<u64>, Vec<EffectiveSize>),
-    mut measure: impl FnMut(&Job) -> Result<Measured, Failure>,
-) -> Result<(), Failure> {
-    peer::write(&peer::connected(orders, set_up_ns, sizes))?;
-    for &cell in &orders.cells {
-        let measured = measure(&peer::job(orders, cell))?;
-        peer::write(&WorkerMessage::Cell { cell, outcome: Ok(Box::new(measured)) })?;
-    }
-    Ok(())
-}
-
 /// Sizes as read back, and what the channel holds.
 fn sizes_of(endpoint: &Endpoint, options: &Options) -> Result<(Vec<EffectiveSize>, u64), Failure> {
     let room_bytes = endpoint.room_bytes()?;
     let buffer_bytes = room_bytes.max(endpoint.buffer_bytes()) as u64;
-    Ok((peer::effective_sizes(endpoint, options, room_bytes), buffer_bytes))
+    Ok((ends::effective_sizes(endpoint, options, room_bytes), buffer_bytes))
 }
-
-pub(super) fn bare_address(orders: &Orders) -> Address {
-    Address::Abstract(format!("{}-bare", orders.meet_at))
-}
-
-/// Where the server listens.
-pub(super) fn server_address(orders: &Orders) -> String {
-    let route = match orders.subject {
-        Subject::Call(route) | Subject::Bare(route) => route,
-        Subject::AtRest(mechanism) | Subject::Mechanism(mechanism) => Route::Blocking(mechanism),
-        // Of these nobody listens.
-        Subject::Part(_) | Subject::Floor(_) | Subject::Custom(_) => Route::Typed,
-    };
-    let at = format!("unix:@{}-calls", orders.meet_at);
-    let mut words = Vec::new();
-    words.extend(said(route, route.server_wait(orders.wait)).map(|wait| format!("wait={wait}")));
-    if orders.scene.by_reference {
-        words.push(format!("trust={}", Trust::SameUser));
-    }
-    words.extend(route.mechanism().map(|mechanism| format!("allow={mechanism}")));
-    if words.is_empty() { at } else { format!("{at}?{}", words.join("&")) }
-}
-
-/// Where and how a client calls it.
-pub(super) fn calls_address(orders: &Orders, route: Route) -> String {
-    let via = route.mechanism().map(|mechanism| format!("?via={mechanism}")).unwrap_or_default();
-    let wait = said(route, orders.wait).map(|wait| format!("&wait={wait}")).unwrap_or_default();
-    let trust = if orders.scene.by_reference { "&trust=yes" } else { "" };
-    format!("unix:@{}-calls{via}{wait}{trust}", orders.meet_at)
-}
-
-/// The way to wait as an address must say it; `None` where it goes without saying.
-fn said(route: Route, wait: WaitPolicy) -> Option<WaitPolicy> {
-    let adapts = |mechanism: Mechanism| mechanism.waits().contains(&WaitPolicy::Adaptive);
-    // A client that blocks polls only if it is told to.
-    let is_asked =
-        wait == WaitPolicy::Spin || matches!((route, wait), (Route::Blocking(_), WaitPolicy::Poll));
-    (is_asked || route.mechanism().is_some_and(adapts)).then_some(wait)
-}
-
-/// The client wants to know what the server has counted.
-pub(super) const REPORT: &str = "report";

@@ -11,38 +11,23 @@ use nearcall::event_loop::Interest;
 use nearcall::{Client, Event, EventLoop, Server};
 use nearcall_channel::{Deadline, Mechanism};
 use nearcall_os::{clock, process};
-use serde::{Deserialize, Serialize};
 
 use crate::calls::generated::{BenchCaller, BenchDispatcher};
-use crate::calls::peer::{calls_address, server_address};
+use crate::calls::meet::{COUNT, calls_address, server_address};
 use crate::calls::route::Route;
 use crate::calls::service::FakeService;
 use crate::exchange::Failure;
-use crate::exchange::client::{Job, Measured};
+use crate::exchange::job::Job;
+use crate::exchange::measured::{Measured, Rest};
 use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
 use crate::launch::{Orders, WorkerMessage};
 use crate::memory;
-use crate::peer::{self, GOODBYE};
-use crate::usage::{self, ProcessUsage};
-
-/// What one launch says.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Rest {
-    /// How long the server was watched.
-    pub(crate) observed_ns: u64,
-    /// What it used meanwhile; `None` where the kernel does not say.
-    pub(crate) usage: Option<ProcessUsage>,
-    /// Its own memory with one client that had called.
-    pub(crate) private_bytes: Option<u64>,
-    /// What one more connection touched in both processes.
-    pub(crate) touched_bytes_per_connection: Option<u64>,
-    /// The part of that in rings and other memory that both map.
-    pub(crate) shared_bytes_per_connection: Option<u64>,
-}
+use crate::session::{self, GOODBYE};
+use crate::usage;
 
 /// The server.
 pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
-    let meeting = Meeting::accept(&orders.meet_at, || peer::write(&WorkerMessage::Ready))?;
+    let meeting = Meeting::accept(&orders.meet_at, || session::write(&WorkerMessage::Ready))?;
     allow_descriptors(orders.scene.idle_connections);
     let event_loop = EventLoop::new()?;
     let server = Server::new(&event_loop);
@@ -67,12 +52,10 @@ pub(crate) fn client(mechanism: Mechanism, orders: &Orders) -> Result<(), Failur
     allow_descriptors(orders.scene.idle_connections);
     let server_pid: u32 = meeting.hear()?.parse().map_err(Failure::other)?;
     let address = calls_address(orders, Route::Blocking(mechanism));
-    peer::write(&peer::connected(orders, None, Vec::new()))?;
-    for &cell in &orders.cells {
-        let rest = observe(&meeting, server_pid, &address, &peer::job(orders, cell))?;
-        let measured = Measured { messages: CALLS, rest: Some(rest), ..Measured::default() };
-        peer::write(&WorkerMessage::Cell { cell, outcome: Ok(Box::new(measured)) })?;
-    }
+    session::measure_all(orders, (None, Vec::new()), |job| {
+        let rest = observe(&meeting, server_pid, &address, job)?;
+        Ok(Measured { messages: CALLS, rest: Some(rest), ..Measured::default() })
+    })?;
     meeting.say(GOODBYE)
 }
 
@@ -158,9 +141,6 @@ pub(super) fn allow_descriptors(connections: u32) -> Option<u64> {
     let wanted = DESCRIPTORS_BESIDE + DESCRIPTORS_PER_CONNECTION * u64::from(connections);
     process::raise_descriptor_limit(wanted).ok()
 }
-
-/// The server shall say how many connections it has.
-pub(super) const COUNT: &str = "count";
 
 /// Calls that make the server's memory what it is while it serves.
 const CALLS: u64 = 100;

@@ -62,18 +62,12 @@ fn limit_number(text: &str) -> Option<u64> {
 }
 
 /// All checks, in the order in which findings of equal severity are shown.
-pub(super) const ALL: [&Check; 31] = [
+pub(super) const ALL: [&Check; 24] = [
     &ipc::MECHANISMS,
     &ipc::RUNTIME_DIR,
     &ipc::DEV_SHM,
     &ipc::IO_URING,
     &ipc::PTRACE_SCOPE,
-    &ipc::POSIX_QUEUES,
-    &ipc::QUEUE_BYTES,
-    &ipc::SYSV_QUEUES,
-    &ipc::PIPE_SIZE,
-    &ipc::SOCKET_BUFFERS,
-    &ipc::DATAGRAM_QUEUE,
     &ipc::DESCRIPTORS,
     &ipc::LOCKED_MEMORY,
     &ipc::MEMORY,
@@ -88,7 +82,6 @@ pub(super) const ALL: [&Check; 31] = [
     &measuring::SMT,
     &measuring::CLOCKSOURCE,
     &measuring::TSC,
-    &measuring::TIMERS,
     &measuring::HYPERVISOR,
     &measuring::MITIGATIONS,
     &measuring::HUGE_PAGES,

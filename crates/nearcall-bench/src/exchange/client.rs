@@ -2,136 +2,16 @@
 
 use std::hint::black_box;
 
-use serde::{Deserialize, Serialize};
-
 use crate::bench_plan::Shape;
-use crate::calls::rest::Rest;
-use crate::cell::{CellSpec, Subject};
-use crate::exchange::count::{Counts, EndReport};
-use crate::exchange::paced::Paced;
+use crate::cell::Subject;
+use crate::exchange::count::Counts;
+use crate::exchange::job::Job;
+use crate::exchange::measured::Measured;
 use crate::exchange::stamps::Stamps;
-use crate::exchange::starts::Starts;
 use crate::exchange::{End, Failure, Got};
-use crate::histogram::{Histogram, StoredHistogram};
-use crate::launch::Fault;
+use crate::histogram::Histogram;
 use crate::payload::{Payload, Verifier};
-use crate::warmup::{Warmup, WarmupRule, WarmupState};
-
-/// What the client has to do for one cell.
-#[derive(Clone, Copy)]
-pub struct Job {
-    /// The cell.
-    pub cell: CellSpec,
-    pub(crate) seed: u64,
-    /// Warm-up and measured region together; of a slice, the measured region alone.
-    pub(crate) budget_ns: u64,
-    /// Which part of the cell's launch this is.
-    pub(crate) part: Part,
-    pub(crate) stamps: Stamps,
-    pub(crate) fault: Fault,
-}
-
-/// How much of a cell's launch is measured at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// All of it.
-    Whole,
-    /// The first slice, which warms up.
-    First,
-    /// A later slice, which only lets the first exchanges after the others' go.
-    Later,
-}
-
-/// What one launch says about one cell.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Measured {
-    pub(crate) client: EndReport,
-    /// `None` where everything stays within one process.
-    pub(crate) server: Option<EndReport>,
-    /// Exchanges, or messages one way.
-    pub(crate) messages: u64,
-    /// The whole measured region, until the server confirmed its end.
-    pub(crate) elapsed_ns: u64,
-    pub(crate) times: Option<StoredHistogram>,
-    /// The same exchanges by the kernel's clock, if that was asked for.
-    #[serde(default)]
-    pub(crate) clock_times: Option<StoredHistogram>,
-    pub(crate) median_ns: Option<f64>,
-    /// Medians of successive parts.
-    pub(crate) blocks_ns: Vec<f64>,
-    pub(crate) messages_per_sample: u64,
-    pub(crate) first_message_ns: Option<u64>,
-    pub(crate) warmup_samples: u64,
-    pub(crate) warmup_capped: bool,
-    /// Only where calls begin at set times.
-    pub(crate) paced: Option<Paced>,
-    /// Only under traffic of a kind that has figures of its own.
-    #[serde(default)]
-    pub(crate) traffic: Option<OfTraffic>,
-    /// Only of a server at rest.
-    pub(crate) rest: Option<Rest>,
-}
-
-/// What one launch says beside its times, by the kind of traffic.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum OfTraffic {
-    Gap {
-        /// The median gap as it was.
-        achieved_ns: Option<f64>,
-    },
-    Clients {
-        /// Calls of the slowest client, to those of the mean one.
-        slowest_share: f64,
-        /// Descriptors that the clients' process may have open.
-        descriptors_max: Option<u64>,
-    },
-    Start(Box<Starts>),
-}
-
-impl Job {
-    /// What the client sends.
-    pub(crate) fn payload(&self) -> Payload {
-        let payload = self.cell.requests(self.seed);
-        match self.fault {
-            // An echo is damaged by the server instead.
-            Fault::Corrupt if self.cell.shape != Shape::Echo => payload.with_damage(),
-            _ => payload,
-        }
-    }
-
-    /// The rule for samples of about `sample_ns` each, of so many messages.
-    pub(crate) fn warmup_rule(&self, sample_ns: u64, sample_messages: u64) -> WarmupRule {
-        let usual = WarmupRule::default();
-        let duration_ns_max = match self.part {
-            Part::Whole => (self.budget_ns / WARMUP_SHARE).min(usual.duration_ns_max),
-            Part::First => FIRST_NS_MAX,
-            Part::Later => self.budget_ns / SETTLE_SHARE,
-        };
-        let samples_min = usual.samples_min / sample_messages;
-        let affordable = duration_ns_max / WARMUP_WINDOWS / sample_ns.max(1);
-        let window_samples = usize::try_from(affordable).unwrap_or(usize::MAX);
-        let window_samples = window_samples.clamp(WINDOW_SAMPLES_MIN, usual.window_samples);
-        WarmupRule { window_samples, samples_min, duration_ns_max, ..usual }
-    }
-
-    /// How long is measured after a warm-up of `warmup_ns`.
-    pub(crate) fn measured_ns(&self, warmup_ns: u64) -> u64 {
-        match self.part {
-            Part::Whole => self.budget_ns - warmup_ns.min(self.budget_ns / 2),
-            Part::First | Part::Later => self.budget_ns,
-        }
-    }
-
-    /// Whether a region of so many exchanges, which took `spent_ns`, is one.
-    fn is_enough(&self, messages: u64, spent_ns: u64, budget_ns: u64) -> bool {
-        let messages_min = match self.part {
-            Part::Whole => MESSAGES_MIN,
-            Part::First | Part::Later if spent_ns < SLICE_NS_MAX => SLICE_MESSAGES_MIN[1],
-            Part::First | Part::Later => SLICE_MESSAGES_MIN[0],
-        };
-        messages >= messages_min && spent_ns >= budget_ns
-    }
-}
+use crate::warmup::{Warmup, WarmupState};
 
 /// Measures round trips. The server has said that it is ready.
 pub(crate) fn latency<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failure> {
@@ -325,32 +205,6 @@ fn no_echo() -> Failure {
 /// Exchanges before the warm-up that tell how long one takes.
 const GUESS_SAMPLES: usize = 8;
 
-/// A launch below this many exchanges has no median worth the name.
-const MESSAGES_MIN: u64 = 20;
-
-/// The warm-up takes at most this part of a cell's time.
-const WARMUP_SHARE: u64 = 3;
-
-/// The longest warm-up of a cell that is measured in slices. All cells of a launch warm up before
-/// any is measured for long.
-const FIRST_NS_MAX: u64 = 60_000_000;
-
-/// A later slice lets exchanges go for this part of its time: the caches are those of the slice
-/// before.
-const SETTLE_SHARE: u64 = 5;
-
-/// Exchanges of a slice: at least, and before [`SLICE_NS_MAX`].
-const SLICE_MESSAGES_MIN: [u64; 2] = [5, 200];
-
-/// A slice of long exchanges ends with fewer, so that a round stays short.
-const SLICE_NS_MAX: u64 = 30_000_000;
-
-/// Windows that a warm-up should have room for: three that agree, and as many before.
-const WARMUP_WINDOWS: u64 = 6;
-
-/// Medians of fewer samples agree only by chance.
-const WINDOW_SAMPLES_MIN: usize = 8;
-
 /// Parts of a launch that show how it drifts.
 const BLOCKS: usize = 16;
 
@@ -365,7 +219,10 @@ mod tests {
     use nearcall_channel::{Mechanism, WaitPolicy};
 
     use super::*;
+    use crate::cell::CellSpec;
+    use crate::exchange::job::Part;
     use crate::exchange::stamps::SCRIPTED_NS;
+    use crate::launch::Fault;
     use crate::run::Kind;
 
     /// Takes everything and gives back nothing.

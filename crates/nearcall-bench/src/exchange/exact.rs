@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use nearcall_os::clock;
 
-use crate::exchange::client::{Exchange, Job, Measured};
+use crate::exchange::client::Exchange;
 use crate::exchange::count::Counts;
+use crate::exchange::job::Job;
+use crate::exchange::measured::Measured;
 use crate::exchange::{End, Failure};
 use crate::histogram::Histogram;
 

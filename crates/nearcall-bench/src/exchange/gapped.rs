@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use nearcall_os::clock;
 
-use crate::exchange::client::{Exchange, Job, Measured, OfTraffic};
+use crate::exchange::client::Exchange;
 use crate::exchange::count::Counts;
 use crate::exchange::exact::present;
+use crate::exchange::job::Job;
+use crate::exchange::measured::{Measured, OfTraffic};
 use crate::exchange::paced::reading_ns;
 use crate::exchange::{End, Failure};
 use crate::histogram::Histogram;

@@ -2,9 +2,10 @@
 
 use crate::cell::CellSpec;
 use crate::exchange::bursts::bursts;
-use crate::exchange::client::{Job, Measured};
 use crate::exchange::count::EndReport;
 use crate::exchange::gapped::gapped;
+use crate::exchange::job::Job;
+use crate::exchange::measured::Measured;
 use crate::exchange::paced::paced;
 use crate::exchange::stream::throughput;
 use crate::exchange::{End, Failure, client, exact, server};

@@ -12,27 +12,14 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use nearcall_os::clock;
-use serde::{Deserialize, Serialize};
 
-use crate::exchange::client::{Exchange, Job, Measured};
+use crate::exchange::client::Exchange;
 use crate::exchange::count::Counts;
 use crate::exchange::exact::present;
+use crate::exchange::job::Job;
+use crate::exchange::measured::{Measured, Paced};
 use crate::exchange::{End, Failure};
-use crate::histogram::{Histogram, StoredHistogram};
-
-/// What only exchanges at set times have.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Paced {
-    /// Exchanges that should have begun in the measured region.
-    pub(crate) planned: u64,
-    /// Exchanges that began.
-    pub(crate) sent: u64,
-    /// How long that took.
-    pub(crate) elapsed_ns: u64,
-    /// Times from when exchanges did begin.
-    pub(crate) service: StoredHistogram,
-    pub(crate) service_median_ns: Option<f64>,
-}
+use crate::histogram::Histogram;
 
 /// Measures exchanges at the pace of the cell. The server has said that it is ready.
 pub(crate) fn paced<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failure> {
@@ -193,8 +180,9 @@ mod tests {
     use crate::calls::route::Route;
     use crate::cell::{CellSpec, Scene, Subject};
     use crate::exchange::Got;
-    use crate::exchange::client::Part;
+    use crate::exchange::job::Part;
     use crate::exchange::stamps::Stamps;
+    use crate::histogram::StoredHistogram;
     use crate::launch::Fault;
     use crate::payload::{Payload, Verifier};
     use crate::run::Kind;

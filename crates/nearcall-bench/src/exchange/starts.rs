@@ -19,51 +19,32 @@ use nearcall_channel::{
     Address, Deadline, Listener, Mechanism, MechanismSet, Options, ReceiveError, connect,
 };
 use nearcall_os::clock;
-use serde::{Deserialize, Serialize};
 
 use crate::exchange::channel::ChannelEnd;
-use crate::exchange::client::{Exchange, Job, Measured, OfTraffic};
+use crate::exchange::client::Exchange;
 use crate::exchange::count::Counts;
 use crate::exchange::exact::present;
+use crate::exchange::job::Job;
+use crate::exchange::measured::{Measured, OfTraffic, Starts};
 use crate::exchange::{Cause, End, Failure, Got};
 use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
-use crate::histogram::StoredHistogram;
 use crate::launch::{Orders, WorkerMessage};
 use crate::payload::Verifier;
-use crate::peer::{self, GOODBYE, READY};
-
-/// What one launch says of its connections.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Starts {
-    /// Connections that were made.
-    pub(crate) connects: u32,
-    /// Setting up the first, that of new processes.
-    pub(crate) fresh_set_up_ns: u64,
-    /// Its first round trip.
-    pub(crate) fresh_first_ns: u64,
-    /// The first round trips on the others.
-    pub(crate) firsts: StoredHistogram,
-    pub(crate) closes: StoredHistogram,
-    pub(crate) tear_downs: StoredHistogram,
-    /// What a word beside the channel takes one way.
-    pub(crate) word_ns: Option<f64>,
-}
+use crate::session::{self, GOODBYE, READY};
 
 /// The end that connects and closes.
 pub(crate) fn client(mechanism: Mechanism, connects: u32, orders: &Orders) -> Result<(), Failure> {
     let meeting = Meeting::connect(&orders.meet_at)?;
-    peer::write(&peer::connected(orders, None, Vec::new()))?;
-    for &cell in &orders.cells {
-        let measured = measure(mechanism, connects, orders, &meeting, &peer::job(orders, cell))?;
-        peer::write(&WorkerMessage::Cell { cell, outcome: Ok(Box::new(measured)) })?;
-    }
+    session::measure_all(orders, (None, Vec::new()), |job| {
+        measure(mechanism, connects, orders, &meeting, job)
+    })?;
     meeting.say(GOODBYE)
 }
 
 /// The end that accepts and notices.
 pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
     let listener = Listener::bind(&channel_address(orders))?;
-    let meeting = Meeting::accept(&orders.meet_at, || peer::write(&WorkerMessage::Ready))?;
+    let meeting = Meeting::accept(&orders.meet_at, || session::write(&WorkerMessage::Ready))?;
     let options = Options { wait: Some(orders.wait), ..Options::offering(MechanismSet::ALL) };
     let Some(&cell) = orders.cells.first() else { return Ok(()) };
     let (requests, replies) = (cell.requests(orders.seed), cell.replies(orders.seed));
@@ -72,7 +53,7 @@ pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
             GOODBYE => return Ok(()),
             WORD => meeting.say(WORD)?,
             _ => {
-                peer::misbehave(orders.fault)?;
+                session::misbehave(orders.fault)?;
                 meeting.say(READY)?;
                 let until = Deadline::after(MEET_TIMEOUT);
                 let mut end = ChannelEnd::new(listener.accept(until, &options)?)?;

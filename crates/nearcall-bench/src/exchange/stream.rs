@@ -2,8 +2,9 @@
 
 use std::hint::black_box;
 
-use crate::exchange::client::{Job, Measured, Part};
 use crate::exchange::count::Counts;
+use crate::exchange::job::{Job, Part};
+use crate::exchange::measured::Measured;
 use crate::exchange::{End, Failure};
 use crate::payload::Payload;
 use crate::warmup::{Warmup, WarmupState};

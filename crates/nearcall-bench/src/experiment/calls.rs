@@ -13,9 +13,8 @@ use crate::bench_plan::{BenchPlan, Shape, Usual};
 use crate::calls::breakdown;
 use crate::calls::ours::OURS;
 use crate::calls::part::Part;
-use crate::cell::{CellSpec, Scene, Subject};
+use crate::cell::{CellSpec, Scene, Subject, floor_of};
 use crate::cell_list::CellList;
-use crate::floor;
 use crate::run::Kind;
 
 /// Calls of the runtime: a fake server without work, over every mechanism and directly.
@@ -70,7 +69,7 @@ fn cells(plan: &BenchPlan, on: &Machine<'_>) -> CellList {
             CellSpec { kind, subject, shape, message_bytes, wait, scene }
         }));
     }
-    let mut floors: Vec<CellSpec> = calls.iter().filter_map(floor::floor_of).collect();
+    let mut floors: Vec<CellSpec> = calls.iter().filter_map(floor_of).collect();
     floors.sort_by_key(|cell| {
         (cell.subject.name().to_owned(), cell.kind, cell.shape, cell.message_bytes)
     });
@@ -242,7 +241,7 @@ mod tests {
             assert_eq!(bare.unit(), call.unit());
             assert_eq!(bare.frame_bytes(), bare.bytes() as u64);
         }
-        let needed = list.cells.iter().filter_map(floor::floor_of);
+        let needed = list.cells.iter().filter_map(floor_of);
         assert!(needed.into_iter().all(|floor| list.cells.contains(&floor)));
         assert_eq!(list.skipped, []);
     }

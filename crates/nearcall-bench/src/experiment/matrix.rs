@@ -12,11 +12,10 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 
 use self::pairs::Pairs;
 use super::{Experiment, Machine};
-use crate::bench_plan::{BenchPlan, Place, Shape, Usual};
+use crate::bench_plan::{BenchPlan, Extent, Place, Shape, Usual};
 use crate::cell::{CellSpec, Scene, Subject};
 use crate::cell_list::CellList;
 use crate::run::{Kind, Matrix, Run};
-use crate::runner::Extent;
 use crate::scene::Spot;
 
 /// From every CPU to every other.

@@ -8,9 +8,9 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 
 use super::{Experiment, Machine};
 use crate::bench_plan::{BenchPlan, Shape};
-use crate::cell::{CellSpec, Scene, Subject};
+use crate::cell::{CellSpec, Scene, Subject, floor_of};
 use crate::cell_list::CellList;
-use crate::floor::{Floor, floor_of};
+use crate::floor::Floor;
 use crate::run::Kind;
 
 /// Round trips, one at a time.

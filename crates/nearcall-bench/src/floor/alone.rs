@@ -3,8 +3,9 @@
 use std::hint::black_box;
 
 use crate::exchange::Failure;
-use crate::exchange::client::{Job, Measured};
 use crate::exchange::count::Counts;
+use crate::exchange::job::Job;
+use crate::exchange::measured::Measured;
 use crate::histogram::Histogram;
 use crate::payload::{Payload, Verifier};
 use crate::stats;

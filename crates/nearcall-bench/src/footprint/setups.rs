@@ -7,7 +7,7 @@
 //! second costs.
 //! **Invariants:** no process of a set-up is left when the next one starts. A figure that others
 //! have disturbed does not count.
-//! **Not here:** the files (`files.rs`), the allocation and who disturbs it (`services.rs`).
+//! **Not here:** the files (`files.rs`), the allocation and who disturbs it (`room.rs`).
 
 use std::fs::{self, OpenOptions};
 use std::process::{Command, Stdio};
@@ -26,7 +26,7 @@ use super::Stop;
 use super::allocator::BLOCK_BYTES;
 use super::files::{Copies, ServiceFiles};
 use super::helper::Helper;
-use super::{budget, services};
+use super::{budget, room};
 use crate::launch::WorkerRequest;
 use crate::runner::{Hooks, Program};
 use crate::stats;
@@ -43,7 +43,7 @@ pub(super) fn measure(
     let copies = copies.map_err(|error| format!("cannot copy the measured services: {error}"))?;
     let budget_bytes = budget::bytes(u64::from(most) * BUDGET_BYTES_PER_SERVICE);
     let mut found = SetupsMemory {
-        limit: services::limit_words(budget_bytes),
+        limit: room::limit_words(budget_bytes),
         budget_bytes: budget_bytes.unwrap_or(0),
         block_bytes: BLOCK_BYTES,
         ..SetupsMemory::default()
@@ -120,7 +120,7 @@ impl Bench<'_> {
         if (self.hooks.interrupted)() {
             return Err(Stop::Interrupted);
         }
-        clock::pause(services::SETTLE);
+        clock::pause(room::SETTLE);
         let before_bytes = budget::left_bytes();
         let addresses: Vec<String> = (0..services).map(|at| self.copies.address(at)).collect();
         let begin_ns = clock::monotonic_ns();
@@ -134,10 +134,10 @@ impl Bench<'_> {
         }
         let start_up_ns = clock::monotonic_ns().saturating_sub(begin_ns);
         drop(client);
-        clock::pause(services::SETTLE);
+        clock::pause(room::SETTLE);
         let memory = running.memory()?;
         let allocated_bytes = match before_bytes.zip(self.budget_bytes) {
-            Some((before, budget)) => services::allocate(before, budget, self.hooks)?,
+            Some((before, budget)) => room::allocate(before, budget, self.hooks)?,
             None => None,
         };
         let call_ns = match &addresses[..] {
@@ -147,8 +147,8 @@ impl Bench<'_> {
         let processes = u32::try_from(running.pids().count()).unwrap_or(u32::MAX);
         drop(running);
         let allocated_bytes = allocated_bytes.filter(|_| {
-            clock::pause(services::SETTLE);
-            services::is_quiet(before_bytes, budget::left_bytes())
+            clock::pause(room::SETTLE);
+            room::is_quiet(before_bytes, budget::left_bytes())
         });
         // The next set-up listens at the same places.
         for address in &addresses {

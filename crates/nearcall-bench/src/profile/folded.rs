@@ -5,8 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::profile::result::Hot;
-
 /// Stacks of one end with how often each was seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Folded {
@@ -57,23 +55,6 @@ impl Folded {
     pub(crate) fn text(&self) -> String {
         let line = |(stack, count): (&String, &u64)| format!("{stack} {count}\n");
         self.stacks.iter().map(line).collect()
-    }
-
-    /// The functions in which most samples were, most first.
-    pub(crate) fn top(&self, many: usize) -> Vec<Hot> {
-        let mut leaves: BTreeMap<&str, u64> = BTreeMap::new();
-        for (stack, count) in &self.stacks {
-            let leaf = stack.rsplit(';').next().unwrap_or(stack);
-            *leaves.entry(leaf).or_default() += count;
-        }
-        let mut leaves: Vec<(&str, u64)> = leaves.into_iter().collect();
-        leaves.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
-        let samples = self.samples().max(1) as f64;
-        let hot = |(name, count): (&str, u64)| Hot {
-            function: name.to_owned(),
-            share: count as f64 / samples,
-        };
-        leaves.into_iter().take(many).map(hot).collect()
     }
 }
 
@@ -131,9 +112,6 @@ nearcall 77
              1\n"
         );
         assert_eq!(folded.samples(), 3);
-        let top = folded.top(1);
-        assert_eq!((top[0].function.as_str(), top.len()), ("spin", 1));
-        assert!((top[0].share - 2.0 / 3.0).abs() < 1e-9);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use nearcall_os::{clock, process};
 
 use crate::cell::{CellSpec, Subject};
 use crate::exchange::Failure;
-use crate::exchange::client::Measured;
+use crate::exchange::measured::Measured;
 use crate::launch::{Fault, Orders, Role, WorkerMessage};
 use crate::profile::ProfilePlan;
 use crate::run::Kind;

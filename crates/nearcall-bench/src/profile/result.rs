@@ -38,8 +38,6 @@ pub struct Profile {
     pub calls: Option<CountedCalls>,
     /// How often the payload is copied.
     pub copies: CopyCounts,
-    /// Hardware counters of each end, in launches of their own.
-    pub hardware: Option<PerEnd<Vec<HardwareCount>>>,
     /// Where samples of both ends were, in a launch of its own.
     pub stacks: Option<Stacks>,
     /// What could not be looked at.
@@ -121,37 +119,13 @@ impl CopyCounts {
     }
 }
 
-/// One hardware counter.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HardwareCount {
-    /// Its name, as perf has it.
-    pub event: String,
-    /// How many per exchange, user space and kernel together.
-    pub per_exchange: f64,
-}
-
 /// Samples of both ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stacks {
-    /// What was sampled by: "cycles" or "cpu-clock"; with ":u" without the kernel's part.
-    pub event: String,
     /// The file of folded stacks.
     pub folded: String,
-    /// The file with the picture.
-    pub flame_graph: String,
     /// Samples of each end.
     pub samples: PerEnd<u64>,
-    /// Where most samples of each end were, in the function itself.
-    pub top: PerEnd<Vec<Hot>>,
-}
-
-/// A function in which time goes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Hot {
-    /// Its name; `_[k]` at its end marks the kernel's.
-    pub function: String,
-    /// Its part of all samples of this end.
-    pub share: f64,
 }
 
 /// Something that could not be looked at.
@@ -166,4 +140,4 @@ pub struct Missing {
 }
 
 /// What a document of this form says of itself.
-pub const SCHEMA: &str = "nearcall.profile/1";
+pub const SCHEMA: &str = "nearcall.profile/2";

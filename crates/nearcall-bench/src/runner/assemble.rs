@@ -2,13 +2,10 @@
 //!
 //! A function of its arguments: nothing is started or read here.
 
-use crate::calls::rest::Rest;
 use crate::calls::route::Route;
-use crate::cell::{CellSpec, Subject};
-use crate::exchange::client::Measured;
+use crate::cell::{CellSpec, Subject, floor_of};
 use crate::exchange::count::EndReport;
-use crate::exchange::paced::Paced;
-use crate::floor::floor_of;
+use crate::exchange::measured::{Measured, Paced, Rest};
 use crate::histogram::{Histogram, StoredHistogram};
 use crate::load::{self, Sample};
 use crate::run::{
@@ -339,51 +336,24 @@ fn tags(cell: &Cell, launches: &[CellLaunch], placed: &Placed, asked: u32) -> Ve
     found.iter().filter(|(_, is)| *is).map(|(tag, _)| (*tag).to_owned()).collect()
 }
 
-/// Fills in how many times its floor's cost each cell is. `cells` belong to `specs` one by one.
+/// Fills in how many times its floor's cost each cell is, and its bare exchange's each call.
+/// `cells` belong to `specs` one by one.
 pub(crate) fn compare(specs: &[CellSpec], cells: &mut [Cell]) {
-    let ratios: Vec<_> = specs
-        .iter()
-        .zip(cells.iter())
-        .map(|(spec, cell)| {
-            let floor = floor_of(spec)?;
-            let at = specs.iter().position(|other| *other == floor)?;
-            ratio(cell, &cells[at])
-        })
-        .collect();
-    for (cell, ratio) in cells.iter_mut().zip(ratios) {
-        cell.ratio_to_floor = ratio.map(|(ratio, _)| ratio);
-        cell.ratio_to_floor_ci95 = ratio.and_then(|(_, ci95)| ci95);
+    let at = |other: Option<CellSpec>| specs.iter().position(|spec| Some(*spec) == other);
+    for (own, spec) in specs.iter().enumerate() {
+        if let Some(floor) = at(floor_of(spec)) {
+            let ratio = ratio(&cells[own], &cells[floor]);
+            cells[own].ratio_to_floor = ratio.map(|(ratio, _)| ratio);
+            cells[own].ratio_to_floor_ci95 = ratio.and_then(|(_, ci95)| ci95);
+        }
+        if let Some(bare) = at(spec.bare()) {
+            let (bare_ns, ratio) = (cell_ns(&cells[bare]), ratio(&cells[own], &cells[bare]));
+            let facts = cells[own].call.get_or_insert_default();
+            facts.bare_ns = bare_ns;
+            facts.ratio_to_bare = ratio.map(|(ratio, _)| ratio);
+            facts.ratio_to_bare_ci95 = ratio.and_then(|(_, ci95)| ci95);
+        }
     }
-}
-
-/// Fills in how many times its bare exchange's time each call takes. The ratio is that of the two
-/// in one launch, so that what one launch is slower by does not count.
-pub(crate) fn compare_to_bare(specs: &[CellSpec], cells: &mut [Cell]) {
-    let facts: Vec<Option<CallFacts>> = specs
-        .iter()
-        .zip(cells.iter())
-        .map(|(spec, cell)| {
-            let bare = spec.bare()?;
-            let at = specs.iter().position(|other| *other == bare)?;
-            Some(beside_bare(cell, &cells[at]))
-        })
-        .collect();
-    for (cell, facts) in cells.iter_mut().zip(facts) {
-        cell.call = facts.or(cell.call.take());
-    }
-}
-
-fn beside_bare(cell: &Cell, bare: &Cell) -> CallFacts {
-    let (calls, bares) = (launch_costs_ns(cell), launch_costs_ns(bare));
-    let mut facts = cell.call.clone().unwrap_or_default();
-    facts.bare_ns = cell_ns(bare);
-    // Launches of one unit give all of their cells or end the unit, so they stand side by side.
-    let ratios: Vec<f64> = calls.iter().zip(&bares).map(|(call, bare)| call / bare).collect();
-    if let Some(estimate) = stats::estimate(&ratios, &[], 0.0) {
-        facts.ratio_to_bare = Some(estimate.center);
-        facts.ratio_to_bare_ci95 = estimate.ci95;
-    }
-    facts
 }
 
 /// What one message takes.
@@ -413,20 +383,17 @@ fn add_call(cell: &mut Cell, spec: &CellSpec, route: Route) {
     cell.call = Some(facts);
 }
 
-/// How many times the floor's cost a cell has, and where that lies with 95 % confidence.
+/// How many times the cost of `other` a cell has, and where that lies with 95 % confidence.
 ///
-/// The ratio is that of the two launches of one round, so that what a round is slower by does not
-/// count. A run that ran out of time ends within a round.
-fn ratio(cell: &Cell, floor: &Cell) -> Option<(f64, Option<[f64; 2]>)> {
-    let ratios: Vec<f64> = launch_costs_ns(cell)
-        .iter()
-        .zip(launch_costs_ns(floor))
-        .map(|(own, floor)| own / floor)
-        .collect();
+/// The ratio is that of the two in one launch or in one round, so that what these are slower by
+/// does not count. A run that ran out of time ends within a round.
+fn ratio(cell: &Cell, other: &Cell) -> Option<(f64, Option<[f64; 2]>)> {
+    let both = launch_costs_ns(cell).into_iter().zip(launch_costs_ns(other));
+    let ratios: Vec<f64> = both.map(|(own, other)| own / other).collect();
     if let Some(estimate) = stats::estimate(&ratios, &[], 0.0) {
         return Some((estimate.center, estimate.ci95));
     }
-    let ratio = cell_ns(cell)? / cell_ns(floor)?;
+    let ratio = cell_ns(cell)? / cell_ns(other)?;
     ratio.is_finite().then_some((ratio, None))
 }
 

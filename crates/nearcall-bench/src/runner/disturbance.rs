@@ -6,7 +6,7 @@
 //! cell is there to show.
 
 use crate::detector::{self, Counters, CpuWatch, DRIFT_MAX, Watch};
-use crate::exchange::client::Measured;
+use crate::exchange::measured::Measured;
 use crate::noise::{self, Graded, NoiseFacts};
 use crate::runner::placement::Placed;
 

@@ -101,12 +101,11 @@ fn check_profile(found: &Profile) {
     let missing = |what: &str| found.missing.iter().any(|one| one.what.contains(what));
     assert!(found.rtt_ns.as_ref().unwrap().p50.unwrap() > 0.0);
     assert_eq!(found.calls.is_some(), !missing("system calls"), "{:?}", found.missing);
-    assert_eq!(found.hardware.is_some(), !missing("hardware counters"), "{:?}", found.missing);
     assert!(table(found, crate::PAGE).contains(&found.mechanism));
 }
 
 #[test]
-fn stacks_of_both_ends_are_folded_and_drawn_or_it_is_said_why_not() {
+fn stacks_of_both_ends_are_folded_or_it_is_said_why_not() {
     let _alone = alone();
     let out = std::env::temp_dir().join(format!("nearcall-profile-test-{}", std::process::id()));
     std::fs::create_dir(&out).unwrap();
@@ -117,14 +116,13 @@ fn stacks_of_both_ends_are_folded_and_drawn_or_it_is_said_why_not() {
     };
     let found = profile(&plan, &hooks());
     let read = |file: &str| std::fs::read_to_string(out.join(file)).unwrap_or_default();
-    let (folded, drawn) = (read("profile-pipe.folded"), read("profile-pipe.svg"));
+    let folded = read("profile-pipe.folded");
     std::fs::remove_dir_all(&out).unwrap();
     let found = found.unwrap();
     match &found.stacks {
         Some(stacks) => {
             assert!(folded.contains("client;") && folded.contains("server;"), "{folded}");
-            assert!(drawn.contains("<svg ") && drawn.contains("client: "));
-            assert!(stacks.samples.client > 0 && !stacks.top.server.is_empty());
+            assert!(stacks.samples.client > 0 && stacks.samples.server > 0);
         }
         None => assert!(found.missing.iter().any(|one| one.what.contains("stacks"))),
     }

@@ -230,7 +230,7 @@ fn on_one_cpu_all_traffic_is_measured_and_spinning_is_skipped() {
             !classes.is_empty() && classes.iter().all(|class| *class == "same_cpu"),
             "{experiment:?}"
         );
-        let spin = run.skipped.iter().find(|one| one.mechanism == "shm spin").unwrap();
+        let spin = run.skipped.iter().find(|one| one.mechanism == "shm").unwrap();
         assert!(spin.reason.contains("spin on it"), "{}", spin.reason);
     }
     no_children_are_left();

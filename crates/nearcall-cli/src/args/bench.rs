@@ -100,16 +100,16 @@ fn not_taken(experiment: &Experiment) -> Vec<String> {
 /// What is measured that does not become a run.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Other {
-    /// Measure the memory of idle connections and services
+    /// Measure the memory of idle connections, or of services
     ///
     /// A server in an event loop and its clients, two processes, with up to 1,000 idle
-    /// connections; then two services as two processes and as one. Reports proportional and
-    /// private memory, and what can still be allocated in steps of 1 KiB below a limit of the
-    /// program. By default over shm, unix-stream and pipe. Takes about half a minute.
+    /// connections. Reports proportional and private memory. By default over shm, unix-stream and
+    /// pipe. Takes about a quarter of a minute.
     ///
     /// --setups measures 1 to 20 services instead, in each of the ways in which nearcall runs them:
     /// as processes, as libraries of one host or of a host each, and linked into one program. For
-    /// each: memory, start-up time, and the cost of a call between two of the services.
+    /// each: memory, also by what can still be allocated in steps of 1 KiB below a limit of the
+    /// program, start-up time, and the cost of a call between two of the services.
     #[command(before_help = MEMORY_EXAMPLES)]
     Memory(MemoryArgs),
 

@@ -61,7 +61,7 @@ pub(crate) struct ProfileArgs {
     #[command(flatten)]
     pub(crate) seed: SeedArgs,
 
-    /// Sample stacks too; write profile-MECHANISM.folded and .svg to this directory
+    /// Sample stacks too, by perf; write profile-MECHANISM.folded to this directory
     ///
     /// Names of functions need a program with symbols: `cargo run --profile profiling -- profile
     /// pipe --out-dir .` builds and runs one.
@@ -76,5 +76,5 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   nearcall profile pipe                          one round trip of 1 KiB
   nearcall profile shm --wait block --size 64KiB
-  nearcall profile tcp --out-dir .               stacks and a flame graph
+  nearcall profile tcp --out-dir .               stacks for a flame graph
   nearcall profile shm-futex --json | jq '.calls.ends.client'";

@@ -13,7 +13,6 @@ mod epoll;
 mod futex;
 mod mqueue;
 mod partner;
-mod perf;
 mod pipe;
 mod process;
 mod pshared;

@@ -27,8 +27,6 @@ pub struct MemoryFindings {
     pub partial: Option<String>,
     /// Idle connections, one entry per mechanism.
     pub connections: Vec<ConnectionMemory>,
-    /// Two services in two processes and in one.
-    pub services: Option<ServiceMemory>,
     /// Services in processes, in libraries and linked, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setups: Option<SetupsMemory>,
@@ -167,80 +165,6 @@ fn slope(points: &[(f64, f64)]) -> Option<f64> {
     (spread > 0.0).then(|| together / spread)
 }
 
-/// Two services as two processes, and as one.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ServiceMemory {
-    /// What the clients called them over before memory was read.
-    pub mechanism: String,
-    /// In words: what ends the allocation.
-    pub limit: String,
-    /// So much the machine's available memory may fall by while allocating.
-    pub budget_bytes: u64,
-    /// One allocation.
-    pub block_bytes: u64,
-    /// Allocations that do not count, since others moved the machine's memory by more than 2 MiB
-    /// meanwhile or something else than the limit ended them.
-    pub uncounted: u32,
-    /// Why there are fewer rounds than planned.
-    pub partial: Option<String>,
-    /// In the order of the thesis's table 3.
-    pub set_ups: Vec<SetUp>,
-    /// Set-ups of the thesis that cannot be had, and why.
-    pub skipped: Vec<SkippedMemory>,
-}
-
-impl ServiceMemory {
-    /// What one process with both services needs less than two, by proportional memory: one value
-    /// per round, in bytes. Empty where memory cannot be read.
-    #[must_use]
-    pub fn saved_pss_bytes(&self) -> Vec<f64> {
-        self.saved(|set_up| &set_up.pss_bytes, 1.0)
-    }
-
-    /// The same by private memory.
-    #[must_use]
-    pub fn saved_private_bytes(&self) -> Vec<f64> {
-        self.saved(|set_up| &set_up.private_bytes, 1.0)
-    }
-
-    /// The same by what each added to the memory of all processes with this program, so that the
-    /// program that they share does not count.
-    #[must_use]
-    pub fn saved_added_bytes(&self) -> Vec<f64> {
-        self.saved(|set_up| &set_up.added_bytes, 1.0)
-    }
-
-    /// The same by what could be allocated beside them, as the thesis did it.
-    #[must_use]
-    pub fn saved_allocated_bytes(&self) -> Vec<f64> {
-        self.saved(|set_up| &set_up.allocated_bytes, -1.0)
-    }
-
-    fn saved(&self, get: fn(&SetUp) -> &Vec<u64>, sign: f64) -> Vec<f64> {
-        let of = |name: &str| self.set_ups.iter().find(|set_up| set_up.name == name).map(get);
-        let (Some(two), Some(one)) = (of(TWO_PROCESSES), of(ONE_PROCESS)) else {
-            return Vec::new();
-        };
-        two.iter().zip(one).map(|(&two, &one)| sign * (two as f64 - one as f64)).collect()
-    }
-}
-
-/// Two services in one of the ways.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SetUp {
-    /// `two_processes` or `one_process`.
-    pub name: String,
-    /// Proportional memory of all its processes, per round; empty where it cannot be read.
-    pub pss_bytes: Vec<u64>,
-    /// Private memory of all its processes, per round.
-    pub private_bytes: Vec<u64>,
-    /// What it added to the proportional memory of all processes with this program, per round: the
-    /// program itself, which they share, counts in no set-up.
-    pub added_bytes: Vec<u64>,
-    /// What could be allocated beside it, per round; empty where that cannot be limited.
-    pub allocated_bytes: Vec<u64>,
-}
-
 /// Where services run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -282,7 +206,8 @@ pub struct SetupsMemory {
     pub budget_bytes: u64,
     /// One allocation.
     pub block_bytes: u64,
-    /// Allocations that do not count, for the reasons of [`ServiceMemory::uncounted`].
+    /// Allocations that do not count, since others moved the machine's memory by more than
+    /// 2 MiB meanwhile or something else than the limit ended them.
     pub uncounted: u32,
     /// Why there are fewer rounds than planned.
     pub partial: Option<String>,
@@ -326,11 +251,6 @@ pub struct SetupMemory {
     pub call_ns: Vec<f64>,
 }
 
-/// The name of the set-up with a process for each service.
-pub const TWO_PROCESSES: &str = "two_processes";
-/// The name of the set-up with all services in one process.
-pub const ONE_PROCESS: &str = "one_process";
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -356,21 +276,5 @@ mod tests {
         assert_eq!(PerConnection::of(&[level(1, Some(5))]).touched_bytes, None);
         assert_eq!(PerConnection::of(&[level(1, Some(5)), level(2, None)]).touched_bytes, None);
         assert_eq!(PerConnection::of(&[]), PerConnection::default());
-    }
-
-    #[test]
-    fn what_is_saved_is_told_round_by_round() {
-        let set_up = |name: &str, pss_bytes: [u64; 2], allocated_bytes: [u64; 2]| SetUp {
-            name: name.to_owned(),
-            pss_bytes: pss_bytes.into(),
-            allocated_bytes: allocated_bytes.into(),
-            ..SetUp::default()
-        };
-        let two = set_up(TWO_PROCESSES, [900, 950], [100, 90]);
-        let one = set_up(ONE_PROCESS, [600, 700], [130, 85]);
-        let found = ServiceMemory { set_ups: vec![two, one], ..ServiceMemory::default() };
-        assert_eq!(found.saved_pss_bytes(), [300.0, 250.0]);
-        assert_eq!(found.saved_allocated_bytes(), [30.0, -5.0]);
-        assert!(ServiceMemory::default().saved_pss_bytes().is_empty());
     }
 }

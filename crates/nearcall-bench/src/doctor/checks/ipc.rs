@@ -80,101 +80,6 @@ pub(super) const PTRACE_SCOPE: Check = Check {
     },
 };
 
-pub(super) const POSIX_QUEUES: Check = Check {
-    name: "posix_queues",
-    concerns: Concern::Ipc,
-    why: "posix-mq and shm-posix-mq put as much into one queue as this allows",
-    judge: |facts| {
-        let number = |name: &str| facts.files.number(&sysctl_path(name));
-        let queue = (number("fs.mqueue.msg_max"), number("fs.mqueue.msgsize_max"));
-        let (Some(messages), Some(bytes)) = queue else {
-            return warning(
-                "the kernel has no POSIX queues, or /proc/sys/fs/mqueue is hidden",
-                "use a kernel with CONFIG_POSIX_MQUEUE",
-            );
-        };
-        let found = format!("{messages} messages of {} per queue", size(bytes));
-        if messages < QUEUE_MESSAGES || bytes < QUEUE_MESSAGE_BYTES {
-            let advice = "sysctl fs.mqueue.msg_max=10 fs.mqueue.msgsize_max=8192";
-            return warning(found, advice);
-        }
-        ok(found)
-    },
-};
-
-pub(super) const QUEUE_BYTES: Check = Check {
-    name: "rlimit_msgqueue",
-    concerns: Concern::Ipc,
-    why: "all POSIX queues of a user together must fit; a connection needs two",
-    judge: |facts| at_least(facts, "Max msgqueue size", QUEUE_BYTES_DEFAULT, "ulimit -q 819200"),
-};
-
-pub(super) const SYSV_QUEUES: Check = Check {
-    name: "sysv_queues",
-    concerns: Concern::Ipc,
-    why: "sysv-mq sends messages up to msgmax, and msgmnb bytes wait at most",
-    judge: |facts| {
-        let number = |name: &str| facts.files.number(&sysctl_path(name));
-        let (Some(message), Some(queue)) = (number("kernel.msgmax"), number("kernel.msgmnb"))
-        else {
-            return warning(
-                "the kernel has no System V queues",
-                "use a kernel with CONFIG_SYSVIPC",
-            );
-        };
-        let found = format!("messages of {}, queues of {}", size(message), size(queue));
-        if message < QUEUE_MESSAGE_BYTES || queue < message {
-            return warning(found, "sysctl kernel.msgmax=8192 kernel.msgmnb=16384");
-        }
-        ok(found)
-    },
-};
-
-pub(super) const PIPE_SIZE: Check = Check {
-    name: "pipe_max_size",
-    concerns: Concern::Ipc,
-    why: "a pipe holds at most this, and large messages go through it in so many turns",
-    judge: |facts| match facts.files.number(&sysctl_path("fs.pipe-max-size")) {
-        None => unknown("fs.pipe-max-size cannot be read"),
-        Some(bytes) if bytes < PIPE_BYTES_DEFAULT => {
-            note(size(bytes), "sysctl fs.pipe-max-size=1048576")
-        }
-        Some(bytes) => ok(size(bytes)),
-    },
-};
-
-pub(super) const SOCKET_BUFFERS: Check = Check {
-    name: "socket_buffers",
-    concerns: Concern::Ipc,
-    why: "socket mechanisms cannot get larger buffers than this",
-    judge: |facts| {
-        let number = |name: &str| facts.files.number(&sysctl_path(name));
-        let (Some(send), Some(receive)) =
-            (number("net.core.wmem_max"), number("net.core.rmem_max"))
-        else {
-            return unknown("net.core.wmem_max cannot be read in this network namespace");
-        };
-        let found = format!("send {}, receive {}", size(send), size(receive));
-        if send.min(receive) < SOCKET_BYTES_DEFAULT {
-            return note(found, "sysctl net.core.wmem_max=212992 net.core.rmem_max=212992");
-        }
-        ok(found)
-    },
-};
-
-pub(super) const DATAGRAM_QUEUE: Check = Check {
-    name: "datagram_queue",
-    concerns: Concern::Ipc,
-    why: "a sender of unix datagrams waits when so many are on their way",
-    judge: |facts| match facts.files.number(&sysctl_path("net.unix.max_dgram_qlen")) {
-        None => unknown("net.unix.max_dgram_qlen cannot be read"),
-        Some(length) if length < DATAGRAMS_DEFAULT => {
-            note(format!("{length} datagrams"), "sysctl net.unix.max_dgram_qlen=512")
-        }
-        Some(length) => ok(format!("{length} datagrams")),
-    },
-};
-
 pub(super) const DESCRIPTORS: Check = Check {
     name: "rlimit_nofile",
     concerns: Concern::Ipc,
@@ -232,14 +137,6 @@ fn mib(bytes: u64) -> String {
 
 /// What Docker gives if not told otherwise.
 const SHM_BYTES_SMALL: u64 = 64 << 20;
-
-/// The kernel's defaults; less was set by somebody.
-const QUEUE_MESSAGES: u64 = 10;
-const QUEUE_MESSAGE_BYTES: u64 = 8_192;
-const QUEUE_BYTES_DEFAULT: u64 = 819_200;
-const PIPE_BYTES_DEFAULT: u64 = 1 << 20;
-const SOCKET_BYTES_DEFAULT: u64 = 212_992;
-const DATAGRAMS_DEFAULT: u64 = 10;
 
 /// Fewer are used up by a server with a hundred clients.
 const DESCRIPTORS_FEW: u64 = 1_024;

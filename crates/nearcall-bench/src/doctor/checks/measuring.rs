@@ -193,20 +193,6 @@ pub(super) const TSC: Check = Check {
     },
 };
 
-pub(super) const TIMERS: Check = Check {
-    name: "timer_slack",
-    concerns: Concern::Measuring,
-    why: "sleeps and time-outs end up to so much later than asked",
-    judge: |facts| match facts.files.number("/proc/self/timerslack_ns") {
-        None => unknown("the timer slack cannot be read"),
-        Some(ns) if ns > SLACK_NS_DEFAULT => note(
-            format!("{} µs", ns / 1_000),
-            "start nearcall from a shell with the default slack of 50 µs",
-        ),
-        Some(ns) => ok(format!("{} µs", ns / 1_000)),
-    },
-};
-
 pub(super) const HYPERVISOR: Check = Check {
     name: "hypervisor",
     concerns: Concern::Measuring,
@@ -297,9 +283,6 @@ const STEAL_PERCENT_BAD: f64 = 5.0;
 
 /// A state that takes longer to leave shows in round trips of some microseconds.
 const IDLE_US_MAX: u64 = 5;
-
-/// The kernel's default.
-const SLACK_NS_DEFAULT: u64 = 50_000;
 
 /// Up to this level a program may count its own events in user space and kernel.
 const PARANOID_OWN: i32 = 2;

@@ -4,8 +4,8 @@
 
 use super::CellLaunch;
 use crate::cell::CellSpec;
-use crate::exchange::client::OfTraffic;
 use crate::exchange::gapped;
+use crate::exchange::measured::OfTraffic;
 use crate::histogram::Histogram;
 use crate::run::{BurstFacts, Cell, ClientsFacts, Definition, GapFacts, RttNs, StartFacts};
 use crate::scene::Traffic;

@@ -3,7 +3,7 @@
 use super::grid::{Align, Grid, clean};
 use super::head;
 use crate::findings::memory::{
-    ConnectionMemory, Level, MemoryFindings, ServiceMemory, SetUp, Setup, SetupMemory, SetupsMemory,
+    ConnectionMemory, Level, MemoryFindings, Setup, SetupMemory, SetupsMemory,
 };
 use crate::report::columns::{self, Column, figure, shown, time, values};
 use crate::report::lines::{Style, Writer};
@@ -26,9 +26,6 @@ pub fn table(found: &MemoryFindings, style: Style) -> String {
     print_growth(&mut out, &found.connections);
     for connections in &found.connections {
         print_levels(&mut out, connections);
-    }
-    if let Some(services) = &found.services {
-        print_services(&mut out, services);
     }
     if let Some(setups) = &found.setups {
         print_setups(&mut out, setups);
@@ -89,42 +86,6 @@ fn print_levels(out: &mut Writer, connections: &ConnectionMemory) {
             out.wrap(&label(what), &clean(reason));
         }
     }
-}
-
-fn print_services(out: &mut Writer, services: &ServiceMemory) {
-    let rounds = services.set_ups.first().map_or(0, |set_up| set_up.pss_bytes.len());
-    out.blank();
-    let mechanism = clean(&services.mechanism);
-    out.title(&format!("Two services, over {mechanism}; mean of {rounds} rounds"));
-    let mut grid = columns::grid(&SERVICES);
-    services.set_ups.iter().for_each(|set_up| grid.row(values(&SERVICES, set_up)));
-    let saved = [
-        services.saved_pss_bytes(),
-        services.saved_added_bytes(),
-        services.saved_private_bytes(),
-        services.saved_allocated_bytes(),
-    ];
-    let row = |name: &str, show: fn(&[f64]) -> String| {
-        let figures = saved.iter().map(|values| show(values));
-        std::iter::once(name.to_owned()).chain(figures).collect()
-    };
-    grid.row(row("one process saves", |values| {
-        signed(stats::mean_and_deviation(values).map(|(mean, _)| mean))
-    }));
-    grid.row(row("standard deviation", |values| {
-        let several = stats::mean_and_deviation(values).filter(|_| values.len() > 1);
-        signed(several.map(|(_, sd)| sd))
-    }));
-    grid.row(row("rounds", |values| values.len().to_string()));
-    grid.print(out);
-    print_limit(out, &services.limit, services.uncounted);
-    if let Some(reason) = &services.partial {
-        out.wrap(&label("partial"), &clean(reason));
-    }
-    for skip in &services.skipped {
-        out.wrap(&label("skipped"), &format!("{}: {}", clean(&skip.what), clean(&skip.reason)));
-    }
-    out.note(SERVICES_LEGEND);
 }
 
 /// What ended the allocations, and how many of them do not count.
@@ -197,14 +158,6 @@ fn answer(found: &MemoryFindings) -> String {
         let next = all.get(1).map(|next| format!("; next is {}", text(next))).unwrap_or_default();
         parts.push(format!("Least memory for an idle connection: {}{next}.", text(least)));
     }
-    let saved = found.services.as_ref().map(ServiceMemory::saved_pss_bytes);
-    if let Some((mean, deviation)) = saved.and_then(|all| stats::mean_and_deviation(&all)) {
-        let (mean, deviation) = (signed(Some(mean)), signed(Some(deviation)));
-        parts.push(format!(
-            "Two services in one process instead of two save {mean} (standard \
-             deviation {deviation})."
-        ));
-    }
     parts.extend(found.setups.as_ref().and_then(setups_answer));
     parts.join(" ")
 }
@@ -230,10 +183,6 @@ fn median(values: &[u64]) -> String {
     figure(stats::median(&floats(values)), number::memory)
 }
 
-fn mean(values: &[u64]) -> String {
-    figure(stats::mean_and_deviation(&floats(values)).map(|(mean, _)| mean), number::memory)
-}
-
 /// A difference of two amounts, which may be below zero.
 fn signed(bytes: Option<f64>) -> String {
     let Some(bytes) = bytes else { return MISSING.to_owned() };
@@ -251,14 +200,6 @@ const GROWTH: [Column<ConnectionMemory>; 7] = [
     Column::figure("up to", FIGURE, |one| {
         shown(one.levels.last().map(|level| level.idle_connections))
     }),
-];
-
-const SERVICES: [Column<SetUp>; 5] = [
-    Column::words("", 18, |one| clean(&one.name.replace('_', " "))),
-    Column::figure("PSS", FIGURE, |one| mean(&one.pss_bytes)),
-    Column::figure("added", FIGURE, |one| mean(&one.added_bytes)),
-    Column::figure("private", FIGURE, |one| mean(&one.private_bytes)),
-    Column::figure("could be allocated", FIGURE, |one| mean(&one.allocated_bytes)),
 ];
 
 const SETUPS: [Column<SetupMemory>; 8] = [
@@ -281,11 +222,6 @@ const GROWTH_LEGEND: &str = "touched: proportional memory (PSS) of both processe
     lost of MemAvailable and of the processors' lists of free pages, with the kernel's buffers and \
     tables, and with what others took meanwhile.";
 
-const SERVICES_LEGEND: &str = "PSS divides what processes share, also with the one that measures, \
-    which has the same program; added: PSS and what that one lost by sharing, so a program that all \
-    share counts nowhere. Allocated: blocks of 1 KiB, each written to, until the limit said no, as \
-    the thesis did it on its whole device; so what services take is missing from the sum.";
-
 const SETUPS_LEGEND: &str = "Sums over the processes of a set-up. Each service has a program and a \
     library of its own (copies), so no code is shared but the C library's; linked, all share one \
     copy of nearcall. A host is the program nearcall, as in `nearcall host`. RSS counts a shared \
@@ -301,7 +237,7 @@ const SETUPS_LEGEND: &str = "Sums over the processes of a set-up. Each service h
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::memory::{PerConnection, ProcessMemory, SCHEMA, SkippedMemory};
+    use crate::findings::memory::{PerConnection, ProcessMemory, SCHEMA};
     use crate::report::lines::COLUMNS;
 
     #[test]
@@ -322,22 +258,9 @@ mod tests {
             stopped: Some("1000 connections: after 17, too many open files".to_owned()),
             unreadable: Some("/proc/PID/smaps_rollup cannot be read: Permission denied".to_owned()),
         };
-        let set_up = |name: &str, pss: u64| SetUp {
-            name: name.to_owned(),
-            pss_bytes: vec![pss, pss + 4_096],
-            ..SetUp::default()
-        };
-        let services = ServiceMemory {
-            mechanism: "shm".to_owned(),
-            limit: "a limit ".repeat(60),
-            set_ups: vec![set_up("two_processes", 3 << 20), set_up("one_process", 2 << 20)],
-            skipped: vec![SkippedMemory { what: "libraries".into(), reason: "not built".into() }],
-            ..ServiceMemory::default()
-        };
         let found = MemoryFindings {
             partial: Some("interrupted".to_owned()),
             connections: vec![connections],
-            services: Some(services),
             ..MemoryFindings::default()
         };
         for width in 40..=200 {
@@ -352,8 +275,6 @@ mod tests {
             "-19.1 MiB",
             "1000 connections: after 17, too many open files",
             "Permission denied",
-            "one process saves     1.00 MiB",
-            "libraries: not built",
         ] {
             assert!(text.contains(part), "{part} is missing in\n{text}");
         }

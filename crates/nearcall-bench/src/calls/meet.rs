@@ -1,0 +1,54 @@
+//! Where the two processes of a launch of calls find each other, and the words between them.
+
+use nearcall::Trust;
+use nearcall_channel::{Address, Mechanism, WaitPolicy};
+
+use crate::calls::route::Route;
+use crate::cell::Subject;
+use crate::launch::Orders;
+
+/// Where the server waits for the bare channel.
+pub(super) fn bare_address(orders: &Orders) -> Address {
+    Address::Abstract(format!("{}-bare", orders.meet_at))
+}
+
+/// Where the server listens.
+pub(super) fn server_address(orders: &Orders) -> String {
+    let route = match orders.subject {
+        Subject::Call(route) | Subject::Bare(route) => route,
+        Subject::AtRest(mechanism) | Subject::Mechanism(mechanism) => Route::Blocking(mechanism),
+        // Of these nobody listens.
+        Subject::Part(_) | Subject::Floor(_) | Subject::Custom(_) => Route::Typed,
+    };
+    let at = format!("unix:@{}-calls", orders.meet_at);
+    let mut words = Vec::new();
+    words.extend(said(route, route.server_wait(orders.wait)).map(|wait| format!("wait={wait}")));
+    if orders.scene.by_reference {
+        words.push(format!("trust={}", Trust::SameUser));
+    }
+    words.extend(route.mechanism().map(|mechanism| format!("allow={mechanism}")));
+    if words.is_empty() { at } else { format!("{at}?{}", words.join("&")) }
+}
+
+/// Where and how a client calls it.
+pub(super) fn calls_address(orders: &Orders, route: Route) -> String {
+    let via = route.mechanism().map(|mechanism| format!("?via={mechanism}")).unwrap_or_default();
+    let wait = said(route, orders.wait).map(|wait| format!("&wait={wait}")).unwrap_or_default();
+    let trust = if orders.scene.by_reference { "&trust=yes" } else { "" };
+    format!("unix:@{}-calls{via}{wait}{trust}", orders.meet_at)
+}
+
+/// The way to wait as an address must say it; `None` where it goes without saying.
+fn said(route: Route, wait: WaitPolicy) -> Option<WaitPolicy> {
+    let adapts = |mechanism: Mechanism| mechanism.waits().contains(&WaitPolicy::Adaptive);
+    // A client that blocks polls only if it is told to.
+    let is_asked =
+        wait == WaitPolicy::Spin || matches!((route, wait), (Route::Blocking(_), WaitPolicy::Poll));
+    (is_asked || route.mechanism().is_some_and(adapts)).then_some(wait)
+}
+
+/// The client wants to know what the server has counted.
+pub(super) const REPORT: &str = "report";
+
+/// The server shall say how many connections it has.
+pub(super) const COUNT: &str = "count";

@@ -1,0 +1,116 @@
+//! What the two ends of a launch say outside of measured regions, to each other and to the runner.
+//!
+//! **Not here:** what they measure (`exchange/`, `calls/`), how requests come in (`worker.rs`).
+
+use std::time::Duration;
+
+use nearcall_os::clock;
+
+use crate::cell::CellSpec;
+use crate::exchange::count::EndReport;
+use crate::exchange::job::{Job, Part};
+use crate::exchange::measured::Measured;
+use crate::exchange::stamps::Stamps;
+use crate::exchange::{Cause, Failure};
+use crate::launch::{Fault, Orders, WorkerMessage};
+use crate::run::EffectiveSize;
+use crate::{locked, worker};
+
+pub(crate) fn write(message: &WorkerMessage) -> Result<(), Failure> {
+    Ok(worker::write_message(message)?)
+}
+
+pub(crate) fn job(orders: &Orders, cell: CellSpec) -> Job {
+    Job {
+        cell,
+        seed: orders.seed,
+        budget_ns: orders.cell_budget_ns,
+        part: Part::Whole,
+        stamps: Stamps::new(orders.tsc),
+        fault: orders.fault,
+    }
+}
+
+/// What the client says once it is connected; `memory` says how that was locked.
+pub(crate) fn connected(
+    orders: &Orders,
+    set_up_ns: Option<u64>,
+    sizes: Vec<EffectiveSize>,
+    memory: String,
+) -> WorkerMessage {
+    let timer = match Stamps::new(orders.tsc) {
+        Stamps::Tsc(_) => "tsc",
+        Stamps::Clock => "monotonic",
+        #[cfg(test)]
+        Stamps::Scripted => "scripted",
+    };
+    WorkerMessage::Connected { set_up_ns, sizes, timer: timer.to_owned(), memory }
+}
+
+/// Makes the fault that the server was told to make when a cell begins.
+pub(crate) fn misbehave(fault: Fault) -> Result<(), Failure> {
+    match fault {
+        Fault::Die => Err(Failure::other("told to go away")),
+        Fault::Hang => {
+            clock::pause(HANG);
+            Ok(())
+        }
+        Fault::None | Fault::Corrupt | Fault::SlowStart | Fault::Stall { .. } => Ok(()),
+    }
+}
+
+/// Measures each cell, and tells the runner that it is connected and what was found.
+pub(crate) fn measure_all(
+    orders: &Orders,
+    (set_up_ns, sizes): (Option<u64>, Vec<EffectiveSize>),
+    mut measure: impl FnMut(&Job) -> Result<Measured, Failure>,
+) -> Result<(), Failure> {
+    write(&connected(orders, set_up_ns, sizes, locked::lock_for(orders)))?;
+    for &cell in &orders.cells {
+        let measured = measure(&job(orders, cell))?;
+        write(&WorkerMessage::Cell { cell, outcome: Ok(Box::new(measured)) })?;
+    }
+    Ok(())
+}
+
+/// Adds the server's report. It must have had every message that the client counts: one that is
+/// lost between the last of them and the mark would shorten the time.
+pub(crate) fn add_server(measured: &mut Measured, report: &str) -> Result<(), Failure> {
+    let report: EndReport = serde_json::from_str(report)?;
+    if report.received != measured.messages {
+        let (sent, received) = (measured.messages, report.received);
+        return Err(Failure {
+            cause: Cause::Corrupt,
+            text: format!("{sent} messages were sent and {received} received"),
+        });
+    }
+    measured.server = Some(report);
+    Ok(())
+}
+
+/// The client has no more cells.
+pub(crate) const GOODBYE: &str = "goodbye";
+
+/// The server has made its payload.
+pub(crate) const READY: &str = "ready";
+
+/// Longer than any watchdog waits.
+const HANG: Duration = Duration::from_secs(3_600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_message_fails_the_run() {
+        let mut measured = Measured { messages: 7, ..Measured::default() };
+        let report = |received| {
+            serde_json::to_string(&EndReport { received, ..EndReport::default() }).unwrap()
+        };
+        let failure = add_server(&mut measured, &report(6)).unwrap_err();
+        assert_eq!(failure.cause, Cause::Corrupt);
+        assert!(measured.server.is_none());
+        add_server(&mut measured, &report(7)).unwrap();
+        assert!(measured.server.is_some());
+    }
+}
