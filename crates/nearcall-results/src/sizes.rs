@@ -69,8 +69,9 @@ pub enum SizeError {
     TooLarge(String),
 }
 
-const ACCEPTED: &str = "give a whole number of bytes with or without a unit (B; K, KiB, M, MiB = powers of 1,024; KB, \
-     MB = powers of 1,000), such as 8, 64KiB or 1MB";
+const ACCEPTED: &str = "\
+    give a whole number of bytes with or without a unit (B; K, KiB, M, MiB = powers of 1,024; KB, \
+    MB = powers of 1,000), such as 8, 64KiB or 1MB";
 
 /// The largest message that is measured: the default limit of a connection.
 pub const MESSAGE_BYTES_MAX: u64 = 4 << 20;
