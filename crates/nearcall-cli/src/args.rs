@@ -29,9 +29,7 @@ use nearcall_results::sizes::MESSAGE_BYTES_MAX;
 pub(crate) use self::advise::AdviseArgs;
 pub(crate) use self::bench::{BenchArgs, ExperimentArgs, LibrariesArgs, MemoryArgs, Other};
 pub(crate) use self::compare::CompareArgs;
-pub(crate) use self::data::{
-    AddArgs, DataArgs, DataCommand, ExportArgs, ImportArgs, ListArgs, WhichArgs,
-};
+pub(crate) use self::data::{AddArgs, DataArgs, DataCommand, ExportArgs, ImportArgs, WhichArgs};
 pub(crate) use self::help::libraries_help;
 pub(crate) use self::options::{JsonArgs, PlacementArg, RunArgs};
 use self::options::{OutputArgs, QuickArgs};

@@ -11,13 +11,11 @@
 //! machines, never as software; of the same two runs the same comparison results. What launches of
 //! one run share (the machine's state that hour) no test of two runs can see. The floors of both
 //! runs do, see [`FloorShift`]: a cell must have moved further than they. How a comparison looks is
-//! in `report/table/compare.rs` and `compare/markdown.rs`.
+//! in `report/table/compare.rs`.
 
 mod differences;
 mod judge;
-mod markdown;
-pub(crate) mod shown;
-mod summary;
+pub(crate) mod summary;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -25,7 +23,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::markdown::markdown;
 use crate::dataset::run_id;
 use crate::noise::Grade;
 use crate::report::hosts::{self, Mismatch};

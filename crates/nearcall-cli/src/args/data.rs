@@ -26,13 +26,9 @@ pub(crate) enum DataCommand {
     #[command(before_help = ADD_EXAMPLES)]
     Add(AddArgs),
 
-    /// List the machines of the data set
+    /// Write all cells as one flat table, for a database
     ///
     /// Reads every run. Exit code: 1 if a file is no run, or lies in the wrong directory.
-    #[command(before_help = LIST_EXAMPLES)]
-    List(ListArgs),
-
-    /// Write all cells as one flat table, for a database
     #[command(before_help = EXPORT_EXAMPLES)]
     Export(ExportArgs),
 
@@ -66,13 +62,6 @@ pub(crate) struct AddArgs {
     #[arg(long)]
     pub(crate) keep_host_name: bool,
 
-    #[command(flatten)]
-    pub(crate) which: WhichArgs,
-}
-
-/// Options of `data list`.
-#[derive(Debug, Args)]
-pub(crate) struct ListArgs {
     #[command(flatten)]
     pub(crate) which: WhichArgs,
 }
@@ -119,7 +108,6 @@ pub(crate) struct ImportArgs {
 pub(super) const EXAMPLES: &str = "\
 Examples:
   nearcall data add run.json                     add a run
-  nearcall data list                             the machines
   nearcall data export --jsonl cells.jsonl       one row per cell
   nearcall data import i5-m580.tar.gz            a result of ipc-bench";
 
@@ -129,11 +117,6 @@ Examples:
   nearcall data add docs/runs/*.json --dir shared-data
   nearcall data add other-data/*/*.json          the runs of another data set
   nearcall data add run.json --keep-host-name";
-
-const LIST_EXAMPLES: &str = "\
-Examples:
-  nearcall data list
-  nearcall data list --json | jq -r '.machines[] | .machine_id'";
 
 const EXPORT_EXAMPLES: &str = "\
 Examples:

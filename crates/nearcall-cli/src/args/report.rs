@@ -18,10 +18,6 @@ pub(crate) struct ReportArgs {
     #[arg(short = 'o', long = "out", value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) out: Option<PathBuf>,
 
-    /// Write each figure to a file in this directory
-    #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
-    pub(crate) svg: Option<PathBuf>,
-
     /// Write all cells here, one line each; `-` is standard output
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) csv: Option<PathBuf>,
@@ -37,7 +33,7 @@ pub(crate) struct ReportArgs {
 pub(super) const EXAMPLES: &str = "\
 Examples:
   nearcall report run.json -o report.html
-  nearcall report all.json calls.json -o report.html --svg figures
+  nearcall report all.json calls.json -o report.html
   nearcall report run.json libraries.json -o report.html  beside other libraries
   nearcall report here.json there.json -o both.html       two machines
   nearcall report run.json --markdown - >> $GITHUB_STEP_SUMMARY

@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use nearcall_results::compare::{Comparison, Overall, Rules, compare, markdown};
-use nearcall_results::report::table::compare::table;
+use nearcall_results::compare::{Comparison, Overall, Rules, compare};
+use nearcall_results::report::table::compare::{markdown, table};
 use nearcall_results::run::{CellKey, List, Run, printable};
 
 use super::{End, Usage};

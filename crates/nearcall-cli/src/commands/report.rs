@@ -35,9 +35,6 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<End> {
     if let Some(path) = &args.csv {
         write(path, &csv(&hosts), &mut written)?;
     }
-    if let Some(directory) = &args.svg {
-        write_figures(directory, &hosts, &mut written)?;
-    }
     report_files(args, &hosts, &written)?;
     Ok(End::Done)
 }
@@ -45,9 +42,8 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<End> {
 /// Something must be asked for, and two results cannot share standard output.
 fn check_outputs(args: &ReportArgs) -> anyhow::Result<()> {
     let files = [&args.out, &args.markdown, &args.csv];
-    if files.iter().all(|path| path.is_none()) && args.svg.is_none() && !args.format.json {
-        let what =
-            "nothing to write: give -o FILE, --svg DIR, --csv FILE, --markdown FILE or --json";
+    if files.iter().all(|path| path.is_none()) && !args.format.json {
+        let what = "nothing to write: give -o FILE, --csv FILE, --markdown FILE or --json";
         return Err(Usage(what.to_owned()).into());
     }
     let to_stdout = files.iter().filter(|path| path.as_deref().is_some_and(is_stdout)).count();
@@ -66,7 +62,7 @@ fn check_paths(args: &ReportArgs) -> anyhow::Result<()> {
     };
     let mut taken: Vec<(PathBuf, &Path)> =
         args.runs.iter().map(|path| (real(path), path.as_path())).collect();
-    for path in [&args.out, &args.markdown, &args.csv, &args.svg].into_iter().flatten() {
+    for path in [&args.out, &args.markdown, &args.csv].into_iter().flatten() {
         let real = real(path);
         // Of a pipe or /dev/null nothing is lost.
         if is_stdout(path) || fs::metadata(&real).is_ok_and(|found| is_special(&found)) {
@@ -77,19 +73,7 @@ fn check_paths(args: &ReportArgs) -> anyhow::Result<()> {
         }
         taken.push((real, path));
     }
-    // What figures are called is known only later.
-    let directory = args.svg.as_deref().map(real);
-    let figure = |path: &Path| {
-        path.parent() == directory.as_deref() && path.extension().is_some_and(|end| end == "svg")
-    };
-    match taken.iter().find(|(path, _)| directory.is_some() && figure(path)) {
-        Some((_, path)) => Err(Usage(format!(
-            "{} may be the name of a figure in --svg; give another name",
-            path.display()
-        ))
-        .into()),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 fn is_special(found: &fs::Metadata) -> bool {
@@ -149,21 +133,6 @@ fn facts(args: &ReportArgs) -> PageFacts {
         version: format!("{} ({})", env!("CARGO_PKG_VERSION"), env!("NEARCALL_COMMIT")),
         command: format!("nearcall report {runs} -o report.html"),
     }
-}
-
-fn write_figures(
-    directory: &Path,
-    hosts: &[Host<'_>],
-    written: &mut Vec<String>,
-) -> anyhow::Result<()> {
-    fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
-    for shown in figure::figures(hosts) {
-        if let Shown::Figure(figure) = shown {
-            let path = directory.join(format!("{}.svg", figure.id));
-            write(&path, &figure::stand_alone(&figure), written)?;
-        }
-    }
-    Ok(())
 }
 
 fn write(path: &Path, text: &str, written: &mut Vec<String>) -> anyhow::Result<()> {

@@ -44,14 +44,10 @@ fn fails(ended: &Ended, code: i32, words: &[&str]) {
 fn all_that_was_asked_for_is_written_and_listed() {
     let folder = folder(&[("run.json", &stored())]);
     let words = ["report", "run.json", "-o", "report.html", "--markdown", "report.md"];
-    let ended = folder.run(&[&words[..], &["--csv", "cells.csv", "--svg", "figures"]].concat());
+    let ended = folder.run(&[&words[..], &["--csv", "cells.csv"]].concat());
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
     let written: Vec<&str> = ended.stdout.lines().collect();
-    assert_eq!(written[..3], ["report.html", "report.md", "cells.csv"]);
-    assert!(written[3..].iter().all(|path| path.starts_with("figures/")), "{written:?}");
-    for path in &written {
-        assert!(!read(&folder, path).is_empty(), "{path}");
-    }
+    assert_eq!(written, ["report.html", "report.md", "cells.csv"]);
     assert!(read(&folder, "report.html").starts_with("<!DOCTYPE html>"));
     assert!(read(&folder, "report.md").contains("**8.76 µs** over unix-stream"));
     assert!(read(&folder, "cells.csv").lines().count() == 3);
@@ -90,9 +86,7 @@ fn no_result_replaces_a_run_or_another_result() {
         &["run.json", "--csv", "link.json"],
         &["link.json", "--markdown", "run.json"],
         &["run.json", "-o", "a", "--markdown", "./a"],
-        &["run.json", "-o", "figures/overview.svg", "--svg", "figures"],
     ] {
-        let _ = fs::create_dir(folder.path().join("figures"));
         let ended = folder.run(&[&["report"], words].concat());
         fails(&ended, 2, &["give another name"]);
     }

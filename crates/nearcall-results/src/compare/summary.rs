@@ -2,7 +2,6 @@
 //!
 //! Always true: of two machines no sentence speaks of the software.
 
-use super::shown::percent;
 use super::{Comparison, Counts, Overall, Verdict, counted, judge};
 use crate::report::number;
 use crate::stats::median;
@@ -167,6 +166,16 @@ fn left_out_why(comparison: &Comparison) -> String {
     let told: Vec<String> =
         reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
     told.join(", ")
+}
+
+/// A share in percent: `3 %`, `0.5 %`, `12.3 %`.
+pub(crate) fn percent(share: f64) -> String {
+    let text = number::three_digits(share * 100.0);
+    let text = match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.'),
+        false => &text,
+    };
+    format!("{text} %")
 }
 
 /// Where a typical cell would not even show that twice the time is taken, the runs say nothing.

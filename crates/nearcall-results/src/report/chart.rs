@@ -17,7 +17,7 @@ pub mod unit;
 
 use maud::{Markup, html};
 
-pub use style::{STYLE, STYLE_STAND_ALONE};
+pub use style::STYLE;
 
 /// Units from the left to the right edge of every chart; text is 12 of them high. A page scales a
 /// chart to its column and lets it scroll on a phone.

@@ -13,9 +13,8 @@ mod load;
 mod overview;
 mod words;
 
-use maud::{Markup, PreEscaped, html};
+use maud::Markup;
 
-use super::chart::{STYLE_STAND_ALONE, num, text};
 use super::columns::{Column, values};
 use super::hosts::Host;
 use super::table::grid::Align;
@@ -42,8 +41,8 @@ pub struct Figure {
 /// The values of a figure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FigureTable {
-    /// One name per column, and whether figures stand under it.
-    pub heads: Vec<(&'static str, bool)>,
+    /// One name per column, and what stands under it.
+    pub heads: Vec<(&'static str, Align)>,
     /// As many texts per row as there are heads.
     pub rows: Vec<Vec<String>>,
 }
@@ -179,37 +178,6 @@ pub fn figures(hosts: &[Host<'_>]) -> Vec<Shown> {
     shown
 }
 
-/// The figure as a file of its own: title, drawing and words, light colours, no script.
-#[must_use]
-pub fn stand_alone(figure: &Figure) -> String {
-    let drawing = figure.svg.0.as_str();
-    let height = drawing
-        .split_once("viewBox=\"0 0 680 ")
-        .and_then(|(_, rest)| rest.split('"').next()?.parse::<f64>().ok())
-        .unwrap_or(HEIGHT_UNKNOWN);
-    let words = format!("{} {}", figure.caption, figure.about);
-    let about = text::wrap(&text::clean_to(&words, ABOUT_CHARS_MAX), 700.0);
-    let below = 44.0 + height + 22.0;
-    let whole = below + about.len() as f64 * 15.0 + 6.0;
-    let view_box = format!("0 0 720 {}", num(whole));
-    let made = html! {
-        svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox=(view_box) width="720"
-            height=(num(whole)) {
-            style { (PreEscaped(STYLE_STAND_ALONE)) }
-            rect width="720" height=(num(whole)) fill="#ffffff" {}
-            text class="strong" x="20" y="26" style="font-size:15px" {
-                (text::fit(&text::clean_to(&figure.title, 120), 600.0))
-            }
-            svg x="20" y="44" width="680" height=(num(height)) { (figure.svg) }
-            @for (index, line) in about.iter().enumerate() {
-                text class="muted" x="20" y=(num(below + index as f64 * 15.0))
-                    style="font-size:11px" { (line) }
-            }
-        }
-    };
-    format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", made.into_string())
-}
-
 /// Where a host stands among the hosts of a page.
 struct Place {
     /// From 0.
@@ -239,15 +207,10 @@ impl Place {
 impl FigureTable {
     /// A table of these columns with a row for each of `rows`.
     fn of<'r, R: 'r>(columns: &[Column<R>], rows: impl IntoIterator<Item = &'r R>) -> Self {
-        let head = |column: &Column<R>| (column.head, column.align == Align::Right);
-        let heads = columns.iter().map(head).collect();
+        let heads = columns.iter().map(|column| (column.head, column.align)).collect();
         Self { heads, rows: rows.into_iter().map(|row| values(columns, row)).collect() }
     }
 }
 
 /// A page with more machines shows the others in its tables only.
 const HOSTS_DRAWN_MAX: usize = 4;
-/// If a drawing did not say its height.
-const HEIGHT_UNKNOWN: f64 = 480.0;
-/// Longer than any of ours.
-const ABOUT_CHARS_MAX: usize = 1_500;

@@ -15,7 +15,7 @@ mod method;
 mod studies;
 mod summary;
 mod table;
-pub(crate) mod text;
+mod text;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -23,7 +23,7 @@ pub use self::answers::{Advised, Answer, Found};
 pub use self::method::quoted;
 pub(crate) use self::studies::{studies, verdict_columns};
 pub use self::summary::{CutShort, Summary, summary};
-pub(crate) use self::summary::{GRADES, grade_meaning, grades, name};
+use self::summary::{GRADES, grade_meaning, grades, name};
 
 use super::chart;
 use super::figure::{self, Shown};

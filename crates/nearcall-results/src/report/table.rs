@@ -23,7 +23,7 @@ mod libraries;
 mod matrix;
 mod notes;
 mod overview;
-mod studies;
+pub(in crate::report) mod studies;
 mod traffic;
 mod waits;
 
@@ -42,17 +42,10 @@ pub fn table(run: &Run, style: Style) -> String {
     head::print_short(&mut out, run);
     out.blank();
     let form = Form::of(run);
-    match form {
-        Form::Studies => studies::print(&mut out, run, false),
-        Form::Budgets => budgets::print(&mut out, run),
-        Form::Import => imported::print(&mut out, run),
-        Form::Libraries => libraries::print(&mut out, run),
-        Form::Matrix => matrix::print(&mut out, run),
-        Form::Waits => waits::print(&mut out, run),
-        Form::Traffic => traffic::print(&mut out, run),
-        Form::Calls => calls::print_short(&mut out, run),
-        Form::Cells if overview::print(&mut out, run) => {}
-        Form::Cells => return details(run, style),
+    if form != Form::Cells {
+        form.print(&mut out, run, false);
+    } else if !overview::print(&mut out, run) {
+        return details(run, style);
     }
     print_end(&mut out, run, form);
     out.finish()
@@ -65,23 +58,17 @@ pub fn details(run: &Run, style: Style) -> String {
     head::print(&mut out, run);
     out.blank();
     let form = Form::of(run);
+    form.print(&mut out, run, true);
     match form {
-        Form::Studies => studies::print(&mut out, run, true),
-        Form::Budgets => budgets::print(&mut out, run),
-        Form::Import => imported::print(&mut out, run),
-        Form::Libraries => libraries::print(&mut out, run),
-        Form::Matrix => matrix::print(&mut out, run),
-        Form::Waits => waits::print(&mut out, run),
-        Form::Traffic => traffic::print(&mut out, run),
-        Form::Calls => calls::print_full(&mut out, run),
+        Form::Studies | Form::Import | Form::Libraries => {}
         Form::Cells if run.cells.is_empty() && run.floors.is_empty() => {
             out.line("Nothing was measured.");
         }
         Form::Cells => details::print(&mut out, run),
-    }
-    if matches!(form, Form::Budgets | Form::Matrix | Form::Waits | Form::Traffic) {
-        out.blank();
-        details::print(&mut out, run);
+        Form::Budgets | Form::Matrix | Form::Waits | Form::Traffic | Form::Calls => {
+            out.blank();
+            details::print(&mut out, run);
+        }
     }
     print_end(&mut out, run, form);
     out.finish()
@@ -114,6 +101,21 @@ impl Form {
             _ if traffic::is_of_traffic(run) => Self::Traffic,
             _ if calls::is_of_calls(run) => Self::Calls,
             _ => Self::Cells,
+        }
+    }
+
+    /// Adds the table that runs of this form have; nothing where that is mechanism by size.
+    fn print(self, out: &mut Writer, run: &Run, full: bool) {
+        match self {
+            Self::Studies => studies::print(out, run, full),
+            Self::Budgets => budgets::print(out, run),
+            Self::Import => imported::print(out, run),
+            Self::Libraries => libraries::print(out, run),
+            Self::Matrix => matrix::print(out, run),
+            Self::Waits => waits::print(out, run),
+            Self::Traffic => traffic::print(out, run),
+            Self::Calls => calls::print(out, run, full),
+            Self::Cells => {}
         }
     }
 }

@@ -11,6 +11,7 @@ mod report_answers;
 mod table;
 mod table_budgets;
 mod table_compare;
+mod table_kinds;
 mod table_libraries;
 mod table_matrix;
 mod table_studies;

@@ -2,23 +2,21 @@
 
 use nearcall_results::noise::Grade;
 use nearcall_results::report::hosts::hosts;
-use nearcall_results::report::markdown::markdown;
-use nearcall_results::report::page::{PageFacts, page};
+use nearcall_results::report::page::{Advised, PageFacts, page, summary};
 use nearcall_results::run::{Cell, RttNs, Run};
 
 use crate::page_reader::tags;
 use crate::table::{empty, latency};
 
-fn short(cells: Vec<Cell>) -> String {
-    let runs = [Run { cells, ..empty() }];
-    markdown(&hosts(&runs).unwrap())
-}
-
-/// The line of the first question.
+/// The answer to the first question in one line.
 fn first(cells: Vec<Cell>) -> String {
-    let text = short(cells);
-    let line = text.lines().find(|line| line.starts_with("- Small messages, as fast as it gets"));
-    line.unwrap().to_owned()
+    let runs = [Run { cells, ..empty() }];
+    let summary = summary(&hosts(&runs).unwrap()[0], 0, 1);
+    let (answer, found) = (&summary.answers[0], summary.answers[0].found.as_ref().unwrap());
+    let Advised::Use { address, .. } = &answer.advice else { panic!("{answer:?}") };
+    let (figure, name, what) = (found.figure(), &found.mechanism, &found.what);
+    let (trust, next) = (found.trust(), found.next());
+    format!("**{figure}** over {name} ({trust}; {what}). {next} Use `{address}`")
 }
 
 #[test]

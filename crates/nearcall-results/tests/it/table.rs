@@ -230,12 +230,6 @@ fn a_run_that_fits_in_no_single_table_shows_every_cell() {
     assert_eq!(table(&run, PAGE), details(&run, PAGE));
 }
 
-#[test]
-fn the_table_of_a_stored_run_is_the_same_again() {
-    let again = Run::parse(&full().to_json()).unwrap();
-    assert_eq!(table(&again, PAGE), table(&full(), PAGE));
-}
-
 fn call(mechanism: &str, caller: &str, [client, server]: [&str; 2], bytes: u64, ns: f64) -> Cell {
     let mut cell = Cell::new(Kind::Latency, mechanism, bytes);
     cell.shape = "call".to_owned();
@@ -258,7 +252,7 @@ fn call(mechanism: &str, caller: &str, [client, server]: [&str; 2], bytes: u64, 
     cell
 }
 
-fn of_calls() -> Run {
+pub(crate) fn of_calls() -> Run {
     let mut run = empty();
     for (bytes, factor) in [(0, 1.0), (64 << 10, 4.0)] {
         run.cells.push(call("shm-futex", "blocking", ["block"; 2], bytes, 13_200.0 * factor));
@@ -291,11 +285,6 @@ fn of_calls() -> Run {
         rest_ns: Some(1_117.5),
     });
     run
-}
-
-#[test]
-fn calls_in_one_table() {
-    check(&table(&of_calls(), PAGE), "table_calls.txt");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The tables of comparisons of made-up runs, compared with the texts in `tests/golden`.
 
-use nearcall_results::compare::{Comparison, Rules, compare, markdown};
+use nearcall_results::compare::{Comparison, Rules, compare};
 use nearcall_results::noise::Grade;
-use nearcall_results::report::table::compare::table;
+use nearcall_results::report::table::compare::{markdown, table};
 use nearcall_results::run::{Cell, Kind, RttNs, Run};
 
 use crate::table::{PAGE, check, empty, place};

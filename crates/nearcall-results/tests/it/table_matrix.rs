@@ -27,7 +27,7 @@ fn cell(name: &str, wait: &str, client: u32, server: u32, ns: f64) -> Cell {
     cell
 }
 
-fn run() -> Run {
+pub(crate) fn run() -> Run {
     let mut run = empty();
     let cpus: Vec<u32> = (0..8).collect();
     run.matrix = Some(Matrix { cpus: cpus.clone(), pairs: 64, left_out: 0 });
@@ -47,11 +47,6 @@ fn run() -> Run {
         }
     }
     run
-}
-
-#[test]
-fn a_square_for_each_mechanism() {
-    check(&table(&run(), PAGE), "table_matrix.txt");
 }
 
 #[test]

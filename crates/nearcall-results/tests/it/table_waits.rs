@@ -1,13 +1,12 @@
-//! The table of a made-up run of waits, compared with the text in `tests/golden`.
+//! A made-up run of waits.
 
 use nearcall_results::noise::Grade;
-use nearcall_results::report::table::{details, table};
 use nearcall_results::run::{
     AtRest, CallFacts, Cell, Definition, PaceFacts, Placement, RttNs, Run, WaitComparison,
     WaitRatio,
 };
 
-use crate::table::{PAGE, check, empty, latency, place};
+use crate::table::{empty, latency, place};
 
 fn paced(name: &str, wait: &str, one_cpu: bool, rate_per_s: u32, ns: f64) -> Cell {
     let mut cell = latency(name, 0, wait, ns, None);
@@ -45,7 +44,7 @@ fn rest(wait: &str, cpu_ns: u64, voluntary_switches: u64) -> AtRest {
     }
 }
 
-fn run() -> Run {
+pub(crate) fn run() -> Run {
     let mut run = empty();
     let mut behind = paced("unix-stream", "block", false, 100_000, 45e6);
     if let Some(pace) = &mut behind.pace {
@@ -82,34 +81,4 @@ fn run() -> Run {
     run.waits = vec![compared(10, "spin", 29.5), compared(100_000, "spin", 1.07)];
     run.at_rest = vec![rest("spin", 2_994_000_000, 0), rest("adaptive", 0, 1)];
     run
-}
-
-#[test]
-fn waits_in_one_table() {
-    check(&table(&run(), PAGE), "table_waits.txt");
-}
-
-#[test]
-fn every_cell_of_the_waits() {
-    check(&details(&run(), PAGE), "details_waits.txt");
-}
-
-#[test]
-fn the_waits_of_a_stored_run_are_the_same_again() {
-    let again = Run::parse(&run().to_json()).unwrap();
-    assert_eq!(table(&again, PAGE), table(&run(), PAGE));
-}
-
-#[test]
-fn waits_from_a_file_cannot_harm_the_terminal() {
-    let mut run = run();
-    run.cells[0].mechanism = "\u{1b}[2J".repeat(1_000);
-    run.cells[1].placement.class = "\u{202e}".repeat(100);
-    run.at_rest[0].wait = "\r\n".to_owned();
-    run.at_rest[1].observed_ns = 0;
-    run.at_rest.extend(vec![run.at_rest[0].clone(); 10_000]);
-    let found = table(&run, PAGE);
-    assert!(found.chars().all(|c| c == '\n' || !c.is_control()));
-    assert!(found.lines().all(|line| line.chars().count() <= 100));
-    assert!(found.lines().count() < 1_000);
 }

@@ -68,9 +68,6 @@ pub const STYLE: &str = concat!(
     "@media screen and (max-width:540px){.plot .chart{width:36rem}}"
 );
 
-/// The same for one drawing in a file of its own: light, and nothing is hidden.
-pub const STYLE_STAND_ALONE: &str = concat!(":root{", light!(), "}", rules!());
-
 #[cfg(test)]
 mod tests {
     use super::STYLE;

@@ -173,11 +173,11 @@ const MEDIANS: Form = Form {
 
 const COSTS: Form = Form {
     second: Cell::cpu_ns,
-    text: busy,
+    text: columns::CPU.value,
     key: &[(Look::Other, false, "CPU time of both ends")],
-    statistic: "Coloured: the median of a typical launch with its interval of 95 %. Grey: user and \
-        system time of client and server, divided by the round trips. At the right: how many CPUs \
-        that keeps busy.",
+    statistic: "Coloured: the median of a typical launch with its interval of 95 %. Grey, and at \
+        the right: user and system time of client and server, divided by the round trips, so a \
+        mean, of which disturbances are a part.",
     columns: &[
         columns::NAME.named("mechanism"),
         columns::WAIT.named("waits by"),
@@ -185,15 +185,8 @@ const COSTS: Form = Form {
         columns::INTERVAL,
         columns::CPU_CLIENT.named("CPU time, client"),
         columns::CPU_SERVER.named("CPU time, server"),
-        Column::figure("CPUs busy", 0, busy),
+        columns::CPU.named("CPU time, both"),
         columns::GRADE,
         columns::LAUNCHES,
     ],
 };
-
-/// CPU time in the time of a round trip.
-fn busy(cell: &Cell) -> String {
-    let ns = cell.headline().map(|found| found.value);
-    let cpus = cell.cpu_ns().zip(ns).map(|(cpu, ns)| cpu / ns);
-    figure(cpus, |cpus| format!("{} CPUs", number::three_digits(cpus)))
-}

@@ -27,8 +27,6 @@ pub struct Answer {
     pub found: Option<Found>,
     /// What to use, by the advice for such messages.
     pub advice: Advised,
-    /// What to run where nothing was found.
-    pub command: &'static str,
 }
 
 /// What the advice says, in short.
@@ -122,13 +120,12 @@ impl Found {
 }
 
 /// Answers every question from the cells of `host`.
-pub(crate) fn answers(host: &Host<'_>) -> Vec<Answer> {
+pub(super) fn answers(host: &Host<'_>) -> Vec<Answer> {
     QUESTIONS.iter().map(|question| question.answer(host)).collect()
 }
 
 struct Question {
     words: &'static str,
-    command: &'static str,
     /// What is asked of the advice, but for size, rate and placement, which are those of the
     /// figure.
     requirements: fn() -> Requirements,
@@ -159,7 +156,7 @@ impl Question {
             }
         }
         let found = found(&group);
-        Answer { question: self.words, found, advice, command: self.command }
+        Answer { question: self.words, found, advice }
     }
 
     /// What the advice says of the exchange whose figure stands beside it.
@@ -330,21 +327,18 @@ fn sleeps(key: &CellKey) -> bool {
 const QUESTIONS: [Question; 5] = [
     Question {
         words: "Small messages, as fast as it gets",
-        command: "nearcall bench calls",
         requirements: Requirements::default,
         wanted: |key| is_small_round_trip(key) && key.class != "same_cpu",
         group: smallest,
     },
     Question {
         words: "Small messages, when both ends sleep",
-        command: "nearcall bench calls",
         requirements: || Requirements { needs: vec![Need::NoSpin], ..Requirements::default() },
         wanted: |key| is_small_round_trip(key) && key.class != "same_cpu" && sleeps(key),
         group: smallest,
     },
     Question {
         words: "Large messages, until they are there",
-        command: "nearcall bench latency --size 1MiB",
         requirements: Requirements::default,
         wanted: |key| {
             let large = key.message_bytes >= LARGE_BYTES_MIN && key.class != "same_cpu";
@@ -354,7 +348,6 @@ const QUESTIONS: [Question; 5] = [
     },
     Question {
         words: "Bytes in a stream",
-        command: "nearcall bench throughput --size 64KiB",
         requirements: || Requirements {
             pattern: Pattern::OneWay,
             optimise: Weights::only(Objective::Throughput),
@@ -368,7 +361,6 @@ const QUESTIONS: [Question; 5] = [
     },
     Question {
         words: "Both ends on one CPU",
-        command: "nearcall bench latency --placement same",
         requirements: Requirements::default,
         wanted: |key| {
             let small = key.message_bytes <= SMALL_BYTES_MAX && key.kind == Kind::Latency;

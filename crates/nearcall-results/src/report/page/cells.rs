@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use super::table::{Slot, Table};
+use super::table::Table;
 use super::text::capital;
 use super::{name, text};
 use crate::report::columns::{self, Column, shown};
@@ -219,12 +219,12 @@ pub(super) fn side_by_side(hosts: &[Host<'_>]) -> Markup {
 }
 
 fn beside(hosts: &[Host<'_>], definition: Definition, rows: &[Shared<'_>]) -> Table {
-    let mut heads = vec!["what was measured".to_owned()];
+    let mut heads = vec![("what was measured".to_owned(), Align::Left)];
     for (index, host) in hosts.iter().enumerate() {
-        let name = name(host, index, hosts.len());
-        heads.extend([format!("#{name}"), "#95 % interval".to_owned(), "grade".to_owned()]);
+        heads.push((name(host, index, hosts.len()), Align::Right));
+        heads.push(("95 % interval".to_owned(), Align::Right));
+        heads.push(("grade".to_owned(), Align::Grade));
     }
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let (title, meaning) = definition.title_and_meaning();
     let rows: Vec<&Shared<'_>> =
         rows.iter().filter(|(key, _)| key.definition == definition).collect();
@@ -232,15 +232,15 @@ fn beside(hosts: &[Host<'_>], definition: Definition, rows: &[Shared<'_>]) -> Ta
     let means = rows.iter().any(|(_, cells)| cells.iter().flatten().any(is_mean));
     let means = if means { "; rows that end with mean have means, the others medians" } else { "" };
     let caption = format!("{title}: {meaning}{}{means}", cut(rows.len()));
-    let mut table = Table::new(&format!("side-by-side-{}", definition.name()), caption, &heads);
+    let mut table = Table::new(&format!("side-by-side-{}", definition.name()), caption, heads);
     for (key, cells) in rows.into_iter().take(ROWS_MAX) {
         let word = if cells.iter().flatten().any(is_mean) { ", mean" } else { "" };
         let what = text::plain(&key.to_string()).replace(&key.class, &class_words(&key.class));
-        let mut row = vec![Slot::text(what + list(key) + word)];
+        let mut row = vec![what + list(key) + word];
         for entry in cells {
             let (value, ci95, unit) = entry.map_or((None, None, ""), figure);
-            row.extend([Slot::value(value, unit), Slot::interval(ci95, unit)]);
-            row.push(Slot::Grade(entry.and_then(|entry| entry.cell.grade)));
+            let grade = shown(entry.and_then(|entry| entry.cell.grade));
+            row.extend([text::optional(value, unit), text::interval(ci95, unit), grade]);
         }
         table.row(row);
     }

@@ -5,7 +5,7 @@
 
 use maud::{Markup, html};
 
-use super::table::{Slot, Table};
+use super::table::Table;
 use super::text::plain_long;
 use crate::report::figure::{Figure, FigureTable, Shown};
 
@@ -83,11 +83,9 @@ fn one(figure: &Figure) -> Markup {
 
 fn values(figure: &Figure) -> Table {
     let FigureTable { heads, rows } = &figure.table;
-    let heads = heads.iter().map(|&(head, is_figure)| (head.to_owned(), is_figure)).collect();
-    let mut table = Table::with_heads(&format!("{}-values", figure.id), &figure.title, heads);
-    for row in rows {
-        table.row(row.iter().map(Slot::text).collect());
-    }
+    let id = format!("{}-values", figure.id);
+    let mut table = Table::new(&id, &figure.title, heads.iter().copied());
+    rows.iter().for_each(|row| table.row(row.clone()));
     table
 }
 

@@ -1,16 +1,12 @@
-//! The words of the page, for readers who meet them for the first time.
+//! What grades, definitions and intervals mean, for readers who meet them for the first time.
 
 use maud::{Markup, html};
 
-use super::table::{Slot, Table, grade_mark};
+use super::table::grade_mark;
 use super::{GRADES, grade_meaning};
 use crate::run::Definition;
 
 pub(super) fn body() -> Markup {
-    let mut words = Table::new("words-table", "Words", &["word", "meaning"]).in_order();
-    for (word, meaning) in WORDS {
-        words.row(vec![Slot::text(word), Slot::text(meaning)]);
-    }
     html! {
         h3 #grades { "Noise grades" }
         p {
@@ -30,8 +26,16 @@ pub(super) fn body() -> Markup {
                 div { dt { (title) } dd { (meaning) "; in files: " code { (definition.name()) } } }
             }
         }
-        h3 #glossary { "Other words" }
-        div.record { (words) }
+        h3 #glossary { "How far figures can be told apart" }
+        p {
+            "A figure comes from several launches, each a pair of new processes. Its 95 % interval \
+             says where the figure of a typical launch lies; intervals that overlap tell nothing \
+             apart. 99 % of all times are shorter than p99, which is told only where at least ten \
+             times are longer. A floor is the same exchange without nearcall, in the same run. In a \
+             closed loop the next exchange begins when the one before has ended; in an open loop \
+             each has its set time, and what holds one up counts for all that were due meanwhile. \
+             All rules are in docs/measuring.md."
+        }
     }
 }
 
@@ -43,38 +47,4 @@ const DEFINITIONS: [Definition; 7] = [
     Definition::WholeBurst,
     Definition::SetUp,
     Definition::OneWayThroughput,
-];
-
-const WORDS: [(&str, &str); 13] = [
-    ("rtt", "Round-trip time: from sending until the reply is there, by the sender's clock."),
-    ("median, p50", "Half of all times are shorter."),
-    (
-        "p99, p99.9",
-        "99 % (99.9 %) of all times are shorter. Told only where at least ten times are longer.",
-    ),
-    (
-        "95 % interval, CI",
-        "Where the median of a typical launch lies with 95 % confidence, from how much the \
-         launches differ. Intervals that overlap do not tell two figures apart.",
-    ),
-    ("launch", "One pair of new processes. Each figure comes from several."),
-    (
-        "floor",
-        "The same exchange without nearcall, measured in the same run: what the machine itself \
-         takes.",
-    ),
-    ("spin", "A waiting end asks again and again: fastest, and takes a whole CPU."),
-    ("block", "A waiting end sleeps in a blocking call."),
-    ("poll", "A waiting end sleeps until a descriptor is ready, as an event loop does."),
-    ("adaptive", "Spins as long as that pays on this machine, then sleeps."),
-    ("closed loop", "The next exchange begins when the one before has ended."),
-    (
-        "open loop",
-        "Exchanges begin at set times; what holds one up counts for all that were due meanwhile.",
-    ),
-    (
-        "where",
-        "Where both ends run: one CPU (in files: same_cpu), threads of one core (smt), cores of \
-         one cache (same_llc), one memory node (same_node), two memory nodes (cross_node).",
-    ),
 ];

@@ -1,23 +1,24 @@
 //! How the runs came about: warnings, what is missing, the machine record, settings, timers.
 
 use maud::{Markup, html};
+use serde::Serialize;
+use serde_json::Value;
 
-use super::table::{Slot, Table};
+use super::table::Table;
 use super::text::{known, optional, plain, plain_long};
 use super::{PageFacts, runs};
+use crate::report::columns::Column;
 use crate::report::hosts::Host;
 use crate::report::number;
-use crate::run::{Machine, Run, UNKNOWN};
+use crate::report::table::grid::Align;
+use crate::run::{Run, Timer, UNKNOWN};
 
 /// Warnings, what was skipped, and whether runs were cut short.
 pub(super) fn warnings(host: &Host<'_>, id: &str) -> Option<Markup> {
     let noisy = super::grades(host);
-    let mut skipped = Table::new(
-        &format!("{id}-skipped"),
-        "What could not be measured",
-        &["mechanism", "what of it", "reason"],
-    )
-    .in_order();
+    let heads = ["mechanism", "what of it", "reason"].map(|head| (head, Align::Left));
+    let id = format!("{id}-skipped");
+    let mut skipped = Table::new(&id, "What could not be measured", heads).in_order();
     for run in &host.runs {
         for skip in run.skipped.iter().take(LINES_MAX) {
             let size = skip.message_bytes.map(number::size);
@@ -25,11 +26,7 @@ pub(super) fn warnings(host: &Host<'_>, id: &str) -> Option<Markup> {
             let parts = [kind, skip.shape.clone(), skip.wait.clone(), size];
             let what: Vec<String> = parts.into_iter().flatten().map(|part| plain(&part)).collect();
             let what = if what.is_empty() { "all".to_owned() } else { what.join(" ") };
-            skipped.row(vec![
-                Slot::text(plain(&skip.mechanism)),
-                Slot::text(what),
-                Slot::text(plain_long(&skip.reason)),
-            ]);
+            skipped.row(vec![plain(&skip.mechanism), what, plain_long(&skip.reason)]);
         }
     }
     Some(html! {
@@ -57,75 +54,46 @@ fn of_run(run: &Run) -> Markup {
     }
 }
 
-/// Every fact of the machine record.
+/// Every fact of the machine record, under the names that it has in files.
 pub(super) fn machine(host: &Host<'_>, id: &str) -> Option<Markup> {
     let title = "The machine as the latest run describes it; unknown is what it does not tell";
-    let mut table = Table::new(&format!("{id}-table"), title, &["fact", "found"]).in_order();
+    let heads = ["fact", "found"].map(|head| (head, Align::Left));
+    let mut table = Table::new(&format!("{id}-table"), title, heads).in_order();
     for (label, text) in facts(host.machine) {
-        table.row(vec![Slot::text(label), Slot::text(text)]);
+        table.row(vec![label, text]);
     }
     Some(html! { div.record { (table) } })
 }
 
-fn facts(machine: &Machine) -> Vec<(&'static str, String)> {
-    let number = |value: Option<u64>| value.map_or_else(|| UNKNOWN.to_owned(), |v| v.to_string());
-    let bytes = |value: Option<u64>| {
-        value.map_or_else(|| UNKNOWN.to_owned(), |bytes| number::memory(bytes as f64))
-    };
-    let yes = |value: Option<bool>| match value {
-        Some(true) => "yes".to_owned(),
-        Some(false) => "no".to_owned(),
-        None => UNKNOWN.to_owned(),
-    };
-    let khz =
-        |value: Option<u64>| value.map_or_else(|| UNKNOWN.to_owned(), |khz| format!("{khz} kHz"));
-    let list = |values: &[String]| match values {
-        [] => UNKNOWN.to_owned(),
-        values => values.iter().map(|value| plain(value)).collect::<Vec<_>>().join("; "),
-    };
-    vec![
-        ("id (a hash of these facts)", known(&machine.id)),
-        ("processor", known(&machine.cpu_model)),
-        ("architecture", known(&machine.architecture)),
-        ("microcode", known(&machine.microcode)),
-        ("CPUs", number(machine.cpus.map(u64::from))),
-        ("CPUs allowed", known(&machine.allowed_cpus)),
-        ("topology", known(&machine.topology)),
-        ("caches", list(&machine.caches)),
-        ("memory nodes", number(machine.numa_nodes.map(u64::from))),
-        ("memory", bytes(machine.memory_bytes)),
-        ("page", bytes(machine.page_bytes)),
-        ("kernel", known(&machine.kernel)),
-        ("kernel command line", known(&machine.kernel_command_line)),
-        ("kernel configuration", list(&machine.kernel_config)),
-        ("mitigations", list(&machine.mitigations)),
-        ("clock source", known(&machine.clocksource)),
-        ("TSC constant and never stopping", yes(machine.tsc_invariant)),
-        ("frequency governor", known(&machine.governor)),
-        ("boost", yes(machine.boost)),
-        ("lowest frequency", khz(machine.frequency_min_khz)),
-        ("highest frequency", khz(machine.frequency_max_khz)),
-        ("idle states", list(&machine.idle_states)),
-        ("huge pages", known(&machine.huge_pages)),
-        ("hypervisor", known(&machine.hypervisor)),
-        ("container", known(&machine.container)),
-        ("CPU quota", known(&machine.cpu_quota)),
-        ("limits", list(&machine.limits)),
-        ("host name", known(&machine.state.host_name)),
-        ("load average at the start", load(machine)),
-        ("memory available at the start", bytes(machine.state.memory_available_bytes)),
-        ("up for", seconds(machine.state.uptime_s)),
-        ("deep sleep states kept off", yes(machine.state.idle_held)),
-    ]
+/// The fields of a stored record in words, those of its parts after its own.
+fn facts(record: &impl Serialize) -> Vec<(String, String)> {
+    let Ok(Value::Object(fields)) = serde_json::to_value(record) else { return Vec::new() };
+    let (parts, own): (Vec<_>, Vec<_>) =
+        fields.into_iter().partition(|(_, value)| matches!(value, Value::Object(_)));
+    let words = |name: &str| name.replace('_', " ");
+    let mut facts: Vec<(String, String)> =
+        own.iter().map(|(name, value)| (words(name), fact(name, value))).collect();
+    for (_, part) in parts {
+        facts.extend(self::facts(&part));
+    }
+    facts
 }
 
-fn load(machine: &Machine) -> String {
-    let words = |load: [f64; 3]| load.map(|part| format!("{part:.2}")).join(", ");
-    machine.state.load_average.map_or_else(|| UNKNOWN.to_owned(), words)
-}
-
-fn seconds(value: Option<u64>) -> String {
-    value.map_or_else(|| UNKNOWN.to_owned(), |seconds| format!("{seconds} s"))
+fn fact(name: &str, value: &Value) -> String {
+    match value {
+        Value::Null => UNKNOWN.to_owned(),
+        Value::Bool(yes) => if *yes { "yes" } else { "no" }.to_owned(),
+        Value::Number(number) if name.ends_with("_bytes") => {
+            number::memory(number.as_f64().unwrap_or(f64::NAN))
+        }
+        Value::Array(values) if values.is_empty() => UNKNOWN.to_owned(),
+        Value::Array(values) => {
+            let texts: Vec<String> = values.iter().map(|value| fact(name, value)).collect();
+            texts.join("; ")
+        }
+        Value::String(text) => known(text),
+        other => plain(&other.to_string()),
+    }
 }
 
 /// Settings and timers of each run.
@@ -150,38 +118,17 @@ pub(super) fn body(hosts: &[Host<'_>]) -> Markup {
     }
 }
 
-fn settings(run: &Run) -> Vec<(&'static str, String)> {
-    let settings = &run.settings;
-    let tool = format!("nearcall {} ({})", known(&run.tool.version), known(&run.tool.profile));
-    let command = std::iter::once("nearcall".to_owned())
-        .chain(settings.arguments.iter().take(LINES_MAX).map(|word| quoted(word)))
-        .collect::<Vec<_>>()
-        .join(" ");
+fn settings(run: &Run) -> Vec<(String, String)> {
+    let words = run.settings.arguments.iter().take(LINES_MAX).map(|word| quoted(word));
+    let command: Vec<String> = std::iter::once("nearcall".to_owned()).chain(words).collect();
     let took = run.finished_unix_s.map_or_else(
         || UNKNOWN.to_owned(),
         |end| format!("{} s", end.saturating_sub(run.started_unix_s)),
     );
-    let launches = format!("{} per cell, in random order", settings.launches);
-    let accuracy = if settings.quick { "given up for speed (quick)" } else { "full" };
-    let mut facts = vec![
-        ("command", plain_long(&command)),
-        ("tool", tool),
-        ("compiler", known(&run.tool.compiler)),
-        ("took", took),
-        ("launches", launches),
-        ("seed", settings.seed.to_string()),
-        ("payload touched", known(&settings.touch)),
-        ("wait", known(&settings.wait)),
-        ("placement", known(&settings.placement)),
-        ("accuracy", accuracy.to_owned()),
-    ];
-    let optional = [("sleep states", &settings.sleep_states), ("memory", &settings.memory)];
-    for (label, text) in optional {
-        if !text.is_empty() {
-            facts.push((label, plain_long(text)));
-        }
-    }
-    facts
+    let own = [("command", plain_long(&command.join(" "))), ("took", took)];
+    let own = own.map(|(label, text)| (label.to_owned(), text));
+    let asked = facts(&run.settings).into_iter().filter(|(label, _)| label != "arguments");
+    own.into_iter().chain(facts(&run.tool)).chain(asked).collect()
 }
 
 /// A word as a shell reads it.
@@ -195,24 +142,22 @@ pub fn quoted(word: &str) -> String {
 }
 
 fn timers(run: &Run, index: usize) -> Markup {
-    let heads = ["clock", "#a reading costs", "#smallest step", "used"];
-    let id = format!("timers-{}", index + 1);
-    let mut table = Table::new(&id, "The clocks, measured before anything else", &heads).in_order();
-    for timer in run.timers.iter().take(LINES_MAX) {
-        let used = match (&timer.unusable, timer.used) {
-            (Some(reason), _) => format!("no: {}", plain(reason)),
-            (None, true) => "yes, all figures come from it".to_owned(),
-            (None, false) => "no".to_owned(),
-        };
-        table.row(vec![
-            Slot::text(plain(&timer.source)),
-            Slot::text(optional(timer.overhead_ns, "ns")),
-            Slot::text(optional(timer.granularity_ns, "ns")),
-            Slot::text(used),
-        ]);
-    }
+    let caption = "The clocks, measured before anything else";
+    let timers = run.timers.iter().take(LINES_MAX);
+    let table = Table::of(&format!("timers-{}", index + 1), caption, &TIMERS, timers).in_order();
     html! { @if table.is_empty() { p.missing { "No clock is recorded." } } @else { (table) } }
 }
+
+const TIMERS: [Column<Timer>; 4] = [
+    Column::words("clock", 0, |timer| plain(&timer.source)),
+    Column::figure("a reading costs", 0, |timer| optional(timer.overhead_ns, "ns")),
+    Column::figure("smallest step", 0, |timer| optional(timer.granularity_ns, "ns")),
+    Column::words("used", 0, |timer| match (&timer.unusable, timer.used) {
+        (Some(reason), _) => format!("no: {}", plain(reason)),
+        (None, true) => "yes, all figures come from it".to_owned(),
+        (None, false) => "no".to_owned(),
+    }),
+];
 
 /// What made the page.
 pub(super) fn footer(hosts: &[Host<'_>], facts: &PageFacts) -> Markup {

@@ -2,13 +2,14 @@
 
 use maud::{Markup, html};
 
-use super::table::{Slot, Table, verdict_mark};
+use super::table::{Table, verdict_mark};
 use super::text::{capital, plain, plain_long};
 use crate::report::columns::Column;
 use crate::report::hosts::Host;
 use crate::report::number;
+use crate::report::table::studies::{LEGEND, Line, PICTURES, columns};
 use crate::run::ClaimVerdict;
-use crate::run::{Run, StudyResult, StudyRow, StudyTable};
+use crate::run::{Run, StudyResult, StudyTable};
 
 /// All studies of the machine; of a study that several runs have, the latest.
 pub(super) fn body(host: &Host<'_>, id: &str) -> Option<Markup> {
@@ -18,7 +19,7 @@ pub(super) fn body(host: &Host<'_>, id: &str) -> Option<Markup> {
     }
     Some(html! {
         (counts(&studies, id))
-        p.note { (LEGEND) }
+        p.note { (capital(LEGEND)) }
         @for (index, (run, study)) in studies.iter().enumerate() {
             (one(run, study, &format!("{id}-{index}")))
         }
@@ -125,8 +126,11 @@ fn table_of(study: &StudyResult, table: &StudyTable, id: &str) -> Markup {
         plain(&table.statistic),
         plain(&table.unit),
     );
-    let mut shown = Table::new(id, caption, &HEADS);
-    table.rows.iter().take(ROWS_MAX).for_each(|row| shown.row(figures(row, &table.unit)));
+    let lines: Vec<Line<'_>> =
+        table.rows.iter().take(ROWS_MAX).map(|row| Line { row, unit: &table.unit }).collect();
+    let mechanism = Column::words("mechanism", 0, |one: &Line<'_>| plain(&one.row.mechanism));
+    let columns: Vec<_> = std::iter::once(mechanism).chain(columns()).collect();
+    let shown = Table::of(id, caption, &columns, &lines);
     html! {
         details.paper {
             summary {
@@ -137,44 +141,6 @@ fn table_of(study: &StudyResult, table: &StudyTable, id: &str) -> Markup {
         }
     }
 }
-
-const HEADS: [&str; 10] = [
-    "mechanism",
-    "#size",
-    "where, beside what",
-    "#paper",
-    "#here, as the paper counts",
-    "#here",
-    "#95 % interval",
-    "#here to paper",
-    "grade",
-    "note",
-];
-
-fn figures(row: &StudyRow, unit: &str) -> Vec<Slot> {
-    let place = [&row.placement, &row.load].map(|part| plain(part)).join(" ");
-    let ratio = row.ratio.filter(|ratio| ratio.is_finite());
-    vec![
-        Slot::text(plain(&row.mechanism)),
-        Slot::Figure(row.message_bytes.map_or_else(String::new, number::size)),
-        Slot::text(place.trim()),
-        Slot::value(row.paper, unit),
-        Slot::value(row.here_as_paper, unit),
-        Slot::value(row.here, unit),
-        Slot::interval(row.here_ci95, unit),
-        Slot::Figure(ratio.map_or_else(|| number::MISSING.to_owned(), number::ratio)),
-        Slot::Grade(row.grade),
-        Slot::text(row.note.as_deref().map(plain).unwrap_or_default()),
-    ]
-}
-
-/// The table of what a paper shows without numbers.
-const PICTURES: &str = "pictures";
-
-const LEGEND: &str = "Paper: as printed. Here, as the paper counts: this machine by the paper's \
-                      statistic, the median over launches. Here: the median of the typical launch, \
-                      or the rate, with its 95 % interval. Closed loop, times not halved. A verdict \
-                      is inconclusive where an interval straddles the bound.";
 
 /// There are five, and what compares them; a file may claim more.
 const STUDIES_MAX: usize = 20;

@@ -2,8 +2,7 @@
 //!
 //! Always true: each figure comes from one cell, stands with its interval, grade and definition,
 //! and is compared only with cells of the same exchange. Cells of grade D decide nothing. What an
-//! interval does not tell apart is named. HTML is in `page/first.rs`, Markdown in
-//! `report/markdown.rs`.
+//! interval does not tell apart is named. HTML is in `page/first.rs`.
 
 use serde::Serialize;
 
@@ -94,7 +93,7 @@ fn skipped(skipped: &Skipped) -> Skipped {
 }
 
 /// How a machine is called where several stand beside each other.
-pub(crate) fn name(host: &Host<'_>, index: usize, count: usize) -> String {
+pub(super) fn name(host: &Host<'_>, index: usize, count: usize) -> String {
     let model = model(host.machine);
     if count == 1 { model } else { format!("Machine {}: {model}", index + 1) }
 }
@@ -181,7 +180,7 @@ fn idle(machine: &Machine) -> String {
 }
 
 /// How many cells have which grade, and what that means.
-pub(crate) fn grades(host: &Host<'_>) -> String {
+pub(super) fn grades(host: &Host<'_>) -> String {
     let total = host.entries.len();
     if total == 0 {
         return "nothing was measured".to_owned();
@@ -199,7 +198,7 @@ fn noise_with_meaning(host: &Host<'_>) -> String {
 }
 
 /// What a grade lets a reader rely on.
-pub(crate) const fn grade_meaning(grade: Grade) -> &'static str {
+pub(super) const fn grade_meaning(grade: Grade) -> &'static str {
     match grade {
         Grade::A => "undisturbed, as on an isolated CPU; every percentile can be relied on",
         Grade::B => "an ordinary quiet machine: timer ticks and little else",
@@ -208,7 +207,7 @@ pub(crate) const fn grade_meaning(grade: Grade) -> &'static str {
     }
 }
 
-pub(crate) const GRADES: [Grade; 4] = [Grade::A, Grade::B, Grade::C, Grade::D];
+pub(super) const GRADES: [Grade; 4] = [Grade::A, Grade::B, Grade::C, Grade::D];
 
 /// When the first and the last run began.
 fn dates(host: &Host<'_>) -> (String, String) {

@@ -7,9 +7,8 @@
 use maud::{Markup, Render, html};
 
 use super::GRADES;
-use super::text::{interval, optional};
 use crate::noise::Grade;
-use crate::report::columns::Column;
+use crate::report::columns::{Column, values};
 use crate::report::number::MISSING;
 use crate::report::table::grid::Align;
 use crate::run::ClaimVerdict;
@@ -18,54 +17,20 @@ use crate::run::ClaimVerdict;
 pub(super) struct Table {
     id: String,
     caption: String,
-    heads: Vec<(String, bool)>,
-    rows: Vec<Vec<Slot>>,
+    heads: Vec<(String, Align)>,
+    /// Texts as they are read; the script knows the units and sorts by them.
+    rows: Vec<Vec<String>>,
     sortable: bool,
 }
 
-/// What stands in one place of a table.
-pub(super) enum Slot {
-    /// Words.
-    Text(String),
-    /// A figure as it is read. The script knows the units and sorts by them.
-    Figure(String),
-    /// A noise grade.
-    Grade(Option<Grade>),
-}
-
-impl Slot {
-    /// A value in its unit.
-    pub(super) fn value(value: Option<f64>, unit: &str) -> Self {
-        Self::Figure(optional(value, unit))
-    }
-
-    /// Where a value lies.
-    pub(super) fn interval(ci95: Option<[f64; 2]>, unit: &str) -> Self {
-        Self::Figure(interval(ci95, unit))
-    }
-
-    /// Words.
-    pub(super) fn text(text: impl Into<String>) -> Self {
-        Self::Text(text.into())
-    }
-}
-
 impl Table {
-    /// An empty table. Heads that begin with `#` are above figures.
-    pub(super) fn new(id: &str, caption: impl Into<String>, heads: &[&str]) -> Self {
-        let heads = heads.iter().map(|head| match head.strip_prefix('#') {
-            Some(head) => (head.to_owned(), true),
-            None => ((*head).to_owned(), false),
-        });
-        Self::with_heads(id, caption, heads.collect())
-    }
-
-    /// An empty table. With each head stands whether it is above figures.
-    pub(super) fn with_heads(
+    /// An empty table. With each head stands what is below it.
+    pub(super) fn new<H: Into<String>>(
         id: &str,
         caption: impl Into<String>,
-        heads: Vec<(String, bool)>,
+        heads: impl IntoIterator<Item = (H, Align)>,
     ) -> Self {
+        let heads = heads.into_iter().map(|(head, align)| (head.into(), align)).collect();
         let (id, caption) = (id.to_owned(), caption.into());
         Self { id, caption, heads, rows: Vec::new(), sortable: true }
     }
@@ -77,16 +42,8 @@ impl Table {
         columns: &[Column<R>],
         rows: impl IntoIterator<Item = &'r R>,
     ) -> Self {
-        let head = |column: &Column<R>| (column.head.to_owned(), column.align == Align::Right);
-        let mut table = Self::with_heads(id, caption, columns.iter().map(head).collect());
-        for row in rows {
-            let slot = |column: &Column<R>| match ((column.value)(row), column.align) {
-                (text, Align::Grade) => Slot::Grade(grade_of(&text)),
-                (text, Align::Right) => Slot::Figure(text),
-                (text, _) => Slot::Text(text),
-            };
-            table.row(columns.iter().map(slot).collect());
-        }
+        let mut table = Self::new(id, caption, columns.iter().map(|one| (one.head, one.align)));
+        table.rows.extend(rows.into_iter().map(|row| values(columns, row)));
         table
     }
 
@@ -96,60 +53,56 @@ impl Table {
         self
     }
 
-    pub(super) fn row(&mut self, row: Vec<Slot>) {
+    pub(super) fn row(&mut self, row: Vec<String>) {
         self.rows.push(row);
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
-}
 
-impl Table {
     /// Whether a column says anything that differs from row to row.
     fn is_used(&self, column: usize) -> bool {
-        let says = |slot: &Slot| match slot {
-            Slot::Text(text) | Slot::Figure(text) => !text.is_empty(),
-            Slot::Grade(_) => true,
-        };
-        let any = self.rows.iter().any(|row| row.get(column).is_some_and(says));
-        column == 0 || any && self.common(column).is_none()
+        let says = |row: &Vec<String>| row.get(column).is_some_and(|text| !text.is_empty());
+        column == 0 || self.rows.iter().any(says) && self.common(column).is_none()
     }
 
-    /// What a column says in every row of a long table, where that is the same.
+    /// What a column says in every row of a long table, where that is the same, and no grade.
     fn common(&self, column: usize) -> Option<&str> {
-        let mut texts = self.rows.iter().map(|row| match row.get(column) {
-            Some(Slot::Text(text) | Slot::Figure(text)) => Some(text.as_str()),
-            _ => None,
-        });
-        let first = texts.next().flatten().filter(|text| !text.is_empty())?;
+        let is_grade = self.heads.get(column).is_some_and(|(_, align)| *align == Align::Grade);
+        let mut texts = self.rows.iter().map(|row| row.get(column).map(String::as_str));
+        let first = texts.next().flatten().filter(|text| !text.is_empty() && !is_grade)?;
         let long = column > 0 && self.rows.len() >= COMMON_ROWS_MIN;
         (long && texts.all(|text| text == Some(first))).then_some(first)
     }
 
     /// The caption, with what is the same in every row.
     fn whole_caption(&self) -> String {
-        let common = self
-            .heads
-            .iter()
-            .enumerate()
-            .filter_map(|(column, (head, _))| Some(format!("{head} {}", self.common(column)?)));
-        let common: Vec<String> = common.collect();
+        let heads = self.heads.iter().enumerate();
+        let common: Vec<String> = heads
+            .filter_map(|(column, (head, _))| Some(format!("{head} {}", self.common(column)?)))
+            .collect();
         match common.as_slice() {
             [] => self.caption.clone(),
             common => format!("{}; in every row: {}", self.caption, common.join(", ")),
+        }
+    }
+
+    /// A cell of a row.
+    fn inner(&self, column: usize, text: &str) -> Markup {
+        match self.heads[column].1 {
+            Align::Grade => grade_mark(GRADES.into_iter().find(|grade| grade.to_string() == text)),
+            _ => html! { (text) },
         }
     }
 }
 
 impl Render for Table {
     fn render(&self) -> Markup {
-        let used: Vec<bool> = (0..self.heads.len()).map(|column| self.is_used(column)).collect();
+        let used: Vec<usize> = (0..self.heads.len()).filter(|&at| self.is_used(at)).collect();
         let sortable = self.sortable && self.rows.len() > 1;
-        let heads: Vec<&(String, bool)> =
-            self.heads.iter().zip(&used).filter(|(_, used)| **used).map(|(head, _)| head).collect();
         // A class of the table for each column of figures, not of each of its cells.
-        let figures = heads.iter().enumerate().filter(|(_, (_, figures))| *figures);
+        let figures = used.iter().enumerate().filter(|(_, at)| self.heads[**at].1 == Align::Right);
         let figures: Vec<String> = figures.map(|(at, _)| format!("n{}", at + 1)).collect();
         let caption_id = format!("{}-caption", self.id);
         html! {
@@ -157,44 +110,26 @@ impl Render for Table {
                 table id=(self.id) class=(figures.join(" ")) data-sort[sortable] {
                     caption id=(caption_id) { (self.whole_caption()) }
                     thead {
-                        tr {
-                            @for (head, _) in heads { th { (head) } }
+                        tr { @for &at in &used { th { (self.heads[at].0) } } }
+                    }
+                    tbody {
+                        @for row in &self.rows {
+                            tr {
+                                @for &at in used.iter().filter(|at| **at < row.len()) {
+                                    @let cell = self.inner(at, &row[at]);
+                                    @if at == 0 { th { (cell) } } @else { td { (cell) } }
+                                }
+                            }
                         }
                     }
-                    tbody { @for row in &self.rows { tr { (cells(row, &used)) } } }
                 }
             }
         }
     }
 }
 
-fn cells(row: &[Slot], used: &[bool]) -> Markup {
-    let (head, rest) = match row {
-        [head, rest @ ..] => (Some(head), rest),
-        [] => (None, row),
-    };
-    html! {
-        @if let Some(head) = head { th { (inner(head)) } }
-        @for (slot, _) in rest.iter().zip(&used[1..]).filter(|(_, used)| **used) {
-            td { (inner(slot)) }
-        }
-    }
-}
-
-fn inner(slot: &Slot) -> Markup {
-    match slot {
-        Slot::Text(text) | Slot::Figure(text) => html! { (text) },
-        Slot::Grade(grade) => grade_mark(*grade),
-    }
-}
-
 /// In shorter tables a column stands where it is looked for.
 const COMMON_ROWS_MIN: usize = 8;
-
-/// The grade that is written so.
-fn grade_of(text: &str) -> Option<Grade> {
-    GRADES.into_iter().find(|grade| grade.to_string() == text)
-}
 
 /// A grade as a letter in a shape of its colour; the letter says it, not the colour.
 pub(super) fn grade_mark(grade: Option<Grade>) -> Markup {

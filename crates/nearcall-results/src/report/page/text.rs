@@ -2,26 +2,25 @@
 //! without.
 //!
 //! Always true of what [`plain`] gives: no control characters and none that turn the direction of
-//! writing, and no more of it than a page can bear. Escaping for HTML is left to maud, for
-//! Markdown to `report/markdown.rs`.
+//! writing, and no more of it than a page can bear. Escaping for HTML is left to maud.
 
 use crate::noise::Grade;
-pub(crate) use crate::report::number::{interval, optional};
+pub(super) use crate::report::number::{interval, optional};
 use crate::report::table::grid;
 use crate::run::{Cell, CellKey, Kind, Rhythm, UNKNOWN};
 
 /// A name or phrase from a file.
-pub(crate) fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     grid::clean(text)
 }
 
 /// A text from a file that may be long, such as evidence or a kernel's command line.
-pub(crate) fn plain_long(text: &str) -> String {
+pub(super) fn plain_long(text: &str) -> String {
     grid::clean_to(text, LONG_CHARS_MAX)
 }
 
 /// The same, or "unknown".
-pub(crate) fn known(text: &str) -> String {
+pub(super) fn known(text: &str) -> String {
     match text.trim() {
         "" => UNKNOWN.to_owned(),
         text => plain_long(text),
@@ -29,7 +28,7 @@ pub(crate) fn known(text: &str) -> String {
 }
 
 /// The text as a sentence begins.
-pub(crate) fn capital(text: &str) -> String {
+pub(super) fn capital(text: &str) -> String {
     let mut chars = text.chars();
     match chars.next() {
         Some(first) => first.to_uppercase().chain(chars).collect(),
@@ -38,12 +37,12 @@ pub(crate) fn capital(text: &str) -> String {
 }
 
 /// The grade, or that there is none.
-pub(crate) fn grade(grade: Option<Grade>) -> String {
+pub(super) fn grade(grade: Option<Grade>) -> String {
     grade.map_or_else(|| "not graded".to_owned(), |grade| format!("grade {grade}"))
 }
 
 /// How both ends wait, for people.
-pub(crate) fn wait(wait: &str) -> String {
+pub(super) fn wait(wait: &str) -> String {
     match wait {
         "spin" => "both ends spin".to_owned(),
         "block" => "both ends sleep in a call".to_owned(),
@@ -55,7 +54,7 @@ pub(crate) fn wait(wait: &str) -> String {
 }
 
 /// What is special about the times of a cell: load, rhythm, caller.
-pub(crate) fn conditions(key: &CellKey) -> String {
+pub(super) fn conditions(key: &CellKey) -> String {
     let mut parts = Vec::new();
     if !key.caller.is_empty() {
         parts.push(format!("caller {}", plain(&key.caller)));
@@ -77,7 +76,7 @@ pub(crate) fn conditions(key: &CellKey) -> String {
 
 /// The figure by which a cell is told: value, interval and unit. Throughput of payloads that fill
 /// lines of cache is told in bytes.
-pub(crate) fn figure(cell: &Cell) -> Option<(f64, Option<[f64; 2]>, &'static str)> {
+pub(super) fn figure(cell: &Cell) -> Option<(f64, Option<[f64; 2]>, &'static str)> {
     if cell.kind == Kind::Throughput
         && cell.clients.is_none()
         && cell.message_bytes >= IN_BYTES_MIN
@@ -92,7 +91,7 @@ pub(crate) fn figure(cell: &Cell) -> Option<(f64, Option<[f64; 2]>, &'static str
 }
 
 /// Below this the rate of messages tells more than that of bytes.
-pub(crate) const IN_BYTES_MIN: u64 = 1_024;
+pub(super) const IN_BYTES_MIN: u64 = 1_024;
 
 /// Evidence of the longest claim and the command line of a kernel fit.
 const LONG_CHARS_MAX: usize = 1_500;

@@ -22,13 +22,15 @@ pub(super) fn is_of_calls(run: &Run) -> bool {
     run.cells.iter().any(|cell| cell.call.is_some())
 }
 
-/// Adds the calls in one table, with the ratios of all but the empty call only.
-pub(super) fn print_short(out: &mut Writer, run: &Run) {
+/// Adds the calls in one table, with the ratios of all but the empty call only; `details.rs` has
+/// the others.
+pub(super) fn print(out: &mut Writer, run: &Run, full: bool) {
     print_place(out, run);
     let others = columns(run, |key| key.0 > 0 || key.1 > 0);
     // What does not fit is in the details.
     let room = out.style().table_columns().saturating_sub(FIXED_COLUMNS) / OTHER_COLUMNS;
-    let others = &others[..others.len().min(room.max(1))];
+    let fitting = if full { others.len() } else { others.len().min(room.max(1)) };
+    let others = &others[..fitting];
     let first = [columns::NAME, WAIT].into_iter().chain(FIGURES);
     let mut head: Vec<_> = first.map(|one| (one.head, one.align, one.least)).collect();
     let names: Vec<String> = others.iter().map(|key| key.name()).collect();
@@ -57,34 +59,6 @@ pub(super) fn print_short(out: &mut Writer, run: &Run) {
     print_breakdowns(out, run);
     print_legend(out, run);
     out.note("Every call with its interval: nearcall show --all RUN.json");
-}
-
-/// Adds a table for each thing that is called.
-pub(super) fn print_full(out: &mut Writer, run: &Run) {
-    print_place(out, run);
-    for key in columns(run, |_| true) {
-        out.blank();
-        out.title(&key.title());
-        let mut grid = columns::grid(&FULL);
-        for (caller, meaning) in CALLERS {
-            let mut cells: Vec<&Cell> = rows(run, caller)
-                .into_iter()
-                .filter_map(|cells| cells.get(&key).copied())
-                .collect();
-            cells.sort_by(|a, b| ns(a).unwrap_or(f64::MAX).total_cmp(&ns(b).unwrap_or(f64::MAX)));
-            if !cells.is_empty() {
-                grid.heading((*meaning).to_owned());
-            }
-            for cell in cells {
-                grid.row(values(&FULL, cell));
-            }
-        }
-        grid.print(out);
-    }
-    out.blank();
-    print_floors(out, run);
-    print_breakdowns(out, run);
-    print_legend(out, run);
 }
 
 /// What an empty call costs, awake and asleep, and what of it is the runtime's.
@@ -140,24 +114,6 @@ impl Key {
             Self(1, ONEWAY_BYTES) => "1-way".to_owned(),
             Self(1, bytes) => format!("1-way {}", number::size(bytes)),
             Self(_, bytes) => format!("item {}", number::size(bytes)),
-        }
-    }
-
-    fn title(self) -> String {
-        match self {
-            Self(0, 0) => "Empty call: round trip, not halved, closed loop".to_owned(),
-            Self(0, bytes) => format!(
-                "Call with {} there, nothing back: round trip, not halved, closed loop",
-                number::size(bytes)
-            ),
-            Self(2, bytes) => format!(
-                "Item with {}: time per item of a stream that the server has read and replied to",
-                number::size(bytes)
-            ),
-            Self(_, bytes) => format!(
-                "One-way call with {}: time per call of a stream that the server has confirmed",
-                number::size(bytes)
-            ),
         }
     }
 }
@@ -217,19 +173,6 @@ const WAIT: Column<Cell> = Column::words("wait", 10, |cell| {
     if none { MISSING.to_owned() } else { (columns::WAIT.value)(cell) }
 });
 
-const FULL: [Column<Cell>; 10] = [
-    columns::NAME,
-    WAIT,
-    columns::PER_MESSAGE,
-    columns::PER_MESSAGE_SPREAD,
-    FIGURES[1],
-    RATIO,
-    FIGURES[3],
-    Column::figure("floor", 5, |cell| figure(cell.ratio_to_floor, number::ratio)),
-    columns::FLOOR,
-    columns::GRADE,
-];
-
 fn value_or_dash(column: &Column<Cell>, cell: Option<&Cell>) -> String {
     cell.map_or_else(|| MISSING.to_owned(), column.value)
 }
@@ -261,14 +204,13 @@ fn print_breakdowns(out: &mut Writer, run: &Run) {
 
 fn print_breakdown(out: &mut Writer, breakdown: &Breakdown) {
     out.blank();
-    let meaning = CALLERS.iter().find(|(caller, _)| *caller == breakdown.caller);
     let title = format!(
         "Where one empty call over {} goes ({})",
         clean(&breakdown.mechanism),
         clean(&breakdown.wait)
     );
     out.title(&title);
-    out.note(meaning.map(|(_, meaning)| *meaning).unwrap_or_default());
+    out.note(caller_words(&breakdown.caller).unwrap_or_default());
     let time = |ns: Option<f64>| {
         figure(ns, |ns| if ns < 0.0 { format!("-{}", number::time(-ns)) } else { number::time(ns) })
     };
@@ -291,6 +233,11 @@ fn print_legend(out: &mut Writer, run: &Run) {
     if all().any(|cell| cell.grade == Some(Grade::D)) {
         out.note(DISTURBED);
     }
+}
+
+/// Who calls, in words.
+pub(super) fn caller_words(caller: &str) -> Option<&'static str> {
+    CALLERS.iter().find(|(name, _)| *name == caller).map(|(_, meaning)| *meaning)
 }
 
 /// Who calls, in the order of the tables.

@@ -1,10 +1,16 @@
-//! A comparison of two runs: the answer, what else differs, and the cells that differ.
+//! A comparison of two runs: the answer, what else differs, and the cells that differ, for a
+//! terminal and as Markdown, which is short enough for a comment in a review.
+//!
+//! **Invariants:** text from the runs is made harmless: in Markdown it can make no link, no mention
+//! and no table of its own.
 
 use super::grid::{Align, clean};
-use crate::compare::{CellComparison, Comparison, Difference, RunFacts, Verdict, Worse, shown};
-use crate::report::columns::{self, Column, values};
+use crate::compare::summary::percent;
+use crate::compare::{CellComparison, Comparison, Difference, RunFacts, Verdict, Worse};
+use crate::report::columns::{self, Column, figure, shown, values};
 use crate::report::lines::{Ink, Style, Writer};
-use crate::report::number::{self, MISSING};
+use crate::report::markdown::{self, escape};
+use crate::report::number;
 use crate::run::UNKNOWN;
 
 /// Renders the flagged cells, with `all` every cell, and the answer. Ends with a line break.
@@ -77,7 +83,7 @@ fn print_differences(out: &mut Writer, label: &str, differences: &[Difference]) 
 }
 
 fn method(comparison: &Comparison) -> String {
-    let margin = shown::percent(comparison.rules.min_effect);
+    let margin = percent(comparison.rules.min_effect);
     format!(
         "ratios are after / before of the typical launch; Welch's test on logarithms of launches, \
          corrected for {} cells (Benjamini-Hochberg), decides; {margin} or more matters",
@@ -117,20 +123,53 @@ fn heading(verdict: Verdict) -> &'static str {
 }
 
 const COLUMNS: [Column<CellComparison>; 6] = [
-    Column::figure("ratio", 6, |cell| told(cell.ratio, number::ratio)),
-    Column::figure("95 % interval", 13, |cell| told(cell.ratio_ci95, shown::interval)),
-    Column::figure("before", 8, |cell| {
-        told(cell.before.typical, |value| shown::figure(&cell.unit, value))
+    Column::figure("ratio", 6, |cell| figure(cell.ratio, number::ratio)),
+    Column::figure("95 % interval", 13, |cell| {
+        let bare = |value: f64| number::ratio(value).trim_end_matches('×').to_owned();
+        shown(cell.ratio_ci95.map(|[low, high]| format!("{} to {}", bare(low), bare(high))))
     }),
-    Column::figure("after", 8, |cell| {
-        told(cell.after.typical, |value| shown::figure(&cell.unit, value))
+    Column::figure("before", 8, |cell| number::optional(cell.before.typical, &cell.unit)),
+    Column::figure("after", 8, |cell| number::optional(cell.after.typical, &cell.unit)),
+    Column::figure("p", 7, |cell| {
+        figure(cell.p_corrected, |p| match p {
+            p if p < 0.000_1 => "<0.0001".to_owned(),
+            p if p < 0.01 => format!("{p:.4}"),
+            p => format!("{p:.2}"),
+        })
     }),
-    Column::figure("p", 7, |cell| told(cell.p_corrected, shown::p_value)),
     Column { align: Align::Text, ..Column::words("cell", 0, words) },
 ];
 
-fn told<T>(value: Option<T>, format: impl Fn(T) -> String) -> String {
-    value.map_or_else(|| MISSING.to_owned(), format)
+/// Renders the answer and the flagged cells as Markdown; with `all` every cell. Ends with a line
+/// break.
+#[must_use]
+pub fn markdown(comparison: &Comparison, all: bool) -> String {
+    let mut lines = vec!["### nearcall compare\n".to_owned()];
+    let warnings = comparison.warnings.iter();
+    lines.extend(warnings.map(|warning| format!("> **Warning:** {}\n", escape(warning))));
+    for (index, sentence) in comparison.summary.iter().enumerate() {
+        let mark = if index == 0 { "**" } else { "" };
+        lines.push(format!("{mark}{}{mark}\n", escape(sentence)));
+    }
+    let cells = || comparison.cells.iter().filter(|cell| all || cell.verdict <= Verdict::Faster);
+    let most = if all { usize::MAX } else { MARKDOWN_ROWS_MAX };
+    if cells().next().is_some() {
+        let verdict =
+            Column::words("verdict", 0, |cell: &CellComparison| cell.verdict.words().to_owned());
+        let [figures @ .., name] = COLUMNS;
+        let columns: Vec<_> = [verdict, name].into_iter().chain(figures).collect();
+        lines.push(markdown::table(&columns, cells().take(most)));
+    }
+    let left_out = cells().count().saturating_sub(most);
+    if left_out > 0 {
+        lines.push(format!("and {left_out} more.\n"));
+    }
+    for Difference { what, before, after } in comparison.machine.iter().chain(&comparison.settings)
+    {
+        let [what, before, after] = [what, before, after].map(|text| escape(text));
+        lines.push(format!("- {what}: {before} → {after}"));
+    }
+    lines.join("\n") + "\n"
 }
 
 /// The cell's name with what else must be said of it.
@@ -179,3 +218,6 @@ fn print_only(out: &mut Writer, title: &str, keys: &[crate::run::CellKey], all: 
 
 /// Cells of one run only are told; more than this would push the answer out of sight.
 const ONLY_MAX: usize = 8;
+
+/// A comment with more rows is not read; `--all` has them.
+const MARKDOWN_ROWS_MAX: usize = 40;

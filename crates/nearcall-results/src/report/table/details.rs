@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::calls;
 use super::cells::{load_achieved, place};
 use super::grid::{clean, clip};
 use super::notes::Notes;
@@ -36,6 +37,8 @@ struct Title {
     placement: Placement,
     load: String,
     rhythm: Rhythm,
+    /// Who calls; empty where nobody does.
+    caller: String,
 }
 
 impl Title {
@@ -52,6 +55,7 @@ impl Title {
             placement: cell.placement.clone(),
             load: cell.load.clone(),
             rhythm: cell.rhythm(),
+            caller: cell.call.as_ref().map(|call| call.caller.clone()).unwrap_or_default(),
         }
     }
 
@@ -68,6 +72,9 @@ impl Title {
         };
         out.title(&title);
         out.wrap("  ", &format!("{meaning}."));
+        if let Some(caller) = calls::caller_words(&self.caller) {
+            out.wrap("  ", &format!("{caller}."));
+        }
         out.wrap("  ", &format!("{}; load: {}.", place(&self.placement), clean(&self.load)));
     }
 }

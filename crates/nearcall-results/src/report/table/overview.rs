@@ -131,28 +131,22 @@ fn groups<'a>(run: &'a Run, keys: &[Key]) -> Option<Vec<(String, Vec<Row<'a>>)>>
 }
 
 /// Orders rows by what they cost in the column of `key`, as far as that can be told, then by name.
-fn order(rows: &mut [Row<'_>], key: Option<&Key>) {
+fn order(rows: &mut Vec<Row<'_>>, key: Option<&Key>) {
     let Some(key) = key else { return };
     let tiers = tiers(&rows.iter().map(|row| row.cells.get(key).copied()).collect::<Vec<_>>());
     let shared = |tier: usize| tiers.iter().filter(|one| **one == Some(tier)).count() > 1;
     let mut letters = ('a'..='z').chain(std::iter::repeat('+'));
     let letters: BTreeMap<usize, char> =
         (0..rows.len()).filter(|&tier| shared(tier)).zip(&mut letters).collect();
-    let mut ranked: Vec<(usize, usize)> =
-        tiers.iter().enumerate().map(|(at, tier)| (tier.unwrap_or(usize::MAX), at)).collect();
-    for (row, tier) in rows.iter_mut().zip(&tiers) {
-        row.letter = tier.and_then(|tier| letters.get(&tier).copied());
-    }
-    ranked.sort_by(|a, b| (a.0, &rows[a.1].name).cmp(&(b.0, &rows[b.1].name)));
-    let mut places = vec![0; rows.len()];
-    ranked.iter().enumerate().for_each(|(place, &(_, at))| places[at] = place);
-    for at in 0..rows.len() {
-        while places[at] != at {
-            let place = places[at];
-            rows.swap(at, place);
-            places.swap(at, place);
-        }
-    }
+    let unsorted = rows.drain(..).zip(tiers);
+    let mut ranked: Vec<(usize, Row<'_>)> = unsorted
+        .map(|(row, tier)| {
+            let letter = tier.and_then(|tier| letters.get(&tier).copied());
+            (tier.unwrap_or(usize::MAX), Row { letter, ..row })
+        })
+        .collect();
+    ranked.sort_by(|(a, one), (b, other)| (a, &one.name).cmp(&(b, &other.name)));
+    rows.extend(ranked.into_iter().map(|(_, row)| row));
 }
 
 /// How many groups that can be told apart are better than each cell's; `None` where there is no

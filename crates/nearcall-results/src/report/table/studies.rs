@@ -3,11 +3,11 @@
 //! Always true: a figure that was not measured stands there with the reason; pictures without
 //! numbers are told only in full.
 
-use super::grid::{Align, Grid, clean, clean_to, clip};
+use super::grid::{Align, clean, clean_to, clip};
 use crate::noise::Grade;
-use crate::report::columns::spread;
+use crate::report::columns::{self, Column, figure, spread, values};
 use crate::report::lines::{Ink, Writer};
-use crate::report::number::{self, MISSING};
+use crate::report::number::{self, optional};
 use crate::run::{ClaimVerdict, Judged};
 use crate::run::{Run, StudyResult, StudyRow, StudyTable};
 
@@ -45,16 +45,17 @@ fn print_study(out: &mut Writer, study: &StudyResult, full: bool) {
 fn print_table(out: &mut Writer, table: &StudyTable) {
     out.blank();
     out.title(&format!("  {}: {}", name_of_table(&table.table), clean(&table.statistic)));
-    let mut grid = Grid::new(&HEAD);
+    let columns = columns();
+    let mut grid = columns::grid(&columns);
     let mut mechanism = None;
     for row in table.rows.iter().take(ROWS_MAX) {
         if mechanism != Some(&row.mechanism) {
             mechanism = Some(&row.mechanism);
             grid.heading(clean(&row.mechanism).replace('_', " "));
         }
-        grid.row(figures(row, &table.unit));
+        grid.row(values(&columns, &Line { row, unit: &table.unit }));
         if row.grade == Some(Grade::D) {
-            grid.paint(HEAD.len() - 1, Ink::Bad);
+            grid.paint(columns.len() - 1, Ink::Bad);
         }
     }
     grid.print(out);
@@ -68,22 +69,34 @@ fn name_of_table(name: &str) -> String {
     }
 }
 
-fn figures(row: &StudyRow, unit: &str) -> Vec<String> {
-    let value = |value: Option<f64>| {
-        value.map_or_else(|| MISSING.to_owned(), |value| number::in_unit(value, unit))
-    };
-    let place = [&row.placement, &row.load].map(|part| clean(part)).join(" ");
-    let note = row.note.as_deref().map(clean).unwrap_or_default();
-    vec![
-        row.message_bytes.map_or_else(String::new, number::size),
-        clip(place.trim(), 24),
-        value(row.paper),
-        value(row.here_as_paper),
-        value(row.here),
-        spread(row.here, row.here_ci95),
-        row.ratio.map_or_else(|| MISSING.to_owned(), number::ratio),
-        row.grade.map_or_else(|| note.clone(), |grade| grade.to_string()),
+/// One row of a table of a study, and the unit of its figures.
+pub(in crate::report) struct Line<'a> {
+    pub(in crate::report) row: &'a StudyRow,
+    pub(in crate::report) unit: &'a str,
+}
+
+/// The columns of all tables of studies: the last is the grade, or why there is no figure.
+pub(in crate::report) fn columns<'a>() -> [Column<Line<'a>>; 8] {
+    [
+        Column::figure("size", 7, |one| {
+            one.row.message_bytes.map_or_else(String::new, number::size)
+        }),
+        Column::words("where", 6, |one| {
+            let place = [&one.row.placement, &one.row.load].map(|part| clean(part)).join(" ");
+            clip(place.trim(), 24)
+        }),
+        Column::figure("paper", 8, |one| optional(one.row.paper, one.unit)),
+        Column::figure("here, so", 8, |one| optional(one.row.here_as_paper, one.unit)),
+        Column::figure("here", 8, |one| optional(one.row.here, one.unit)),
+        Column::figure("± 95 %", 6, |one| spread(one.row.here, one.row.here_ci95)),
+        Column::figure("ratio", 6, |one| figure(one.row.ratio, number::ratio)),
+        Column { align: Align::Text, ..Column::words("grade", 5, grade_or_note) },
     ]
+}
+
+fn grade_or_note(one: &Line<'_>) -> String {
+    let note = || one.row.note.as_deref().map(clean).unwrap_or_default();
+    one.row.grade.map_or_else(note, |grade| grade.to_string())
 }
 
 fn print_verdict(out: &mut Writer, judged: &Judged) {
@@ -112,24 +125,13 @@ fn is_pictures(table: &StudyTable) -> bool {
 }
 
 /// The table of what a paper shows without numbers.
-const PICTURES: &str = "pictures";
+pub(in crate::report) const PICTURES: &str = "pictures";
 
-const HEAD: [(&str, Align, usize); 8] = [
-    ("size", Align::Right, 7),
-    ("where", Align::Left, 6),
-    ("paper", Align::Right, 8),
-    ("here, so", Align::Right, 8),
-    ("here", Align::Right, 8),
-    ("± 95 %", Align::Right, 6),
-    ("ratio", Align::Right, 6),
-    ("grade", Align::Text, 5),
-];
-
-const LEGEND: &str = "paper: as printed; here, so: this machine by the paper's statistic, the \
-                      median over launches; here: the median of the typical launch, or the rate, and its \
-                      95 % interval; ratio: this machine by the paper's statistic to the paper. \
-                      closed loop, times not halved. A verdict is open (INCONCLUSIVE) where an \
-                      interval straddles the bound.";
+/// What the columns mean.
+pub(in crate::report) const LEGEND: &str = "paper: as printed; here, so: this machine by the \
+    paper's statistic, the median over launches; here: the median of the typical launch, or the \
+    rate, and its 95 % interval; ratio: this machine by the paper's statistic to the paper. closed \
+    loop, times not halved. A verdict is open (INCONCLUSIVE) where an interval straddles the bound.";
 
 /// The crossovers of X02 have more to tell than any other; a file may claim more.
 const EVIDENCE_CHARS_MAX: usize = 1_200;

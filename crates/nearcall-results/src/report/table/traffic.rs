@@ -1,23 +1,44 @@
-//! Runs of traffic: a row for each mechanism and way to wait; a group for each pace, or a column
-//! for each gap or burst.
+//! Runs of traffic: open loops, gaps, bursts, many clients and threads, connections.
 //!
+//! Each kind is a [`Form`]: what its rows are grouped by, its columns, and what is asked of it.
 //! Always true: the times of a cell that did not keep its pace are not shown; the rate that it
 //! reached stands there instead.
 
 use super::answer::{self, Better, Candidate};
 use super::cells::place;
-use super::grid::{Align, Grid, clean, clip};
+use super::grid::{clean, clip};
 use super::notes::DISTURBED;
-use crate::noise::{self, Grade};
-use crate::report::columns::{self, Column, figure, shown, spread, time, values};
+use crate::noise::Grade;
+use crate::report::columns::{self, Column, figure, spread, time, values};
 use crate::report::lines::Writer;
 use crate::report::number::{self, MISSING};
 use crate::run::{Cell, ClientsFacts, RttNs, Run, StartFacts};
-use crate::stats;
+
+/// One kind of traffic.
+struct Form {
+    is_of: fn(&Cell) -> bool,
+    /// Rows stand under it that have the same; empty: under none.
+    heading: fn(&Cell) -> String,
+    /// Groups ascend by it, and the best is sought where it is greatest.
+    order: fn(&Cell) -> u64,
+    columns: &'static [Column<Cell>],
+    /// What is asked of the cells where `order` is greatest.
+    question: fn(&[&Cell]) -> String,
+    candidate: fn(&Cell) -> Option<Candidate>,
+    better: Better,
+    format: fn(f64) -> String,
+    legend: &'static str,
+}
 
 /// Whether the run is one of traffic.
 pub(super) fn is_of_traffic(run: &Run) -> bool {
-    run.cells.iter().any(|cell| cell.pace.is_some() && cell.call.is_none() || key(cell).is_some())
+    run.cells.iter().any(|cell| cell.call.is_none() && cell.pace.is_some())
+        || FORMS[..FORMS.len() - 1].iter().any(|form| run.cells.iter().any(form.is_of))
+}
+
+fn form_of(run: &Run) -> &'static Form {
+    let found = FORMS.iter().find(|form| run.cells.iter().any(form.is_of));
+    found.unwrap_or(&FORMS[FORMS.len() - 1])
 }
 
 /// Adds the table and what its columns mean.
@@ -31,25 +52,28 @@ pub(super) fn print(out: &mut Writer, run: &Run) {
         let load = clean(&first.load);
         out.line(&format!("{}; {what}; load: {load}.", place(&first.placement)));
     }
-    let has = |is: fn(&Cell) -> bool| run.cells.iter().any(is);
-    let legend = if has(|cell| cell.gap.is_some()) {
-        print_gaps(out, run);
-        GAP_LEGEND
-    } else if has(|cell| cell.burst.is_some()) {
-        print_bursts(out, run);
-        BURST_LEGEND
-    } else if has(|cell| cell.clients.is_some()) {
-        print_clients(out, run);
-        if has(|cell| loops(cell).is_some()) { THREADS_LEGEND } else { CLIENTS_LEGEND }
-    } else if has(|cell| cell.start.is_some()) {
-        print_starts(out, run);
-        START_LEGEND
-    } else {
-        print_pace(out, run);
-        PACE_LEGEND
-    };
+    let form = form_of(run);
+    let mut cells: Vec<&Cell> = run.cells.iter().collect();
+    cells.sort_by_key(|cell| (form.order)(cell));
+    cells.truncate(ROWS_MAX);
+    let mut headings: Vec<String> = Vec::new();
+    for heading in cells.iter().map(|cell| (form.heading)(cell)) {
+        if !headings.contains(&heading) {
+            headings.push(heading);
+        }
+    }
+    let mut grid = columns::grid(form.columns);
+    for heading in headings {
+        if !heading.is_empty() {
+            grid.heading(heading.clone());
+        }
+        for cell in cells.iter().filter(|cell| (form.heading)(cell) == heading) {
+            grid.row(values(form.columns, *cell));
+        }
+    }
+    grid.print(out);
     out.blank();
-    out.note(legend);
+    out.note(form.legend);
     if run.cells.iter().any(|cell| cell.grade == Some(Grade::D)) {
         out.note(DISTURBED);
     }
@@ -59,223 +83,209 @@ pub(super) fn print(out: &mut Writer, run: &Run) {
 /// Which mechanism did best: at the highest rate, after the longest gap, in the largest burst, with
 /// most calls of many clients, or to connect.
 pub(super) fn answer(run: &Run) -> String {
-    if let Some(cell) = run.cells.iter().find(|cell| cell.clients.is_some()) {
-        let calls = |cell: &Cell| {
-            let facts = cell.clients.as_ref()?;
-            let one = Candidate::new(cell, facts.calls_per_s?, facts.calls_per_s_ci95)?;
-            let what = if facts.loops.is_some() { "thread" } else { "client" };
-            let clients = counted(facts.clients, what);
-            let to = facts.loops.map(|loops| format!(" and {}", counted(loops, "loop")));
-            let name = format!("{} with {clients}{}", one.name, to.unwrap_or_default());
-            Some(Candidate { name, ..one })
-        };
-        let all = alike(run, cell).filter_map(calls).collect();
-        return answer::sentence("Most calls", all, Better::More, number::message_rate);
-    }
-    if let Some(cell) = run.cells.iter().find(|cell| cell.start.is_some()) {
-        let set_up = |cell: &Cell| {
-            let times = &cell.start.as_ref()?.fresh_set_up_ns;
-            Candidate::new(cell, times.p50?, times.p50_ci95)
-        };
-        let all = alike(run, cell).filter_map(set_up).collect();
-        return answer::sentence("Fastest to connect", all, Better::Less, number::time);
-    }
-    if run.cells.iter().any(|cell| cell.gap.is_some() || cell.burst.is_some()) {
-        let last = run.cells.iter().max_by_key(|cell| key(cell));
-        return last.map(|last| best_of_column(run, last)).unwrap_or_default();
-    }
-    best_at_rate(run)
+    let form = form_of(run);
+    let usable = |cell: &&Cell| (form.candidate)(cell).is_some();
+    let Some(last) = run.cells.iter().filter(usable).max_by_key(|cell| (form.order)(cell)) else {
+        return "Nothing kept its rate, or was measured.".to_owned();
+    };
+    let is_alike = |cell: &&Cell| {
+        cell.placement == last.placement
+            && cell.load == last.load
+            && (form.order)(cell) == (form.order)(last)
+    };
+    let alike: Vec<&Cell> = run.cells.iter().filter(is_alike).collect();
+    let candidates = alike.iter().filter_map(|cell| (form.candidate)(cell)).collect();
+    answer::sentence(&(form.question)(&alike), candidates, form.better, form.format)
 }
 
 fn counted(count: u32, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-fn loops(cell: &Cell) -> Option<u32> {
-    cell.clients.as_ref()?.loops
+fn names(cell: &Cell) -> String {
+    clip(&clean(&format!("{}, {}", cell.mechanism, cell.wait)), 40)
 }
 
-/// The cells that may be compared with `one`.
-fn alike<'a>(run: &'a Run, one: &'a Cell) -> impl Iterator<Item = &'a Cell> {
-    let same = |cell: &&Cell| cell.placement == one.placement && cell.load == one.load;
-    run.cells.iter().filter(same)
+fn clients(cell: &Cell) -> ClientsFacts {
+    cell.clients.clone().unwrap_or_default()
 }
 
-fn best_of_column(run: &Run, last: &Cell) -> String {
-    let of_column = alike(run, last).filter(|cell| key(cell) == key(last));
-    match &last.burst {
-        Some(burst) => {
-            let per_message = |cell: &Cell| {
-                let facts = cell.burst.as_ref()?;
-                Candidate::new(cell, facts.per_message_ns?, facts.per_message_ns_ci95)
-            };
-            let question = format!("Least time per message in a burst of {}", burst.messages);
-            let all = of_column.filter_map(per_message).collect();
-            answer::sentence(&question, all, Better::Less, number::time)
-        }
-        None => {
-            let gap = last.gap.as_ref().map_or(0, |gap| gap.gap_ns);
-            let question = format!("Fastest after a gap of {}", number::time(gap as f64));
-            let all = of_column.filter_map(Candidate::median).collect();
-            answer::sentence(&question, all, Better::Less, number::time)
-        }
-    }
+/// The calls per second of many clients.
+fn most_calls(cell: &Cell) -> Option<Candidate> {
+    let facts = cell.clients.as_ref()?;
+    let one = Candidate::new(cell, facts.calls_per_s?, facts.calls_per_s_ci95)?;
+    let what = if facts.loops.is_some() { "thread" } else { "client" };
+    let to = facts.loops.map(|loops| format!(" and {}", counted(loops, "loop")));
+    let with = counted(facts.clients, what);
+    Some(Candidate { name: format!("{} with {with}{}", one.name, to.unwrap_or_default()), ..one })
 }
 
-/// At the highest rate that anything kept, and which mechanisms kept it.
-fn best_at_rate(run: &Run) -> String {
-    let kept = |cell: &&Cell| cell.pace.as_ref().is_some_and(|pace| pace.kept);
-    let rate = |cell: &Cell| cell.pace.as_ref().map(|pace| pace.rate_per_s);
-    let Some(highest) = run.cells.iter().filter(kept).max_by_key(|cell| rate(cell)) else {
-        return "No mechanism kept a rate that was asked for.".to_owned();
-    };
-    let at_rate: Vec<&Cell> =
-        alike(run, highest).filter(|cell| rate(cell) == rate(highest)).collect();
-    let all: Vec<&Cell> = at_rate.iter().copied().filter(kept).collect();
-    let (count, kept) = (at_rate.len(), all.len());
-    let per_second = rate(highest).unwrap_or_default();
-    let medians = all.into_iter().filter_map(Candidate::median).collect();
-    let question =
-        format!("Lowest median at {per_second} per second, which {kept} of {count} keep");
-    answer::sentence(&question, medians, Better::Less, number::time)
+/// The median of a cell that kept its pace.
+fn kept(cell: &Cell) -> Option<Candidate> {
+    let pace = cell.pace.as_ref()?;
+    Candidate::median(cell).filter(|_| pace.kept)
 }
 
-fn print_pace(out: &mut Writer, run: &Run) {
-    let rate = |cell: &Cell| cell.pace.as_ref().map(|pace| pace.rate_per_s);
-    let mut rates: Vec<Option<u32>> = run.cells.iter().map(rate).collect();
-    rates.sort_unstable();
-    rates.dedup();
-    let mut grid = columns::grid(&PACE);
-    for group in rates.into_iter().take(GROUPS_MAX) {
-        grid.heading(match group {
+/// All kinds; what is none of the others is an open loop.
+const FORMS: [Form; 6] = [
+    Form {
+        is_of: |cell| cell.gap.is_some(),
+        heading: |cell| match gap_ns(cell) {
+            0 => "no gap".to_owned(),
+            ns => format!("after a gap of {}", number::time(ns as f64)),
+        },
+        order: gap_ns,
+        columns: &GAP,
+        question: |alike| {
+            let gap = alike.first().map_or(0, |cell| gap_ns(cell));
+            format!("Fastest after a gap of {}", number::time(gap as f64))
+        },
+        candidate: Candidate::median,
+        better: Better::Less,
+        format: number::time,
+        legend: "closed loop: one exchange at a time, and the gap between its end and the \
+                 beginning of the next. A round trip counts from when it begins, after the client \
+                 has woken up; the server waits all the while as it always does. gap: as it was; \
+                 b: the client is busy until it is over, since no sleep is that short; s: it \
+                 sleeps. CPU: within exchanges, of the server also while it waits.",
+    },
+    Form {
+        is_of: |cell| cell.burst.is_some(),
+        heading: |cell| format!("bursts of {}", messages(cell)),
+        order: messages,
+        columns: &BURST,
+        question: |alike| {
+            let messages = alike.first().map_or(0, |cell| messages(cell));
+            format!("Least time per message in a burst of {messages}")
+        },
+        candidate: |cell| {
+            let facts = cell.burst.as_ref()?;
+            Candidate::new(cell, facts.per_message_ns?, facts.per_message_ns_ci95)
+        },
+        better: Better::Less,
+        format: number::time,
+        legend: "closed loop: one burst at a time. Its messages are sent right after each other, \
+                 the server reads all of them and replies once, without payload; a burst that has \
+                 no room in the channel holds up the client until the server has read some of it. \
+                 per message: the median of a burst, divided by its messages.",
+    },
+    Form {
+        is_of: |cell| cell.clients.as_ref().is_some_and(|facts| facts.loops.is_some()),
+        heading: |cell| {
+            let loops = counted(clients(cell).loops.unwrap_or_default(), "loop");
+            format!("{}, server of {loops}", names(cell))
+        },
+        legend: "closed loop: each thread makes an empty call as soon as its last one has \
+                 returned. All threads share one cloned caller of one client and each has a \
+                 connection of its own; one service, which does no work, is behind all loops of \
+                 the server. calls: of all threads together, of which none was lost: as many were \
+                 replied to as the server has counted; median, p99: of the calls of all; slowest: \
+                 the calls of the slowest thread, to those of the mean one, 1 is fair; client, \
+                 server: CPU time per call.",
+        ..MANY_CLIENTS
+    },
+    MANY_CLIENTS,
+    Form {
+        is_of: |cell| cell.start.is_some(),
+        heading: |_| String::new(),
+        order: |_| 0,
+        columns: &START,
+        question: |_| "Fastest to connect".to_owned(),
+        candidate: |cell| {
+            let times = &cell.start.as_ref()?.fresh_set_up_ns;
+            Candidate::new(cell, times.p50?, times.p50_ci95)
+        },
+        better: Better::Less,
+        format: number::time,
+        legend: "set-up: from the beginning of the rendezvous until the channel can be used, of \
+                 the first connection of two new processes; again: of those after it. first: the \
+                 first round trip on that connection; again: on those after it. close: what \
+                 closing costs the client; gone: from before it closes until the server's \
+                 confirmation that it has noticed is there. All are medians; ± 95 %: over launches.",
+    },
+    Form {
+        is_of: |_| true,
+        heading: |cell| match &cell.pace {
             None => "closed loop: each exchange begins when the one before has ended".to_owned(),
-            Some(rate) => format!("open loop: {rate} per second, from when each was due"),
-        });
-        for cell in run.cells.iter().filter(|cell| rate(cell) == group).take(ROWS_MAX) {
-            grid.row(values(&PACE, cell));
-        }
-    }
-    grid.print(out);
+            Some(pace) => {
+                format!("open loop: {} per second, from when each was due", pace.rate_per_s)
+            }
+        },
+        order: |cell| cell.pace.as_ref().map_or(0, |pace| u64::from(pace.rate_per_s)),
+        columns: &PACE,
+        question: |alike| {
+            let rate = alike.iter().find_map(|cell| Some(cell.pace.as_ref()?.rate_per_s));
+            let kept = alike.iter().filter(|cell| kept(cell).is_some()).count();
+            let (rate, all) = (rate.unwrap_or_default(), alike.len());
+            format!("Lowest median at {rate} per second, which {kept} of {all} keep")
+        },
+        candidate: kept,
+        better: Better::Less,
+        format: number::time,
+        legend: "closed loop: from sending until the reply is there; what holds up one exchange \
+                 delays the next and is counted once. open loop: from when an exchange was due, so \
+                 what holds it up is counted for all that were due meanwhile; the client has one \
+                 under way at a time and makes up for the others after it. service: from when it \
+                 did begin. failed: fewer than 99.9 % began in time, and the rate that was \
+                 reached. CPU: of both ends per message, of the client in open loop within \
+                 exchanges only.",
+    },
+];
+
+const MANY_CLIENTS: Form = Form {
+    is_of: |cell| cell.clients.is_some(),
+    heading: names,
+    order: |_| 0,
+    columns: &CLIENTS,
+    question: |_| "Most calls".to_owned(),
+    candidate: most_calls,
+    better: Better::More,
+    format: number::message_rate,
+    legend: "closed loop: each client makes an empty call as soon as its last one has returned. \
+             Every client is a thread of one process with a connection of its own, all on the \
+             client's CPU; the server is one event loop, which does no work. calls: of all clients \
+             together; median, p99: of the calls of all; slowest: the calls of the slowest client, \
+             to those of the mean one, 1 is fair; client, server: CPU time per call. A heading \
+             names how client and server wait.",
+};
+
+fn gap_ns(cell: &Cell) -> u64 {
+    cell.gap.as_ref().map_or(0, |gap| gap.gap_ns)
 }
 
-fn print_gaps(out: &mut Writer, run: &Run) {
-    let head = |ns: u64| if ns == 0 { "no gap".to_owned() } else { number::time(ns as f64) };
-    out.title("  Median round trip after a gap of");
-    print_columns(out, run, &head, &columns::MEDIAN.value);
-    out.blank();
-    out.title("  CPU time of both ends per round trip after a gap of");
-    print_columns(out, run, &head, &columns::CPU.value);
-    out.blank();
-    out.title("  The gaps as they were, by what the client does in them");
-    print_columns(out, run, &head, &|cell| {
+fn messages(cell: &Cell) -> u64 {
+    cell.burst.as_ref().map_or(0, |burst| burst.messages.into())
+}
+
+const GAP: [Column<Cell>; 8] = [
+    columns::NAME.wide(12),
+    columns::WAIT,
+    columns::MEDIAN,
+    columns::MEDIAN_SPREAD,
+    columns::P99,
+    columns::CPU,
+    Column::figure("gap", 9, |cell| {
         let gap = cell.gap.clone().unwrap_or_default();
         match (gap.achieved_gap_ns, gap.idle.as_str()) {
             (Some(ns), "sleeps") => format!("{} s", number::time(ns)),
             (Some(ns), "spins") => format!("{} b", number::time(ns)),
             _ => MISSING.to_owned(),
         }
-    });
-}
+    }),
+    columns::GRADE,
+];
 
-fn print_bursts(out: &mut Writer, run: &Run) {
-    let head = |messages: u64| match messages {
-        1 => "1 msg".to_owned(),
-        _ => format!("{messages} msgs"),
-    };
-    out.title("  Per message: the median time of a burst, divided by its messages, of");
-    print_columns(out, run, &head, &|cell| {
-        time(cell.burst.as_ref().and_then(|b| b.per_message_ns))
-    });
-    for (title, column) in [("median", columns::MEDIAN), ("99th percentile", columns::P99)] {
-        out.blank();
-        out.title(&format!("  A whole burst until all is answered, {title}, of"));
-        print_columns(out, run, &head, &column.value);
-    }
-}
-
-fn print_clients(out: &mut Writer, run: &Run) {
-    let mut grid = columns::grid(&CLIENTS);
-    let heading = |cell: &Cell| {
-        let names = clip(&clean(&format!("{}, {}", cell.mechanism, cell.wait)), 40);
-        let loops = loops(cell).map(|loops| format!(", server of {}", counted(loops, "loop")));
-        format!("{names}{}", loops.unwrap_or_default())
-    };
-    for (heading, cells) in grouped(run, heading) {
-        grid.heading(heading);
-        for cell in cells.into_iter().take(ROWS_MAX) {
-            grid.row(values(&CLIENTS, cell));
-        }
-    }
-    grid.print(out);
-}
-
-fn print_starts(out: &mut Writer, run: &Run) {
-    let mut grid = columns::grid(&START);
-    for cell in run.cells.iter().take(ROWS_MAX) {
-        grid.row(values(&START, cell));
-    }
-    grid.print(out);
-    let words = run.cells.iter().filter_map(|cell| cell.start.as_ref()?.word_ns);
-    if let Some(ns) = stats::median(&words.collect::<Vec<_>>()) {
-        out.blank();
-        let text = format!("The confirmation in a tear-down takes {} by itself.", number::time(ns));
-        out.note(&text);
-    }
-}
-
-/// What columns are ordered by.
-fn key(cell: &Cell) -> Option<u64> {
-    let gap = cell.gap.as_ref().map(|gap| gap.gap_ns);
-    let burst = cell.burst.as_ref().map(|burst| burst.messages.into());
-    let clients = cell.clients.as_ref().map(|facts| facts.clients.into());
-    gap.or(burst).or(clients).or(cell.start.as_ref().map(|facts| facts.connects.into()))
-}
-
-/// A row for each mechanism and way to wait, a column for each key, the worst grade at the end.
-fn print_columns(
-    out: &mut Writer,
-    run: &Run,
-    head: &dyn Fn(u64) -> String,
-    text: &dyn Fn(&Cell) -> String,
-) {
-    let mut keys: Vec<u64> = run.cells.iter().filter_map(key).collect();
-    keys.sort_unstable();
-    keys.dedup();
-    keys.truncate(COLUMNS);
-    let heads: Vec<String> = keys.iter().map(|&key| head(key)).collect();
-    let mut columns = vec![("", Align::Left, 12), ("wait", Align::Left, 8)];
-    columns.extend(heads.iter().map(|head| (head.as_str(), Align::Right, 8)));
-    columns.push(("grade", Align::Grade, 5));
-    let mut grid = Grid::new(&columns);
-    for (mut row, cells) in grouped(run, names) {
-        for &wanted in &keys {
-            let cell = cells.iter().find(|cell| key(cell) == Some(wanted));
-            row.push(cell.map_or_else(|| MISSING.to_owned(), |cell| text(cell)));
-        }
-        let worst = noise::worst_of(cells.iter().map(|cell| cell.grade));
-        row.push(shown(worst));
-        grid.row(row);
-    }
-    grid.print(out);
-}
-
-/// Cells that have the same key, in the order of the first of each.
-fn grouped<K: PartialEq>(run: &Run, key: impl Fn(&Cell) -> K) -> Vec<(K, Vec<&Cell>)> {
-    let mut groups: Vec<(K, Vec<&Cell>)> = Vec::new();
-    for cell in &run.cells {
-        let key = key(cell);
-        match groups.iter().position(|(known, _)| *known == key) {
-            Some(at) => groups[at].1.push(cell),
-            None if groups.len() < ROWS_MAX => groups.push((key, vec![cell])),
-            None => {}
-        }
-    }
-    groups
-}
-
-fn names(cell: &Cell) -> Vec<String> {
-    values(&[columns::NAME, columns::WAIT], cell)
-}
+const BURST: [Column<Cell>; 7] = [
+    columns::NAME.wide(12),
+    columns::WAIT,
+    Column::figure("per message", 8, |cell| {
+        time(cell.burst.as_ref().and_then(|burst| burst.per_message_ns))
+    }),
+    columns::MEDIAN.named("whole burst"),
+    columns::P99,
+    columns::CPU,
+    columns::GRADE,
+];
 
 const CLIENTS: [Column<Cell>; 9] = [
     // With how many of them are silent.
@@ -295,27 +305,6 @@ const CLIENTS: [Column<Cell>; 9] = [
     columns::CPU_SERVER,
     columns::GRADE,
 ];
-
-fn clients(cell: &Cell) -> ClientsFacts {
-    cell.clients.clone().unwrap_or_default()
-}
-
-const CLIENTS_LEGEND: &str = "closed loop: each client makes an empty call as soon as its last one \
-                              has returned. Every client is a thread of one process with a \
-                              connection of its own, all on the client's CPU; the server is one \
-                              event loop, which does no work. calls: of all clients together; \
-                              median, p99: of the calls of all; slowest: the calls of the slowest \
-                              client, to those of the mean one, 1 is fair; client, server: CPU \
-                              time per call. A heading names how client and server wait.";
-
-const THREADS_LEGEND: &str = "closed loop: each thread makes an empty call as soon as its last one \
-                              has returned. All threads share one cloned caller of one client and \
-                              each has a connection of its own; one service, which does no work, \
-                              is behind all loops of the server. calls: of all threads together, \
-                              of which none was lost: as many were replied to as the server has \
-                              counted; median, p99: of the calls of all; slowest: the calls of the \
-                              slowest thread, to those of the mean one, 1 is fair; client, server: \
-                              CPU time per call.";
 
 const START: [Column<Cell>; 10] = [
     columns::NAME,
@@ -337,13 +326,6 @@ fn of_start(cell: &Cell, times: fn(&StartFacts) -> &RttNs) -> String {
     time(cell.start.as_ref().and_then(|facts| times(facts).p50))
 }
 
-const START_LEGEND: &str = "set-up: from the beginning of the rendezvous until the channel can be \
-                            used, of the first connection of two new processes; again: of those \
-                            after it. first: the first round trip on that connection; again: on \
-                            those after it. close: what closing costs the client; gone: from \
-                            before it closes until the server's word that it has noticed is there. \
-                            All are medians; ± 95 %: over launches.";
-
 const PACE: [Column<Cell>; 9] = [
     columns::NAME.wide(12),
     columns::WAIT,
@@ -364,31 +346,5 @@ fn of_service(cell: &Cell, of: fn(&RttNs) -> Option<f64>) -> String {
     time(cell.pace.as_ref().filter(|pace| pace.kept).and_then(|pace| of(&pace.service_ns)))
 }
 
-const PACE_LEGEND: &str = "closed loop: from sending until the reply is there; what holds up one \
-                           exchange delays the next and is counted once. open loop: from when an \
-                           exchange was due, so what holds it up is counted for all that were due \
-                           meanwhile; the client has one under way at a time and makes up for the \
-                           others after it. service: from when it did begin. failed: fewer than \
-                           99.9 % began in time, and the rate that was reached. CPU: of both ends \
-                           per message, of the client in open loop within exchanges only.";
-
-const GAP_LEGEND: &str = "closed loop: one exchange at a time, and the gap between its end and the \
-                          beginning of the next. A round trip counts from when it begins, after \
-                          the client has woken up; the server waits all the while as it always \
-                          does. b: the client is busy until the gap is over, since no sleep is \
-                          that short; s: it sleeps, and wakes up as late as stands there. CPU: \
-                          within exchanges, of the server also while it waits.";
-
-const BURST_LEGEND: &str = "closed loop: one burst at a time. Its messages are sent right after \
-                            each other, the server reads all of them and replies once, without \
-                            payload; a burst that has no room in the channel holds up the client until the \
-                            server has read some of it. A burst of one is a round trip.";
-
-/// Columns that a page has room for; the other cells are in the details.
-const COLUMNS: usize = 6;
-
-/// There are fewer mechanisms; a file may claim more.
-const ROWS_MAX: usize = 100;
-
-/// Nobody compares more paces; a file may claim so.
-const GROUPS_MAX: usize = 20;
+/// There are fewer cells; a file may claim more.
+const ROWS_MAX: usize = 300;

@@ -4,13 +4,13 @@
 //! reached stands there instead.
 
 use super::cells::{OURS, class_words, place};
-use super::grid::{Align, Grid, clean, clip};
+use super::grid::{Align, clean, clip};
 use super::notes::DISTURBED;
 use crate::noise::Grade;
 use crate::report::columns::{self, Column, WAIT_COLUMNS_MAX, figure, shown, spread, values};
 use crate::report::lines::Writer;
 use crate::report::number;
-use crate::run::{AtRest, Cell, PaceFacts, Placement, Run, WaitComparison};
+use crate::run::{AtRest, Cell, PaceFacts, Placement, Run, WaitComparison, WaitRatio};
 
 /// Whether the run is one of waits.
 pub(super) fn is_of_waits(run: &Run) -> bool {
@@ -76,7 +76,9 @@ fn print_placement(out: &mut Writer, run: &Run, placement: &Placement) {
     let paced = |cell: &&Cell| cell.pace.is_some() && cell.placement == *placement;
     let mut cells: Vec<&Cell> = run.cells.iter().filter(paced).collect();
     cells.sort_by_key(|cell| (pace(cell).rate_per_s, is_other(cell), order_of(wait(cell))));
-    let mut grid = Grid::new(&HEAD);
+    cells.truncate(ROWS_MAX);
+    let columns = columns();
+    let mut grid = columns::grid(&columns);
     let mut rate = None;
     for cell in cells {
         let facts = pace(cell);
@@ -89,34 +91,58 @@ fn print_placement(out: &mut Writer, run: &Run, placement: &Placement) {
             let same = one.mechanism == cell.mechanism && one.class == cell.placement.class;
             same && one.rate_per_s == facts.rate_per_s
         });
-        grid.row(row(cell, &facts, comparison));
+        grid.row(values(&columns, &Line(cell, comparison)));
     }
     grid.print(out);
 }
 
-fn row(cell: &Cell, facts: &PaceFacts, comparison: Option<&WaitComparison>) -> Vec<String> {
-    let (median, p99) = match facts.kept {
-        true => ((columns::MEDIAN.value)(cell), (columns::P99.value)(cell)),
-        false => ("behind".to_owned(), figure(facts.achieved_per_s, number::message_rate)),
-    };
-    let better = comparison.filter(|_| wait(cell) == ADAPTIVE);
-    let other = comparison.and_then(|one| one.others.iter().find(|one| one.wait == wait(cell)));
-    let either = |of_better: Option<f64>, of_other: Option<f64>| of_better.or(of_other);
-    let latency =
-        either(better.and_then(|one| one.latency_ratio), other.and_then(|one| one.latency_ratio));
-    let cpu_ratio =
-        either(better.and_then(|one| one.cpu_ratio), other.and_then(|one| one.cpu_ratio));
-    vec![
-        (columns::NAME.value)(cell),
-        clip(&clean(wait(cell)), WAIT_COLUMNS_MAX),
-        median,
-        p99,
-        (columns::CPU_CLIENT.value)(cell),
-        (columns::CPU_SERVER.value)(cell),
-        figure(latency, number::ratio),
-        spread(latency, better.and_then(|one| one.latency_ratio_ci95)),
-        figure(cpu_ratio, number::ratio),
-        shown(cell.grade),
+/// A cell, and how adaptive compares at its pace.
+struct Line<'a>(&'a Cell, Option<&'a WaitComparison>);
+
+impl Line<'_> {
+    /// The comparison, in the row of adaptive.
+    fn own(&self) -> Option<&WaitComparison> {
+        self.1.filter(|_| wait(self.0) == ADAPTIVE)
+    }
+
+    /// Of adaptive to the better of the others, in its own row; in theirs of adaptive to each.
+    fn ratio(
+        &self,
+        to_best: fn(&WaitComparison) -> Option<f64>,
+        to_each: fn(&WaitRatio) -> Option<f64>,
+    ) -> Option<f64> {
+        let others = self.1.map(|one| one.others.as_slice()).unwrap_or_default();
+        let other = others.iter().find(|one| one.wait == wait(self.0));
+        self.own().and_then(to_best).or(other.and_then(to_each))
+    }
+
+    fn latency(&self) -> Option<f64> {
+        self.ratio(|one| one.latency_ratio, |one| one.latency_ratio)
+    }
+}
+
+fn columns<'a>() -> [Column<Line<'a>>; 10] {
+    [
+        Column::words("", 12, |one| (columns::NAME.value)(one.0)),
+        Column::words("wait", 8, |one| clip(&clean(wait(one.0)), WAIT_COLUMNS_MAX)),
+        Column::figure("median", 7, |one| match columns::is_behind(one.0) {
+            true => "behind".to_owned(),
+            false => (columns::MEDIAN.value)(one.0),
+        }),
+        Column::figure("p99", 8, |one| match columns::is_behind(one.0) {
+            true => figure(pace(one.0).achieved_per_s, number::message_rate),
+            false => (columns::P99.value)(one.0),
+        }),
+        Column::figure("client", 8, |one| (columns::CPU_CLIENT.value)(one.0)),
+        Column::figure("server", 8, |one| (columns::CPU_SERVER.value)(one.0)),
+        Column::figure("ratio", 5, |one| figure(one.latency(), number::ratio)),
+        Column::figure("± 95 %", 6, |one| {
+            spread(one.latency(), one.own().and_then(|own| own.latency_ratio_ci95))
+        }),
+        Column::figure("CPU", 5, |one| {
+            figure(one.ratio(|one| one.cpu_ratio, |one| one.cpu_ratio), number::ratio)
+        }),
+        Column { align: Align::Grade, ..Column::words("grade", 5, |one| shown(one.0.grade)) },
     ]
 }
 
@@ -175,25 +201,15 @@ const ADAPTIVE: &str = "adaptive";
 /// The class of placement of both ends on one CPU.
 const SAME_CPU: &str = "same_cpu";
 
-const HEAD: [(&str, Align, usize); 10] = [
-    ("", Align::Left, 12),
-    ("wait", Align::Left, 8),
-    ("median", Align::Right, 7),
-    ("p99", Align::Right, 8),
-    ("client", Align::Right, 8),
-    ("server", Align::Right, 8),
-    ("ratio", Align::Right, 5),
-    ("± 95 %", Align::Right, 6),
-    ("CPU", Align::Right, 5),
-    ("grade", Align::Grade, 5),
-];
-
 const LEGEND: &str = "median, p99: open loop at a constant rate, from when a call should have \
                       begun until it has returned; behind: not all calls began in time, and the \
                       rate that was reached; client, server: CPU time per call, of the client \
                       within calls only; ratio, CPU: in a row of adaptive its median to that of \
                       the better of spin and block, and its CPU time of both ends to that of the \
                       cheaper of the two; in the rows of those, adaptive to each.";
+
+/// There are fewer; a file may claim more.
+const ROWS_MAX: usize = 100;
 
 /// There are two; a file may claim more.
 const PLACEMENTS_MAX: usize = 8;
