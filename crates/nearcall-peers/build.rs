@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 fn main() -> Result<(), Box<dyn Error>> {
     nearcall_build::Builder::new().file("proto/echo.proto").compile()?;
     tonic()?;
-    ttrpc("ttrpc_threads", &["proto/rival.proto"], false)?;
-    ttrpc("ttrpc_tasks", &["proto/rival.proto", "proto/notes.proto"], true)?;
+    ttrpc()?;
     capnp()?;
     boost();
     versions(&std::fs::read_to_string(LOCK)?);
@@ -28,14 +27,15 @@ fn tonic() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn ttrpc(folder: &str, inputs: &[&str], async_all: bool) -> Result<(), Box<dyn Error>> {
-    let out = PathBuf::from(std::env::var("OUT_DIR")?).join(folder);
+fn ttrpc() -> Result<(), Box<dyn Error>> {
+    let out = PathBuf::from(std::env::var("OUT_DIR")?).join("ttrpc");
     std::fs::create_dir_all(&out)?;
-    let customize = ttrpc_codegen::Customize { async_all, gen_mod: true, ..Default::default() };
+    let customize =
+        ttrpc_codegen::Customize { async_all: true, gen_mod: true, ..Default::default() };
     ttrpc_codegen::Codegen::new()
         .out_dir(&out)
         .include("proto")
-        .inputs(inputs)
+        .inputs(["proto/rival.proto", "proto/notes.proto"])
         .rust_protobuf()
         .customize(customize)
         .run()?;
@@ -103,4 +103,4 @@ const LOCK: &str = "../../Cargo.lock";
 
 /// The packages of the rivals.
 const RIVALS: &[&str] =
-    &["capnp-rpc", "iceoryx2", "nng-sys", "tarpc", "tonic", "ttrpc", "zbus", "zenoh", "zeromq-src"];
+    &["capnp-rpc", "iceoryx2", "tarpc", "tonic", "ttrpc", "zbus", "zenoh", "zeromq-src"];

@@ -75,8 +75,6 @@ pub struct Experiment {
     pub details: &'static str,
     /// Commands to begin with.
     pub examples: &'static str,
-    /// Whether few users need it.
-    pub is_special: bool,
     /// The options that it has beside those of every run, by their names.
     pub options: &'static [&'static str],
     /// The kinds of its cells.
@@ -102,7 +100,6 @@ impl Experiment {
         summary: "",
         details: "",
         examples: "",
-        is_special: false,
         options: &[],
         kinds: &[Kind::Latency],
         placement: Place::Auto,

@@ -6,13 +6,14 @@
 //! are pure; [`memory`] and [`usage`] read other processes. [`runner`] starts processes and waits
 //! for them by [`worker`], [`peer`] is what they run; `exchange` and [`floor`] hold the measured
 //! loops. [`experiment`] has the table of what can be measured with all of that, [`calls`] the
-//! runtime's calls, [`custom`] what others have measured. [`clocks`] compares the clocks
-//! themselves; [`footprint`] tells what connections and services take of memory; [`advise`]
-//! measures what advice needs.
+//! runtime's calls, [`custom`] what others have measured. [`footprint`] tells what connections and
+//! services take of memory; [`advise`] measures what advice needs.
 #![forbid(unsafe_code)]
 
 // What is stored and how it is shown: modules of this crate use them by these names.
 use nearcall_results::{histogram, noise, report, run, stats, system_files, words};
+
+pub use exchange::stamps::Stamps;
 
 pub mod advise;
 mod awake;
@@ -20,7 +21,6 @@ pub mod bench_plan;
 pub mod calls;
 pub mod cell;
 pub mod cell_list;
-pub mod clocks;
 pub mod custom;
 mod custom_name;
 pub mod detector;

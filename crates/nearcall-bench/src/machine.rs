@@ -31,8 +31,9 @@ pub fn topology() -> Topology {
     processor::topology(&SystemFiles::real())
 }
 
-/// This program, as it stands in what it stores.
-pub(crate) fn tool() -> Tool {
+/// Returns this program as it stands in what it stores.
+#[must_use]
+pub fn tool() -> Tool {
     Tool {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         profile: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),

@@ -33,7 +33,6 @@ pub struct Scene {
     /// How long the client sleeps after each of these, in microseconds.
     pub pause_us: u32,
     /// How much of the payload is written and read.
-    #[serde(with = "words")]
     pub touch: Touch,
     /// Room in each direction that was asked for, in bytes; 0: the default.
     pub buffer_bytes: u32,

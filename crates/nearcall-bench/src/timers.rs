@@ -6,8 +6,8 @@
 use nearcall_os::clock::{self, Clock, ClockCost};
 use nearcall_os::tsc::{Tsc, TscRefusal};
 
-use crate::clocks::step_units;
 use crate::run::Timer;
+use crate::stats;
 
 /// Measures all clocks. Takes about a third of a second, most of it the calibration of the TSC.
 ///
@@ -58,17 +58,6 @@ pub fn allowed(ns: f64, timer: &Timer) -> bool {
     timer.granularity_ns.is_some_and(|step| ns >= step * STEPS_MIN)
 }
 
-/// How many operations one pair of readings must enclose so that `ns` per operation may be given.
-/// `None` if the clock's step is not known or no number helps.
-#[must_use]
-pub fn batch_min(ns: f64, timer: &Timer) -> Option<u64> {
-    let needed = timer.granularity_ns? * STEPS_MIN / ns;
-    // Beyond this no batch of nanoseconds ends within an hour.
-    let is_sane = needed.is_finite() && needed < 1e12 && ns > 0.0;
-    #[allow(clippy::cast_possible_truncation, reason = "below 10^12 and not negative")]
-    is_sane.then(|| needed.ceil().max(1.0) as u64)
-}
-
 fn timer(source: &str, cost: ClockCost, fine_step_ns: Option<f64>) -> Timer {
     // A coarse clock stands between two readings, so its own steps are the truth. A fine one
     // moves at every reading, so the steps tell only what a reading costs.
@@ -98,6 +87,39 @@ fn fine_step_ns(mut read: impl FnMut() -> u64) -> Option<f64> {
     step_units(lengths)
 }
 
+/// Returns the step of a clock that gave these times: the distance of groups, if times come in
+/// groups; else their smallest difference, zero being a time.
+#[must_use]
+pub fn step_units(mut times: Vec<u64>) -> Option<f64> {
+    times.sort_unstable();
+    let shortest = times.iter().copied().find(|&time| time > 0);
+    // What an interrupt made long stands alone at the end.
+    times.truncate(times.len() - times.len() / 10);
+    let mut groups: Vec<Vec<u64>> = Vec::new();
+    for &time in &times {
+        match groups.last_mut() {
+            Some(group) if group.last().is_some_and(|&last| time - last <= 1) => group.push(time),
+            _ => groups.push(vec![time]),
+        }
+    }
+    let middle = |group: &Vec<u64>| group.iter().sum::<u64>() as f64 / group.len() as f64;
+    let gaps: Vec<f64> =
+        groups.windows(2).map(|pair| middle(&pair[1]) - middle(&pair[0])).collect();
+    let widths: Vec<f64> =
+        groups.iter().map(|group| (group[group.len() - 1] - group[0]) as f64).collect();
+    if let (Some(gap), Some(width)) = (stats::median(&gaps), stats::median(&widths))
+        && groups.len() >= GROUPS_MIN
+        && gap >= (width * GAP_WIDTHS_MIN).max(GAP_WIDTHS_MIN)
+    {
+        return Some(gap);
+    }
+    times.insert(0, 0);
+    times.dedup();
+    let step = times.windows(2).map(|pair| pair[1] - pair[0]).min();
+    // A coarse clock seldom moves within work this short.
+    step.or(shortest).map(|units| units as f64)
+}
+
 /// A figure has at least this many steps of its clock, so that the step is at most 10 % of it.
 const STEPS_MIN: f64 = 10.0;
 
@@ -109,6 +131,12 @@ const WORK_MAX: usize = 200;
 
 /// Pairs for each amount of work.
 const PAIRS_PER_WORK: usize = 20;
+
+/// Fewer groups tell nothing of their distance.
+const GROUPS_MIN: usize = 3;
+
+/// Groups are so many of their widths, or units, apart: otherwise they are chance.
+const GAP_WIDTHS_MIN: f64 = 3.0;
 
 #[cfg(test)]
 mod tests {
@@ -130,8 +158,6 @@ mod tests {
         assert_eq!(timer.granularity_ns, Some(1_000.0));
         assert!(!allowed(9_999.0, &timer) && !allowed(140.0, &timer));
         assert!(allowed(10_000.0, &timer));
-        assert_eq!(batch_min(140.0, &timer), Some(72));
-        assert_eq!(batch_min(20_000.0, &timer), Some(1));
     }
 
     #[test]
@@ -149,9 +175,6 @@ mod tests {
     #[test]
     fn nothing_is_allowed_where_the_step_is_unknown() {
         assert!(!allowed(1e9, &clock_of(None)));
-        assert_eq!(batch_min(5.0, &clock_of(None)), None);
-        assert_eq!(batch_min(0.0, &clock_of(Some(1.0))), None);
-        assert_eq!(batch_min(f64::NAN, &clock_of(Some(1.0))), None);
     }
 
     #[test]
@@ -164,5 +187,23 @@ mod tests {
         assert!(timers[0].unusable.is_some());
         let coarse = timers.iter().find(|timer| timer.source == "monotonic_coarse").unwrap();
         assert!(!allowed(1_000_000.0, coarse), "{coarse:?}");
+    }
+
+    #[test]
+    fn a_counter_that_moves_by_many_ticks_at_once_has_that_step() {
+        // 24.45 ticks at a time, as where 100 MHz are counted at 2.445 GHz.
+        let times = (0..4_000_u64).map(|at| (at % 7 + 2, at % 3 / 2));
+        let ticks = |(steps, one): (u64, u64)| steps * 2_445 / 100 + one;
+        let found = step_units(times.map(ticks).collect()).unwrap();
+        assert!((found - 24.45).abs() < 0.5, "{found}");
+    }
+
+    #[test]
+    fn a_step_is_a_unit_where_times_come_in_all_lengths() {
+        assert_eq!(step_units((0..4_000).map(|at| 25 + at % 90).collect()), Some(1.0));
+        assert_eq!(step_units((0..4_000).map(|at| 24 + at % 90 * 2).collect()), Some(2.0));
+        assert_eq!(step_units((0..4_000).map(|at| at % 2).collect()), Some(1.0));
+        assert_eq!(step_units(vec![0; 100]), None);
+        assert_eq!(step_units(Vec::new()), None);
     }
 }

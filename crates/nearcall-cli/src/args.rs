@@ -15,7 +15,6 @@ mod options;
 mod profile;
 mod report;
 mod reproduce;
-mod retired;
 mod servers;
 mod value;
 
@@ -29,9 +28,7 @@ use nearcall_results::sizes::MESSAGE_BYTES_MAX;
 pub(crate) use self::advise::AdviseArgs;
 pub(crate) use self::bench::{BenchArgs, ExperimentArgs, LibrariesArgs, MemoryArgs, Other};
 pub(crate) use self::compare::CompareArgs;
-pub(crate) use self::data::{
-    AddArgs, DataArgs, DataCommand, ExportArgs, ImportArgs, ListArgs, WhichArgs,
-};
+pub(crate) use self::data::{AddArgs, DataArgs, DataCommand, ExportArgs, ImportArgs, WhichArgs};
 pub(crate) use self::help::libraries_help;
 pub(crate) use self::options::{JsonArgs, PlacementArg, RunArgs};
 use self::options::{OutputArgs, QuickArgs};
@@ -49,8 +46,7 @@ pub(crate) use self::value::{Pin, Sizes};
 pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let arguments: Vec<OsString> = arguments.collect();
     let mut command = help::command().color(color(&arguments));
-    let parsed = command.try_get_matches_from_mut(arguments);
-    let matches = parsed.map_err(|error| retired::explain(error, &mut command))?;
+    let matches = command.try_get_matches_from_mut(arguments)?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
@@ -81,8 +77,7 @@ pub(crate) struct Cli {
         global = true,
         value_name = "WHEN",
         default_value = "auto",
-        hide_default_value = true,
-        hide_possible_values = true
+        hide_default_value = true
     )]
     pub(crate) color: ColorChoice,
 
@@ -105,24 +100,6 @@ pub(crate) enum Command {
     #[command(before_help = ALL_KINDS.examples)]
     Bench(Box<BenchArgs>),
 
-    /// Repeat published studies of IPC and check their claims
-    ///
-    /// Each study by its own protocol: mechanisms with their synchronisation, sizes, counts,
-    /// statistic, placement and load. Prints the paper's figures beside this machine's by the
-    /// paper's statistic and by ours, and a verdict on each claim: CONFIRMED, REFUTED, INCONCLUSIVE
-    /// or SKIPPED, with the evidence. All five take at most a quarter of an hour.
-    #[command(before_help = reproduce::EXAMPLES)]
-    Reproduce(Box<ReproduceArgs>),
-
-    /// Show where the time of one message goes
-    ///
-    /// System calls are counted by ptrace, copies by the bytes that those moved. Switches, faults
-    /// and CPU time come from an undisturbed run of at most 3 seconds, or --time. Hardware counters
-    /// and stacks are read only where they are permitted; otherwise the output explains how to
-    /// permit them.
-    #[command(before_help = profile::EXAMPLES)]
-    Profile(Box<ProfileArgs>),
-
     /// Recommend a mechanism for given requirements, by measurement
     ///
     /// Excludes every mechanism that lacks a need, measures the others by calls of the given size,
@@ -134,22 +111,6 @@ pub(crate) enum Command {
     /// or the machine was too noisy; 2 usage error; 130 interrupted.
     #[command(before_help = advise::EXAMPLES)]
     Advise(Box<AdviseArgs>),
-
-    /// List the mechanisms, their capabilities, and what works here
-    #[command(before_help = MECHANISMS_EXAMPLES)]
-    Mechanisms(JsonArgs),
-
-    /// Print the table of a stored run again
-    #[command(before_help = SHOW_EXAMPLES)]
-    Show(ShowArgs),
-
-    /// Write a page of figures and tables from stored runs
-    ///
-    /// One HTML file that needs nothing else and no network. Runs of one machine complete each
-    /// other, those of several stand side by side and are never averaged. Runs whose definitions
-    /// differ are refused.
-    #[command(before_help = report::EXAMPLES)]
-    Report(ReportArgs),
 
     /// Compare two runs: slower, faster, or no difference
     ///
@@ -163,6 +124,53 @@ pub(crate) enum Command {
     #[command(before_help = compare::EXAMPLES)]
     Compare(CompareArgs),
 
+    /// Write a page of figures and tables from stored runs
+    ///
+    /// One HTML file that needs nothing else and no network. Runs of one machine complete each
+    /// other, those of several stand side by side and are never averaged. Runs whose definitions
+    /// differ are refused.
+    #[command(before_help = report::EXAMPLES)]
+    Report(ReportArgs),
+
+    /// Print the table of a stored run again
+    #[command(before_help = SHOW_EXAMPLES)]
+    Show(ShowArgs),
+
+    /// List the mechanisms, their capabilities, and what works here
+    #[command(before_help = MECHANISMS_EXAMPLES)]
+    Mechanisms(JsonArgs),
+
+    /// Report unsuitable machine settings, and how to fix them
+    #[command(before_help = DOCTOR_EXAMPLES)]
+    Doctor(JsonArgs),
+
+    /// Show where the time of one message goes
+    ///
+    /// System calls are counted by ptrace, copies by the bytes that those moved. Switches, faults
+    /// and CPU time come from an undisturbed run of at most 3 seconds, or --time. Hardware counters
+    /// and stacks are read only where they are permitted; otherwise the output explains how to
+    /// permit them.
+    #[command(before_help = profile::EXAMPLES)]
+    Profile(Box<ProfileArgs>),
+
+    /// Repeat published studies of IPC and check their claims
+    ///
+    /// Each study by its own protocol: mechanisms with their synchronisation, sizes, counts,
+    /// statistic, placement and load. Prints the paper's figures beside this machine's by the
+    /// paper's statistic and by ours, and a verdict on each claim: CONFIRMED, REFUTED, INCONCLUSIVE
+    /// or SKIPPED, with the evidence. All five take at most a quarter of an hour.
+    #[command(before_help = reproduce::EXAMPLES)]
+    Reproduce(Box<ReproduceArgs>),
+
+    /// Measure clock overhead, resolution, sleep error and agreement
+    ///
+    /// Compares clock_gettime, gettimeofday and the processor's counter, as two studies did: the
+    /// cost of a reading, the smallest difference, the error of known sleeps, and the agreement of
+    /// the clocks over the same spans. The counter is refused, with the reason, where it cannot be
+    /// trusted. Takes about four seconds.
+    #[command(before_help = TIMERS_EXAMPLES)]
+    Timers(TimersArgs),
+
     /// Keep runs of many machines in a directory of plain files
     ///
     /// Each run lies in the directory of its machine; the file name is derived from the content.
@@ -170,19 +178,6 @@ pub(crate) enum Command {
     /// JSON lines, one row per cell.
     #[command(before_help = data::EXAMPLES, arg_required_else_help = true)]
     Data(DataArgs),
-
-    /// Measure clock overhead, resolution, sleep error and agreement
-    ///
-    /// Compares clock_gettime, gettimeofday and the processor's counter, as two studies did: the
-    /// cost of a reading, the smallest difference, the error of known sleeps, the agreement of the
-    /// clocks over the same spans, and the skew between CPUs. The counter is refused, with the
-    /// reason, where it cannot be trusted. Takes about four seconds.
-    #[command(before_help = TIMERS_EXAMPLES)]
-    Timers(TimersArgs),
-
-    /// Report unsuitable machine settings, and how to fix them
-    #[command(before_help = DOCTOR_EXAMPLES)]
-    Doctor(JsonArgs),
 
     /// Generate Rust from .proto files, without a build script
     ///
@@ -264,7 +259,7 @@ pub(crate) struct ShowArgs {
     pub(crate) file: PathBuf,
 
     /// Print every cell with its interval and its marks
-    #[arg(long, conflicts_with = "json", help_heading = OUTPUT)]
+    #[arg(long, conflicts_with = "json")]
     pub(crate) all: bool,
 
     #[command(flatten)]
@@ -299,11 +294,11 @@ pub(crate) struct GenArgs {
     pub(crate) field_attribute: Vec<(String, String)>,
 
     /// Also write this file, which includes the others in the modules of their packages
-    #[arg(long, value_name = "NAME.rs", help_heading = OUTPUT)]
+    #[arg(long, value_name = "NAME.rs")]
     pub(crate) include_file: Option<String>,
 
     /// Directory of the generated files; created if it is missing
-    #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
+    #[arg(long, value_name = "DIR")]
     pub(crate) out_dir: PathBuf,
 
     #[command(flatten)]
@@ -343,8 +338,7 @@ const TIMERS_EXAMPLES: &str = "\
 Examples:
   nearcall timers
   nearcall timers --quick                        a first look, in one second
-  nearcall timers --json | jq '.clocks[] | [.name, .overhead.mean_ns]'
-  nearcall timers --json | jq '.skew.pairs[] | [.cpus, .tsc.bound_ns]'";
+  nearcall timers --json | jq '.clocks[] | [.name, .overhead.mean_ns]'";
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
@@ -357,12 +351,6 @@ Examples:
   nearcall gen home/v1/thermostat.proto --include proto --out-dir src/generated
   nearcall gen shop.proto --out-dir src/generated --include-file all.rs
   nearcall gen home.proto --out-dir src --rename home.v1.House.Scan=ScanRooms";
-
-/// Headings of options in the help.
-const WORKLOAD: &str = "Workload";
-const PLACEMENT: &str = "Placement";
-const DURATION: &str = "Duration";
-const OUTPUT: &str = "Output";
 
 const _: () = assert!(MESSAGE_BYTES_MAX == 4 << 20, "the help of --size names the limit");
 

@@ -5,19 +5,20 @@
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Parser;
-use nearcall_results::sizes;
+use nearcall_results::report::lines::{Style, Writer};
+use nearcall_results::report::table::table;
+use nearcall_results::{run, sizes};
 
 use crate::bench::{self, Plan};
-use crate::document::Document;
 use crate::launch::{self, PEER_VERB};
 use crate::rival::{self, Rival};
-use crate::{peer, table};
+use crate::{peer, results};
 
 /// nearcall beside other IPC libraries: same payloads, same harness, same run
 #[derive(Parser, Debug)]
@@ -44,10 +45,10 @@ struct Args {
     /// Seed of the launch order and the payloads
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print one JSON document (nearcall.rivals/1) instead of text
+    /// Print the run as JSON (nearcall.run/1) instead of text
     #[arg(long)]
     json: bool,
-    /// Store the result in this JSON file
+    /// Store the run in this file; `nearcall show`, report and compare take it
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Print how each row is configured, and measure nothing
@@ -61,7 +62,10 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let outcome = match arguments.get(1) {
         Some(verb) if verb == PEER_VERB => peer::run(),
         _ => match Args::try_parse_from(&arguments) {
-            Ok(args) => command(&args),
+            Ok(args) => {
+                let words = arguments.iter().skip(1);
+                command(&args, words.map(|word| word.to_string_lossy().into_owned()).collect())
+            }
             Err(error) => {
                 let _ = error.print();
                 return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
@@ -77,12 +81,15 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn command(args: &Args) -> anyhow::Result<()> {
+fn command(args: &Args, arguments: Vec<String>) -> anyhow::Result<()> {
     let rivals = chosen(&args.only)?;
     if args.about {
-        return result(&table::about(&rivals));
+        return result(&about(&rivals));
     }
     let plan = plan_of(args)?;
+    if let Some(path) = &args.out {
+        run::check_writable(path).with_context(|| format!("cannot write {}", path.display()))?;
+    }
     launch::sweep();
     let started_unix_s = bench::unix_s();
     let is_seen = io::stderr().is_terminal();
@@ -92,14 +99,13 @@ fn command(args: &Args) -> anyhow::Result<()> {
             aside(&format!("\r\x1b[K{done}/{all} {next}{end}"));
         }
     });
-    let document = Document::new(&plan, &rivals, &found, started_unix_s);
-    let json = serde_json::to_string(&document)?;
+    let run = results::run(arguments, &plan, &rivals, &found, started_unix_s);
     if let Some(path) = &args.out {
-        store(path, &json)?;
+        run.save(path).with_context(|| format!("cannot write {}", path.display()))?;
     }
     match args.json {
-        true => result(&format!("{json}\n"))?,
-        false => result(&table::render(&document))?,
+        true => result(&(run.to_json() + "\n"))?,
+        false => result(&table(&run, Style::PLAIN))?,
     }
     if found.iter().all(|found| found.launches.is_empty()) {
         bail!("no row could be measured");
@@ -107,8 +113,19 @@ fn command(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn store(path: &Path, json: &str) -> anyhow::Result<()> {
-    std::fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))
+/// How each of `rivals` was configured.
+fn about(rivals: &[Rival]) -> String {
+    let mut out = Writer::new(Style::PLAIN);
+    for rival in rivals {
+        out.push(&format!("{} ({}, {})", rival.name, rival.version, rival.waiting.name()));
+        out.wrap("  ", rival.about);
+        out.wrap("  ", &format!("Rate: {}.", rival.rate));
+        if let Some(missing) = rival.missing {
+            out.wrap("  ", &format!("SKIPPED here: {missing}."));
+        }
+        out.blank();
+    }
+    out.finish()
 }
 
 fn chosen(only: &[String]) -> anyhow::Result<Vec<Rival>> {

@@ -12,10 +12,10 @@ use nearcall_os::clock;
 use nearcall_os::cpu;
 use nearcall_os::tsc::Tsc;
 use nearcall_results::noise::{self, Grade};
+use nearcall_results::run::IdleServer;
 
 use crate::launch::{self, Launched, Orders, Patience, Role};
 use crate::measure::{Cell, Kind, Measured};
-use crate::memory::Idle;
 use crate::rival::Rival;
 
 /// What is measured, and how thoroughly.
@@ -38,7 +38,7 @@ pub(crate) struct Plan {
 pub(crate) struct Found {
     /// Per launch.
     pub(crate) launches: Vec<Vec<(Cell, Measured)>>,
-    pub(crate) idle: Option<Idle>,
+    pub(crate) idle: Option<IdleServer>,
     /// The worst around a launch.
     pub(crate) noise: Option<Grade>,
     pub(crate) failure: Option<String>,

@@ -13,10 +13,11 @@ use anyhow::{Context, anyhow, bail};
 use nearcall_bench::runner::Program;
 use nearcall_bench::worker::{self, Worker};
 use nearcall_os::{clock, process};
+use nearcall_results::run::IdleServer;
 use serde::{Deserialize, Serialize};
 
 use crate::measure::{Cell, Measured};
-use crate::memory::{self, Idle};
+use crate::memory;
 
 /// What one of the two processes has to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -77,7 +78,7 @@ impl Line {
 #[derive(Default)]
 pub(crate) struct Launched {
     pub(crate) cells: Vec<(Cell, Measured)>,
-    pub(crate) idle: Option<Idle>,
+    pub(crate) idle: Option<IdleServer>,
     /// Why it ended before its time.
     pub(crate) failure: Option<String>,
 }

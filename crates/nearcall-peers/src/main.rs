@@ -2,23 +2,23 @@
 //!
 //! Words become settings in `args.rs`; `rival.rs` lists what is measured, one file each below
 //! `rivals/`; `bench.rs` launches pairs of processes (`launch.rs`) which run `peer.rs`, with the
-//! loops of `measure.rs` in the client and the judge of `service.rs` in the server; `document.rs`
-//! is what is stored, `table.rs` what is read. `shim.rs` may be unsafe. Not here: nearcall's own
-//! benchmarks (`nearcall-bench`), whose payloads, statistics and noise grades are used.
+//! loops of `measure.rs` in the client and the judge of `service.rs` in the server; `results.rs`
+//! makes a run of what they found. `shim.rs` may be unsafe. Not here: nearcall's own benchmarks
+//! (`nearcall-bench`), whose payloads and workers are used, and how a run is shown and compared
+//! (`nearcall-results`).
 #![deny(unsafe_code)]
 
 mod args;
 mod bench;
-mod document;
 mod launch;
 mod measure;
 mod memory;
 mod peer;
+mod results;
 mod rival;
 mod rivals;
 mod service;
 mod shim;
-mod table;
 
 use std::process::ExitCode;
 

@@ -11,9 +11,9 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use anyhow::bail;
+use nearcall_bench::Stamps;
 use nearcall_bench::payload::{Payload, Verifier};
 use nearcall_bench::warmup::{Warmup, WarmupRule, WarmupState};
-use nearcall_os::tsc::Tsc;
 use nearcall_os::{clock, counters};
 use nearcall_results::histogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,6 @@ use crate::launch::{Line, Orders};
 
 /// What one cell measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
     /// Round trips with an empty reply.
     Sink,
@@ -30,6 +29,17 @@ pub(crate) enum Kind {
     Echo,
     /// Messages one way, until the server has confirmed the last.
     Rate,
+}
+
+impl Kind {
+    /// The shape of its cells in a run.
+    pub(crate) const fn shape(self) -> &'static str {
+        match self {
+            Self::Sink => "sink",
+            Self::Echo => "echo",
+            Self::Rate => "one-way",
+        }
+    }
 }
 
 /// What is measured, and with how many bytes.
@@ -63,7 +73,9 @@ pub(crate) trait Client {
     async fn note(&mut self, payload: &Payload, number: u64) -> anyhow::Result<()>;
 
     /// Sends what still waits to be sent, and ends what [`Client::note`] has begun.
-    async fn flush(&mut self) -> anyhow::Result<()>;
+    async fn flush(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
 
     /// Asks the server how many messages it has had, of all kinds.
     async fn received(&mut self) -> anyhow::Result<u64>;
@@ -88,7 +100,7 @@ pub(crate) async fn measure<C: Client>(mut client: C, orders: &Orders) -> anyhow
     let mut asking = Asking {
         client: &mut client,
         orders,
-        stopwatch: Stopwatch::new(orders.tsc),
+        stamps: Stamps::new(orders.tsc),
         next: HashMap::new(),
         sent: 0,
     };
@@ -112,7 +124,7 @@ pub(crate) async fn measure<C: Client>(mut client: C, orders: &Orders) -> anyhow
 struct Asking<'a, C> {
     client: &'a mut C,
     orders: &'a Orders,
-    stopwatch: Stopwatch,
+    stamps: Stamps,
     /// Per size, the number of the next message.
     next: HashMap<usize, u64>,
     /// Messages of all sizes.
@@ -132,7 +144,7 @@ impl<C: Client> Asking<'_, C> {
             number += 1;
         }
         let cpu = Cpu::read(self.orders.server_pid)?;
-        let begin = self.stopwatch.start();
+        let begin = self.stamps.start();
         let (mut spent_ns, mut messages) = (0, 0);
         while messages < MESSAGES_MIN || spent_ns < budget_ns - budget_ns / WARMUP_SHARE {
             let ns = self.timed_ns(echo, payload, number).await?;
@@ -141,7 +153,7 @@ impl<C: Client> Asking<'_, C> {
             messages += 1;
             spent_ns += ns;
         }
-        let elapsed_ns = self.stopwatch.since_ns(begin);
+        let elapsed_ns = self.stamps.since_ns(begin);
         let [client_cpu_ns, server_cpu_ns] = cpu.since()?;
         self.next.insert(cell.bytes, number);
         self.sent += number - first;
@@ -170,18 +182,18 @@ impl<C: Client> Asking<'_, C> {
         payload: &Payload,
         number: u64,
     ) -> anyhow::Result<u64> {
-        let start = self.stopwatch.start();
+        let start = self.stamps.start();
         self.client.call(echo, payload, number).await?;
-        Ok(self.stopwatch.since_ns(start))
+        Ok(self.stamps.since_ns(start))
     }
 
     async fn rate(&mut self, payload: &Payload) -> anyhow::Result<Measured> {
         let budget_ns = self.orders.cell_ns;
         self.stream(payload, budget_ns / WARMUP_SHARE).await?;
         let cpu = Cpu::read(self.orders.server_pid)?;
-        let begin = self.stopwatch.start();
+        let begin = self.stamps.start();
         let messages = self.stream(payload, budget_ns - budget_ns / WARMUP_SHARE).await?;
-        let elapsed_ns = self.stopwatch.since_ns(begin);
+        let elapsed_ns = self.stamps.since_ns(begin);
         let [client_cpu_ns, server_cpu_ns] = cpu.since()?;
         Ok(Measured { messages, elapsed_ns, client_cpu_ns, server_cpu_ns, ..Measured::default() })
     }
@@ -191,8 +203,8 @@ impl<C: Client> Asking<'_, C> {
         let bytes = payload.message_bytes();
         let first = self.next.get(&bytes).copied().unwrap_or(0);
         let mut number = first;
-        let begin = self.stopwatch.start();
-        while self.stopwatch.since_ns(begin) < budget_ns {
+        let begin = self.stamps.start();
+        while self.stamps.since_ns(begin) < budget_ns {
             for _ in 0..BURST_MESSAGES {
                 self.client.note(payload, number).await?;
                 number += 1;
@@ -229,40 +241,6 @@ impl Cpu {
     fn since(&self) -> anyhow::Result<[u64; 2]> {
         let now = Self::read(self.server_pid)?;
         Ok([now.ns[0].saturating_sub(self.ns[0]), now.ns[1].saturating_sub(self.ns[1])])
-    }
-}
-
-/// The clock of an interval, both of whose ends are read in this process.
-#[derive(Clone, Copy)]
-enum Stopwatch {
-    /// The processor's counter.
-    Tsc(Tsc),
-    /// The kernel's clock.
-    Clock,
-}
-
-impl Stopwatch {
-    fn new(calibration: Option<[u64; 2]>) -> Self {
-        match calibration.map(Tsc::from_calibration) {
-            Some(Ok(tsc)) => Self::Tsc(tsc),
-            Some(Err(_)) | None => Self::Clock,
-        }
-    }
-
-    #[inline(always)]
-    fn start(self) -> u64 {
-        match self {
-            Self::Tsc(tsc) => tsc.start(),
-            Self::Clock => clock::monotonic_ns(),
-        }
-    }
-
-    #[inline(always)]
-    fn since_ns(self, start: u64) -> u64 {
-        match self {
-            Self::Tsc(tsc) => tsc.to_ns(tsc.stop().ticks.saturating_sub(start)),
-            Self::Clock => clock::monotonic_ns().saturating_sub(start),
-        }
     }
 }
 

@@ -5,26 +5,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use nearcall_os::{clock, counters};
-use serde::{Deserialize, Serialize};
-
-/// What a server costs while its one client says nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Idle {
-    /// Memory that no other process uses, the program's own pages included.
-    pub(crate) private_bytes: u64,
-    /// Of that, what the process has written to.
-    pub(crate) private_dirty_bytes: u64,
-    /// Its share of memory files and named shared memory, which are channels.
-    pub(crate) channel_bytes: u64,
-    /// Its share of all memory that it uses.
-    pub(crate) proportional_bytes: u64,
-    pub(crate) threads: u64,
-    /// Processor time, as a share of one CPU.
-    pub(crate) cpu_share: f64,
-}
+use nearcall_results::run::IdleServer;
 
 /// Watches the process `pid` for `duration`.
-pub(crate) fn watch(pid: u32, duration: Duration) -> anyhow::Result<Idle> {
+pub(crate) fn watch(pid: u32, duration: Duration) -> anyhow::Result<IdleServer> {
     clock::pause(SETTLE);
     let begin_ns = clock::monotonic_ns();
     let cpu_ns = counters::process_cpu_ns_of(pid)?;
@@ -34,7 +18,7 @@ pub(crate) fn watch(pid: u32, duration: Duration) -> anyhow::Result<Idle> {
     let text =
         fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).context("no smaps_rollup")?;
     let threads = fs::read_dir(format!("/proc/{pid}/task"))?.count();
-    Ok(Idle {
+    Ok(IdleServer {
         private_bytes: field(&text, "Private_Clean") + field(&text, "Private_Dirty"),
         private_dirty_bytes: field(&text, "Private_Dirty"),
         channel_bytes: field(&text, "Pss_Shmem"),

@@ -39,10 +39,11 @@ pub(crate) enum Waiting {
 }
 
 impl Waiting {
+    /// The word of runs.
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Self::Polling => "polling",
-            Self::Sleeping => "sleeping",
+            Self::Polling => "spin",
+            Self::Sleeping => "block",
             Self::Adaptive => "adaptive",
         }
     }
@@ -53,10 +54,8 @@ pub(crate) fn all() -> Vec<Rival> {
     let mut all = rivals::nearcall::rows();
     all.push(rivals::bare::ROW);
     all.extend([rivals::iceoryx2::POLLING, rivals::iceoryx2::EVENTS]);
-    all.push(rivals::boost::ROW);
-    all.extend([rivals::ttrpc::THREADS, rivals::ttrpc::TASKS]);
-    all.extend([rivals::tarpc::ROW, rivals::capnp::ROW, rivals::zbus::ROW, rivals::tonic::ROW]);
-    all.extend([rivals::zeromq::ROW, rivals::nng::ROW, rivals::zenoh::ROW]);
+    all.extend([rivals::boost::ROW, rivals::ttrpc::ROW, rivals::tarpc::ROW, rivals::capnp::ROW]);
+    all.extend([rivals::zbus::ROW, rivals::tonic::ROW, rivals::zeromq::ROW, rivals::zenoh::ROW]);
     all
 }
 

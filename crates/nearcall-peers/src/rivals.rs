@@ -8,7 +8,6 @@ pub(crate) mod boost;
 pub(crate) mod capnp;
 pub(crate) mod iceoryx2;
 pub(crate) mod nearcall;
-pub(crate) mod nng;
 pub(crate) mod tarpc;
 pub(crate) mod tonic;
 pub(crate) mod ttrpc;

@@ -3,6 +3,8 @@
 //! Messages of one size carry numbers that go on from cell to cell, so the server needs to be told
 //! nothing. Always true: a damaged message ends the process, with the reason on standard output.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use nearcall_bench::payload::{Payload, Verifier};
 
 use crate::launch::Line;
@@ -59,6 +61,26 @@ impl Service {
             None => Expected { payload: Payload::new(self.seed, size), next: 0 },
         };
         self.sizes.insert(0, expected);
+    }
+}
+
+/// A judge that the threads or tasks of a server share.
+#[derive(Clone)]
+pub(crate) struct Shared(Arc<Mutex<Service>>);
+
+impl Shared {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(Service::new(seed))))
+    }
+
+    /// Reads the next message of its size.
+    pub(crate) fn take(&self, bytes: &[u8]) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take(bytes);
+    }
+
+    /// How many messages have come.
+    pub(crate) fn received(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).received()
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Always true: a run's place in the directory follows from its content (`dataset/identity.rs`), so
 //! there is no list of the runs that could go out of step with them; runs of two machines never lie
-//! in one directory and are never averaged. `dataset/store.rs` takes runs in and lists them,
+//! in one directory and are never averaged. `dataset/store.rs` takes runs in,
 //! `dataset/rows.rs` is the table and `dataset/export.rs` writes it; `dataset/import.rs` reads the
 //! archives of another program. How runs look is in `report`. For people: docs/data.md.
 
@@ -14,7 +14,4 @@ mod store;
 
 pub use export::{Exported, Format, export};
 pub use identity::{kind_of_run, place, run_id};
-pub use store::{
-    Arrival, DataSet, FILES_MAX, INVENTORY_SCHEMA, Inventory, MachineLine, Outcome, Problem,
-    StoreError,
-};
+pub use store::{Arrival, DataSet, FILES_MAX, Outcome, StoreError};

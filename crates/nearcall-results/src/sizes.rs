@@ -1,7 +1,5 @@
 //! Message sizes, from text to bytes.
 
-use std::fmt;
-
 /// Reads a list of message sizes such as `8,1KiB,64K,1MB`, in the order given, each once.
 ///
 /// # Errors
@@ -55,38 +53,25 @@ pub fn parse_size(text: &str) -> Result<u64, SizeError> {
 }
 
 /// Why a size was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
     /// Nothing stands between two commas, or in the whole list.
+    #[error("a size is missing; {ACCEPTED}")]
     Empty,
     /// The item is not a number, or has an unknown unit.
+    #[error("{0:?} is not a size; {ACCEPTED}")]
     NotASize(String),
     /// The item is 0: a message without payload measures nothing about its size.
+    #[error("size {0:?} is zero; the smallest is 1 byte")]
     Zero(String),
     /// The item is above [`MESSAGE_BYTES_MAX`].
+    #[error("size {0:?} is above the limit of 4 MiB")]
     TooLarge(String),
 }
 
-impl fmt::Display for SizeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("a size is missing; ")?,
-            Self::NotASize(item) => write!(f, "{item:?} is not a size; ")?,
-            Self::Zero(item) => {
-                return write!(f, "size {item:?} is zero; the smallest is 1 byte");
-            }
-            Self::TooLarge(item) => {
-                return write!(f, "size {item:?} is above the limit of 4 MiB");
-            }
-        }
-        f.write_str(
-            "give a whole number of bytes with or without a unit (B; K, KiB, M, MiB = powers of \
-             1,024; KB, MB = powers of 1,000), such as 8, 64KiB or 1MB",
-        )
-    }
-}
-
-impl std::error::Error for SizeError {}
+const ACCEPTED: &str = "\
+    give a whole number of bytes with or without a unit (B; K, KiB, M, MiB = powers of 1,024; KB, \
+    MB = powers of 1,000), such as 8, 64KiB or 1MB";
 
 /// The largest message that is measured: the default limit of a connection.
 pub const MESSAGE_BYTES_MAX: u64 = 4 << 20;

@@ -10,6 +10,7 @@
 
 mod background;
 pub mod claims;
+pub mod clocks;
 mod collect;
 mod cpu_layout;
 pub mod evidence;
@@ -26,7 +27,7 @@ use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
-use nearcall_bench::{bench_plan, cell, cell_list, clocks, footprint, machine, runner, scene};
+use nearcall_bench::{bench_plan, cell, cell_list, footprint, machine, runner, scene, timers};
 use nearcall_results::{report, run, stats};
 use serde::{Deserialize, Serialize};
 

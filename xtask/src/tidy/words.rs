@@ -160,9 +160,6 @@ const READ: &[&str] = &[
 const CHANGELOG: &str = "CHANGELOG.md";
 /// This file, which has to name what it looks for.
 const SELF: &str = "xtask/src/tidy/words.rs";
-/// What explains former commands and options to users, and its test.
-const FORMER: &[&str] =
-    &["crates/nearcall-cli/src/args/retired.rs", "crates/nearcall-cli/tests/it/bad_input.rs"];
 /// What is text that people read, beside Rust.
 const DOCUMENTS: &[&str] = &[".md", ".toml", "/run", ".proto"];
 
@@ -179,9 +176,7 @@ pub fn problems(path: &str, text: &str) -> Vec<String> {
     let prose = if is_rust { lexed.prose() } else { text.to_owned() };
     let mut found = phrases(&prose, PHRASES);
     if path != CHANGELOG {
-        if !FORMER.contains(&path) {
-            found.extend(phrases(&prose, COMMANDS));
-        }
+        found.extend(phrases(&prose, COMMANDS));
         for rows in names_of(path) {
             found.extend(names(&lexed.code(), rows));
             found.extend(names(&in_backticks(&prose), rows));
@@ -357,7 +352,6 @@ mod tests {
         );
         check("docs/runs/a.json", "nobody", &[]);
         check("crates/nearcall-cli/src/args.rs", "// --via", &[":1: `--via`"]);
-        check(FORMER[0], "// --via nobody", &[":1: `nobody`"]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use nearcall_os::tsc::Tsc;
 
 /// A clock for intervals.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Stamps {
+pub enum Stamps {
     /// The calibrated counter.
     Tsc(Tsc),
     /// The kernel's clock.
@@ -24,7 +24,8 @@ thread_local! {
 
 impl Stamps {
     /// The counter as the runner calibrated it, or the kernel's clock.
-    pub(crate) fn new(calibration: Option<[u64; 2]>) -> Self {
+    #[must_use]
+    pub fn new(calibration: Option<[u64; 2]>) -> Self {
         match calibration.map(Tsc::from_calibration) {
             Some(Ok(tsc)) => Self::Tsc(tsc),
             Some(Err(_)) | None => Self::Clock,
@@ -33,7 +34,8 @@ impl Stamps {
 
     /// The beginning of an interval.
     #[inline(always)]
-    pub(crate) fn start(&self) -> u64 {
+    #[must_use]
+    pub fn start(&self) -> u64 {
         match self {
             Self::Tsc(tsc) => tsc.start(),
             Self::Clock => clock::monotonic_ns(),
@@ -43,7 +45,8 @@ impl Stamps {
     }
 
     /// Nanoseconds between two beginnings.
-    pub(crate) fn between_ns(&self, first: u64, second: u64) -> u64 {
+    #[must_use]
+    pub fn between_ns(&self, first: u64, second: u64) -> u64 {
         match self {
             Self::Tsc(tsc) => tsc.to_ns(second.saturating_sub(first)),
             Self::Clock => second.saturating_sub(first),
@@ -54,7 +57,8 @@ impl Stamps {
 
     /// Nanoseconds since `start`.
     #[inline(always)]
-    pub(crate) fn since_ns(&self, start: u64) -> u64 {
+    #[must_use]
+    pub fn since_ns(&self, start: u64) -> u64 {
         match self {
             Self::Tsc(tsc) => tsc.to_ns(tsc.stop().ticks.saturating_sub(start)),
             Self::Clock => clock::monotonic_ns().saturating_sub(start),

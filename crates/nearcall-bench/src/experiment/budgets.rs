@@ -24,7 +24,6 @@ pub static BUDGETS: Experiment = Experiment {
               so. The ratio is the median over launches of the ratios of one round. Idle servers \
               are checked too: CPU time, wake-ups, threads, memory.",
     examples: EXAMPLES,
-    is_special: true,
     kinds: &[Kind::Latency, Kind::Throughput],
     defaults: Some(Usual {
         launches: 5,

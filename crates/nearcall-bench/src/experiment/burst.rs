@@ -13,7 +13,6 @@ pub static BURST: Experiment = Experiment {
     details: "The server reads all of a burst and replies once. What does not fit in the channel \
               waits until the server has read some of it.",
     examples: EXAMPLES,
-    is_special: true,
     options: &["messages", "mechanism", "size", "wait", "placement", "load"],
     cells: |plan, on| {
         let bursts = plan.burst_messages.as_deref().unwrap_or(&BURSTS);

@@ -17,7 +17,6 @@ pub static IDLE_CLIENTS: Experiment = Experiment {
               others are connected and say nothing. Shows what a connection costs that does \
               nothing. By default over shm and unix-stream.",
     examples: EXAMPLES,
-    is_special: true,
     options: &["mechanism", "wait", "placement"],
     cells: |plan, on| {
         let counts = if plan.how.quick { &IDLE[..IDLE.len() - 1] } else { &IDLE[..] };

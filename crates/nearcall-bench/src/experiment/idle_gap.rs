@@ -12,7 +12,6 @@ pub static IDLE_GAP: Experiment = Experiment {
               is over, from there on it sleeps. Caches and CPUs of both ends cool down meanwhile, \
               as in a program with little to do.",
     examples: EXAMPLES,
-    is_special: true,
     options: &["gap", "mechanism", "size", "wait", "placement", "load"],
     cells: |plan, on| {
         let usual = if plan.how.quick { &GAPS_NS[..GAPS_NS.len() - 1] } else { &GAPS_NS[..] };

@@ -28,7 +28,6 @@ pub static MATRIX: Experiment = Experiment {
               nodes. On machines with many CPUs --time limits how many pairs of each class are \
               measured, which the table notes. By default over shm with ends that spin, and pipe.",
     examples: EXAMPLES,
-    is_special: true,
     options: &["mechanism", "size", "wait", "load", "pm_qos"],
     defaults: Some(USUAL),
     check: |plan| match plan.how.placement {

@@ -28,7 +28,6 @@ pub static WAIT_POLICIES: Experiment = Experiment {
               was due. Across two CPUs and on one. The adaptive policy stands beside the better of \
               spinning and sleeping. --wait selects policies to measure: spin, block, adaptive.",
     examples: EXAMPLES,
-    is_special: true,
     options: &["wait"],
     defaults: Some(Usual {
         // An interval needs two; more take long at ten calls per second.

@@ -8,7 +8,6 @@ use nearcall_results::advise::{Need, Pattern, Placement, Weights};
 use self::modes::ModeArgs;
 use super::options::{BackgroundLoadArgs, OutputArgs, SeedArgs, TimeArgs};
 use super::value;
-use super::{OUTPUT, PLACEMENT, WORKLOAD};
 
 mod modes;
 
@@ -16,44 +15,19 @@ mod modes;
 #[derive(Debug, Args)]
 pub(crate) struct AdviseArgs {
     /// Payload of one message, such as 8, 4KiB, 1MiB
-    #[arg(
-        long,
-        value_name = "SIZE",
-        default_value = "64",
-        value_parser = value::size,
-        allow_negative_numbers = true,
-        help_heading = WORKLOAD
-    )]
+    #[arg(long, value_name = "SIZE", default_value = "64", value_parser = value::size)]
     pub(crate) size: u64,
 
     /// Payload of the reply [default: an empty reply]
-    #[arg(
-        long,
-        value_name = "SIZE",
-        value_parser = size_or_none,
-        allow_negative_numbers = true,
-        help_heading = WORKLOAD
-    )]
+    #[arg(long, value_name = "SIZE", value_parser = size_or_none)]
     pub(crate) reply: Option<u64>,
 
     /// Messages per second to sustain [default: one after the other]
-    #[arg(
-        long,
-        value_name = "PER_SECOND",
-        value_parser = rate,
-        allow_negative_numbers = true,
-        help_heading = WORKLOAD
-    )]
+    #[arg(long, value_name = "PER_SECOND", value_parser = rate)]
     pub(crate) rate: Option<f64>,
 
     /// Call pattern: call (waits for a reply) or one-way
-    #[arg(
-        long,
-        value_name = "PATTERN",
-        default_value = "call",
-        hide_possible_values = true,
-        help_heading = WORKLOAD
-    )]
+    #[arg(long, value_name = "PATTERN", default_value = "call")]
     pub(crate) pattern: PatternArg,
 
     /// Required capabilities, such as pollable,isolation; --help lists all
@@ -62,33 +36,22 @@ pub(crate) struct AdviseArgs {
     /// for a bounded time, as the adaptive policy does), same-cpu-safe, survives-oversized,
     /// delivers-after-death, kill-safe, nothing-left, shared-memory. `nearcall mechanisms` explains
     /// them.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = WORKLOAD)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) needs: Vec<Need>,
 
     /// Clients that one server has at once: 1 also considers what serves one only [default: any]
-    #[arg(
-        long,
-        value_name = "NUMBER",
-        value_parser = clap::value_parser!(u32).range(1..),
-        help_heading = WORKLOAD
-    )]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) clients: Option<u32>,
 
     /// Objective: latency, p99, throughput, cpu, memory, or shares
     ///
     /// Shares add up to 1, as latency=0.7,cpu=0.3. They are the powers of a candidate's ratios to
     /// the best.
-    #[arg(long, value_name = "OBJECTIVE", default_value = "latency", help_heading = WORKLOAD)]
+    #[arg(long, value_name = "OBJECTIVE", default_value = "latency")]
     pub(crate) optimise: Weights,
 
     /// Both ends on the same CPU, cross CPUs, not pinned (none), or unknown (any)
-    #[arg(
-        long,
-        value_name = "PLACE",
-        default_value = "any",
-        hide_possible_values = true,
-        help_heading = PLACEMENT
-    )]
+    #[arg(long, value_name = "PLACE", default_value = "any")]
     pub(crate) placement: ExpectedPlacementArg,
 
     #[command(flatten)]
@@ -101,17 +64,11 @@ pub(crate) struct AdviseArgs {
     pub(crate) seed: SeedArgs,
 
     /// Measure and rank even while other programs use the CPUs
-    #[arg(long, conflicts_with = "run", help_heading = super::DURATION)]
+    #[arg(long, conflicts_with = "run")]
     pub(crate) anyway: bool,
 
     /// Use stored runs of this or another machine; measure nothing
-    #[arg(
-        long,
-        value_name = "FILE",
-        num_args = 1..,
-        conflicts_with_all = ["time", "seed", "out"],
-        help_heading = OUTPUT
-    )]
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["time", "seed", "out"])]
     pub(crate) run: Vec<PathBuf>,
 
     #[command(flatten)]

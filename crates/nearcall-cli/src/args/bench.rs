@@ -14,7 +14,6 @@ use nearcall_bench::touch::Touch;
 use nearcall_results::route::Caller;
 use nearcall_results::shape::Shape;
 
-use super::WORKLOAD;
 use super::options::{
     BackgroundLoadArgs, MechanismArgs, OutputArgs, PlacementArgs, PmQosArgs, QuickArgs, RunArgs,
     SizesArgs, WaitArgs,
@@ -143,21 +142,14 @@ pub(crate) struct WorkloadArgs {
     pub(crate) mechanism: MechanismArgs,
 
     /// Every mechanism [default: one of each kind, unless a size or --quick is given]
-    #[arg(long, conflicts_with = "mechanism", help_heading = WORKLOAD)]
+    #[arg(long, conflicts_with = "mechanism")]
     pub(crate) every: bool,
 
     #[command(flatten)]
     pub(crate) size: SizesArgs,
 
     /// Clients: blocking (no loop), loop, async (tokio), same-loop, typed, bytes (direct)
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        value_parser = value::client(),
-        hide_possible_values = true,
-        help_heading = WORKLOAD
-    )]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = value::client())]
     pub(crate) client: Option<Vec<Caller>>,
 
     /// Exchanges per second [default: 1000,10000,100000]
@@ -165,9 +157,7 @@ pub(crate) struct WorkloadArgs {
         long,
         value_name = "LIST",
         value_delimiter = ',',
-        allow_negative_numbers = true,
-        value_parser = clap::value_parser!(u32).range(1..=RATE_MAX),
-        help_heading = WORKLOAD
+        value_parser = clap::value_parser!(u32).range(1..=RATE_MAX)
     )]
     pub(crate) rate: Option<Vec<u32>>,
 
@@ -176,24 +166,11 @@ pub(crate) struct WorkloadArgs {
     /// The stalls take a tenth of the time. In the open loop the p99 rises to about their length,
     /// since all that was due meanwhile is late; in the closed loop neither median nor p99 shows
     /// it.
-    #[arg(
-        long,
-        value_name = "TIME",
-        allow_negative_numbers = true,
-        value_parser = value::stall_ns,
-        help_heading = WORKLOAD
-    )]
+    #[arg(long, value_name = "TIME", value_parser = value::stall_ns)]
     pub(crate) stall: Option<u64>,
 
     /// Gaps of 0 to 1s [default: 0,10us,100us,1ms,10ms,100ms]
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        allow_negative_numbers = true,
-        value_parser = value::gap_ns,
-        help_heading = WORKLOAD
-    )]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = value::gap_ns)]
     pub(crate) gap: Option<Vec<u64>>,
 
     /// Messages of a burst [default: 1,8,64,512]
@@ -201,9 +178,7 @@ pub(crate) struct WorkloadArgs {
         long,
         value_name = "LIST",
         value_delimiter = ',',
-        allow_negative_numbers = true,
-        value_parser = clap::value_parser!(u32).range(1..=BURST_MAX),
-        help_heading = WORKLOAD
+        value_parser = clap::value_parser!(u32).range(1..=BURST_MAX)
     )]
     pub(crate) messages: Option<Vec<u32>>,
 
@@ -212,9 +187,7 @@ pub(crate) struct WorkloadArgs {
         long,
         value_name = "LIST",
         value_delimiter = ',',
-        allow_negative_numbers = true,
-        value_parser = clap::value_parser!(u32).range(1..=CLIENTS_MAX),
-        help_heading = WORKLOAD
+        value_parser = clap::value_parser!(u32).range(1..=CLIENTS_MAX)
     )]
     pub(crate) clients: Option<Vec<u32>>,
 
@@ -223,9 +196,7 @@ pub(crate) struct WorkloadArgs {
         long,
         value_name = "LIST",
         value_delimiter = ',',
-        allow_negative_numbers = true,
-        value_parser = clap::value_parser!(u32).range(1..=CLIENTS_MAX),
-        help_heading = WORKLOAD
+        value_parser = clap::value_parser!(u32).range(1..=CLIENTS_MAX)
     )]
     pub(crate) threads: Option<Vec<u32>>,
 
@@ -234,32 +205,23 @@ pub(crate) struct WorkloadArgs {
         long,
         value_name = "LIST",
         value_delimiter = ',',
-        allow_negative_numbers = true,
-        value_parser = clap::value_parser!(u32).range(1..=LOOPS_MAX),
-        help_heading = WORKLOAD
+        value_parser = clap::value_parser!(u32).range(1..=LOOPS_MAX)
     )]
     pub(crate) loops: Option<Vec<u32>>,
 
     /// Reply in latency cells: the same payload (echo) or none (sink)
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        value_parser = value::shape(),
-        hide_possible_values = true,
-        help_heading = WORKLOAD
-    )]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = value::shape())]
     pub(crate) shape: Option<Vec<Shape>>,
 
     #[command(flatten)]
     pub(crate) wait: WaitArgs,
 
     /// Show where the time of one empty call goes, part by part
-    #[arg(long, help_heading = WORKLOAD)]
+    #[arg(long)]
     pub(crate) breakdown: bool,
 
     /// Measure items of streams beside one-way calls, of 8 bytes and 1 MiB or --size
-    #[arg(long, conflicts_with = "breakdown", help_heading = WORKLOAD)]
+    #[arg(long, conflicts_with = "breakdown")]
     pub(crate) streams: bool,
 
     /// Bytes of the payload that are written and read: full, header, none
@@ -268,18 +230,16 @@ pub(crate) struct WorkloadArgs {
         value_name = "PART",
         default_value = "full",
         hide_default_value = true,
-        hide_possible_values = true,
-        value_parser = value::payload_access(),
-        help_heading = WORKLOAD
+        value_parser = value::payload_access()
     )]
     pub(crate) payload_access: Touch,
 
     /// Channel buffer per direction, such as 64KiB; another size fails the cell
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, help_heading = WORKLOAD)]
+    #[arg(long, value_name = "SIZE")]
     pub(crate) buffer: Option<Sizes>,
 
     /// Measure also where the buffer differs from --buffer
-    #[arg(long, requires = "buffer", help_heading = WORKLOAD)]
+    #[arg(long, requires = "buffer")]
     pub(crate) allow_buffer_mismatch: bool,
 
     #[command(flatten)]
@@ -299,7 +259,7 @@ pub(crate) struct MemoryArgs {
     ///
     /// `cargo build --release` builds the service that is measured, as a program and as a library,
     /// beside this program; the variable NEARCALL_BENCH_SERVICE names another directory.
-    #[arg(long, conflicts_with = "mechanism", help_heading = WORKLOAD)]
+    #[arg(long, conflicts_with = "mechanism")]
     pub(crate) setups: bool,
 
     #[command(flatten)]

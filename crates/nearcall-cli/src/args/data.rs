@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::OUTPUT;
 use super::options::JsonArgs;
 
 /// Options of `data`.
@@ -26,13 +25,9 @@ pub(crate) enum DataCommand {
     #[command(before_help = ADD_EXAMPLES)]
     Add(AddArgs),
 
-    /// List the machines of the data set
+    /// Write all cells as one flat table, for a database
     ///
     /// Reads every run. Exit code: 1 if a file is no run, or lies in the wrong directory.
-    #[command(before_help = LIST_EXAMPLES)]
-    List(ListArgs),
-
-    /// Write all cells as one flat table, for a database
     #[command(before_help = EXPORT_EXAMPLES)]
     Export(ExportArgs),
 
@@ -48,7 +43,7 @@ pub(crate) enum DataCommand {
 #[derive(Debug, Args)]
 pub(crate) struct WhichArgs {
     /// Directory of the data set [default: in the data directory of nearcall]
-    #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
+    #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 
     #[command(flatten)]
@@ -70,27 +65,15 @@ pub(crate) struct AddArgs {
     pub(crate) which: WhichArgs,
 }
 
-/// Options of `data list`.
-#[derive(Debug, Args)]
-pub(crate) struct ListArgs {
-    #[command(flatten)]
-    pub(crate) which: WhichArgs,
-}
-
 /// Options of `data export`.
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
     /// Write comma-separated values here; an existing file is replaced
-    #[arg(
-        long,
-        value_name = "FILE",
-        required_unless_present_any = ["jsonl", "parquet"],
-        help_heading = OUTPUT
-    )]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["jsonl", "parquet"])]
     pub(crate) csv: Option<PathBuf>,
 
     /// Write JSON lines here, one object per row; an existing file is replaced
-    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) jsonl: Option<PathBuf>,
 
     /// Refused with the formats to use instead
@@ -109,7 +92,7 @@ pub(crate) struct ImportArgs {
     pub(crate) archive: PathBuf,
 
     /// Store the run in this file and not in the data set
-    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 
     #[command(flatten)]
@@ -119,7 +102,6 @@ pub(crate) struct ImportArgs {
 pub(super) const EXAMPLES: &str = "\
 Examples:
   nearcall data add run.json                     add a run
-  nearcall data list                             the machines
   nearcall data export --jsonl cells.jsonl       one row per cell
   nearcall data import i5-m580.tar.gz            a result of ipc-bench";
 
@@ -129,11 +111,6 @@ Examples:
   nearcall data add docs/runs/*.json --dir shared-data
   nearcall data add other-data/*/*.json          the runs of another data set
   nearcall data add run.json --keep-host-name";
-
-const LIST_EXAMPLES: &str = "\
-Examples:
-  nearcall data list
-  nearcall data list --json | jq -r '.machines[] | .machine_id'";
 
 const EXPORT_EXAMPLES: &str = "\
 Examples:

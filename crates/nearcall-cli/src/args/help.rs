@@ -1,21 +1,16 @@
-//! The form of the help: examples first, commands in groups, options below headings.
+//! The form of the help: examples first, commands in a list, options below headings.
 //!
-//! **Invariants:** the text about a command stands once, at its definition; groups order names.
-//! Help has the width of the terminal, at most 100 columns, and nothing is cut at 80.
+//! **Invariants:** the text about a command or an option stands once, at its definition; what all
+//! options have in common stands here, so that an option has one heading in every command. Help has
+//! the width of the terminal, at most 100 columns.
 
-use clap::{Command, CommandFactory};
-
-use nearcall_bench::experiment::ALL;
+use clap::{Arg, Command, CommandFactory};
 
 use super::Cli;
 
 /// Builds the command line with its help.
 pub(super) fn command() -> Command {
-    let command = Cli::command().mut_subcommand("bench", |bench| {
-        grouped(bench, "nearcall bench [OPTIONS] [COMMAND]", &experiments())
-    });
-    let command = grouped(command, "nearcall [OPTIONS] <COMMAND>", &commands());
-    with_template(command).max_term_width(COLUMNS_MAX)
+    with_form(Cli::command()).max_term_width(COLUMNS_MAX)
 }
 
 /// Renders the help of `bench libraries`, for when the program that has its options is missing.
@@ -27,68 +22,42 @@ pub(crate) fn libraries_help() -> String {
     libraries.map(|libraries| libraries.render_long_help().to_string()).unwrap_or_default()
 }
 
-fn with_template(command: Command) -> Command {
-    command.help_template(TEMPLATE).mut_subcommands(with_template)
+fn with_form(command: Command) -> Command {
+    command.help_template(TEMPLATE).mut_args(option).mut_subcommands(with_form)
 }
 
-/// Lists the commands in `groups` instead of in one list.
-fn grouped(command: Command, usage: &'static str, groups: &[Group]) -> Command {
-    let list = list(&command, groups);
-    // Clap can neither group commands nor leave its own list away.
-    let command = command.mut_subcommands(|inner| inner.hide(true));
-    command.override_usage(usage).after_help(list)
-}
-
-fn list(command: &Command, groups: &[Group]) -> String {
-    let header = command.get_styles().get_header();
-    let literal = command.get_styles().get_literal();
-    let names = groups.iter().flat_map(|group| &group.names);
-    let width = names.map(|name| name.len()).max().unwrap_or_default();
-    let mut text = String::new();
-    for Group { title, names } in groups {
-        text.push_str(&format!("{header}{title}:{header:#}\n"));
-        for name in names {
-            let about = command.find_subcommand(name).and_then(Command::get_about);
-            let about = about.map(ToString::to_string).unwrap_or_default();
-            text.push_str(&format!("  {literal}{name:width$}{literal:#}  {about}\n"));
-        }
-        text.push('\n');
+/// Gives an option its heading. A value may be a negative number, which its parser refuses by name;
+/// values that are words stand in the text of the option.
+fn option(arg: Arg) -> Arg {
+    let id = arg.get_id().to_string();
+    let is_below = |(_, ids): &&(&str, &str)| ids.split_whitespace().any(|other| other == id);
+    let arg = match HEADINGS.iter().find(is_below) {
+        Some((heading, _)) => arg.help_heading(*heading),
+        None => arg,
+    };
+    match arg.get_action().takes_values() && !arg.is_positional() {
+        true => arg.allow_negative_numbers(true).hide_possible_values(true),
+        false => arg,
     }
-    text.truncate(text.trim_end().len());
-    text
 }
 
-/// Commands below one heading.
-struct Group {
-    title: &'static str,
-    names: Vec<&'static str>,
-}
-
-/// The commands of the program.
-fn commands() -> [Group; 3] {
-    let main = "bench advise compare report show mechanisms doctor gen data";
-    let group = |title, names: &'static str| Group { title, names: names.split(' ').collect() };
-    [
-        group("Commands", main),
-        group("Servers", "list stop host status restart"),
-        group("Specialist commands", "profile reproduce timers"),
-    ]
-}
-
-/// The experiments of `bench`.
-fn experiments() -> [Group; 2] {
-    let of = |is_special| ALL.iter().filter(move |one| one.is_special == is_special);
-    let names = of(false).map(|one| one.name).chain(["memory", "libraries"]).collect();
-    [
-        Group { title: "Commands", names },
-        Group { title: "Specialist commands", names: of(true).map(|one| one.name).collect() },
-    ]
-}
+/// Headings and the options below each; all others have the heading "Options".
+const HEADINGS: [(&str, &str); 4] = [
+    (
+        "Workload",
+        "mechanism every size client rate stall gap messages clients threads loops shape wait \
+         breakdown streams payload_access buffer allow_buffer_mismatch setups reply pattern needs \
+         optimise trace",
+    ),
+    ("Placement", "placement pin load pm_qos"),
+    ("Duration", "launches time quick seed anyway"),
+    ("Output", "out json out_dir dir csv jsonl markdown all include_file run profile"),
+];
 
 /// Examples come first, because most readers look for one.
 const TEMPLATE: &str = "\
 {about-with-newline}
-{before-help}{usage-heading} {usage}{after-help}
+{before-help}{usage-heading} {usage}
 
 {all-args}";
 
@@ -117,17 +86,12 @@ mod tests {
     }
 
     #[test]
-    fn every_command_is_in_one_group() {
-        let command = command();
-        let bench = command.find_subcommand("bench").expect("there is one");
-        for (command, groups) in [(&command, &commands()[..]), (bench, &experiments())] {
-            let names = command.get_subcommands().map(Command::get_name);
-            let mut names: Vec<&str> = names.filter(|name| is_typed(name)).collect();
-            let mut listed: Vec<&str> =
-                groups.iter().flat_map(|group| &group.names).copied().collect();
-            names.sort_unstable();
-            listed.sort_unstable();
-            assert_eq!(listed, names);
+    fn every_option_below_a_heading_exists() {
+        let all = all(&command());
+        let ids: Vec<&str> =
+            all.iter().flat_map(Command::get_opts).map(|option| option.get_id().as_str()).collect();
+        for id in HEADINGS.iter().flat_map(|(_, ids)| ids.split_whitespace()) {
+            assert!(ids.contains(&id), "{id}");
         }
     }
 
@@ -138,11 +102,9 @@ mod tests {
         for mut command in all(&command) {
             let name = command.get_name().to_owned();
             let examples = command.get_before_help().expect("examples").to_string();
-            let list = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             let (long, short) = (command.render_long_help(), command.render_help());
             for help in [long.to_string(), short.to_string()] {
                 assert!(help.contains(&examples), "{name}: examples are wrapped:\n{help}");
-                assert!(help.contains(&list), "{name}: the list is wrapped:\n{help}");
                 assert!(help.find("Examples:") < help.find("Usage:"), "{help}");
                 let wide: Vec<&str> =
                     help.lines().filter(|line| line.chars().count() > 80).collect();

@@ -12,13 +12,12 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_results::load::Load;
 
 use super::value::{self, Pin, Sizes};
-use super::{DURATION, OUTPUT, PLACEMENT, WORKLOAD};
 
 /// The mechanisms to measure.
 #[derive(Debug, Args)]
 pub(crate) struct MechanismArgs {
     /// Mechanisms, separated by commas; `nearcall mechanisms` lists them
-    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = WORKLOAD)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) mechanism: Option<Vec<Mechanism>>,
 }
 
@@ -26,14 +25,7 @@ pub(crate) struct MechanismArgs {
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
     /// Wait policies: adaptive, spin, block (in a system call), poll (in epoll)
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        value_parser = value::wait(),
-        hide_possible_values = true,
-        help_heading = WORKLOAD
-    )]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = value::wait())]
     pub(crate) wait: Option<Vec<WaitPolicy>>,
 }
 
@@ -45,7 +37,7 @@ pub(crate) struct SizesArgs {
     /// A size is a whole number of bytes with an optional unit: K, KiB, M and MiB are powers of
     /// 1,024; KB and MB are powers of 1,000. The largest is 4 MiB, and 1 MiB for the argument of a
     /// call. Some experiments measure one size only, 8 bytes by default.
-    #[arg(long, value_name = "LIST", allow_negative_numbers = true, help_heading = WORKLOAD)]
+    #[arg(long, value_name = "LIST")]
     pub(crate) size: Option<Sizes>,
 }
 
@@ -53,13 +45,7 @@ pub(crate) struct SizesArgs {
 #[derive(Debug, Args)]
 pub(crate) struct PlacementArgs {
     /// Both ends on the same CPU, cross CPUs, or not pinned (none)
-    #[arg(
-        long,
-        value_name = "PLACE",
-        hide_possible_values = true,
-        conflicts_with = "pin",
-        help_heading = PLACEMENT
-    )]
+    #[arg(long, value_name = "PLACE", conflicts_with = "pin")]
     pub(crate) placement: Option<PlacementArg>,
 }
 
@@ -78,12 +64,7 @@ pub(crate) enum PlacementArg {
 #[derive(Debug, Args)]
 pub(crate) struct PinArgs {
     /// Pin the client and the server to these CPUs, such as 0,1
-    #[arg(
-        long,
-        value_name = "CLIENT,SERVER",
-        allow_negative_numbers = true,
-        help_heading = PLACEMENT
-    )]
+    #[arg(long, value_name = "CLIENT,SERVER")]
     pub(crate) pin: Option<Pin>,
 }
 
@@ -91,14 +72,7 @@ pub(crate) struct PinArgs {
 #[derive(Debug, Args)]
 pub(crate) struct BackgroundLoadArgs {
     /// Background load: idle, a list of cpu,memory,io, or a duty cycle such as 35%
-    #[arg(
-        long,
-        value_name = "LOAD",
-        default_value = "idle",
-        hide_default_value = true,
-        allow_negative_numbers = true,
-        help_heading = PLACEMENT
-    )]
+    #[arg(long, value_name = "LOAD", default_value = "idle", hide_default_value = true)]
     pub(crate) load: Load,
 }
 
@@ -106,7 +80,7 @@ pub(crate) struct BackgroundLoadArgs {
 #[derive(Debug, Args)]
 pub(crate) struct PmQosArgs {
     /// Keep CPUs out of sleep states by /dev/cpu_dma_latency, if permitted
-    #[arg(long, help_heading = PLACEMENT)]
+    #[arg(long)]
     pub(crate) pm_qos: bool,
 }
 
@@ -114,13 +88,7 @@ pub(crate) struct PmQosArgs {
 #[derive(Debug, Args)]
 pub(crate) struct TimeArgs {
     /// Longest time of the whole measurement, such as 30s, 2m or 90 (seconds)
-    #[arg(
-        long,
-        value_name = "TIME",
-        allow_negative_numbers = true,
-        value_parser = value::time,
-        help_heading = DURATION
-    )]
+    #[arg(long, value_name = "TIME", value_parser = value::time)]
     pub(crate) time: Option<Duration>,
 }
 
@@ -128,7 +96,7 @@ pub(crate) struct TimeArgs {
 #[derive(Debug, Args)]
 pub(crate) struct SeedArgs {
     /// Seed of the launch order and the payloads [default: a new one each time]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = DURATION)]
+    #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 }
 
@@ -136,7 +104,7 @@ pub(crate) struct SeedArgs {
 #[derive(Debug, Args)]
 pub(crate) struct QuickArgs {
     /// Trade accuracy for speed: fewer launches and sizes, less time
-    #[arg(long, help_heading = DURATION)]
+    #[arg(long)]
     pub(crate) quick: bool,
 }
 
@@ -147,7 +115,7 @@ pub(crate) struct OutputArgs {
     ///
     /// Commands that measure a run store it even without this option, in a new file in the data
     /// directory of nearcall, unless --json prints it.
-    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 
     #[command(flatten)]
@@ -158,7 +126,7 @@ pub(crate) struct OutputArgs {
 #[derive(Debug, Args)]
 pub(crate) struct JsonArgs {
     /// Print one JSON document instead of text
-    #[arg(long, help_heading = OUTPUT)]
+    #[arg(long)]
     pub(crate) json: bool,
 }
 
@@ -169,13 +137,7 @@ pub(crate) struct RunArgs {
     pub(crate) pin: PinArgs,
 
     /// Launches of new processes per figure [default: 3 to 10, by experiment]
-    #[arg(
-        long,
-        value_name = "N",
-        allow_negative_numbers = true,
-        value_parser = clap::value_parser!(u32).range(1..=LAUNCHES_MAX),
-        help_heading = DURATION
-    )]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=LAUNCHES_MAX))]
     pub(crate) launches: Option<u32>,
 
     #[command(flatten)]

@@ -8,7 +8,6 @@ use nearcall_results::shape::Shape;
 
 use super::options::{JsonArgs, PinArgs, PlacementArgs, SeedArgs, TimeArgs};
 use super::value;
-use super::{OUTPUT, WORKLOAD};
 
 /// Options of `profile`.
 #[derive(Debug, Args)]
@@ -18,35 +17,15 @@ pub(crate) struct ProfileArgs {
     pub(crate) mechanism: Mechanism,
 
     /// Payload size, from 1 byte to 4 MiB
-    #[arg(
-        long,
-        value_name = "SIZE",
-        default_value = "1KiB",
-        allow_negative_numbers = true,
-        value_parser = value::size,
-        help_heading = WORKLOAD
-    )]
+    #[arg(long, value_name = "SIZE", default_value = "1KiB", value_parser = value::size)]
     pub(crate) size: u64,
 
     /// Reply: the same payload (echo) or none (sink)
-    #[arg(
-        long,
-        value_name = "SHAPE",
-        default_value = "echo",
-        value_parser = value::shape(),
-        hide_possible_values = true,
-        help_heading = WORKLOAD
-    )]
+    #[arg(long, value_name = "SHAPE", default_value = "echo", value_parser = value::shape())]
     pub(crate) shape: Shape,
 
     /// Wait policy: adaptive, spin, block, poll [default: the mechanism's usual one]
-    #[arg(
-        long,
-        value_name = "WAIT",
-        value_parser = value::wait(),
-        hide_possible_values = true,
-        help_heading = WORKLOAD
-    )]
+    #[arg(long, value_name = "WAIT", value_parser = value::wait())]
     pub(crate) wait: Option<WaitPolicy>,
 
     #[command(flatten)]
@@ -65,7 +44,7 @@ pub(crate) struct ProfileArgs {
     ///
     /// Names of functions need a program with symbols: `cargo run --profile profiling -- profile
     /// pipe --out-dir .` builds and runs one.
-    #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
+    #[arg(long, value_name = "DIR")]
     pub(crate) out_dir: Option<PathBuf>,
 
     #[command(flatten)]

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::OUTPUT;
 use super::options::JsonArgs;
 
 /// Options of `report`.
@@ -15,15 +14,15 @@ pub(crate) struct ReportArgs {
     pub(crate) runs: Vec<PathBuf>,
 
     /// Write the page here; `-` is standard output
-    #[arg(short = 'o', long = "out", value_name = "FILE", help_heading = OUTPUT)]
+    #[arg(short = 'o', long = "out", value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 
     /// Write all cells here, one line each; `-` is standard output
-    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
 
     /// Write a summary as Markdown here; `-` is standard output
-    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
 
     #[command(flatten)]

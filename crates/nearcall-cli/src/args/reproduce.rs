@@ -10,7 +10,7 @@ use super::options::RunArgs;
 pub(crate) struct ReproduceArgs {
     /// A study: motorola, enea, wisconsin-latency, wisconsin-evaluation,
     /// short-comparison; or all
-    #[arg(value_name = "STUDY", value_parser = studies, hide_possible_values = true)]
+    #[arg(value_name = "STUDY", value_parser = studies)]
     pub(crate) study: Studies,
 
     #[command(flatten)]

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use nearcall_bench::touch::{Touch, UnknownTouch};
+use nearcall_bench::touch::Touch;
 use nearcall_channel::WaitPolicy;
 use nearcall_channel::wait::UnknownWaitPolicy;
 use nearcall_results::route::Caller;
@@ -73,7 +73,8 @@ pub(super) fn wait() -> impl TypedValueParser<Value = WaitPolicy> {
 /// A parser of the accessed part of a payload that lists the parts when it refuses.
 pub(super) fn payload_access() -> impl TypedValueParser<Value = Touch> {
     let names = PossibleValuesParser::new(Touch::ALL.map(Touch::name));
-    names.try_map(|name| -> Result<Touch, UnknownTouch> { name.parse() })
+    let find = |name: String| Touch::ALL.into_iter().find(|one| one.name() == name);
+    names.try_map(move |name| find(name).ok_or("this is no part of a payload"))
 }
 
 /// Reads a duration: a decimal number with a unit. Only 0 needs none.

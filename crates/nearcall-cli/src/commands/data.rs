@@ -1,4 +1,4 @@
-//! `nearcall data`: has runs taken in, listed, exported and imported.
+//! `nearcall data`: has runs taken in, exported and imported.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -6,24 +6,19 @@ use std::path::Path;
 
 use anyhow::Context;
 use nearcall_results::dataset::import::import;
-use nearcall_results::dataset::{
-    Arrival, DataSet, Exported, Format, Inventory, Outcome, StoreError, export,
-};
+use nearcall_results::dataset::{Arrival, DataSet, Exported, Format, Outcome, StoreError, export};
 use nearcall_results::report::lines::Writer;
-use nearcall_results::report::number;
-use nearcall_results::report::table::grid::{Align, Grid};
 use nearcall_results::run::printable;
 use serde_json::json;
 
 use super::{End, Usage};
-use crate::args::{AddArgs, DataArgs, DataCommand, ExportArgs, ImportArgs, ListArgs, WhichArgs};
+use crate::args::{AddArgs, DataArgs, DataCommand, ExportArgs, ImportArgs, WhichArgs};
 use crate::terminal::style;
 use crate::{output, places};
 
 pub(super) fn run(args: &DataArgs) -> anyhow::Result<End> {
     match &args.verb {
         DataCommand::Add(args) => add(args),
-        DataCommand::List(args) => list(args),
         DataCommand::Export(args) => write_table(args),
         DataCommand::Import(args) => import_archive(args),
     }
@@ -33,14 +28,6 @@ fn data_set(which: &WhichArgs) -> anyhow::Result<DataSet> {
     let directory = which.dir.clone().or_else(places::data_set);
     let no_home = || Usage("there is no home directory: give --dir DIR".to_owned());
     Ok(DataSet::at(&directory.ok_or_else(no_home)?))
-}
-
-/// A data set that must be there, because one without runs would be a wrong answer.
-fn present(which: &WhichArgs) -> anyhow::Result<DataSet> {
-    let data = data_set(which)?;
-    let directory = data.directory();
-    anyhow::ensure!(directory.is_dir(), "{}: no such directory", directory.display());
-    Ok(data)
 }
 
 fn add(args: &AddArgs) -> anyhow::Result<End> {
@@ -117,61 +104,6 @@ fn word(outcome: Outcome) -> &'static str {
     }
 }
 
-fn list(args: &ListArgs) -> anyhow::Result<End> {
-    let data = present(&args.which)?;
-    let inventory = data.inventory()?;
-    if args.which.format.json {
-        output::json(&inventory)?;
-    } else {
-        output::result(&table(&inventory))?;
-    }
-    for problem in inventory.problems.iter().take(PROBLEMS_SHOWN) {
-        output::diagnostic(&format!("{}: {}", printable(&problem.file), problem.what));
-    }
-    match inventory.problems.len() {
-        0 => Ok(End::Done),
-        1 => anyhow::bail!("one file of {} is not as it should be", data.directory().display()),
-        many => {
-            anyhow::bail!(
-                "{many} files of {} are not as they should be",
-                data.directory().display()
-            )
-        }
-    }
-}
-
-fn table(inventory: &Inventory) -> String {
-    if inventory.machines.is_empty() {
-        return "no runs yet: nearcall data add RUN.json\n".to_owned();
-    }
-    let mut text = Writer::new(style());
-    let mut grid = Grid::new(&HEAD).compact();
-    for line in &inventory.machines {
-        let day = |unix_s| number::date(unix_s).split(' ').next().unwrap_or_default().to_owned();
-        grid.row(vec![
-            clean(&line.machine_id),
-            line.cpus.map_or_else(|| number::MISSING.to_owned(), |cpus| cpus.to_string()),
-            line.runs.to_string(),
-            line.cells.to_string(),
-            day(line.first_unix_s),
-            day(line.last_unix_s),
-            clean(&line.cpu_model),
-        ]);
-        let kinds: Vec<&str> = line.kinds.iter().copied().collect();
-        grid.note(kinds.join(", "));
-    }
-    grid.print(&mut text);
-    let runs: u64 = inventory.machines.iter().map(|line| line.runs).sum();
-    let machines = inventory.machines.len();
-    let (many_machines, many_runs) = (plural(machines != 1), plural(runs != 1));
-    text.answer(&format!("{machines} machine{many_machines}, {runs} run{many_runs}"));
-    text.finish()
-}
-
-fn plural(many: bool) -> &'static str {
-    if many { "s" } else { "" }
-}
-
 /// Text of a run cannot reach the terminal as anything but text.
 fn clean(text: &str) -> String {
     text.chars().take(TEXT_CHARS_MAX).flat_map(char::escape_debug).collect()
@@ -183,7 +115,10 @@ fn write_table(args: &ExportArgs) -> anyhow::Result<End> {
                     DuckDB reads both";
         return Err(Usage(text.to_owned()).into());
     }
-    let data = present(&args.which)?;
+    let data = data_set(&args.which)?;
+    let directory = data.directory();
+    // A table without rows would be a wrong answer.
+    anyhow::ensure!(directory.is_dir(), "{}: no such directory", directory.display());
     let files: Vec<_> = [(Format::Csv, &args.csv), (Format::JsonLines, &args.jsonl)]
         .into_iter()
         .filter_map(|(format, file)| Some((format, file.as_deref()?)))
@@ -263,19 +198,6 @@ fn imported(run: &nearcall_results::run::Run, stored: &Path, outcome: &str) -> s
 fn sanitize(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
 }
-
-const HEAD: [(&str, Align, usize); 7] = [
-    ("machine", Align::Left, 16),
-    ("CPUs", Align::Right, 0),
-    ("runs", Align::Right, 0),
-    ("cells", Align::Right, 0),
-    ("from", Align::Left, 0),
-    ("to", Align::Left, 0),
-    ("processor", Align::Text, 0),
-];
-
-/// Problems that are listed one by one.
-const PROBLEMS_SHOWN: usize = 20;
 
 /// Characters of a text of a run that are shown.
 const TEXT_CHARS_MAX: usize = 100;

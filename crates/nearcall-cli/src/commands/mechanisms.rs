@@ -40,7 +40,8 @@ struct Row {
     wake_up: &'static str,
     /// The usual one first.
     waits: Vec<&'static str>,
-    capabilities: Abilities,
+    #[serde(with = "Abilities")]
+    capabilities: Capabilities,
     /// A server opens it for every client unless it names other mechanisms.
     offered_by_default: bool,
     /// Why it is not.
@@ -63,7 +64,7 @@ impl Row {
             data_path: mechanism.data_path().name(),
             wake_up: mechanism.wake_up(),
             waits: mechanism.waits().iter().map(|wait| wait.name()).collect(),
-            capabilities: mechanism.capabilities().into(),
+            capabilities: mechanism.capabilities(),
             offered_by_default: mechanism.offered_by_default(),
             reason_to_be_named: mechanism.reason_to_be_named(),
             measured_only: mechanism.measured_only(),
@@ -74,8 +75,9 @@ impl Row {
     }
 }
 
-/// [`Capabilities`] with the names that they have in JSON.
-#[derive(Clone, Copy, Serialize)]
+/// [`Capabilities`] as JSON has them.
+#[derive(Serialize)]
+#[serde(remote = "Capabilities")]
 struct Abilities {
     pollable: bool,
     needs_spinning: bool,
@@ -90,52 +92,19 @@ struct Abilities {
     vanishes_with_both: bool,
 }
 
-impl From<Capabilities> for Abilities {
-    fn from(from: Capabilities) -> Self {
-        let Capabilities {
-            pollable,
-            needs_spinning,
-            same_cpu_safe,
-            descriptor_passing,
-            survives_oversized,
-            atomic_message_bytes_max,
-            isolation,
-            tells_of_death,
-            delivers_after_death,
-            kill_safe,
-            vanishes_with_both,
-        } = from;
-        Self {
-            pollable,
-            needs_spinning,
-            same_cpu_safe,
-            descriptor_passing,
-            survives_oversized,
-            atomic_message_bytes_max,
-            isolation,
-            tells_of_death,
-            delivers_after_death,
-            kill_safe,
-            vanishes_with_both,
-        }
-    }
-}
-
-impl Abilities {
-    /// Returns what users choose by, in the order of [`HEAD`].
-    fn in_columns(self) -> [bool; 9] {
-        [
-            self.pollable,
-            self.same_cpu_safe,
-            self.descriptor_passing,
-            self.survives_oversized,
-            self.isolation,
-            self.tells_of_death,
-            self.delivers_after_death,
-            self.kill_safe,
-            self.vanishes_with_both,
-        ]
-    }
+/// What users choose by, in the order of [`HEAD`].
+fn in_columns(can: &Capabilities) -> [bool; 9] {
+    [
+        can.pollable,
+        can.same_cpu_safe,
+        can.descriptor_passing,
+        can.survives_oversized,
+        can.isolation,
+        can.tells_of_death,
+        can.delivers_after_death,
+        can.kill_safe,
+        can.vanishes_with_both,
+    ]
 }
 
 fn text(rows: &[Row], style: Style) -> String {
@@ -184,7 +153,7 @@ fn cells(row: &Row) -> Vec<String> {
     let unit = row.capabilities.atomic_message_bytes_max;
     let mut cells = vec![row.name.to_owned()];
     let can = |can: bool| if can { "yes" } else { number::MISSING }.to_owned();
-    cells.extend(row.capabilities.in_columns().map(can));
+    cells.extend(in_columns(&row.capabilities).map(can));
     cells.push(unit.map_or_else(|| number::MISSING.to_owned(), |max| number::size(max.into())));
     cells.push(can(row.offered_by_default));
     cells.push(

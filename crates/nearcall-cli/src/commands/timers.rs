@@ -3,10 +3,10 @@
 //! **Invariants:** what was measured before Ctrl-C is printed and stored, marked as partial.
 
 use anyhow::Context;
-use nearcall_bench::clocks::{self, How};
 use nearcall_os::signal::Interrupt;
 use nearcall_results::findings::clocks::ClockFindings;
 use nearcall_results::report::table;
+use nearcall_studies::clocks::{self, How};
 
 use super::{End, bench, findings};
 use crate::args::TimersArgs;

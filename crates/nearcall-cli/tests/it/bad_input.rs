@@ -20,172 +20,10 @@ fn check(folder: &Folder, (words, code, messages): Case) {
 
 #[test]
 fn usage_errors_end_with_2_and_name_what_is_accepted() {
-    let cases: &[Case] = &[
-        (&["bnch"], 2, &["'bench'"]),
-        (&["bench", "latncy"], 2, &["latncy", "'latency'"]),
-        (&["bench", "--mechansm", "pipe"], 2, &["'--mechanism'"]),
-        (
-            &["bench", "--mechanism", "shm-futx"],
-            2,
-            &["unknown mechanism `shm-futx`", "did you mean `shm-futex`", "pipe fifo", "shm-mq"],
-        ),
-        (&["bench", "--mechanism", "pipe,"], 2, &["unknown mechanism ``"]),
-        (&["bench", "--size", "0"], 2, &["size \"0\" is zero; the smallest is 1 byte"]),
-        (&["bench", "--size", "8,5MiB"], 2, &["\"5MiB\" is above the limit of 4 MiB"]),
-        (&["bench", "--size", "eight"], 2, &["\"eight\" is not a size", "such as 8, 64KiB or 1MB"]),
-        (&["bench", "--size", "1XB"], 2, &["\"1XB\" is not a size", "KB, MB = powers of 1,000"]),
-        (&["bench", "--size", "5000KB"], 2, &["\"5000KB\" is above the limit of 4 MiB"]),
-        (&["bench", "--size", "-8"], 2, &["\"-8\" is not a size"]),
-        (&["bench", "--size", ""], 2, &["--size"]),
-        (&["bench", "--shape", "ring"], 2, &["echo, sink"]),
-        (&["bench", "--wait", "spun"], 2, &["adaptive, spin, block, poll"]),
-        (&["bench", "--placement", "far"], 2, &["same, cross, none"]),
-        (&["bench", "--pin", "0"], 2, &["give two CPU numbers such as 0,1"]),
-        (&["bench", "--pin", "0,65000"], 2, &["there is no CPU 65000; allowed: "]),
-        (&["bench", "--pin", "0,4294967296"], 2, &["give two CPU numbers"]),
-        (&["bench", "--pin", "0,0", "--placement", "same"], 2, &["cannot be used with"]),
-        (&["bench", "--launches", "0"], 2, &["1..=1000"]),
-        (&["bench", "--time", "soon"], 2, &["is not a duration; give a number with a unit"]),
-        (&["bench", "--time", "-5"], 2, &["is not a duration; give a number with a unit"]),
-        (&["bench", "--time", "0s"], 2, &["nothing can be measured within a second"]),
-        (&["bench", "--seed", "-1"], 2, &["--seed"]),
-        (&["bench", "call"], 2, &["'call'"]),
-        (
-            &["bench", "calls", "--mechanism", "pip"],
-            2,
-            &["unknown mechanism `pip`", "did you mean `pipe`"],
-        ),
-        (&["bench", "calls", "--client", "other"], 2, &["blocking, loop, async, same-loop"]),
-        (&["bench", "calls", "--wait", "nap"], 2, &["adaptive, spin, block, poll"]),
-        (&["bench", "calls", "--size", "0"], 2, &["size \"0\" is zero"]),
-        (&["bench", "calls", "--size", "2MiB"], 2, &["above the limit of 1 MiB"]),
-        (&["bench", "calls", "--pin", "0,65000"], 2, &["there is no CPU 65000; allowed: "]),
-        (&["bench", "--size", "8", "calls"], 2, &["calls"]),
-        (&["bench", "budgets", "--wait", "spin"], 2, &["'--wait'"]),
-        (&["bench", "budgets", "--placement", "same"], 2, &["'--placement'"]),
-        (&["bench", "budgets", "--pin", "0,65000"], 2, &["there is no CPU 65000; allowed: "]),
-        (&["bench", "budgets", "--launches", "0"], 2, &["1..=1000"]),
-        (&["bench", "wait-policies", "--wait", "nap"], 2, &["adaptive, spin, block, poll"]),
-        (&["bench", "--load", "35"], 2, &["unknown load \"35\"; use idle"]),
-        (&["bench", "--load", "0%"], 2, &["1% to 99%"]),
-        (&["bench", "--payload-access", "some"], 2, &["full, header, none"]),
-        (&["bench", "--buffer", "8,9"], 2, &["--buffer: give one size"]),
-        (&["bench", "--allow-buffer-mismatch"], 2, &["--buffer"]),
-        (&["bench", "matrix", "--load", "disk"], 2, &["workers of cpu,memory,io"]),
-        (&["bench", "matrix", "--size", "8,9"], 2, &["\"8,9\" is a list; give one size"]),
-        (&["bench", "matrix", "--pin", "0,0"], 2, &["every pair of CPUs is measured"]),
-        (
-            &["bench", "wait-policies", "--time", "soon"],
-            2,
-            &["is not a duration; give a number with a unit"],
-        ),
-    ];
-    check_usage_errors(cases);
-}
-
-#[test]
-fn usage_errors_of_other_commands_end_with_2_and_name_what_is_accepted() {
-    let cases: &[Case] = &[
-        (&["show"], 2, &["RUN.json"]),
-        (&["mechanisms", "--jsn"], 2, &["'--json'"]),
-        (&["gen", "--out-dir", "."], 2, &["FILE.proto"]),
-        (&["gen", "a.proto"], 2, &["--out-dir"]),
-        (&["gen", "a.proto", "--out", "."], 2, &["'--out-dir'"]),
-        (&["profile", "pipe", "--out", "."], 2, &["'--out-dir'"]),
-        (&["doctor", "--color", "blue"], 2, &["auto, always, never"]),
-    ];
-    check_usage_errors(cases);
-}
-
-/// Checks usage errors, none of which writes anything.
-#[track_caller]
-fn check_usage_errors(cases: &[Case]) {
     let folder = Folder::new();
-    cases.iter().for_each(|&case| check(&folder, case));
+    USAGE_ERRORS.iter().for_each(|&case| check(&folder, case));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");
     assert!(!folder.home().join(".local").exists(), "nothing was written");
-}
-
-#[test]
-fn former_names_end_with_2_and_name_the_present_ones() {
-    let folder = Folder::new();
-    let cases: &[Case] = &[
-        (&["bench", "pace"], 2, &["'pace' is now named 'open-loop'"]),
-        (&["bench", "gap", "--quick"], 2, &["'gap' is now named 'idle-gap'"]),
-        (&["bench", "start"], 2, &["'start' is now named 'connect'"]),
-        (&["bench", "waits"], 2, &["'waits' is now named 'wait-policies'"]),
-        (&["bench", "rivals", "--json"], 2, &["'rivals' is now named 'libraries'"]),
-        (&["bench", "--sizes", "8"], 2, &["'--sizes' is now named '--size'"]),
-        (&["bench", "calls", "--via", "pipe"], 2, &["'--via' is now named '--mechanism'"]),
-        (&["bench", "calls", "--caller=loop"], 2, &["'--caller' is now named '--client'"]),
-        (&["bench", "--touch", "none"], 2, &["'--touch' is now named '--payload-access'"]),
-        (&["bench", "--any-buffer"], 2, &["now named '--allow-buffer-mismatch'"]),
-        (&["bench", "latency", "--awake"], 2, &["'--awake' is now named '--pm-qos'"]),
-    ];
-    cases.iter().for_each(|&case| check(&folder, case));
-}
-
-#[test]
-fn usage_errors_of_profile_end_with_2() {
-    let folder = Folder::new();
-    let cases: &[Case] = &[
-        (&["profile"], 2, &["<MECHANISM>"]),
-        (
-            &["profile", "shm-futx"],
-            2,
-            &["unknown mechanism `shm-futx`", "did you mean `shm-futex`", "pipe fifo", "shm-mq"],
-        ),
-        (&["profile", "pipe", "--size", "0"], 2, &["size \"0\" is zero"]),
-        (&["profile", "pipe", "--size", "8,9"], 2, &["give one size such as 1KiB"]),
-        (&["profile", "pipe", "--size", "5MiB"], 2, &["above the limit of 4 MiB"]),
-        (&["profile", "pipe", "--shape", "ring"], 2, &["echo, sink"]),
-        (&["profile", "pipe", "--wait", "nap"], 2, &["adaptive, spin, block, poll"]),
-        (
-            &["profile", "sysv-mq", "--wait", "poll"],
-            2,
-            &["does not support the wait policy poll; it supports block"],
-        ),
-        (&["profile", "pipe", "--pin", "0,65000"], 2, &["there is no CPU 65000; allowed: "]),
-        (&["profile", "pipe", "--pin", "0,0", "--placement", "same"], 2, &["cannot be used with"]),
-        (
-            &["profile", "pipe", "--time", "soon"],
-            2,
-            &["is not a duration; give a number with a unit"],
-        ),
-    ];
-    cases.iter().for_each(|&case| check(&folder, case));
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");
-}
-
-#[test]
-fn usage_errors_of_traffic_end_with_2_and_name_what_is_accepted() {
-    let folder = Folder::new();
-    let cases: &[Case] = &[
-        (&["bench", "open-loop", "--rate", "0"], 2, &["1..=1000000"]),
-        (&["bench", "open-loop", "--rate", "1000,"], 2, &["--rate"]),
-        (
-            &["bench", "open-loop", "--stall", "5"],
-            2,
-            &["is not a duration; give a number with a unit"],
-        ),
-        (&["bench", "open-loop", "--stall", "2us"], 2, &["\"2us\" is below the minimum of 1ms"]),
-        (&["bench", "open-loop", "--size", "8,16"], 2, &["give one size"]),
-        (&["bench", "open-loop", "--pin", "0,65000"], 2, &["there is no CPU 65000; allowed: "]),
-        (&["bench", "idle-gap", "--gap", "2s"], 2, &["\"2s\" is above the limit of 1s"]),
-        (
-            &["bench", "idle-gap", "--gap", "10"],
-            2,
-            &["is not a duration; give a number with a unit"],
-        ),
-        (&["bench", "burst", "--messages", "0"], 2, &["1..=100000"]),
-        (&["bench", "clients", "--clients", "0"], 2, &["1..=2000"]),
-        (&["bench", "clients", "--size", "8"], 2, &["'--size'"]),
-        (&["bench", "threads", "--threads", "0"], 2, &["1..=2000"]),
-        (&["bench", "threads", "--loops", "0"], 2, &["1..=1024"]),
-        (&["bench", "connect", "--mechanism", "pip"], 2, &["did you mean `pipe`"]),
-    ];
-    cases.iter().for_each(|&case| check(&folder, case));
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");
 }
 
 #[test]
@@ -301,3 +139,73 @@ fn libraries_without_their_program_end_with_1_and_how_to_build_it() {
         assert_eq!(folder.run(&["bench", "libraries"]).stderr.lines().count(), 1);
     }
 }
+
+const USAGE_ERRORS: &[Case] = &[
+    (&["bnch"], 2, &["'bench'"]),
+    (&["bench", "latncy"], 2, &["latncy", "'latency'"]),
+    (&["bench", "--mechansm", "pipe"], 2, &["'--mechanism'"]),
+    (
+        &["bench", "--mechanism", "shm-futx"],
+        2,
+        &["unknown mechanism `shm-futx`", "did you mean `shm-futex`", "pipe fifo", "shm-mq"],
+    ),
+    (&["bench", "--mechanism", "pipe,"], 2, &["unknown mechanism ``"]),
+    (&["bench", "--size", "0"], 2, &["size \"0\" is zero; the smallest is 1 byte"]),
+    (&["bench", "--size", "8,5MiB"], 2, &["\"5MiB\" is above the limit of 4 MiB"]),
+    (&["bench", "--size", "eight"], 2, &["\"eight\" is not a size", "such as 8, 64KiB or 1MB"]),
+    (&["bench", "--size", "1XB"], 2, &["\"1XB\" is not a size", "KB, MB = powers of 1,000"]),
+    (&["bench", "--size", "5000KB"], 2, &["\"5000KB\" is above the limit of 4 MiB"]),
+    (&["bench", "--size", "-8"], 2, &["\"-8\" is not a size"]),
+    (&["bench", "--size", ""], 2, &["--size"]),
+    (&["bench", "--shape", "ring"], 2, &["echo, sink"]),
+    (&["bench", "--wait", "spun"], 2, &["adaptive, spin, block, poll"]),
+    (&["bench", "--placement", "far"], 2, &["same, cross, none"]),
+    (&["bench", "--pin", "0"], 2, &["give two CPU numbers such as 0,1"]),
+    (&["bench", "--pin", "0,65000"], 2, &["there is no CPU 65000; allowed: "]),
+    (&["bench", "--pin", "0,0", "--placement", "same"], 2, &["cannot be used with"]),
+    (&["bench", "--launches", "0"], 2, &["1..=1000"]),
+    (&["bench", "--time", "soon"], 2, &["is not a duration; give a number with a unit"]),
+    (&["bench", "--time", "0s"], 2, &["nothing can be measured within a second"]),
+    (&["bench", "--seed", "-1"], 2, &["--seed"]),
+    (&["bench", "call"], 2, &["'call'"]),
+    (&["bench", "calls", "--client", "other"], 2, &["blocking, loop, async, same-loop"]),
+    (&["bench", "calls", "--size", "2MiB"], 2, &["above the limit of 1 MiB"]),
+    (&["bench", "--size", "8", "calls"], 2, &["calls"]),
+    (&["bench", "budgets", "--wait", "spin"], 2, &["'--wait'"]),
+    (&["bench", "budgets", "--placement", "same"], 2, &["'--placement'"]),
+    (&["bench", "--load", "35"], 2, &["unknown load \"35\"; use idle"]),
+    (&["bench", "--load", "0%"], 2, &["1% to 99%"]),
+    (&["bench", "--payload-access", "some"], 2, &["full, header, none"]),
+    (&["bench", "--buffer", "8,9"], 2, &["--buffer: give one size"]),
+    (&["bench", "--allow-buffer-mismatch"], 2, &["--buffer"]),
+    (&["bench", "matrix", "--load", "disk"], 2, &["workers of cpu,memory,io"]),
+    (&["bench", "matrix", "--size", "8,9"], 2, &["\"8,9\" is a list; give one size"]),
+    (&["bench", "matrix", "--pin", "0,0"], 2, &["every pair of CPUs is measured"]),
+    (&["show"], 2, &["RUN.json"]),
+    (&["mechanisms", "--jsn"], 2, &["'--json'"]),
+    (&["gen", "--out-dir", "."], 2, &["FILE.proto"]),
+    (&["gen", "a.proto"], 2, &["--out-dir"]),
+    (&["gen", "a.proto", "--out", "."], 2, &["'--out-dir'"]),
+    (&["profile", "pipe", "--out", "."], 2, &["'--out-dir'"]),
+    (&["doctor", "--color", "blue"], 2, &["auto, always, never"]),
+    (&["profile"], 2, &["<MECHANISM>"]),
+    (&["profile", "pipe", "--size", "8,9"], 2, &["give one size such as 1KiB"]),
+    (
+        &["profile", "sysv-mq", "--wait", "poll"],
+        2,
+        &["does not support the wait policy poll; it supports block"],
+    ),
+    (&["profile", "pipe", "--pin", "0,65000"], 2, &["there is no CPU 65000; allowed: "]),
+    (&["bench", "open-loop", "--rate", "0"], 2, &["1..=1000000"]),
+    (&["bench", "open-loop", "--rate", "1000,"], 2, &["--rate"]),
+    (&["bench", "open-loop", "--stall", "5"], 2, &["is not a duration; give a number with a unit"]),
+    (&["bench", "open-loop", "--stall", "2us"], 2, &["\"2us\" is below the minimum of 1ms"]),
+    (&["bench", "open-loop", "--size", "8,16"], 2, &["give one size"]),
+    (&["bench", "idle-gap", "--gap", "2s"], 2, &["\"2s\" is above the limit of 1s"]),
+    (&["bench", "idle-gap", "--gap", "10"], 2, &["is not a duration; give a number with a unit"]),
+    (&["bench", "burst", "--messages", "0"], 2, &["1..=100000"]),
+    (&["bench", "clients", "--clients", "0"], 2, &["1..=2000"]),
+    (&["bench", "clients", "--size", "8"], 2, &["'--size'"]),
+    (&["bench", "threads", "--threads", "0"], 2, &["1..=2000"]),
+    (&["bench", "threads", "--loops", "0"], 2, &["1..=1024"]),
+];

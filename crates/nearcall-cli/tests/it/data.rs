@@ -38,7 +38,7 @@ fn json(folder: &Folder, words: &[&str]) -> Value {
 }
 
 #[test]
-fn runs_are_added_listed_and_exported() {
+fn runs_are_added_and_exported() {
     let folder = Folder::new();
     store(&folder, "a.json", A, 1_795_230_660);
     store(&folder, "b.json", B, 1_795_330_660);
@@ -60,18 +60,6 @@ fn runs_are_added_listed_and_exported() {
     let added = json(&folder, &["data", "add", file]);
     assert_eq!((&added["added"], &added["duplicates"]), (&1.into(), &0.into()));
     assert_eq!(json(&folder, &["data", "add", file])["duplicates"], 1);
-
-    let list = json(&folder, &["data", "list"]);
-    assert_eq!(list["schema"], "nearcall.data-list/1");
-    let machines: Vec<_> = list["machines"].as_array().unwrap().iter().collect();
-    assert_eq!((machines.len(), &machines[0]["machine_id"]), (2, &A.into()));
-    assert_eq!((&machines[0]["cells"], &machines[0]["kinds"][0]), (&2.into(), &"tour".into()));
-    let text = folder.run(&["data", "list"]).stdout;
-    assert!(
-        text.contains("2026-11-21  2026-11-21") && text.contains("2 machines, 2 runs"),
-        "{text}"
-    );
-    assert!(!text.contains('\u{1b}') && text.lines().all(|line| line.chars().count() <= 100));
 
     let words = ["data", "export", "--csv", "cells.csv", "--jsonl", "cells.jsonl"];
     let done = json(&folder, &words);
@@ -107,7 +95,7 @@ fn names_of_files_reach_the_terminal_as_text() {
     let bad = text.replace("\"latency\"", "\"\\u001b[31m\"");
     let machine = folder.path().join("data").join(A);
     fs::write(machine.join(hostile), bad).unwrap();
-    let ended = folder.run(&["data", "list", "--dir", "data"]);
+    let ended = folder.run(&["data", "export", "--csv", "c.csv", "--dir", "data"]);
     let is_text = |text: &str| text.chars().all(|c| c == '\n' || !c.is_control());
     assert!(ended.code == Some(1) && is_text(&ended.stderr), "{ended:?}");
     assert!(ended.stderr.contains(r"x\u{1b}[2J\n\u{202e}.json: not a valid run"), "{ended:?}");
@@ -134,20 +122,17 @@ fn one_bad_run_keeps_all_of_a_command_out_and_is_named() {
 }
 
 #[test]
-fn a_damaged_data_set_is_listed_and_ends_with_1() {
+fn a_damaged_data_set_gives_no_table_and_ends_with_1() {
     let folder = Folder::new();
     store(&folder, "a.json", A, 5);
     json(&folder, &["data", "add", "a.json", "--dir", "data"]);
     fs::write(folder.path().join("data").join(A).join("x.json"), "{").unwrap();
     fs::write(folder.path().join("data/README.md"), "ours").unwrap();
-    let ended = folder.run(&["data", "list", "--dir", "data"]);
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(
-        ended.stdout.contains("1 machines, 1 runs") || ended.stdout.contains("1 machine, 1 run")
-    );
-    assert!(ended.stderr.contains("aaaaaaaaaaaaaaaa/x.json: cut off"), "{ended:?}");
     let ended = folder.run(&["data", "export", "--csv", "c.csv", "--dir", "data"]);
-    assert!(ended.code == Some(1) && ended.stderr.contains("x.json"), "{ended:?}");
+    assert!(
+        ended.code == Some(1) && ended.stderr.contains("aaaaaaaaaaaaaaaa/x.json: cut off"),
+        "{ended:?}"
+    );
     assert!(!folder.path().join("c.csv").exists());
 }
 
@@ -160,7 +145,7 @@ fn wrong_words_and_missing_folders_are_told_apart() {
         (&["data", "add"], 2, "<RUN.json>"),
         (&["data", "export"], 2, "--csv <FILE>"),
         (&["data", "export", "--parquet", "x"], 2, "use --csv FILE or --jsonl FILE"),
-        (&["data", "list", "--dir", "none"], 1, "none: no such directory"),
+        (&["data", "export", "--csv", "x", "--dir", "none"], 1, "none: no such directory"),
         (&["data", "import", "none.tar.gz"], 1, "none.tar.gz: No such file"),
     ] {
         let ended = folder.run(words);

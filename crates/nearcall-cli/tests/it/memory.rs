@@ -4,9 +4,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use nearcall_os::clock;
 use nearcall_os::process::Child;
-use nearcall_os::signal::{self, Signal};
 use serde_json::Value;
 
 use crate::program::Folder;
@@ -115,36 +113,9 @@ fn too_few_descriptors_end_the_levels_with_the_reason() {
 #[test]
 fn an_interruption_leaves_no_process_and_a_file_that_is_marked() {
     let folder = Folder::new();
-    let mut command = folder.command(&["bench", "memory", "--out", "memory.json"]);
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = Child::spawn(&mut command).unwrap();
-    let deadline = clock::now() + Duration::from_secs(20);
-    let mut helpers = Vec::new();
-    while helpers.is_empty() {
-        assert!(clock::now() < deadline, "no process within 20 s");
-        assert_eq!(child.wait(Some(Duration::from_millis(5))).unwrap(), None);
-        helpers = helpers_of(child.pid());
-    }
-    signal::send_by_pidfd(child.pidfd(), Signal::INT).unwrap();
-    let status = child.wait(Some(Duration::from_secs(20))).unwrap().expect("it ends");
-    assert_eq!(status.code(), Some(130));
+    let words = ["bench", "memory", "--out", "memory.json"];
+    folder.interrupt(&words, |_, helpers| !helpers.is_empty());
     let text = fs::read_to_string(folder.path().join("memory.json")).unwrap();
     let document: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(document["partial"], "interrupted");
-    for helper in helpers {
-        let exe = fs::read_link(format!("/proc/{helper}/exe"));
-        let is_ours = exe.is_ok_and(|exe| exe.to_str() == Some(env!("CARGO_BIN_EXE_nearcall")));
-        assert!(!is_ours, "process {helper} is left");
-    }
-}
-
-/// The processes that `pid` has started.
-fn helpers_of(pid: u32) -> Vec<u32> {
-    let parent = |process: u32| -> Option<u32> {
-        let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-        stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
-    };
-    let all = fs::read_dir("/proc").unwrap().flatten();
-    let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    numbers.filter(|&process| parent(process) == Some(pid)).collect()
 }

@@ -1,13 +1,9 @@
 //! What `profile` does: a small one as text and as JSON, and Ctrl-C in the middle.
 
-use std::fs::{self, File};
-use std::time::Duration;
+use std::fs;
 
 use nearcall_bench::profile::result::Profile;
-use nearcall_os::process::Child;
-use nearcall_os::signal::{self, Signal};
 
-use crate::bench::children;
 use crate::program::Folder;
 
 #[test]
@@ -41,24 +37,6 @@ fn a_profile_as_text_fits_100_columns() {
 #[test]
 fn an_interrupted_profile_ends_with_130_and_leaves_no_process() {
     let folder = Folder::new();
-    let mut command = folder.command(&["profile", "pipe", "--time", "1m"]);
-    command.stdout(File::create(folder.home().join("stdout")).unwrap());
-    command.stderr(File::create(folder.home().join("stderr")).unwrap());
-    let mut child = Child::spawn(&mut command).unwrap();
-    let start = nearcall_os::clock::now();
-    let mut peers = Vec::new();
-    while peers.len() < 2 {
-        assert!(start.elapsed() < Duration::from_secs(20), "it starts no processes");
-        peers = children(child.pid());
-    }
-    signal::send_by_pidfd(child.pidfd(), Signal::INT).unwrap();
-    let status = child.wait(Some(Duration::from_secs(20))).unwrap().expect("it ends");
-    assert_eq!(status.code(), Some(130));
-    assert_eq!(fs::read_to_string(folder.home().join("stdout")).unwrap(), "");
-    for peer in peers {
-        let process = format!("/proc/{peer}/exe");
-        let is_ours = fs::read_link(process)
-            .is_ok_and(|exe| exe.to_str() == Some(env!("CARGO_BIN_EXE_nearcall")));
-        assert!(!is_ours, "process {peer} is left");
-    }
+    let words = ["profile", "pipe", "--time", "1m"];
+    assert_eq!(folder.interrupt(&words, |_, peers| peers.len() >= 2), "");
 }

@@ -6,7 +6,11 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use nearcall_os::clock;
 use nearcall_os::process::Child;
+use nearcall_os::signal::{self, Signal};
+
+use crate::bench::children;
 
 /// An empty directory; gone when dropped.
 pub(crate) struct Folder(PathBuf);
@@ -78,6 +82,36 @@ impl Folder {
             stdout: fs::read_to_string(stdout).unwrap_or_default(),
             stderr: fs::read_to_string(&stderr).unwrap(),
         }
+    }
+
+    /// Starts the program and interrupts it once `is_time`, by its process and its children.
+    /// Checks that it ends with 130 and leaves none of them. Returns what it has printed.
+    #[track_caller]
+    pub(crate) fn interrupt(
+        &self,
+        words: &[&str],
+        is_time: impl Fn(u32, &[u32]) -> bool,
+    ) -> String {
+        let stdout = self.0.join("stdout");
+        let mut command = self.command(words);
+        command.stdout(File::create(&stdout).unwrap()).stderr(Stdio::null());
+        let mut child = Child::spawn(&mut command).unwrap();
+        let deadline = clock::now() + DEADLINE;
+        let mut started = Vec::new();
+        while !is_time(child.pid(), &started) {
+            assert!(clock::now() < deadline, "its children are {started:?}");
+            assert_eq!(child.wait(Some(Duration::from_millis(5))).unwrap(), None);
+            started = children(child.pid());
+        }
+        signal::send_by_pidfd(child.pidfd(), Signal::INT).unwrap();
+        let status = child.wait(Some(DEADLINE)).unwrap().expect("it ends");
+        assert_eq!(status.code(), Some(130));
+        for process in started {
+            let exe = fs::read_link(format!("/proc/{process}/exe"));
+            let is_ours = exe.is_ok_and(|exe| exe.to_str() == Some(env!("CARGO_BIN_EXE_nearcall")));
+            assert!(!is_ours, "process {process} is left");
+        }
+        fs::read_to_string(stdout).unwrap()
     }
 
     /// The program with these arguments, in the directory, without our terminal and settings.

@@ -1,16 +1,10 @@
 //! `nearcall reproduce` from outside.
 
-use std::fs::File;
-use std::time::Duration;
-
-use nearcall_os::process::Child;
-use nearcall_os::signal::{self, Signal};
-use nearcall_os::{clock, cpu};
+use nearcall_os::cpu;
 use nearcall_results::run::Run;
 use nearcall_studies::Study;
 use nearcall_studies::claims::Verdict;
 
-use crate::bench::children;
 use crate::program::Folder;
 
 #[test]
@@ -78,18 +72,7 @@ fn one_cpu_is_enough_and_what_needs_two_is_skipped_with_the_reason() {
 fn what_was_measured_before_ctrl_c_is_kept_and_marked() {
     let folder = Folder::new();
     let words = ["reproduce", "short-comparison", "--quick", "--launches", "50", "--out", "s"];
-    let mut command = folder.command(&words);
-    let stdout = folder.home().join("stdout");
-    command.stdout(File::create(&stdout).unwrap()).stderr(File::create("/dev/null").unwrap());
-    let mut child = Child::spawn(&mut command).unwrap();
-    let deadline = clock::now() + Duration::from_secs(20);
-    while children(child.pid()).is_empty() {
-        assert!(clock::now() < deadline, "no launch within 20 s");
-        assert_eq!(child.wait(Some(Duration::from_millis(20))).unwrap(), None);
-    }
-    signal::send_by_pidfd(child.pidfd(), Signal::INT).unwrap();
-    let status = child.wait(Some(Duration::from_secs(20))).unwrap().expect("it ends");
-    assert_eq!(status.code(), Some(130));
+    folder.interrupt(&words, |_, peers| !peers.is_empty());
     let run = Run::load(&folder.path().join("s")).unwrap();
     assert!(run.partial && run.studies[0].verdicts.len() == 7, "{:?}", run.partial_reason);
 }

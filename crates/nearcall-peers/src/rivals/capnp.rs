@@ -153,10 +153,6 @@ impl Client for Calls {
         Ok(request.send().await?)
     }
 
-    async fn flush(&mut self) -> anyhow::Result<()> {
-        Ok(())
-    }
-
     async fn received(&mut self) -> anyhow::Result<u64> {
         let reply = self.client.received_request().send().promise.await?;
         Ok(reply.get()?.get_messages())

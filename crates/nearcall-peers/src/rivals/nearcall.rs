@@ -173,10 +173,6 @@ impl Client for Calls {
         Ok(self.caller.note(&argument)?)
     }
 
-    async fn flush(&mut self) -> anyhow::Result<()> {
-        Ok(())
-    }
-
     async fn received(&mut self) -> anyhow::Result<u64> {
         Ok(self.caller.received(&())?.messages)
     }

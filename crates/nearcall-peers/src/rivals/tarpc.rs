@@ -1,7 +1,5 @@
 //! tarpc over its serde transport on a unix socket.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use ::tarpc::client::{Config, RpcError};
 use ::tarpc::context;
 use ::tarpc::serde_transport::unix;
@@ -17,7 +15,7 @@ use crate::launch::{Line, Orders};
 use crate::measure::{self, Client, verify};
 use crate::rival::{Rival, Waiting};
 use crate::rivals::{PIPELINED_CALLS, runtime};
-use crate::service::Service;
+use crate::service::Shared;
 
 pub(crate) const ROW: Rival = Rival {
     name: "tarpc",
@@ -50,7 +48,7 @@ fn serve(orders: &Orders) -> anyhow::Result<()> {
         let mut incoming = unix::listen(path, Bincode::default).await?;
         incoming.config_mut().max_frame_length(orders.message_bytes_max + SLACK_BYTES);
         Line::Listening.write()?;
-        let reader = Reader { service: Arc::new(Mutex::new(Service::new(orders.seed))) };
+        let reader = Shared::new(orders.seed);
         while let Some(transport) = incoming.next().await {
             let channel = BaseChannel::with_defaults(transport?);
             tokio::spawn(channel.execute(reader.clone().serve()).for_each(|call| async {
@@ -61,33 +59,22 @@ fn serve(orders: &Orders) -> anyhow::Result<()> {
     })
 }
 
-#[derive(Clone)]
-struct Reader {
-    service: Arc<Mutex<Service>>,
-}
-
-impl Reader {
-    fn judge(&self, bytes: &[u8]) {
-        self.service.lock().unwrap_or_else(PoisonError::into_inner).take(bytes);
-    }
-}
-
-impl Peer for Reader {
+impl Peer for Shared {
     async fn nothing(self, _context: context::Context) {
-        self.judge(&[]);
+        Shared::take(&self, &[]);
     }
 
     async fn take(self, _context: context::Context, data: ByteBuf) {
-        self.judge(&data);
+        Shared::take(&self, &data);
     }
 
     async fn echo(self, _context: context::Context, data: ByteBuf) -> ByteBuf {
-        self.judge(&data);
+        Shared::take(&self, &data);
         data
     }
 
     async fn received(self, _context: context::Context) -> u64 {
-        self.service.lock().unwrap_or_else(PoisonError::into_inner).received()
+        Shared::received(&self)
     }
 }
 

@@ -1,7 +1,5 @@
 //! gRPC by tonic, over a unix socket.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use ::tonic::transport::{Channel, Endpoint, Uri};
 use ::tonic::{Request, Response, Status, Streaming};
 use anyhow::Context;
@@ -18,7 +16,7 @@ use crate::launch::{Line, Orders};
 use crate::measure::{Client, measure, verify};
 use crate::rival::{Rival, Waiting};
 use crate::rivals::runtime;
-use crate::service::Service;
+use crate::service::Shared;
 
 use generated::notes_client::NotesClient;
 use generated::notes_server::{Notes, NotesServer};
@@ -47,10 +45,10 @@ pub(crate) const ROW: Rival = Rival {
 fn serve(orders: &Orders) -> anyhow::Result<()> {
     runtime()?.block_on(async {
         let listener = UnixListener::bind(orders.folder.join("tonic"))?;
-        let service = Arc::new(Mutex::new(Service::new(orders.seed)));
+        let service = Shared::new(orders.seed);
         let limit = orders.message_bytes_max + SLACK_BYTES;
-        let notes = NotesServer::new(Reader { service: Arc::clone(&service) });
-        let service = RivalServer::new(Reader { service })
+        let notes = NotesServer::new(service.clone());
+        let service = RivalServer::new(service)
             .max_decoding_message_size(limit)
             .max_encoding_message_size(limit);
         Line::Listening.write()?;
@@ -66,45 +64,34 @@ fn serve(orders: &Orders) -> anyhow::Result<()> {
     })
 }
 
-struct Reader {
-    service: Arc<Mutex<Service>>,
-}
-
-impl Reader {
-    fn judge(&self, bytes: &[u8]) {
-        self.service.lock().unwrap_or_else(PoisonError::into_inner).take(bytes);
-    }
-}
-
 #[::tonic::async_trait]
-impl Served for Reader {
+impl Served for Shared {
     async fn nothing(&self, _request: Request<Empty>) -> Result<Response<Empty>, Status> {
-        self.judge(&[]);
+        Shared::take(self, &[]);
         Ok(Response::new(Empty {}))
     }
 
     async fn take(&self, request: Request<Argument>) -> Result<Response<Empty>, Status> {
-        self.judge(&request.get_ref().data);
+        Shared::take(self, &request.get_ref().data);
         Ok(Response::new(Empty {}))
     }
 
     async fn echo(&self, request: Request<Argument>) -> Result<Response<Argument>, Status> {
-        self.judge(&request.get_ref().data);
+        Shared::take(self, &request.get_ref().data);
         Ok(Response::new(request.into_inner()))
     }
 
     async fn received(&self, _request: Request<Empty>) -> Result<Response<Count>, Status> {
-        let service = self.service.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(Response::new(Count { messages: service.received() }))
+        Ok(Response::new(Count { messages: Shared::received(self) }))
     }
 }
 
 #[::tonic::async_trait]
-impl Notes for Reader {
+impl Notes for Shared {
     async fn note(&self, request: Request<Streaming<Argument>>) -> Result<Response<Empty>, Status> {
         let mut stream = request.into_inner();
         while let Some(argument) = stream.next().await {
-            self.judge(&argument?.data);
+            Shared::take(self, &argument?.data);
         }
         Ok(Response::new(Empty {}))
     }

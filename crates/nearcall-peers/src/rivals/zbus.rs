@@ -115,10 +115,6 @@ impl Client for Calls<'_> {
         Ok(self.proxy.call_noreply("Take", &Bytes::new(&self.buffer)).await?)
     }
 
-    async fn flush(&mut self) -> anyhow::Result<()> {
-        Ok(())
-    }
-
     async fn received(&mut self) -> anyhow::Result<u64> {
         Ok(self.proxy.call("Received", &()).await?)
     }

@@ -1,7 +1,5 @@
 //! Zenoh: queries to a queryable, two peers that know each other's place.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use ::zenoh::handlers::FifoChannelHandler;
 use ::zenoh::pubsub::Publisher;
 use ::zenoh::qos::CongestionControl;
@@ -13,7 +11,7 @@ use nearcall_bench::payload::Payload;
 use crate::launch::{Line, Orders};
 use crate::measure::{self, Client, at_once, verify};
 use crate::rival::{Rival, Waiting};
-use crate::service::Service;
+use crate::service::Shared;
 
 pub(crate) const ROW: Rival = Rival {
     name: "zenoh",
@@ -47,17 +45,16 @@ fn session(orders: &Orders, end: &str) -> anyhow::Result<Session> {
 
 fn serve(orders: &Orders) -> anyhow::Result<()> {
     let session = session(orders, "listen/endpoints")?;
-    let service = Arc::new(Mutex::new(Service::new(orders.seed)));
+    let service = Shared::new(orders.seed);
     let mut queryables = Vec::new();
     for key in [TAKE, ECHO, RECEIVED] {
-        let service = Arc::clone(&service);
+        let service = service.clone();
         let answer = move |query: Query| answer(key, &query, &service);
         let queryable = session.declare_queryable(key).callback(answer).wait();
         queryables.push(queryable.map_err(|error| anyhow!("{error}"))?);
     }
     let notes = session.declare_subscriber(NOTE).callback(move |sample| {
-        let payload = sample.payload().to_bytes();
-        service.lock().unwrap_or_else(PoisonError::into_inner).take(&payload);
+        service.take(&sample.payload().to_bytes());
     });
     let _notes = notes.wait().map_err(|error| anyhow!("{error}"))?;
     Line::Listening.write()?;
@@ -67,8 +64,7 @@ fn serve(orders: &Orders) -> anyhow::Result<()> {
 }
 
 /// Answers one query. What cannot be answered is missed by the client, which has a deadline.
-fn answer(key: &'static str, query: &Query, service: &Mutex<Service>) {
-    let mut service = service.lock().unwrap_or_else(PoisonError::into_inner);
+fn answer(key: &'static str, query: &Query, service: &Shared) {
     let payload = query.payload();
     let _ = match key {
         RECEIVED => query.reply(key, service.received().to_le_bytes().to_vec()).wait(),
@@ -142,10 +138,6 @@ impl Client for Calls<'_> {
 
     async fn note(&mut self, payload: &Payload, number: u64) -> anyhow::Result<()> {
         self.notes.put(bytes_of(payload, number)).wait().map_err(|error| anyhow!("{error}"))
-    }
-
-    async fn flush(&mut self) -> anyhow::Result<()> {
-        Ok(())
     }
 
     async fn received(&mut self) -> anyhow::Result<u64> {

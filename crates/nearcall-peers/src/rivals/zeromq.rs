@@ -80,10 +80,6 @@ impl Client for Calls {
         self.send(payload, number, ask::NOTE)
     }
 
-    async fn flush(&mut self) -> anyhow::Result<()> {
-        Ok(())
-    }
-
     async fn received(&mut self) -> anyhow::Result<u64> {
         self.send(&Payload::new(0, 0), 0, ask::RECEIVED)?;
         self.socket.recv(&mut self.reply, 0)?;

@@ -173,20 +173,13 @@ pub fn candidates(
     requirements: &Requirements,
     supported: &dyn Fn(Mechanism) -> Result<(), String>,
 ) -> (Vec<Candidate>, Vec<Excluded>) {
-    let constraints = Constraint::of(requirements);
     let (mut kept, mut excluded) = (Vec::new(), Vec::new());
     for candidate in Candidate::all() {
         if candidate.mechanism.measured_only() {
             excluded.push(Excluded { candidate, by: vec![measured_only(candidate.mechanism)] });
             continue;
         }
-        let mut by: Vec<Violation> = constraints
-            .iter()
-            .filter_map(|one| {
-                let why = one.violated_by(&candidate, requirements)?;
-                Some(Violation { requirement: one.to_string(), why })
-            })
-            .collect();
+        let mut by = violations(&candidate, requirements);
         if let (true, Err(why)) = (by.is_empty(), supported(candidate.mechanism)) {
             by.push(Violation { requirement: "this machine".to_owned(), why });
         }
@@ -226,63 +219,29 @@ pub fn conflict(requirements: &Requirements) -> Vec<Need> {
     needs
 }
 
-/// One thing that excludes candidates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Constraint {
-    Need(Need),
-    /// Both ends on one CPU.
-    OneCpu,
-    /// Messages that are too large.
-    Size,
-    /// More clients than one.
-    Clients,
-}
-
-impl Constraint {
-    fn of(requirements: &Requirements) -> Vec<Self> {
-        let wanted = Need::ALL.into_iter().filter(|need| requirements.needs.contains(need));
-        let mut all: Vec<Self> = wanted.map(Self::Need).collect();
-        if requirements.placement == Placement::SameCpu {
-            all.push(Self::OneCpu);
-        }
-        all.push(Self::Size);
-        if requirements.clients != Some(1) {
-            all.push(Self::Clients);
-        }
-        all
-    }
-
-    /// Why `candidate` does not do.
-    fn violated_by(self, candidate: &Candidate, requirements: &Requirements) -> Option<String> {
-        let can = candidate.mechanism.capabilities();
-        match self {
-            Self::Need(need) => candidate.lacks(need, &requirements.needs).map(str::to_owned),
-            Self::OneCpu => (candidate.spins() || !can.same_cpu_safe)
-                .then(|| "spins, and so keeps the other end from running".to_owned()),
-            Self::Clients => candidate.mechanism.one_client_in_a_loop().then(|| {
-                "serves one client of a server with an event loop; --clients 1 says that there is \
-                 one"
-                .to_owned()
-            }),
-            Self::Size => {
-                let bytes = requirements.message_bytes.max(requirements.reply_bytes.unwrap_or(0));
-                let max = u64::from(can.atomic_message_bytes_max?);
-                (!can.survives_oversized && bytes > max)
-                    .then(|| format!("takes messages of {} at most", number::size(max)))
-            }
-        }
-    }
-}
-
-impl fmt::Display for Constraint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Need(need) => need.fmt(f),
-            Self::OneCpu => f.write_str("--placement same"),
-            Self::Size => f.write_str("--size"),
-            Self::Clients => f.write_str("several clients"),
-        }
-    }
+/// Why a candidate does not do, requirement by requirement.
+fn violations(candidate: &Candidate, requirements: &Requirements) -> Vec<Violation> {
+    let (mechanism, can) = (candidate.mechanism, candidate.mechanism.capabilities());
+    let wanted = Need::ALL.into_iter().filter(|need| requirements.needs.contains(need));
+    let lacks = wanted.filter_map(|need| {
+        Some((need.name(), candidate.lacks(need, &requirements.needs)?.to_owned()))
+    });
+    let is_bad_on_one_cpu = candidate.spins() || !can.same_cpu_safe;
+    let placement = (requirements.placement == Placement::SameCpu && is_bad_on_one_cpu)
+        .then(|| ("--placement same", "spins, and so keeps the other end from running".to_owned()));
+    let bytes = requirements.message_bytes.max(requirements.reply_bytes.unwrap_or(0));
+    let max = can.atomic_message_bytes_max.map(u64::from);
+    let size = max.filter(|max| !can.survives_oversized && bytes > *max);
+    let size =
+        size.map(|max| ("--size", format!("takes messages of {} at most", number::size(max))));
+    let serves_one = requirements.clients != Some(1) && mechanism.one_client_in_a_loop();
+    let clients = serves_one.then(|| {
+        let why = "serves one client of a server with an event loop; --clients 1 says that there \
+                   is one";
+        ("several clients", why.to_owned())
+    });
+    let all = lacks.chain(placement).chain(size).chain(clients);
+    all.map(|(requirement, why)| Violation { requirement: requirement.to_owned(), why }).collect()
 }
 
 #[cfg(test)]

@@ -400,21 +400,6 @@ fn on_a_noisy_machine_the_choice_is_still_within_a_tenth_of_the_best() {
 const WORLDS: usize = 400;
 
 #[test]
-fn scaling_a_whole_run_leaves_the_ranking() {
-    let requirements = wanted(256, &[]);
-    let before = names(&usual().advise(&requirements).unwrap());
-    let mut world = usual();
-    for cell in &mut world.run.cells {
-        let ns = cell.rtt_ns.as_ref().unwrap().p50.unwrap();
-        let bytes = cell.message_bytes;
-        let facts = cell.call.clone().unwrap();
-        let mechanism: Mechanism = cell.mechanism.parse().unwrap();
-        *cell = call(mechanism, facts.client_wait.parse().unwrap(), bytes, ns * 7.3);
-    }
-    assert_eq!(names(&world.advise(&requirements).unwrap()), before);
-}
-
-#[test]
 fn the_text_stays_as_it_is() {
     let found = text(
         &usual().advise(&wanted(64, &[Need::NoSpin, Need::Isolation])).unwrap(),

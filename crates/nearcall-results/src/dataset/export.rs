@@ -70,7 +70,7 @@ fn each_line(
 ) -> io::Result<()> {
     for place in places {
         let run = data.load(place).map_err(|error| {
-            *unread = Some(StoreError::load(&data.directory().join(place), error));
+            *unread = Some(error);
             io::Error::from(io::ErrorKind::InvalidData)
         })?;
         done.runs += 1;

@@ -1,17 +1,15 @@
-//! The directory: runs come in, are found again and are counted.
+//! The directory: runs come in and are found again.
 //!
 //! Always true: a file is never overwritten or seen half written; of several runs that come in at
 //! once either all are taken or none; a run lies in the directory of its machine. Files that are no
 //! runs, such as a README, are left alone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-
-use super::identity::{kind_of_run, place, published, run_id};
+use super::identity::{place, published, run_id};
 use crate::run::{LoadError, Run, create_beside, printable, read_text};
 
 /// A directory of runs.
@@ -38,47 +36,6 @@ pub enum Outcome {
     Added,
     /// The same run is there.
     Duplicate,
-}
-
-/// What a data set has.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Inventory {
-    /// Always [`INVENTORY_SCHEMA`].
-    pub schema: String,
-    /// The machines, by id.
-    pub machines: Vec<MachineLine>,
-    /// Files that cannot be used, or lie where they should not.
-    pub problems: Vec<Problem>,
-}
-
-/// One machine of a data set.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct MachineLine {
-    /// Its id, which is the name of its directory.
-    pub machine_id: String,
-    /// The processor.
-    pub cpu_model: String,
-    /// CPUs that the system sees.
-    pub cpus: Option<u32>,
-    /// Runs of it.
-    pub runs: u64,
-    /// Cells of all lists of these runs.
-    pub cells: u64,
-    /// When the first of the runs began, in seconds since 1970 (UTC).
-    pub first_unix_s: u64,
-    /// When the last of them began.
-    pub last_unix_s: u64,
-    /// The kinds of runs.
-    pub kinds: BTreeSet<&'static str>,
-}
-
-/// What is wrong with one file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Problem {
-    /// Where it lies in the data set.
-    pub file: String,
-    /// What is wrong.
-    pub what: String,
 }
 
 impl DataSet {
@@ -117,14 +74,19 @@ impl DataSet {
     ///
     /// # Errors
     ///
-    /// [`LoadError`]; a link is not followed.
-    pub fn load(&self, place: &str) -> Result<Run, LoadError> {
-        let path = self.directory.join(place);
-        if !fs::symlink_metadata(&path).map_err(LoadError::Io)?.is_file() {
-            let error = io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
-            return Err(LoadError::Io(error));
+    /// [`StoreError`]: it is no run, or that of another machine. A link is not followed.
+    pub fn load(&self, place: &str) -> Result<Run, StoreError> {
+        let file = self.directory.join(place);
+        let found = fs::symlink_metadata(&file).and_then(|found| match found.is_file() {
+            true => Ok(()),
+            false => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
+        });
+        let run = found.map_err(LoadError::Io).and_then(|()| Run::load(&file));
+        let run = run.map_err(|error| StoreError::load(&file, error))?;
+        match place.starts_with(&format!("{}/", run.machine.id)) {
+            true => Ok(run),
+            false => Err(StoreError::Misplaced { file, machine: run.machine.id }),
         }
-        Run::load(&path)
     }
 
     /// Takes runs in: all of them, or none if one of them is no run. The host's name and the
@@ -185,8 +147,7 @@ impl DataSet {
         let outcome = match write_new(&path, &text) {
             Ok(()) => Outcome::Added,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let there = self.load(&place).map_err(|error| StoreError::load(&path, error))?;
-                if run_id(&there) != run_id(run) {
+                if run_id(&self.load(&place)?) != run_id(run) {
                     return Err(StoreError::Changed { file: path });
                 }
                 Outcome::Duplicate
@@ -194,45 +155,6 @@ impl DataSet {
             Err(error) => return Err(io(&path, error)),
         };
         Ok(Arrival { from: file.to_owned(), place, outcome })
-    }
-
-    /// Reads every run and tells what there is.
-    ///
-    /// # Errors
-    ///
-    /// As [`DataSet::places`]. A file that cannot be read is a problem and no error.
-    pub fn inventory(&self) -> Result<Inventory, StoreError> {
-        let mut machines: BTreeMap<String, MachineLine> = BTreeMap::new();
-        let mut problems = Vec::new();
-        for file in self.places()? {
-            let what = match self.load(&file) {
-                Ok(run) if file.starts_with(&format!("{}/", run.machine.id)) => {
-                    machines.entry(run.machine.id.clone()).or_default().add(&run);
-                    continue;
-                }
-                Ok(run) => format!("is a run of the machine {}", run.machine.id.escape_debug()),
-                Err(error) => error.to_string(),
-            };
-            problems.push(Problem { file, what });
-        }
-        let machines = machines.into_values().collect();
-        Ok(Inventory { schema: INVENTORY_SCHEMA.to_owned(), machines, problems })
-    }
-}
-
-impl MachineLine {
-    fn add(&mut self, run: &Run) {
-        if self.runs == 0 {
-            self.machine_id.clone_from(&run.machine.id);
-            self.cpu_model.clone_from(&run.machine.cpu_model);
-            self.cpus = run.machine.cpus;
-            self.first_unix_s = run.started_unix_s;
-        }
-        self.runs += 1;
-        self.cells += run.keyed_cells().count() as u64;
-        self.first_unix_s = self.first_unix_s.min(run.started_unix_s);
-        self.last_unix_s = self.last_unix_s.max(run.started_unix_s);
-        self.kinds.insert(kind_of_run(run));
     }
 }
 
@@ -255,6 +177,14 @@ pub enum StoreError {
     MachineId {
         /// Which.
         file: PathBuf,
+    },
+    /// A run lies in the directory of another machine.
+    #[error("{}: is a run of the machine {}", shown(file), printable(machine))]
+    Misplaced {
+        /// Which.
+        file: PathBuf,
+        /// The machine that it names.
+        machine: String,
     },
     /// A file of the data set has this run's name and another content.
     #[error("{}: was changed under its name; rename it, then add again", shown(file))]
@@ -279,7 +209,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    pub(super) fn load(file: &Path, error: LoadError) -> Self {
+    fn load(file: &Path, error: LoadError) -> Self {
         Self::Load { file: file.to_owned(), error }
     }
 }
@@ -344,9 +274,6 @@ fn write_new(path: &Path, text: &str) -> io::Result<()> {
     let _ = fs::remove_file(&beside);
     outcome
 }
-
-/// What `data list --json` prints.
-pub const INVENTORY_SCHEMA: &str = "nearcall.data-list/1";
 
 /// Runs in one data set. Whoever has more asks a database, and this stops a wrong directory.
 pub const FILES_MAX: usize = 100_000;

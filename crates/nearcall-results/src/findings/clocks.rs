@@ -62,7 +62,7 @@ pub struct ClockFindings {
     pub quick: bool,
     /// Why something is missing; `None`: all was measured.
     pub partial: Option<String>,
-    /// The CPU that read the clocks, the skew excepted; `None`: wherever the scheduler wanted.
+    /// The CPU that read the clocks; `None`: wherever the scheduler wanted.
     pub cpu: Option<u32>,
     /// Each clock by itself, in the order of [`ClockName::ALL`].
     pub clocks: Vec<ClockFinding>,
@@ -70,8 +70,6 @@ pub struct ClockFindings {
     pub sleeps: Vec<SleepFinding>,
     /// How far the clocks agree, one entry per length of span.
     pub agreement: Vec<SpanFinding>,
-    /// How far the clocks of two CPUs can be apart.
-    pub skew: SkewFinding,
     /// What makes figures worse than they could be.
     pub warnings: Vec<String>,
 }
@@ -240,45 +238,4 @@ pub struct Disagreement {
     pub largest_relative: f64,
     /// The coarser clock's step as a part of the span: what no two clocks can do better than.
     pub step_relative: f64,
-}
-
-/// How far the clocks of two CPUs can be apart.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SkewFinding {
-    /// Why nothing was measured.
-    pub skipped: Option<String>,
-    /// Pairs of CPUs that there are; of many only those with the first CPU are measured.
-    pub pairs_in_all: u64,
-    /// Each pair that was measured.
-    pub pairs: Vec<PairSkew>,
-}
-
-/// Two CPUs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PairSkew {
-    /// Their numbers.
-    pub cpus: [u32; 2],
-    /// How they are related, as in stored runs.
-    pub class: String,
-    /// Of the counter; `None` without one, or if it failed.
-    pub tsc: Option<OffsetBound>,
-    /// Of `CLOCK_MONOTONIC`; `None` if it failed.
-    pub clock_gettime: Option<OffsetBound>,
-    /// Why something is missing.
-    pub failed: Option<String>,
-}
-
-/// Between which values the second CPU's clock minus the first's lies.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct OffsetBound {
-    /// Not below this.
-    pub low_ns: f64,
-    /// Not above this. Below `low_ns`: the offset changed while it was measured.
-    pub high_ns: f64,
-    /// The larger of both without sign: the clocks are at most so far apart.
-    pub bound_ns: f64,
-    /// The fastest exchange: no bound can be much below half of it.
-    pub round_trip_min_ns: f64,
-    /// Exchanges.
-    pub rounds: u32,
 }

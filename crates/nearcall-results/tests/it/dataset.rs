@@ -174,10 +174,7 @@ fn runs_of_two_machines_lie_apart_and_those_of_another_data_set_are_added() {
     let mut outcomes: Vec<_> = outcomes.collect();
     outcomes.sort_by_key(|outcome| *outcome == Outcome::Added);
     assert_eq!(outcomes, [Outcome::Duplicate, Outcome::Added]);
-    let inventory = ours.inventory().unwrap();
-    let machines: Vec<_> =
-        inventory.machines.iter().map(|line| (line.machine_id.as_str(), line.runs)).collect();
-    assert_eq!((machines, inventory.problems.len()), (vec![(A, 1), (B, 2)], 0));
+    assert_eq!(ours.places().unwrap().len(), 3);
     for (file, text) in tree(&ours) {
         let id = Run::parse(&text).unwrap().machine.id;
         assert!(file.starts_with(&format!("{id}/")), "{file}");
@@ -191,11 +188,12 @@ fn a_run_in_the_directory_of_another_machine_is_found_and_a_link_not_followed() 
     fs::create_dir_all(data.directory().join(B)).unwrap();
     let file = data.directory().join(B).join("x.json");
     run(A, 5).save(&file).unwrap();
-    assert!(data.inventory().unwrap().problems[0].what.contains(A));
+    let csv = folder.join("cells.csv");
+    let error = || export(&data, Format::Csv, &csv).unwrap_err().to_string();
+    assert!(error().ends_with(&format!("x.json: is a run of the machine {A}")), "{}", error());
     fs::rename(&file, folder.join("x.json")).unwrap();
     std::os::unix::fs::symlink(folder.join("x.json"), &file).unwrap();
-    let problems = data.inventory().unwrap().problems;
-    assert!(problems[0].what.contains("not a regular file"), "{problems:?}");
+    assert!(error().contains("not a regular file"), "{}", error());
 }
 
 #[test]

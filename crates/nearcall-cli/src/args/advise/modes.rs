@@ -4,8 +4,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::args::{OUTPUT, WORKLOAD};
-
 /// Advice for recorded traffic, and the tuning file of the runtime.
 #[derive(Debug, Args)]
 pub(crate) struct ModeArgs {
@@ -13,12 +11,7 @@ pub(crate) struct ModeArgs {
     ///
     /// `strace -f -ttt -e trace=%network,read,write -o FILE PROGRAM` records a program. Pattern,
     /// sizes and rate are those of its busiest descriptor; - reads standard input.
-    #[arg(
-        long,
-        value_name = "FILE",
-        help_heading = WORKLOAD,
-        conflicts_with_all = ["profile", "rate"]
-    )]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["profile", "rate"])]
     pub(crate) trace: Option<PathBuf>,
 
     /// Write the tuning file of this machine, which the runtime reads
@@ -26,6 +19,6 @@ pub(crate) struct ModeArgs {
     /// It holds the cost of a wake-up and how long to spin. It is written to $NEARCALL_TUNING, else
     /// to nearcall/tuning.conf in $XDG_CONFIG_HOME or ~/.config; the runtime reads it there and
     /// then in /etc.
-    #[arg(long, help_heading = OUTPUT, conflicts_with = "run")]
+    #[arg(long, conflicts_with = "run")]
     pub(crate) profile: bool,
 }

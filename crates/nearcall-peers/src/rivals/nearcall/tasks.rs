@@ -56,10 +56,6 @@ impl Client for Calls {
         Ok(self.caller.note(&argument).await?)
     }
 
-    async fn flush(&mut self) -> anyhow::Result<()> {
-        Ok(())
-    }
-
     async fn received(&mut self) -> anyhow::Result<u64> {
         Ok(self.caller.received(&()).await?.messages)
     }

@@ -1,18 +1,17 @@
 //! The clocks beside what two studies printed of theirs.
 //!
 //! One block for each question: what a reading costs, what it tells apart, how far a sleep is off,
-//! whether the clocks agree, how far the CPUs' clocks are apart.
+//! whether the clocks agree.
 
 use super::grid::{Align, Grid, clean};
 use super::head;
 use crate::findings::clocks::printed::{DISAGREEMENT_MAX, printed};
 use crate::findings::clocks::{
-    ClockFinding, ClockFindings, ClockName, Disagreement, OffsetBound, Overhead, PairSkew,
-    SleepError, SpanFinding,
+    ClockFinding, ClockFindings, ClockName, Disagreement, Overhead, SleepError, SpanFinding,
 };
 use crate::report::columns::{self, Column, figure, shown, time, values};
 use crate::report::lines::{Style, Writer};
-use crate::report::number::{self, MISSING, three_digits};
+use crate::report::number::{self, three_digits};
 
 /// Renders the findings. Ends with a line break.
 #[must_use]
@@ -23,7 +22,6 @@ pub fn table(found: &ClockFindings, style: Style) -> String {
     print_resolution(&mut out, found);
     print_sleeps(&mut out, found);
     print_agreement(&mut out, found);
-    print_skew(&mut out, found);
     out.answer(&answer(found));
     out.finish()
 }
@@ -129,28 +127,7 @@ fn judgement(pair: &Disagreement, span: &SpanFinding) -> &'static str {
     }
 }
 
-fn print_skew(out: &mut Writer, found: &ClockFindings) {
-    title(out, "Skew between CPUs: the second CPU's clock minus the first's lies within");
-    if let Some(reason) = &found.skew.skipped {
-        out.wrap("    ", &format!("Skipped: {}.", clean(reason)));
-        return;
-    }
-    let mut grid = columns::grid(&SKEW);
-    for pair in &found.skew.pairs {
-        grid.row(values(&SKEW, pair));
-        if let Some(reason) = &pair.failed {
-            grid.note(clean(reason));
-        }
-    }
-    print_grid(out, &grid, found.skew.pairs.is_empty());
-    let left_out = found.skew.pairs_in_all.saturating_sub(found.skew.pairs.len() as u64);
-    if left_out > 0 {
-        out.wrap("    ", &format!("{left_out} other pairs were not measured."));
-    }
-    out.note(&skew_legend(&found.skew.pairs));
-}
-
-/// Which clock is cheapest to read, whether clocks agree, and how far those of CPUs are apart.
+/// Which clock is cheapest to read, and whether clocks agree.
 fn answer(found: &ClockFindings) -> String {
     let cost = |clock: &&ClockFinding| clock.overhead.as_ref().map(|overhead| overhead.median_ns);
     let mut clocks: Vec<(f64, ClockName)> =
@@ -171,31 +148,7 @@ fn answer(found: &ClockFindings) -> String {
         let bound = percent(DISAGREEMENT_MAX);
         parts.push(format!("{agree} of {judged} pairs of clocks agree within {bound}."));
     }
-    let bounds = found.skew.pairs.iter().filter_map(|pair| Some(pair.clock_gettime?.bound_ns));
-    if let Some(most) = bounds.reduce(f64::max) {
-        parts.push(format!("Clocks of two CPUs differ by at most {}.", number::time(most)));
-    }
     parts.join(" ")
-}
-
-fn skew_legend(pairs: &[PairSkew]) -> String {
-    let bounds = pairs.iter().flat_map(|pair| [pair.tsc, pair.clock_gettime]).flatten();
-    let changed = bounds.clone().any(|bound| bound.low_ns > bound.high_ns);
-    let trip_ns = bounds.map(|bound| bound.round_trip_min_ns).reduce(f64::min);
-    let trip = figure(trip_ns, number::time);
-    let mut text = format!(
-        "A reading of the second CPU lies between two of the first, at least {trip} apart; of all \
-         exchanges the tightest bounds count. A one-way time below the bound means nothing."
-    );
-    if changed {
-        text.push_str(" Where the range is empty, the offset changed while it was measured.");
-    }
-    text
-}
-
-fn range(bound: Option<OffsetBound>) -> String {
-    let text = |bound: OffsetBound| format!("{:.0} to {:.0} ns", bound.low_ns, bound.high_ns);
-    bound.map_or_else(|| MISSING.to_owned(), text)
 }
 
 fn title(out: &mut Writer, text: &str) {
@@ -260,15 +213,6 @@ const SLEEPS: [Column<SleepError>; 7] = [
     Column::figure("sd", FIGURE, |error| figure(printed(error.clock).error_sd_us, three_digits)),
 ];
 
-const SKEW: [Column<PairSkew>; 6] = [
-    Column::words("CPUs", NAME, |pair| format!("{} {}", pair.cpus[0], pair.cpus[1])),
-    Column::words("class", FIGURE, |pair| clean(&pair.class)),
-    Column::figure("tsc", 20, |pair| range(pair.tsc)),
-    Column::figure("at most", FIGURE, |pair| time(pair.tsc.map(|bound| bound.bound_ns))),
-    Column::figure("clock_gettime", 20, |pair| range(pair.clock_gettime)),
-    Column::figure("at most", FIGURE, |pair| time(pair.clock_gettime.map(|bound| bound.bound_ns))),
-];
-
 /// The longest name of a clock.
 const NAME: usize = 13;
 
@@ -300,7 +244,7 @@ const AGREEMENT_LEGEND: &str = "Distance of two clocks, as a part of the mean of
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::clocks::{ClockFinding, ClockName, SkewFinding, SleepError, SleepFinding};
+    use crate::findings::clocks::{ClockFinding, ClockName, SleepError, SleepFinding};
     use crate::report::lines::COLUMNS;
 
     fn finding(name: ClockName) -> ClockFinding {
@@ -337,13 +281,6 @@ mod tests {
             largest_relative: 0.0061,
             step_relative: 0.001,
         };
-        let bound = OffsetBound {
-            low_ns: -12_345.0,
-            high_ns: 80.0,
-            bound_ns: 12_345.0,
-            round_trip_min_ns: 160.0,
-            rounds: 9,
-        };
         ClockFindings {
             partial: Some("interrupted".to_owned()),
             cpu: Some(1),
@@ -372,17 +309,6 @@ mod tests {
                 readings_relative: 0.0001,
                 pairs: vec![pair],
             }],
-            skew: SkewFinding {
-                skipped: None,
-                pairs_in_all: 10,
-                pairs: vec![PairSkew {
-                    cpus: [0, 127],
-                    class: "cross_node".to_owned(),
-                    tsc: None,
-                    clock_gettime: Some(bound),
-                    failed: None,
-                }],
-            },
             ..ClockFindings::default()
         }
     }
@@ -403,8 +329,6 @@ mod tests {
             "100 sleeps of 10.0 ms: the wake-up is late by 66.0, sd 9.00",
             "81.0",
             "0.610 %",
-            "-12345 to 80 ns",
-            "9 other pairs",
         ] {
             assert!(text.contains(part), "{part} is missing in\n{text}");
         }
@@ -412,10 +336,7 @@ mod tests {
 
     #[test]
     fn nothing_measured_says_so() {
-        let skew =
-            SkewFinding { skipped: Some("only one CPU is allowed".into()), ..Default::default() };
-        let text = table(&ClockFindings { skew, ..ClockFindings::default() }, Style::PLAIN);
-        assert!(text.contains("Skipped: only one CPU is allowed."), "{text}");
+        let text = table(&ClockFindings::default(), Style::PLAIN);
         assert!(text.contains("Not measured."), "{text}");
     }
 

@@ -25,7 +25,6 @@ fn a_counter_that_is_not_invariant_is_refused_with_the_reason_and_the_rest_works
     assert_eq!(found.disagreements(ClockName::Tsc, ClockName::ClockGettime).count(), 0);
     let both = found.disagreements(ClockName::Gettimeofday, ClockName::ClockGettime);
     assert_eq!(both.count(), agreement::SPANS_QUICK.len());
-    assert!(found.skew.pairs.iter().all(|pair| pair.tsc.is_none()));
     assert_eq!(found.partial, None);
     let again: ClockFindings = serde_json::from_str(&found.to_json()).unwrap();
     assert_eq!((again.schema.as_str(), again.clocks[0].name), (SCHEMA, ClockName::ClockGettime));
@@ -51,6 +50,6 @@ fn an_interruption_keeps_what_was_measured() {
     let found = measure_with(&quick(), &Err(TscRefusal::NoCounter), &later);
     assert_eq!(found.partial.as_deref(), Some("interrupted"));
     assert_eq!(found.clocks.len(), 3);
-    assert!(found.agreement.is_empty() && found.skew.pairs.is_empty());
+    assert!(found.agreement.is_empty());
     assert_eq!(cpu::allowed(), before, "the thread may run where it could before");
 }

@@ -1,7 +1,7 @@
 //! Compares clock_gettime, gettimeofday and the processor's counter (TSC), as two studies did.
 //!
 //! Each clock's overhead (100,000 readings back to back), resolution (two ways), error over sleeps
-//! of known length, agreement over the same busy spans, and skew between CPUs. Always true: what
+//! of known length, and agreement over the same busy spans. Always true: what
 //! compares clocks reads all of them at the same moments; the counter is left out, with the reason,
 //! where it cannot be trusted, and the rest still works. The caller's thread is pinned meanwhile.
 //! Judgements are pure and tested with invented clocks. Not here: which clock times a run
@@ -12,7 +12,6 @@ mod agreement;
 mod overhead;
 mod reader;
 mod resolution;
-mod skew;
 
 use nearcall_os::clock::{self, Clock};
 use nearcall_os::cpu;
@@ -21,11 +20,10 @@ use nearcall_os::tsc::{Tsc, TscRefusal};
 use crate::machine;
 
 pub use nearcall_results::findings::clocks::{
-    ClockFinding, ClockFindings, ClockName, Disagreement, Interval, OffsetBound, Overhead,
-    PairSkew, SCHEMA, SkewFinding, SleepError, SleepFinding, SpanFinding,
+    ClockFinding, ClockFindings, ClockName, Disagreement, Interval, Overhead, SCHEMA, SleepError,
+    SleepFinding, SpanFinding,
 };
 use reader::{Counter, Gettimeofday, Monotonic, Read};
-pub(crate) use resolution::step_units;
 
 /// How to measure.
 #[derive(Clone, Copy)]
@@ -72,7 +70,7 @@ pub fn measure_with(
     // Interrupts mostly go to the first CPU.
     let pinned = allowed.last().and_then(|&cpu| Pinned::to(cpu, &allowed, &mut found));
     let mut steps = Steps { how, interrupted, done: 0 };
-    found.partial = measure_all(&mut steps, tsc, &allowed, &mut found).err();
+    found.partial = measure_all(&mut steps, tsc, &mut found).err();
     (how.progress)(STEPS, STEPS, "");
     drop(pinned);
     found
@@ -81,7 +79,6 @@ pub fn measure_with(
 fn measure_all(
     steps: &mut Steps<'_>,
     tsc: &Result<Tsc, TscRefusal>,
-    allowed: &[usize],
     found: &mut ClockFindings,
 ) -> Result<(), String> {
     let readings = if steps.how.quick { READINGS_QUICK } else { READINGS };
@@ -121,9 +118,7 @@ fn measure_all(
         found.agreement.extend(finding);
         steps.check()?;
     }
-    steps.next("skew between CPUs")?;
-    found.skew = skew::measure(allowed, tsc, steps.how.quick, steps.interrupted);
-    steps.check()
+    Ok(())
 }
 
 /// What one clock costs and divides.
@@ -192,7 +187,7 @@ const READINGS: usize = 100_000;
 const READINGS_QUICK: usize = 20_000;
 
 /// Those of `measure_all`.
-const STEPS: usize = 6;
+const STEPS: usize = 5;
 
 const NS_PER_S: u64 = 1_000_000_000;
 const NS_PER_US: f64 = 1_000.0;

@@ -10,7 +10,7 @@ use std::hint::black_box;
 use nearcall_results::findings::clocks::Interval;
 
 use super::reader::Read;
-use crate::stats;
+use crate::timers::step_units;
 
 /// The work of both studies. Each step goes through memory, as without an optimising compiler.
 pub(super) fn increments(count: u64) {
@@ -83,38 +83,6 @@ pub(super) fn step_ns(reader: &impl Read, work: &impl Fn(u64)) -> Option<f64> {
     step_units(times).map(|units| units * reader.unit_ns())
 }
 
-/// The distance of groups of times, if times come in groups; else their smallest difference, zero
-/// being a time.
-pub(crate) fn step_units(mut times: Vec<u64>) -> Option<f64> {
-    times.sort_unstable();
-    let shortest = times.iter().copied().find(|&time| time > 0);
-    // What an interrupt made long stands alone at the end.
-    times.truncate(times.len() - times.len() / 10);
-    let mut groups: Vec<Vec<u64>> = Vec::new();
-    for &time in &times {
-        match groups.last_mut() {
-            Some(group) if group.last().is_some_and(|&last| time - last <= 1) => group.push(time),
-            _ => groups.push(vec![time]),
-        }
-    }
-    let middle = |group: &Vec<u64>| group.iter().sum::<u64>() as f64 / group.len() as f64;
-    let gaps: Vec<f64> =
-        groups.windows(2).map(|pair| middle(&pair[1]) - middle(&pair[0])).collect();
-    let widths: Vec<f64> =
-        groups.iter().map(|group| (group[group.len() - 1] - group[0]) as f64).collect();
-    if let (Some(gap), Some(width)) = (stats::median(&gaps), stats::median(&widths))
-        && groups.len() >= GROUPS_MIN
-        && gap >= (width * GAP_WIDTHS_MIN).max(GAP_WIDTHS_MIN)
-    {
-        return Some(gap);
-    }
-    times.insert(0, 0);
-    times.dedup();
-    let step = times.windows(2).map(|pair| pair[1] - pair[0]).min();
-    // A coarse clock seldom moves within work this short.
-    step.or(shortest).map(|units| units as f64)
-}
-
 fn median_units(reader: &impl Read, work: &impl Fn(u64), count: u64) -> u64 {
     let mut times: Vec<u64> = (0..REPEATS).map(|_| time(reader, work, count)).collect();
     times.sort_unstable();
@@ -133,12 +101,6 @@ const STEP_WORKS: usize = 200;
 
 /// Times of each.
 const STEP_REPEATS: usize = 20;
-
-/// Fewer groups tell nothing of their distance.
-const GROUPS_MIN: usize = 3;
-
-/// Groups are so many of their widths, or units, apart: otherwise they are chance.
-const GAP_WIDTHS_MIN: f64 = 3.0;
 
 /// Repeats of each run: odd, so that the median is one of them.
 const REPEATS: usize = 401;
@@ -196,24 +158,6 @@ mod tests {
         let run = Interval { increments: 1, ns: 1.0 };
         assert_eq!(smallest_run(&clock, Some(clock.unit_ns()), &work), Some(run));
         assert_eq!(shrunk(&clock, &work), Some(Interval { increments: 0, ns: 25.0 }));
-    }
-
-    #[test]
-    fn a_counter_that_moves_by_many_ticks_at_once_has_that_step() {
-        // 24.45 ticks at a time, as where 100 MHz are counted at 2.445 GHz.
-        let times = (0..4_000_u64).map(|at| (at % 7 + 2, at % 3 / 2));
-        let ticks = |(steps, one): (u64, u64)| steps * 2_445 / 100 + one;
-        let found = step_units(times.map(ticks).collect()).unwrap();
-        assert!((found - 24.45).abs() < 0.5, "{found}");
-    }
-
-    #[test]
-    fn a_step_is_a_unit_where_times_come_in_all_lengths() {
-        assert_eq!(step_units((0..4_000).map(|at| 25 + at % 90).collect()), Some(1.0));
-        assert_eq!(step_units((0..4_000).map(|at| 24 + at % 90 * 2).collect()), Some(2.0));
-        assert_eq!(step_units((0..4_000).map(|at| at % 2).collect()), Some(1.0));
-        assert_eq!(step_units(vec![0; 100]), None);
-        assert_eq!(step_units(Vec::new()), None);
     }
 
     #[test]
