@@ -8,11 +8,11 @@ use std::io::Write;
 use std::path::Path;
 
 /// Holds the wish until it is dropped, or knows why it could not be made.
-pub(crate) struct Awake {
+pub(crate) struct CStateLock {
     held: Result<File, String>,
 }
 
-impl Awake {
+impl CStateLock {
     /// Asks the kernel.
     pub(crate) fn hold() -> Self {
         Self::hold_by(Path::new(DEVICE))
@@ -55,11 +55,11 @@ mod tests {
     fn the_wish_is_a_word_of_zeros_and_a_refusal_has_its_reason() {
         let path = std::env::temp_dir().join(format!("nearcall-awake-{}", std::process::id()));
         std::fs::write(&path, b"").unwrap();
-        let awake = Awake::hold_by(&path);
+        let awake = CStateLock::hold_by(&path);
         assert!(awake.is_held());
         assert_eq!((std::fs::read(&path).unwrap(), awake.words()), (vec![0; 4], "kept off".into()));
         std::fs::remove_file(&path).unwrap();
-        let refused = Awake::hold_by(&path);
+        let refused = CStateLock::hold_by(&path);
         assert!(!refused.is_held());
         assert!(refused.words().starts_with("not kept off: /"), "{}", refused.words());
     }

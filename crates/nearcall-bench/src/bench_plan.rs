@@ -5,7 +5,7 @@
 //! list is empty. Which cells follow from a plan is in `experiment/`, the order of launches in
 //! `plan.rs`; where and how long is measured in `bench_plan/how.rs`.
 
-mod how;
+mod run_options;
 
 use nearcall_channel::{Mechanism, WaitPolicy};
 
@@ -14,8 +14,8 @@ use nearcall_results::route::Caller;
 use crate::run::Kind;
 use crate::touch::Touch;
 
-pub use how::{Extent, How, Usual};
 pub use nearcall_results::shape::{Shape, UnknownShape};
+pub use run_options::{Effort, ExperimentDefaults, RunOptions};
 
 /// What to measure.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,7 +58,7 @@ pub struct BenchPlan {
     /// Event loops of the server, at least 1.
     pub loops: Option<Vec<u32>>,
     /// Where and how.
-    pub how: How,
+    pub how: RunOptions,
 }
 
 impl Default for BenchPlan {
@@ -83,7 +83,7 @@ impl Default for BenchPlan {
             clients: None,
             threads: None,
             loops: None,
-            how: How::default(),
+            how: RunOptions::default(),
         }
     }
 }
@@ -122,7 +122,7 @@ const MESSAGE_BYTES: u64 = 8;
 
 /// Where both ends run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Place {
+pub enum Placement {
     /// Two different CPUs if there are two, otherwise both on the only one.
     #[default]
     Auto,
@@ -141,7 +141,7 @@ pub enum Place {
     },
 }
 
-impl Place {
+impl Placement {
     /// The word for it in stored runs.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -163,6 +163,6 @@ mod tests {
     fn the_default_is_the_whole_tour() {
         let plan = BenchPlan::default();
         assert_eq!(plan.kinds, [Kind::Latency, Kind::Throughput]);
-        assert_eq!((plan.mechanisms, plan.how.placement), (None, Place::Auto));
+        assert_eq!((plan.mechanisms, plan.how.placement), (None, Placement::Auto));
     }
 }

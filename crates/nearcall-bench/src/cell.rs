@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 use crate::bench_plan::Shape;
 use crate::calls::part::Part;
 use crate::calls::route::{Route, frame_bytes};
+pub use crate::conditions::Conditions;
+use crate::conditions::PinChoice;
 use crate::custom_name::CustomName;
 use crate::floor::Floor;
 use crate::payload::Payload;
 use crate::run::Kind;
-pub use crate::scene::Scene;
-use crate::scene::Spot;
 use crate::words;
 pub use floors::floor_of;
 
@@ -40,13 +40,13 @@ pub struct CellSpec {
     pub wait: WaitPolicy,
     /// Where and beside what.
     #[serde(default)]
-    pub scene: Scene,
+    pub conditions: Conditions,
 }
 
 impl CellSpec {
     /// What must be opened to measure it. Cells with the same unit share a launch.
     #[must_use]
-    pub fn unit(&self) -> (Subject, WaitPolicy, Scene) {
+    pub fn unit(&self) -> (Subject, WaitPolicy, Conditions) {
         let subject = match self.subject {
             // In the same two processes, one after the other.
             Subject::Bare(route) => Subject::Call(route),
@@ -54,7 +54,7 @@ impl CellSpec {
             Subject::Part(_) => Subject::Part(Part::ALL[0]),
             other => other,
         };
-        (subject, self.wait, self.scene.of_unit())
+        (subject, self.wait, self.conditions.of_unit())
     }
 
     /// Payload bytes as a length in this process's memory.
@@ -95,7 +95,7 @@ impl CellSpec {
         mechanism: Mechanism,
         wait: WaitPolicy,
         idle_connections: u32,
-        spot: Spot,
+        spot: PinChoice,
     ) -> Self {
         Self {
             kind: Kind::Latency,
@@ -103,7 +103,7 @@ impl CellSpec {
             shape: Shape::Call,
             message_bytes: 0,
             wait,
-            scene: Scene { spot, idle_connections, ..Scene::default() },
+            conditions: Conditions { spot, idle_connections, ..Conditions::default() },
         }
     }
 
@@ -111,7 +111,7 @@ impl CellSpec {
     pub(crate) fn requests(&self, seed: u64) -> Payload {
         match (self.subject, self.message_bytes) {
             (Subject::Bare(_), 0) => Payload::headers(seed, self.bytes()),
-            _ => Payload::touched(seed, self.bytes(), self.scene.touch),
+            _ => Payload::touched(seed, self.bytes(), self.conditions.touch),
         }
     }
 
@@ -119,7 +119,7 @@ impl CellSpec {
     pub(crate) fn replies(&self, seed: u64) -> Payload {
         match self.subject {
             Subject::Bare(_) => Payload::headers(seed, self.reply_bytes()),
-            _ => Payload::touched(seed, self.reply_bytes(), self.scene.touch),
+            _ => Payload::touched(seed, self.reply_bytes(), self.conditions.touch),
         }
     }
 
@@ -144,7 +144,7 @@ impl fmt::Display for CellSpec {
         write!(
             f,
             "{bare}{} {kind} {} B {}{}",
-            self.subject, self.message_bytes, self.wait, self.scene
+            self.subject, self.message_bytes, self.wait, self.conditions
         )
     }
 }
@@ -236,7 +236,7 @@ impl TryFrom<String> for Subject {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scene::{Load, Spot, Traffic};
+    use crate::conditions::{Load, PinChoice, Traffic};
     use crate::touch::Touch;
 
     #[test]
@@ -256,8 +256,8 @@ mod tests {
                 shape: Shape::Sink,
                 message_bytes: 65_537,
                 wait: WaitPolicy::Poll,
-                scene: Scene {
-                    spot: Spot::Pair { client: 1, server: 0 },
+                conditions: Conditions {
+                    spot: PinChoice::Pair { client: 1, server: 0 },
                     load: Load::duty(35),
                     idle_connections: 3,
                     rate_per_s: 10,

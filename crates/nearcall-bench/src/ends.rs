@@ -50,8 +50,8 @@ impl Connection {
 /// What both ends ask of the channel.
 fn options(cell: &CellSpec) -> Options {
     let mut options = Options { wait: Some(cell.wait), ..Options::offering(MechanismSet::ALL) };
-    if cell.scene.buffer_bytes > 0 {
-        options.buffer_bytes = cell.scene.buffer_bytes;
+    if cell.conditions.buffer_bytes > 0 {
+        options.buffer_bytes = cell.conditions.buffer_bytes;
     }
     options
 }

@@ -26,13 +26,13 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_os::cpu;
 use nearcall_results::topology::Topology;
 
-use crate::bench_plan::{BenchPlan, How, Place, Usual};
+use crate::bench_plan::{BenchPlan, ExperimentDefaults, Placement, RunOptions};
 use crate::cell::{CellSpec, Subject};
 use crate::cell_list::CellList;
 use crate::launch::Fault;
 use crate::machine;
 use crate::run::{Cell, Kind, Run};
-use crate::runner::{self, BenchError, Hooks, Task};
+use crate::runner::{self, BenchError, RunContext, Task};
 
 pub use budgets::BUDGETS;
 pub use burst::BURST;
@@ -80,9 +80,9 @@ pub struct Experiment {
     /// The kinds of its cells.
     pub kinds: &'static [Kind],
     /// Where both ends run unless the plan says so.
-    pub placement: Place,
+    pub placement: Placement,
     /// Launches and time; `None`: as much as mechanisms take.
-    pub defaults: Option<Usual>,
+    pub defaults: Option<ExperimentDefaults>,
     /// Refuses a plan that contradicts itself, by a text that names the option.
     pub check: fn(&BenchPlan) -> Result<(), String>,
     /// Finds its cells, and what cannot be measured.
@@ -102,7 +102,7 @@ impl Experiment {
         examples: "",
         options: &[],
         kinds: &[Kind::Latency],
-        placement: Place::Auto,
+        placement: Placement::Auto,
         defaults: None,
         check: |_| Ok(()),
         cells: |_, _| CellList { cells: Vec::new(), skipped: Vec::new() },
@@ -189,16 +189,16 @@ impl Machine<'_> {
 pub fn measure(
     experiment: &Experiment,
     plan: &BenchPlan,
-    hooks: &Hooks<'_>,
+    context: &RunContext<'_>,
 ) -> Result<Run, BenchError> {
     let placement = match plan.how.placement {
-        Place::Auto => experiment.placement,
+        Placement::Auto => experiment.placement,
         asked => asked,
     };
     let kinds = experiment.kinds.iter().filter(|kind| plan.kinds.contains(kind)).copied();
     let plan = BenchPlan {
         kinds: kinds.collect(),
-        how: How { placement, ..plan.how.clone() },
+        how: RunOptions { placement, ..plan.how.clone() },
         ..plan.clone()
     };
     let (cpus, topology) = (cpu::allowed(), machine::topology());
@@ -213,13 +213,13 @@ pub fn measure(
     let conclude = |run: &mut Run, specs: &[CellSpec], cells: &mut [Cell]| {
         (experiment.finish)(&plan, &on, run, specs, cells);
     };
-    let extent = experiment.defaults.map(|usual| plan.how.extent(&usual));
+    let extent = experiment.defaults.map(|defaults| plan.how.extent(&defaults));
     // Cells of mechanisms are compared with each other.
     let together = extent.is_none();
     let task = Task { find: &find, extent, together, conclude: &conclude };
-    let fault = plan.stall_ns.map_or(hooks.fault, |ns| Fault::Stall { ns });
-    let hooks = Hooks { program: hooks.program.clone(), fault, ..*hooks };
-    let mut run = runner::bench_cells(&plan, &task, &hooks)?;
+    let fault = plan.stall_ns.map_or(context.fault, |ns| Fault::Stall { ns });
+    let context = RunContext { program: context.program.clone(), fault, ..*context };
+    let mut run = runner::bench_cells(&plan, &task, &context)?;
     (experiment.complete)(&plan, &mut run);
     Ok(run)
 }

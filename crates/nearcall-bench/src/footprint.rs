@@ -24,7 +24,7 @@ use nearcall_channel::Mechanism;
 use nearcall_os::clock;
 
 use crate::machine;
-use crate::runner::Hooks;
+use crate::runner::RunContext;
 
 pub use files::{SERVICE_VARIABLE, ServiceFiles};
 pub use nearcall_results::findings::memory::{
@@ -47,12 +47,12 @@ pub struct MemoryPlan {
 /// measured before an interruption is in the findings, which are marked as partial; what failed
 /// stands there with the reason.
 #[must_use]
-pub fn measure(plan: &MemoryPlan, hooks: &Hooks<'_>) -> MemoryFindings {
+pub fn measure(plan: &MemoryPlan, context: &RunContext<'_>) -> MemoryFindings {
     let mut found = begin(plan.quick);
     let steps = plan.mechanisms.len();
     for (done, &mechanism) in plan.mechanisms.iter().enumerate() {
-        (hooks.progress)(done, steps, mechanism.name());
-        match connections::measure(mechanism, plan.quick, hooks) {
+        (context.progress)(done, steps, mechanism.name());
+        match connections::measure(mechanism, plan.quick, context) {
             Ok(connections) => found.connections.push(connections),
             Err(Stop::Failed(reason)) => {
                 let what = mechanism.name().to_owned();
@@ -60,12 +60,12 @@ pub fn measure(plan: &MemoryPlan, hooks: &Hooks<'_>) -> MemoryFindings {
             }
             Err(Stop::Interrupted) => {}
         }
-        if (hooks.interrupted)() {
+        if (context.interrupted)() {
             found.partial = Some(INTERRUPTED.to_owned());
             return found;
         }
     }
-    (hooks.progress)(steps, steps, "");
+    (context.progress)(steps, steps, "");
     found
 }
 
@@ -79,11 +79,12 @@ pub fn measure(plan: &MemoryPlan, hooks: &Hooks<'_>) -> MemoryFindings {
 pub fn setups(
     quick: bool,
     files: &ServiceFiles,
-    hooks: &Hooks<'_>,
+    context: &RunContext<'_>,
 ) -> Result<MemoryFindings, String> {
     let mut found = begin(quick);
     let (counts, rounds) = if quick { (COUNTS_QUICK, 1) } else { (COUNTS, ROUNDS) };
-    let setups = setups::measure(counts, rounds, files, hooks).map_err(|stop| stop.to_string())?;
+    let setups =
+        setups::measure(counts, rounds, files, context).map_err(|stop| stop.to_string())?;
     found.partial = setups.partial.clone();
     found.setups = Some(setups);
     Ok(found)
@@ -97,10 +98,10 @@ pub fn setups(
 pub fn two_services(
     quick: bool,
     files: &ServiceFiles,
-    hooks: &Hooks<'_>,
+    context: &RunContext<'_>,
 ) -> Result<SetupsMemory, String> {
     let rounds = if quick { 2 } else { ROUNDS };
-    setups::measure(&[2], rounds, files, hooks).map_err(|stop| stop.to_string())
+    setups::measure(&[2], rounds, files, context).map_err(|stop| stop.to_string())
 }
 
 fn begin(quick: bool) -> MemoryFindings {

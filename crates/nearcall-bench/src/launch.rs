@@ -7,7 +7,7 @@ use nearcall_channel::WaitPolicy;
 use nearcall_host::library::LibraryConfig;
 use serde::{Deserialize, Serialize};
 
-use crate::cell::{CellSpec, Scene, Subject};
+use crate::cell::{CellSpec, Conditions, Subject};
 use crate::exchange::Failure;
 use crate::exchange::measured::Measured;
 use crate::footprint::allocator::{Allocated, Limit};
@@ -63,7 +63,7 @@ pub struct Orders {
     #[serde(with = "words")]
     pub(crate) wait: WaitPolicy,
     /// Where and beside what.
-    pub(crate) scene: Scene,
+    pub(crate) conditions: Conditions,
     /// Where they meet, a name in the abstract namespace.
     pub(crate) meet_at: String,
     /// Where it runs; `None` wherever the scheduler wants.

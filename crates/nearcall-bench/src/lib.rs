@@ -13,7 +13,7 @@
 // What is stored and how it is shown: modules of this crate use them by these names.
 use nearcall_results::{histogram, noise, report, run, stats, system_files, words};
 
-pub use exchange::stamps::Stamps;
+pub use exchange::stamps::TimestampSource;
 
 pub mod advise;
 mod awake;
@@ -21,6 +21,7 @@ pub mod bench_plan;
 pub mod calls;
 pub mod cell;
 pub mod cell_list;
+pub mod conditions;
 pub mod custom;
 mod custom_name;
 pub mod detector;
@@ -40,7 +41,6 @@ pub mod peer;
 pub mod plan;
 pub mod profile;
 pub mod runner;
-pub mod scene;
 mod session;
 mod slices;
 pub mod timers;

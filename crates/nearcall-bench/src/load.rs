@@ -21,11 +21,11 @@ use nearcall_os::{clock, counters, procfs_memory};
 
 pub(crate) use achieved::achieved;
 
-use self::board::{Board, Counts, State};
+use self::board::{Counts, SharedState, State};
 use self::duty::{PERIOD_NS, Steering};
+use crate::conditions::Load;
 use crate::launch::{Work, WorkerRequest};
 use crate::runner::Program;
-use crate::scene::Load;
 
 /// Starts loads, all in the same way during one run.
 pub(crate) struct Loads<'a> {
@@ -94,10 +94,10 @@ impl<'a> Loads<'a> {
         let mut works = Vec::new();
         for &cpu in &self.cpus {
             if load.duty_percent > 0 {
-                let usual = Steering::new(cpu, load.duty_percent);
+                let defaults = Steering::new(cpu, load.duty_percent);
                 let of_cpu = |one: &&Steering| one.cpu == cpu;
                 let steering = calibrated.and_then(|known| known.steerings.iter().find(of_cpu));
-                let busy_ns = steering.unwrap_or(&usual).busy_ns(PERIOD_NS);
+                let busy_ns = steering.unwrap_or(&defaults).busy_ns(PERIOD_NS);
                 let phase_ns = rng.u64(..PERIOD_NS);
                 works.push(Work::Duty { cpu, period_ns: PERIOD_NS, busy_ns, phase_ns });
             }
@@ -236,14 +236,14 @@ impl Drop for Workers {
 struct Worker {
     work: Work,
     child: Child,
-    board: Board,
+    board: SharedState,
     before: (u64, Counts),
 }
 
 impl Worker {
     fn start(program: &Program, work: Work) -> io::Result<Self> {
         let request = serde_json::to_string(&WorkerRequest::Load(work))?;
-        let (board, input) = Board::create(&format!("{request}\n"))?;
+        let (board, input) = SharedState::create(&format!("{request}\n"))?;
         let mut command = program.command(0);
         command.stdin(input).stdout(Stdio::null()).stderr(Stdio::null());
         let child = Child::spawn(&mut command)?;

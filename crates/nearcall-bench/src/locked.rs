@@ -13,8 +13,8 @@ use crate::launch::Orders;
 /// was not tried. Called once both ends are connected, so that the set-up is not slowed.
 pub(crate) fn lock_for(orders: &Orders) -> String {
     let is_for_it = matches!(orders.subject, Subject::Mechanism(_) | Subject::Floor(_));
-    let counts_from_first = orders.cells.iter().any(|cell| cell.scene.exchanges > 0);
-    match is_for_it && !counts_from_first && orders.scene.idle_connections == 0 {
+    let counts_from_first = orders.cells.iter().any(|cell| cell.conditions.exchanges > 0);
+    match is_for_it && !counts_from_first && orders.conditions.idle_connections == 0 {
         true => {
             let outcome = procfs_memory::lock_all();
             // Read back: only what the kernel says is locked is reported to be.

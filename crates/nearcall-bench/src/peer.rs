@@ -8,13 +8,13 @@ use nearcall_channel::{Address, Listener, Mechanism};
 use nearcall_os::cpu;
 
 use crate::cell::{CellSpec, Subject};
+use crate::conditions::Traffic;
 use crate::custom::{CustomSubjects, NoSubjects};
 use crate::ends::{self, Connection};
 use crate::exchange::opened::{Opened, ask};
 use crate::exchange::{Failure, server, starts};
 use crate::floor::meeting::Meeting;
 use crate::launch::{Orders, Role, WorkerMessage, WorkerRequest};
-use crate::scene::Traffic;
 use crate::session::{GOODBYE, READY, add_server, measure_all, misbehave, write};
 use crate::{calls, footprint, load, locked, slices, worker};
 
@@ -66,7 +66,7 @@ fn play(orders: &Orders, custom: &dyn CustomSubjects) -> Result<(), Failure> {
         };
     }
     if let (Subject::Mechanism(mechanism), Traffic::Starts { connects }) =
-        (orders.subject, orders.scene.traffic)
+        (orders.subject, orders.conditions.traffic)
     {
         return match orders.role {
             Role::Client => starts::client(mechanism, connects, orders),

@@ -15,7 +15,7 @@ use std::{fmt, fs, io};
 use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_os::cpu;
 
-use crate::bench_plan::{BenchPlan, How, Place, Shape};
+use crate::bench_plan::{BenchPlan, Placement, RunOptions, Shape};
 use crate::experiment;
 use crate::machine;
 use crate::profile::launches::Launches;
@@ -25,7 +25,7 @@ use crate::profile::result::{
 use crate::profile::tally::PerExchange;
 use crate::profile::watching::Uncounted;
 use crate::run::{Cell, EndCounts, Kind, PerEnd, Run, check_writable};
-use crate::runner::{BenchError, Hooks, placement};
+use crate::runner::{BenchError, RunContext, placement};
 
 mod folded;
 mod launches;
@@ -48,7 +48,7 @@ pub struct ProfilePlan {
     /// How both ends wait.
     pub wait: WaitPolicy,
     /// Where both ends run.
-    pub placement: Place,
+    pub placement: Placement,
     /// How long the undisturbed run may take, and the sampled one.
     pub time: Duration,
     /// Decides the payloads.
@@ -81,12 +81,12 @@ pub enum ProfileError {
 /// # Errors
 ///
 /// [`ProfileError`]. What is not permitted is none: it stands in [`Profile::missing`].
-pub fn profile(plan: &ProfilePlan, hooks: &Hooks<'_>) -> Result<Profile, ProfileError> {
+pub fn profile(plan: &ProfilePlan, context: &RunContext<'_>) -> Result<Profile, ProfileError> {
     if let Some(out) = &plan.out {
         let file = stacks::file(out, plan.mechanism.name());
         check_writable(&file).map_err(|error| ProfileError::File(file, error))?;
     }
-    let (run, cell) = undisturbed(plan, hooks)?;
+    let (run, cell) = undisturbed(plan, context)?;
     let mut profile = Profile {
         schema: SCHEMA.to_owned(),
         tool: run.tool,
@@ -106,13 +106,13 @@ pub fn profile(plan: &ProfilePlan, hooks: &Hooks<'_>) -> Result<Profile, Profile
         missing: Vec::new(),
         warnings: run.warnings,
     };
-    (hooks.progress)(1, STEPS, "counting system calls");
-    add_calls(&mut profile, plan, hooks)?;
-    check_interrupted(hooks)?;
-    (hooks.progress)(2, STEPS, "sampling stacks");
-    profile.stacks = sample(plan, hooks, &mut profile.missing)?;
-    check_interrupted(hooks)?;
-    (hooks.progress)(STEPS, STEPS, "");
+    (context.progress)(1, STEPS, "counting system calls");
+    add_calls(&mut profile, plan, context)?;
+    check_interrupted(context)?;
+    (context.progress)(2, STEPS, "sampling stacks");
+    profile.stacks = sample(plan, context, &mut profile.missing)?;
+    check_interrupted(context)?;
+    (context.progress)(STEPS, STEPS, "");
     Ok(profile)
 }
 
@@ -124,9 +124,9 @@ pub fn profile(plan: &ProfilePlan, hooks: &Hooks<'_>) -> Result<Profile, Profile
 pub fn count_calls(
     plan: &ProfilePlan,
     time: Duration,
-    hooks: &Hooks<'_>,
+    context: &RunContext<'_>,
 ) -> Result<Result<(CountedCalls, CopyCounts), Missing>, ProfileError> {
-    let launches = launches(plan, hooks)?;
+    let launches = launches(plan, context)?;
     let (counted, exchanges) = match watching::count(&launches, time) {
         Err(Uncounted::Refused(refusal)) => return Ok(Err(permits::system_calls(&refusal))),
         Err(Uncounted::Failed(failure)) => return Err(ProfileError::Failed(failure.text)),
@@ -152,47 +152,50 @@ pub fn count_calls(
     Ok(Ok((calls, copies)))
 }
 
-fn launches<'a>(plan: &'a ProfilePlan, hooks: &'a Hooks<'a>) -> Result<Launches<'a>, ProfileError> {
+fn launches<'a>(
+    plan: &'a ProfilePlan,
+    context: &'a RunContext<'a>,
+) -> Result<Launches<'a>, ProfileError> {
     let placed = placement::resolve(plan.placement, &cpu::allowed(), &machine::topology());
-    Ok(Launches { plan, hooks, placed: placed.map_err(ProfileError::Bench)? })
+    Ok(Launches { plan, context, placed: placed.map_err(ProfileError::Bench)? })
 }
 
 /// Times, CPU time and switches, with nobody looking.
-fn undisturbed(plan: &ProfilePlan, hooks: &Hooks<'_>) -> Result<(Run, Cell), ProfileError> {
+fn undisturbed(plan: &ProfilePlan, context: &RunContext<'_>) -> Result<(Run, Cell), ProfileError> {
     let bench_plan = BenchPlan {
         kinds: vec![Kind::Latency],
         mechanisms: Some(vec![plan.mechanism]),
         sizes_bytes: Some(vec![plan.message_bytes]),
         shapes: Some(vec![plan.shape]),
         waits: Some(vec![plan.wait]),
-        how: How {
+        how: RunOptions {
             placement: plan.placement,
             launches: Some(LAUNCHES),
             time_budget: Some(plan.time),
             seed: plan.seed,
             arguments: plan.arguments.clone(),
-            ..How::default()
+            ..RunOptions::default()
         },
         ..BenchPlan::default()
     };
-    let quiet = Hooks {
-        program: hooks.program.clone(),
-        progress: &|_, _, _| (hooks.progress)(0, STEPS, "measuring undisturbed"),
-        interrupted: hooks.interrupted,
-        patience: hooks.patience,
-        fault: hooks.fault,
+    let quiet = RunContext {
+        program: context.program.clone(),
+        progress: &|_, _, _| (context.progress)(0, STEPS, "measuring undisturbed"),
+        interrupted: context.interrupted,
+        patience: context.patience,
+        fault: context.fault,
     };
     let run = experiment::measure(&experiment::ALL_KINDS, &bench_plan, &quiet)
         .map_err(ProfileError::Bench)?;
-    check_interrupted(hooks)?;
+    check_interrupted(context)?;
     match run.cells.first().cloned() {
         Some(cell) => Ok((run, cell)),
         None => Err(ProfileError::Bench(BenchError::Nothing(run.skipped))),
     }
 }
 
-fn check_interrupted(hooks: &Hooks<'_>) -> Result<(), ProfileError> {
-    match (hooks.interrupted)() {
+fn check_interrupted(context: &RunContext<'_>) -> Result<(), ProfileError> {
+    match (context.interrupted)() {
         true => Err(ProfileError::Interrupted),
         false => Ok(()),
     }
@@ -201,12 +204,12 @@ fn check_interrupted(hooks: &Hooks<'_>) -> Result<(), ProfileError> {
 fn add_calls(
     profile: &mut Profile,
     plan: &ProfilePlan,
-    hooks: &Hooks<'_>,
+    context: &RunContext<'_>,
 ) -> Result<(), ProfileError> {
-    match count_calls(plan, WATCHED, hooks) {
+    match count_calls(plan, WATCHED, context) {
         Ok(Ok((calls, copies))) => (profile.calls, profile.copies) = (Some(calls), copies),
         Ok(Err(missing)) => profile.missing.push(missing),
-        Err(_) if (hooks.interrupted)() => return Err(ProfileError::Interrupted),
+        Err(_) if (context.interrupted)() => return Err(ProfileError::Interrupted),
         Err(error) => profile.missing.push(failed("counts of system calls", &error)),
     }
     if profile.calls.is_some() && plan.wait == WaitPolicy::Adaptive {
@@ -219,18 +222,18 @@ fn add_calls(
 
 fn sample(
     plan: &ProfilePlan,
-    hooks: &Hooks<'_>,
+    context: &RunContext<'_>,
     missing: &mut Vec<Missing>,
 ) -> Result<Option<Stacks>, ProfileError> {
     let Some(out) = &plan.out else { return Ok(None) };
-    let folded = match stacks::sample(&launches(plan, hooks)?, plan.time) {
+    let folded = match stacks::sample(&launches(plan, context)?, plan.time) {
         Ok(folded) => folded,
         Err(failure) => {
             missing.push(permits::stacks(&failure.text));
             return Ok(None);
         }
     };
-    let program = fs::canonicalize(&hooks.program.path).unwrap_or_default();
+    let program = fs::canonicalize(&context.program.path).unwrap_or_default();
     let program = program.file_name().unwrap_or_default().to_string_lossy();
     if folded.client.lacks_names(&program) || folded.server.lacks_names(&program) {
         missing.push(permits::function_names());

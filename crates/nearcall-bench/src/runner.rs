@@ -16,8 +16,8 @@ use nearcall_os::tsc::Tsc;
 use nearcall_os::{clock, process};
 use nearcall_results::topology::Topology;
 
-use crate::awake::Awake;
-use crate::bench_plan::{BenchPlan, Extent, Shape};
+use crate::awake::CStateLock;
+use crate::bench_plan::{BenchPlan, Effort, Shape};
 use crate::cell::{CellSpec, Subject, floor_of};
 use crate::cell_list::CellList;
 use crate::detector::{self, Counters, Watch};
@@ -27,7 +27,7 @@ use crate::load::{Loads, Sample, Workers};
 use crate::run::{Cell, Kind, Run, Settings, Skipped, Timer};
 use crate::runner::assemble::CellLaunch;
 use crate::runner::disturbance::Around;
-use crate::runner::placement::Placed;
+use crate::runner::placement::PinnedTo;
 use crate::runner::processes::Patience;
 use crate::{machine, plan, timers};
 
@@ -39,7 +39,7 @@ pub(crate) mod processes;
 pub use processes::Program;
 
 /// What the caller brings along.
-pub struct Hooks<'a> {
+pub struct RunContext<'a> {
     /// How to start a process that calls [`peer::run`](crate::peer::run).
     pub program: Program,
     /// Told before each launch and after the last: launches done, launches in all, what is next.
@@ -52,8 +52,8 @@ pub struct Hooks<'a> {
     pub fault: Fault,
 }
 
-impl Hooks<'_> {
-    /// Hooks that do nothing.
+impl RunContext<'_> {
+    /// A context that does nothing.
     #[must_use]
     pub fn new(program: Program) -> Self {
         Self {
@@ -121,7 +121,7 @@ fn list(cpus: &[usize]) -> String {
 pub fn bench_specs(
     plan: &BenchPlan,
     cells: &[CellSpec],
-    hooks: &Hooks<'_>,
+    context: &RunContext<'_>,
 ) -> Result<Run, BenchError> {
     let find = |no_spinning: Option<&str>| {
         let mut list = CellList::default();
@@ -135,7 +135,7 @@ pub fn bench_specs(
     };
     let nothing = |_: &mut Run, _: &[CellSpec], _: &mut [Cell]| {};
     let task = Task { find: &find, extent: None, together: false, conclude: &nothing };
-    bench_cells(plan, &task, hooks)
+    bench_cells(plan, &task, context)
 }
 
 /// What to measure, and what to make of it.
@@ -143,7 +143,7 @@ pub struct Task<'a> {
     /// Gives the cells; told why ends cannot spin, if they cannot.
     pub find: &'a dyn Fn(Option<&str>) -> CellList,
     /// `None`: as for mechanisms.
-    pub extent: Option<Extent>,
+    pub extent: Option<Effort>,
     /// Whether all cells of one place share their launches, since they are compared.
     pub together: bool,
     /// Told what was measured, cell by cell, before it becomes part of the run.
@@ -161,7 +161,7 @@ pub type Conclude<'a> = dyn Fn(&mut Run, &[CellSpec], &mut [Cell]) + 'a;
 pub fn bench_cells(
     plan: &BenchPlan,
     task: &Task<'_>,
-    hooks: &Hooks<'_>,
+    context: &RunContext<'_>,
 ) -> Result<Run, BenchError> {
     let topology = machine::topology();
     let placed = placement::resolve(plan.how.placement, &cpu::allowed(), &topology)?;
@@ -169,14 +169,14 @@ pub fn bench_cells(
     if cells.is_empty() {
         return Err(BenchError::Nothing(skipped));
     }
-    let awake = plan.how.awake.then(Awake::hold);
+    let awake = plan.how.awake.then(CStateLock::hold);
     let tsc = Tsc::calibrate();
     let timers = timers::measure_with(&tsc);
     let units = units(&cells);
-    let Extent { launches, budget, cell_max } = task.extent.unwrap_or_else(|| {
+    let Effort { launches, budget, cell_max } = task.extent.unwrap_or_else(|| {
         let launches = launches_of(plan);
         let budget = budget_of(plan, cells.len(), launches);
-        Extent { launches, budget, cell_max: None }
+        Effort { launches, budget, cell_max: None }
     });
     let mut run = Run::new(
         machine::read(),
@@ -192,12 +192,12 @@ pub fn bench_cells(
     }
     let mut bench = Bench {
         plan,
-        hooks,
+        context,
         placed,
         topology,
         memory: String::new(),
         watched: Vec::new(),
-        loads: Loads::new(&hooks.program, cpu::allowed()),
+        loads: Loads::new(&context.program, cpu::allowed()),
         tsc: tsc.ok().map(|tsc| tsc.calibration()),
         rng: fastrand::Rng::with_seed(plan.how.seed),
         found: units.iter().map(|unit| vec![Vec::new(); unit.len()]).collect(),
@@ -231,8 +231,8 @@ pub fn bench_cells(
 /// A bench under way.
 struct Bench<'a> {
     plan: &'a BenchPlan,
-    hooks: &'a Hooks<'a>,
-    placed: Placed,
+    context: &'a RunContext<'a>,
+    placed: PinnedTo,
     topology: Topology,
     /// Whether the memory of the ends was locked, in words.
     memory: String,
@@ -280,8 +280,8 @@ impl Bench<'_> {
             }
             let name = self.units[unit][0].subject.name();
             let name = if set.len() == 1 { name } else { "slices of all" };
-            (self.hooks.progress)(order, order + schedule.len() + 1, name);
-            if (self.hooks.interrupted)() {
+            (self.context.progress)(order, order + schedule.len() + 1, name);
+            if (self.context.interrupted)() {
                 return Ok(Some("interrupted"));
             }
             quiet = self.wait_until_quiet(quiet);
@@ -292,15 +292,15 @@ impl Bench<'_> {
             let launches_left = 1 + left.iter().filter(|&&cells| cells > 0).count();
             let cells_left = cells_of(&set) + left.iter().sum::<usize>();
             let cell_ns = self.cell_budget_ns(launches_left, cells_left);
-            let scene = self.units[unit][0].scene;
-            let load = scene.load;
+            let conditions = self.units[unit][0].conditions;
+            let load = conditions.load;
             let workers = (!load.is_idle())
                 .then(|| self.loads.start(load, self.plan.how.seed ^ order as u64));
             let launched = self.launch(&set, order, cell_ns);
             // Gone before anything is looked at: what is seen then is not our own doing.
             let beside = workers.map(Workers::end);
             let after = self.look_around();
-            let around = Around::of(&quiet, &after, &self.place(unit), scene.crowds());
+            let around = Around::of(&quiet, &after, &self.place(unit), conditions.crowds());
             quiet = after;
             match self.keep(&set, order, launched, (&around, beside))? {
                 Kept::All => {}
@@ -312,8 +312,8 @@ impl Bench<'_> {
             }
             order += 1;
         }
-        (self.hooks.progress)(order, order, "");
-        Ok((self.hooks.interrupted)().then_some("interrupted"))
+        (self.context.progress)(order, order, "");
+        Ok((self.context.interrupted)().then_some("interrupted"))
     }
 
     fn schedule(&self, sets: &[Vec<usize>], launches: u32) -> VecDeque<plan::Launch> {
@@ -331,7 +331,7 @@ impl Bench<'_> {
     /// Waits while others keep a CPU busy that is about to be used, for a part of the run's time
     /// in all. What is seen before a launch decides, never what a launch has measured.
     fn wait_until_quiet(&mut self, mut seen: (Watch, Counters)) -> (Watch, Counters) {
-        while seen.0.is_taken() && self.patience_ns > 0 && !(self.hooks.interrupted)() {
+        while seen.0.is_taken() && self.patience_ns > 0 && !(self.context.interrupted)() {
             let pause_ns = QUIET_PAUSE_NS.min(self.patience_ns);
             clock::pause(Duration::from_nanos(pause_ns));
             self.patience_ns -= pause_ns;
@@ -344,7 +344,7 @@ impl Bench<'_> {
     fn calibrate_loads(&mut self) {
         let begin_ns = clock::monotonic_ns();
         for unit in &self.units {
-            self.loads.calibrate(unit[0].scene.load, self.hooks.interrupted);
+            self.loads.calibrate(unit[0].conditions.load, self.context.interrupted);
         }
         // The cells have the time that was planned for them.
         self.until_ns += clock::monotonic_ns().saturating_sub(begin_ns);
@@ -371,21 +371,21 @@ impl Bench<'_> {
     }
 
     /// Where both ends of a unit run.
-    fn place(&self, unit: usize) -> Placed {
-        placement::at(self.units[unit][0].scene.spot, &self.placed, &self.topology)
+    fn place(&self, unit: usize) -> PinnedTo {
+        placement::at(self.units[unit][0].conditions.spot, &self.placed, &self.topology)
     }
 
     fn launch(&mut self, set: &[usize], order: usize, cell_ns: u64) -> processes::Launched {
         let mut cells: Vec<CellSpec> =
             set.iter().flat_map(|&unit| self.units[unit].iter().copied()).collect();
         self.rng.shuffle(&mut cells);
-        let (subject, wait, scene) = cells[0].unit();
+        let (subject, wait, conditions) = cells[0].unit();
         let placed = self.place(set[0]);
         let orders = |role, cpu| Orders {
             role,
             subject,
             wait,
-            scene,
+            conditions,
             meet_at: format!(
                 "nearcall-bench-{}-{order}-{:x}",
                 process::pid(),
@@ -397,21 +397,21 @@ impl Bench<'_> {
             seed: self.plan.how.seed ^ order as u64,
             cell_budget_ns: cell_ns,
             tsc: self.tsc,
-            fault: self.hooks.fault,
+            fault: self.context.fault,
         };
         let client = orders(Role::Client, placed.client);
         let server = Orders { role: Role::Server, cpu: placed.server, ..client.clone() };
         let padding = [self.rng.usize(..PADDING_BYTES_MAX), self.rng.usize(..PADDING_BYTES_MAX)];
-        let planned_ns = |cell: &CellSpec| cell_ns.max(cell.scene.least_ns());
+        let planned_ns = |cell: &CellSpec| cell_ns.max(cell.conditions.least_ns());
         let planned_ns = cells.iter().map(planned_ns).fold(0, u64::saturating_add);
         let slices_ns = if set.len() > 1 { FIRST_SLICE_NS * cells.len() as u64 } else { 0 };
         let planned = Duration::from_nanos(planned_ns.saturating_add(slices_ns));
         let patience = Patience {
-            limit: planned.saturating_mul(2).saturating_add(self.hooks.patience),
-            interrupted: self.hooks.interrupted,
+            limit: planned.saturating_mul(2).saturating_add(self.context.patience),
+            interrupted: self.context.interrupted,
             started: &|_, _| Ok(()),
         };
-        processes::launch(&self.hooks.program, [&client, &server], padding, &patience)
+        processes::launch(&self.context.program, [&client, &server], padding, &patience)
     }
 
     /// Files what a launch gave under its cells.
@@ -468,7 +468,7 @@ impl Bench<'_> {
                 what: failure.text,
             }),
             // What was cut off by the user is no failure of the cell.
-            _ if (self.hooks.interrupted)() => Ok(Kept::All),
+            _ if (self.context.interrupted)() => Ok(Kept::All),
             (Some(failure), Some(unit)) => {
                 self.failures[unit] = Some(failure);
                 Ok(Kept::Again)
@@ -598,7 +598,7 @@ fn units(cells: &[CellSpec]) -> Vec<Vec<CellSpec>> {
 
 /// The units, as their numbers, that share a launch: if `together`, all of one place and load.
 fn sets(units: &[Vec<CellSpec>], together: bool) -> Vec<Vec<usize>> {
-    let place = |unit: usize| (units[unit][0].scene.spot, units[unit][0].scene.load);
+    let place = |unit: usize| (units[unit][0].conditions.spot, units[unit][0].conditions.load);
     let mut sets: Vec<Vec<usize>> = Vec::new();
     for unit in 0..units.len() {
         let same = |set: &&mut Vec<usize>| together && place(set[0]) == place(unit);
@@ -622,20 +622,20 @@ fn beside_floors(units: &[Vec<CellSpec>]) -> Vec<usize> {
 }
 
 fn launches_of(plan: &BenchPlan) -> u32 {
-    let usual = match (plan.how.quick, plan.is_tour()) {
+    let defaults = match (plan.how.quick, plan.is_tour()) {
         (true, _) => LAUNCHES_QUICK,
         (false, true) => LAUNCHES_TOUR,
         (false, false) => LAUNCHES,
     };
-    plan.how.launches.unwrap_or(usual).max(1)
+    plan.how.launches.unwrap_or(defaults).max(1)
 }
 
 fn budget_of(plan: &BenchPlan, cells: usize, launches: u32) -> Duration {
-    let usual = if plan.how.quick { BUDGET_QUICK } else { BUDGET };
+    let defaults = if plan.how.quick { BUDGET_QUICK } else { BUDGET };
     // A short list needs no long run: its cells end at their own cap.
     let enough = Duration::from_nanos(CELL_NS_MAX).saturating_mul(launches);
     let enough = enough.saturating_mul(u32::try_from(cells).unwrap_or(u32::MAX));
-    plan.how.time_budget.unwrap_or(usual.min(enough + Duration::from_secs(5)))
+    plan.how.time_budget.unwrap_or(defaults.min(enough + Duration::from_secs(5)))
 }
 
 fn settings(plan: &BenchPlan, cells: &[CellSpec], launches: u32, budget: Duration) -> Settings {

@@ -10,7 +10,7 @@ use crate::cell::CellSpec;
 use crate::exchange::count::EndReport;
 use crate::exchange::job::{Job, Part};
 use crate::exchange::measured::Measured;
-use crate::exchange::stamps::Stamps;
+use crate::exchange::stamps::TimestampSource;
 use crate::exchange::{Cause, Failure};
 use crate::launch::{Fault, Orders, WorkerMessage};
 use crate::run::EffectiveSize;
@@ -26,7 +26,7 @@ pub(crate) fn job(orders: &Orders, cell: CellSpec) -> Job {
         seed: orders.seed,
         budget_ns: orders.cell_budget_ns,
         part: Part::Whole,
-        stamps: Stamps::new(orders.tsc),
+        stamps: TimestampSource::new(orders.tsc),
         fault: orders.fault,
     }
 }
@@ -38,11 +38,11 @@ pub(crate) fn connected(
     sizes: Vec<EffectiveSize>,
     memory: String,
 ) -> WorkerMessage {
-    let timer = match Stamps::new(orders.tsc) {
-        Stamps::Tsc(_) => "tsc",
-        Stamps::Clock => "monotonic",
+    let timer = match TimestampSource::new(orders.tsc) {
+        TimestampSource::Tsc(_) => "tsc",
+        TimestampSource::Clock => "monotonic",
         #[cfg(test)]
-        Stamps::Scripted => "scripted",
+        TimestampSource::Scripted => "scripted",
     };
     WorkerMessage::Connected { set_up_ns, sizes, timer: timer.to_owned(), memory }
 }

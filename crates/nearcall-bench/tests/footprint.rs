@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nearcall_bench::footprint::{self, MemoryPlan};
 use nearcall_bench::peer;
-use nearcall_bench::runner::{Hooks, Program};
+use nearcall_bench::runner::{Program, RunContext};
 use nearcall_channel::Mechanism;
 
 /// What is started: runs as a test that does nothing when no measurement started it.
@@ -21,10 +21,10 @@ fn memory_process() {
     }
 }
 
-fn hooks() -> Hooks<'static> {
+fn context() -> RunContext<'static> {
     let args = ["--exact", "memory_process", "--nocapture", "--test-threads=1"];
     let args = args.map(OsString::from).into();
-    Hooks::new(Program { path: "/proc/self/exe".into(), args })
+    RunContext::new(Program { path: "/proc/self/exe".into(), args })
 }
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -36,7 +36,7 @@ fn alone() -> MutexGuard<'static, ()> {
 fn idle_connections_are_counted_and_what_cannot_be_idle_is_skipped() {
     let _alone = alone();
     let mechanisms = vec![Mechanism::UnixStream, Mechanism::ShmSpin];
-    let found = footprint::measure(&MemoryPlan { mechanisms, quick: true }, &hooks());
+    let found = footprint::measure(&MemoryPlan { mechanisms, quick: true }, &context());
     let [connections] = &found.connections[..] else { panic!("{found:?}") };
     assert_eq!(connections.stopped, None);
     let counts = connections.levels.iter().map(|level| level.idle_connections);
@@ -57,9 +57,9 @@ fn an_interruption_ends_all_processes_and_keeps_what_was_measured() {
         asked.set(asked.get() + 1);
         asked.get() > 3
     };
-    let hooks = Hooks { interrupted: &soon, ..hooks() };
+    let context = RunContext { interrupted: &soon, ..context() };
     let plan = MemoryPlan { mechanisms: vec![Mechanism::UnixStream; 2], quick: true };
-    let found = footprint::measure(&plan, &hooks);
+    let found = footprint::measure(&plan, &context);
     assert_eq!(found.partial.as_deref(), Some("interrupted"));
     assert!(found.connections.len() <= 1, "{found:?}");
     let tid = nearcall_os::process::tid();

@@ -11,7 +11,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use anyhow::bail;
-use nearcall_bench::Stamps;
+use nearcall_bench::TimestampSource;
 use nearcall_bench::payload::{Payload, Verifier};
 use nearcall_bench::warmup::{Warmup, WarmupRule, WarmupState};
 use nearcall_os::{clock, counters};
@@ -100,7 +100,7 @@ pub(crate) async fn measure<C: Client>(mut client: C, orders: &Orders) -> anyhow
     let mut asking = Asking {
         client: &mut client,
         orders,
-        stamps: Stamps::new(orders.tsc),
+        stamps: TimestampSource::new(orders.tsc),
         next: HashMap::new(),
         sent: 0,
     };
@@ -124,7 +124,7 @@ pub(crate) async fn measure<C: Client>(mut client: C, orders: &Orders) -> anyhow
 struct Asking<'a, C> {
     client: &'a mut C,
     orders: &'a Orders,
-    stamps: Stamps,
+    stamps: TimestampSource,
     /// Per size, the number of the next message.
     next: HashMap<usize, u64>,
     /// Messages of all sizes.
@@ -169,9 +169,9 @@ impl<C: Client> Asking<'_, C> {
     }
 
     fn warmup_rule(&self) -> WarmupRule {
-        let usual = WarmupRule::default();
-        let duration_ns_max = (self.orders.cell_ns / WARMUP_SHARE).min(usual.duration_ns_max);
-        WarmupRule { duration_ns_max, ..usual }
+        let defaults = WarmupRule::default();
+        let duration_ns_max = (self.orders.cell_ns / WARMUP_SHARE).min(defaults.duration_ns_max);
+        WarmupRule { duration_ns_max, ..defaults }
     }
 
     /// One round trip. Nothing else lies between the stamps.

@@ -11,7 +11,7 @@ use crate::evidence::{Evidence, Key, Place, Quantity, Series};
 use crate::footprint::{self, ServiceFiles, Setup, SetupMemory, SetupsMemory};
 use crate::published::PaperRow;
 use crate::run::StudyRow;
-use crate::runner::{Hooks, Program};
+use crate::runner::{Program, RunContext};
 use crate::stats;
 
 /// The figures beside the cells.
@@ -30,16 +30,16 @@ impl Background {
         studies: &[Study],
         services: Option<(&Program, Result<&ServiceFiles, &str>)>,
         quick: bool,
-        hooks: &Hooks<'_>,
+        context: &RunContext<'_>,
     ) -> Self {
         let mut background = Self::default();
         let has = |study| studies.contains(&study);
         if has(Study::WisconsinLatency) || has(Study::WisconsinEvaluation) {
             let repetitions = if quick { 2 } else { REPETITIONS };
             for repetition in 0..repetitions {
-                (hooks.progress)(repetition, repetitions, "clocks");
-                let how = clocks::How { quick, ..clocks::How::whole() };
-                let found = clocks::measure(&how, hooks.interrupted);
+                (context.progress)(repetition, repetitions, "clocks");
+                let how = clocks::ClockOptions { quick, ..clocks::ClockOptions::whole() };
+                let found = clocks::measure(&how, context.interrupted);
                 if found.partial.is_some() {
                     return background;
                 }
@@ -51,8 +51,8 @@ impl Background {
                 (0..REPETITIONS).filter_map(|_| pipe_set_up_ns()).collect();
         }
         if let (true, Some((program, files))) = (has(Study::Motorola), services) {
-            let hooks = Hooks { program: program.clone(), ..*hooks };
-            let measure = |files| footprint::two_services(quick, files, &hooks);
+            let context = RunContext { program: program.clone(), ..*context };
+            let measure = |files| footprint::two_services(quick, files, &context);
             background.services = Some(files.map_err(str::to_owned).and_then(measure));
         }
         background

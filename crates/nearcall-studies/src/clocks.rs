@@ -27,14 +27,14 @@ use reader::{Counter, Gettimeofday, Monotonic, Read};
 
 /// How to measure.
 #[derive(Clone, Copy)]
-pub struct How<'a> {
+pub struct ClockOptions<'a> {
     /// Give up accuracy for speed: about a second instead of four.
     pub quick: bool,
     /// Told before each step and after the last: steps done, steps in all, what is next.
     pub progress: &'a dyn Fn(usize, usize, &str),
 }
 
-impl How<'_> {
+impl ClockOptions<'_> {
     /// Everything, and nobody is told of the progress.
     #[must_use]
     pub fn whole() -> Self {
@@ -47,14 +47,14 @@ impl How<'_> {
 /// Ends early once `interrupted` says so; what was measured until then is there, and the findings
 /// are marked as partial.
 #[must_use]
-pub fn measure(how: &How<'_>, interrupted: &dyn Fn() -> bool) -> ClockFindings {
+pub fn measure(how: &ClockOptions<'_>, interrupted: &dyn Fn() -> bool) -> ClockFindings {
     measure_with(how, &Tsc::calibrate(), interrupted)
 }
 
 /// As [`measure`], with a counter that was calibrated before, or a reason against it.
 #[must_use]
 pub fn measure_with(
-    how: &How<'_>,
+    how: &ClockOptions<'_>,
     tsc: &Result<Tsc, TscRefusal>,
     interrupted: &dyn Fn() -> bool,
 ) -> ClockFindings {
@@ -138,7 +138,7 @@ fn finding(name: ClockName, reader: &impl Read, stated_ns: f64, readings: usize)
 
 /// What is done, and whether to go on.
 struct Steps<'a> {
-    how: &'a How<'a>,
+    how: &'a ClockOptions<'a>,
     interrupted: &'a dyn Fn() -> bool,
     done: usize,
 }

@@ -104,10 +104,10 @@ fn places_of(cell: &Cell) -> Vec<Place> {
 
 /// What ran beside it; `None` if no study asks for that.
 pub(crate) fn load_of(cell: &Cell) -> Option<Load> {
-    match cell.load.parse::<crate::scene::Load>().ok()? {
+    match cell.load.parse::<crate::conditions::Load>().ok()? {
         load if load.is_idle() => Some(Load::Idle),
-        load if load == crate::scene::Load::STRESS => Some(Load::Stress),
-        load if load == crate::scene::Load::duty(35) => Some(Load::Duty35),
+        load if load == crate::conditions::Load::STRESS => Some(Load::Stress),
+        load if load == crate::conditions::Load::duty(35) => Some(Load::Duty35),
         _ => None,
     }
 }

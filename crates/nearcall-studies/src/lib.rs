@@ -27,7 +27,7 @@ use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
-use nearcall_bench::{bench_plan, cell, cell_list, footprint, machine, runner, scene, timers};
+use nearcall_bench::{bench_plan, cell, cell_list, conditions, footprint, machine, runner, timers};
 use nearcall_results::{report, run, stats};
 use serde::{Deserialize, Serialize};
 

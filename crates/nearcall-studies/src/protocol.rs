@@ -15,10 +15,10 @@ use nearcall_results::route::Route;
 use crate::Study;
 use crate::bench_plan::Shape;
 use crate::cell::{CellSpec, Subject};
+use crate::conditions::{Conditions, Load, PinChoice};
 use crate::cpu_layout::StudyPlacement;
 use crate::methods::Method;
 use crate::run::Kind;
-use crate::scene::{Load, Scene, Spot};
 
 /// One cell of a study.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,13 +43,13 @@ pub(crate) fn lines(study: Study, layout: &StudyPlacement) -> Vec<Line> {
 
 /// Whether the machine has the CPUs that a line needs.
 fn fits(line: &Line, layout: &StudyPlacement) -> bool {
-    let CellSpec { subject, scene, wait, .. } = line.spec;
+    let CellSpec { subject, conditions, wait, .. } = line.spec;
     let spins = matches!(subject, Subject::Custom(_)) && wait == WaitPolicy::Spin;
-    match scene.spot {
+    match conditions.spot {
         // A spinning pair on one CPU is what a study wants to see where it says so itself.
-        Spot::OneCpu | Spot::Pair { .. } => true,
-        Spot::OfRun => layout.has_two_cpus(),
-        Spot::Unpinned => layout.has_two_cpus() || !spins,
+        PinChoice::OneCpu | PinChoice::Pair { .. } => true,
+        PinChoice::OfRun => layout.has_two_cpus(),
+        PinChoice::Unpinned => layout.has_two_cpus() || !spins,
     }
 }
 
@@ -61,52 +61,59 @@ struct Series {
     subject: Subject,
     kind: Kind,
     shape: Shape,
-    scene: Scene,
+    conditions: Conditions,
 }
 
 impl Series {
     /// Round trips of a method.
     fn latency(study: Study, mechanism: &'static str, method: Method, shape: Shape) -> Self {
         let subject = method.subject();
-        Self { study, mechanism, subject, kind: Kind::Latency, shape, scene: Scene::default() }
+        Self {
+            study,
+            mechanism,
+            subject,
+            kind: Kind::Latency,
+            shape,
+            conditions: Conditions::default(),
+        }
     }
 
     /// Messages one way.
     fn throughput(study: Study, mechanism: &'static str, method: Method) -> Self {
         let subject = method.subject();
         let (kind, shape) = (Kind::Throughput, Shape::Sink);
-        Self { study, mechanism, subject, kind, shape, scene: Scene::default() }
+        Self { study, mechanism, subject, kind, shape, conditions: Conditions::default() }
     }
 
     /// Calls of the runtime with an argument of the message's size and no result.
     fn call(study: Study, mechanism: &'static str, route: Route) -> Self {
         let (kind, shape) = (Kind::Latency, Shape::Call);
         let subject = Subject::Call(route);
-        Self { study, mechanism, subject, kind, shape, scene: Scene::default() }
+        Self { study, mechanism, subject, kind, shape, conditions: Conditions::default() }
     }
 
-    fn at(self, spot: Spot) -> Self {
-        Self { scene: Scene { spot, ..self.scene }, ..self }
+    fn at(self, spot: PinChoice) -> Self {
+        Self { conditions: Conditions { spot, ..self.conditions }, ..self }
     }
 
     fn beside(self, load: Load) -> Self {
-        Self { scene: Scene { load, ..self.scene }, ..self }
+        Self { conditions: Conditions { load, ..self.conditions }, ..self }
     }
 
     fn with_pauses(self, pause_us: u32) -> Self {
-        Self { scene: Scene { pause_us, ..self.scene }, ..self }
+        Self { conditions: Conditions { pause_us, ..self.conditions }, ..self }
     }
 
     fn by_two_clocks(self) -> Self {
-        Self { scene: Scene { two_clocks: true, ..self.scene }, ..self }
+        Self { conditions: Conditions { two_clocks: true, ..self.conditions }, ..self }
     }
 
     /// One cell.
     fn line(self, message_bytes: u64, exchanges: u32) -> Line {
-        let Self { study, mechanism, subject, kind, shape, scene } = self;
-        let scene = Scene { exchanges, ..scene };
+        let Self { study, mechanism, subject, kind, shape, conditions } = self;
+        let conditions = Conditions { exchanges, ..conditions };
         let wait = wait_of(subject);
-        let spec = CellSpec { kind, subject, shape, message_bytes, wait, scene };
+        let spec = CellSpec { kind, subject, shape, message_bytes, wait, conditions };
         Line { study, mechanism, spec }
     }
 
@@ -160,14 +167,14 @@ mod tests {
         let one = StudyPlacement { first: Some(3), ..StudyPlacement::default() };
         for study in Study::ALL {
             for line in lines(study, &one) {
-                match line.spec.scene.spot {
-                    Spot::OfRun => panic!("{line:?}"),
-                    Spot::Pair { client, server } => assert_eq!((client, server), (3, 3)),
-                    Spot::Unpinned => {
+                match line.spec.conditions.spot {
+                    PinChoice::OfRun => panic!("{line:?}"),
+                    PinChoice::Pair { client, server } => assert_eq!((client, server), (3, 3)),
+                    PinChoice::Unpinned => {
                         let method = Method::find(line.spec.subject.name());
                         assert!(!method.is_some_and(Method::needs_two_cpus), "{line:?}");
                     }
-                    Spot::OneCpu => {}
+                    PinChoice::OneCpu => {}
                 }
             }
         }
@@ -180,8 +187,8 @@ mod tests {
         let smt = StudyPlacement { first_sibling: Some(1), second: Some(2), ..two_cores() };
         let pairs = |layout: &StudyPlacement| {
             let lines = lines(Study::Enea, layout);
-            let spots = lines.iter().map(|line| line.spec.scene.spot);
-            spots.filter(|spot| *spot == Spot::Pair { client: 0, server: 1 }).count()
+            let spots = lines.iter().map(|line| line.spec.conditions.spot);
+            spots.filter(|spot| *spot == PinChoice::Pair { client: 0, server: 1 }).count()
         };
         assert!(pairs(&smt) > 0);
     }

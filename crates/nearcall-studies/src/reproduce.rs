@@ -10,7 +10,7 @@ use nearcall_channel::Mechanism;
 use nearcall_os::cpu;
 
 use crate::background::Background;
-use crate::bench_plan::{BenchPlan, How, Usual};
+use crate::bench_plan::{BenchPlan, ExperimentDefaults, RunOptions};
 use crate::cell::{CellSpec, Subject};
 use crate::cell_list::CellList;
 use crate::claims::{self, Judged};
@@ -19,7 +19,7 @@ use crate::footprint::ServiceFiles;
 use crate::machine;
 use crate::protocol::{self, Line};
 use crate::run::{Cell, Kind, Run, StudyFacts, StudyResult};
-use crate::runner::{self, BenchError, Hooks, Program, Task};
+use crate::runner::{self, BenchError, Program, RunContext, Task};
 use crate::{Study, collect, published, stored, tables};
 
 /// How to repeat studies.
@@ -33,7 +33,7 @@ pub struct StudiesPlan {
     /// The services that are measured as programs and as libraries, or why they are missing.
     pub service_files: Option<Result<ServiceFiles, String>>,
     /// Where and how.
-    pub how: How,
+    pub how: RunOptions,
 }
 
 /// Repeats the studies of `plan` and returns the run, whole or marked as cut short.
@@ -44,13 +44,13 @@ pub struct StudiesPlan {
 /// # Errors
 ///
 /// As [`measure`](nearcall_bench::experiment::measure).
-pub fn reproduce(plan: &StudiesPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
+pub fn reproduce(plan: &StudiesPlan, context: &RunContext<'_>) -> Result<Run, BenchError> {
     let layout = StudyPlacement::new(&cpu::allowed(), &machine::topology(), plan.how.quick);
     let lines: Vec<Line> =
         plan.studies.iter().flat_map(|&study| protocol::lines(study, &layout)).collect();
     let files = plan.service_files.as_ref().map(|files| files.as_ref().map_err(String::as_str));
     let services = plan.services.as_ref().zip(files);
-    let background = Background::measure(&plan.studies, services, plan.how.quick, hooks);
+    let background = Background::measure(&plan.studies, services, plan.how.quick, context);
     let extent = plan.how.extent(&USUAL);
     let common = BenchPlan {
         kinds: vec![Kind::Latency, Kind::Throughput],
@@ -62,7 +62,7 @@ pub fn reproduce(plan: &StudiesPlan, hooks: &Hooks<'_>) -> Result<Run, BenchErro
         name_cells(run, &lines, specs, cells);
     };
     let task = Task { find: &find, extent: Some(extent), together: false, conclude: &conclude };
-    let mut run = runner::bench_cells(&common, &task, hooks)?;
+    let mut run = runner::bench_cells(&common, &task, context)?;
     conclude_studies(&mut run, plan, &lines, &layout, &background);
     Ok(run)
 }
@@ -175,7 +175,7 @@ const BUDGET: Duration = Duration::from_secs(720);
 const BUDGET_QUICK: Duration = Duration::from_secs(90);
 
 /// What all of that takes.
-const USUAL: Usual = Usual {
+const USUAL: ExperimentDefaults = ExperimentDefaults {
     launches: LAUNCHES,
     launches_quick: LAUNCHES_QUICK,
     budget: BUDGET,

@@ -222,9 +222,9 @@ fn check_set(number: u64, wanted: &Requirements, parts: &mut Parts<'_>) -> Check
 
 /// The choice of who knows one address: `shm adaptive`, or what is left of shared memory.
 fn always_shm(candidates: &[Candidate]) -> Option<Candidate> {
-    let usual = candidates.iter().find(|one| one.to_string() == "shm adaptive");
+    let defaults = candidates.iter().find(|one| one.to_string() == "shm adaptive");
     let near = || candidates.iter().find(|one| one.mechanism.name().starts_with("shm"));
-    usual.or_else(near).or(candidates.first()).copied()
+    defaults.or_else(near).or(candidates.first()).copied()
 }
 
 /// How many candidates were measured, and each of the chosen beside the best of all others.

@@ -17,9 +17,9 @@ use std::{env, str};
 
 use fastrand::Rng;
 use nearcall_bench::advise::{Effort, candidates, measure, place, specs};
-use nearcall_bench::bench_plan::{BenchPlan, How};
+use nearcall_bench::bench_plan::{BenchPlan, RunOptions};
 use nearcall_bench::peer;
-use nearcall_bench::runner::{Hooks, Program, bench_specs};
+use nearcall_bench::runner::{Program, RunContext, bench_specs};
 use nearcall_os::signal::Interrupt;
 use nearcall_os::{clock, cpu};
 use nearcall_results::advise::{
@@ -104,7 +104,8 @@ fn run(wanted: &Wanted, arguments: &[String]) -> Result<ExitCode, String> {
     let runs = wanted.runs.iter().map(load).collect::<Result<Vec<Run>, String>>()?;
     let interrupt = Interrupt::install().map_err(|e| format!("cannot listen for Ctrl-C: {e}"))?;
     let interrupted = || interrupt.interrupted();
-    let hooks = || Hooks { interrupted: &interrupted, ..Hooks::new(Program::current(&[PEER])) };
+    let context =
+        || RunContext { interrupted: &interrupted, ..RunContext::new(Program::current(&[PEER])) };
     let sets = sets(&wanted.seeds, wanted.sets as usize, cpu::allowed().len());
     let budget = wanted.time.unwrap_or(SET_TIME * wanted.sets);
     let begin_ns = clock::monotonic_ns();
@@ -118,7 +119,7 @@ fn run(wanted: &Wanted, arguments: &[String]) -> Result<ExitCode, String> {
             let time_budget = set_time.get().mul_f64(SHARE_EVIDENCE).max(TIME_MIN);
             let advice = if runs.is_empty() {
                 let effort = Effort { time_budget, seed, arguments: arguments.to_vec() };
-                let run = measure(requirements, &effort, &hooks());
+                let run = measure(requirements, &effort, &context());
                 advise(requirements, &[&run.map_err(|error| error.to_string())?])
             } else {
                 advise(requirements, &runs.iter().collect::<Vec<_>>())
@@ -127,7 +128,7 @@ fn run(wanted: &Wanted, arguments: &[String]) -> Result<ExitCode, String> {
         },
         measure: &mut |requirements, candidates, stage| {
             let (share, launches, stage_seed) = extent(stage, requirements);
-            let how = How {
+            let how = RunOptions {
                 placement: place(requirements.placement),
                 load: requirements.load,
                 launches: Some(launches),
@@ -135,10 +136,10 @@ fn run(wanted: &Wanted, arguments: &[String]) -> Result<ExitCode, String> {
                 // Other payloads and another order than those of the evidence.
                 seed: seed ^ stage_seed,
                 arguments: arguments.to_vec(),
-                ..How::default()
+                ..RunOptions::default()
             };
             let plan = BenchPlan { how, ..BenchPlan::default() };
-            let run = bench_specs(&plan, &specs(requirements, candidates), &hooks());
+            let run = bench_specs(&plan, &specs(requirements, candidates), &context());
             run.map_err(|error| error.to_string())
         },
         done: &mut |set| {

@@ -12,10 +12,10 @@ use nearcall_results::advise::{
 };
 
 use super::{candidates, specs};
-use crate::bench_plan::{BenchPlan, How, Place};
+use crate::bench_plan::{self, BenchPlan, RunOptions};
 use crate::cell::CellSpec;
 use crate::run::{Kind, Run, Skipped};
-use crate::runner::{BenchError, Hooks, bench_specs};
+use crate::runner::{BenchError, RunContext, bench_specs};
 
 /// How much to measure.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,7 +55,7 @@ pub enum MeasureError {
 pub fn measure(
     requirements: &Requirements,
     effort: &Effort,
-    hooks: &Hooks<'_>,
+    context: &RunContext<'_>,
 ) -> Result<Run, MeasureError> {
     let refused = |refusal| Err(MeasureError::Refused(refusal));
     if let Err(error) = requirements.check() {
@@ -75,14 +75,14 @@ pub fn measure(
     }
     if all.len() <= FINALISTS_MAX {
         let extent = (effort.time_budget, launches(effort.time_budget, all.len()));
-        let found = look(requirements, &all, effort, extent, hooks)?;
-        return again_if_refused(requirements, &all, found, effort, hooks);
+        let found = look(requirements, &all, effort, extent, context)?;
+        return again_if_refused(requirements, &all, found, effort, context);
     }
     let begin_ns = clock::monotonic_ns();
     let share = effort.time_budget.mul_f64(FIRST_SHARE);
-    let first = look(requirements, &all, effort, (share, LAUNCHES_FIRST), hooks)?;
+    let first = look(requirements, &all, effort, (share, LAUNCHES_FIRST), context)?;
     let finalists = finalists(requirements, &all, &first);
-    if first.partial || (hooks.interrupted)() || finalists.is_empty() {
+    if first.partial || (context.interrupted)() || finalists.is_empty() {
         return Ok(first);
     }
     let taken = Duration::from_nanos(clock::monotonic_ns().saturating_sub(begin_ns));
@@ -90,8 +90,8 @@ pub fn measure(
     // Launches that are made in any case may have taken more than their share.
     let left = left.max(effort.time_budget.mul_f64(SECOND_SHARE_MIN));
     let second =
-        look(requirements, &finalists, effort, (left, launches(left, finalists.len())), hooks)?;
-    again_if_refused(requirements, &finalists, join(first, second), effort, hooks)
+        look(requirements, &finalists, effort, (left, launches(left, finalists.len())), context)?;
+    again_if_refused(requirements, &finalists, join(first, second), effort, context)
 }
 
 /// Looks again, some times at most, while what was found is too little to go by.
@@ -100,16 +100,16 @@ fn again_if_refused(
     candidates: &[Candidate],
     mut found: Run,
     effort: &Effort,
-    hooks: &Hooks<'_>,
+    context: &RunContext<'_>,
 ) -> Result<Run, MeasureError> {
     let time = effort.time_budget.mul_f64(AGAIN_SHARE);
     for _ in 0..AGAIN_MAX {
         let refused = matches!(advise(requirements, &[&found]), Err(Refusal::Missing { .. }));
-        if !refused || found.partial || (hooks.interrupted)() {
+        if !refused || found.partial || (context.interrupted)() {
             break;
         }
         let extent = (time, launches(time, candidates.len()));
-        found = join(found, look(requirements, candidates, effort, extent, hooks)?);
+        found = join(found, look(requirements, candidates, effort, extent, context)?);
     }
     Ok(found)
 }
@@ -126,36 +126,36 @@ fn look(
     candidates: &[Candidate],
     effort: &Effort,
     (time_budget, launches): (Duration, u32),
-    hooks: &Hooks<'_>,
+    context: &RunContext<'_>,
 ) -> Result<Run, BenchError> {
     let cells: Vec<CellSpec> = specs(requirements, candidates);
     let plan = BenchPlan {
         kinds: vec![Kind::Latency, Kind::Throughput],
         sizes_bytes: Some(vec![requirements.message_bytes]),
-        how: How {
+        how: RunOptions {
             placement: place(requirements.placement),
             load: requirements.load,
             launches: Some(launches),
             time_budget: Some(time_budget),
             seed: effort.seed,
             arguments: effort.arguments.clone(),
-            ..How::default()
+            ..RunOptions::default()
         },
         ..BenchPlan::default()
     };
-    let mut run = bench_specs(&plan, &cells, hooks)?;
+    let mut run = bench_specs(&plan, &cells, context)?;
     run.skipped.extend(lacking(&super::candidates(requirements).1));
     Ok(run)
 }
 
 /// Where a fresh measurement puts both ends.
 #[must_use]
-pub const fn place(wanted: Placement) -> Place {
+pub const fn place(wanted: Placement) -> bench_plan::Placement {
     match wanted {
-        Placement::Any => Place::Auto,
-        Placement::Cross => Place::Cross,
-        Placement::SameCpu => Place::Same,
-        Placement::Unpinned => Place::None,
+        Placement::Any => bench_plan::Placement::Auto,
+        Placement::Cross => bench_plan::Placement::Cross,
+        Placement::SameCpu => bench_plan::Placement::Same,
+        Placement::Unpinned => bench_plan::Placement::None,
     }
 }
 

@@ -8,9 +8,9 @@ use nearcall_channel::WaitPolicy;
 use nearcall_results::advise::{Candidate, Exchange, Objective, Pattern, Requirements};
 
 use crate::bench_plan::Shape;
-use crate::cell::{CellSpec, Scene, Subject};
+use crate::cell::{CellSpec, Conditions, Subject};
+use crate::conditions::PinChoice;
 use crate::run::Kind;
-use crate::scene::Spot;
 
 /// What a fresh measurement measures, candidate by candidate.
 ///
@@ -32,7 +32,7 @@ pub fn specs(requirements: &Requirements, candidates: &[Candidate]) -> Vec<CellS
         // What a connection takes does not depend on how its ends wait.
         let sleeps = mechanism.waits().contains(&WaitPolicy::Block);
         let wait = if sleeps { WaitPolicy::Block } else { WaitPolicy::Spin };
-        CellSpec::at_rest(mechanism, wait, IDLE_CONNECTIONS, Spot::OfRun)
+        CellSpec::at_rest(mechanism, wait, IDLE_CONNECTIONS, PinChoice::OfRun)
     }));
     specs
 }
@@ -40,7 +40,7 @@ pub fn specs(requirements: &Requirements, candidates: &[Candidate]) -> Vec<CellS
 fn exchanges(requirements: &Requirements, candidate: &Candidate) -> Vec<CellSpec> {
     let exchange = Exchange::of(requirements);
     let calls = exchange.shape == Shape::Call;
-    let scene = Scene { load: requirements.load, ..Scene::default() };
+    let conditions = Conditions { load: requirements.load, ..Conditions::default() };
     let latency = CellSpec {
         kind: Kind::Latency,
         subject: match calls {
@@ -50,7 +50,7 @@ fn exchanges(requirements: &Requirements, candidate: &Candidate) -> Vec<CellSpec
         shape: exchange.shape,
         message_bytes: exchange.bytes,
         wait: candidate.wait,
-        scene,
+        conditions,
     };
     let stream = CellSpec {
         kind: Kind::Throughput,
@@ -63,7 +63,10 @@ fn exchanges(requirements: &Requirements, candidate: &Candidate) -> Vec<CellSpec
         (Pattern::Call, None) => vec![latency],
         (Pattern::Call, Some(rate)) => {
             let rate_per_s = measured_rate(rate);
-            vec![latency, CellSpec { scene: Scene { rate_per_s, ..scene }, ..latency }]
+            vec![
+                latency,
+                CellSpec { conditions: Conditions { rate_per_s, ..conditions }, ..latency },
+            ]
         }
         (Pattern::OneWay, _) if times => vec![latency, stream],
         (Pattern::OneWay, _) => vec![stream],
@@ -112,6 +115,6 @@ mod tests {
         assert_eq!(subjects[0], Subject::Call(Route::Looped(Mechanism::Shm)));
         assert_eq!(subjects[2], Subject::Call(Route::Looped(Mechanism::Pipe)));
         assert_eq!(subjects[4..], [Mechanism::Shm, Mechanism::Pipe].map(Subject::AtRest));
-        assert_eq!(specs[1].scene.rate_per_s, RATE_PER_S_MIN);
+        assert_eq!(specs[1].conditions.rate_per_s, RATE_PER_S_MIN);
     }
 }

@@ -40,7 +40,7 @@ impl What {
             (Shape::Oneway, _) => Self::Oneway,
             (Shape::Stream, _) => Self::Item,
             (_, 0) => Self::Empty,
-            _ if cell.scene.by_reference => Self::Reference(cell.bytes()),
+            _ if cell.conditions.by_reference => Self::Reference(cell.bytes()),
             _ => Self::Argument,
         }
     }

@@ -95,7 +95,7 @@ impl ShortCircuit {
             return alone::measure(job, CALLS_PER_SAMPLE, batch);
         }
         let (payload, mut number) = (job.payload(), 0);
-        let batch_bytes = if job.cell.scene.exchanges > 0 { FEW_BYTES } else { BATCH_BYTES };
+        let batch_bytes = if job.cell.conditions.exchanges > 0 { FEW_BYTES } else { BATCH_BYTES };
         let calls = (batch_bytes / job.cell.message_bytes).clamp(1, CALLS_PER_SAMPLE);
         let batch = || {
             (0..calls).try_for_each(|_| {

@@ -20,7 +20,7 @@ use crate::session::{self, GOODBYE, READY};
 
 /// Serves until the client says that it is done.
 pub(super) fn server(loops: u32, orders: &Orders, meeting: &Meeting) -> Result<(), Failure> {
-    allow_descriptors(orders.scene.connections());
+    allow_descriptors(orders.conditions.connections());
     let service = Arc::new(CountingService::default());
     let builder = Server::builder()
         .threads(usize::try_from(loops).unwrap_or(usize::MAX))

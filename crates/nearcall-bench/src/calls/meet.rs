@@ -23,7 +23,7 @@ pub(super) fn server_address(orders: &Orders) -> String {
     let at = format!("unix:@{}-calls", orders.meet_at);
     let mut words = Vec::new();
     words.extend(said(route, route.server_wait(orders.wait)).map(|wait| format!("wait={wait}")));
-    if orders.scene.by_reference {
+    if orders.conditions.by_reference {
         words.push(format!("trust={}", Trust::SameUser));
     }
     words.extend(route.mechanism().map(|mechanism| format!("allow={mechanism}")));
@@ -34,7 +34,7 @@ pub(super) fn server_address(orders: &Orders) -> String {
 pub(super) fn calls_address(orders: &Orders, route: Route) -> String {
     let via = route.mechanism().map(|mechanism| format!("?via={mechanism}")).unwrap_or_default();
     let wait = said(route, orders.wait).map(|wait| format!("&wait={wait}")).unwrap_or_default();
-    let trust = if orders.scene.by_reference { "&trust=yes" } else { "" };
+    let trust = if orders.conditions.by_reference { "&trust=yes" } else { "" };
     format!("unix:@{}-calls{via}{wait}{trust}", orders.meet_at)
 }
 

@@ -11,7 +11,7 @@ pub(crate) enum Way {
     /// By sleeping.
     Sleep,
     /// As it is unless somebody says otherwise.
-    Usual,
+    ExperimentDefaults,
 }
 
 impl Way {
@@ -20,7 +20,7 @@ impl Way {
         let wait = match self {
             Self::Spin => WaitPolicy::Spin,
             Self::Sleep => WaitPolicy::Block,
-            Self::Usual => WaitPolicy::Adaptive,
+            Self::ExperimentDefaults => WaitPolicy::Adaptive,
         };
         (OURS, wait)
     }
@@ -28,5 +28,5 @@ impl Way {
 
 /// Its ways to wait that are compared with each other.
 pub(crate) fn policies() -> Vec<(Mechanism, WaitPolicy)> {
-    [Way::Spin, Way::Sleep, Way::Usual].map(Way::ours).to_vec()
+    [Way::Spin, Way::Sleep, Way::ExperimentDefaults].map(Way::ours).to_vec()
 }

@@ -35,6 +35,7 @@ use crate::calls::rest::{IdleClients, allow_descriptors, expect_connections};
 use crate::calls::route::Route;
 use crate::calls::service::FakeService;
 use crate::cell::{CellSpec, Subject};
+use crate::conditions::Traffic;
 use crate::ends;
 use crate::exchange::channel::ChannelEnd;
 use crate::exchange::count::EndReport;
@@ -46,13 +47,12 @@ use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
 use crate::launch::{Orders, WorkerMessage};
 use crate::payload::Verifier;
 use crate::run::EffectiveSize;
-use crate::scene::Traffic;
 use crate::session::{self, GOODBYE, READY, measure_all};
 
 /// The end that asks.
 pub(crate) fn client(route: Route, orders: &Orders) -> Result<(), Failure> {
     let meeting = Meeting::connect(&orders.meet_at)?;
-    match (route, orders.scene.traffic) {
+    match (route, orders.conditions.traffic) {
         (Route::Typed | Route::Bytes, _) => {
             let circuit = ShortCircuit::new(orders, route == Route::Typed)?;
             measure_all(orders, (None, Vec::new()), |job| circuit.measure(job))?;
@@ -100,7 +100,7 @@ pub(crate) fn server(route: Route, orders: &Orders) -> Result<(), Failure> {
     let meeting = Meeting::accept(&orders.meet_at, || session::write(&WorkerMessage::Ready))?;
     let options = Options { wait: Some(wait), ..Options::offering(MechanismSet::ALL) };
     let bare = ChannelEnd::new(listener.accept(Deadline::after(MEET_TIMEOUT), &options)?)?;
-    if let Traffic::Clients { loops: Some(loops), .. } = orders.scene.traffic {
+    if let Traffic::Clients { loops: Some(loops), .. } = orders.conditions.traffic {
         return loops::server(loops, orders, &meeting);
     }
     let event_loop = EventLoop::new()?;
@@ -108,7 +108,7 @@ pub(crate) fn server(route: Route, orders: &Orders) -> Result<(), Failure> {
     let dispatcher = BenchDispatcher::new(FakeService::new());
     let service = Arc::clone(dispatcher.service());
     server.register(dispatcher).map_err(Failure::other)?;
-    allow_descriptors(orders.scene.connections());
+    allow_descriptors(orders.conditions.connections());
     server.listen(&server_address(orders)).map_err(Failure::other)?;
     event_loop.add_descriptor(meeting.as_fd(), Interest::Readable)?;
     meeting.say(READY)?;
@@ -188,7 +188,7 @@ fn remote(
     client.hunt(&address, MEET_TIMEOUT)?;
     let set_up_ns = clock::monotonic_ns().saturating_sub(begin_ns);
     let caller = BenchCaller::new(&client, &address).map_err(Failure::other)?;
-    let connections = orders.scene.idle_connections;
+    let connections = orders.conditions.idle_connections;
     allow_descriptors(connections);
     let _idle = IdleClients::connect(connections, &address)?;
     if connections > 0 {

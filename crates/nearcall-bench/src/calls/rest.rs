@@ -28,7 +28,7 @@ use crate::usage;
 /// The server.
 pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
     let meeting = Meeting::accept(&orders.meet_at, || session::write(&WorkerMessage::Ready))?;
-    allow_descriptors(orders.scene.idle_connections);
+    allow_descriptors(orders.conditions.idle_connections);
     let event_loop = EventLoop::new()?;
     let server = Server::new(&event_loop);
     let dispatcher = BenchDispatcher::new(FakeService::new());
@@ -49,7 +49,7 @@ pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
 /// The clients, and who watches.
 pub(crate) fn client(mechanism: Mechanism, orders: &Orders) -> Result<(), Failure> {
     let meeting = Meeting::connect(&orders.meet_at)?;
-    allow_descriptors(orders.scene.idle_connections);
+    allow_descriptors(orders.conditions.idle_connections);
     let server_pid: u32 = meeting.hear()?.parse().map_err(Failure::other)?;
     let address = calls_address(orders, Route::Blocking(mechanism));
     session::measure_all(orders, (None, Vec::new()), |job| {
@@ -71,7 +71,7 @@ fn observe(meeting: &Meeting, server_pid: u32, address: &str, job: &Job) -> Resu
     both();
     clock::pause(SETTLE);
     let (private_bytes, before) = (memory::private_bytes(server_pid), both());
-    let connections = job.cell.scene.idle_connections;
+    let connections = job.cell.conditions.idle_connections;
     let idle = IdleClients::connect(connections, address)?;
     expect_connections(meeting, connections + 1)?;
     clock::pause(SETTLE);

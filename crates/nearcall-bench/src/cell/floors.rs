@@ -4,7 +4,7 @@ use nearcall_channel::limits::FRAGMENT_BYTES;
 use nearcall_channel::{DataPath, Mechanism, WaitPolicy};
 use nearcall_results::route::Route;
 
-use super::{CellSpec, Scene, Subject};
+use super::{CellSpec, Conditions, Subject};
 use crate::bench_plan::Shape;
 use crate::calls::route::frame_bytes;
 use crate::floor::Floor;
@@ -30,7 +30,7 @@ impl Floor {
             shape,
             message_bytes,
             wait: self.wait(),
-            scene: Scene::default(),
+            conditions: Conditions::default(),
         }
     }
 }
@@ -58,13 +58,13 @@ pub fn floor_of(cell: &CellSpec) -> Option<CellSpec> {
         (Kind::Latency, DataPath::SharedMemory) => Floor::ChunkedCopy,
     };
     let floor = floor.cell(cell.kind, cell.shape, cell.message_bytes);
-    let scene = Scene {
-        spot: cell.scene.spot,
-        load: cell.scene.load,
-        touch: cell.scene.touch,
-        ..Scene::default()
+    let conditions = Conditions {
+        spot: cell.conditions.spot,
+        load: cell.conditions.load,
+        touch: cell.conditions.touch,
+        ..Conditions::default()
     };
-    Some(CellSpec { scene, ..floor })
+    Some(CellSpec { conditions, ..floor })
 }
 
 /// What a call or its bare exchange is compared with beside each other.
@@ -137,7 +137,7 @@ mod tests {
             shape: Shape::Sink,
             message_bytes: bytes,
             wait,
-            scene: Scene::default(),
+            conditions: Conditions::default(),
         };
         let floor = floor_of(&cell).unwrap();
         assert_eq!((floor.subject, floor.message_bytes), (Subject::Floor(expected.0), expected.1));
@@ -167,8 +167,8 @@ mod tests {
             {
                 let subject = Subject::Mechanism(mechanism);
                 let (kind, shape) = (Kind::Throughput, Shape::Sink);
-                let scene = Scene::default();
-                let cell = CellSpec { kind, subject, shape, message_bytes, wait, scene };
+                let conditions = Conditions::default();
+                let cell = CellSpec { kind, subject, shape, message_bytes, wait, conditions };
                 let floor = floor_of(&cell).unwrap();
                 let words = [Floor::Spin, Floor::Futex, Floor::Eventfd, Floor::Call];
                 assert!(words.iter().all(|&word| floor.subject != Subject::Floor(word)), "{cell}");

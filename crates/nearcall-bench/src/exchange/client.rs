@@ -7,7 +7,7 @@ use crate::cell::Subject;
 use crate::exchange::count::Counts;
 use crate::exchange::job::Job;
 use crate::exchange::measured::Measured;
-use crate::exchange::stamps::Stamps;
+use crate::exchange::stamps::TimestampSource;
 use crate::exchange::{End, Failure, Got};
 use crate::histogram::Histogram;
 use crate::payload::{Payload, Verifier};
@@ -59,7 +59,7 @@ pub(crate) struct Exchange<'a, E> {
     number: u64,
     shape: Shape,
     calls: bool,
-    stamps: Stamps,
+    stamps: TimestampSource,
 }
 
 impl<'a, E: End> Exchange<'a, E> {
@@ -246,9 +246,9 @@ mod tests {
             shape: Shape::Echo,
             message_bytes: 8,
             wait: WaitPolicy::Block,
-            scene: crate::cell::Scene::default(),
+            conditions: crate::cell::Conditions::default(),
         };
-        let (stamps, fault) = (Stamps::Clock, Fault::None);
+        let (stamps, fault) = (TimestampSource::Clock, Fault::None);
         let job = |shape| Job {
             cell: CellSpec { shape, ..cell },
             seed: 1,
@@ -290,9 +290,9 @@ mod tests {
             shape: Shape::Echo,
             message_bytes: 8,
             wait: WaitPolicy::Spin,
-            scene: crate::cell::Scene::default(),
+            conditions: crate::cell::Conditions::default(),
         };
-        let (stamps, fault) = (Stamps::Scripted, Fault::None);
+        let (stamps, fault) = (TimestampSource::Scripted, Fault::None);
         let part = Part::Whole;
         let job = Job { cell, seed: 1, budget_ns: 100_000_000, part, stamps, fault };
         let measured = latency(&mut SlowStart { exchanges: 0 }, &job).unwrap();

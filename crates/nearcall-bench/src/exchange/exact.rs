@@ -20,7 +20,7 @@ use crate::histogram::Histogram;
 pub(crate) fn latency<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failure> {
     let (payload, replies) = (job.payload(), job.cell.replies(job.seed));
     let mut exchange = Exchange::new(end, job, &payload, &replies);
-    let nested_ns = if job.cell.scene.two_clocks { nested_ns(job) } else { 0 };
+    let nested_ns = if job.cell.conditions.two_clocks { nested_ns(job) } else { 0 };
     let mut taking = Taking { times: present(), by_clock: present(), nested_ns };
     let first_ns = taking.one(&mut exchange, job)?;
     // The server counts from here on, so the first exchange is in no count but in the times.
@@ -28,9 +28,9 @@ pub(crate) fn latency<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failur
     let before = Counts::before()?;
     let begin = job.stamps.start();
     let (mut messages, mut sum_ns) = (0, first_ns);
-    while messages + 1 < u64::from(job.cell.scene.exchanges) {
-        if job.cell.scene.pause_us > 0 {
-            clock::pause(Duration::from_micros(job.cell.scene.pause_us.into()));
+    while messages + 1 < u64::from(job.cell.conditions.exchanges) {
+        if job.cell.conditions.pause_us > 0 {
+            clock::pause(Duration::from_micros(job.cell.conditions.pause_us.into()));
         }
         sum_ns += taking.one(&mut exchange, job)?;
         messages += 1;
@@ -47,7 +47,7 @@ pub(crate) fn latency<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failur
         elapsed_ns,
         median_ns: taking.times.median_ns(),
         times: Some(taking.times.to_stored()),
-        clock_times: job.cell.scene.two_clocks.then(|| taking.by_clock.to_stored()),
+        clock_times: job.cell.conditions.two_clocks.then(|| taking.by_clock.to_stored()),
         messages_per_sample: 1,
         first_message_ns: Some(first_ns),
         ..Measured::default()
@@ -65,7 +65,7 @@ struct Taking {
 impl Taking {
     /// One exchange, by the clock of the run and, if asked, by the kernel's around it.
     fn one<E: End>(&mut self, exchange: &mut Exchange<'_, E>, job: &Job) -> Result<u64, Failure> {
-        let by_both = job.cell.scene.two_clocks;
+        let by_both = job.cell.conditions.two_clocks;
         let start_ns = if by_both { clock::monotonic_ns() } else { 0 };
         let ns = exchange.timed_ns()?;
         if by_both {
@@ -108,7 +108,7 @@ pub(crate) fn throughput<E: End>(end: &mut E, job: &Job) -> Result<Measured, Fai
     let before = Counts::before()?;
     let begin = job.stamps.start();
     let mut messages = 0;
-    while messages < u64::from(job.cell.scene.exchanges) {
+    while messages < u64::from(job.cell.conditions.exchanges) {
         end.send(&payload, number)?;
         number += 1;
         messages += 1;

@@ -2,7 +2,7 @@
 
 use crate::bench_plan::Shape;
 use crate::cell::CellSpec;
-use crate::exchange::stamps::Stamps;
+use crate::exchange::stamps::TimestampSource;
 use crate::launch::Fault;
 use crate::payload::Payload;
 use crate::warmup::WarmupRule;
@@ -17,7 +17,7 @@ pub struct Job {
     pub(crate) budget_ns: u64,
     /// Which part of the cell's launch this is.
     pub(crate) part: Part,
-    pub(crate) stamps: Stamps,
+    pub(crate) stamps: TimestampSource,
     pub(crate) fault: Fault,
 }
 
@@ -45,17 +45,17 @@ impl Job {
 
     /// The rule for samples of about `sample_ns` each, of so many messages.
     pub(crate) fn warmup_rule(&self, sample_ns: u64, sample_messages: u64) -> WarmupRule {
-        let usual = WarmupRule::default();
+        let defaults = WarmupRule::default();
         let duration_ns_max = match self.part {
-            Part::Whole => (self.budget_ns / WARMUP_SHARE).min(usual.duration_ns_max),
+            Part::Whole => (self.budget_ns / WARMUP_SHARE).min(defaults.duration_ns_max),
             Part::First => FIRST_NS_MAX,
             Part::Later => self.budget_ns / SETTLE_SHARE,
         };
-        let samples_min = usual.samples_min / sample_messages;
+        let samples_min = defaults.samples_min / sample_messages;
         let affordable = duration_ns_max / WARMUP_WINDOWS / sample_ns.max(1);
         let window_samples = usize::try_from(affordable).unwrap_or(usize::MAX);
-        let window_samples = window_samples.clamp(WINDOW_SAMPLES_MIN, usual.window_samples);
-        WarmupRule { window_samples, samples_min, duration_ns_max, ..usual }
+        let window_samples = window_samples.clamp(WINDOW_SAMPLES_MIN, defaults.window_samples);
+        WarmupRule { window_samples, samples_min, duration_ns_max, ..defaults }
     }
 
     /// How long is measured after a warm-up of `warmup_ns`.

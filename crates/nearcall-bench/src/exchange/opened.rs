@@ -1,6 +1,7 @@
 //! An open end of whatever kind, with the loops of its own type inside.
 
 use crate::cell::CellSpec;
+use crate::conditions::Traffic;
 use crate::exchange::bursts::bursts;
 use crate::exchange::count::EndReport;
 use crate::exchange::gapped::gapped;
@@ -11,7 +12,6 @@ use crate::exchange::stream::throughput;
 use crate::exchange::{End, Failure, client, exact, server};
 use crate::launch::Orders;
 use crate::run::Kind;
-use crate::scene::Traffic;
 
 /// An open end. A client is asked to measure, a server to serve; an end that has only one of the
 /// roles refuses the other.
@@ -63,16 +63,16 @@ pub(crate) fn opened<'a>(end: impl End + 'a, buffer_bytes: u64) -> Box<dyn Opene
 ///
 /// A message was damaged, or the other end is gone.
 pub fn ask<E: End>(end: &mut E, job: &Job, buffer_bytes: u64) -> Result<Measured, Failure> {
-    match job.cell.scene.traffic {
+    match job.cell.conditions.traffic {
         Traffic::Gap { ns } => return gapped(end, job, ns),
         Traffic::Burst { messages } => return bursts(end, job, messages),
         // These have ends of their own, which do not come here.
         Traffic::Steady | Traffic::Clients { .. } | Traffic::Starts { .. } => {}
     }
     match job.cell.kind {
-        Kind::Latency if job.cell.scene.exchanges > 0 => exact::latency(end, job),
-        Kind::Throughput if job.cell.scene.exchanges > 0 => exact::throughput(end, job),
-        Kind::Latency if job.cell.scene.rate_per_s > 0 => paced(end, job),
+        Kind::Latency if job.cell.conditions.exchanges > 0 => exact::latency(end, job),
+        Kind::Throughput if job.cell.conditions.exchanges > 0 => exact::throughput(end, job),
+        Kind::Latency if job.cell.conditions.rate_per_s > 0 => paced(end, job),
         Kind::Latency => client::latency(end, job),
         Kind::Throughput => throughput(end, job, buffer_bytes),
     }

@@ -24,7 +24,7 @@ use crate::histogram::Histogram;
 /// Measures exchanges at the pace of the cell. The server has said that it is ready.
 pub(crate) fn paced<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failure> {
     let (payload, replies) = (job.payload(), job.cell.replies(job.seed));
-    let rate = u64::from(job.cell.scene.rate_per_s.max(1));
+    let rate = u64::from(job.cell.conditions.rate_per_s.max(1));
     let calls = (job.budget_ns / 1_000 * rate / 1_000_000).max(CALLS_MIN).max(rate / SERIES_PER_S);
     let mut pacing = Pacing {
         exchange: Exchange::new(end, job, &payload, &replies),
@@ -178,10 +178,10 @@ mod tests {
     use super::*;
     use crate::bench_plan::Shape;
     use crate::calls::route::Route;
-    use crate::cell::{CellSpec, Scene, Subject};
+    use crate::cell::{CellSpec, Conditions, Subject};
     use crate::exchange::Got;
     use crate::exchange::job::Part;
-    use crate::exchange::stamps::Stamps;
+    use crate::exchange::stamps::TimestampSource;
     use crate::histogram::StoredHistogram;
     use crate::launch::Fault;
     use crate::payload::{Payload, Verifier};
@@ -210,14 +210,14 @@ mod tests {
             shape: Shape::Call,
             message_bytes: 0,
             wait: WaitPolicy::Block,
-            scene: Scene { rate_per_s, ..Scene::default() },
+            conditions: Conditions { rate_per_s, ..Conditions::default() },
         };
         Job {
             cell,
             seed: 1,
             budget_ns,
             part: Part::Whole,
-            stamps: Stamps::Clock,
+            stamps: TimestampSource::Clock,
             fault: Fault::None,
         }
     }

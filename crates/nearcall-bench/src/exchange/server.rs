@@ -6,12 +6,12 @@ use nearcall_os::clock;
 
 use crate::bench_plan::Shape;
 use crate::cell::CellSpec;
+use crate::conditions::Traffic;
 use crate::exchange::count::{Counts, EndReport};
 use crate::exchange::{End, Failure, Got};
 use crate::launch::Fault;
 use crate::payload::{Payload, Verifier};
 use crate::run::Kind;
-use crate::scene::Traffic;
 
 /// Serves one cell from its first message to its second mark.
 pub(crate) fn serve<E: End>(
@@ -31,7 +31,7 @@ pub(crate) fn serve<E: End>(
         slow_left: if fault == Fault::SlowStart { SLOW_MESSAGES } else { 0 },
         stalls: None,
     };
-    let in_a_row = matches!(cell.scene.traffic, Traffic::Burst { messages } if messages > 1);
+    let in_a_row = matches!(cell.conditions.traffic, Traffic::Burst { messages } if messages > 1);
     end.expect_many(cell.kind == Kind::Throughput || in_a_row);
     serving.until_mark(end, cell)?;
     let before = Counts::before()?;
@@ -59,7 +59,7 @@ struct Serving<'a> {
 
 impl Serving<'_> {
     fn until_mark<E: End>(&mut self, end: &mut E, cell: &CellSpec) -> Result<(), Failure> {
-        match (cell.kind, cell.scene.traffic, cell.shape) {
+        match (cell.kind, cell.conditions.traffic, cell.shape) {
             (Kind::Throughput, ..) => self.answer(end, |_, _, _| Ok(())),
             (Kind::Latency, Traffic::Burst { messages }, _) => {
                 self.answer(end, |_, end, received| {

@@ -6,7 +6,7 @@ use nearcall_os::tsc::Tsc;
 
 /// A clock for intervals.
 #[derive(Clone, Copy, Debug)]
-pub enum Stamps {
+pub enum TimestampSource {
     /// The calibrated counter.
     Tsc(Tsc),
     /// The kernel's clock.
@@ -18,11 +18,11 @@ pub enum Stamps {
 
 #[cfg(test)]
 thread_local! {
-    /// What [`Stamps::Scripted`] reads, in nanoseconds.
+    /// What [`TimestampSource::Scripted`] reads, in nanoseconds.
     pub(crate) static SCRIPTED_NS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-impl Stamps {
+impl TimestampSource {
     /// The counter as the runner calibrated it, or the kernel's clock.
     #[must_use]
     pub fn new(calibration: Option<[u64; 2]>) -> Self {

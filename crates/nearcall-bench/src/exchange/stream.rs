@@ -116,8 +116,8 @@ mod tests {
 
     use super::*;
     use crate::bench_plan::Shape;
-    use crate::cell::{CellSpec, Scene, Subject};
-    use crate::exchange::stamps::{SCRIPTED_NS, Stamps};
+    use crate::cell::{CellSpec, Conditions, Subject};
+    use crate::exchange::stamps::{SCRIPTED_NS, TimestampSource};
     use crate::launch::Fault;
     use crate::run::Kind;
 
@@ -151,9 +151,9 @@ mod tests {
             shape: Shape::Sink,
             message_bytes: 8,
             wait: WaitPolicy::Block,
-            scene: Scene::default(),
+            conditions: Conditions::default(),
         };
-        let (stamps, fault) = (Stamps::Scripted, Fault::None);
+        let (stamps, fault) = (TimestampSource::Scripted, Fault::None);
         let part = Part::Whole;
         let job = Job { cell, seed: 1, budget_ns: 10_000_000, part, stamps, fault };
         let measured = throughput(&mut SlowReceiver, &job, 4_096).unwrap();

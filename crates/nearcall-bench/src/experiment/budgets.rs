@@ -10,7 +10,7 @@ use std::time::Duration;
 use self::judge::Found;
 use self::rows::{Of, Row};
 use super::Experiment;
-use crate::bench_plan::Usual;
+use crate::bench_plan::ExperimentDefaults;
 use crate::cell::CellSpec;
 use crate::cell_list::CellList;
 use crate::run::{Cell, Kind, Run, Verdict};
@@ -25,7 +25,7 @@ pub static BUDGETS: Experiment = Experiment {
               are checked too: CPU time, wake-ups, threads, memory.",
     examples: EXAMPLES,
     kinds: &[Kind::Latency, Kind::Throughput],
-    defaults: Some(Usual {
+    defaults: Some(ExperimentDefaults {
         launches: 5,
         launches_quick: 2,
         // About twenty cells, five launches each of some hundred milliseconds.
@@ -88,14 +88,14 @@ Examples:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scene::Spot;
+    use crate::conditions::PinChoice;
 
     #[test]
     fn one_cpu_leaves_what_can_be_measured_on_it() {
         let rows = rows::all();
         let (two, one) = (cells(&rows, None), cells(&rows, Some("only one CPU is allowed")));
         assert_eq!(two.skipped, []);
-        assert!(one.cells.iter().any(|cell| cell.scene.spot == Spot::OneCpu));
+        assert!(one.cells.iter().any(|cell| cell.conditions.spot == PinChoice::OneCpu));
         assert!(one.cells.len() < two.cells.len());
         assert!(one.skipped.iter().all(|skip| skip.reason.starts_with("needs two CPUs: only")));
     }

@@ -4,7 +4,7 @@ use super::Experiment;
 use super::traffic::{self, COMMON, Wanted};
 use crate::bench_plan::Shape;
 use crate::cell::CellSpec;
-use crate::scene::Traffic;
+use crate::conditions::Traffic;
 
 /// Messages right after each other, then one reply.
 pub static BURST: Experiment = Experiment {
@@ -16,8 +16,8 @@ pub static BURST: Experiment = Experiment {
     options: &["messages", "mechanism", "size", "wait", "placement", "load"],
     cells: |plan, on| {
         let bursts = plan.burst_messages.as_deref().unwrap_or(&BURSTS);
-        let scene = |&messages: &u32| traffic::of(Traffic::Burst { messages });
-        let scenes = bursts.iter().map(scene).collect();
+        let conditions = |&messages: &u32| traffic::of(Traffic::Burst { messages });
+        let scenes = bursts.iter().map(conditions).collect();
         let cell = |one| CellSpec { shape: Shape::Sink, ..traffic::echo(plan, one) };
         let wanted = Wanted { mechanisms: &COMMON, waits: &traffic::waits, cell: &cell, scenes };
         traffic::cells(plan, on, &wanted)

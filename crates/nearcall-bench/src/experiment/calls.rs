@@ -9,11 +9,11 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_results::route::{Caller, Route};
 
 use super::{Experiment, Machine};
-use crate::bench_plan::{BenchPlan, Shape, Usual};
+use crate::bench_plan::{BenchPlan, ExperimentDefaults, Shape};
 use crate::calls::breakdown;
 use crate::calls::ours::OURS;
 use crate::calls::part::Part;
-use crate::cell::{CellSpec, Scene, Subject, floor_of};
+use crate::cell::{CellSpec, Conditions, Subject, floor_of};
 use crate::cell_list::CellList;
 use crate::run::Kind;
 
@@ -31,7 +31,7 @@ pub static CALLS: Experiment = Experiment {
     examples: EXAMPLES,
     options: &["mechanism", "client", "size", "wait", "breakdown", "streams", "placement"],
     kinds: &[Kind::Latency, Kind::Throughput],
-    defaults: Some(Usual {
+    defaults: Some(ExperimentDefaults {
         launches: 5,
         launches_quick: 2,
         // Twice what the tour of bare mechanisms takes: every cell has its bare exchange beside it.
@@ -65,8 +65,8 @@ fn cells(plan: &BenchPlan, on: &Machine<'_>) -> CellList {
             continue;
         }
         calls.extend(exchanges(plan, route).into_iter().map(|(kind, shape, message_bytes)| {
-            let (subject, scene) = (Subject::Call(route), Scene::default());
-            CellSpec { kind, subject, shape, message_bytes, wait, scene }
+            let (subject, conditions) = (Subject::Call(route), Conditions::default());
+            CellSpec { kind, subject, shape, message_bytes, wait, conditions }
         }));
     }
     let mut floors: Vec<CellSpec> = calls.iter().filter_map(floor_of).collect();
@@ -88,7 +88,7 @@ fn cells(plan: &BenchPlan, on: &Machine<'_>) -> CellList {
             shape: Shape::Call,
             message_bytes: 0,
             wait: WaitPolicy::Spin,
-            scene: Scene::default(),
+            conditions: Conditions::default(),
         };
         list.cells.extend(Part::ALL.map(part));
         list.cells.extend(bare.iter().map(|bare| CellSpec { shape: Shape::Send, ..*bare }));
@@ -100,13 +100,13 @@ fn cells(plan: &BenchPlan, on: &Machine<'_>) -> CellList {
 
 /// Routes, each with the way its client waits.
 fn routes(plan: &BenchPlan, on: &Machine<'_>, list: &mut CellList) -> Vec<(Route, WaitPolicy)> {
-    let usual: &[Caller] = match plan.breakdown {
+    let defaults: &[Caller] = match plan.breakdown {
         true => &[Caller::Blocking, Caller::Loop, Caller::Bytes],
         false if plan.streams => &[Caller::Blocking, Caller::Async],
         false if plan.how.quick => &[Caller::Blocking, Caller::Loop, Caller::Typed, Caller::Bytes],
         false => &Caller::ALL,
     };
-    let mut callers = plan.callers.clone().unwrap_or_else(|| usual.to_vec());
+    let mut callers = plan.callers.clone().unwrap_or_else(|| defaults.to_vec());
     if plan.breakdown && !callers.contains(&Caller::Bytes) {
         callers.push(Caller::Bytes);
     }
@@ -179,8 +179,8 @@ fn exchanges(plan: &BenchPlan, route: Route) -> Vec<(Kind, Shape, u64)> {
             |&size| [Shape::Oneway, Shape::Stream].map(|shape| (Kind::Throughput, shape, size));
         return sizes.iter().flat_map(both).collect();
     }
-    let usual: &[u64] = if plan.how.quick { &QUICK_SIZES } else { &SIZES };
-    let sizes = plan.sizes_bytes.as_deref().unwrap_or(usual);
+    let defaults: &[u64] = if plan.how.quick { &QUICK_SIZES } else { &SIZES };
+    let sizes = plan.sizes_bytes.as_deref().unwrap_or(defaults);
     let fits = |size: &&u64| !matches!(route, Route::SameLoop(_)) || **size <= SAME_LOOP_BYTES_MAX;
     let mut exchanges = vec![(Kind::Latency, Shape::Call, 0)];
     let is_short = plan.how.quick && !matches!(route, Route::Blocking(_)) && plan.callers.is_none();

@@ -5,7 +5,7 @@ use nearcall_channel::Mechanism;
 use super::Experiment;
 use super::traffic::{self, Wanted};
 use crate::calls::ours::OURS;
-use crate::scene::Traffic;
+use crate::conditions::Traffic;
 
 /// Clients of one server of the runtime, each calling without a pause.
 pub static CLIENTS: Experiment = Experiment {
@@ -17,10 +17,10 @@ pub static CLIENTS: Experiment = Experiment {
     examples: EXAMPLES,
     options: &["clients", "mechanism", "wait", "placement", "load"],
     cells: |plan, on| {
-        let usual = if plan.how.quick { &CLIENTS_AT_ONCE[..4] } else { &CLIENTS_AT_ONCE[..] };
-        let counts = plan.clients.as_deref().unwrap_or(usual);
-        let scene = |&clients: &u32| traffic::of(Traffic::Clients { clients, loops: None });
-        let scenes = counts.iter().map(scene).collect();
+        let defaults = if plan.how.quick { &CLIENTS_AT_ONCE[..4] } else { &CLIENTS_AT_ONCE[..] };
+        let counts = plan.clients.as_deref().unwrap_or(defaults);
+        let conditions = |&clients: &u32| traffic::of(Traffic::Clients { clients, loops: None });
+        let scenes = counts.iter().map(conditions).collect();
         let mechanisms = &[OURS, Mechanism::UnixStream];
         let wanted =
             Wanted { mechanisms, waits: &traffic::waits_of_calls, cell: &traffic::call, scenes };

@@ -4,8 +4,8 @@ use nearcall_channel::Mechanism;
 
 use super::Experiment;
 use super::traffic::{self, Wanted};
-use crate::bench_plan::Usual;
-use crate::scene::Traffic;
+use crate::bench_plan::ExperimentDefaults;
+use crate::conditions::Traffic;
 
 /// Set-up, first message and tear-down of connections.
 pub static CONNECT: Experiment = Experiment {
@@ -23,7 +23,7 @@ pub static CONNECT: Experiment = Experiment {
         traffic::cells(plan, on, &wanted)
     },
     // The first connection of new processes gives one time per launch.
-    defaults: Some(Usual { launches: 10, launches_quick: 3, ..traffic::USUAL }),
+    defaults: Some(ExperimentDefaults { launches: 10, launches_quick: 3, ..traffic::USUAL }),
     ..traffic::BASE
 };
 

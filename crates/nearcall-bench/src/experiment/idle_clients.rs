@@ -7,7 +7,7 @@ use nearcall_channel::Mechanism;
 use super::Experiment;
 use super::traffic::{self, Wanted};
 use crate::calls::ours::OURS;
-use crate::scene::{Scene, Traffic};
+use crate::conditions::{Conditions, Traffic};
 
 /// Calls beside clients that are connected and say nothing.
 pub static IDLE_CLIENTS: Experiment = Experiment {
@@ -21,8 +21,8 @@ pub static IDLE_CLIENTS: Experiment = Experiment {
     cells: |plan, on| {
         let counts = if plan.how.quick { &IDLE[..IDLE.len() - 1] } else { &IDLE[..] };
         let one = traffic::of(Traffic::Clients { clients: 1, loops: None });
-        let scene = |&idle_connections: &u32| Scene { idle_connections, ..one };
-        let scenes = counts.iter().map(scene).collect();
+        let conditions = |&idle_connections: &u32| Conditions { idle_connections, ..one };
+        let scenes = counts.iter().map(conditions).collect();
         let mechanisms = &[OURS, Mechanism::UnixStream];
         let waits = &traffic::waits_of_calls;
         let wanted = Wanted { mechanisms, waits, cell: &traffic::call, scenes };

@@ -2,7 +2,7 @@
 
 use super::Experiment;
 use super::traffic::{self, COMMON, Wanted};
-use crate::scene::Traffic;
+use crate::conditions::Traffic;
 
 /// Exchanges with a gap after each.
 pub static IDLE_GAP: Experiment = Experiment {
@@ -14,8 +14,8 @@ pub static IDLE_GAP: Experiment = Experiment {
     examples: EXAMPLES,
     options: &["gap", "mechanism", "size", "wait", "placement", "load"],
     cells: |plan, on| {
-        let usual = if plan.how.quick { &GAPS_NS[..GAPS_NS.len() - 1] } else { &GAPS_NS[..] };
-        let gaps = plan.gaps_ns.as_deref().unwrap_or(usual);
+        let defaults = if plan.how.quick { &GAPS_NS[..GAPS_NS.len() - 1] } else { &GAPS_NS[..] };
+        let gaps = plan.gaps_ns.as_deref().unwrap_or(defaults);
         let scenes = gaps.iter().map(|&ns| traffic::of(Traffic::Gap { ns })).collect();
         let cell = |mechanism| traffic::echo(plan, mechanism);
         let wanted = Wanted { mechanisms: &COMMON, waits: &traffic::waits, cell: &cell, scenes };

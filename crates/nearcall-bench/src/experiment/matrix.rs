@@ -12,11 +12,11 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 
 use self::pairs::Pairs;
 use super::{Experiment, Machine};
-use crate::bench_plan::{BenchPlan, Extent, Place, Shape, Usual};
-use crate::cell::{CellSpec, Scene, Subject};
+use crate::bench_plan::{BenchPlan, Effort, ExperimentDefaults, Placement, Shape};
+use crate::cell::{CellSpec, Conditions, Subject};
 use crate::cell_list::CellList;
+use crate::conditions::PinChoice;
 use crate::run::{Kind, Matrix, Run};
-use crate::scene::Spot;
 
 /// From every CPU to every other.
 pub static MATRIX: Experiment = Experiment {
@@ -31,7 +31,7 @@ pub static MATRIX: Experiment = Experiment {
     options: &["mechanism", "size", "wait", "load", "pm_qos"],
     defaults: Some(USUAL),
     check: |plan| match plan.how.placement {
-        Place::Pin { .. } => {
+        Placement::Pin { .. } => {
             Err("--pin: every pair of CPUs is measured; choose the CPUs by taskset".to_owned())
         }
         _ => plan.one_size(),
@@ -71,11 +71,11 @@ fn conclude(run: &mut Run, chosen: &Pairs, cpus: &[usize]) {
 /// Mechanisms with their ways to wait.
 fn ways(plan: &BenchPlan) -> Vec<(Mechanism, WaitPolicy)> {
     let Some(mechanisms) = &plan.mechanisms else {
-        let usual = [(Mechanism::Shm, WaitPolicy::Spin), (Mechanism::Pipe, WaitPolicy::Block)];
+        let defaults = [(Mechanism::Shm, WaitPolicy::Spin), (Mechanism::Pipe, WaitPolicy::Block)];
         let asked = |mechanism| plan.waits.iter().flatten().map(move |&wait| (mechanism, wait));
         return match plan.waits {
-            None => usual.to_vec(),
-            Some(_) => usual.iter().flat_map(|&(mechanism, _)| asked(mechanism)).collect(),
+            None => defaults.to_vec(),
+            Some(_) => defaults.iter().flat_map(|&(mechanism, _)| asked(mechanism)).collect(),
         };
     };
     let of = |&mechanism: &Mechanism| {
@@ -87,7 +87,7 @@ fn ways(plan: &BenchPlan) -> Vec<(Mechanism, WaitPolicy)> {
 
 /// As many pairs as the time does for, with all launches of all mechanisms, on a machine of so many
 /// CPUs.
-fn pairs_max(plan: &BenchPlan, extent: &Extent, cpus: usize) -> usize {
+fn pairs_max(plan: &BenchPlan, extent: &Effort, cpus: usize) -> usize {
     let launches = extent.launches.max(1) as usize * ways(plan).len().max(1);
     let workers = if plan.how.load.is_idle() { 0 } else { cpus + WORKERS_MORE };
     let workers = WORKER_START.saturating_mul(u32::try_from(workers).unwrap_or(u32::MAX));
@@ -116,10 +116,10 @@ fn cells(plan: &BenchPlan, chosen: &Pairs, on: &Machine<'_>) -> CellList {
                 shape: Shape::Echo,
                 message_bytes: plan.message_bytes(),
                 wait,
-                scene: Scene {
-                    spot: Spot::Pair { client, server },
+                conditions: Conditions {
+                    spot: PinChoice::Pair { client, server },
                     load: plan.how.load,
-                    ..Scene::default()
+                    ..Conditions::default()
                 },
             });
         }
@@ -128,7 +128,7 @@ fn cells(plan: &BenchPlan, chosen: &Pairs, on: &Machine<'_>) -> CellList {
 }
 
 /// An interval needs two; with many pairs, more launches would mean fewer pairs.
-const USUAL: Usual = Usual {
+const USUAL: ExperimentDefaults = ExperimentDefaults {
     launches: 3,
     launches_quick: 2,
     // All pairs of 16 CPUs fit.
@@ -159,23 +159,23 @@ mod tests {
     use nearcall_results::topology::Topology;
 
     use super::*;
-    use crate::bench_plan::How;
-    use crate::scene::Load;
+    use crate::bench_plan::RunOptions;
+    use crate::conditions::Load;
 
     fn found(plan: &BenchPlan, cpus: &[usize]) -> CellList {
         let chosen = pairs::choose(cpus, &Topology::default(), 1_000, 1);
         cells(plan, &chosen, &Machine::with(&|_| Ok(()), None))
     }
 
-    fn pairs_of(list: &CellList, name: &str) -> Vec<Spot> {
+    fn pairs_of(list: &CellList, name: &str) -> Vec<PinChoice> {
         let cells = list.cells.iter().filter(|cell| cell.subject.name() == name);
-        cells.map(|cell| cell.scene.spot).collect()
+        cells.map(|cell| cell.conditions.spot).collect()
     }
 
     #[test]
     fn both_directions_are_measured_and_who_blocks_also_with_itself() {
         let list = found(&BenchPlan::default(), &[0, 1]);
-        let pair = |client, server| Spot::Pair { client, server };
+        let pair = |client, server| PinChoice::Pair { client, server };
         assert_eq!(pairs_of(&list, "shm"), [pair(0, 1), pair(1, 0)]);
         assert_eq!(pairs_of(&list, "pipe"), [pair(0, 0), pair(0, 1), pair(1, 0), pair(1, 1)]);
         assert_eq!(list.skipped.len(), 1, "{:?}", list.skipped);
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn one_cpu_skips_what_needs_two_with_the_reason() {
         let list = found(&BenchPlan::default(), &[3]);
-        assert_eq!(pairs_of(&list, "pipe"), [Spot::Pair { client: 3, server: 3 }]);
+        assert_eq!(pairs_of(&list, "pipe"), [PinChoice::Pair { client: 3, server: 3 }]);
         assert_eq!(pairs_of(&list, "shm"), []);
         let told = |name: &str| {
             list.skipped
@@ -198,10 +198,11 @@ mod tests {
     #[test]
     fn more_launches_leave_room_for_fewer_pairs() {
         let plan = BenchPlan::default();
-        let extent = |launches| Extent { launches, budget: USUAL.budget, cell_max: None };
+        let extent = |launches| Effort { launches, budget: USUAL.budget, cell_max: None };
         assert!(pairs_max(&plan, &extent(USUAL.launches), 16) >= 256);
         assert!(pairs_max(&plan, &extent(30), 16) < 256);
-        let loaded = BenchPlan { how: How { load: Load::STRESS, ..How::default() }, ..plan };
+        let loaded =
+            BenchPlan { how: RunOptions { load: Load::STRESS, ..RunOptions::default() }, ..plan };
         assert!(pairs_max(&loaded, &extent(USUAL.launches), 16) < 256);
     }
 }

@@ -8,7 +8,7 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 
 use super::{Experiment, Machine};
 use crate::bench_plan::{BenchPlan, Shape};
-use crate::cell::{CellSpec, Scene, Subject, floor_of};
+use crate::cell::{CellSpec, Conditions, Subject, floor_of};
 use crate::cell_list::CellList;
 use crate::floor::Floor;
 use crate::run::Kind;
@@ -60,23 +60,23 @@ const ALL_KINDS_ROW: Experiment = Experiment {
 
 /// Floors and mechanisms, and what cannot be measured.
 fn cells(plan: &BenchPlan, on: &Machine<'_>) -> CellList {
-    let usual: Vec<Mechanism> = match plan.is_tour() && !plan.how.quick {
+    let defaults: Vec<Mechanism> = match plan.is_tour() && !plan.how.quick {
         true => TOUR.into(),
         false => Mechanism::all().collect(),
     };
-    let asked = plan.mechanisms.as_ref().unwrap_or(&usual).iter();
+    let asked = plan.mechanisms.as_ref().unwrap_or(&defaults).iter();
     let ways = asked.flat_map(|&one| waits(plan, one).into_iter().map(move |wait| (one, wait)));
     let mut list = CellList::default();
     let usable = on.usable(ways, &mut list).into_iter();
     let cells = usable.flat_map(|(mechanism, wait)| {
-        let (subject, scene) = (Subject::Mechanism(mechanism), scene(plan));
+        let (subject, conditions) = (Subject::Mechanism(mechanism), conditions(plan));
         exchanges(plan).into_iter().map(move |(kind, shape, message_bytes)| CellSpec {
             kind,
             subject,
             shape,
             message_bytes,
             wait,
-            scene,
+            conditions,
         })
     });
     let measured: Vec<CellSpec> = cells.collect();
@@ -86,13 +86,13 @@ fn cells(plan: &BenchPlan, on: &Machine<'_>) -> CellList {
 }
 
 /// What all cells of a plan have in common.
-fn scene(plan: &BenchPlan) -> Scene {
-    Scene {
+fn conditions(plan: &BenchPlan) -> Conditions {
+    Conditions {
         load: plan.how.load,
         touch: plan.touch,
         buffer_bytes: plan.buffer_bytes.unwrap_or(0),
         any_buffer: plan.allow_different_sizes,
-        ..Scene::default()
+        ..Conditions::default()
     }
 }
 
@@ -141,8 +141,8 @@ fn floors(plan: &BenchPlan, measured: &[CellSpec]) -> Vec<CellSpec> {
             };
             let shape = if size == LARGE_BYTES { Shape::Sink } else { Shape::Echo };
             if plan.kinds.contains(&kind) {
-                let scene = scene(plan);
-                floors.push(CellSpec { scene, ..floor.cell(kind, shape, size) });
+                let conditions = conditions(plan);
+                floors.push(CellSpec { conditions, ..floor.cell(kind, shape, size) });
             }
         }
     }

@@ -5,7 +5,7 @@ use std::iter;
 use super::Experiment;
 use super::traffic::{self, COMMON, Wanted};
 use crate::bench_plan::BenchPlan;
-use crate::cell::Scene;
+use crate::cell::Conditions;
 use crate::run::Run;
 
 /// Exchanges at a constant rate.
@@ -27,12 +27,12 @@ pub static OPEN_LOOP: Experiment = Experiment {
     ..traffic::BASE
 };
 
-fn scenes(plan: &BenchPlan) -> Vec<Scene> {
-    let usual = if plan.how.quick { &RATES_PER_S[1..2] } else { &RATES_PER_S[..] };
-    let rates = plan.rates_per_s.as_deref().unwrap_or(usual);
+fn scenes(plan: &BenchPlan) -> Vec<Conditions> {
+    let defaults = if plan.how.quick { &RATES_PER_S[1..2] } else { &RATES_PER_S[..] };
+    let rates = plan.rates_per_s.as_deref().unwrap_or(defaults);
     // Zero: one after the other, in the same launches.
     let with_closed = iter::once(&0).chain(rates);
-    with_closed.map(|&rate_per_s| Scene { rate_per_s, ..Scene::default() }).collect()
+    with_closed.map(|&rate_per_s| Conditions { rate_per_s, ..Conditions::default() }).collect()
 }
 
 fn tell_of_stalls(plan: &BenchPlan, run: &mut Run) {

@@ -5,9 +5,9 @@ use nearcall_results::route::Route;
 
 use super::Experiment;
 use super::traffic::{self, Wanted};
-use crate::bench_plan::Place;
+use crate::bench_plan::Placement;
 use crate::calls::ours::{OURS, Way};
-use crate::scene::Traffic;
+use crate::conditions::Traffic;
 
 /// Threads of one process that share one caller, each calling without a pause.
 pub static THREADS: Experiment = Experiment {
@@ -22,8 +22,8 @@ pub static THREADS: Experiment = Experiment {
     options: &["threads", "loops", "mechanism", "wait", "placement", "load"],
     cells: |plan, on| {
         let (all, some) = (&THREADS_AT_ONCE[..], &THREADS_AT_ONCE[1..3]);
-        let usual = if plan.how.quick { some } else { all };
-        let threads = plan.threads.as_deref().unwrap_or(usual);
+        let defaults = if plan.how.quick { some } else { all };
+        let threads = plan.threads.as_deref().unwrap_or(defaults);
         let loops = plan.loops.as_deref().unwrap_or(&LOOPS);
         let with = |&loops: &u32| {
             let traffic = move |&clients: &u32| Traffic::Clients { clients, loops: Some(loops) };
@@ -34,13 +34,13 @@ pub static THREADS: Experiment = Experiment {
         traffic::cells(plan, on, &wanted)
     },
     // Threads need CPUs to run at the same time.
-    placement: Place::None,
+    placement: Placement::None,
     ..traffic::BASE
 };
 
 fn waits(mechanism: Mechanism) -> Vec<WaitPolicy> {
     match mechanism == OURS {
-        true => [Way::Spin, Way::Usual].map(|way| way.ours().1).to_vec(),
+        true => [Way::Spin, Way::ExperimentDefaults].map(|way| way.ours().1).to_vec(),
         false => vec![Route::Blocking(mechanism).usual_wait()],
     }
 }

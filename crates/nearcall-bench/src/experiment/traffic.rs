@@ -8,12 +8,12 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_results::route::Route;
 
 use super::{Experiment, Machine};
-use crate::bench_plan::{BenchPlan, Shape, Usual};
+use crate::bench_plan::{BenchPlan, ExperimentDefaults, Shape};
 use crate::calls::ours::{self, Way};
-use crate::cell::{CellSpec, Scene, Subject};
+use crate::cell::{CellSpec, Conditions, Subject};
 use crate::cell_list::CellList;
+use crate::conditions::Traffic;
 use crate::run::Kind;
-use crate::scene::Traffic;
 
 /// What a row of such an experiment has that says nothing else.
 pub(super) const BASE: Experiment = Experiment {
@@ -26,7 +26,7 @@ pub(super) const BASE: Experiment = Experiment {
 };
 
 /// Launches and time.
-pub(super) const USUAL: Usual = Usual {
+pub(super) const USUAL: ExperimentDefaults = ExperimentDefaults {
     // An interval needs two; more take long.
     launches: 3,
     launches_quick: 2,
@@ -46,7 +46,7 @@ pub(super) struct Wanted<'a> {
     /// The cell of a mechanism.
     pub(super) cell: &'a dyn Fn(Mechanism) -> CellSpec,
     /// The conditions of its cells.
-    pub(super) scenes: Vec<Scene>,
+    pub(super) scenes: Vec<Conditions>,
 }
 
 /// Every way to wait of every mechanism, each with all scenes of the traffic.
@@ -57,9 +57,9 @@ pub(super) fn cells(plan: &BenchPlan, on: &Machine<'_>, wanted: &Wanted<'_>) -> 
     let ways = asked.flat_map(|&one| waits(one).into_iter().map(move |wait| (one, wait)));
     for (mechanism, wait) in on.usable(ways, &mut list) {
         let cell = (wanted.cell)(mechanism);
-        list.cells.extend(wanted.scenes.iter().map(|scene| {
-            let scene = Scene { load: plan.how.load, ..*scene };
-            CellSpec { wait, scene, ..cell }
+        list.cells.extend(wanted.scenes.iter().map(|conditions| {
+            let conditions = Conditions { load: plan.how.load, ..*conditions };
+            CellSpec { wait, conditions, ..cell }
         }));
     }
     list
@@ -73,7 +73,7 @@ pub(super) fn echo(plan: &BenchPlan, mechanism: Mechanism) -> CellSpec {
         shape: Shape::Echo,
         message_bytes: plan.message_bytes(),
         wait: WaitPolicy::Block,
-        scene: Scene::default(),
+        conditions: Conditions::default(),
     }
 }
 
@@ -85,12 +85,12 @@ pub(super) fn call(mechanism: Mechanism) -> CellSpec {
         shape: Shape::Call,
         message_bytes: 0,
         wait: WaitPolicy::Block,
-        scene: Scene::default(),
+        conditions: Conditions::default(),
     }
 }
 
-pub(super) fn of(traffic: Traffic) -> Scene {
-    Scene { traffic, ..Scene::default() }
+pub(super) fn of(traffic: Traffic) -> Conditions {
+    Conditions { traffic, ..Conditions::default() }
 }
 
 /// All ways of nearcall's own channel, and the usual one of any other.
@@ -104,7 +104,7 @@ pub(super) fn waits(mechanism: Mechanism) -> Vec<WaitPolicy> {
 /// others wait for it.
 pub(super) fn waits_of_calls(mechanism: Mechanism) -> Vec<WaitPolicy> {
     match mechanism == ours::OURS {
-        true => [Way::Sleep, Way::Usual].map(|way| way.ours().1).to_vec(),
+        true => [Way::Sleep, Way::ExperimentDefaults].map(|way| way.ours().1).to_vec(),
         false => vec![Route::Blocking(mechanism).usual_wait()],
     }
 }
@@ -127,11 +127,11 @@ pub(super) const COMMON: [Mechanism; 7] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench_plan::How;
+    use crate::bench_plan::RunOptions;
+    use crate::conditions::Load;
     use crate::experiment::{
         BURST, CLIENTS, CONNECT, IDLE_GAP, OPEN_LOOP, THREADS, open_loop, threads,
     };
-    use crate::scene::Load;
 
     fn found(experiment: &Experiment, plan: &BenchPlan, no_spinning: Option<&str>) -> CellList {
         let supported = |mechanism| match mechanism {
@@ -141,30 +141,30 @@ mod tests {
         (experiment.cells)(plan, &Machine::with(&supported, no_spinning))
     }
 
-    fn usual(experiment: &Experiment) -> CellList {
+    fn defaults(experiment: &Experiment) -> CellList {
         found(experiment, &BenchPlan::default(), None)
     }
 
     #[test]
     fn every_open_loop_has_its_closed_loop_in_the_same_launch() {
-        let how = How { load: Load::duty(35), ..How::default() };
+        let how = RunOptions { load: Load::duty(35), ..RunOptions::default() };
         let plan = BenchPlan { rates_per_s: Some(vec![10, 20]), how, ..BenchPlan::default() };
         let list = found(&OPEN_LOOP, &plan, None);
         assert_eq!(list.skipped, []);
         for cell in &list.cells {
-            let scene = Scene { load: Load::duty(35), ..Scene::default() };
-            let closed = CellSpec { scene, ..*cell };
+            let conditions = Conditions { load: Load::duty(35), ..Conditions::default() };
+            let closed = CellSpec { conditions, ..*cell };
             assert!(list.cells.contains(&closed) && closed.unit() == cell.unit(), "{cell}");
         }
         // Nearcall's own channel waits in three ways.
         assert_eq!(list.cells.len(), 3 * (COMMON.len() + 2));
-        assert_eq!(usual(&OPEN_LOOP).cells.len(), (1 + open_loop::RATES_PER_S.len()) * 9);
+        assert_eq!(defaults(&OPEN_LOOP).cells.len(), (1 + open_loop::RATES_PER_S.len()) * 9);
     }
 
     #[test]
     fn all_gaps_and_all_bursts_share_the_launches_of_their_mechanism() {
         for experiment in [&IDLE_GAP, &BURST] {
-            let mut units: Vec<_> = usual(experiment).cells.iter().map(CellSpec::unit).collect();
+            let mut units: Vec<_> = defaults(experiment).cells.iter().map(CellSpec::unit).collect();
             units.dedup();
             assert_eq!(units.len(), COMMON.len() + 2);
         }
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn threads_spin_and_adapt_against_one_loop_and_two() {
-        let list = usual(&THREADS);
+        let list = defaults(&THREADS);
         assert_eq!(list.cells.len(), 2 * threads::THREADS_AT_ONCE.len() * threads::LOOPS.len());
         let one_cpu = found(&THREADS, &BenchPlan::default(), Some("one CPU"));
         assert!(one_cpu.cells.iter().all(|cell| cell.wait == WaitPolicy::Adaptive));
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn every_mechanism_begins_and_ends() {
-        assert_eq!(usual(&CONNECT).cells.len(), Mechanism::all().count());
+        assert_eq!(defaults(&CONNECT).cells.len(), Mechanism::all().count());
     }
 
     #[test]

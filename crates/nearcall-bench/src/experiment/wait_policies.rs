@@ -13,12 +13,12 @@ use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_results::route::Route;
 
 use super::Experiment;
-use crate::bench_plan::{BenchPlan, Shape, Usual};
+use crate::bench_plan::{BenchPlan, ExperimentDefaults, Shape};
 use crate::calls::ours;
-use crate::cell::{CellSpec, Scene, Subject};
+use crate::cell::{CellSpec, Conditions, Subject};
 use crate::cell_list::CellList;
+use crate::conditions::PinChoice;
 use crate::run::Kind;
-use crate::scene::Spot;
 
 /// How a channel's waiting does at different paces.
 pub static WAIT_POLICIES: Experiment = Experiment {
@@ -29,7 +29,7 @@ pub static WAIT_POLICIES: Experiment = Experiment {
               spinning and sleeping. --wait selects policies to measure: spin, block, adaptive.",
     examples: EXAMPLES,
     options: &["wait"],
-    defaults: Some(Usual {
+    defaults: Some(ExperimentDefaults {
         // An interval needs two; more take long at ten calls per second.
         launches: 3,
         launches_quick: 2,
@@ -68,8 +68,8 @@ fn cells(plan: &BenchPlan, no_spinning: Option<&str>) -> CellList {
     // Nothing of ours, for comparison.
     let other = Some((Mechanism::UnixStream, WaitPolicy::Block));
     ways.extend(other.filter(|(_, wait)| wanted(wait)));
-    for spot in [Spot::OfRun, Spot::OneCpu] {
-        let one_cpu = spot == Spot::OneCpu;
+    for spot in [PinChoice::OfRun, PinChoice::OneCpu] {
+        let one_cpu = spot == PinChoice::OneCpu;
         for &(mechanism, wait) in &ways {
             let what = || format!("{mechanism} {wait}");
             match (one_cpu, no_spinning) {
@@ -90,7 +90,7 @@ fn cells(plan: &BenchPlan, no_spinning: Option<&str>) -> CellList {
                 shape: Shape::Call,
                 message_bytes: 0,
                 wait,
-                scene: Scene { spot, rate_per_s, ..Scene::default() },
+                conditions: Conditions { spot, rate_per_s, ..Conditions::default() },
             };
             list.cells.extend(rates.iter().map(cell));
             if !one_cpu || no_spinning.is_some() {
@@ -123,7 +123,8 @@ mod tests {
         assert!(
             one.cells
                 .iter()
-                .all(|cell| cell.wait != WaitPolicy::Spin && cell.scene.spot == Spot::OneCpu)
+                .all(|cell| cell.wait != WaitPolicy::Spin
+                    && cell.conditions.spot == PinChoice::OneCpu)
         );
         assert!(one.skipped.iter().any(|skip| skip.reason.starts_with("on two CPUs: only one")));
         let rests = |list: &CellList| {

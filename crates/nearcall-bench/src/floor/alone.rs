@@ -25,7 +25,7 @@ pub(crate) fn call(job: &Job) -> Result<Measured, Failure> {
 
 /// Measures what making and reading the payload costs without moving it.
 pub(crate) fn memcpy(job: &Job) -> Result<Measured, Failure> {
-    let payload = Payload::touched(job.seed, job.cell.bytes(), job.cell.scene.touch);
+    let payload = Payload::touched(job.seed, job.cell.bytes(), job.cell.conditions.touch);
     let mut verifier = Verifier::new(&payload, 0);
     let mut piece = vec![0; PIECE_BYTES];
     let message = || {
@@ -78,7 +78,7 @@ pub(crate) fn measure_timed(
     messages_per_sample: u64,
     mut timed_ns: impl FnMut() -> Result<u64, Failure>,
 ) -> Result<Measured, Failure> {
-    if job.cell.scene.exchanges > 0 {
+    if job.cell.conditions.exchanges > 0 {
         return measure_exactly(job, messages_per_sample, timed_ns);
     }
     let first_ns = timed_ns()?;
@@ -127,7 +127,7 @@ fn measure_exactly(
     messages_per_sample: u64,
     mut timed_ns: impl FnMut() -> Result<u64, Failure>,
 ) -> Result<Measured, Failure> {
-    let samples = u64::from(job.cell.scene.exchanges).div_ceil(messages_per_sample).max(2);
+    let samples = u64::from(job.cell.conditions.exchanges).div_ceil(messages_per_sample).max(2);
     let samples = usize::try_from(samples).unwrap_or(SAMPLES_MAX).min(SAMPLES_MAX);
     let mut times = Histogram::new();
     // Written once, so that its pages are present.

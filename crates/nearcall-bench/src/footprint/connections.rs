@@ -13,13 +13,13 @@ use super::Stop;
 use super::budget;
 use super::helper::Helper;
 use crate::launch::{Question, WorkerRequest};
-use crate::runner::Hooks;
+use crate::runner::RunContext;
 
 /// Measures one mechanism, as far as it goes.
 pub(super) fn measure(
     mechanism: Mechanism,
     quick: bool,
-    hooks: &Hooks<'_>,
+    context: &RunContext<'_>,
 ) -> Result<ConnectionMemory, Stop> {
     mechanism.supported()?;
     if mechanism.capabilities().needs_spinning {
@@ -31,9 +31,9 @@ pub(super) fn measure(
     let connections_max = most + CONNECTIONS_BESIDE;
     let at = server_address(mechanism.name());
     let serve = WorkerRequest::Serve { addresses: vec![at.clone()], connections_max };
-    let mut server = Helper::ready(&serve, hooks)?;
+    let mut server = Helper::ready(&serve, context)?;
     let address = client_address(&at, mechanism);
-    let mut client = Helper::ready(&WorkerRequest::Connect { address, connections_max }, hooks)?;
+    let mut client = Helper::ready(&WorkerRequest::Connect { address, connections_max }, context)?;
     // The first reading maps what later ones find present.
     let _ = read(0, &server, &client);
     let mut found = ConnectionMemory {

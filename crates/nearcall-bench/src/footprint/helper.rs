@@ -10,28 +10,34 @@ use nearcall_results::findings::memory::ProcessMemory;
 use super::Stop;
 use crate::launch::{Question, WorkerMessage, WorkerRequest};
 use crate::memory;
-use crate::runner::Hooks;
+use crate::runner::RunContext;
 use crate::worker::{self, NoMessage, Worker};
 
 /// One process.
 pub(super) struct Helper<'a> {
     worker: Worker<WorkerMessage>,
-    hooks: &'a Hooks<'a>,
+    context: &'a RunContext<'a>,
 }
 
 impl<'a> Helper<'a> {
     /// Starts a process and gives it its request.
-    pub(super) fn start(request: &WorkerRequest, hooks: &'a Hooks<'a>) -> Result<Self, Stop> {
-        let started = Worker::start(&mut hooks.program.command(0)).and_then(|mut worker| {
+    pub(super) fn start(
+        request: &WorkerRequest,
+        context: &'a RunContext<'a>,
+    ) -> Result<Self, Stop> {
+        let started = Worker::start(&mut context.program.command(0)).and_then(|mut worker| {
             worker.send(request)?;
-            Ok(Self { worker, hooks })
+            Ok(Self { worker, context })
         });
         started.map_err(|error| Stop::Failed(format!("cannot start a process: {error}")))
     }
 
     /// Starts a process that is ready soon.
-    pub(super) fn ready(request: &WorkerRequest, hooks: &'a Hooks<'a>) -> Result<Self, Stop> {
-        let mut helper = Self::start(request, hooks)?;
+    pub(super) fn ready(
+        request: &WorkerRequest,
+        context: &'a RunContext<'a>,
+    ) -> Result<Self, Stop> {
+        let mut helper = Self::start(request, context)?;
         match helper.receive(ANSWER_TIMEOUT)? {
             WorkerMessage::Ready => Ok(helper),
             other => {
@@ -60,7 +66,7 @@ impl<'a> Helper<'a> {
 
     /// Why it has given up or ended, if it has. Waits a moment.
     pub(super) fn failure(&mut self) -> Option<String> {
-        match self.worker.receive(after_ns(worker::POLL), self.hooks.interrupted) {
+        match self.worker.receive(after_ns(worker::POLL), self.context.interrupted) {
             Ok(WorkerMessage::Failed(failure)) => Some(failure.text),
             Err(error @ (NoMessage::Ended(_) | NoMessage::Io(_))) => Some(error.to_string()),
             Ok(_) | Err(NoMessage::Late | NoMessage::Interrupted) => None,
@@ -69,7 +75,7 @@ impl<'a> Helper<'a> {
 
     /// Waits for the next message.
     pub(super) fn receive(&mut self, timeout: Duration) -> Result<WorkerMessage, Stop> {
-        match self.worker.receive(after_ns(timeout), self.hooks.interrupted) {
+        match self.worker.receive(after_ns(timeout), self.context.interrupted) {
             Ok(WorkerMessage::Failed(failure)) => Err(Stop::Failed(failure.text)),
             Ok(message) => Ok(message),
             Err(NoMessage::Interrupted) => Err(Stop::Interrupted),

@@ -10,7 +10,7 @@ use super::Stop;
 use super::allocator::{Allocated, Limit, Stopped};
 use super::helper::{CONNECT_TIMEOUT, Helper};
 use crate::launch::{WorkerMessage, WorkerRequest};
-use crate::runner::Hooks;
+use crate::runner::RunContext;
 
 /// Whether nobody else has taken or given back more than what the kernel's own counting is off by.
 pub(super) fn is_quiet(before_bytes: Option<u64>, after_bytes: Option<u64>) -> bool {
@@ -22,12 +22,12 @@ pub(super) fn is_quiet(before_bytes: Option<u64>, after_bytes: Option<u64>) -> b
 pub(super) fn allocate(
     before_bytes: u64,
     budget_bytes: u64,
-    hooks: &Hooks<'_>,
+    context: &RunContext<'_>,
 ) -> Result<Option<u64>, Stop> {
     let floor_bytes = before_bytes.saturating_sub(budget_bytes);
     // Others may free memory meanwhile: what they give must not all be taken.
     let limit = Limit { floor_bytes, bytes_max: budget_bytes + budget_bytes / 4 };
-    let mut allocator = Helper::start(&WorkerRequest::Allocate(limit), hooks)?;
+    let mut allocator = Helper::start(&WorkerRequest::Allocate(limit), context)?;
     let reported = allocator.receive(CONNECT_TIMEOUT)?;
     allocator.end();
     match reported {

@@ -28,7 +28,7 @@ use super::files::{Copies, ServiceFiles};
 use super::helper::Helper;
 use super::{budget, room};
 use crate::launch::WorkerRequest;
-use crate::runner::{Hooks, Program};
+use crate::runner::{Program, RunContext};
 use crate::stats;
 
 /// Measures every set-up with each number of services.
@@ -36,10 +36,10 @@ pub(super) fn measure(
     counts: &[u32],
     rounds: usize,
     files: &ServiceFiles,
-    hooks: &Hooks<'_>,
+    context: &RunContext<'_>,
 ) -> Result<SetupsMemory, Stop> {
     let most = counts.iter().copied().max().unwrap_or(0);
-    let copies = Copies::new(files, most, &hooks.program.path);
+    let copies = Copies::new(files, most, &context.program.path);
     let copies = copies.map_err(|error| format!("cannot copy the measured services: {error}"))?;
     let budget_bytes = budget::bytes(u64::from(most) * BUDGET_BYTES_PER_SERVICE);
     let mut found = SetupsMemory {
@@ -52,13 +52,13 @@ pub(super) fn measure(
         let row = |&setup| SetupMemory { setup, services, ..SetupMemory::default() };
         found.setups.extend(Setup::ALL.iter().map(row));
     }
-    let host = Program { path: copies.host(), args: hooks.program.args.clone() };
-    let host_hooks = Hooks { program: host, ..*hooks };
-    let bench = Bench { copies: &copies, budget_bytes, hooks, host_hooks: &host_hooks };
+    let host = Program { path: copies.host(), args: context.program.args.clone() };
+    let host_hooks = RunContext { program: host, ..*context };
+    let bench = Bench { copies: &copies, budget_bytes, context, host_hooks: &host_hooks };
     let steps = rounds * counts.len();
     for step in 0..steps {
         let (round, services) = (step / counts.len(), counts[step % counts.len()]);
-        (hooks.progress)(step, steps, &format!("{services} services"));
+        (context.progress)(step, steps, &format!("{services} services"));
         match bench.round(round, services, &mut found) {
             Ok(()) => {}
             Err(Stop::Failed(reason)) if step == 0 => return Err(Stop::Failed(reason)),
@@ -75,9 +75,9 @@ pub(super) fn measure(
 struct Bench<'a> {
     copies: &'a Copies,
     budget_bytes: Option<u64>,
-    hooks: &'a Hooks<'a>,
+    context: &'a RunContext<'a>,
     /// Start a host of libraries.
-    host_hooks: &'a Hooks<'a>,
+    host_hooks: &'a RunContext<'a>,
 }
 
 /// One set-up in one round.
@@ -117,7 +117,7 @@ impl Bench<'_> {
 
     /// Measures a set-up, or what can be allocated without one.
     fn read(&self, setup: Option<Setup>, services: u32) -> Result<Reading, Stop> {
-        if (self.hooks.interrupted)() {
+        if (self.context.interrupted)() {
             return Err(Stop::Interrupted);
         }
         clock::pause(room::SETTLE);
@@ -137,7 +137,7 @@ impl Bench<'_> {
         clock::pause(room::SETTLE);
         let memory = running.memory()?;
         let allocated_bytes = match before_bytes.zip(self.budget_bytes) {
-            Some((before, budget)) => room::allocate(before, budget, self.hooks)?,
+            Some((before, budget)) => room::allocate(before, budget, self.context)?,
             None => None,
         };
         let call_ns = match &addresses[..] {
@@ -210,7 +210,7 @@ impl Bench<'_> {
     fn call(&self, client: &Client, address: &str, running: &mut Running<'_>) -> Result<(), Stop> {
         let until_ns = clock::monotonic_ns().saturating_add(START_UP_MAX_NS);
         while let Err(status) = client.hunt(address, HUNT_TIMEOUT) {
-            if (self.hooks.interrupted)() {
+            if (self.context.interrupted)() {
                 return Err(Stop::Interrupted);
             }
             if let Some(reason) = running.failure() {

@@ -158,7 +158,7 @@ const FAIR_PART_MIN: f64 = 0.5;
 mod tests {
     use super::super::board::Counts;
     use super::*;
-    use crate::scene::Load;
+    use crate::conditions::Load;
 
     const MS: u64 = 1_000_000;
 

@@ -11,7 +11,7 @@ use nearcall_os::region::{Backing, SharedRegion};
 
 /// The page.
 #[derive(Debug)]
-pub(super) struct Board {
+pub(super) struct SharedState {
     region: SharedRegion,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Counts {
     pub(super) syncs: u64,
 }
 
-impl Board {
+impl SharedState {
     /// Makes a page with `orders`, and the descriptor that becomes the worker's standard input.
     pub(super) fn create(orders: &str) -> io::Result<(Self, OwnedFd)> {
         if orders.len() > ORDERS_BYTES_MAX {
@@ -131,8 +131,8 @@ mod tests {
 
     #[test]
     fn what_a_worker_says_is_heard() {
-        let (ours, file) = Board::create("{}").unwrap();
-        let theirs = Board::open(file).unwrap();
+        let (ours, file) = SharedState::create("{}").unwrap();
+        let theirs = SharedState::open(file).unwrap();
         assert_eq!((ours.state(), theirs.busy_ns()), (State::Starting, None));
         theirs.say_up();
         theirs.add(5, 1);
@@ -145,6 +145,6 @@ mod tests {
         assert_eq!((ours.state(), ours.said()), (State::Up, Some("less".to_owned())));
         theirs.say_failed(&"x".repeat(BYTES));
         assert_eq!(ours.state(), State::Failed("x".repeat(BYTES - REASON)));
-        assert!(Board::create(&"x".repeat(BYTES)).is_err());
+        assert!(SharedState::create(&"x".repeat(BYTES)).is_err());
     }
 }

@@ -10,7 +10,7 @@ use std::io::{self, Seek, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use super::board::Board;
+use super::board::SharedState;
 use super::duty::{Cycle, Step};
 use crate::exchange::Failure;
 use crate::launch::Work;
@@ -22,7 +22,7 @@ use nearcall_os::{clock, cpu, process, procfs_memory, unlinked};
 ///
 /// Why it cannot work; the board says it too.
 pub(crate) fn run(work: Work) -> Result<(), Failure> {
-    let board = Board::open(io::stdin())?;
+    let board = SharedState::open(io::stdin())?;
     let outcome = match work {
         Work::Cpu => compute(&board),
         Work::Memory { bytes } => write_memory(&board, bytes),
@@ -43,7 +43,7 @@ pub(crate) fn run(work: Work) -> Result<(), Failure> {
 /// What nothing returns.
 enum Never {}
 
-fn compute(board: &Board) -> io::Result<Never> {
+fn compute(board: &SharedState) -> io::Result<Never> {
     board.say_up();
     loop {
         burn(BURN_STEPS);
@@ -58,7 +58,7 @@ fn burn(steps: u32) {
     }
 }
 
-fn write_memory(board: &Board, bytes: u64) -> io::Result<Never> {
+fn write_memory(board: &SharedState, bytes: u64) -> io::Result<Never> {
     let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
     let page_bytes = procfs_memory::page_bytes().max(1);
     board.say_up();
@@ -76,7 +76,7 @@ fn write_memory(board: &Board, bytes: u64) -> io::Result<Never> {
     }
 }
 
-fn write_file(board: &Board) -> io::Result<Never> {
+fn write_file(board: &SharedState) -> io::Result<Never> {
     let mut file = file_on_disk(board, &std::env::temp_dir())?;
     let block = vec![MARK; IO_BLOCK_BYTES];
     file.write_all(&block)?;
@@ -95,7 +95,7 @@ fn write_file(board: &Board) -> io::Result<Never> {
 }
 
 /// A file in `folder`, or where temporary files are on a disk if those there are in memory.
-fn file_on_disk(board: &Board, folder: &Path) -> io::Result<File> {
+fn file_on_disk(board: &SharedState, folder: &Path) -> io::Result<File> {
     let file = nameless_file(folder)?;
     if !procfs_memory::is_in_memory(&file) {
         return Ok(file);
@@ -125,7 +125,7 @@ fn nameless_file(folder: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-fn be_busy_by_turns(board: &Board, cpu: usize, times_ns: [u64; 3]) -> io::Result<Never> {
+fn be_busy_by_turns(board: &SharedState, cpu: usize, times_ns: [u64; 3]) -> io::Result<Never> {
     cpu::pin_current(cpu)?;
     let [period_ns, busy_ns, phase_ns] = times_ns;
     let begin_ns = clock::monotonic_ns().saturating_add(phase_ns);

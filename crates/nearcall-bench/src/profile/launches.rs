@@ -7,21 +7,21 @@ use std::time::Duration;
 use nearcall_os::{clock, process};
 
 use crate::cell::{CellSpec, Subject};
+use crate::conditions::Conditions;
 use crate::exchange::Failure;
 use crate::exchange::measured::Measured;
 use crate::launch::{Fault, Orders, Role, WorkerMessage};
 use crate::profile::ProfilePlan;
 use crate::run::Kind;
-use crate::runner::Hooks;
-use crate::runner::placement::Placed;
+use crate::runner::RunContext;
+use crate::runner::placement::PinnedTo;
 use crate::runner::processes::{self, Patience};
-use crate::scene::Scene;
 
 /// What is launched again and again.
 pub(crate) struct Launches<'a> {
     pub(crate) plan: &'a ProfilePlan,
-    pub(crate) hooks: &'a Hooks<'a>,
-    pub(crate) placed: Placed,
+    pub(crate) context: &'a RunContext<'a>,
+    pub(crate) placed: PinnedTo,
 }
 
 impl Launches<'_> {
@@ -41,13 +41,13 @@ impl Launches<'_> {
             shape: self.plan.shape,
             message_bytes: self.plan.message_bytes,
             wait: self.plan.wait,
-            scene: Scene { exchanges, ..Scene::default() },
+            conditions: Conditions { exchanges, ..Conditions::default() },
         };
         let client = Orders {
             role: Role::Client,
             subject: cell.subject,
             wait: cell.wait,
-            scene: cell.scene,
+            conditions: cell.conditions,
             meet_at: format!("nearcall-profile-{}-{:x}", process::pid(), clock::monotonic_ns()),
             cpu: self.placed.client,
             cells: vec![cell],
@@ -59,13 +59,13 @@ impl Launches<'_> {
         };
         let server = Orders { role: Role::Server, cpu: self.placed.server, ..client.clone() };
         let patience = Patience {
-            limit: time.saturating_add(self.hooks.patience),
-            interrupted: self.hooks.interrupted,
+            limit: time.saturating_add(self.context.patience),
+            interrupted: self.context.interrupted,
             started,
         };
         let padding = [0; 2];
         let launched =
-            processes::launch(&self.hooks.program, [&client, &server], padding, &patience);
+            processes::launch(&self.context.program, [&client, &server], padding, &patience);
         let measured = launched.messages.into_iter().find_map(|line| match line {
             WorkerMessage::Cell { outcome, .. } => Some(outcome),
             _ => None,

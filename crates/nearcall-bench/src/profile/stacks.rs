@@ -35,7 +35,7 @@ pub(crate) fn sample(launches: &Launches<'_>, time: Duration) -> Result<PerEnd<F
         if recorder.wait(Some(END_TIME_MAX))?.is_none() {
             return Err(failed("it did not end in time"));
         }
-        let stacks = directory.fold(role, launches.hooks.interrupted)?;
+        let stacks = directory.fold(role, launches.context.interrupted)?;
         match role {
             Role::Client => folded.client = stacks,
             Role::Server => folded.server = stacks,

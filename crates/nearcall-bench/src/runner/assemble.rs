@@ -13,7 +13,7 @@ use crate::run::{
     PaceFacts, PerEnd, ROOM_BYTES, RttNs, StudyFacts, Timer,
 };
 use crate::runner::disturbance::{self, Around};
-use crate::runner::placement::Placed;
+use crate::runner::placement::PinnedTo;
 use crate::touch::Touch;
 use crate::{stats, timers};
 
@@ -41,7 +41,7 @@ pub(crate) struct CellLaunch {
 pub(crate) fn cell(
     spec: &CellSpec,
     launches: &[CellLaunch],
-    placed: &Placed,
+    placed: &PinnedTo,
     timer: Option<&Timer>,
     launches_asked: u32,
 ) -> Result<Cell, String> {
@@ -53,7 +53,7 @@ pub(crate) fn cell(
         add_call(&mut cell, spec, route);
     }
     cell.placement = placed.stored();
-    cell.load = spec.scene.load_words();
+    cell.load = spec.conditions.load_words();
     cell.load_achieved = load::achieved(launches.iter().filter_map(|one| one.beside.as_ref()));
     cell.launches = u32::try_from(launches.len()).unwrap_or(u32::MAX);
     cell.count = launches.iter().map(|launch| launch.measured.messages).sum();
@@ -61,11 +61,11 @@ pub(crate) fn cell(
         Kind::Latency => add_times(&mut cell, launches, timer)?,
         Kind::Throughput => add_rates(&mut cell, launches)?,
     }
-    if spec.scene.rate_per_s > 0 {
-        add_pace(&mut cell, launches, spec.scene.rate_per_s)?;
+    if spec.conditions.rate_per_s > 0 {
+        add_pace(&mut cell, launches, spec.conditions.rate_per_s)?;
     }
     traffic::add(&mut cell, spec, launches)?;
-    if spec.scene.exchanges > 0 {
+    if spec.conditions.exchanges > 0 {
         cell.study = Some(study_facts(spec, launches)?);
     }
     add_ends(&mut cell, launches);
@@ -81,12 +81,12 @@ pub(crate) fn cell(
     cell.order = launches.iter().map(|launch| launch.order).collect();
     cell.sizes = launches.first().map(|launch| launch.sizes.clone()).unwrap_or_default();
     cell.tags = tags(&cell, launches, placed, launches_asked);
-    cell.tags.extend(match spec.scene.touch {
+    cell.tags.extend(match spec.conditions.touch {
         Touch::Full => None,
         touch => Some(format!("touch_{touch}")),
     });
     let observed: Vec<_> = launches.iter().map(|one| (&one.around, &one.measured)).collect();
-    if let Some(graded) = disturbance::grade(&observed, placed, spec.scene.crowds()) {
+    if let Some(graded) = disturbance::grade(&observed, placed, spec.conditions.crowds()) {
         cell.grade = Some(graded.grade);
         cell.noise = graded.reasons;
     }
@@ -97,8 +97,8 @@ pub(crate) fn cell(
 /// A buffer that the user asked for is given, or the cell fails: rule R18. Where nobody asked, a
 /// size that differs from our own default is a tag.
 fn check_buffer(spec: &CellSpec, launches: &[CellLaunch]) -> Result<(), String> {
-    let asked = u64::from(spec.scene.buffer_bytes);
-    if asked == 0 || spec.scene.any_buffer {
+    let asked = u64::from(spec.conditions.buffer_bytes);
+    if asked == 0 || spec.conditions.any_buffer {
         return Ok(());
     }
     let mut sizes = launches.iter().flat_map(|launch| &launch.sizes);
@@ -150,7 +150,7 @@ fn add_times(
 
 /// What each launch says by the statistics of the studies. Whose cell it is, is told later.
 fn study_facts(spec: &CellSpec, launches: &[CellLaunch]) -> Result<StudyFacts, String> {
-    let mut facts = StudyFacts { exchanges: spec.scene.exchanges, ..StudyFacts::default() };
+    let mut facts = StudyFacts { exchanges: spec.conditions.exchanges, ..StudyFacts::default() };
     let read = |stored: &StoredHistogram| stored.to_histogram().map_err(|error| error.to_string());
     for launch in launches {
         let measured = &launch.measured;
@@ -208,7 +208,7 @@ fn is_kept([planned, sent]: [u64; 2], rate_per_s: u32, service_ns: Option<f64>) 
 }
 
 /// Makes what is stored of a server at rest.
-pub(crate) fn at_rest(spec: &CellSpec, launches: &[CellLaunch], placed: &Placed) -> AtRest {
+pub(crate) fn at_rest(spec: &CellSpec, launches: &[CellLaunch], placed: &PinnedTo) -> AtRest {
     let rests = || launches.iter().filter_map(|launch| launch.measured.rest.as_ref());
     let values = |of: fn(&Rest) -> Option<u64>| -> Vec<f64> {
         rests().filter_map(of).map(|value| value as f64).collect()
@@ -221,7 +221,7 @@ pub(crate) fn at_rest(spec: &CellSpec, launches: &[CellLaunch], placed: &Placed)
         mechanism: spec.subject.name().to_owned(),
         wait: spec.wait.name().to_owned(),
         placement: placed.stored(),
-        idle_connections: spec.scene.idle_connections,
+        idle_connections: spec.conditions.idle_connections,
         launches: u32::try_from(launches.len()).unwrap_or(u32::MAX),
         observed_ns: rests().map(|rest| rest.observed_ns).sum(),
         cpu_ns: sum(|rest| Some(rest.usage?.cpu_ns)),
@@ -307,7 +307,7 @@ fn sum_counts(ends: &[&EndReport]) -> EndCounts {
     sum.counts
 }
 
-fn tags(cell: &Cell, launches: &[CellLaunch], placed: &Placed, asked: u32) -> Vec<String> {
+fn tags(cell: &Cell, launches: &[CellLaunch], placed: &PinnedTo, asked: u32) -> Vec<String> {
     let ends = [&cell.counts.client, &cell.counts.server];
     let elsewhere = |end: &EndReport, cpu: Option<usize>| cpu.is_some_and(|cpu| cpu != end.cpu);
     let left = launches.iter().any(|launch| {
@@ -374,7 +374,7 @@ fn add_call(cell: &mut Cell, spec: &CellSpec, route: Route) {
         }
         spec.wait.name().clone_into(&mut facts.client_wait);
         server.name().clone_into(&mut facts.server_wait);
-        facts.by_reference = spec.scene.by_reference;
+        facts.by_reference = spec.conditions.by_reference;
         // A reference is some bytes more than the header; which ones is the runtime's own affair.
         let moved = if facts.by_reference { 0 } else { spec.frame_bytes() };
         facts.frame_bytes = moved;
@@ -415,7 +415,7 @@ pub(crate) fn untouched(specs: &[CellSpec], cells: &[Cell]) -> Option<(CellSpec,
             same && small.kind == Kind::Latency && small.message_bytes <= SMALL_BYTES_MAX
         };
         let Subject::Mechanism(_) = large.subject else { continue };
-        if large.scene.touch != Touch::Full {
+        if large.conditions.touch != Touch::Full {
             continue;
         }
         if large.kind != Kind::Latency || large.message_bytes < LARGE_BYTES_MIN {
@@ -449,8 +449,8 @@ mod tests {
     use nearcall_results::topology::Topology;
 
     use super::*;
-    use crate::bench_plan::{Place, Shape};
-    use crate::cell::Scene;
+    use crate::bench_plan::{Placement, Shape};
+    use crate::cell::Conditions;
     use crate::detector::{Counters, CpuWatch, Watch};
     use crate::floor::Floor;
     use crate::noise::Gaps;
@@ -463,7 +463,7 @@ mod tests {
             shape: Shape::Echo,
             message_bytes,
             wait: WaitPolicy::Spin,
-            scene: Scene::default(),
+            conditions: Conditions::default(),
         }
     }
 
@@ -480,14 +480,14 @@ mod tests {
         assert_eq!(untouched(&specs, &cells(790.0)).unwrap().0, specs[1]);
         assert_eq!(untouched(&specs, &cells(810.0)), None);
         let unread = specs.map(|spec| CellSpec {
-            scene: Scene { touch: Touch::None, ..Scene::default() },
+            conditions: Conditions { touch: Touch::None, ..Conditions::default() },
             ..spec
         });
         assert_eq!(untouched(&unread, &cells(790.0)), None);
     }
 
-    fn placed() -> Placed {
-        resolve(Place::None, &[0, 1], &Topology::default()).unwrap()
+    fn placed() -> PinnedTo {
+        resolve(Placement::None, &[0, 1], &Topology::default()).unwrap()
     }
 
     fn launch(measured: Measured) -> CellLaunch {
@@ -568,7 +568,7 @@ mod tests {
             let mut disturbed = times(1_000, 1_000_000);
             disturbed.measured.client.run_delay_ns = Some(waited_ns);
             let launches = [times(1_000, 1_000_000), disturbed];
-            let place = Place::Pin { client: 0, server: 1 };
+            let place = Placement::Pin { client: 0, server: 1 };
             let pinned = resolve(place, &[0, 1], &Topology::default()).unwrap();
             let cell = cell(&spec(8), &launches, &pinned, None, 2).unwrap();
             (cell.grade, cell.noise)
@@ -604,7 +604,7 @@ mod tests {
     #[test]
     fn an_end_that_moved_or_faulted_or_changed_speed_marks_its_cell() {
         let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, ..spec(64) };
-        let place = Place::Pin { client: 0, server: 1 };
+        let place = Placement::Pin { client: 0, server: 1 };
         let pinned = resolve(place, &[0, 1], &Topology::default()).unwrap();
         let tags = |change: &dyn Fn(&mut CellLaunch)| {
             let mut calm = rate(1_000_000, 1_000_000_000);
@@ -690,8 +690,8 @@ mod tests {
 
     #[test]
     fn a_buffer_that_was_asked_for_is_given_or_the_cell_fails() {
-        let scene = Scene { buffer_bytes: 65_536, ..Scene::default() };
-        let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, scene, ..spec(64) };
+        let conditions = Conditions { buffer_bytes: 65_536, ..Conditions::default() };
+        let spec = CellSpec { kind: Kind::Throughput, shape: Shape::Sink, conditions, ..spec(64) };
         let mut launch = rate(1_000_000, 1_000);
         let made = |spec: &CellSpec, launch: &CellLaunch| {
             cell(spec, std::slice::from_ref(launch), &placed(), None, 1)
@@ -700,7 +700,8 @@ mod tests {
         launch.sizes[0].effective = 131_072;
         let reason = made(&spec, &launch).unwrap_err();
         assert!(reason.contains("65536 bytes was asked for and one of 131072 given"), "{reason}");
-        let allowed = CellSpec { scene: Scene { any_buffer: true, ..scene }, ..spec };
+        let allowed =
+            CellSpec { conditions: Conditions { any_buffer: true, ..conditions }, ..spec };
         assert_eq!(made(&allowed, &launch).unwrap().tags, ["size_changed"]);
     }
 

@@ -8,7 +8,7 @@
 use crate::detector::{self, Counters, CpuWatch, DRIFT_MAX, Watch};
 use crate::exchange::measured::Measured;
 use crate::noise::{self, Graded, NoiseFacts};
-use crate::runner::placement::Placed;
+use crate::runner::placement::PinnedTo;
 
 /// What was observed around one launch.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +22,7 @@ impl Around {
     pub(crate) fn of(
         before: &(Watch, Counters),
         after: &(Watch, Counters),
-        placed: &Placed,
+        placed: &PinnedTo,
         is_crowded: bool,
     ) -> Self {
         let cpus = placed.cpus();
@@ -51,7 +51,7 @@ fn of_cpus(watch: &Watch, cpus: &[usize]) -> Watch {
 /// Grades a cell by all of its launches: what was around them, and what the ends saw themselves.
 pub(crate) fn grade(
     launches: &[(&Around, &Measured)],
-    placed: &Placed,
+    placed: &PinnedTo,
     is_crowded: bool,
 ) -> Option<Graded> {
     let around = launches.iter().map(|(around, _)| around.facts.clone()).reduce(sum)?;

@@ -2,14 +2,14 @@
 
 use nearcall_results::topology::{PlacementClass, Topology};
 
-use crate::bench_plan::Place;
-use crate::run::Placement;
+use crate::bench_plan::Placement;
+use crate::conditions::PinChoice;
+use crate::run;
 use crate::runner::BenchError;
-use crate::scene::Spot;
 
 /// Where both ends run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Placed {
+pub(crate) struct PinnedTo {
     pub(crate) client: Option<usize>,
     pub(crate) server: Option<usize>,
     class: &'static str,
@@ -17,11 +17,11 @@ pub(crate) struct Placed {
     pub(crate) no_spinning: Option<&'static str>,
 }
 
-impl Placed {
+impl PinnedTo {
     /// As it is stored.
-    pub(crate) fn stored(&self) -> Placement {
+    pub(crate) fn stored(&self) -> run::Placement {
         let number = |cpu: Option<usize>| cpu.and_then(|cpu| u32::try_from(cpu).ok());
-        Placement {
+        run::Placement {
             class: self.class.to_owned(),
             client_cpu: number(self.client),
             server_cpu: number(self.server),
@@ -48,36 +48,36 @@ impl Placed {
 }
 
 /// Where a cell runs in a run whose ends are placed as `of_run`.
-pub(crate) fn at(spot: Spot, of_run: &Placed, topology: &Topology) -> Placed {
+pub(crate) fn at(spot: PinChoice, of_run: &PinnedTo, topology: &Topology) -> PinnedTo {
     match spot {
-        Spot::OfRun => of_run.clone(),
-        Spot::OneCpu => of_run.on_one_cpu(),
-        Spot::Unpinned => unpinned(None),
-        Spot::Pair { client, server } => pinned(client.into(), server.into(), topology),
+        PinChoice::OfRun => of_run.clone(),
+        PinChoice::OneCpu => of_run.on_one_cpu(),
+        PinChoice::Unpinned => unpinned(None),
+        PinChoice::Pair { client, server } => pinned(client.into(), server.into(), topology),
     }
 }
 
 /// Finds CPUs for `place`.
 pub(crate) fn resolve(
-    place: Place,
+    place: Placement,
     allowed: &[usize],
     topology: &Topology,
-) -> Result<Placed, BenchError> {
+) -> Result<PinnedTo, BenchError> {
     let (Some(&first), Some(&last)) = (allowed.first(), allowed.last()) else {
         return Ok(unpinned(None));
     };
     let one_cpu = (first == last).then_some("only one CPU is allowed, and it would spin on it");
     match place {
-        Place::None => Ok(unpinned(one_cpu)),
-        Place::Same => Ok(pinned(last, last, topology)),
-        Place::Auto | Place::Cross => match cross_pair(allowed, topology) {
+        Placement::None => Ok(unpinned(one_cpu)),
+        Placement::Same => Ok(pinned(last, last, topology)),
+        Placement::Auto | Placement::Cross => match cross_pair(allowed, topology) {
             Some((client, server)) => Ok(pinned(client, server, topology)),
-            None if place == Place::Auto => {
-                Ok(Placed { no_spinning: one_cpu, ..pinned(last, last, topology) })
+            None if place == Placement::Auto => {
+                Ok(PinnedTo { no_spinning: one_cpu, ..pinned(last, last, topology) })
             }
             None => Err(BenchError::OneCpu),
         },
-        Place::Pin { client, server } => {
+        Placement::Pin { client, server } => {
             for cpu in [client, server] {
                 if !allowed.contains(&(cpu as usize)) {
                     return Err(BenchError::NotAllowed { cpu, allowed: allowed.to_vec() });
@@ -88,14 +88,14 @@ pub(crate) fn resolve(
     }
 }
 
-fn pinned(client: usize, server: usize, topology: &Topology) -> Placed {
+fn pinned(client: usize, server: usize, topology: &Topology) -> PinnedTo {
     let class = topology.class(client, server).name();
     let no_spinning = (client == server).then_some(SHARED);
-    Placed { client: Some(client), server: Some(server), class, no_spinning }
+    PinnedTo { client: Some(client), server: Some(server), class, no_spinning }
 }
 
-fn unpinned(no_spinning: Option<&'static str>) -> Placed {
-    Placed { client: None, server: None, class: "unpinned", no_spinning }
+fn unpinned(no_spinning: Option<&'static str>) -> PinnedTo {
+    PinnedTo { client: None, server: None, class: "unpinned", no_spinning }
 }
 
 /// Two cores near each other; the last ones, since the first takes most interrupts.
@@ -120,28 +120,28 @@ const SHARED: &str = "both ends share a CPU, and it would spin on it";
 mod tests {
     use super::*;
 
-    fn resolved(place: Place, allowed: &[usize]) -> Result<Placed, BenchError> {
+    fn resolved(place: Placement, allowed: &[usize]) -> Result<PinnedTo, BenchError> {
         resolve(place, allowed, &Topology::default())
     }
 
     #[test]
     fn two_cpus_are_used_if_there_are_two() {
-        let placed = resolved(Place::Auto, &[0, 3]).unwrap();
+        let placed = resolved(Placement::Auto, &[0, 3]).unwrap();
         assert_eq!((placed.client, placed.server), (Some(0), Some(3)));
         assert!(!placed.is_shared());
     }
 
     #[test]
     fn one_cpu_forbids_spinning_and_crossing() {
-        let placed = resolved(Place::Auto, &[2]).unwrap();
+        let placed = resolved(Placement::Auto, &[2]).unwrap();
         assert_eq!((placed.client, placed.server), (Some(2), Some(2)));
         assert!(placed.no_spinning.unwrap().contains("only one CPU"));
-        assert!(matches!(resolved(Place::Cross, &[2]), Err(BenchError::OneCpu)));
+        assert!(matches!(resolved(Placement::Cross, &[2]), Err(BenchError::OneCpu)));
     }
 
     #[test]
     fn a_cpu_that_is_not_allowed_is_refused_with_those_that_are() {
-        let error = resolved(Place::Pin { client: 0, server: 7 }, &[0, 1]).unwrap_err();
+        let error = resolved(Placement::Pin { client: 0, server: 7 }, &[0, 1]).unwrap_err();
         assert!(
             error.to_string().contains("CPU 7") && error.to_string().contains("0, 1"),
             "{error}"

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use nearcall_bench::bench_plan::{BenchPlan, How};
+use nearcall_bench::bench_plan::{BenchPlan, RunOptions};
 use nearcall_bench::experiment::{MATRIX, measure};
 use nearcall_bench::launch::Fault;
-use nearcall_bench::runner::Hooks;
+use nearcall_bench::runner::RunContext;
 use nearcall_bench::touch::Touch;
 use nearcall_results::load::Load;
 use nearcall_results::run::{Cell, Kind, LoadAchieved};
 
 use crate::bench;
-use crate::runner::{alone, hooks, no_children_are_left, plan};
+use crate::runner::{alone, context, no_children_are_left, plan};
 
 fn beside(load: Load, budget_ms: u64) -> BenchPlan {
     let mut plan = plan(&["pipe"], &[Kind::Latency], &[8]);
@@ -28,7 +28,7 @@ fn achieved(cell: &Cell) -> &LoadAchieved {
 #[test]
 fn a_run_beside_stress_says_what_the_workers_did() {
     let _alone = alone();
-    let run = bench(&beside(Load::STRESS, 300), &hooks()).unwrap();
+    let run = bench(&beside(Load::STRESS, 300), &context()).unwrap();
     no_children_are_left();
     let cpus = nearcall_os::cpu::allowed().len();
     for cell in run.cells.iter().chain(&run.floors) {
@@ -53,7 +53,7 @@ fn a_run_beside_stress_says_what_the_workers_did() {
 #[test]
 fn a_duty_cycle_is_calibrated_and_kept() {
     let _alone = alone();
-    let run = bench(&beside(Load::duty(35), 600), &hooks()).unwrap();
+    let run = bench(&beside(Load::duty(35), 600), &context()).unwrap();
     no_children_are_left();
     let cpus: Vec<u32> =
         nearcall_os::cpu::allowed().into_iter().map(|cpu| u32::try_from(cpu).unwrap()).collect();
@@ -73,21 +73,21 @@ fn a_duty_cycle_is_calibrated_and_kept() {
 #[test]
 fn an_idle_run_has_no_load() {
     let _alone = alone();
-    let run = bench(&beside(Load::default(), 300), &hooks()).unwrap();
+    let run = bench(&beside(Load::default(), 300), &context()).unwrap();
     assert!(run.cells.iter().all(|cell| cell.load == "idle" && cell.load_achieved.is_none()));
 }
 
 #[test]
 fn workers_are_gone_also_after_a_failed_and_an_interrupted_launch() {
     let _alone = alone();
-    let failing = Hooks { fault: Fault::Die, ..hooks() };
+    let failing = RunContext { fault: Fault::Die, ..context() };
     let run = bench(&beside(Load::STRESS, 300), &failing).unwrap();
     assert!(run.cells.is_empty());
     no_children_are_left();
     let begin = nearcall_os::clock::now();
     let interrupted = || begin.elapsed() > Duration::from_millis(300);
-    let hooks = Hooks { interrupted: &interrupted, ..hooks() };
-    let run = bench(&beside(Load::duty(50), 20_000), &hooks).unwrap();
+    let context = RunContext { interrupted: &interrupted, ..context() };
+    let run = bench(&beside(Load::duty(50), 20_000), &context).unwrap();
     assert!(run.partial && begin.elapsed() < Duration::from_secs(10));
     no_children_are_left();
 }
@@ -100,7 +100,7 @@ fn a_payload_that_is_not_touched_is_labelled_and_still_arrives() {
         let mut plan = plan(&["shm", "pipe"], &kinds, &[8, 4_095, 1 << 20]);
         plan.touch = touch;
         plan.how.launches = Some(1);
-        let run = bench(&plan, &hooks()).unwrap();
+        let run = bench(&plan, &context()).unwrap();
         assert_eq!(run.settings.touch, touch.name());
         assert_eq!(run.cells.len(), 12, "{:?}", run.skipped);
         let tag = format!("touch_{touch}");
@@ -112,7 +112,7 @@ fn a_payload_that_is_not_touched_is_labelled_and_still_arrives() {
 #[test]
 fn whether_memory_was_locked_stands_in_the_settings() {
     let _alone = alone();
-    let run = bench(&beside(Load::default(), 300), &hooks()).unwrap();
+    let run = bench(&beside(Load::default(), 300), &context()).unwrap();
     let words = run.settings.memory.as_str();
     // Root and processes without a limit may lock what they like: there it has to be locked.
     let may_lock = nearcall_os::procfs_memory::lock_limit_bytes().is_none();
@@ -126,7 +126,7 @@ fn sleep_states_are_kept_off_or_the_reason_is_told() {
     let _alone = alone();
     let mut plan = beside(Load::default(), 300);
     plan.how.awake = true;
-    let run = bench(&plan, &hooks()).unwrap();
+    let run = bench(&plan, &context()).unwrap();
     let words = run.settings.sleep_states.as_str();
     let held = run.machine.state.idle_held.unwrap();
     assert_eq!(held, words == "kept off", "{words:?}");
@@ -141,12 +141,12 @@ fn a_buffer_that_is_not_given_fails_its_cell_unless_allowed() {
         buffer_bytes: Some(65_536),
         ..plan(&["pipe", "unix-stream"], &[Kind::Latency], &[8])
     };
-    let run = bench(&asked, &hooks()).unwrap();
+    let run = bench(&asked, &context()).unwrap();
     let names: Vec<&str> = run.cells.iter().map(|cell| cell.mechanism.as_str()).collect();
     assert_eq!(names, ["pipe"], "{:?}", run.skipped);
     let refused = run.skipped.iter().find(|one| one.mechanism == "unix-stream").unwrap();
     assert!(refused.reason.contains("--allow-buffer-mismatch"), "{}", refused.reason);
-    let run = bench(&BenchPlan { allow_different_sizes: true, ..asked }, &hooks()).unwrap();
+    let run = bench(&BenchPlan { allow_different_sizes: true, ..asked }, &context()).unwrap();
     let socket = run.cells.iter().find(|cell| cell.mechanism == "unix-stream").unwrap();
     assert!(socket.tags.iter().any(|tag| tag == "size_changed"), "{:?}", socket.sizes);
 }
@@ -157,10 +157,14 @@ fn a_matrix_has_both_directions_and_each_cpu_with_itself() {
     let _alone = alone();
     let plan = BenchPlan {
         mechanisms: Some(vec!["pipe".parse().unwrap()]),
-        how: How { launches: Some(2), time_budget: Some(Duration::from_secs(1)), ..How::default() },
+        how: RunOptions {
+            launches: Some(2),
+            time_budget: Some(Duration::from_secs(1)),
+            ..RunOptions::default()
+        },
         ..BenchPlan::default()
     };
-    let run = measure(&MATRIX, &plan, &hooks()).unwrap();
+    let run = measure(&MATRIX, &plan, &context()).unwrap();
     no_children_are_left();
     let facts = run.matrix.as_ref().unwrap();
     let cpus = facts.cpus.len() as u64;

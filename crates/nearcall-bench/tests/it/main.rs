@@ -8,7 +8,7 @@ mod traffic;
 
 use nearcall_bench::bench_plan::BenchPlan;
 use nearcall_bench::experiment;
-use nearcall_bench::runner::{BenchError, Hooks};
+use nearcall_bench::runner::{BenchError, RunContext};
 use nearcall_results::report::lines::Style;
 use nearcall_results::run::Run;
 
@@ -16,6 +16,6 @@ use nearcall_results::run::Run;
 const PAGE: Style = Style::new(Some(100), false);
 
 /// Measures latency and throughput by mechanism, as far as the plan wants them.
-fn bench(plan: &BenchPlan, hooks: &Hooks<'_>) -> Result<Run, BenchError> {
-    experiment::measure(&experiment::ALL_KINDS, plan, hooks)
+fn bench(plan: &BenchPlan, context: &RunContext<'_>) -> Result<Run, BenchError> {
+    experiment::measure(&experiment::ALL_KINDS, plan, context)
 }

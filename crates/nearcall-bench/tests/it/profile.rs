@@ -6,16 +6,16 @@ use std::cell::Cell as Flag;
 use std::io::Write;
 use std::time::Duration;
 
-use nearcall_bench::bench_plan::Place;
+use nearcall_bench::bench_plan::Placement;
 use nearcall_bench::profile::result::{CountedCall, Profile};
 use nearcall_bench::profile::table::table;
 use nearcall_bench::profile::{ProfileError, ProfilePlan, count_calls, profile};
-use nearcall_bench::runner::Hooks;
+use nearcall_bench::runner::RunContext;
 use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_os::clock;
 use nearcall_results::shape::Shape;
 
-use crate::runner::{alone, has_two_cpus, hooks, no_children_are_left};
+use crate::runner::{alone, context, has_two_cpus, no_children_are_left};
 
 fn plan(mechanism: Mechanism, wait: WaitPolicy) -> ProfilePlan {
     ProfilePlan {
@@ -23,7 +23,7 @@ fn plan(mechanism: Mechanism, wait: WaitPolicy) -> ProfilePlan {
         message_bytes: 1_024,
         shape: Shape::Echo,
         wait,
-        placement: Place::Auto,
+        placement: Placement::Auto,
         time: Duration::from_millis(400),
         seed: 1,
         out: None,
@@ -42,7 +42,7 @@ fn declared_system_calls_and_copies_are_those_that_are_counted() {
             if !is_declared || mechanism.supported().is_err() || (spins && !has_two_cpus()) {
                 continue;
             }
-            let (calls, copies) = match count_calls(&plan(mechanism, wait), WATCHED, &hooks()) {
+            let (calls, copies) = match count_calls(&plan(mechanism, wait), WATCHED, &context()) {
                 Ok(Ok(counted)) => counted,
                 Ok(Err(missing)) => {
                     let reason = format!("skipped: {}; {}\n", missing.why, missing.how);
@@ -85,7 +85,7 @@ fn an_end_sleeps_no_more_often_than_declared() {
         if wait == WaitPolicy::Spin && !has_two_cpus() {
             continue;
         }
-        let found = profile(&plan(mechanism, wait), &hooks()).unwrap();
+        let found = profile(&plan(mechanism, wait), &context()).unwrap();
         let sleeps_max = mechanism.costs(wait).unwrap().sleeps_max + SLEEPS_TOLERANCE;
         for used in [found.used.client, found.used.server] {
             let sleeps = used.sleeps.unwrap();
@@ -114,7 +114,7 @@ fn stacks_of_both_ends_are_folded_or_it_is_said_why_not() {
         time: Duration::from_secs(1),
         ..plan(Mechanism::Pipe, WaitPolicy::Block)
     };
-    let found = profile(&plan, &hooks());
+    let found = profile(&plan, &context());
     let read = |file: &str| std::fs::read_to_string(out.join(file)).unwrap_or_default();
     let folded = read("profile-pipe.folded");
     std::fs::remove_dir_all(&out).unwrap();
@@ -135,7 +135,7 @@ fn a_folder_that_cannot_be_written_is_told_before_measuring() {
     let out = Some("/proc/nowhere".into());
     let plan = ProfilePlan { out, ..plan(Mechanism::Pipe, WaitPolicy::Block) };
     let never = |_, _, what: &str| panic!("measured: {what}");
-    let error = profile(&plan, &Hooks { progress: &never, ..hooks() }).unwrap_err();
+    let error = profile(&plan, &RunContext { progress: &never, ..context() }).unwrap_err();
     assert!(matches!(error, ProfileError::File(..)), "{error}");
 }
 
@@ -152,8 +152,8 @@ fn an_interrupted_profile_leaves_nobody_behind() {
         // Amid the phase: both ends run by then.
         let interrupted =
             || reached.get().is_some_and(|at| at.elapsed() > Duration::from_millis(150));
-        let hooks = Hooks { progress: &progress, interrupted: &interrupted, ..hooks() };
-        let outcome = profile(&plan(Mechanism::ShmFutex, WaitPolicy::Block), &hooks);
+        let context = RunContext { progress: &progress, interrupted: &interrupted, ..context() };
+        let outcome = profile(&plan(Mechanism::ShmFutex, WaitPolicy::Block), &context);
         assert!(matches!(outcome, Err(ProfileError::Interrupted)), "{phase}: {outcome:?}");
         no_children_are_left();
     }

@@ -6,12 +6,12 @@ use std::ffi::OsString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nearcall_bench::bench_plan::{BenchPlan, How, Place};
-use nearcall_bench::cell::{CellSpec, Scene, Subject};
+use nearcall_bench::bench_plan::{BenchPlan, Placement, RunOptions};
+use nearcall_bench::cell::{CellSpec, Conditions, Subject};
 use nearcall_bench::experiment::{BUDGETS, CALLS, WAIT_POLICIES, measure};
 use nearcall_bench::floor::Floor;
 use nearcall_bench::launch::Fault;
-use nearcall_bench::runner::{BenchError, Hooks, Program, bench_specs};
+use nearcall_bench::runner::{BenchError, Program, RunContext, bench_specs};
 use nearcall_bench::{peer, timers};
 use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_results::noise::Grade;
@@ -35,10 +35,10 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub(crate) fn hooks() -> Hooks<'static> {
+pub(crate) fn context() -> RunContext<'static> {
     let args = ["--exact", "runner::peer_process", "--nocapture", "--test-threads=1"];
     let program = Program { path: "/proc/self/exe".into(), args: args.map(OsString::from).into() };
-    Hooks { patience: Duration::from_secs(30), ..Hooks::new(program) }
+    RunContext { patience: Duration::from_secs(30), ..RunContext::new(program) }
 }
 
 pub(crate) fn plan(names: &[&str], kinds: &[Kind], sizes: &[u64]) -> BenchPlan {
@@ -52,8 +52,8 @@ pub(crate) fn plan(names: &[&str], kinds: &[Kind], sizes: &[u64]) -> BenchPlan {
     }
 }
 
-fn how(launches: u32, time: Duration) -> How {
-    How { launches: Some(launches), time_budget: Some(time), ..How::default() }
+fn how(launches: u32, time: Duration) -> RunOptions {
+    RunOptions { launches: Some(launches), time_budget: Some(time), ..RunOptions::default() }
 }
 
 /// The spinning mechanisms need a second CPU; without one the runner skips them.
@@ -120,7 +120,7 @@ fn check_fields(run: &Run) {
 fn a_run_has_every_field_that_others_rely_on() {
     let _alone = alone();
     let kinds = [Kind::Latency, Kind::Throughput];
-    let run = bench(&plan(&["shm-futex", "shm-spin"], &kinds, &[8, 65_537]), &hooks()).unwrap();
+    let run = bench(&plan(&["shm-futex", "shm-spin"], &kinds, &[8, 65_537]), &context()).unwrap();
     check_fields(&run);
     let expected = if has_two_cpus() { 8 } else { 4 };
     assert_eq!(run.cells.len(), expected, "{:?} {:?}", run.skipped, run.warnings);
@@ -138,8 +138,8 @@ fn a_run_has_every_field_that_others_rely_on() {
 fn both_ends_on_one_cpu_are_measured_and_spinning_is_skipped() {
     let _alone = alone();
     let mut plan = plan(&["shm-futex", "shm-spin"], &[Kind::Latency], &[8]);
-    plan.how.placement = Place::Same;
-    let run = bench(&plan, &hooks()).unwrap();
+    plan.how.placement = Placement::Same;
+    let run = bench(&plan, &context()).unwrap();
     let found: Vec<&str> = run.cells.iter().map(|cell| cell.placement.class.as_str()).collect();
     assert_eq!(found, ["same_cpu"]);
     let spin = run.skipped.iter().find(|one| one.mechanism == "shm-spin").unwrap();
@@ -150,7 +150,7 @@ fn both_ends_on_one_cpu_are_measured_and_spinning_is_skipped() {
 fn every_size_gets_through() {
     let _alone = alone();
     let sizes = [1, 7, 63, 65, 4_095, 65_537, 4 << 20];
-    let run = bench(&plan(&["shm-futex"], &[Kind::Latency], &sizes), &hooks()).unwrap();
+    let run = bench(&plan(&["shm-futex"], &[Kind::Latency], &sizes), &context()).unwrap();
     assert_eq!(run.cells.len(), sizes.len(), "{:?}", run.skipped);
 }
 
@@ -176,7 +176,7 @@ fn every_mechanism_is_measured_with_odd_sizes() {
     for (kind, sizes) in all {
         let mut plan = plan(&names, &[kind], sizes);
         plan.how.launches = Some(1);
-        let run = bench(&plan, &hooks()).unwrap();
+        let run = bench(&plan, &context()).unwrap();
         let failed: Vec<_> = run.skipped.iter().filter(|one| !one.unsupported).collect();
         assert!(failed.is_empty(), "{failed:?}");
         assert_eq!(run.cells.len(), names.len() * sizes.len(), "{:?}", run.skipped);
@@ -188,11 +188,11 @@ fn every_mechanism_is_measured_with_odd_sizes() {
 #[test]
 fn a_damaged_byte_fails_the_run_of_every_mechanism() {
     let _alone = alone();
-    let hooks = Hooks { fault: Fault::Corrupt, ..hooks() };
+    let context = RunContext { fault: Fault::Corrupt, ..context() };
     for name in usable() {
         let mut plan = plan(&[name], &[Kind::Latency], &[1_024]);
         plan.how.launches = Some(1);
-        let error = bench(&plan, &hooks).unwrap_err();
+        let error = bench(&plan, &context).unwrap_err();
         assert!(matches!(error, BenchError::Corrupt { .. }), "{name}: {error}");
     }
     no_children_are_left();
@@ -201,13 +201,13 @@ fn a_damaged_byte_fails_the_run_of_every_mechanism() {
 #[test]
 fn a_damaged_byte_fails_the_run() {
     let _alone = alone();
-    let hooks = Hooks { fault: Fault::Corrupt, ..hooks() };
+    let context = RunContext { fault: Fault::Corrupt, ..context() };
     for shape in Shape::ALL {
         let plan = BenchPlan {
             shapes: Some(vec![shape]),
             ..plan(&["shm-futex"], &[Kind::Latency], &[1_024])
         };
-        let error = bench(&plan, &hooks).unwrap_err();
+        let error = bench(&plan, &context).unwrap_err();
         assert!(matches!(error, BenchError::Corrupt { .. }), "{error}");
         assert!(error.to_string().contains("checksum"), "{error}");
     }
@@ -225,9 +225,9 @@ fn a_slow_start_does_not_move_the_median() {
     let mut plan = plan(&["shm-spin"], &[Kind::Latency], &[8]);
     plan.how.time_budget = Some(Duration::from_secs(3));
     let p50 = |cell: &Cell| cell.rtt_ns.as_ref().unwrap().p50.unwrap();
-    let usual = bench(&plan, &hooks()).unwrap();
-    let slow = bench(&plan, &Hooks { fault: Fault::SlowStart, ..hooks() }).unwrap();
-    let (usual, slow) = (&usual.cells[0], &slow.cells[0]);
+    let defaults = bench(&plan, &context()).unwrap();
+    let slow = bench(&plan, &RunContext { fault: Fault::SlowStart, ..context() }).unwrap();
+    let (defaults, slow) = (&defaults.cells[0], &slow.cells[0]);
     // Each slow exchange takes 20 µs longer: so does the first, and the median does not, unless the
     // run itself says that something else had its CPUs, and that its medians are of no use. Then
     // two ends that spin meet when the scheduler has them meet. That no slow exchange is measured,
@@ -237,8 +237,8 @@ fn a_slow_start_does_not_move_the_median() {
     let is_capped = slow.tags.iter().any(|tag| tag == "warmup_capped");
     assert!(slow.warmup_samples >= 500 || is_capped, "warm after {}", slow.warmup_samples);
     let is_of_use = |cell: &Cell| cell.grade != Some(Grade::D);
-    if is_of_use(usual) && is_of_use(slow) {
-        assert!(p50(slow) < p50(usual) + 10_000.0, "{} and {}", p50(slow), p50(usual));
+    if is_of_use(defaults) && is_of_use(slow) {
+        assert!(p50(slow) < p50(defaults) + 10_000.0, "{} and {}", p50(slow), p50(defaults));
     }
 }
 
@@ -247,7 +247,7 @@ fn a_slow_start_does_not_move_the_median() {
 fn the_cells_of_a_plain_run_share_their_launches_with_their_floors() {
     let _alone = alone();
     let both = [Kind::Latency, Kind::Throughput];
-    let run = bench(&plan(&["pipe", "unix-stream", "shm-futex"], &both, &[8]), &hooks()).unwrap();
+    let run = bench(&plan(&["pipe", "unix-stream", "shm-futex"], &both, &[8]), &context()).unwrap();
     assert_eq!((run.skipped.len(), run.cells.len()), (0, 6), "{:?}", run.skipped);
     for cell in run.cells.iter().chain(&run.floors) {
         assert_eq!(cell.pids, run.cells[0].pids, "{}", cell.mechanism);
@@ -266,7 +266,7 @@ fn a_tour_has_every_floor() {
     let _alone = alone();
     let how = how(1, Duration::from_millis(300));
     let run =
-        bench(&BenchPlan { kinds: vec![Kind::Latency], how, ..BenchPlan::default() }, &hooks());
+        bench(&BenchPlan { kinds: vec![Kind::Latency], how, ..BenchPlan::default() }, &context());
     let run = run.unwrap();
     let unsupported =
         |name: &str| run.skipped.iter().any(|one| one.mechanism == name && one.unsupported);
@@ -283,8 +283,8 @@ fn a_tour_has_every_floor() {
 #[test]
 fn a_process_that_dies_is_a_failed_cell() {
     let _alone = alone();
-    let hooks = Hooks { fault: Fault::Die, ..hooks() };
-    let run = bench(&plan(&["shm-futex"], &[Kind::Latency], &[8]), &hooks).unwrap();
+    let context = RunContext { fault: Fault::Die, ..context() };
+    let run = bench(&plan(&["shm-futex"], &[Kind::Latency], &[8]), &context).unwrap();
     assert_eq!(run.cells, []);
     let failed = run.skipped.iter().find(|one| one.mechanism == "shm-futex").unwrap();
     assert!(!failed.unsupported && failed.reason.contains("go"), "{}", failed.reason);
@@ -294,9 +294,10 @@ fn a_process_that_dies_is_a_failed_cell() {
 #[test]
 fn a_process_that_hangs_is_killed_and_a_failed_cell() {
     let _alone = alone();
-    let hooks = Hooks { fault: Fault::Hang, patience: Duration::from_millis(500), ..hooks() };
+    let context =
+        RunContext { fault: Fault::Hang, patience: Duration::from_millis(500), ..context() };
     let started = nearcall_os::clock::now();
-    let run = bench(&plan(&["shm-futex"], &[Kind::Latency], &[8]), &hooks).unwrap();
+    let run = bench(&plan(&["shm-futex"], &[Kind::Latency], &[8]), &context).unwrap();
     assert!(started.elapsed() < Duration::from_secs(20));
     let failed = run.skipped.iter().find(|one| one.mechanism == "shm-futex").unwrap();
     assert!(failed.reason.contains("no result in time"), "{}", failed.reason);
@@ -307,11 +308,11 @@ fn a_process_that_hangs_is_killed_and_a_failed_cell() {
 fn an_interrupted_run_keeps_what_it_has_and_says_so() {
     let _alone = alone();
     let launches = Flag::new(0);
-    let hooks = hooks();
+    let context = context();
     let progress = |done: usize, _: usize, _: &str| launches.set(done);
     let interrupted = || launches.get() >= 2;
-    let hooks = Hooks { progress: &progress, interrupted: &interrupted, ..hooks };
-    let run = bench(&plan(&["shm-futex"], &[Kind::Latency], &[8]), &hooks).unwrap();
+    let context = RunContext { progress: &progress, interrupted: &interrupted, ..context };
+    let run = bench(&plan(&["shm-futex"], &[Kind::Latency], &[8]), &context).unwrap();
     assert!(run.partial && run.partial_reason.as_deref() == Some("interrupted"));
     assert_eq!(run.cells.len() + run.floors.len(), 2, "{:?}", run.skipped);
     no_children_are_left();
@@ -323,7 +324,7 @@ fn the_time_ends_the_launches_and_the_cells_say_so() {
     let mut plan = plan(&["shm-futex"], &[Kind::Latency], &[8]);
     plan.how = how(1_000, Duration::from_secs(1));
     let started = nearcall_os::clock::now();
-    let run = bench(&plan, &hooks()).unwrap();
+    let run = bench(&plan, &context()).unwrap();
     assert!(started.elapsed() < Duration::from_secs(20), "all thousand?");
     let cell = &run.cells[0];
     assert!(cell.launches >= 2 && cell.tags.iter().any(|tag| tag == "few_launches"));
@@ -336,7 +337,7 @@ fn what_cannot_be_measured_is_an_error_that_says_why() {
         waits: Some(vec![WaitPolicy::Poll]),
         ..plan(&["shm-futex"], &[Kind::Latency], &[8])
     };
-    let error = bench(&plan, &hooks()).unwrap_err().to_string();
+    let error = bench(&plan, &context()).unwrap_err().to_string();
     assert!(error.contains("shm-futex: cannot wait by poll"), "{error}");
 }
 
@@ -348,7 +349,7 @@ fn polled_mechanisms_are_measured_where_there_are_any() {
     let mut plan = plan(&names, &[Kind::Latency, Kind::Throughput], &[8, 65_537]);
     plan.waits = Some(vec![WaitPolicy::Poll]);
     plan.how.launches = Some(1);
-    let run = bench(&plan, &hooks()).unwrap();
+    let run = bench(&plan, &context()).unwrap();
     let failed: Vec<_> = run.skipped.iter().filter(|one| !one.unsupported).collect();
     assert!(failed.is_empty(), "{failed:?}");
     assert!(run.cells.len().is_multiple_of(4));
@@ -365,10 +366,10 @@ fn both_clocks_tell_the_same_time_of_the_same_exchanges() {
         // Long, so that reading the clocks is a small part of it.
         message_bytes: 16_384,
         wait: WaitPolicy::Block,
-        scene: Scene { exchanges: 1_000, two_clocks: true, ..Scene::default() },
+        conditions: Conditions { exchanges: 1_000, two_clocks: true, ..Conditions::default() },
     };
     let plan = BenchPlan { how: how(3, Duration::from_secs(10)), ..BenchPlan::default() };
-    let run = bench_specs(&plan, &[cell], &hooks()).unwrap();
+    let run = bench_specs(&plan, &[cell], &context()).unwrap();
     let [cell] = &run.study_cells[..] else { panic!("{:?}", run.skipped) };
     let by_clock_ns = &cell.study.as_ref().unwrap().launch_clock_medians_ns;
     assert_eq!((by_clock_ns.len(), cell.launch_medians_ns.len()), (3, 3));
@@ -402,7 +403,7 @@ fn calls_plan(names: &[&str], callers: &[Caller]) -> BenchPlan {
 fn calls_stand_beside_their_bare_exchange() {
     let _alone = alone();
     let plan = calls_plan(&["unix-stream", "shm-futex"], &Caller::ALL);
-    let run = measure(&CALLS, &plan, &hooks()).unwrap();
+    let run = measure(&CALLS, &plan, &context()).unwrap();
     assert_eq!(run.warnings, [""; 0], "{:?}", run.skipped);
     // Two mechanisms, two callers, three calls; one of them as futures, and in one loop; two short
     // circuits.
@@ -436,7 +437,7 @@ fn calls_stand_beside_their_bare_exchange() {
 fn a_breakdown_has_parts_a_sum_and_a_rest() {
     let _alone = alone();
     let plan = BenchPlan { breakdown: true, ..calls_plan(&["unix-stream"], &[Caller::Blocking]) };
-    let run = measure(&CALLS, &plan, &hooks()).unwrap();
+    let run = measure(&CALLS, &plan, &context()).unwrap();
     let [breakdown] = &run.breakdowns[..] else { panic!("{:?}", run.breakdowns) };
     let sum: f64 = breakdown.parts.iter().map(|part| part.ns.unwrap()).sum();
     assert!((sum - breakdown.sum_ns.unwrap()).abs() < 1.0);
@@ -449,8 +450,8 @@ fn a_breakdown_has_parts_a_sum_and_a_rest() {
 #[test]
 fn a_damaged_argument_fails_the_run() {
     let _alone = alone();
-    let hooks = Hooks { fault: Fault::Corrupt, ..hooks() };
-    let error = measure(&CALLS, &calls_plan(&["shm-futex"], &[Caller::Blocking]), &hooks);
+    let context = RunContext { fault: Fault::Corrupt, ..context() };
+    let error = measure(&CALLS, &calls_plan(&["shm-futex"], &[Caller::Blocking]), &context);
     assert!(matches!(error, Err(BenchError::Corrupt { .. })), "{error:?}");
 }
 
@@ -458,9 +459,9 @@ fn a_damaged_argument_fails_the_run() {
 fn a_server_of_calls_that_goes_away_or_hangs_skips_its_calls_and_keeps_the_rest() {
     let _alone = alone();
     for fault in [Fault::Die, Fault::Hang] {
-        let hooks = Hooks { fault, patience: Duration::from_secs(2), ..hooks() };
+        let context = RunContext { fault, patience: Duration::from_secs(2), ..context() };
         let plan = calls_plan(&["unix-stream"], &[Caller::Blocking, Caller::Typed]);
-        let run = measure(&CALLS, &plan, &hooks).unwrap();
+        let run = measure(&CALLS, &plan, &context).unwrap();
         let left: Vec<&str> = run.cells.iter().map(|cell| cell.mechanism.as_str()).collect();
         assert_eq!(left, ["short-circuit", "short-circuit"], "{:?}", run.skipped);
         assert!(run.skipped.iter().any(|one| one.mechanism == "unix-stream"));
@@ -471,9 +472,9 @@ fn a_server_of_calls_that_goes_away_or_hangs_skips_its_calls_and_keeps_the_rest(
 #[test]
 fn budgets_stand_beside_their_floors() {
     let _alone = alone();
-    let quick = How { quick: true, ..how(2, Duration::from_secs(1)) };
+    let quick = RunOptions { quick: true, ..how(2, Duration::from_secs(1)) };
     let run =
-        measure(&BUDGETS, &BenchPlan { how: quick, ..BenchPlan::default() }, &hooks()).unwrap();
+        measure(&BUDGETS, &BenchPlan { how: quick, ..BenchPlan::default() }, &context()).unwrap();
     no_children_are_left();
     check_fields(&run);
     assert_eq!(run.warnings, [""; 0]);
@@ -497,10 +498,10 @@ fn waits_have_a_pace_and_count_from_when_a_call_was_due() {
     let _alone = alone();
     let plan = BenchPlan {
         waits: Some(vec![WaitPolicy::Block]),
-        how: How { quick: true, ..how(1, Duration::from_secs(1)) },
+        how: RunOptions { quick: true, ..how(1, Duration::from_secs(1)) },
         ..BenchPlan::default()
     };
-    let run = measure(&WAIT_POLICIES, &plan, &hooks()).unwrap();
+    let run = measure(&WAIT_POLICIES, &plan, &context()).unwrap();
     no_children_are_left();
     assert!(!run.cells.is_empty() && run.warnings.is_empty(), "{:?}", run.warnings);
     for cell in &run.cells {

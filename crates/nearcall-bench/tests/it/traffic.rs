@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use nearcall_bench::bench_plan::{BenchPlan, How, Place};
+use nearcall_bench::bench_plan::{BenchPlan, Placement, RunOptions};
 use nearcall_bench::experiment::{BURST, CLIENTS, CONNECT, IDLE_GAP, OPEN_LOOP, THREADS, measure};
 use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_results::run::{Cell, Definition, Run};
 
-use crate::runner::{alone, hooks, no_children_are_left};
+use crate::runner::{alone, context, no_children_are_left};
 
 fn plan(mechanism: Mechanism, time: Duration) -> BenchPlan {
     BenchPlan {
         mechanisms: Some(vec![mechanism]),
         waits: Some(vec![mechanism.waits()[0]]),
-        how: How { launches: Some(1), time_budget: Some(time), ..How::default() },
+        how: RunOptions { launches: Some(1), time_budget: Some(time), ..RunOptions::default() },
         ..BenchPlan::default()
     }
 }
@@ -29,7 +29,7 @@ struct Loops {
 fn loops(stall_ns: Option<u64>) -> (Loops, Run) {
     let of_shm = plan(Mechanism::Shm, Duration::from_secs(3));
     let plan = BenchPlan { rates_per_s: Some(vec![10_000]), stall_ns, ..of_shm };
-    let run = measure(&OPEN_LOOP, &plan, &hooks()).unwrap();
+    let run = measure(&OPEN_LOOP, &plan, &context()).unwrap();
     let times = |is_open: bool| {
         let cell = run.cells.iter().find(|cell| cell.pace.is_some() == is_open).unwrap();
         cell.rtt_ns.clone().unwrap()
@@ -48,20 +48,21 @@ fn a_stall_of_the_receiver_shows_in_the_open_loop_and_not_in_the_closed_one() {
     let _alone = alone();
     // A machine that others use stalls by itself: what is wanted is one quiet attempt.
     let attempt = || {
-        let (usual, _) = loops(None);
+        let (defaults, _) = loops(None);
         let (stalled, run) = loops(Some(100_000_000));
         assert!(run.warnings.iter().any(|text| text.contains("sleeps for 100 ms")));
-        let is_late = stalled.open_p99_ns > 20e6 && stalled.open_p99_ns > 2.0 * usual.open_p99_ns;
-        let is_unmoved = stalled.closed_median_ns < 3.0 * usual.closed_median_ns
+        let is_late =
+            stalled.open_p99_ns > 20e6 && stalled.open_p99_ns > 2.0 * defaults.open_p99_ns;
+        let is_unmoved = stalled.closed_median_ns < 3.0 * defaults.closed_median_ns
             && stalled.closed_median_ns < 1e6
             && stalled.closed_p99_ns < stalled.open_p99_ns / 4.0;
-        (is_late && is_unmoved, usual, stalled)
+        (is_late && is_unmoved, defaults, stalled)
     };
     let mut failed = Vec::new();
     for _ in 0..ATTEMPTS {
         match attempt() {
             (true, ..) => return no_children_are_left(),
-            (false, usual, stalled) => failed.push((usual, stalled)),
+            (false, defaults, stalled) => failed.push((defaults, stalled)),
         }
     }
     panic!("usual and stalled: {failed:?}");
@@ -72,7 +73,7 @@ fn who_cannot_keep_the_pace_has_failed_and_says_how_far_it_got() {
     let _alone = alone();
     let of_tcp = plan(Mechanism::Tcp, Duration::from_secs(1));
     let plan = BenchPlan { rates_per_s: Some(vec![1_000_000]), ..of_tcp };
-    let run = measure(&OPEN_LOOP, &plan, &hooks()).unwrap();
+    let run = measure(&OPEN_LOOP, &plan, &context()).unwrap();
     let of_pace = |cell: &&Cell| cell.pace.is_some();
     let cell = run.cells.iter().find(of_pace).unwrap();
     let pace = cell.pace.as_ref().unwrap();
@@ -100,7 +101,7 @@ fn gaps_are_kept_and_say_what_the_client_does_in_them() {
     let gaps = [(0, "nothing"), (10_000, "spins"), (1_000_000, "sleeps")];
     let gaps_ns = Some(gaps.map(|(ns, _)| ns).to_vec());
     let plan = BenchPlan { gaps_ns, ..plan(Mechanism::Pipe, Duration::from_secs(1)) };
-    let run = measure(&IDLE_GAP, &plan, &hooks()).unwrap();
+    let run = measure(&IDLE_GAP, &plan, &context()).unwrap();
     no_children_are_left();
     assert_eq!((run.cells.len(), &run.warnings[..]), (3, &[][..]), "{:?}", run.skipped);
     for (cell, (gap_ns, idle)) in run.cells.iter().zip(gaps) {
@@ -125,7 +126,7 @@ fn a_burst_may_be_longer_than_the_channel_has_room_for() {
             burst_messages: Some(vec![1, 512]),
             ..plan(mechanism, Duration::from_secs(1))
         };
-        let run = measure(&BURST, &plan, &hooks()).unwrap();
+        let run = measure(&BURST, &plan, &context()).unwrap();
         no_children_are_left();
         if run.skipped.iter().any(|one| one.unsupported) {
             continue;
@@ -148,7 +149,7 @@ fn many_clients_are_counted_together_and_each_by_itself() {
     let clients = Some(vec![1, 16]);
     let of_socket = plan(Mechanism::UnixStream, Duration::from_secs(1));
     let plan = BenchPlan { waits: None, clients, ..of_socket };
-    let run = measure(&CLIENTS, &plan, &hooks()).unwrap();
+    let run = measure(&CLIENTS, &plan, &context()).unwrap();
     no_children_are_left();
     assert_eq!((run.cells.len(), &run.warnings[..]), (2, &[][..]), "{:?}", run.skipped);
     for (cell, clients) in run.cells.iter().zip([1, 16]) {
@@ -173,7 +174,7 @@ fn threads_of_one_caller_lose_no_call_to_any_loop() {
         waits: Some(vec![WaitPolicy::Adaptive]),
         ..plan(Mechanism::Shm, Duration::from_secs(2))
     };
-    let run = measure(&THREADS, &plan, &hooks()).unwrap();
+    let run = measure(&THREADS, &plan, &context()).unwrap();
     no_children_are_left();
     assert_eq!(run.cells.len(), 4, "{:?}", run.skipped);
     for (cell, expected) in run.cells.iter().zip([(1, 1), (8, 1), (1, 2), (8, 2)]) {
@@ -191,10 +192,14 @@ fn a_start_tells_new_processes_from_old_ones_and_when_the_server_noticed() {
     let names = [Mechanism::Shm, Mechanism::UnixStream, Mechanism::SysvMq];
     let plan = BenchPlan {
         mechanisms: Some(names.to_vec()),
-        how: How { launches: Some(2), time_budget: Some(Duration::from_secs(2)), ..How::default() },
+        how: RunOptions {
+            launches: Some(2),
+            time_budget: Some(Duration::from_secs(2)),
+            ..RunOptions::default()
+        },
         ..BenchPlan::default()
     };
-    let run = measure(&CONNECT, &plan, &hooks()).unwrap();
+    let run = measure(&CONNECT, &plan, &context()).unwrap();
     no_children_are_left();
     let failed: Vec<_> = run.skipped.iter().filter(|one| !one.unsupported).collect();
     assert!(failed.is_empty() && run.warnings.is_empty(), "{failed:?} {:?}", run.warnings);
@@ -222,9 +227,9 @@ fn on_one_cpu_all_traffic_is_measured_and_spinning_is_skipped() {
         waits: Some(vec![WaitPolicy::Spin, WaitPolicy::Block]),
         ..plan(Mechanism::Shm, Duration::from_secs(1))
     };
-    plan.how.placement = Place::Same;
+    plan.how.placement = Placement::Same;
     for experiment in [&OPEN_LOOP, &IDLE_GAP, &BURST, &CLIENTS, &CONNECT] {
-        let run = measure(experiment, &plan, &hooks()).unwrap();
+        let run = measure(experiment, &plan, &context()).unwrap();
         let classes: Vec<&str> = run.cells.iter().map(|one| one.placement.class.as_str()).collect();
         assert!(
             !classes.is_empty() && classes.iter().all(|class| *class == "same_cpu"),

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use nearcall_bench::bench_plan::{BenchPlan, How, Place};
+use nearcall_bench::bench_plan::{BenchPlan, Placement, RunOptions};
 use nearcall_bench::experiment::Experiment;
 use nearcall_bench::machine;
 use nearcall_channel::Mechanism;
@@ -151,7 +151,7 @@ fn plan(
         clients: distinct(&workload.clients),
         threads: distinct(&workload.threads),
         loops: distinct(&workload.loops),
-        how: How {
+        how: RunOptions {
             load: workload.load.load,
             awake: workload.pm_qos.pm_qos,
             ..run_options(&args.run, workload.placement.placement, arguments, cpus)?
@@ -180,15 +180,15 @@ pub(super) fn run_options(
     place: Option<PlacementArg>,
     arguments: &[OsString],
     cpus: &Cpus,
-) -> Result<How, String> {
-    Ok(How {
+) -> Result<RunOptions, String> {
+    Ok(RunOptions {
         placement: placement(args.pin.pin, place, cpus)?,
         launches: args.launches,
         time_budget: args.time.time,
         quick: args.quick.quick,
         seed: args.seed.seed.unwrap_or_else(new_seed),
         arguments: self::arguments(arguments),
-        ..How::default()
+        ..RunOptions::default()
     })
 }
 
@@ -201,21 +201,21 @@ pub(super) fn placement(
     pin: Option<Pin>,
     place: Option<PlacementArg>,
     cpus: &Cpus,
-) -> Result<Place, String> {
+) -> Result<Placement, String> {
     if let Some(pin) = pin {
         for cpu in [pin.client, pin.server] {
             cpus.check(cpu)?;
         }
-        return Ok(Place::Pin { client: pin.client, server: pin.server });
+        return Ok(Placement::Pin { client: pin.client, server: pin.server });
     }
     match place {
-        None => Ok(Place::Auto),
-        Some(PlacementArg::Same) => Ok(Place::Same),
-        Some(PlacementArg::None) => Ok(Place::None),
+        None => Ok(Placement::Auto),
+        Some(PlacementArg::Same) => Ok(Placement::Same),
+        Some(PlacementArg::None) => Ok(Placement::None),
         Some(PlacementArg::Cross) if cpus.allowed.len() == 1 => {
             Err(format!("--placement cross needs two CPUs; allowed is only {}", cpus.ranges()))
         }
-        Some(PlacementArg::Cross) => Ok(Place::Cross),
+        Some(PlacementArg::Cross) => Ok(Placement::Cross),
     }
 }
 
@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(found.mechanisms.unwrap().len(), 2);
         assert_eq!(found.sizes_bytes.unwrap(), [8, 1_024]);
         let how = found.how;
-        assert_eq!(how.placement, Place::Pin { client: 1, server: 0 });
+        assert_eq!(how.placement, Placement::Pin { client: 1, server: 0 });
         assert_eq!((how.launches, how.seed, how.quick), (Some(7), 5, true));
         assert_eq!(how.time_budget.unwrap().as_secs(), 120);
         assert_eq!(how.arguments.len(), 19);
@@ -331,10 +331,10 @@ mod tests {
     fn no_arguments_measure_everything() {
         let found = plan_of("nearcall bench", &two()).unwrap();
         let expected = BenchPlan {
-            how: How {
+            how: RunOptions {
                 seed: found.how.seed,
                 arguments: vec!["bench".to_owned()],
-                ..How::default()
+                ..RunOptions::default()
             },
             ..BenchPlan::default()
         };

@@ -6,7 +6,7 @@ use anyhow::Context;
 use nearcall_os::signal::Interrupt;
 use nearcall_results::findings::clocks::ClockFindings;
 use nearcall_results::report::table;
-use nearcall_studies::clocks::{self, How};
+use nearcall_studies::clocks::{self, ClockOptions};
 
 use super::{End, bench, findings};
 use crate::args::TimersArgs;
@@ -29,5 +29,5 @@ pub(super) fn run(args: &TimersArgs) -> anyhow::Result<End> {
 fn measure(quick: bool, interrupt: Interrupt) -> ClockFindings {
     let progress = Progress::new();
     let show = |done, total, text: &str| progress.show(done, total, text);
-    clocks::measure(&How { quick, progress: &show }, &|| interrupt.interrupted())
+    clocks::measure(&ClockOptions { quick, progress: &show }, &|| interrupt.interrupted())
 }

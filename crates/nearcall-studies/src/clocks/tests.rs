@@ -7,8 +7,8 @@ use super::*;
 /// A processor whose counter stops in deep sleep.
 const STOPS: &str = "processor\t: 0\nflags\t\t: fpu tsc rdtscp constant_tsc\n";
 
-fn quick() -> How<'static> {
-    How { quick: true, ..How::whole() }
+fn quick() -> ClockOptions<'static> {
+    ClockOptions { quick: true, ..ClockOptions::whole() }
 }
 
 #[test]

@@ -11,9 +11,9 @@
 use super::{KB, Line, Series};
 use crate::Study;
 use crate::bench_plan::Shape;
+use crate::conditions::{Load, PinChoice};
 use crate::cpu_layout::StudyPlacement;
 use crate::methods::Method;
-use crate::scene::{Load, Spot};
 
 pub(super) fn lines(layout: &StudyPlacement) -> Vec<Line> {
     let mut lines = Vec::new();
@@ -41,7 +41,7 @@ fn latency(layout: &StudyPlacement, lines: &mut Vec<Line>) {
                     continue;
                 }
                 let series = Series::latency(STUDY, mechanism, method, Shape::Echo);
-                let series = series.at(Spot::Pair { client, server }).beside(load);
+                let series = series.at(PinChoice::Pair { client, server }).beside(load);
                 let exchanges = if client == server { PINGS_ON_ONE_CPU } else { PINGS };
                 lines.push(series.line(PING_BYTES, exchanges));
             }
@@ -68,7 +68,7 @@ fn throughput(layout: &StudyPlacement, lines: &mut Vec<Line>) {
 /// Figure 11: both on one CPU.
 fn one_cpu(lines: &mut Vec<Line>) {
     for (mechanism, method) in STREAMED {
-        let series = Series::throughput(STUDY, mechanism, method).at(Spot::OneCpu);
+        let series = Series::throughput(STUDY, mechanism, method).at(PinChoice::OneCpu);
         lines.extend(series.lines(&NARROW, MESSAGES));
     }
 }
@@ -78,7 +78,7 @@ fn siblings(layout: &StudyPlacement, lines: &mut Vec<Line>) {
     if let (Some(client), Some(server)) = (layout.first, layout.first_sibling) {
         for (mechanism, method) in STREAMED {
             let series = Series::throughput(STUDY, mechanism, method);
-            lines.extend(series.at(Spot::Pair { client, server }).lines(&NARROW, MESSAGES));
+            lines.extend(series.at(PinChoice::Pair { client, server }).lines(&NARROW, MESSAGES));
         }
     }
 }

@@ -11,13 +11,13 @@ use nearcall_results::route::Route;
 use super::{KB, Line, Series};
 use crate::Study;
 use crate::bench_plan::Shape;
+use crate::conditions::PinChoice;
 use crate::cpu_layout::StudyPlacement;
 use crate::methods::Method;
-use crate::scene::Spot;
 
 pub(super) fn lines(layout: &StudyPlacement) -> Vec<Line> {
     let mut lines = Vec::new();
-    for spot in [Spot::Unpinned, Spot::OneCpu] {
+    for spot in [PinChoice::Unpinned, PinChoice::OneCpu] {
         for series in all() {
             let series = series.at(spot);
             let (small, large) = SIZES.split_at(SMALL_SIZES);
@@ -29,10 +29,10 @@ pub(super) fn lines(layout: &StudyPlacement) -> Vec<Line> {
     }
     let direct = Series::call(STUDY, "function_call_by_reference", Route::Typed);
     // Nothing to move: the thesis passes a reference. For a time, since it is a few nanoseconds.
-    lines.push(direct.at(Spot::Unpinned).line(0, 0));
+    lines.push(direct.at(PinChoice::Unpinned).line(0, 0));
     // What the thesis suspects behind its figures; nothing of it is printed there.
     let allocation = Series::latency(STUDY, "shm_alloc", Method::AllocAlone, Shape::Sink);
-    lines.push(allocation.at(Spot::Unpinned).line(8 * KB, CALLS_SMALL));
+    lines.push(allocation.at(PinChoice::Unpinned).line(8 * KB, CALLS_SMALL));
     lines
 }
 

@@ -7,9 +7,9 @@
 use super::{KB, Line, Series};
 use crate::Study;
 use crate::bench_plan::Shape;
+use crate::conditions::{Load, PinChoice};
 use crate::cpu_layout::StudyPlacement;
 use crate::methods::Method;
-use crate::scene::{Load, Spot};
 
 pub(super) fn lines(layout: &StudyPlacement) -> Vec<Line> {
     let step = if layout.quick { 8 } else { 1 };
@@ -23,7 +23,7 @@ pub(super) fn lines(layout: &StudyPlacement) -> Vec<Line> {
     let mut lines = Vec::new();
     for (mechanism, method) in methods {
         let series = Series::latency(Study::ShortComparison, mechanism, method, Shape::Sink);
-        let series = series.at(Spot::Unpinned).beside(Load::duty(LOAD_PERCENT));
+        let series = series.at(PinChoice::Unpinned).beside(Load::duty(LOAD_PERCENT));
         let series = series.with_pauses(PAUSE_US);
         lines.extend(series.lines(&sizes, REPETITIONS));
     }

@@ -7,9 +7,9 @@
 use super::{KB, Line, Series};
 use crate::Study;
 use crate::bench_plan::Shape;
+use crate::conditions::PinChoice;
 use crate::cpu_layout::StudyPlacement;
 use crate::methods::Method;
-use crate::scene::Spot;
 
 pub(super) fn lines(layout: &StudyPlacement) -> Vec<Line> {
     let mut lines = Vec::new();
@@ -25,7 +25,7 @@ pub(super) fn lines(layout: &StudyPlacement) -> Vec<Line> {
     let pipe = Series::latency(STUDY, "pipe", Method::Pipe, Shape::Echo);
     lines.extend(pipe.lines(&LARGE, ROUND_TRIPS_LARGE / fewer));
     for sizes in [&BOTH[..], &LARGE[..]] {
-        lines.extend(pipe.at(Spot::OneCpu).lines(sizes, ROUND_TRIPS_LARGE / fewer));
+        lines.extend(pipe.at(PinChoice::OneCpu).lines(sizes, ROUND_TRIPS_LARGE / fewer));
     }
     lines
 }

@@ -8,20 +8,20 @@
 use super::{KB, Line, Series};
 use crate::Study;
 use crate::bench_plan::Shape;
+use crate::conditions::PinChoice;
 use crate::cpu_layout::StudyPlacement;
 use crate::methods::Method;
-use crate::scene::Spot;
 
 pub(super) fn lines(layout: &StudyPlacement) -> Vec<Line> {
     let mut lines = Vec::new();
     let sizes = if layout.quick { &SIZES[..7] } else { &SIZES[..] };
     for (mechanism, method) in METHODS {
         let round_trips = Series::latency(STUDY, mechanism, method, Shape::Echo).by_two_clocks();
-        for spot in [Spot::Unpinned, Spot::OneCpu, Spot::OfRun] {
+        for spot in [PinChoice::Unpinned, PinChoice::OneCpu, PinChoice::OfRun] {
             lines.extend(round_trips.at(spot).lines(sizes, ROUND_TRIPS));
         }
-        lines.extend(round_trips.at(Spot::Unpinned).lines(&MANY_SIZES, MANY));
-        let stream = Series::throughput(STUDY, mechanism, method).at(Spot::Unpinned);
+        lines.extend(round_trips.at(PinChoice::Unpinned).lines(&MANY_SIZES, MANY));
+        let stream = Series::throughput(STUDY, mechanism, method).at(PinChoice::Unpinned);
         lines.extend(stream.lines(sizes, MESSAGES));
     }
     lines

@@ -8,11 +8,11 @@ use std::ffi::OsString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nearcall_bench::bench_plan::{BenchPlan, How};
+use nearcall_bench::bench_plan::{BenchPlan, RunOptions};
 use nearcall_bench::cell::CellSpec;
+use nearcall_bench::conditions::{Conditions, PinChoice};
 use nearcall_bench::peer;
-use nearcall_bench::runner::{Hooks, Program, bench_specs};
-use nearcall_bench::scene::{Scene, Spot};
+use nearcall_bench::runner::{Program, RunContext, bench_specs};
 use nearcall_results::run::{Kind, Run};
 use nearcall_results::shape::Shape;
 use nearcall_studies::methods::{Method, Methods};
@@ -51,10 +51,10 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn hooks() -> Hooks<'static> {
+fn context() -> RunContext<'static> {
     let args = ["--exact", "peer_process", "--nocapture", "--test-threads=1"];
     let program = Program { path: "/proc/self/exe".into(), args: args.map(OsString::from).into() };
-    Hooks { patience: Duration::from_secs(30), ..Hooks::new(program) }
+    RunContext { patience: Duration::from_secs(30), ..RunContext::new(program) }
 }
 
 fn has_two_cpus() -> bool {
@@ -75,17 +75,18 @@ fn cell(method: Method, kind: Kind, shape: Shape, message_bytes: u64, exchanges:
         shape,
         message_bytes,
         wait: method.wait(),
-        scene: Scene { exchanges, ..Scene::default() },
+        conditions: Conditions { exchanges, ..Conditions::default() },
     }
 }
 
-fn at(spot: Spot, cell: &CellSpec) -> CellSpec {
-    CellSpec { scene: Scene { spot, ..cell.scene }, ..*cell }
+fn at(spot: PinChoice, cell: &CellSpec) -> CellSpec {
+    CellSpec { conditions: Conditions { spot, ..cell.conditions }, ..*cell }
 }
 
 /// Cells with a number of exchanges end long before the time is over.
 fn plan(launches: u32, time: Duration) -> BenchPlan {
-    let how = How { launches: Some(launches), time_budget: Some(time), ..How::default() };
+    let how =
+        RunOptions { launches: Some(launches), time_budget: Some(time), ..RunOptions::default() };
     BenchPlan { how, ..BenchPlan::default() }
 }
 
@@ -97,7 +98,7 @@ fn measure(launches: u32, cells: &[CellSpec]) -> Run {
 
 #[track_caller]
 fn measure_for(plan: &BenchPlan, cells: &[CellSpec]) -> Run {
-    let run = bench_specs(plan, cells, &hooks()).unwrap();
+    let run = bench_specs(plan, cells, &context()).unwrap();
     // What the machine lacks is told, and no failure.
     let failed: Vec<_> = run.skipped.iter().filter(|one| !one.unsupported).collect();
     assert!(failed.is_empty(), "{failed:?}");

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use nearcall_bench::cell::{CellSpec, Subject};
+use nearcall_bench::conditions::{Conditions, PinChoice};
 use nearcall_bench::launch::Fault;
-use nearcall_bench::runner::{BenchError, Hooks, bench_specs};
-use nearcall_bench::scene::{Scene, Spot};
+use nearcall_bench::runner::{BenchError, RunContext, bench_specs};
 use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_results::route::Route;
 use nearcall_results::run::Kind;
@@ -13,8 +13,8 @@ use nearcall_results::shape::Shape;
 use nearcall_studies::methods::Method;
 
 use crate::{
-    BUFFERED, CALLS, SIGNALS, STREAMS, alone, at, cell, has_two_cpus, hooks, measure, measure_for,
-    plan,
+    BUFFERED, CALLS, SIGNALS, STREAMS, alone, at, cell, context, has_two_cpus, measure,
+    measure_for, plan,
 };
 
 /// One byte, one cache line and a byte more or less, a page less a byte, more than a pipe holds.
@@ -71,12 +71,12 @@ fn a_message_larger_than_its_memory_goes_in_pieces() {
 fn methods_that_block_work_on_one_cpu_and_wherever_they_are_put() {
     let _alone = alone();
     let on_one_cpu = |cells: Vec<CellSpec>| -> Vec<CellSpec> {
-        cells.iter().map(|cell| at(Spot::OneCpu, cell)).collect()
+        cells.iter().map(|cell| at(PinChoice::OneCpu, cell)).collect()
     };
     measure(1, &on_one_cpu(cells(&STREAMS, &SIZES)));
     measure(1, &on_one_cpu(cells(&SIGNALS, &[1, 8_192, 1 << 20])));
     let calls: Vec<CellSpec> = CALLS.iter().map(|&method| call(method, 1 << 10)).collect();
-    let unpinned = calls.iter().map(|cell| at(Spot::Unpinned, cell)).collect::<Vec<_>>();
+    let unpinned = calls.iter().map(|cell| at(PinChoice::Unpinned, cell)).collect::<Vec<_>>();
     measure(1, &unpinned);
     measure(1, &on_one_cpu(calls));
 }
@@ -121,8 +121,8 @@ fn every_method_of_calls_carries_every_size_of_its_study() {
 fn methods_of_calls_warm_up_and_echo_where_the_server_can() {
     let _alone = alone();
     for method in CALLS.into_iter().chain(SIGNALS) {
-        let usual = CellSpec { scene: Scene::default(), ..call(method, 64) };
-        let mut cells = vec![usual];
+        let defaults = CellSpec { conditions: Conditions::default(), ..call(method, 64) };
+        let mut cells = vec![defaults];
         // The servers of these tell nothing but that a call is complete.
         if !matches!(method, Method::AllocLoop | Method::AllocSignal) {
             cells.push(CellSpec { shape: Shape::Echo, ..call(method, 3_000) });
@@ -134,14 +134,14 @@ fn methods_of_calls_warm_up_and_echo_where_the_server_can() {
 #[test]
 fn a_damaged_byte_fails_the_run_of_every_method() {
     let _alone = alone();
-    let hooks = Hooks { fault: Fault::Corrupt, ..hooks() };
+    let context = RunContext { fault: Fault::Corrupt, ..context() };
     let streamed = STREAMS.iter().flat_map(|&method| {
         [(Kind::Latency, Shape::Echo), (Kind::Throughput, Shape::Sink)]
             .map(|(kind, shape)| cell(method, kind, shape, 1_000, 50))
     });
     let called = CALLS.iter().chain(&SIGNALS).map(|&method| call(method, 1 << 10));
     for cell in streamed.chain(called) {
-        let error = bench_specs(&plan(1, Duration::from_secs(60)), &[cell], &hooks).unwrap_err();
+        let error = bench_specs(&plan(1, Duration::from_secs(60)), &[cell], &context).unwrap_err();
         assert!(matches!(error, BenchError::Corrupt { .. }), "{cell}: {error}");
         assert!(error.to_string().contains("checksum"), "{cell}: {error}");
     }
@@ -164,8 +164,8 @@ fn calls_that_carry_their_argument_are_counted_as_well() {
                 CellSpec { subject, shape, wait, ..call(Method::AllocLoop, bytes) }
             })
             .to_vec();
-        cells.push(at(Spot::OneCpu, &cells[0]));
-        cells.push(at(Spot::Unpinned, &cells[0]));
+        cells.push(at(PinChoice::OneCpu, &cells[0]));
+        cells.push(at(PinChoice::Unpinned, &cells[0]));
         for cell in &measure(2, &cells).study_cells {
             let one_by_one = 2 * (u64::from(EXCHANGES) - 1);
             // Small ones within a process are counted in whole batches.
@@ -182,8 +182,8 @@ fn calls_that_carry_their_argument_are_counted_as_well() {
 fn allocating_alone_is_measured_in_batches() {
     let _alone = alone();
     let counted = call(Method::AllocAlone, 8 << 10);
-    let usual = CellSpec { scene: Scene::default(), ..counted };
-    let run = measure_for(&plan(2, Duration::from_millis(300)), &[counted, usual]);
+    let defaults = CellSpec { conditions: Conditions::default(), ..counted };
+    let run = measure_for(&plan(2, Duration::from_millis(300)), &[counted, defaults]);
     for cell in run.study_cells.iter().chain(&run.parts) {
         assert!(cell.messages_per_sample > 1 && cell.rtt_ns.is_some());
     }

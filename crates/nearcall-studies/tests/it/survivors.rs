@@ -6,14 +6,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nearcall_bench::cell::CellSpec;
-use nearcall_bench::runner::{Hooks, bench_specs};
+use nearcall_bench::runner::{RunContext, bench_specs};
 use nearcall_bench::usage;
 use nearcall_os::process::{kill_pidfd, pidfd_open};
 use nearcall_results::run::Kind;
 use nearcall_results::shape::Shape;
 use nearcall_studies::methods::Method;
 
-use crate::{BUFFERED, CALLS, SIGNALS, STREAMS, alone, cell, children, has_two_cpus, hooks, plan};
+use crate::{
+    BUFFERED, CALLS, SIGNALS, STREAMS, alone, cell, children, context, has_two_cpus, plan,
+};
 
 /// Names of queues, memory and named pipes that somebody has left behind. Those that others have
 /// for a moment are in one listing at most.
@@ -53,13 +55,13 @@ fn check_survivor_notices(methods: &[Method], kind: Kind, shape: Shape, victim: 
         }
         false
     };
-    let hooks = Hooks { interrupted: &kill, ..hooks() };
+    let context = RunContext { interrupted: &kill, ..context() };
     // By time, and long enough that the kill comes first.
     let cells: Vec<CellSpec> =
         methods.iter().map(|&method| cell(method, kind, shape, 4_096, u32::MAX)).collect();
     let budget = Duration::from_secs(30 * methods.len() as u64);
     let started = nearcall_os::clock::now();
-    let run = bench_specs(&plan(1, budget), &cells, &hooks).unwrap();
+    let run = bench_specs(&plan(1, budget), &cells, &context).unwrap();
     assert!(started.elapsed() < budget, "nobody waits for the dead");
     assert!(run.study_cells.is_empty() && run.parts.is_empty());
     for &method in methods {

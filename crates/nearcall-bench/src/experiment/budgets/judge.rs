@@ -50,7 +50,7 @@ pub(crate) fn judge(row: &Row, found: &Found<'_>) -> Budget {
             let rest = found.at_rest.iter().find(|rest| {
                 rest.mechanism == cell.subject.name()
                     && rest.wait == cell.wait.name()
-                    && rest.idle_connections == cell.scene.idle_connections
+                    && rest.idle_connections == cell.conditions.idle_connections
             });
             if let Some(rest) = rest {
                 (budget.measured, budget.launch_values) = fact.of(rest);

@@ -7,10 +7,10 @@ use nearcall_channel::WaitPolicy;
 use crate::bench_plan::Shape;
 use crate::calls::ours::Way;
 use crate::calls::route::Route;
-use crate::cell::{CellSpec, Scene, Subject};
+use crate::cell::{CellSpec, Conditions, Subject};
+use crate::conditions::PinChoice;
 use crate::floor::Floor;
 use crate::run::{AtRest, Kind};
-use crate::scene::Spot;
 
 /// One budget.
 #[derive(Clone, Debug)]
@@ -88,7 +88,7 @@ impl Of {
     /// Whether an end that is measured must spin, so that both need a CPU.
     pub(crate) fn needs_two_cpus(&self) -> bool {
         match self {
-            Self::Beside(cell, _) => cell.scene.spot != Spot::OneCpu,
+            Self::Beside(cell, _) => cell.conditions.spot != PinChoice::OneCpu,
             Self::Time(_) | Self::Rest(..) => false,
         }
     }
@@ -106,8 +106,8 @@ pub(crate) fn all() -> Vec<Row> {
 }
 
 fn empty_calls() -> Vec<Row> {
-    let on_one = Scene { spot: Spot::OneCpu, ..Scene::default() };
-    let beside = Scene { idle_connections: IDLE_CONNECTIONS, ..Scene::default() };
+    let on_one = Conditions { spot: PinChoice::OneCpu, ..Conditions::default() };
+    let beside = Conditions { idle_connections: IDLE_CONNECTIONS, ..Conditions::default() };
     let row = |name, what, against, of, budget, goal| Row { name, what, against, of, budget, goal };
     let word = |floor: Floor| floor.cell(Kind::Latency, Shape::Echo, 8);
     let futex = word(Floor::Futex);
@@ -116,7 +116,7 @@ fn empty_calls() -> Vec<Row> {
             "spin",
             "empty call, wait=spin",
             "cache-line ping-pong (floor-spin)",
-            Of::Beside(empty(Way::Spin, Scene::default()), word(Floor::Spin)),
+            Of::Beside(empty(Way::Spin, Conditions::default()), word(Floor::Spin)),
             2.0,
             Some(1.5),
         ),
@@ -124,7 +124,7 @@ fn empty_calls() -> Vec<Row> {
             "sleep",
             "empty call, both ends sleep",
             "futex ping-pong (floor-futex)",
-            Of::Beside(empty(Way::Sleep, Scene::default()), futex),
+            Of::Beside(empty(Way::Sleep, Conditions::default()), futex),
             1.15,
             Some(1.05),
         ),
@@ -132,7 +132,10 @@ fn empty_calls() -> Vec<Row> {
             "one-cpu",
             "empty call, both ends on one CPU",
             "futex ping-pong on that CPU (floor-futex)",
-            Of::Beside(empty(Way::Usual, on_one), CellSpec { scene: on_one, ..futex }),
+            Of::Beside(
+                empty(Way::ExperimentDefaults, on_one),
+                CellSpec { conditions: on_one, ..futex },
+            ),
             1.3,
             None,
         ),
@@ -148,7 +151,7 @@ fn empty_calls() -> Vec<Row> {
             "loop",
             "100 idle connections, as usual",
             "eventfd ping-pong (floor-eventfd)",
-            Of::Beside(empty(Way::Usual, beside), word(Floor::Eventfd)),
+            Of::Beside(empty(Way::ExperimentDefaults, beside), word(Floor::Eventfd)),
             1.25,
             None,
         ),
@@ -161,7 +164,7 @@ fn large_calls() -> Vec<Row> {
         what,
         against: "chunked copy through shared memory (floor-chunked-copy)",
         of: Of::Beside(
-            CellSpec { message_bytes, ..empty(way, Scene::default()) },
+            CellSpec { message_bytes, ..empty(way, Conditions::default()) },
             Floor::ChunkedCopy.cell(Kind::Latency, Shape::Sink, message_bytes),
         ),
         budget: 1.1,
@@ -169,16 +172,16 @@ fn large_calls() -> Vec<Row> {
     };
     vec![
         row("64k-spin", "64 KiB there, wait=spin", Way::Spin, 64 << 10),
-        row("64k", "64 KiB there, as usual", Way::Usual, 64 << 10),
+        row("64k", "64 KiB there, as usual", Way::ExperimentDefaults, 64 << 10),
         row("1m-spin", "1 MiB there, wait=spin", Way::Spin, 1 << 20),
-        row("1m", "1 MiB there, as usual", Way::Usual, 1 << 20),
+        row("1m", "1 MiB there, as usual", Way::ExperimentDefaults, 1 << 20),
     ]
 }
 
 fn by_reference() -> Vec<Row> {
-    let beside = empty(Way::Spin, Scene::default());
-    let scene = Scene { by_reference: true, ..Scene::default() };
-    let of = Of::Beside(CellSpec { message_bytes: 1 << 20, scene, ..beside }, beside);
+    let beside = empty(Way::Spin, Conditions::default());
+    let conditions = Conditions { by_reference: true, ..Conditions::default() };
+    let of = Of::Beside(CellSpec { message_bytes: 1 << 20, conditions, ..beside }, beside);
     vec![Row {
         name: "1m-loan",
         what: "1 MiB loaned, wait=spin",
@@ -191,7 +194,7 @@ fn by_reference() -> Vec<Row> {
 
 fn oneway_calls() -> Vec<Row> {
     let row = |name, what, way| {
-        let cell = empty(way, Scene::default());
+        let cell = empty(way, Conditions::default());
         let (kind, shape, message_bytes) = (Kind::Throughput, Shape::Oneway, ONEWAY_BYTES);
         Row {
             name,
@@ -207,13 +210,13 @@ fn oneway_calls() -> Vec<Row> {
     };
     vec![
         row("one-way-spin", "one-way calls of 8 B, wait=spin", Way::Spin),
-        row("one-way", "one-way calls of 8 B, as usual", Way::Usual),
+        row("one-way", "one-way calls of 8 B, as usual", Way::ExperimentDefaults),
     ]
 }
 
 fn short_circuits() -> Vec<Row> {
     let row = |name, what, route, budget| {
-        let cell = empty(Way::Usual, Scene::default());
+        let cell = empty(Way::ExperimentDefaults, Conditions::default());
         let (subject, wait) = (Subject::Call(route), WaitPolicy::Spin);
         let of = Of::Time(CellSpec { subject, wait, ..cell });
         Row { name, what, against: "within one process; times", of, budget, goal: None }
@@ -225,8 +228,8 @@ fn short_circuits() -> Vec<Row> {
 }
 
 fn at_rest() -> Vec<Row> {
-    let (mechanism, wait) = Way::Usual.ours();
-    let cell = CellSpec::at_rest(mechanism, wait, IDLE_CONNECTIONS, Spot::OfRun);
+    let (mechanism, wait) = Way::ExperimentDefaults.ours();
+    let cell = CellSpec::at_rest(mechanism, wait, IDLE_CONNECTIONS, PinChoice::OfRun);
     let row = |name, what, fact, budget| Row {
         name,
         what,
@@ -245,7 +248,7 @@ fn at_rest() -> Vec<Row> {
 }
 
 /// An empty call of a client without a loop.
-fn empty(way: Way, scene: Scene) -> CellSpec {
+fn empty(way: Way, conditions: Conditions) -> CellSpec {
     let (mechanism, wait) = way.ours();
     CellSpec {
         kind: Kind::Latency,
@@ -253,7 +256,7 @@ fn empty(way: Way, scene: Scene) -> CellSpec {
         shape: Shape::Call,
         message_bytes: 0,
         wait,
-        scene,
+        conditions,
     }
 }
 
@@ -277,9 +280,9 @@ mod tests {
             assert!(rows[..index].iter().all(|other| other.name != row.name), "{}", row.name);
             assert!(row.what.chars().count() <= 32, "{}", row.what);
             if let Of::Beside(cell, floor) = row.of {
-                assert_eq!((cell.kind, cell.scene.spot), (floor.kind, floor.scene.spot));
+                assert_eq!((cell.kind, cell.conditions.spot), (floor.kind, floor.conditions.spot));
                 let is_floor = matches!(floor.subject, Subject::Floor(_));
-                assert!(is_floor || cell.scene.by_reference, "{}", row.name);
+                assert!(is_floor || cell.conditions.by_reference, "{}", row.name);
             }
         }
     }

@@ -4,11 +4,11 @@
 
 use super::CellLaunch;
 use crate::cell::CellSpec;
+use crate::conditions::Traffic;
 use crate::exchange::gapped;
 use crate::exchange::measured::OfTraffic;
 use crate::histogram::Histogram;
 use crate::run::{BurstFacts, Cell, ClientsFacts, Definition, GapFacts, RttNs, StartFacts};
-use crate::scene::Traffic;
 use crate::stats;
 
 /// Adds the facts of the cell's kind of traffic. Its times are there already.
@@ -18,7 +18,7 @@ use crate::stats;
 /// Why the figures may not be given.
 pub(super) fn add(cell: &mut Cell, spec: &CellSpec, launches: &[CellLaunch]) -> Result<(), String> {
     let found = || launches.iter().filter_map(|launch| launch.measured.traffic.as_ref());
-    match spec.scene.traffic {
+    match spec.conditions.traffic {
         Traffic::Steady => {}
         Traffic::Gap { ns } => {
             let achieved: Vec<f64> = found()

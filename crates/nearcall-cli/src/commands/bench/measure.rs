@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use nearcall_bench::bench_plan::BenchPlan;
 use nearcall_bench::experiment::{Experiment, measure};
 use nearcall_bench::peer;
-use nearcall_bench::runner::{BenchError, Hooks, Program};
+use nearcall_bench::runner::{BenchError, Program, RunContext};
 use nearcall_os::signal::Interrupt;
 use nearcall_results::run::Run;
 use nearcall_studies::reproduce::{StudiesPlan, reproduce};
@@ -20,17 +20,17 @@ pub(super) fn experiment(
     plan: &BenchPlan,
     interrupt: Interrupt,
 ) -> anyhow::Result<Run> {
-    with_hooks(interrupt, |hooks| measure(experiment, plan, hooks))
+    with_hooks(interrupt, |context| measure(experiment, plan, context))
 }
 
 /// Repeats studies, in the same way.
 pub(super) fn studies(plan: &StudiesPlan, interrupt: Interrupt) -> anyhow::Result<Run> {
-    with_hooks(interrupt, |hooks| reproduce(plan, hooks))
+    with_hooks(interrupt, |context| reproduce(plan, context))
 }
 
 fn with_hooks(
     interrupt: Interrupt,
-    bench: impl FnOnce(&Hooks<'_>) -> Result<Run, BenchError>,
+    bench: impl FnOnce(&RunContext<'_>) -> Result<Run, BenchError>,
 ) -> anyhow::Result<Run> {
     hooked(interrupt, bench).map_err(|error| match error {
         BenchError::OneCpu | BenchError::NotAllowed { .. } => Usage(error.to_string()).into(),
@@ -39,11 +39,14 @@ fn with_hooks(
 }
 
 /// Runs what starts processes: with progress, this program as the second process, and Ctrl-C.
-pub(in crate::commands) fn hooked<T>(interrupt: Interrupt, run: impl FnOnce(&Hooks<'_>) -> T) -> T {
+pub(in crate::commands) fn hooked<T>(
+    interrupt: Interrupt,
+    run: impl FnOnce(&RunContext<'_>) -> T,
+) -> T {
     let progress = Progress::new();
     let show = |done, total, text: &str| progress.show(done, total, text);
     let interrupted = || interrupt.interrupted();
-    run(&Hooks { progress: &show, interrupted: &interrupted, ..Hooks::new(program()) })
+    run(&RunContext { progress: &show, interrupted: &interrupted, ..RunContext::new(program()) })
 }
 
 /// What measurements start: this program, as a process that they tell what to do.

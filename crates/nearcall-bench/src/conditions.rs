@@ -14,9 +14,9 @@ use crate::words;
 /// The circumstances of one cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Scene {
+pub struct Conditions {
     /// Where both ends run.
-    pub spot: Spot,
+    pub spot: PinChoice,
     /// What else runs on purpose.
     #[serde(with = "words")]
     pub load: Load,
@@ -49,7 +49,7 @@ pub struct Scene {
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum Spot {
+pub enum PinChoice {
     /// Where those of the whole run are.
     #[default]
     OfRun,
@@ -98,7 +98,7 @@ pub enum Traffic {
     },
 }
 
-impl Scene {
+impl Conditions {
     /// What runs beside the measured exchanges, as it is stored.
     #[must_use]
     pub fn load_words(&self) -> String {
@@ -154,13 +154,13 @@ const EXCHANGES_LEAST: u64 = 30;
 const NS_PER_US: u64 = 1_000;
 const NS_PER_S: u64 = 1_000_000_000;
 
-impl fmt::Display for Scene {
+impl fmt::Display for Conditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.spot {
-            Spot::OfRun => {}
-            Spot::OneCpu => f.write_str(", one CPU")?,
-            Spot::Unpinned => f.write_str(", not pinned")?,
-            Spot::Pair { client, server } => write!(f, ", CPUs {client} and {server}")?,
+            PinChoice::OfRun => {}
+            PinChoice::OneCpu => f.write_str(", one CPU")?,
+            PinChoice::Unpinned => f.write_str(", not pinned")?,
+            PinChoice::Pair { client, server } => write!(f, ", CPUs {client} and {server}")?,
         }
         if !self.load.is_idle() {
             write!(f, ", beside {}", self.load)?;
@@ -207,17 +207,17 @@ mod tests {
     fn several_clients_and_loads_crowd() {
         let clients = |clients| {
             let traffic = Traffic::Clients { clients, loops: None };
-            Scene { traffic, ..Scene::default() }
+            Conditions { traffic, ..Conditions::default() }
         };
-        assert!(clients(2).crowds() && !clients(1).crowds() && !Scene::default().crowds());
-        assert!(Scene { load: Load::STRESS, ..Scene::default() }.crowds());
+        assert!(clients(2).crowds() && !clients(1).crowds() && !Conditions::default().crowds());
+        assert!(Conditions { load: Load::STRESS, ..Conditions::default() }.crowds());
     }
 
     #[test]
     fn long_gaps_and_low_rates_take_more_than_a_cell_is_given() {
-        let gap = Scene { traffic: Traffic::Gap { ns: NS_PER_S }, ..Scene::default() };
-        let rate = Scene { rate_per_s: 1, ..Scene::default() };
+        let gap = Conditions { traffic: Traffic::Gap { ns: NS_PER_S }, ..Conditions::default() };
+        let rate = Conditions { rate_per_s: 1, ..Conditions::default() };
         assert_eq!((gap.least_ns(), rate.least_ns()), (30 * NS_PER_S, 30 * NS_PER_S));
-        assert_eq!(Scene::default().least_ns(), 0);
+        assert_eq!(Conditions::default().least_ns(), 0);
     }
 }

@@ -1,18 +1,18 @@
 //! Where, how long and how exactly something is measured: the same for every kind of plan.
 //!
-//! Always true: `None` means that the kind of measurement decides, by its [`Usual`] values. What is
-//! measured is in the plans themselves.
+//! **Invariants:** `None` means that the experiment decides, by its [`ExperimentDefaults`].
+//! **Not here:** what is measured (the plans).
 
 use std::time::Duration;
 
-use super::Place;
-use crate::scene::Load;
+use super::Placement;
+use crate::conditions::Load;
 
 /// Where and how to measure.
 #[derive(Clone, Debug, PartialEq)]
-pub struct How {
+pub struct RunOptions {
     /// Where both ends run; what needs one CPU takes the server's.
-    pub placement: Place,
+    pub placement: Placement,
     /// What runs beside all cells on purpose.
     pub load: Load,
     /// Keep CPUs out of their sleep states, if this is permitted.
@@ -29,11 +29,11 @@ pub struct How {
     pub arguments: Vec<String>,
 }
 
-impl Default for How {
+impl Default for RunOptions {
     /// As each thing is usual, idle, with a fixed seed.
     fn default() -> Self {
         Self {
-            placement: Place::default(),
+            placement: Placement::default(),
             load: Load::default(),
             awake: false,
             launches: None,
@@ -47,14 +47,14 @@ impl Default for How {
 
 /// What a kind of measurement takes unless somebody says otherwise.
 #[derive(Clone, Copy, Debug)]
-pub struct Usual {
+pub struct ExperimentDefaults {
     /// Launches per cell.
     pub launches: u32,
-    /// The same with [`How::quick`].
+    /// The same with [`RunOptions::quick`].
     pub launches_quick: u32,
     /// For all.
     pub budget: Duration,
-    /// The same with [`How::quick`].
+    /// The same with [`RunOptions::quick`].
     pub budget_quick: Duration,
     /// For one cell in one launch; `None`: as for mechanisms.
     pub cell_max: Option<Duration>,
@@ -62,7 +62,7 @@ pub struct Usual {
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
-pub struct Extent {
+pub struct Effort {
     /// Launches per cell.
     pub launches: u32,
     /// The time for all.
@@ -71,18 +71,18 @@ pub struct Extent {
     pub cell_max: Option<Duration>,
 }
 
-impl How {
-    /// How much is measured, if `usual` stands where nothing was said.
+impl RunOptions {
+    /// How much is measured, if `defaults` stands where nothing was said.
     #[must_use]
-    pub fn extent(&self, usual: &Usual) -> Extent {
+    pub fn extent(&self, defaults: &ExperimentDefaults) -> Effort {
         let (launches, budget) = match self.quick {
-            true => (usual.launches_quick, usual.budget_quick),
-            false => (usual.launches, usual.budget),
+            true => (defaults.launches_quick, defaults.budget_quick),
+            false => (defaults.launches, defaults.budget),
         };
-        Extent {
+        Effort {
             launches: self.launches.unwrap_or(launches),
             budget: self.time_budget.unwrap_or(budget),
-            cell_max: usual.cell_max,
+            cell_max: defaults.cell_max,
         }
     }
 }
