@@ -168,10 +168,6 @@ pub const MEDIAN_SPREAD: Column<Cell> =
 pub const PER_MESSAGE: Column<Cell> =
     Column::figure("call", 7, |cell| measured(per_message(cell), Measured::time));
 
-/// Half the interval of it.
-pub const PER_MESSAGE_SPREAD: Column<Cell> =
-    Column::figure("± 95 %", 6, |cell| spread_of(per_message(cell)));
-
 /// The interval of what stands for a cell: of its median, or of its messages per second.
 pub const INTERVAL: Column<Cell> = Column::figure("95 % interval", 13, |cell| {
     let found = cell.headline().filter(|_| !is_behind(cell));

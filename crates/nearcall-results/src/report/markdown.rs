@@ -51,7 +51,11 @@ fn machine(host: &Host<'_>, summary: &Summary) -> String {
         lines.push(format!("\n```rust\n{snippet}\n```"));
     }
     lines.push("\n### Round trips of the smallest messages between two processes\n".to_owned());
-    lines.push(table(&COLUMNS, smallest(host).into_iter().take(ROWS_MAX)));
+    let smallest = smallest(host);
+    lines.push(table(&COLUMNS, smallest.iter().copied().take(ROWS_MAX)));
+    if smallest.len() > ROWS_MAX {
+        lines.push(format!("{} more are in the whole report.\n", smallest.len() - ROWS_MAX));
+    }
     let studies = studies(host);
     if !studies.is_empty() {
         lines.push("### Claims of published studies on this machine\n".to_owned());

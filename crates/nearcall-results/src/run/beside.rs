@@ -164,7 +164,7 @@ pub struct Matrix {
 pub struct Breakdown {
     /// The mechanism's name.
     pub mechanism: String,
-    /// Who calls, as in [`CallFacts::caller`].
+    /// Who calls, as in [`CallFacts::caller`](super::CallFacts::caller).
     pub caller: String,
     /// How the ends wait, as in [`Cell::wait`](super::Cell::wait).
     pub wait: String,

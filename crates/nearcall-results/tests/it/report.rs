@@ -137,6 +137,7 @@ fn every_page_is_well_built() {
     let two = [full(), other_machine()];
     for runs in [&rich()[..], &two, &[partial], &[table_studies::run()]] {
         check_structure(&page_of(runs));
+        assert!(!markdown(&hosts(runs).unwrap()).contains("NaN"));
     }
 }
 

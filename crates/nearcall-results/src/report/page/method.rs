@@ -88,7 +88,8 @@ fn fact(name: &str, value: &Value) -> String {
         }
         Value::Array(values) if values.is_empty() => UNKNOWN.to_owned(),
         Value::Array(values) => {
-            let texts: Vec<String> = values.iter().map(|value| fact(name, value)).collect();
+            let shown = values.iter().take(LINES_MAX);
+            let texts: Vec<String> = shown.map(|value| fact(name, value)).collect();
             texts.join("; ")
         }
         Value::String(text) => known(text),

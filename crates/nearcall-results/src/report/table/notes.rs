@@ -2,11 +2,19 @@
 //!
 //! A tag has one letter in the whole text. Grade D brings its reasons along. The rows themselves
 //! are made in `details.rs`.
+//! Also what is said of rows that a table leaves out.
 
 use super::grid::clean;
 use crate::noise::Grade;
 use crate::report::lines::{Ink, Writer};
 use crate::run::Cell;
+
+/// Says how many rows a table leaves out, unless it has all.
+pub(super) fn note_left_out(out: &mut Writer, rows: usize) {
+    if rows > 0 {
+        out.note(&format!("{rows} more rows are not shown: nearcall show --json RUN.json"));
+    }
+}
 
 /// The footnotes so far, in the order of their letters.
 pub(super) struct Notes {

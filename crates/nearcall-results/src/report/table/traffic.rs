@@ -7,7 +7,7 @@
 use super::answer::{self, Better, Candidate};
 use super::cells::place;
 use super::grid::{clean, clip};
-use super::notes::DISTURBED;
+use super::notes::{DISTURBED, note_left_out};
 use crate::noise::Grade;
 use crate::report::columns::{self, Column, figure, spread, time, values};
 use crate::report::lines::Writer;
@@ -55,6 +55,7 @@ pub(super) fn print(out: &mut Writer, run: &Run) {
     let form = form_of(run);
     let mut cells: Vec<&Cell> = run.cells.iter().collect();
     cells.sort_by_key(|cell| (form.order)(cell));
+    let left_out = cells.len().saturating_sub(ROWS_MAX);
     cells.truncate(ROWS_MAX);
     let mut headings: Vec<String> = Vec::new();
     for heading in cells.iter().map(|cell| (form.heading)(cell)) {
@@ -73,6 +74,7 @@ pub(super) fn print(out: &mut Writer, run: &Run) {
     }
     grid.print(out);
     out.blank();
+    note_left_out(out, left_out);
     out.note(form.legend);
     if run.cells.iter().any(|cell| cell.grade == Some(Grade::D)) {
         out.note(DISTURBED);

@@ -5,7 +5,7 @@
 
 use super::cells::{OURS, class_words, place};
 use super::grid::{Align, clean, clip};
-use super::notes::DISTURBED;
+use super::notes::{DISTURBED, note_left_out};
 use crate::noise::Grade;
 use crate::report::columns::{self, Column, WAIT_COLUMNS_MAX, figure, shown, spread, values};
 use crate::report::lines::Writer;
@@ -76,6 +76,7 @@ fn print_placement(out: &mut Writer, run: &Run, placement: &Placement) {
     let paced = |cell: &&Cell| cell.pace.is_some() && cell.placement == *placement;
     let mut cells: Vec<&Cell> = run.cells.iter().filter(paced).collect();
     cells.sort_by_key(|cell| (pace(cell).rate_per_s, is_other(cell), order_of(wait(cell))));
+    let left_out = cells.len().saturating_sub(ROWS_MAX);
     cells.truncate(ROWS_MAX);
     let columns = columns();
     let mut grid = columns::grid(&columns);
@@ -94,6 +95,7 @@ fn print_placement(out: &mut Writer, run: &Run, placement: &Placement) {
         grid.row(values(&columns, &Line(cell, comparison)));
     }
     grid.print(out);
+    note_left_out(out, left_out);
 }
 
 /// A cell, and how adaptive compares at its pace.
