@@ -105,7 +105,7 @@ fn calls_are_stored_and_can_be_shown() {
     assert!(ended.stdout.starts_with(&shown.stdout), "{}", shown.stdout);
     assert!(shown.stdout.contains("short circuit, typed"), "{}", shown.stdout);
     let all = folder.run(&["show", "--all", "calls.json"]);
-    assert!(all.stdout.contains("Empty call: round trip"), "{}", all.stdout);
+    assert!(all.stdout.contains("Round trip, call"), "{}", all.stdout);
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn traffic_is_stored_and_can_be_shown() {
     let cases: [(&[&str], &str); 5] = [
         (&["threads", "--threads", "1,3", "--loops", "2"], "server of 2 loops"),
         (&["idle-gap", "--gap", "0,50us", "--mechanism", "pipe"], "after a gap of"),
-        (&["burst", "--messages", "1,20", "--mechanism", "pipe"], "20 msgs"),
+        (&["burst", "--messages", "1,20", "--mechanism", "pipe"], "bursts of 20"),
         (&["clients", "--clients", "1,3", "--mechanism", "unix-stream"], "slowest"),
         (&["connect", "--mechanism", "pipe"], "of two new processes"),
     ];
