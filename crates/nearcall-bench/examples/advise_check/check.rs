@@ -7,9 +7,12 @@
 //! round. Only that last measurement decides, because the best of several is partly the luckiest of
 //! them.
 //! Always true: what the advisor saw and what it is judged by are different measurements; costs are
-//! compared by code of this test's own; all that were chosen are judged alike, whether they turn
-//! out first or not; what was done before an interruption is kept and marked.
+//! compared, and needs judged (`check/needs.rs`), by code of this test's own; all that were chosen
+//! are judged alike, whether they turn out first or not; what was done before an interruption is
+//! kept and marked.
 //! Not here: measuring and the advisor, which are arguments; printing (`main.rs`).
+
+mod needs;
 
 use fastrand::Rng;
 use nearcall_bench::advise::candidates;
@@ -30,7 +33,7 @@ pub(crate) struct Checked {
     pub(crate) sets: Vec<CheckedSet>,
     /// How the advice did, then the baselines, in the order of [`CHOOSERS`].
     pub(crate) scores: Vec<Score>,
-    /// Sets whose advised choice is no candidate for the requirements.
+    /// Sets whose advised choice lacks something by the table of this test.
     pub(crate) violated: u64,
     /// How many times the cost of the best of the others is near enough.
     pub(crate) ratio_max: f64,
@@ -175,7 +178,7 @@ fn score(chooser: usize, sets: &[CheckedSet]) -> Score {
 }
 
 fn check_set(number: u64, wanted: &Requirements, parts: &mut Parts<'_>) -> CheckedSet {
-    let (candidates, excluded) = candidates(wanted);
+    let candidates = candidates(wanted).0;
     let mut set = CheckedSet {
         number,
         requirements: wanted.clone(),
@@ -193,8 +196,7 @@ fn check_set(number: u64, wanted: &Requirements, parts: &mut Parts<'_>) -> Check
             return set;
         }
     };
-    let lacks = excluded.iter().filter(|one| one.candidate == advised).flat_map(|one| &one.by);
-    set.violations = lacks.map(|by| format!("{advised}: {}: {}", by.requirement, by.why)).collect();
+    set.violations = needs::violations(&advised, wanted);
     let random = Rng::with_seed(number).choice(&candidates).copied();
     let picks = [Some(advised), always_shm(&candidates), random];
     let unjudged =
@@ -499,7 +501,7 @@ mod tests {
         };
         let (checked, text) = tested(&sets, violate, measured, usize::MAX);
         assert!(checked.violated > 0 && !checked.passed, "{text}");
-        assert!(text.contains("shm-spin spin: no-spin: spins"), "{text}");
+        assert!(text.contains("shm-spin spin is not no-spin"), "{text}");
         let one = [Requirements::default()];
         let silent = |_: &Requirements| Err("too noisy".to_owned());
         let alone = |wanted: &Requirements, _: &[Candidate]| Ok(run(wanted, &[best(wanted)], 3));

@@ -11,7 +11,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::rows::{Csv, Line};
-use super::store::{DataSet, StoreError};
+use super::store::{DataSet, Machines, StoreError};
 use crate::run::save_with;
 
 /// The form of a table in a file.
@@ -37,8 +37,8 @@ pub struct Exported {
 ///
 /// # Errors
 ///
-/// [`StoreError`]: a run that cannot be read, or the file cannot be written. A file that was there
-/// is unchanged then.
+/// [`StoreError`]: a run that cannot be read or is of another machine than others with its id, or
+/// the file cannot be written. A file that was there is unchanged then.
 pub fn export(data: &DataSet, format: Format, path: &Path) -> Result<Exported, StoreError> {
     let places = data.places()?;
     let mut done = Exported::default();
@@ -60,7 +60,7 @@ pub fn export(data: &DataSet, format: Format, path: &Path) -> Result<Exported, S
     }
 }
 
-/// Ends with an error if a run cannot be read, which is in `unread` then.
+/// Ends with an error if a run cannot be used, which is in `unread` then.
 fn each_line(
     data: &DataSet,
     places: &[String],
@@ -68,8 +68,13 @@ fn each_line(
     unread: &mut Option<StoreError>,
     mut push: impl FnMut(&Line<'_>) -> io::Result<()>,
 ) -> io::Result<()> {
+    let mut machines = Machines::default();
     for place in places {
-        let run = data.load(place).map_err(|error| {
+        let checked = data.load(place).and_then(|run| {
+            machines.check(&run, &data.directory().join(place))?;
+            Ok(run)
+        });
+        let run = checked.map_err(|error| {
             *unread = Some(error);
             io::Error::from(io::ErrorKind::InvalidData)
         })?;

@@ -1,16 +1,16 @@
 //! The directory: runs come in and are found again.
 //!
 //! Always true: a file is never overwritten or seen half written; of several runs that come in at
-//! once either all are taken or none; a run lies in the directory of its machine. Files that are no
-//! runs, such as a README, are left alone.
+//! once either all are taken or none; a run lies in the directory of its machine, and two machines
+//! with one id never share a directory. Files that are no runs, such as a README, are left alone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::identity::{place, published, run_id};
-use crate::run::{LoadError, Run, create_beside, printable, read_text};
+use crate::run::{LoadError, Machine, Run, create_beside, printable, read_text};
 
 /// A directory of runs.
 #[derive(Clone, Debug)]
@@ -96,8 +96,10 @@ impl DataSet {
     ///
     /// [`StoreError`]; the data set is as it was then.
     pub fn add(&self, files: &[PathBuf], keep_host_name: bool) -> Result<Vec<Arrival>, StoreError> {
+        let mut machines = Machines::default();
         for file in files {
-            check(&Run::load(file).map_err(|error| StoreError::load(file, error))?, file)?;
+            let run = Run::load(file).map_err(|error| StoreError::load(file, error))?;
+            self.check(&mut machines, &run, file)?;
         }
         let mut arrivals: Vec<Arrival> = Vec::new();
         for file in files {
@@ -106,9 +108,12 @@ impl DataSet {
                 let text = read_text(file)?;
                 Ok((Run::parse(&text).map_err(LoadError::Parse)?, text))
             };
-            let taken = read()
-                .map_err(|error| StoreError::load(file, error))
-                .and_then(|(run, text)| self.take_in(&run, &text, file, keep_host_name));
+            let taken =
+                read().map_err(|error| StoreError::load(file, error)).and_then(|(run, text)| {
+                    // Once more: the file may be another one by now.
+                    self.check(&mut machines, &run, file)?;
+                    self.take_in(&run, &text, file, keep_host_name)
+                });
             match taken {
                 Ok(arrival) => arrivals.push(arrival),
                 Err(error) => {
@@ -129,7 +134,25 @@ impl DataSet {
     ///
     /// [`StoreError`]; the data set is as it was then.
     pub fn add_run(&self, run: &Run, from: &Path) -> Result<Arrival, StoreError> {
+        self.check(&mut Machines::default(), run, from)?;
         self.take_in(run, &run.to_json(), from, false)
+    }
+
+    /// Refuses a run that has no place in this data set.
+    fn check(&self, machines: &mut Machines, run: &Run, file: &Path) -> Result<(), StoreError> {
+        let id = &run.machine.id;
+        if !is_machine_id(id) {
+            return Err(StoreError::MachineId { file: file.to_owned() });
+        }
+        if !machines.0.contains_key(id) {
+            let names = names(&self.directory.join(id))?;
+            let mut runs = names.iter().filter(|name| name.ends_with(".json"));
+            // What cannot be read says nothing of the machine; `export` reports it.
+            if let Some(first) = runs.find_map(|name| self.load(&format!("{id}/{name}")).ok()) {
+                machines.check(&first, file)?;
+            }
+        }
+        machines.check(run, file)
     }
 
     fn take_in(
@@ -139,7 +162,6 @@ impl DataSet {
         file: &Path,
         keep_host_name: bool,
     ) -> Result<Arrival, StoreError> {
-        check(run, file)?;
         let io = |file: &Path, error| StoreError::Io { file: file.to_owned(), error };
         let text = published(text, keep_host_name).map_err(|error| io(file, error.into()))?;
         let place = place(run);
@@ -177,6 +199,17 @@ pub enum StoreError {
     MachineId {
         /// Which.
         file: PathBuf,
+    },
+    /// Its machine has the id of another one.
+    #[error(
+        "{}: another machine has the id {machine} in this data set; give one of them another",
+        shown(file)
+    )]
+    TwoMachines {
+        /// Which.
+        file: PathBuf,
+        /// The id.
+        machine: String,
     },
     /// A run lies in the directory of another machine.
     #[error("{}: is a run of the machine {}", shown(file), printable(machine))]
@@ -219,12 +252,29 @@ fn shown(path: &Path) -> String {
     printable(&path.display().to_string())
 }
 
-/// Refuses a run that has no place in a data set.
-fn check(run: &Run, file: &Path) -> Result<(), StoreError> {
-    match is_machine_id(&run.machine.id) {
-        true => Ok(()),
-        false => Err(StoreError::MachineId { file: file.to_owned() }),
+/// Each machine by its id, with the facts of the first run that was seen.
+#[derive(Default)]
+pub(super) struct Machines(BTreeMap<String, Machine>);
+
+impl Machines {
+    /// Refuses a run of another machine than the first one with its id.
+    pub(super) fn check(&mut self, run: &Run, file: &Path) -> Result<(), StoreError> {
+        let facts = facts(&run.machine);
+        let machine = run.machine.id.clone();
+        match *self.0.entry(machine.clone()).or_insert_with(|| facts.clone()) == facts {
+            true => Ok(()),
+            false => Err(StoreError::TwoMachines { file: file.to_owned(), machine }),
+        }
     }
+}
+
+/// The facts that tell machines apart. Others, such as the kernel's command line, people shorten
+/// before they publish a run, and keep the id.
+fn facts(machine: &Machine) -> Machine {
+    let Machine { cpu_model, architecture, topology, kernel, caches, .. } = machine.clone();
+    let (cpus, memory_bytes) = (machine.cpus, machine.memory_bytes);
+    let rest = Machine::default();
+    Machine { cpu_model, architecture, topology, kernel, caches, cpus, memory_bytes, ..rest }
 }
 
 /// As `Machine::set_id` makes them. Nothing else becomes the name of a directory.

@@ -151,6 +151,7 @@ fn all_runs_come_in_or_none() {
         ),
         (write("no.json", "{}"), "no.json: not a nearcall run"),
         (write("id.json", &text.replace(A, "../../outside")), "id.json: its machine has no id"),
+        (write("two.json", &text.replace("Invented", "Another")), "two.json: another machine has"),
         (folder.join("missing.json"), "missing.json: cannot read"),
     ] {
         let error = data.add(&[good.clone(), bad], false).unwrap_err().to_string();
@@ -179,6 +180,27 @@ fn runs_of_two_machines_lie_apart_and_those_of_another_data_set_are_added() {
         let id = Run::parse(&text).unwrap().machine.id;
         assert!(file.starts_with(&format!("{id}/")), "{file}");
     }
+}
+
+#[test]
+fn two_machines_under_one_id_never_share_a_directory() {
+    let folder = Folder::new();
+    let data = DataSet::at(&folder.join("data"));
+    data.add(&[folder.store("first.json", &run(A, 5))], false).unwrap();
+    let mut other = run(A, 6);
+    other.machine.memory_bytes = Some(1);
+    let error = data.add(&[folder.store("other.json", &other)], false).unwrap_err().to_string();
+    assert!(error.contains(&format!("other.json: another machine has the id {A}")), "{error}");
+    assert_eq!(data.places().unwrap().len(), 1);
+    // What people shorten before they publish a run tells no machines apart.
+    let mut shortened = run(A, 7);
+    shortened.machine.kernel_command_line = "quiet".to_owned();
+    data.add(&[folder.store("shortened.json", &shortened)], false).unwrap();
+    // Somebody copied the file there.
+    other.save(&data.directory().join(place(&other))).unwrap();
+    let error = export(&data, Format::Csv, &folder.join("cells.csv")).unwrap_err().to_string();
+    assert!(error.contains(&format!("another machine has the id {A}")), "{error}");
+    assert!(!folder.join("cells.csv").exists());
 }
 
 #[test]

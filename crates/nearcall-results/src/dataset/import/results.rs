@@ -29,10 +29,10 @@ impl Results {
         let mut results = Self::default();
         for (name, text) in &archive.files {
             let Some(result) = name.strip_prefix("results/") else { continue };
-            for (index, line) in text.lines().enumerate() {
+            let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+            for (row, (index, line)) in lines.enumerate() {
                 let is_known = match result.strip_prefix("lat/") {
-                    _ if line.trim().is_empty() => true,
-                    Some(matrix) => results.add_times(matrix, index, line, topology),
+                    Some(matrix) => results.add_times(matrix, row, line, topology),
                     None => results.add_rate(line, topology),
                 };
                 if !is_known {
@@ -253,6 +253,12 @@ mod tests {
             let counts = (found.cells.len(), found.refused, found.unknown.len());
             assert_eq!(counts, (cells, refused, unknown), "{name} {line}");
         }
+        // A blank line is no receiver; one that cannot be read is.
+        let found = results_of("lat/pipe_lat.csv", "\n0.1\n\ninf\n0.2\n").unwrap();
+        let receivers: BTreeSet<_> =
+            found.cells.values().map(|cell| cell.placement.server_cpu).collect();
+        assert_eq!(receivers, BTreeSet::from([Some(0), Some(2)]));
+        assert_eq!(found.first_refused.unwrap(), "results/lat/pipe_lat.csv line 4: \"inf\"");
         let lines: String = (0..CELLS_MAX as u64 + 1)
             .map(|size| format!("pipe_thr 0 1 -1 {} 2 1 0 1 1 1 Mbps\n", size + 1))
             .collect();
