@@ -16,11 +16,16 @@ impl CustomName {
     ///
     /// # Panics
     ///
-    /// If the name is empty or longer.
+    /// If the name is empty or longer, or has a zero.
     #[must_use]
     pub const fn new(name: &str) -> Self {
         let name = name.as_bytes();
         assert!(!name.is_empty() && name.len() <= NAME_BYTES_MAX, "a name has 1 to 24 bytes");
+        let mut at = 0;
+        while at < name.len() {
+            assert!(name[at] != 0, "a name has no zero");
+            at += 1;
+        }
         let mut bytes = [0; NAME_BYTES_MAX];
         bytes.split_at_mut(name.len()).0.copy_from_slice(name);
         Self { bytes }
@@ -54,7 +59,7 @@ impl fmt::Debug for CustomName {
 
 /// Text that cannot be the name of a subject.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0:?} names no subject: a name has 1 to {NAME_BYTES_MAX} bytes")]
+#[error("{0:?} names no subject: a name has 1 to {NAME_BYTES_MAX} bytes, none of them zero")]
 pub struct NotAName(String);
 
 /// The longest of the studies has 21.
@@ -72,5 +77,11 @@ mod tests {
         for name in ["", "1234567890123456789012345", "a\0b"] {
             assert!(CustomName::try_from(name).is_err(), "{name:?}");
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "a name has no zero")]
+    fn a_zero_does_not_cut_a_name_short() {
+        let _ = CustomName::new("a\0b");
     }
 }

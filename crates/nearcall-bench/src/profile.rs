@@ -238,6 +238,9 @@ fn sample(
     if folded.client.lacks_names(&program) || folded.server.lacks_names(&program) {
         missing.push(permits::function_names());
     }
+    if !folded.client.shows_kernel() && !folded.server.shows_kernel() {
+        missing.push(permits::kernel_stacks());
+    }
     let file = stacks::file(out, plan.mechanism.name());
     let written = fs::write(&file, folded.client.text() + &folded.server.text());
     written.map_err(|error| ProfileError::File(file.clone(), error))?;

@@ -147,9 +147,8 @@ pub(crate) enum Command {
     /// Show where the time of one message goes
     ///
     /// System calls are counted by ptrace, copies by the bytes that those moved. Switches, faults
-    /// and CPU time come from an undisturbed run of at most 3 seconds, or --time. Hardware counters
-    /// and stacks are read only where they are permitted; otherwise the output explains how to
-    /// permit them.
+    /// and CPU time come from an undisturbed run of at most 3 seconds, or --time. Stacks are
+    /// sampled only where they are permitted; otherwise the output explains how to permit them.
     #[command(before_help = profile::EXAMPLES)]
     Profile(Box<ProfileArgs>),
 

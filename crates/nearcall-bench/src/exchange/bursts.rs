@@ -17,9 +17,11 @@ use crate::payload::Payload;
 pub(crate) fn bursts<E: End>(end: &mut E, job: &Job, messages: u32) -> Result<Measured, Failure> {
     let mut job = *job;
     job.cell.shape = Shape::Sink;
-    let of_bursts = client::latency(&mut Burst { end, messages, number: 0 }, &job)?;
+    let burst_messages = u64::from(messages);
+    let mut end = Burst { end, messages, number: 0 };
+    let of_bursts = client::latency_of(&mut end, &job, burst_messages)?;
     Ok(Measured {
-        messages: of_bursts.messages * u64::from(messages),
+        messages: of_bursts.messages * burst_messages,
         // That would be the first burst.
         first_message_ns: None,
         ..of_bursts
@@ -53,4 +55,57 @@ impl<E: End> End for Burst<'_, E> {
         self.number += u64::from(self.end.send_mark(payload, self.number)?);
         Ok(false)
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use nearcall_channel::{Mechanism, WaitPolicy};
+
+    use super::*;
+    use crate::cell::{CellSpec, Conditions, Subject};
+    use crate::exchange::Got;
+    use crate::exchange::job::Part;
+    use crate::exchange::stamps::{SCRIPTED_NS, TimestampSource};
+    use crate::launch::Fault;
+    use crate::payload::Verifier;
+    use crate::run::Kind;
+
+    /// Each burst takes as long, however many messages it has.
+    struct Even;
+
+    impl End for Even {
+        fn send(&mut self, _payload: &Payload, _number: u64) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn receive(&mut self, _verifier: &mut Verifier<'_>) -> Result<Got, Failure> {
+            Ok(Got::Mark)
+        }
+
+        fn receive_empty(&mut self) -> Result<(), Failure> {
+            SCRIPTED_NS.set(SCRIPTED_NS.get() + BURST_NS);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_warm_up_counts_messages_and_not_bursts() {
+        let cell = CellSpec {
+            kind: Kind::Latency,
+            subject: Subject::Mechanism(Mechanism::Pipe),
+            shape: Shape::Echo,
+            message_bytes: 8,
+            wait: WaitPolicy::Block,
+            conditions: Conditions::default(),
+        };
+        let (stamps, fault) = (TimestampSource::Scripted, Fault::None);
+        let part = Part::Whole;
+        let job = Job { cell, seed: 1, budget_ns: 300_000_000, part, stamps, fault };
+        let warmed = |messages| bursts(&mut Even, &job, messages).unwrap().warmup_samples;
+        assert!(warmed(1) >= 512, "{}", warmed(1));
+        assert!(warmed(512) < 512, "{}", warmed(512));
+    }
+
+    /// Long enough that three windows have fewer samples than a slow start has messages.
+    const BURST_NS: u64 = 150_000;
 }

@@ -15,10 +15,19 @@ use crate::warmup::{Warmup, WarmupState};
 
 /// Measures round trips. The server has said that it is ready.
 pub(crate) fn latency<E: End>(end: &mut E, job: &Job) -> Result<Measured, Failure> {
+    latency_of(end, job, 1)
+}
+
+/// Measures exchanges of so many messages each, whose warm-up counts messages.
+pub(crate) fn latency_of<E: End>(
+    end: &mut E,
+    job: &Job,
+    exchange_messages: u64,
+) -> Result<Measured, Failure> {
     let (payload, replies) = (job.payload(), job.cell.replies(job.seed));
     let mut exchange = Exchange::new(end, job, &payload, &replies);
     let first_message_ns = exchange.timed_ns()?;
-    let warmup = exchange.warm_up(job)?;
+    let warmup = exchange.warm_up(job, exchange_messages)?;
     let mut samples = Samples::new();
     let budget_ns = job.measured_ns(warmup.spent_ns);
     exchange.mark()?;
@@ -121,14 +130,14 @@ impl<'a, E: End> Exchange<'a, E> {
         self.end.receive_empty()
     }
 
-    fn warm_up(&mut self, job: &Job) -> Result<Warmed, Failure> {
+    fn warm_up(&mut self, job: &Job, exchange_messages: u64) -> Result<Warmed, Failure> {
         let mut first = [0; GUESS_SAMPLES];
         for sample_ns in &mut first {
             *sample_ns = self.timed_ns()?;
         }
         first.sort_unstable();
         let guess_ns = first[GUESS_SAMPLES / 2];
-        let mut warmup = Warmup::new(job.warmup_rule(guess_ns, 1));
+        let mut warmup = Warmup::new(job.warmup_rule(guess_ns, exchange_messages));
         let begin = self.stamps.start();
         let mut state = WarmupState::Warming;
         while state == WarmupState::Warming {

@@ -51,6 +51,11 @@ impl Folded {
         2 * lacking > self.samples()
     }
 
+    /// Returns whether any sample has a frame of the kernel.
+    pub(crate) fn shows_kernel(&self) -> bool {
+        self.stacks.keys().any(|stack| stack.split(';').any(|frame| frame.ends_with(KERNEL)))
+    }
+
     /// The file's text.
     pub(crate) fn text(&self) -> String {
         let line = |(stack, count): (&String, &u64)| format!("{stack} {count}\n");
@@ -74,10 +79,13 @@ fn frame(line: &str) -> Option<String> {
     // What separates frames cannot be part of one; nor what moves a terminal's cursor.
     frame = frame.replace(';', ":").replace(char::is_control, "?");
     if object.starts_with("[kernel") || object.ends_with(".ko") || object.starts_with("[guest") {
-        frame.push_str("_[k]");
+        frame.push_str(KERNEL);
     }
     Some(frame)
 }
+
+/// What the names of the kernel's frames end with.
+const KERNEL: &str = "_[k]";
 
 /// Deeper stacks are cut: nobody reads more, and the input is not ours.
 const FRAMES_MAX: usize = 256;
@@ -121,6 +129,16 @@ nearcall 77
         let stripped = TEXT.replace("spin", "[unknown]");
         assert!(Folded::parse(&stripped, "client").lacks_names("nearcall"));
         assert!(!Folded::default().lacks_names("nearcall"));
+    }
+
+    #[test]
+    fn samples_of_user_space_alone_do_not_show_the_kernel() {
+        assert!(Folded::parse(TEXT, "client").shows_kernel());
+        let outside = |line: &&str| !line.contains("[kernel");
+        let lines: Vec<&str> = TEXT.lines().filter(outside).collect();
+        let user_only = Folded::parse(&lines.join("\n"), "client");
+        assert!(user_only.samples() == 3 && !user_only.shows_kernel());
+        assert!(!Folded::default().shows_kernel());
     }
 
     #[test]

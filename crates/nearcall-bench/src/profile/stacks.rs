@@ -19,6 +19,7 @@ use crate::exchange::Failure;
 use crate::launch::Role;
 use crate::profile::folded::Folded;
 use crate::profile::launches::Launches;
+use crate::profile::permits;
 use crate::run::PerEnd;
 
 /// Samples both ends for `time`, by the event that perf prefers here.
@@ -107,10 +108,8 @@ impl Directory {
         let folded = Folded::parse(&String::from_utf8_lossy(&text), name(role));
         if !status.success() || folded.samples() == 0 {
             let printed = fs::read_to_string(self.file(role, "complaint")).unwrap_or_default();
-            let lines = [complained, printed];
-            let mut lines = lines.iter().flat_map(|text| text.lines());
-            let first = lines.find(|line| !line.trim().is_empty());
-            return Err(failed(first.unwrap_or("it recorded nothing")));
+            let said = permits::complaint(&complained).or_else(|| permits::complaint(&printed));
+            return Err(failed(said.unwrap_or("it recorded nothing")));
         }
         Ok(folded)
     }

@@ -250,9 +250,9 @@ mod tests {
                 samples: PerEnd { client: 10, server: 20 },
             }),
             missing: vec![Missing {
-                what: "hardware counters".to_owned(),
-                why: "this machine has no such counter ".repeat(4),
-                how: "use another".to_owned(),
+                what: "stacks".to_owned(),
+                why: "perf has no permission to look ".repeat(4),
+                how: "ask its owner".to_owned(),
             }],
             warnings: vec!["a warning ".repeat(20)],
         }
@@ -273,7 +273,7 @@ mod tests {
             "Round trip 9.88 µs (median of 12345, undisturbed, 95 %: 9.80 µs to 9.90 µs)",
             "0 to 2\n",
             "hardly ever, of other names: 1\n",
-            "to permit it: use another",
+            "to permit it: ask its owner",
             "Keep in mind\n",
             "2.02",
         ] {

@@ -36,7 +36,9 @@ impl Program {
     /// Returns the command that starts it, with an environment of about that size, which moves its
     /// stack.
     ///
-    /// Signals of the terminal do not reach it: its parent asks it for what it has, or kills it.
+    /// Signals of the terminal do not reach it, so that Ctrl-C keeps what it has measured: its
+    /// parent asks it for that, or kills it. Ctrl-Z stops the parent alone; ends that spin and the
+    /// workers of a load go on.
     #[must_use]
     pub fn command(&self, padding_bytes: usize) -> Command {
         let mut command = Command::new(&self.path);
