@@ -59,14 +59,9 @@ impl<E: End> End for Burst<'_, E> {
 
 #[cfg(test)]
 mod tests {
-    use nearcall_channel::{Mechanism, WaitPolicy};
-
     use super::*;
-    use crate::cell::{CellSpec, Conditions, Subject};
     use crate::exchange::Got;
-    use crate::exchange::job::Part;
-    use crate::exchange::stamps::{SCRIPTED_NS, TimestampSource};
-    use crate::launch::Fault;
+    use crate::exchange::stamps::SCRIPTED_NS;
     use crate::payload::Verifier;
     use crate::run::Kind;
 
@@ -90,17 +85,7 @@ mod tests {
 
     #[test]
     fn the_warm_up_counts_messages_and_not_bursts() {
-        let cell = CellSpec {
-            kind: Kind::Latency,
-            subject: Subject::Mechanism(Mechanism::Pipe),
-            shape: Shape::Echo,
-            message_bytes: 8,
-            wait: WaitPolicy::Block,
-            conditions: Conditions::default(),
-        };
-        let (stamps, fault) = (TimestampSource::Scripted, Fault::None);
-        let part = Part::Whole;
-        let job = Job { cell, seed: 1, budget_ns: 300_000_000, part, stamps, fault };
+        let job = Job::scripted(Kind::Latency, Shape::Echo, 300_000_000);
         let warmed = |messages| bursts(&mut Even, &job, messages).unwrap().warmup_samples;
         assert!(warmed(1) >= 512, "{}", warmed(1));
         assert!(warmed(512) < 512, "{}", warmed(512));

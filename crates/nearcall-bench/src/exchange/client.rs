@@ -228,10 +228,7 @@ mod tests {
     use nearcall_channel::{Mechanism, WaitPolicy};
 
     use super::*;
-    use crate::cell::CellSpec;
-    use crate::exchange::job::Part;
     use crate::exchange::stamps::SCRIPTED_NS;
-    use crate::launch::Fault;
     use crate::run::Kind;
 
     /// Takes everything and gives back nothing.
@@ -249,22 +246,9 @@ mod tests {
 
     #[test]
     fn an_empty_reply_is_no_echo() {
-        let cell = CellSpec {
-            kind: Kind::Latency,
-            subject: Subject::Mechanism(Mechanism::Pipe),
-            shape: Shape::Echo,
-            message_bytes: 8,
-            wait: WaitPolicy::Block,
-            conditions: crate::cell::Conditions::default(),
-        };
-        let (stamps, fault) = (TimestampSource::Clock, Fault::None);
         let job = |shape| Job {
-            cell: CellSpec { shape, ..cell },
-            seed: 1,
-            budget_ns: 1_000_000,
-            part: Part::Whole,
-            stamps,
-            fault,
+            stamps: TimestampSource::Clock,
+            ..Job::scripted(Kind::Latency, shape, 1_000_000)
         };
         let failure = latency(&mut Lazy, &job(Shape::Echo)).unwrap_err();
         assert!(failure.text.contains("empty reply"), "{}", failure.text);
@@ -293,17 +277,9 @@ mod tests {
 
     #[test]
     fn no_exchange_of_a_slow_start_is_measured() {
-        let cell = CellSpec {
-            kind: Kind::Latency,
-            subject: Subject::Mechanism(Mechanism::ShmSpin),
-            shape: Shape::Echo,
-            message_bytes: 8,
-            wait: WaitPolicy::Spin,
-            conditions: crate::cell::Conditions::default(),
-        };
-        let (stamps, fault) = (TimestampSource::Scripted, Fault::None);
-        let part = Part::Whole;
-        let job = Job { cell, seed: 1, budget_ns: 100_000_000, part, stamps, fault };
+        let mut job = Job::scripted(Kind::Latency, Shape::Echo, 100_000_000);
+        job.cell.subject = Subject::Mechanism(Mechanism::ShmSpin);
+        job.cell.wait = WaitPolicy::Spin;
         let measured = latency(&mut SlowStart { exchanges: 0 }, &job).unwrap();
         assert_eq!(measured.first_message_ns, Some(20_000));
         assert!(measured.warmup_samples >= SLOW_EXCHANGES && !measured.warmup_capped);

@@ -1,10 +1,17 @@
 //! What the client has to do for one cell, and how much of it is enough.
 
+#[cfg(test)]
+use nearcall_channel::{Mechanism, WaitPolicy};
+
 use crate::bench_plan::Shape;
 use crate::cell::CellSpec;
+#[cfg(test)]
+use crate::cell::{Conditions, Subject};
 use crate::exchange::stamps::TimestampSource;
 use crate::launch::Fault;
 use crate::payload::Payload;
+#[cfg(test)]
+use crate::run::Kind;
 use crate::warmup::WarmupRule;
 
 /// What the client has to do for one cell.
@@ -74,6 +81,23 @@ impl Job {
             Part::First | Part::Later => SLICE_MESSAGES_MIN[0],
         };
         messages >= messages_min && spent_ns >= budget_ns
+    }
+}
+
+#[cfg(test)]
+impl Job {
+    /// A job for tests: 8 bytes over a pipe between idle ends, timed by the scripted clock.
+    pub(crate) fn scripted(kind: Kind, shape: Shape, budget_ns: u64) -> Self {
+        let cell = CellSpec {
+            kind,
+            subject: Subject::Mechanism(Mechanism::Pipe),
+            shape,
+            message_bytes: 8,
+            wait: WaitPolicy::Block,
+            conditions: Conditions::default(),
+        };
+        let (stamps, fault) = (TimestampSource::Scripted, Fault::None);
+        Self { cell, seed: 1, budget_ns, part: Part::Whole, stamps, fault }
     }
 }
 

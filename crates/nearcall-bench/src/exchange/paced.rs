@@ -180,10 +180,8 @@ mod tests {
     use crate::calls::route::Route;
     use crate::cell::{CellSpec, Conditions, Subject};
     use crate::exchange::Got;
-    use crate::exchange::job::Part;
     use crate::exchange::stamps::TimestampSource;
     use crate::histogram::StoredHistogram;
-    use crate::launch::Fault;
     use crate::payload::{Payload, Verifier};
     use crate::run::Kind;
 
@@ -212,14 +210,8 @@ mod tests {
             wait: WaitPolicy::Block,
             conditions: Conditions { rate_per_s, ..Conditions::default() },
         };
-        Job {
-            cell,
-            seed: 1,
-            budget_ns,
-            part: Part::Whole,
-            stamps: TimestampSource::Clock,
-            fault: Fault::None,
-        }
+        let stamps = TimestampSource::Clock;
+        Job { cell, stamps, ..Job::scripted(cell.kind, cell.shape, budget_ns) }
     }
 
     #[test]

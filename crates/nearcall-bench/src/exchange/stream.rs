@@ -112,13 +112,9 @@ const GROUP_MESSAGES_MAX: u64 = 256;
 
 #[cfg(test)]
 mod tests {
-    use nearcall_channel::{Mechanism, WaitPolicy};
-
     use super::*;
     use crate::bench_plan::Shape;
-    use crate::cell::{CellSpec, Conditions, Subject};
-    use crate::exchange::stamps::{SCRIPTED_NS, TimestampSource};
-    use crate::launch::Fault;
+    use crate::exchange::stamps::SCRIPTED_NS;
     use crate::run::Kind;
 
     /// Takes 1 µs for each message, and 5 ms to confirm the last one.
@@ -145,17 +141,7 @@ mod tests {
     /// Rule R17.
     #[test]
     fn the_clock_stops_at_the_confirmation_of_the_last_message() {
-        let cell = CellSpec {
-            kind: Kind::Throughput,
-            subject: Subject::Mechanism(Mechanism::Pipe),
-            shape: Shape::Sink,
-            message_bytes: 8,
-            wait: WaitPolicy::Block,
-            conditions: Conditions::default(),
-        };
-        let (stamps, fault) = (TimestampSource::Scripted, Fault::None);
-        let part = Part::Whole;
-        let job = Job { cell, seed: 1, budget_ns: 10_000_000, part, stamps, fault };
+        let job = Job::scripted(Kind::Throughput, Shape::Sink, 10_000_000);
         let measured = throughput(&mut SlowReceiver, &job, 4_096).unwrap();
         let sent_ns = measured.messages * 1_000;
         assert!(measured.messages >= MESSAGES_MIN, "{measured:?}");
