@@ -58,7 +58,7 @@ pub struct BenchPlan {
     /// Event loops of the server, at least 1.
     pub loops: Option<Vec<u32>>,
     /// Where and how.
-    pub how: RunOptions,
+    pub options: RunOptions,
 }
 
 impl Default for BenchPlan {
@@ -83,7 +83,7 @@ impl Default for BenchPlan {
             clients: None,
             threads: None,
             loops: None,
-            how: RunOptions::default(),
+            options: RunOptions::default(),
         }
     }
 }
@@ -163,6 +163,6 @@ mod tests {
     fn the_default_is_the_whole_tour() {
         let plan = BenchPlan::default();
         assert_eq!(plan.kinds, [Kind::Latency, Kind::Throughput]);
-        assert_eq!((plan.mechanisms, plan.how.placement), (None, Placement::Auto));
+        assert_eq!((plan.mechanisms, plan.options.placement), (None, Placement::Auto));
     }
 }

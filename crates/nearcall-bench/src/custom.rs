@@ -17,7 +17,7 @@ pub use crate::floor::alone::measure as measure_alone;
 pub use crate::floor::carrier::{Carrier, open};
 pub use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
 pub use crate::floor::stream::{Bytes, Pipes, Stream, Unix};
-pub use crate::launch::{Orders, Role};
+pub use crate::launch::{LaunchRequest, Role};
 
 use crate::cell::CellSpec;
 

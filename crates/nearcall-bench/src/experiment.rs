@@ -191,14 +191,14 @@ pub fn measure(
     plan: &BenchPlan,
     context: &RunContext<'_>,
 ) -> Result<Run, BenchError> {
-    let placement = match plan.how.placement {
+    let placement = match plan.options.placement {
         Placement::Auto => experiment.placement,
         asked => asked,
     };
     let kinds = experiment.kinds.iter().filter(|kind| plan.kinds.contains(kind)).copied();
     let plan = BenchPlan {
         kinds: kinds.collect(),
-        how: RunOptions { placement, ..plan.how.clone() },
+        options: RunOptions { placement, ..plan.options.clone() },
         ..plan.clone()
     };
     let (cpus, topology) = (cpu::allowed(), machine::topology());
@@ -213,10 +213,10 @@ pub fn measure(
     let conclude = |run: &mut Run, specs: &[CellSpec], cells: &mut [Cell]| {
         (experiment.finish)(&plan, &on, run, specs, cells);
     };
-    let extent = experiment.defaults.map(|defaults| plan.how.extent(&defaults));
+    let effort = experiment.defaults.map(|defaults| plan.options.effort(&defaults));
     // Cells of mechanisms are compared with each other.
-    let together = extent.is_none();
-    let task = Task { find: &find, extent, together, conclude: &conclude };
+    let together = effort.is_none();
+    let task = Task { find: &find, effort, together, conclude: &conclude };
     let fault = plan.stall_ns.map_or(context.fault, |ns| Fault::Stall { ns });
     let context = RunContext { program: context.program.clone(), fault, ..*context };
     let mut run = runner::bench_cells(&plan, &task, &context)?;

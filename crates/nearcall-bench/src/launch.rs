@@ -18,7 +18,7 @@ use crate::words;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum WorkerRequest {
     /// One end of a launch.
-    End(Box<Orders>),
+    End(Box<LaunchRequest>),
     /// A load beside a launch, until it is killed.
     Load(Work),
     /// An event loop with a server at each of these addresses.
@@ -57,7 +57,7 @@ pub(crate) enum Work {
 
 /// What one of the two processes of a launch has to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Orders {
+pub struct LaunchRequest {
     pub(crate) role: Role,
     pub(crate) subject: Subject,
     #[serde(with = "words")]
@@ -81,7 +81,7 @@ pub struct Orders {
     pub(crate) fault: Fault,
 }
 
-impl Orders {
+impl LaunchRequest {
     /// Returns the seed of the payload, the same at both ends.
     #[must_use]
     pub fn seed(&self) -> u64 {

@@ -7,14 +7,14 @@
 use nearcall_os::procfs_memory;
 
 use crate::cell::Subject;
-use crate::launch::Orders;
+use crate::launch::LaunchRequest;
 
-/// Locks what this process has, if the orders are for it. In words what came of it; empty if it
+/// Locks what this process has, if the request asks for it. In words what came of it; empty if it
 /// was not tried. Called once both ends are connected, so that the set-up is not slowed.
-pub(crate) fn lock_for(orders: &Orders) -> String {
-    let is_for_it = matches!(orders.subject, Subject::Mechanism(_) | Subject::Floor(_));
-    let counts_from_first = orders.cells.iter().any(|cell| cell.conditions.exchanges > 0);
-    match is_for_it && !counts_from_first && orders.conditions.idle_connections == 0 {
+pub(crate) fn lock_for(request: &LaunchRequest) -> String {
+    let is_for_it = matches!(request.subject, Subject::Mechanism(_) | Subject::Floor(_));
+    let counts_from_first = request.cells.iter().any(|cell| cell.conditions.exchanges > 0);
+    match is_for_it && !counts_from_first && request.conditions.idle_connections == 0 {
         true => {
             let outcome = procfs_memory::lock_all();
             // Read back: only what the kernel says is locked is reported to be.

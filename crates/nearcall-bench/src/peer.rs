@@ -14,7 +14,7 @@ use crate::ends::{self, Connection};
 use crate::exchange::opened::{Opened, ask};
 use crate::exchange::{Failure, server, starts};
 use crate::floor::meeting::Meeting;
-use crate::launch::{Orders, Role, WorkerMessage, WorkerRequest};
+use crate::launch::{LaunchRequest, Role, WorkerMessage, WorkerRequest};
 use crate::session::{GOODBYE, READY, add_server, measure_all, misbehave, write};
 use crate::{calls, footprint, load, locked, slices, worker};
 
@@ -49,52 +49,52 @@ pub fn run_with(custom: &dyn CustomSubjects) -> Result<(), String> {
 
 fn obey(request: WorkerRequest, custom: &dyn CustomSubjects) -> Result<(), Failure> {
     match request {
-        WorkerRequest::End(orders) => play(&orders, custom),
+        WorkerRequest::End(launch) => play(&launch, custom),
         WorkerRequest::Load(work) => load::worker::run(work),
         request => footprint::child::run(request),
     }
 }
 
-fn play(orders: &Orders, custom: &dyn CustomSubjects) -> Result<(), Failure> {
-    if let Some(cpu) = orders.cpu {
+fn play(launch: &LaunchRequest, custom: &dyn CustomSubjects) -> Result<(), Failure> {
+    if let Some(cpu) = launch.cpu {
         cpu::pin_current(cpu)?;
     }
-    if orders.slices {
-        return match orders.role {
-            Role::Client => slices::client(orders),
-            Role::Server => slices::server(orders),
+    if launch.slices {
+        return match launch.role {
+            Role::Client => slices::client(launch),
+            Role::Server => slices::server(launch),
         };
     }
     if let (Subject::Mechanism(mechanism), Traffic::Starts { connects }) =
-        (orders.subject, orders.conditions.traffic)
+        (launch.subject, launch.conditions.traffic)
     {
-        return match orders.role {
-            Role::Client => starts::client(mechanism, connects, orders),
-            Role::Server => starts::server(orders),
+        return match launch.role {
+            Role::Client => starts::client(mechanism, connects, launch),
+            Role::Server => starts::server(launch),
         };
     }
-    match (orders.subject, orders.role) {
-        (Subject::Mechanism(mechanism), Role::Client) => channel_client(mechanism, orders),
-        (Subject::Mechanism(_), Role::Server) => channel_server(orders),
-        (Subject::Floor(_) | Subject::Custom(_), Role::Client) => meeting_client(orders, custom),
-        (Subject::Floor(_) | Subject::Custom(_), Role::Server) => meeting_server(orders, custom),
-        (Subject::AtRest(mechanism), Role::Client) => calls::rest::client(mechanism, orders),
-        (Subject::AtRest(_), Role::Server) => calls::rest::server(orders),
-        (Subject::Part(_), Role::Client) => calls::peer::parts(orders),
-        (Subject::Part(_), Role::Server) => calls::peer::stand_by(orders),
+    match (launch.subject, launch.role) {
+        (Subject::Mechanism(mechanism), Role::Client) => channel_client(mechanism, launch),
+        (Subject::Mechanism(_), Role::Server) => channel_server(launch),
+        (Subject::Floor(_) | Subject::Custom(_), Role::Client) => meeting_client(launch, custom),
+        (Subject::Floor(_) | Subject::Custom(_), Role::Server) => meeting_server(launch, custom),
+        (Subject::AtRest(mechanism), Role::Client) => calls::rest::client(mechanism, launch),
+        (Subject::AtRest(_), Role::Server) => calls::rest::server(launch),
+        (Subject::Part(_), Role::Client) => calls::peer::parts(launch),
+        (Subject::Part(_), Role::Server) => calls::peer::stand_by(launch),
         (Subject::Call(route) | Subject::Bare(route), Role::Client) => {
-            calls::peer::client(route, orders)
+            calls::peer::client(route, launch)
         }
         (Subject::Call(route) | Subject::Bare(route), Role::Server) => {
-            calls::peer::server(route, orders)
+            calls::peer::server(route, launch)
         }
     }
 }
 
-fn channel_client(mechanism: Mechanism, orders: &Orders) -> Result<(), Failure> {
+fn channel_client(mechanism: Mechanism, launch: &LaunchRequest) -> Result<(), Failure> {
     let Connection { mut end, set_up_ns, sizes, buffer_bytes } =
-        Connection::open(mechanism, &orders.cells[0], &orders.meet_at)?;
-    measure_all(orders, (Some(set_up_ns), sizes), |job| {
+        Connection::open(mechanism, &launch.cells[0], &launch.meet_at)?;
+    measure_all(launch, (Some(set_up_ns), sizes), |job| {
         end.say(&serde_json::to_string(&job.cell)?)?;
         end.hear()?;
         let mut measured = ask(&mut end, job, buffer_bytes)?;
@@ -104,27 +104,27 @@ fn channel_client(mechanism: Mechanism, orders: &Orders) -> Result<(), Failure> 
     end.say(GOODBYE)
 }
 
-fn channel_server(orders: &Orders) -> Result<(), Failure> {
-    let listener = Listener::bind(&Address::Abstract(orders.meet_at.clone()))?;
+fn channel_server(launch: &LaunchRequest) -> Result<(), Failure> {
+    let listener = Listener::bind(&Address::Abstract(launch.meet_at.clone()))?;
     write(&WorkerMessage::Ready)?;
-    let mut end = ends::accept(&listener, &orders.cells[0])?;
-    locked::lock_for(orders);
+    let mut end = ends::accept(&listener, &launch.cells[0])?;
+    locked::lock_for(launch);
     loop {
         let text = end.hear()?;
         if text == GOODBYE {
             return Ok(());
         }
-        misbehave(orders.fault)?;
+        misbehave(launch.fault)?;
         let cell: CellSpec = serde_json::from_str(&text)?;
         end.say(READY)?;
-        let report = server::serve(&mut end, &cell, orders.seed, orders.fault)?;
+        let report = server::serve(&mut end, &cell, launch.seed, launch.fault)?;
         end.say(&serde_json::to_string(&report)?)?;
     }
 }
 
-fn meeting_client(orders: &Orders, custom: &dyn CustomSubjects) -> Result<(), Failure> {
-    let meeting = Meeting::connect(&orders.meet_at)?;
-    measure_all(orders, (None, Vec::new()), |job| {
+fn meeting_client(launch: &LaunchRequest, custom: &dyn CustomSubjects) -> Result<(), Failure> {
+    let meeting = Meeting::connect(&launch.meet_at)?;
+    measure_all(launch, (None, Vec::new()), |job| {
         let alone = match job.cell.subject {
             Subject::Custom(name) => custom.alone(name.as_str(), job),
             _ => ends::measure_alone(job),
@@ -140,17 +140,17 @@ fn meeting_client(orders: &Orders, custom: &dyn CustomSubjects) -> Result<(), Fa
     meeting.say(GOODBYE)
 }
 
-fn meeting_server(orders: &Orders, custom: &dyn CustomSubjects) -> Result<(), Failure> {
-    let meeting = Meeting::accept(&orders.meet_at, || write(&WorkerMessage::Ready))?;
-    locked::lock_for(orders);
+fn meeting_server(launch: &LaunchRequest, custom: &dyn CustomSubjects) -> Result<(), Failure> {
+    let meeting = Meeting::accept(&launch.meet_at, || write(&WorkerMessage::Ready))?;
+    locked::lock_for(launch);
     loop {
         let text = meeting.hear()?;
         if text == GOODBYE {
             return Ok(());
         }
-        misbehave(orders.fault)?;
+        misbehave(launch.fault)?;
         let cell: CellSpec = serde_json::from_str(&text)?;
-        let report = open_any(&meeting, Role::Server, &cell, custom)?.serve(&cell, orders)?;
+        let report = open_any(&meeting, Role::Server, &cell, custom)?.serve(&cell, launch)?;
         meeting.say(&serde_json::to_string(&report)?)?;
     }
 }

@@ -13,7 +13,7 @@ pub struct Launch {
     pub launch: u32,
 }
 
-/// Orders `launches` launches of each of `cells` cells, the same for the same seed.
+/// LaunchRequest `launches` launches of each of `cells` cells, the same for the same seed.
 ///
 /// Goes round by round: every round launches each cell once, in an order of its own. So a run that
 /// is cut short has nearly as many launches of each cell, and drift falls on all alike.

@@ -168,7 +168,7 @@ fn undisturbed(plan: &ProfilePlan, context: &RunContext<'_>) -> Result<(Run, Cel
         sizes_bytes: Some(vec![plan.message_bytes]),
         shapes: Some(vec![plan.shape]),
         waits: Some(vec![plan.wait]),
-        how: RunOptions {
+        options: RunOptions {
             placement: plan.placement,
             launches: Some(LAUNCHES),
             time_budget: Some(plan.time),

@@ -22,7 +22,7 @@ use crate::cell::{CellSpec, Subject, floor_of};
 use crate::cell_list::CellList;
 use crate::detector::{self, Counters, Watch};
 use crate::exchange::{Cause, Failure};
-use crate::launch::{Fault, Orders, Role, WorkerMessage};
+use crate::launch::{Fault, LaunchRequest, Role, WorkerMessage};
 use crate::load::{Loads, Sample, Workers};
 use crate::run::{Cell, Kind, Run, Settings, Skipped, Timer};
 use crate::runner::assemble::CellLaunch;
@@ -134,7 +134,7 @@ pub fn bench_specs(
         list
     };
     let nothing = |_: &mut Run, _: &[CellSpec], _: &mut [Cell]| {};
-    let task = Task { find: &find, extent: None, together: false, conclude: &nothing };
+    let task = Task { find: &find, effort: None, together: false, conclude: &nothing };
     bench_cells(plan, &task, context)
 }
 
@@ -143,7 +143,7 @@ pub struct Task<'a> {
     /// Gives the cells; told why ends cannot spin, if they cannot.
     pub find: &'a dyn Fn(Option<&str>) -> CellList,
     /// `None`: as for mechanisms.
-    pub extent: Option<Effort>,
+    pub effort: Option<Effort>,
     /// Whether all cells of one place share their launches, since they are compared.
     pub together: bool,
     /// Told what was measured, cell by cell, before it becomes part of the run.
@@ -164,16 +164,16 @@ pub fn bench_cells(
     context: &RunContext<'_>,
 ) -> Result<Run, BenchError> {
     let topology = machine::topology();
-    let placed = placement::resolve(plan.how.placement, &cpu::allowed(), &topology)?;
+    let placed = placement::resolve(plan.options.placement, &cpu::allowed(), &topology)?;
     let CellList { cells, skipped } = (task.find)(placed.no_spinning);
     if cells.is_empty() {
         return Err(BenchError::Nothing(skipped));
     }
-    let awake = plan.how.awake.then(CStateLock::hold);
+    let awake = plan.options.awake.then(CStateLock::hold);
     let tsc = Tsc::calibrate();
     let timers = timers::measure_with(&tsc);
     let units = units(&cells);
-    let Effort { launches, budget, cell_max } = task.extent.unwrap_or_else(|| {
+    let Effort { launches, budget, cell_max } = task.effort.unwrap_or_else(|| {
         let launches = launches_of(plan);
         let budget = budget_of(plan, cells.len(), launches);
         Effort { launches, budget, cell_max: None }
@@ -199,7 +199,7 @@ pub fn bench_cells(
         watched: Vec::new(),
         loads: Loads::new(&context.program, cpu::allowed()),
         tsc: tsc.ok().map(|tsc| tsc.calibration()),
-        rng: fastrand::Rng::with_seed(plan.how.seed),
+        rng: fastrand::Rng::with_seed(plan.options.seed),
         found: units.iter().map(|unit| vec![Vec::new(); unit.len()]).collect(),
         failures: vec![None; units.len()],
         units,
@@ -207,7 +207,7 @@ pub fn bench_cells(
         out_of_time: false,
         apart: None,
         patience_ns: ns(budget) / QUIET_SHARE,
-        cell_ns_max: match (cell_max, plan.how.time_budget) {
+        cell_ns_max: match (cell_max, plan.options.time_budget) {
             (Some(cell_max), _) => ns(cell_max),
             (None, Some(_)) => CELL_NS_CEILING,
             (None, None) => CELL_NS_MAX,
@@ -295,7 +295,7 @@ impl Bench<'_> {
             let conditions = self.units[unit][0].conditions;
             let load = conditions.load;
             let workers = (!load.is_idle())
-                .then(|| self.loads.start(load, self.plan.how.seed ^ order as u64));
+                .then(|| self.loads.start(load, self.plan.options.seed ^ order as u64));
             let launched = self.launch(&set, order, cell_ns);
             // Gone before anything is looked at: what is seen then is not our own doing.
             let beside = workers.map(Workers::end);
@@ -317,7 +317,7 @@ impl Bench<'_> {
     }
 
     fn schedule(&self, sets: &[Vec<usize>], launches: u32) -> VecDeque<plan::Launch> {
-        let seed = self.plan.how.seed;
+        let seed = self.plan.options.seed;
         let is_apart = sets.len() == self.units.len();
         let groups = if is_apart { beside_floors(&self.units) } else { (0..sets.len()).collect() };
         plan::schedule_beside(&groups, launches, seed).into()
@@ -381,7 +381,7 @@ impl Bench<'_> {
         self.rng.shuffle(&mut cells);
         let (subject, wait, conditions) = cells[0].unit();
         let placed = self.place(set[0]);
-        let orders = |role, cpu| Orders {
+        let request = |role, cpu| LaunchRequest {
             role,
             subject,
             wait,
@@ -394,13 +394,13 @@ impl Bench<'_> {
             cpu,
             cells: cells.clone(),
             slices: set.len() > 1,
-            seed: self.plan.how.seed ^ order as u64,
+            seed: self.plan.options.seed ^ order as u64,
             cell_budget_ns: cell_ns,
             tsc: self.tsc,
             fault: self.context.fault,
         };
-        let client = orders(Role::Client, placed.client);
-        let server = Orders { role: Role::Server, cpu: placed.server, ..client.clone() };
+        let client = request(Role::Client, placed.client);
+        let server = LaunchRequest { role: Role::Server, cpu: placed.server, ..client.clone() };
         let padding = [self.rng.usize(..PADDING_BYTES_MAX), self.rng.usize(..PADDING_BYTES_MAX)];
         let planned_ns = |cell: &CellSpec| cell_ns.max(cell.conditions.least_ns());
         let planned_ns = cells.iter().map(planned_ns).fold(0, u64::saturating_add);
@@ -622,20 +622,20 @@ fn beside_floors(units: &[Vec<CellSpec>]) -> Vec<usize> {
 }
 
 fn launches_of(plan: &BenchPlan) -> u32 {
-    let defaults = match (plan.how.quick, plan.is_tour()) {
+    let defaults = match (plan.options.quick, plan.is_tour()) {
         (true, _) => LAUNCHES_QUICK,
         (false, true) => LAUNCHES_TOUR,
         (false, false) => LAUNCHES,
     };
-    plan.how.launches.unwrap_or(defaults).max(1)
+    plan.options.launches.unwrap_or(defaults).max(1)
 }
 
 fn budget_of(plan: &BenchPlan, cells: usize, launches: u32) -> Duration {
-    let defaults = if plan.how.quick { BUDGET_QUICK } else { BUDGET };
+    let defaults = if plan.options.quick { BUDGET_QUICK } else { BUDGET };
     // A short list needs no long run: its cells end at their own cap.
     let enough = Duration::from_nanos(CELL_NS_MAX).saturating_mul(launches);
     let enough = enough.saturating_mul(u32::try_from(cells).unwrap_or(u32::MAX));
-    plan.how.time_budget.unwrap_or(defaults.min(enough + Duration::from_secs(5)))
+    plan.options.time_budget.unwrap_or(defaults.min(enough + Duration::from_secs(5)))
 }
 
 fn settings(plan: &BenchPlan, cells: &[CellSpec], launches: u32, budget: Duration) -> Settings {
@@ -651,7 +651,7 @@ fn settings(plan: &BenchPlan, cells: &[CellSpec], launches: u32, budget: Duratio
     sizes_bytes.sort_unstable();
     let waits = plan.waits.as_ref();
     Settings {
-        arguments: plan.how.arguments.clone(),
+        arguments: plan.options.arguments.clone(),
         kinds: plan.kinds.clone(),
         mechanisms,
         sizes_bytes,
@@ -660,14 +660,14 @@ fn settings(plan: &BenchPlan, cells: &[CellSpec], launches: u32, budget: Duratio
             || "default".to_owned(),
             |waits| waits.iter().map(|wait| wait.name()).collect::<Vec<_>>().join(","),
         ),
-        placement: plan.how.placement.name().to_owned(),
+        placement: plan.options.placement.name().to_owned(),
         touch: plan.touch.name().to_owned(),
         sleep_states: String::new(),
         memory: String::new(),
         launches,
         budget_s: budget.as_secs_f64(),
-        quick: plan.how.quick,
-        seed: plan.how.seed,
+        quick: plan.options.quick,
+        seed: plan.options.seed,
     }
 }
 

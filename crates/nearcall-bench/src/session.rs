@@ -12,7 +12,7 @@ use crate::exchange::job::{Job, Part};
 use crate::exchange::measured::Measured;
 use crate::exchange::stamps::TimestampSource;
 use crate::exchange::{Cause, Failure};
-use crate::launch::{Fault, Orders, WorkerMessage};
+use crate::launch::{Fault, LaunchRequest, WorkerMessage};
 use crate::run::EffectiveSize;
 use crate::{locked, worker};
 
@@ -20,25 +20,25 @@ pub(crate) fn write(message: &WorkerMessage) -> Result<(), Failure> {
     Ok(worker::write_message(message)?)
 }
 
-pub(crate) fn job(orders: &Orders, cell: CellSpec) -> Job {
+pub(crate) fn job(request: &LaunchRequest, cell: CellSpec) -> Job {
     Job {
         cell,
-        seed: orders.seed,
-        budget_ns: orders.cell_budget_ns,
+        seed: request.seed,
+        budget_ns: request.cell_budget_ns,
         part: Part::Whole,
-        stamps: TimestampSource::new(orders.tsc),
-        fault: orders.fault,
+        stamps: TimestampSource::new(request.tsc),
+        fault: request.fault,
     }
 }
 
 /// What the client says once it is connected; `memory` says how that was locked.
 pub(crate) fn connected(
-    orders: &Orders,
+    request: &LaunchRequest,
     set_up_ns: Option<u64>,
     sizes: Vec<EffectiveSize>,
     memory: String,
 ) -> WorkerMessage {
-    let timer = match TimestampSource::new(orders.tsc) {
+    let timer = match TimestampSource::new(request.tsc) {
         TimestampSource::Tsc(_) => "tsc",
         TimestampSource::Clock => "monotonic",
         #[cfg(test)]
@@ -61,13 +61,13 @@ pub(crate) fn misbehave(fault: Fault) -> Result<(), Failure> {
 
 /// Measures each cell, and tells the runner that it is connected and what was found.
 pub(crate) fn measure_all(
-    orders: &Orders,
+    request: &LaunchRequest,
     (set_up_ns, sizes): (Option<u64>, Vec<EffectiveSize>),
     mut measure: impl FnMut(&Job) -> Result<Measured, Failure>,
 ) -> Result<(), Failure> {
-    write(&connected(orders, set_up_ns, sizes, locked::lock_for(orders)))?;
-    for &cell in &orders.cells {
-        let measured = measure(&job(orders, cell))?;
+    write(&connected(request, set_up_ns, sizes, locked::lock_for(request)))?;
+    for &cell in &request.cells {
+        let measured = measure(&job(request, cell))?;
         write(&WorkerMessage::Cell { cell, outcome: Ok(Box::new(measured)) })?;
     }
     Ok(())

@@ -18,68 +18,68 @@ use crate::exchange::measured::Measured;
 use crate::exchange::opened::{self, Opened};
 use crate::floor::meeting::Meeting;
 use crate::histogram::Histogram;
-use crate::launch::{Fault, Orders, Role, WorkerMessage};
+use crate::launch::{Fault, LaunchRequest, Role, WorkerMessage};
 use crate::run::{EffectiveSize, Kind};
 use crate::session::{self, GOODBYE, READY};
 use crate::{ends, locked, stats, worker};
 
 /// The end that asks.
-pub(crate) fn client(orders: &Orders) -> Result<(), Failure> {
-    let meeting = Meeting::connect(&orders.meet_at)?;
-    let mut told = vec![(None, Vec::new()); orders.cells.len()];
-    let mut ends = Ends::open(orders, |at, cell| {
+pub(crate) fn client(request: &LaunchRequest) -> Result<(), Failure> {
+    let meeting = Meeting::connect(&request.meet_at)?;
+    let mut told = vec![(None, Vec::new()); request.cells.len()];
+    let mut ends = Ends::open(request, |at, cell| {
         let Subject::Mechanism(mechanism) = cell.subject else {
             return ends::open(&meeting, Role::Client, cell);
         };
         let Connection { end, set_up_ns, sizes, buffer_bytes } =
-            Connection::open(mechanism, cell, &channels_at(orders))?;
+            Connection::open(mechanism, cell, &channels_at(request))?;
         told[at] = (Some(set_up_ns), sizes);
         Ok(opened::opened(end, buffer_bytes))
     });
     if meeting.hear()? != READY {
         return Err(Failure::other("the other end is not ready"));
     }
-    let memory = locked::lock_for(orders);
-    let measured = measure(orders, &mut ends, &meeting)?;
-    for ((at, &cell), slices) in orders.cells.iter().enumerate().zip(measured) {
+    let memory = locked::lock_for(request);
+    let measured = measure(request, &mut ends, &meeting)?;
+    for ((at, &cell), slices) in request.cells.iter().enumerate().zip(measured) {
         // Its turn had not come when the launch was cut short.
         if slices.as_ref().is_ok_and(Vec::is_empty) {
             continue;
         }
         let (set_up_ns, sizes) = told[ends.first_cell(at)].clone();
-        write_cell(orders, cell, (set_up_ns, sizes), &memory, slices)?;
+        write_cell(request, cell, (set_up_ns, sizes), &memory, slices)?;
     }
     meeting.say(GOODBYE)
 }
 
 fn write_cell(
-    orders: &Orders,
+    request: &LaunchRequest,
     cell: CellSpec,
     (set_up_ns, sizes): (Option<u64>, Vec<EffectiveSize>),
     memory: &str,
     slices: Result<Vec<Measured>, Failure>,
 ) -> Result<(), Failure> {
-    session::write(&session::connected(orders, set_up_ns, sizes, memory.to_owned()))?;
+    session::write(&session::connected(request, set_up_ns, sizes, memory.to_owned()))?;
     let outcome = slices.and_then(|slices| together(&slices)).map(Box::new);
     session::write(&WorkerMessage::Cell { cell, outcome })
 }
 
 /// Gives each cell its slices until the time is over, or the parent wants what there is.
 fn measure(
-    orders: &Orders,
+    request: &LaunchRequest,
     ends: &mut Ends<'_>,
     meeting: &Meeting,
 ) -> Result<Vec<Result<Vec<Measured>, Failure>>, Failure> {
-    let mut found: Vec<Result<Vec<Measured>, Failure>> = (orders.cells.iter().enumerate())
+    let mut found: Vec<Result<Vec<Measured>, Failure>> = (request.cells.iter().enumerate())
         .map(|(at, cell)| ends.failure(at).filter(|_| !cell.subject.is_alone()))
         .map(|failure| failure.map_or(Ok(Vec::new()), Err))
         .collect();
     let mut order: Vec<usize> = (0..found.len()).filter(|&at| found[at].is_ok()).collect();
-    let mut rng = fastrand::Rng::with_seed(orders.seed);
+    let mut rng = fastrand::Rng::with_seed(request.seed);
     let first_ns = clock::monotonic_ns();
     let until_ns =
-        first_ns.saturating_add(orders.cell_budget_ns.saturating_mul(orders.cells.len() as u64));
-    let mut spent_ns = vec![0; orders.cells.len()];
+        first_ns.saturating_add(request.cell_budget_ns.saturating_mul(request.cells.len() as u64));
+    let mut spent_ns = vec![0; request.cells.len()];
     let mut part = Part::First;
     'rounds: while !order.is_empty() {
         let begin_ns = clock::monotonic_ns();
@@ -94,12 +94,12 @@ fn measure(
             if part == Part::Later && spent_ns[at] > 2 * share_ns {
                 continue;
             }
-            let cell = orders.cells[at];
+            let cell = request.cells[at];
             let budget_ns = match cell.kind {
                 Kind::Latency => SLICE_NS,
                 Kind::Throughput => STREAM_SLICE_NS,
             };
-            let job = Job { part, budget_ns, ..session::job(orders, cell) };
+            let job = Job { part, budget_ns, ..session::job(request, cell) };
             let measured = slice(&job, ends, meeting, at).inspect_err(|failure| {
                 // Should this fail, the failure itself is told all the same.
                 drop(session::write(&WorkerMessage::Cell { cell, outcome: Err(failure.clone()) }));
@@ -135,35 +135,35 @@ fn slice(
 }
 
 /// The end that answers.
-pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
-    let listener = Listener::bind(&Address::Abstract(channels_at(orders)))?;
-    let meeting = Meeting::accept(&orders.meet_at, || session::write(&WorkerMessage::Ready))?;
-    let mut ends = Ends::open(orders, |_, cell| match cell.subject {
+pub(crate) fn server(request: &LaunchRequest) -> Result<(), Failure> {
+    let listener = Listener::bind(&Address::Abstract(channels_at(request)))?;
+    let meeting = Meeting::accept(&request.meet_at, || session::write(&WorkerMessage::Ready))?;
+    let mut ends = Ends::open(request, |_, cell| match cell.subject {
         Subject::Mechanism(_) => Ok(opened::opened(ends::accept(&listener, cell)?, 0)),
         _ => ends::open(&meeting, Role::Server, cell),
     });
-    locked::lock_for(orders);
+    locked::lock_for(request);
     meeting.say(READY)?;
-    let fault = if orders.fault == Fault::SlowStart { Fault::None } else { orders.fault };
-    let later = Orders { fault, ..orders.clone() };
-    let mut begun = vec![false; orders.cells.len()];
+    let fault = if request.fault == Fault::SlowStart { Fault::None } else { request.fault };
+    let later = LaunchRequest { fault, ..request.clone() };
+    let mut begun = vec![false; request.cells.len()];
     loop {
         let text = meeting.hear()?;
         if text == GOODBYE {
             return Ok(());
         }
-        session::misbehave(orders.fault)?;
-        let at = text.parse::<usize>().ok().filter(|&at| at < orders.cells.len());
+        session::misbehave(request.fault)?;
+        let at = text.parse::<usize>().ok().filter(|&at| at < request.cells.len());
         let at = at.ok_or_else(|| Failure::other(format!("{text:?} is no cell")))?;
-        let orders = if std::mem::replace(&mut begun[at], true) { &later } else { orders };
-        let report = ends.of(at)?.serve(&orders.cells[at], orders)?;
+        let request = if std::mem::replace(&mut begun[at], true) { &later } else { request };
+        let report = ends.of(at)?.serve(&request.cells[at], request)?;
         meeting.say(&serde_json::to_string(&report)?)?;
     }
 }
 
 /// Where mechanisms are connected.
-fn channels_at(orders: &Orders) -> String {
-    format!("{}-channels", orders.meet_at)
+fn channels_at(request: &LaunchRequest) -> String {
+    format!("{}-channels", request.meet_at)
 }
 
 /// One end, or why there is none.
@@ -180,11 +180,11 @@ struct Ends<'a> {
 impl<'a> Ends<'a> {
     /// Opens what the cells need, which both processes do in the same order: for a mechanism a
     /// connection for all of its cells, for a floor one for each.
-    fn open(orders: &Orders, mut open: impl FnMut(usize, &CellSpec) -> End<'a>) -> Self {
+    fn open(request: &LaunchRequest, mut open: impl FnMut(usize, &CellSpec) -> End<'a>) -> Self {
         let mut ends = Self { open: Vec::new(), of_cell: Vec::new() };
-        for (at, cell) in orders.cells.iter().enumerate() {
+        for (at, cell) in request.cells.iter().enumerate() {
             let is_mechanism = matches!(cell.subject, Subject::Mechanism(_));
-            let same = |&(first, _): &(usize, End<'_>)| orders.cells[first].unit() == cell.unit();
+            let same = |&(first, _): &(usize, End<'_>)| request.cells[first].unit() == cell.unit();
             let known = ends.open.iter().position(same).filter(|_| is_mechanism);
             ends.of_cell.push(known.unwrap_or(ends.open.len()));
             if known.is_none() {

@@ -174,13 +174,6 @@ pub fn monotonic_raw_ns() -> u64 {
     read_ns(ClockId::MonotonicRaw)
 }
 
-/// Nanoseconds of `CLOCK_MONOTONIC_COARSE`: as of the last timer tick.
-#[must_use]
-#[inline]
-pub fn monotonic_coarse_ns() -> u64 {
-    read_ns(ClockId::MonotonicCoarse)
-}
-
 /// Nanoseconds since 1970. For stamps in files; never for measuring or waiting.
 #[must_use]
 pub fn realtime_ns() -> u64 {

@@ -25,17 +25,6 @@ pub struct Rollup {
     pub swap_bytes: u64,
 }
 
-/// The setting for transparent huge pages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HugePages {
-    /// Wherever it can.
-    Always,
-    /// Only after madvise.
-    Madvise,
-    /// Nowhere.
-    Never,
-}
-
 /// Memory of process `pid` (0: this one). Walks its page tables: not while measuring.
 #[must_use]
 pub fn rollup(pid: i32) -> Option<Rollup> {
@@ -66,20 +55,6 @@ pub fn per_cpu_free_bytes() -> Option<u64> {
 #[must_use]
 pub fn page_bytes() -> usize {
     rustix::param::page_size()
-}
-
-/// The setting for anonymous memory.
-#[must_use]
-pub fn huge_pages() -> Option<HugePages> {
-    let path = "/sys/kernel/mm/transparent_hugepage/enabled";
-    parse_huge_pages(&std::fs::read_to_string(path).ok()?)
-}
-
-/// The setting for shared memory (memfd, tmpfs), as the kernel writes it: "never", "advise", ...
-#[must_use]
-pub fn shared_huge_pages() -> Option<String> {
-    let path = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
-    selected(&std::fs::read_to_string(path).ok()?).map(str::to_owned)
 }
 
 /// Locks each page of this process once it was touched. Later mappings are included only if the
@@ -164,26 +139,11 @@ pub fn parse_per_cpu_pages(text: &str) -> Option<u64> {
     counts.into_iter().try_fold(0, u64::checked_add)
 }
 
-/// Reads a text such as `always [madvise] never`.
-#[must_use]
-pub fn parse_huge_pages(text: &str) -> Option<HugePages> {
-    match selected(text)? {
-        "always" => Some(HugePages::Always),
-        "madvise" => Some(HugePages::Madvise),
-        "never" => Some(HugePages::Never),
-        _ => None,
-    }
-}
-
 fn proc_file(pid: i32, name: &str) -> String {
     match pid {
         0 => format!("/proc/self/{name}"),
         pid => format!("/proc/{pid}/{name}"),
     }
-}
-
-fn selected(text: &str) -> Option<&str> {
-    Some(text.split_once('[')?.1.split_once(']')?.0)
 }
 
 /// The value of a line `Name:   123 kB`, in bytes.
@@ -242,13 +202,6 @@ SwapPss:               0 kB
         assert_eq!(parse_per_cpu_pages(text), Some(127));
         assert_eq!(parse_per_cpu_pages("  pages free     3000\n"), None);
         assert_eq!(parse_per_cpu_pages("count: 18446744073709551615\ncount: 1\n"), None);
-    }
-
-    #[test]
-    fn the_huge_page_setting_is_the_word_in_brackets() {
-        assert_eq!(parse_huge_pages("always [madvise] never\n"), Some(HugePages::Madvise));
-        assert_eq!(parse_huge_pages("always madvise [never]\n"), Some(HugePages::Never));
-        assert_eq!(parse_huge_pages("nothing"), None);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use nearcall_os::tsc::Tsc;
 use nearcall_results::noise::{self, Grade};
 use nearcall_results::run::IdleServer;
 
-use crate::launch::{self, Launched, Orders, Patience, Role};
+use crate::launch::{self, LaunchRequest, Launched, Patience, Role};
 use crate::measure::{Cell, Kind, Measured};
 use crate::rival::Rival;
 
@@ -137,7 +137,7 @@ impl Bench<'_> {
         self.rng.shuffle(&mut cells);
         let sizes = self.plan.cells().into_iter().map(|cell| cell.bytes);
         let cell = if is_idle { IDLE_CALLS } else { self.plan.cell };
-        let orders = Orders {
+        let request = LaunchRequest {
             rival: rival.name.to_owned(),
             role: Role::Client,
             folder,
@@ -151,14 +151,14 @@ impl Bench<'_> {
             stay: is_idle,
             cells,
         };
-        let count = u32::try_from(orders.cells.len()).unwrap_or(u32::MAX);
+        let count = u32::try_from(request.cells.len()).unwrap_or(u32::MAX);
         let patience = Patience {
             start: START_PATIENCE,
             cells: cell.saturating_mul(count).saturating_mul(4),
             idle: is_idle.then_some(self.plan.idle),
         };
         let cpus = self.plan.pin.map_or([None; 2], |cpus| cpus.map(Some));
-        launch::launch(&orders, cpus, patience)
+        launch::launch(&request, cpus, patience)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Starts the two processes of a launch, collects what they write, and ends them.
 //!
-//! A process reads one `Orders` and reports by `Line`s, as every worker of `nearcall-bench`.
+//! A process reads one `LaunchRequest` and reports by `Line`s, as every worker of `nearcall-bench`.
 //!
 //! **Invariants:** when [`launch`] returns, both processes are gone and the launch's directory is
 //! removed with everything below it. **Not here:** what the processes do (`peer.rs`).
@@ -21,7 +21,7 @@ use crate::memory;
 
 /// What one of the two processes has to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Orders {
+pub(crate) struct LaunchRequest {
     pub(crate) rival: String,
     pub(crate) role: Role,
     /// A folder of this launch alone, for sockets and whatever else the rival needs.
@@ -95,23 +95,27 @@ pub(crate) struct Patience {
 }
 
 /// Runs one launch. `cpus` are the client's and the server's.
-pub(crate) fn launch(orders: &Orders, cpus: [Option<usize>; 2], patience: Patience) -> Launched {
+pub(crate) fn launch(
+    request: &LaunchRequest,
+    cpus: [Option<usize>; 2],
+    patience: Patience,
+) -> Launched {
     let mut launched = Launched::default();
-    let outcome = fs::create_dir_all(&orders.folder)
+    let outcome = fs::create_dir_all(&request.folder)
         .context("cannot make a folder")
-        .and_then(|()| play(orders, cpus, patience, &mut launched));
+        .and_then(|()| play(request, cpus, patience, &mut launched));
     launched.failure = outcome.err().map(|error| format!("{error:#}"));
-    clean(orders);
+    clean(request);
     launched
 }
 
 fn play(
-    orders: &Orders,
+    request: &LaunchRequest,
     cpus: [Option<usize>; 2],
     patience: Patience,
     launched: &mut Launched,
 ) -> anyhow::Result<()> {
-    let with = |role, cpu, server_pid| Orders { role, cpu, server_pid, ..orders.clone() };
+    let with = |role, cpu, server_pid| LaunchRequest { role, cpu, server_pid, ..request.clone() };
     let mut ends = vec![start(&with(Role::Server, cpus[1], 0))?];
     match next(&mut ends, after_ns(patience.start))? {
         Line::Listening => {}
@@ -139,11 +143,11 @@ fn play(
     }
 }
 
-/// Starts a process and gives it its orders.
-fn start(orders: &Orders) -> anyhow::Result<Worker<Line>> {
+/// Starts a process and gives it its request.
+fn start(request: &LaunchRequest) -> anyhow::Result<Worker<Line>> {
     let program = Program::current(&[PEER_VERB]);
     let mut worker = Worker::start(&mut program.command(0)).context("cannot start a process")?;
-    worker.send(orders)?;
+    worker.send(request)?;
     Ok(worker)
 }
 
@@ -171,10 +175,10 @@ fn after_ns(duration: Duration) -> u64 {
 }
 
 /// Removes what the launch has left: its folder, and shared memory of its name.
-fn clean(orders: &Orders) {
-    let _ = fs::remove_dir_all(&orders.folder);
+fn clean(request: &LaunchRequest) {
+    let _ = fs::remove_dir_all(&request.folder);
     let files = fs::read_dir(SHARED_MEMORY).into_iter().flatten().flatten();
-    for file in files.filter(|file| is_of(&file.path(), &orders.name)) {
+    for file in files.filter(|file| is_of(&file.path(), &request.name)) {
         let _ = fs::remove_file(file.path());
     }
 }

@@ -18,7 +18,7 @@ use nearcall_os::{clock, counters};
 use nearcall_results::histogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::launch::{Line, Orders};
+use crate::launch::{LaunchRequest, Line};
 
 /// What one cell measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -96,23 +96,26 @@ pub(crate) fn verify(payload: &Payload, number: u64, reply: &[u8]) -> anyhow::Re
 }
 
 /// Measures all cells and says what was found, line by line.
-pub(crate) async fn measure<C: Client>(mut client: C, orders: &Orders) -> anyhow::Result<()> {
+pub(crate) async fn measure<C: Client>(
+    mut client: C,
+    request: &LaunchRequest,
+) -> anyhow::Result<()> {
     let mut asking = Asking {
         client: &mut client,
-        orders,
-        stamps: TimestampSource::new(orders.tsc),
+        request,
+        stamps: TimestampSource::new(request.tsc),
         next: HashMap::new(),
         sent: 0,
     };
-    for &cell in &orders.cells {
-        let payload = Payload::new(orders.seed, cell.bytes);
+    for &cell in &request.cells {
+        let payload = Payload::new(request.seed, cell.bytes);
         let measured = match cell.kind {
             Kind::Sink | Kind::Echo => asking.latency(cell, &payload).await?,
             Kind::Rate => asking.rate(&payload).await?,
         };
         Line::Cell { cell, measured: Box::new(measured) }.write()?;
     }
-    if orders.stay {
+    if request.stay {
         Line::Quiet.write()?;
         // Blocks the whole client, which has nothing to do.
         std::io::stdin().lock().read_to_end(&mut Vec::new())?;
@@ -123,7 +126,7 @@ pub(crate) async fn measure<C: Client>(mut client: C, orders: &Orders) -> anyhow
 /// A measurement under way.
 struct Asking<'a, C> {
     client: &'a mut C,
-    orders: &'a Orders,
+    request: &'a LaunchRequest,
     stamps: TimestampSource,
     /// Per size, the number of the next message.
     next: HashMap<usize, u64>,
@@ -133,7 +136,7 @@ struct Asking<'a, C> {
 
 impl<C: Client> Asking<'_, C> {
     async fn latency(&mut self, cell: Cell, payload: &Payload) -> anyhow::Result<Measured> {
-        let (echo, budget_ns) = (cell.kind == Kind::Echo, self.orders.cell_ns);
+        let (echo, budget_ns) = (cell.kind == Kind::Echo, self.request.cell_ns);
         let mut number = self.next.get(&cell.bytes).copied().unwrap_or(0);
         let first = number;
         let mut times = Histogram::new();
@@ -143,7 +146,7 @@ impl<C: Client> Asking<'_, C> {
             state = warmup.push(self.timed_ns(echo, payload, number).await?);
             number += 1;
         }
-        let cpu = Cpu::read(self.orders.server_pid)?;
+        let cpu = Cpu::read(self.request.server_pid)?;
         let begin = self.stamps.start();
         let (mut spent_ns, mut messages) = (0, 0);
         while messages < MESSAGES_MIN || spent_ns < budget_ns - budget_ns / WARMUP_SHARE {
@@ -170,7 +173,7 @@ impl<C: Client> Asking<'_, C> {
 
     fn warmup_rule(&self) -> WarmupRule {
         let defaults = WarmupRule::default();
-        let duration_ns_max = (self.orders.cell_ns / WARMUP_SHARE).min(defaults.duration_ns_max);
+        let duration_ns_max = (self.request.cell_ns / WARMUP_SHARE).min(defaults.duration_ns_max);
         WarmupRule { duration_ns_max, ..defaults }
     }
 
@@ -188,9 +191,9 @@ impl<C: Client> Asking<'_, C> {
     }
 
     async fn rate(&mut self, payload: &Payload) -> anyhow::Result<Measured> {
-        let budget_ns = self.orders.cell_ns;
+        let budget_ns = self.request.cell_ns;
         self.stream(payload, budget_ns / WARMUP_SHARE).await?;
-        let cpu = Cpu::read(self.orders.server_pid)?;
+        let cpu = Cpu::read(self.request.server_pid)?;
         let begin = self.stamps.start();
         let messages = self.stream(payload, budget_ns - budget_ns / WARMUP_SHARE).await?;
         let elapsed_ns = self.stamps.since_ns(begin);

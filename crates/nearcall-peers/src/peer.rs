@@ -1,12 +1,12 @@
 //! What each of the two processes of a launch runs.
 //!
-//! Reads its orders from standard input, pins itself, and plays its end of one rival.
+//! Reads its request from standard input, pins itself, and plays its end of one rival.
 
 use anyhow::Context;
 use nearcall_bench::worker;
 use nearcall_os::cpu;
 
-use crate::launch::{Line, Orders, Role};
+use crate::launch::{LaunchRequest, Line, Role};
 use crate::rival;
 
 /// Plays one end. What goes wrong is on standard output too, for who started it.
@@ -19,15 +19,15 @@ pub(crate) fn run() -> anyhow::Result<()> {
 }
 
 fn play() -> anyhow::Result<()> {
-    let orders: Orders = worker::read_request()?;
-    if let Some(cpu) = orders.cpu {
+    let request: LaunchRequest = worker::read_request()?;
+    if let Some(cpu) = request.cpu {
         // Before the rival has any thread, so that all of them inherit it.
         cpu::pin_current(cpu)?;
     }
     let rivals = rival::all();
-    let rival = rivals.iter().find(|rival| rival.name == orders.rival).context("no such rival")?;
-    match orders.role {
-        Role::Server => (rival.serve)(&orders),
-        Role::Client => (rival.ask)(&orders),
+    let rival = rivals.iter().find(|rival| rival.name == request.rival).context("no such rival")?;
+    match request.role {
+        Role::Server => (rival.serve)(&request),
+        Role::Client => (rival.ask)(&request),
     }
 }

@@ -3,7 +3,7 @@
 //! Always true: a row's name is unique, and its text says how it was configured. Not here: how the
 //! libraries are driven (`rivals/`).
 
-use crate::launch::Orders;
+use crate::launch::LaunchRequest;
 use crate::rivals;
 
 /// One row of the tables.
@@ -20,9 +20,9 @@ pub(crate) struct Rival {
     /// Why it cannot be measured here.
     pub(crate) missing: Option<&'static str>,
     /// Serves until the process is killed. Writes `Line::Listening` when it can be connected to.
-    pub(crate) serve: fn(&Orders) -> anyhow::Result<()>,
-    /// Connects and measures the cells of the orders.
-    pub(crate) ask: fn(&Orders) -> anyhow::Result<()>,
+    pub(crate) serve: fn(&LaunchRequest) -> anyhow::Result<()>,
+    /// Connects and measures the cells of the request.
+    pub(crate) ask: fn(&LaunchRequest) -> anyhow::Result<()>,
     /// Removes what both processes have left outside of their folder and `/dev/shm/NAME*`.
     pub(crate) clean: fn(),
 }

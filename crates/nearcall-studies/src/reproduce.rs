@@ -33,7 +33,7 @@ pub struct StudiesPlan {
     /// The services that are measured as programs and as libraries, or why they are missing.
     pub service_files: Option<Result<ServiceFiles, String>>,
     /// Where and how.
-    pub how: RunOptions,
+    pub options: RunOptions,
 }
 
 /// Repeats the studies of `plan` and returns the run, whole or marked as cut short.
@@ -45,23 +45,23 @@ pub struct StudiesPlan {
 ///
 /// As [`measure`](nearcall_bench::experiment::measure).
 pub fn reproduce(plan: &StudiesPlan, context: &RunContext<'_>) -> Result<Run, BenchError> {
-    let layout = StudyPlacement::new(&cpu::allowed(), &machine::topology(), plan.how.quick);
+    let layout = StudyPlacement::new(&cpu::allowed(), &machine::topology(), plan.options.quick);
     let lines: Vec<Line> =
         plan.studies.iter().flat_map(|&study| protocol::lines(study, &layout)).collect();
     let files = plan.service_files.as_ref().map(|files| files.as_ref().map_err(String::as_str));
     let services = plan.services.as_ref().zip(files);
-    let background = Background::measure(&plan.studies, services, plan.how.quick, context);
-    let extent = plan.how.extent(&USUAL);
+    let background = Background::measure(&plan.studies, services, plan.options.quick, context);
+    let effort = plan.options.effort(&USUAL);
     let common = BenchPlan {
         kinds: vec![Kind::Latency, Kind::Throughput],
-        how: plan.how.clone(),
+        options: plan.options.clone(),
         ..BenchPlan::default()
     };
     let find = |_: Option<&str>| tour(&lines, &layout);
     let conclude = |run: &mut Run, specs: &[CellSpec], cells: &mut [Cell]| {
         name_cells(run, &lines, specs, cells);
     };
-    let task = Task { find: &find, extent: Some(extent), together: false, conclude: &conclude };
+    let task = Task { find: &find, effort: Some(effort), together: false, conclude: &conclude };
     let mut run = runner::bench_cells(&common, &task, context)?;
     conclude_studies(&mut run, plan, &lines, &layout, &background);
     Ok(run)

@@ -128,7 +128,7 @@ fn run(wanted: &Wanted, arguments: &[String]) -> Result<ExitCode, String> {
         },
         measure: &mut |requirements, candidates, stage| {
             let (share, launches, stage_seed) = extent(stage, requirements);
-            let how = RunOptions {
+            let options = RunOptions {
                 placement: place(requirements.placement),
                 load: requirements.load,
                 launches: Some(launches),
@@ -138,7 +138,7 @@ fn run(wanted: &Wanted, arguments: &[String]) -> Result<ExitCode, String> {
                 arguments: arguments.to_vec(),
                 ..RunOptions::default()
             };
-            let plan = BenchPlan { how, ..BenchPlan::default() };
+            let plan = BenchPlan { options, ..BenchPlan::default() };
             let run = bench_specs(&plan, &specs(requirements, candidates), &context());
             run.map_err(|error| error.to_string())
         },

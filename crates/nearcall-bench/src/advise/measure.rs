@@ -132,7 +132,7 @@ fn look(
     let plan = BenchPlan {
         kinds: vec![Kind::Latency, Kind::Throughput],
         sizes_bytes: Some(vec![requirements.message_bytes]),
-        how: RunOptions {
+        options: RunOptions {
             placement: place(requirements.placement),
             load: requirements.load,
             launches: Some(launches),

@@ -74,7 +74,7 @@ pub struct Effort {
 impl RunOptions {
     /// How much is measured, if `defaults` stands where nothing was said.
     #[must_use]
-    pub fn extent(&self, defaults: &ExperimentDefaults) -> Effort {
+    pub fn effort(&self, defaults: &ExperimentDefaults) -> Effort {
         let (launches, budget) = match self.quick {
             true => (defaults.launches_quick, defaults.budget_quick),
             false => (defaults.launches, defaults.budget),

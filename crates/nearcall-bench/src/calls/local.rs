@@ -22,7 +22,7 @@ use crate::exchange::opened;
 use crate::exchange::{Cause, Failure};
 use crate::floor::alone;
 use crate::floor::meeting::MEET_TIMEOUT;
-use crate::launch::Orders;
+use crate::launch::LaunchRequest;
 
 /// A server and a client in one loop.
 struct OneLoop {
@@ -55,8 +55,8 @@ pub(super) struct ShortCircuit {
 }
 
 impl ShortCircuit {
-    pub(super) fn new(orders: &Orders, typed: bool) -> Result<Self, Failure> {
-        let at = format!("inproc:{}", orders.meet_at);
+    pub(super) fn new(request: &LaunchRequest, typed: bool) -> Result<Self, Failure> {
+        let at = format!("inproc:{}", request.meet_at);
         Ok(Self { one_loop: OneLoop::new(&at, at.clone(), true)?, typed })
     }
 
@@ -116,13 +116,13 @@ pub(super) struct SameLoop {
 }
 
 impl SameLoop {
-    pub(super) fn new(orders: &Orders, mechanism: Mechanism) -> Result<Self, Failure> {
-        let listen_at = server_address(orders);
-        let address = calls_address(orders, Route::SameLoop(mechanism));
+    pub(super) fn new(request: &LaunchRequest, mechanism: Mechanism) -> Result<Self, Failure> {
+        let listen_at = server_address(request);
+        let address = calls_address(request, Route::SameLoop(mechanism));
         let one_loop = OneLoop::new(&listen_at, address, false)?;
         let caller = BenchCaller::new(&one_loop.client, &one_loop.address);
         let caller = caller.map_err(Failure::other)?;
-        let bare = Some(both_ends(orders, mechanism)?);
+        let bare = Some(both_ends(request, mechanism)?);
         Ok(Self { one_loop, caller, bare })
     }
 
@@ -148,10 +148,10 @@ impl SameLoop {
 }
 
 /// A channel of this thread with itself. The meeting needs two threads, for a moment.
-fn both_ends(orders: &Orders, mechanism: Mechanism) -> Result<[ChannelEnd; 2], Failure> {
-    let address = Address::Abstract(format!("{}-both", orders.meet_at));
+fn both_ends(request: &LaunchRequest, mechanism: Mechanism) -> Result<[ChannelEnd; 2], Failure> {
+    let address = Address::Abstract(format!("{}-both", request.meet_at));
     let listener = Listener::bind(&address)?;
-    let options = Options { wait: Some(orders.wait), ..Options::offering(MechanismSet::ALL) };
+    let options = Options { wait: Some(request.wait), ..Options::offering(MechanismSet::ALL) };
     let (client, server) = std::thread::scope(|scope| {
         let server = scope.spawn(|| listener.accept(Deadline::after(MEET_TIMEOUT), &options));
         let client = connect(&address, mechanism, &options);

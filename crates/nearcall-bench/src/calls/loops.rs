@@ -15,17 +15,21 @@ use crate::calls::rest::allow_descriptors;
 use crate::exchange::Failure;
 use crate::exchange::count::{Counts, EndReport};
 use crate::floor::meeting::Meeting;
-use crate::launch::Orders;
+use crate::launch::LaunchRequest;
 use crate::session::{self, GOODBYE, READY};
 
 /// Serves until the client says that it is done.
-pub(super) fn server(loops: u32, orders: &Orders, meeting: &Meeting) -> Result<(), Failure> {
-    allow_descriptors(orders.conditions.connections());
+pub(super) fn server(
+    loops: u32,
+    request: &LaunchRequest,
+    meeting: &Meeting,
+) -> Result<(), Failure> {
+    allow_descriptors(request.conditions.connections());
     let service = Arc::new(CountingService::default());
     let builder = Server::builder()
         .threads(usize::try_from(loops).unwrap_or(usize::MAX))
         .register(BenchDispatcher::shared(Arc::clone(&service)))
-        .listen(&server_address(orders));
+        .listen(&server_address(request));
     let running = builder.start().map_err(Failure::other)?;
     meeting.say(READY)?;
     loop {
@@ -34,7 +38,7 @@ pub(super) fn server(loops: u32, orders: &Orders, meeting: &Meeting) -> Result<(
             REPORT => meeting.say(&serde_json::to_string(&service.report()?)?)?,
             // A cell: empty calls, as all of them.
             _ => {
-                session::misbehave(orders.fault)?;
+                session::misbehave(request.fault)?;
                 meeting.say(READY)?;
             }
         }

@@ -27,7 +27,7 @@ use crate::exchange::job::Job;
 use crate::exchange::measured::{Measured, OfTraffic};
 use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
 use crate::histogram::Histogram;
-use crate::launch::Orders;
+use crate::launch::LaunchRequest;
 use crate::session::{READY, measure_all};
 
 /// The end of all clients.
@@ -35,24 +35,24 @@ pub(super) fn client(
     mechanism: Mechanism,
     clients: u32,
     shares_caller: bool,
-    orders: &Orders,
+    request: &LaunchRequest,
     meeting: &Meeting,
 ) -> Result<(), Failure> {
     // The server expects it; nothing moves over it.
-    let options = Options { wait: Some(orders.wait), ..Options::offering(MechanismSet::ALL) };
-    let _bare = connect(&bare_address(orders), mechanism, &options)?;
+    let options = Options { wait: Some(request.wait), ..Options::offering(MechanismSet::ALL) };
+    let _bare = connect(&bare_address(request), mechanism, &options)?;
     if meeting.hear()? != READY {
         return Err(Failure::other("the server does not listen"));
     }
     let descriptors_max = allow_descriptors(clients);
-    let address = calls_address(orders, Route::Blocking(mechanism));
+    let address = calls_address(request, Route::Blocking(mechanism));
     let begin_ns = clock::monotonic_ns();
     let client = Client::new();
     client.hunt(&address, MEET_TIMEOUT)?;
     let set_up_ns = clock::monotonic_ns().saturating_sub(begin_ns);
     let marker = BenchCaller::new(&client, &address).map_err(Failure::other)?;
     let shared = shares_caller.then_some((&client, &marker));
-    measure_all(orders, (Some(set_up_ns), Vec::new()), |job| {
+    measure_all(request, (Some(set_up_ns), Vec::new()), |job| {
         meeting.say(&serde_json::to_string(&job.cell)?)?;
         if meeting.hear()? != READY {
             return Err(Failure::other("the server is not ready"));

@@ -5,25 +5,25 @@ use nearcall_channel::{Address, Mechanism, WaitPolicy};
 
 use crate::calls::route::Route;
 use crate::cell::Subject;
-use crate::launch::Orders;
+use crate::launch::LaunchRequest;
 
 /// Where the server waits for the bare channel.
-pub(super) fn bare_address(orders: &Orders) -> Address {
-    Address::Abstract(format!("{}-bare", orders.meet_at))
+pub(super) fn bare_address(request: &LaunchRequest) -> Address {
+    Address::Abstract(format!("{}-bare", request.meet_at))
 }
 
 /// Where the server listens.
-pub(super) fn server_address(orders: &Orders) -> String {
-    let route = match orders.subject {
+pub(super) fn server_address(request: &LaunchRequest) -> String {
+    let route = match request.subject {
         Subject::Call(route) | Subject::Bare(route) => route,
         Subject::AtRest(mechanism) | Subject::Mechanism(mechanism) => Route::Blocking(mechanism),
         // Of these nobody listens.
         Subject::Part(_) | Subject::Floor(_) | Subject::Custom(_) => Route::Typed,
     };
-    let at = format!("unix:@{}-calls", orders.meet_at);
+    let at = format!("unix:@{}-calls", request.meet_at);
     let mut words = Vec::new();
-    words.extend(said(route, route.server_wait(orders.wait)).map(|wait| format!("wait={wait}")));
-    if orders.conditions.by_reference {
+    words.extend(said(route, route.server_wait(request.wait)).map(|wait| format!("wait={wait}")));
+    if request.conditions.by_reference {
         words.push(format!("trust={}", Trust::SameUser));
     }
     words.extend(route.mechanism().map(|mechanism| format!("allow={mechanism}")));
@@ -31,11 +31,11 @@ pub(super) fn server_address(orders: &Orders) -> String {
 }
 
 /// Where and how a client calls it.
-pub(super) fn calls_address(orders: &Orders, route: Route) -> String {
+pub(super) fn calls_address(request: &LaunchRequest, route: Route) -> String {
     let via = route.mechanism().map(|mechanism| format!("?via={mechanism}")).unwrap_or_default();
-    let wait = said(route, orders.wait).map(|wait| format!("&wait={wait}")).unwrap_or_default();
-    let trust = if orders.conditions.by_reference { "&trust=yes" } else { "" };
-    format!("unix:@{}-calls{via}{wait}{trust}", orders.meet_at)
+    let wait = said(route, request.wait).map(|wait| format!("&wait={wait}")).unwrap_or_default();
+    let trust = if request.conditions.by_reference { "&trust=yes" } else { "" };
+    format!("unix:@{}-calls{via}{wait}{trust}", request.meet_at)
 }
 
 /// The way to wait as an address must say it; `None` where it goes without saying.

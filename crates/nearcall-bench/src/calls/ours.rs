@@ -10,8 +10,8 @@ pub(crate) enum Way {
     Spin,
     /// By sleeping.
     Sleep,
-    /// As it is unless somebody says otherwise.
-    ExperimentDefaults,
+    /// As nearcall waits by default: by spinning while that pays, then by sleeping.
+    Adaptive,
 }
 
 impl Way {
@@ -20,7 +20,7 @@ impl Way {
         let wait = match self {
             Self::Spin => WaitPolicy::Spin,
             Self::Sleep => WaitPolicy::Block,
-            Self::ExperimentDefaults => WaitPolicy::Adaptive,
+            Self::Adaptive => WaitPolicy::Adaptive,
         };
         (OURS, wait)
     }
@@ -28,5 +28,5 @@ impl Way {
 
 /// Its ways to wait that are compared with each other.
 pub(crate) fn policies() -> Vec<(Mechanism, WaitPolicy)> {
-    [Way::Spin, Way::Sleep, Way::ExperimentDefaults].map(Way::ours).to_vec()
+    [Way::Spin, Way::Sleep, Way::Adaptive].map(Way::ours).to_vec()
 }

@@ -44,37 +44,37 @@ use crate::exchange::measured::Measured;
 use crate::exchange::{End, Failure, opened, server};
 use crate::floor::alone;
 use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
-use crate::launch::{Orders, WorkerMessage};
+use crate::launch::{LaunchRequest, WorkerMessage};
 use crate::payload::Verifier;
 use crate::run::EffectiveSize;
 use crate::session::{self, GOODBYE, READY, measure_all};
 
 /// The end that asks.
-pub(crate) fn client(route: Route, orders: &Orders) -> Result<(), Failure> {
-    let meeting = Meeting::connect(&orders.meet_at)?;
-    match (route, orders.conditions.traffic) {
+pub(crate) fn client(route: Route, request: &LaunchRequest) -> Result<(), Failure> {
+    let meeting = Meeting::connect(&request.meet_at)?;
+    match (route, request.conditions.traffic) {
         (Route::Typed | Route::Bytes, _) => {
-            let circuit = ShortCircuit::new(orders, route == Route::Typed)?;
-            measure_all(orders, (None, Vec::new()), |job| circuit.measure(job))?;
+            let circuit = ShortCircuit::new(request, route == Route::Typed)?;
+            measure_all(request, (None, Vec::new()), |job| circuit.measure(job))?;
         }
         (Route::SameLoop(mechanism), _) => {
-            let mut same_loop = SameLoop::new(orders, mechanism)?;
-            measure_all(orders, (None, Vec::new()), |job| same_loop.measure(job))?;
+            let mut same_loop = SameLoop::new(request, mechanism)?;
+            measure_all(request, (None, Vec::new()), |job| same_loop.measure(job))?;
         }
         (Route::Blocking(mechanism), Traffic::Clients { clients, loops }) => {
-            many::client(mechanism, clients, loops.is_some(), orders, &meeting)?;
+            many::client(mechanism, clients, loops.is_some(), request, &meeting)?;
         }
         (Route::Blocking(mechanism) | Route::Looped(mechanism) | Route::Async(mechanism), _) => {
-            remote(route, mechanism, orders, &meeting)?;
+            remote(route, mechanism, request, &meeting)?;
         }
     }
     meeting.say(GOODBYE)
 }
 
 /// Measures parts of a call, in one process.
-pub(crate) fn parts(orders: &Orders) -> Result<(), Failure> {
-    let meeting = Meeting::connect(&orders.meet_at)?;
-    measure_all(orders, (None, Vec::new()), |job| match job.cell.subject {
+pub(crate) fn parts(request: &LaunchRequest) -> Result<(), Failure> {
+    let meeting = Meeting::connect(&request.meet_at)?;
+    measure_all(request, (None, Vec::new()), |job| match job.cell.subject {
         Subject::Part(part) => parts::measure(part, job),
         _ => Err(Failure::other("this is no part of a call")),
     })?;
@@ -82,8 +82,8 @@ pub(crate) fn parts(orders: &Orders) -> Result<(), Failure> {
 }
 
 /// Waits until the other process is done.
-pub(crate) fn stand_by(orders: &Orders) -> Result<(), Failure> {
-    let meeting = Meeting::accept(&orders.meet_at, || session::write(&WorkerMessage::Ready))?;
+pub(crate) fn stand_by(request: &LaunchRequest) -> Result<(), Failure> {
+    let meeting = Meeting::accept(&request.meet_at, || session::write(&WorkerMessage::Ready))?;
     match meeting.hear()?.as_str() {
         GOODBYE => Ok(()),
         text => Err(Failure::other(format!("{text:?} is not for this end"))),
@@ -91,29 +91,29 @@ pub(crate) fn stand_by(orders: &Orders) -> Result<(), Failure> {
 }
 
 /// The end that answers; on routes within one process it only waits.
-pub(crate) fn server(route: Route, orders: &Orders) -> Result<(), Failure> {
+pub(crate) fn server(route: Route, request: &LaunchRequest) -> Result<(), Failure> {
     if route.is_alone() {
-        return stand_by(orders);
+        return stand_by(request);
     }
-    let wait = route.server_wait(orders.wait);
-    let listener = Listener::bind(&bare_address(orders))?;
-    let meeting = Meeting::accept(&orders.meet_at, || session::write(&WorkerMessage::Ready))?;
+    let wait = route.server_wait(request.wait);
+    let listener = Listener::bind(&bare_address(request))?;
+    let meeting = Meeting::accept(&request.meet_at, || session::write(&WorkerMessage::Ready))?;
     let options = Options { wait: Some(wait), ..Options::offering(MechanismSet::ALL) };
     let bare = ChannelEnd::new(listener.accept(Deadline::after(MEET_TIMEOUT), &options)?)?;
-    if let Traffic::Clients { loops: Some(loops), .. } = orders.conditions.traffic {
-        return loops::server(loops, orders, &meeting);
+    if let Traffic::Clients { loops: Some(loops), .. } = request.conditions.traffic {
+        return loops::server(loops, request, &meeting);
     }
     let event_loop = EventLoop::new()?;
     let server = Server::new(&event_loop);
     let dispatcher = BenchDispatcher::new(FakeService::new());
     let service = Arc::clone(dispatcher.service());
     server.register(dispatcher).map_err(Failure::other)?;
-    allow_descriptors(orders.conditions.connections());
-    server.listen(&server_address(orders)).map_err(Failure::other)?;
+    allow_descriptors(request.conditions.connections());
+    server.listen(&server_address(request)).map_err(Failure::other)?;
     event_loop.add_descriptor(meeting.as_fd(), Interest::Readable)?;
     meeting.say(READY)?;
     let (meeting, service) = (&meeting, &*service);
-    let mut serving = Serving { orders, meeting, service, server: &server, bare };
+    let mut serving = Serving { request, meeting, service, server: &server, bare };
     // Everything that concerns us comes over the meeting; calls are served inside.
     loop {
         match event_loop.next(Deadline::NEVER)? {
@@ -124,7 +124,7 @@ pub(crate) fn server(route: Route, orders: &Orders) -> Result<(), Failure> {
 }
 
 struct Serving<'a> {
-    orders: &'a Orders,
+    request: &'a LaunchRequest,
     meeting: &'a Meeting,
     service: &'a FakeService,
     server: &'a Server,
@@ -148,7 +148,7 @@ impl Serving<'_> {
             }
             _ => {}
         }
-        let &Orders { seed, fault, .. } = self.orders;
+        let &LaunchRequest { seed, fault, .. } = self.request;
         session::misbehave(fault)?;
         let cell: CellSpec = serde_json::from_str(&text)?;
         if let Subject::Bare(_) = cell.subject {
@@ -167,11 +167,11 @@ impl Serving<'_> {
 fn remote(
     route: Route,
     mechanism: Mechanism,
-    orders: &Orders,
+    request: &LaunchRequest,
     meeting: &Meeting,
 ) -> Result<(), Failure> {
-    let options = Options { wait: Some(orders.wait), ..Options::offering(MechanismSet::ALL) };
-    let endpoint = connect(&bare_address(orders), mechanism, &options)?;
+    let options = Options { wait: Some(request.wait), ..Options::offering(MechanismSet::ALL) };
+    let endpoint = connect(&bare_address(request), mechanism, &options)?;
     let (sizes, buffer_bytes) = sizes_of(&endpoint, &options)?;
     let mut bare = ChannelEnd::new(endpoint)?;
     if meeting.hear()? != READY {
@@ -183,18 +183,18 @@ fn remote(
         _ => Client::new(),
     };
     let awaiting = matches!(route, Route::Async(_)).then(Awaiting::new).transpose()?;
-    let address = calls_address(orders, route);
+    let address = calls_address(request, route);
     let begin_ns = clock::monotonic_ns();
     client.hunt(&address, MEET_TIMEOUT)?;
     let set_up_ns = clock::monotonic_ns().saturating_sub(begin_ns);
     let caller = BenchCaller::new(&client, &address).map_err(Failure::other)?;
-    let connections = orders.conditions.idle_connections;
+    let connections = request.conditions.idle_connections;
     allow_descriptors(connections);
     let _idle = IdleClients::connect(connections, &address)?;
     if connections > 0 {
         expect_connections(meeting, connections + 1)?;
     }
-    measure_all(orders, (Some(set_up_ns), sizes), |job| {
+    measure_all(request, (Some(set_up_ns), sizes), |job| {
         meeting.say(&serde_json::to_string(&job.cell)?)?;
         if meeting.hear()? != READY {
             return Err(Failure::other("the server is not ready"));

@@ -20,20 +20,20 @@ use crate::exchange::Failure;
 use crate::exchange::job::Job;
 use crate::exchange::measured::{Measured, Rest};
 use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
-use crate::launch::{Orders, WorkerMessage};
+use crate::launch::{LaunchRequest, WorkerMessage};
 use crate::memory;
 use crate::session::{self, GOODBYE};
 use crate::usage;
 
 /// The server.
-pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
-    let meeting = Meeting::accept(&orders.meet_at, || session::write(&WorkerMessage::Ready))?;
-    allow_descriptors(orders.conditions.idle_connections);
+pub(crate) fn server(request: &LaunchRequest) -> Result<(), Failure> {
+    let meeting = Meeting::accept(&request.meet_at, || session::write(&WorkerMessage::Ready))?;
+    allow_descriptors(request.conditions.idle_connections);
     let event_loop = EventLoop::new()?;
     let server = Server::new(&event_loop);
     let dispatcher = BenchDispatcher::new(FakeService::new());
     server.register(dispatcher).map_err(Failure::other)?;
-    server.listen(&server_address(orders)).map_err(Failure::other)?;
+    server.listen(&server_address(request)).map_err(Failure::other)?;
     event_loop.add_descriptor(meeting.as_fd(), Interest::Readable)?;
     meeting.say(&process::pid().to_string())?;
     loop {
@@ -47,12 +47,12 @@ pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
 }
 
 /// The clients, and who watches.
-pub(crate) fn client(mechanism: Mechanism, orders: &Orders) -> Result<(), Failure> {
-    let meeting = Meeting::connect(&orders.meet_at)?;
-    allow_descriptors(orders.conditions.idle_connections);
+pub(crate) fn client(mechanism: Mechanism, request: &LaunchRequest) -> Result<(), Failure> {
+    let meeting = Meeting::connect(&request.meet_at)?;
+    allow_descriptors(request.conditions.idle_connections);
     let server_pid: u32 = meeting.hear()?.parse().map_err(Failure::other)?;
-    let address = calls_address(orders, Route::Blocking(mechanism));
-    session::measure_all(orders, (None, Vec::new()), |job| {
+    let address = calls_address(request, Route::Blocking(mechanism));
+    session::measure_all(request, (None, Vec::new()), |job| {
         let rest = observe(&meeting, server_pid, &address, job)?;
         Ok(Measured { messages: CALLS, rest: Some(rest), ..Measured::default() })
     })?;

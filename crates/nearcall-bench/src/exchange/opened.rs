@@ -10,7 +10,7 @@ use crate::exchange::measured::Measured;
 use crate::exchange::paced::paced;
 use crate::exchange::stream::throughput;
 use crate::exchange::{End, Failure, client, exact, server};
-use crate::launch::Orders;
+use crate::launch::LaunchRequest;
 use crate::run::Kind;
 
 /// An open end. A client is asked to measure, a server to serve; an end that has only one of the
@@ -30,7 +30,7 @@ pub trait Opened {
     /// # Errors
     ///
     /// As [`ask`](Self::ask).
-    fn serve(&mut self, _cell: &CellSpec, _orders: &Orders) -> Result<EndReport, Failure> {
+    fn serve(&mut self, _cell: &CellSpec, _orders: &LaunchRequest) -> Result<EndReport, Failure> {
         Err(Failure::other("this end only asks"))
     }
 }
@@ -46,8 +46,8 @@ impl<E: End> Opened for Holding<E> {
         ask(&mut self.end, job, self.buffer_bytes)
     }
 
-    fn serve(&mut self, cell: &CellSpec, orders: &Orders) -> Result<EndReport, Failure> {
-        server::serve(&mut self.end, cell, orders.seed, orders.fault)
+    fn serve(&mut self, cell: &CellSpec, request: &LaunchRequest) -> Result<EndReport, Failure> {
+        server::serve(&mut self.end, cell, request.seed, request.fault)
     }
 }
 

@@ -28,32 +28,36 @@ use crate::exchange::job::Job;
 use crate::exchange::measured::{Measured, OfTraffic, Starts};
 use crate::exchange::{Cause, End, Failure, Got};
 use crate::floor::meeting::{MEET_TIMEOUT, Meeting};
-use crate::launch::{Orders, WorkerMessage};
+use crate::launch::{LaunchRequest, WorkerMessage};
 use crate::payload::Verifier;
 use crate::session::{self, GOODBYE, READY};
 
 /// The end that connects and closes.
-pub(crate) fn client(mechanism: Mechanism, connects: u32, orders: &Orders) -> Result<(), Failure> {
-    let meeting = Meeting::connect(&orders.meet_at)?;
-    session::measure_all(orders, (None, Vec::new()), |job| {
-        measure(mechanism, connects, orders, &meeting, job)
+pub(crate) fn client(
+    mechanism: Mechanism,
+    connects: u32,
+    request: &LaunchRequest,
+) -> Result<(), Failure> {
+    let meeting = Meeting::connect(&request.meet_at)?;
+    session::measure_all(request, (None, Vec::new()), |job| {
+        measure(mechanism, connects, request, &meeting, job)
     })?;
     meeting.say(GOODBYE)
 }
 
 /// The end that accepts and notices.
-pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
-    let listener = Listener::bind(&channel_address(orders))?;
-    let meeting = Meeting::accept(&orders.meet_at, || session::write(&WorkerMessage::Ready))?;
-    let options = Options { wait: Some(orders.wait), ..Options::offering(MechanismSet::ALL) };
-    let Some(&cell) = orders.cells.first() else { return Ok(()) };
-    let (requests, replies) = (cell.requests(orders.seed), cell.replies(orders.seed));
+pub(crate) fn server(request: &LaunchRequest) -> Result<(), Failure> {
+    let listener = Listener::bind(&channel_address(request))?;
+    let meeting = Meeting::accept(&request.meet_at, || session::write(&WorkerMessage::Ready))?;
+    let options = Options { wait: Some(request.wait), ..Options::offering(MechanismSet::ALL) };
+    let Some(&cell) = request.cells.first() else { return Ok(()) };
+    let (requests, replies) = (cell.requests(request.seed), cell.replies(request.seed));
     loop {
         match meeting.hear()?.as_str() {
             GOODBYE => return Ok(()),
             WORD => meeting.say(WORD)?,
             _ => {
-                session::misbehave(orders.fault)?;
+                session::misbehave(request.fault)?;
                 meeting.say(READY)?;
                 let until = Deadline::after(MEET_TIMEOUT);
                 let mut end = ChannelEnd::new(listener.accept(until, &options)?)?;
@@ -76,12 +80,12 @@ pub(crate) fn server(orders: &Orders) -> Result<(), Failure> {
 fn measure(
     mechanism: Mechanism,
     connects: u32,
-    orders: &Orders,
+    request: &LaunchRequest,
     meeting: &Meeting,
     job: &Job,
 ) -> Result<Measured, Failure> {
-    let address = channel_address(orders);
-    let options = Options { wait: Some(orders.wait), ..Options::default() };
+    let address = channel_address(request);
+    let options = Options { wait: Some(request.wait), ..Options::default() };
     let (mut set_ups, mut firsts) = (present(), present());
     let (mut closes, mut tear_downs, mut words) = (present(), present(), present());
     let (mut fresh, mut made) = (None, 0);
@@ -166,8 +170,8 @@ fn hear(meeting: &Meeting, expected: &str) -> Result<(), Failure> {
     }
 }
 
-fn channel_address(orders: &Orders) -> Address {
-    Address::Abstract(format!("{}-channel", orders.meet_at))
+fn channel_address(request: &LaunchRequest) -> Address {
+    Address::Abstract(format!("{}-channel", request.meet_at))
 }
 
 fn since(start_ns: u64) -> u64 {

@@ -103,7 +103,9 @@ fn routes(plan: &BenchPlan, on: &Machine<'_>, list: &mut CellList) -> Vec<(Route
     let defaults: &[Caller] = match plan.breakdown {
         true => &[Caller::Blocking, Caller::Loop, Caller::Bytes],
         false if plan.streams => &[Caller::Blocking, Caller::Async],
-        false if plan.how.quick => &[Caller::Blocking, Caller::Loop, Caller::Typed, Caller::Bytes],
+        false if plan.options.quick => {
+            &[Caller::Blocking, Caller::Loop, Caller::Typed, Caller::Bytes]
+        }
         false => &Caller::ALL,
     };
     let mut callers = plan.callers.clone().unwrap_or_else(|| defaults.to_vec());
@@ -179,11 +181,12 @@ fn exchanges(plan: &BenchPlan, route: Route) -> Vec<(Kind, Shape, u64)> {
             |&size| [Shape::Oneway, Shape::Stream].map(|shape| (Kind::Throughput, shape, size));
         return sizes.iter().flat_map(both).collect();
     }
-    let defaults: &[u64] = if plan.how.quick { &QUICK_SIZES } else { &SIZES };
+    let defaults: &[u64] = if plan.options.quick { &QUICK_SIZES } else { &SIZES };
     let sizes = plan.sizes_bytes.as_deref().unwrap_or(defaults);
     let fits = |size: &&u64| !matches!(route, Route::SameLoop(_)) || **size <= SAME_LOOP_BYTES_MAX;
     let mut exchanges = vec![(Kind::Latency, Shape::Call, 0)];
-    let is_short = plan.how.quick && !matches!(route, Route::Blocking(_)) && plan.callers.is_none();
+    let is_short =
+        plan.options.quick && !matches!(route, Route::Blocking(_)) && plan.callers.is_none();
     if plan.breakdown || is_short {
         return exchanges;
     }

@@ -17,7 +17,8 @@ pub static CLIENTS: Experiment = Experiment {
     examples: EXAMPLES,
     options: &["clients", "mechanism", "wait", "placement", "load"],
     cells: |plan, on| {
-        let defaults = if plan.how.quick { &CLIENTS_AT_ONCE[..4] } else { &CLIENTS_AT_ONCE[..] };
+        let defaults =
+            if plan.options.quick { &CLIENTS_AT_ONCE[..4] } else { &CLIENTS_AT_ONCE[..] };
         let counts = plan.clients.as_deref().unwrap_or(defaults);
         let conditions = |&clients: &u32| traffic::of(Traffic::Clients { clients, loops: None });
         let scenes = counts.iter().map(conditions).collect();

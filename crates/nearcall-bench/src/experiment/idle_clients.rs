@@ -19,7 +19,7 @@ pub static IDLE_CLIENTS: Experiment = Experiment {
     examples: EXAMPLES,
     options: &["mechanism", "wait", "placement"],
     cells: |plan, on| {
-        let counts = if plan.how.quick { &IDLE[..IDLE.len() - 1] } else { &IDLE[..] };
+        let counts = if plan.options.quick { &IDLE[..IDLE.len() - 1] } else { &IDLE[..] };
         let one = traffic::of(Traffic::Clients { clients: 1, loops: None });
         let conditions = |&idle_connections: &u32| Conditions { idle_connections, ..one };
         let scenes = counts.iter().map(conditions).collect();

@@ -14,7 +14,8 @@ pub static IDLE_GAP: Experiment = Experiment {
     examples: EXAMPLES,
     options: &["gap", "mechanism", "size", "wait", "placement", "load"],
     cells: |plan, on| {
-        let defaults = if plan.how.quick { &GAPS_NS[..GAPS_NS.len() - 1] } else { &GAPS_NS[..] };
+        let defaults =
+            if plan.options.quick { &GAPS_NS[..GAPS_NS.len() - 1] } else { &GAPS_NS[..] };
         let gaps = plan.gaps_ns.as_deref().unwrap_or(defaults);
         let scenes = gaps.iter().map(|&ns| traffic::of(Traffic::Gap { ns })).collect();
         let cell = |mechanism| traffic::echo(plan, mechanism);

@@ -30,7 +30,7 @@ pub static MATRIX: Experiment = Experiment {
     examples: EXAMPLES,
     options: &["mechanism", "size", "wait", "load", "pm_qos"],
     defaults: Some(USUAL),
-    check: |plan| match plan.how.placement {
+    check: |plan| match plan.options.placement {
         Placement::Pin { .. } => {
             Err("--pin: every pair of CPUs is measured; choose the CPUs by taskset".to_owned())
         }
@@ -47,8 +47,8 @@ pub static MATRIX: Experiment = Experiment {
 
 /// The pairs that are measured; the same for the same arguments.
 fn chosen(plan: &BenchPlan, on: &Machine<'_>) -> Pairs {
-    let most = pairs_max(plan, &plan.how.extent(&USUAL), on.cpus.len());
-    pairs::choose(on.cpus, on.topology, most, plan.how.seed)
+    let most = pairs_max(plan, &plan.options.effort(&USUAL), on.cpus.len());
+    pairs::choose(on.cpus, on.topology, most, plan.options.seed)
 }
 
 fn conclude(run: &mut Run, chosen: &Pairs, cpus: &[usize]) {
@@ -87,11 +87,11 @@ fn ways(plan: &BenchPlan) -> Vec<(Mechanism, WaitPolicy)> {
 
 /// As many pairs as the time does for, with all launches of all mechanisms, on a machine of so many
 /// CPUs.
-fn pairs_max(plan: &BenchPlan, extent: &Effort, cpus: usize) -> usize {
-    let launches = extent.launches.max(1) as usize * ways(plan).len().max(1);
-    let workers = if plan.how.load.is_idle() { 0 } else { cpus + WORKERS_MORE };
+fn pairs_max(plan: &BenchPlan, effort: &Effort, cpus: usize) -> usize {
+    let launches = effort.launches.max(1) as usize * ways(plan).len().max(1);
+    let workers = if plan.options.load.is_idle() { 0 } else { cpus + WORKERS_MORE };
     let workers = WORKER_START.saturating_mul(u32::try_from(workers).unwrap_or(u32::MAX));
-    let slots = extent.budget.as_millis() / PAIR_LAUNCH.saturating_add(workers).as_millis();
+    let slots = effort.budget.as_millis() / PAIR_LAUNCH.saturating_add(workers).as_millis();
     usize::try_from(slots).unwrap_or(usize::MAX) / launches
 }
 
@@ -118,7 +118,7 @@ fn cells(plan: &BenchPlan, chosen: &Pairs, on: &Machine<'_>) -> CellList {
                 wait,
                 conditions: Conditions {
                     spot: PinChoice::Pair { client, server },
-                    load: plan.how.load,
+                    load: plan.options.load,
                     ..Conditions::default()
                 },
             });
@@ -198,11 +198,13 @@ mod tests {
     #[test]
     fn more_launches_leave_room_for_fewer_pairs() {
         let plan = BenchPlan::default();
-        let extent = |launches| Effort { launches, budget: USUAL.budget, cell_max: None };
-        assert!(pairs_max(&plan, &extent(USUAL.launches), 16) >= 256);
-        assert!(pairs_max(&plan, &extent(30), 16) < 256);
-        let loaded =
-            BenchPlan { how: RunOptions { load: Load::STRESS, ..RunOptions::default() }, ..plan };
-        assert!(pairs_max(&loaded, &extent(USUAL.launches), 16) < 256);
+        let effort = |launches| Effort { launches, budget: USUAL.budget, cell_max: None };
+        assert!(pairs_max(&plan, &effort(USUAL.launches), 16) >= 256);
+        assert!(pairs_max(&plan, &effort(30), 16) < 256);
+        let loaded = BenchPlan {
+            options: RunOptions { load: Load::STRESS, ..RunOptions::default() },
+            ..plan
+        };
+        assert!(pairs_max(&loaded, &effort(USUAL.launches), 16) < 256);
     }
 }

@@ -60,7 +60,7 @@ const ALL_KINDS_ROW: Experiment = Experiment {
 
 /// Floors and mechanisms, and what cannot be measured.
 fn cells(plan: &BenchPlan, on: &Machine<'_>) -> CellList {
-    let defaults: Vec<Mechanism> = match plan.is_tour() && !plan.how.quick {
+    let defaults: Vec<Mechanism> = match plan.is_tour() && !plan.options.quick {
         true => TOUR.into(),
         false => Mechanism::all().collect(),
     };
@@ -88,7 +88,7 @@ fn cells(plan: &BenchPlan, on: &Machine<'_>) -> CellList {
 /// What all cells of a plan have in common.
 fn conditions(plan: &BenchPlan) -> Conditions {
     Conditions {
-        load: plan.how.load,
+        load: plan.options.load,
         touch: plan.touch,
         buffer_bytes: plan.buffer_bytes.unwrap_or(0),
         any_buffer: plan.allow_different_sizes,
@@ -102,7 +102,7 @@ fn waits(plan: &BenchPlan, mechanism: Mechanism) -> Vec<WaitPolicy> {
 
 /// Kind, shape and size of each cell of a mechanism.
 fn exchanges(plan: &BenchPlan) -> Vec<(Kind, Shape, u64)> {
-    let (latency_sizes, throughput_sizes): (&[u64], &[u64]) = match plan.how.quick {
+    let (latency_sizes, throughput_sizes): (&[u64], &[u64]) = match plan.options.quick {
         true => (&QUICK_SIZES, &QUICK_THROUGHPUT_SIZES),
         false => (&TOUR_SIZES, &TOUR_THROUGHPUT_SIZES),
     };

@@ -28,7 +28,7 @@ pub static OPEN_LOOP: Experiment = Experiment {
 };
 
 fn scenes(plan: &BenchPlan) -> Vec<Conditions> {
-    let defaults = if plan.how.quick { &RATES_PER_S[1..2] } else { &RATES_PER_S[..] };
+    let defaults = if plan.options.quick { &RATES_PER_S[1..2] } else { &RATES_PER_S[..] };
     let rates = plan.rates_per_s.as_deref().unwrap_or(defaults);
     // Zero: one after the other, in the same launches.
     let with_closed = iter::once(&0).chain(rates);

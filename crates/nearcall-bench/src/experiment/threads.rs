@@ -22,7 +22,7 @@ pub static THREADS: Experiment = Experiment {
     options: &["threads", "loops", "mechanism", "wait", "placement", "load"],
     cells: |plan, on| {
         let (all, some) = (&THREADS_AT_ONCE[..], &THREADS_AT_ONCE[1..3]);
-        let defaults = if plan.how.quick { some } else { all };
+        let defaults = if plan.options.quick { some } else { all };
         let threads = plan.threads.as_deref().unwrap_or(defaults);
         let loops = plan.loops.as_deref().unwrap_or(&LOOPS);
         let with = |&loops: &u32| {
@@ -40,7 +40,7 @@ pub static THREADS: Experiment = Experiment {
 
 fn waits(mechanism: Mechanism) -> Vec<WaitPolicy> {
     match mechanism == OURS {
-        true => [Way::Spin, Way::ExperimentDefaults].map(|way| way.ours().1).to_vec(),
+        true => [Way::Spin, Way::Adaptive].map(|way| way.ours().1).to_vec(),
         false => vec![Route::Blocking(mechanism).usual_wait()],
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn cells(plan: &BenchPlan, on: &Machine<'_>, wanted: &Wanted<'_>) -> 
     for (mechanism, wait) in on.usable(ways, &mut list) {
         let cell = (wanted.cell)(mechanism);
         list.cells.extend(wanted.scenes.iter().map(|conditions| {
-            let conditions = Conditions { load: plan.how.load, ..*conditions };
+            let conditions = Conditions { load: plan.options.load, ..*conditions };
             CellSpec { wait, conditions, ..cell }
         }));
     }
@@ -104,7 +104,7 @@ pub(super) fn waits(mechanism: Mechanism) -> Vec<WaitPolicy> {
 /// others wait for it.
 pub(super) fn waits_of_calls(mechanism: Mechanism) -> Vec<WaitPolicy> {
     match mechanism == ours::OURS {
-        true => [Way::Sleep, Way::ExperimentDefaults].map(|way| way.ours().1).to_vec(),
+        true => [Way::Sleep, Way::Adaptive].map(|way| way.ours().1).to_vec(),
         false => vec![Route::Blocking(mechanism).usual_wait()],
     }
 }
@@ -147,8 +147,8 @@ mod tests {
 
     #[test]
     fn every_open_loop_has_its_closed_loop_in_the_same_launch() {
-        let how = RunOptions { load: Load::duty(35), ..RunOptions::default() };
-        let plan = BenchPlan { rates_per_s: Some(vec![10, 20]), how, ..BenchPlan::default() };
+        let options = RunOptions { load: Load::duty(35), ..RunOptions::default() };
+        let plan = BenchPlan { rates_per_s: Some(vec![10, 20]), options, ..BenchPlan::default() };
         let list = found(&OPEN_LOOP, &plan, None);
         assert_eq!(list.skipped, []);
         for cell in &list.cells {

@@ -52,7 +52,7 @@ pub static WAIT_POLICIES: Experiment = Experiment {
 /// Each policy at each pace on both placements, and a server at rest for each policy.
 fn cells(plan: &BenchPlan, no_spinning: Option<&str>) -> CellList {
     let mut list = CellList::default();
-    let rates = if plan.how.quick { &RATES_PER_S[1..] } else { &RATES_PER_S[..] };
+    let rates = if plan.options.quick { &RATES_PER_S[1..] } else { &RATES_PER_S[..] };
     let wanted = |wait: &WaitPolicy| plan.waits.as_ref().is_none_or(|waits| waits.contains(wait));
     for wait in plan.waits.iter().flatten() {
         if !ours::policies().iter().any(|(_, has)| has == wait) {

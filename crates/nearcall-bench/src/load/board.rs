@@ -1,6 +1,6 @@
-//! The page of memory that a worker and the runner share: orders there, counts back.
+//! The page of memory that a worker and the runner share: a request there, counts back.
 //!
-//! It is the worker's standard input, so it reads its orders as every other process of ours does.
+//! It is the worker's standard input, so it reads its request as every other process of ours does.
 //! The counts are words that each side reads and writes whole, without a system call.
 
 use std::io;
@@ -34,14 +34,14 @@ pub(super) struct Counts {
 }
 
 impl SharedState {
-    /// Makes a page with `orders`, and the descriptor that becomes the worker's standard input.
-    pub(super) fn create(orders: &str) -> io::Result<(Self, OwnedFd)> {
-        if orders.len() > ORDERS_BYTES_MAX {
-            return Err(io::Error::other("the orders do not fit"));
+    /// Makes a page with `request`, and the descriptor that becomes the worker's standard input.
+    pub(super) fn create(request: &str) -> io::Result<(Self, OwnedFd)> {
+        if request.len() > ORDERS_BYTES_MAX {
+            return Err(io::Error::other("the request does not fit"));
         }
         let (region, file) = SharedRegion::create("nearcall-load", BYTES, Backing::Reserved)
             .map_err(io::Error::other)?;
-        region.write(0, orders.as_bytes());
+        region.write(0, request.as_bytes());
         Ok((Self { region }, file))
     }
 
@@ -102,7 +102,7 @@ impl SharedState {
         self.region.word64(BUSY).store(busy_ns, Relaxed);
     }
 
-    /// `None`: as in the orders.
+    /// `None`: as in the request.
     pub(super) fn busy_ns(&self) -> Option<u64> {
         Some(self.region.word64(BUSY).load(Relaxed)).filter(|&busy_ns| busy_ns > 0)
     }

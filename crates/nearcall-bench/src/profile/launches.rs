@@ -10,7 +10,7 @@ use crate::cell::{CellSpec, Subject};
 use crate::conditions::Conditions;
 use crate::exchange::Failure;
 use crate::exchange::measured::Measured;
-use crate::launch::{Fault, Orders, Role, WorkerMessage};
+use crate::launch::{Fault, LaunchRequest, Role, WorkerMessage};
 use crate::profile::ProfilePlan;
 use crate::run::Kind;
 use crate::runner::RunContext;
@@ -43,7 +43,7 @@ impl Launches<'_> {
             wait: self.plan.wait,
             conditions: Conditions { exchanges, ..Conditions::default() },
         };
-        let client = Orders {
+        let client = LaunchRequest {
             role: Role::Client,
             subject: cell.subject,
             wait: cell.wait,
@@ -57,7 +57,8 @@ impl Launches<'_> {
             tsc: None,
             fault: Fault::None,
         };
-        let server = Orders { role: Role::Server, cpu: self.placed.server, ..client.clone() };
+        let server =
+            LaunchRequest { role: Role::Server, cpu: self.placed.server, ..client.clone() };
         let patience = Patience {
             limit: time.saturating_add(self.context.patience),
             interrupted: self.context.interrupted,

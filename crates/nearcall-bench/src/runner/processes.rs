@@ -14,7 +14,7 @@ use std::time::Duration;
 use nearcall_os::clock;
 
 use crate::exchange::{Cause, Failure};
-use crate::launch::{Orders, Role, WorkerMessage, WorkerRequest};
+use crate::launch::{LaunchRequest, Role, WorkerMessage, WorkerRequest};
 use crate::worker::{self, Worker};
 
 /// How to start a process that runs [`peer::run`](crate::peer::run).
@@ -66,7 +66,7 @@ pub(crate) struct Patience<'a> {
     pub(crate) limit: Duration,
     /// Asked a few times per second.
     pub(crate) interrupted: &'a dyn Fn() -> bool,
-    /// Told of each process once it runs and before it has its orders, so that it can be watched
+    /// Told of each process once it runs and before it has its request, so that it can be watched
     /// from its first message on.
     pub(crate) started: &'a dyn Fn(Role, u32) -> Result<(), Failure>,
 }
@@ -74,24 +74,24 @@ pub(crate) struct Patience<'a> {
 /// Runs one launch: `client` and `server` have the same address and the same subject.
 pub(crate) fn launch(
     program: &Program,
-    orders: [&Orders; 2],
+    launch: [&LaunchRequest; 2],
     padding_bytes: [usize; 2],
     patience: &Patience<'_>,
 ) -> Launched {
-    let [client_orders, server_orders] = orders;
+    let [client_launch, server_launch] = launch;
     let until_ns = clock::monotonic_ns().saturating_add(ns(patience.limit));
     let mut ends: Vec<Worker<WorkerMessage>> = Vec::new();
-    let ends_of = if client_orders.slices { Await::Slices } else { Await::Ends };
+    let ends_of = if client_launch.slices { Await::Slices } else { Await::Ends };
     let in_order = [
-        (server_orders, padding_bytes[1], Await::Ready),
-        (client_orders, padding_bytes[0], ends_of),
+        (server_launch, padding_bytes[1], Await::Ready),
+        (client_launch, padding_bytes[0], ends_of),
     ];
     let mut waited = Ok(());
-    for (orders, padding, awaited) in in_order {
+    for (launch, padding, awaited) in in_order {
         let started = Worker::start(&mut program.command(padding)).map_err(cannot_start);
         waited = started.and_then(|mut end| {
-            let request = WorkerRequest::End(Box::new(orders.clone()));
-            let told = (patience.started)(orders.role, end.pid());
+            let request = WorkerRequest::End(Box::new(launch.clone()));
+            let told = (patience.started)(launch.role, end.pid());
             let told = told.and_then(|()| end.send(&request).map_err(cannot_start));
             ends.push(end);
             told?;

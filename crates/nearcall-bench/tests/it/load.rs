@@ -15,8 +15,8 @@ use crate::runner::{alone, context, no_children_are_left, plan};
 
 fn beside(load: Load, budget_ms: u64) -> BenchPlan {
     let mut plan = plan(&["pipe"], &[Kind::Latency], &[8]);
-    plan.how.load = load;
-    plan.how.time_budget = Some(Duration::from_millis(budget_ms));
+    plan.options.load = load;
+    plan.options.time_budget = Some(Duration::from_millis(budget_ms));
     plan
 }
 
@@ -99,7 +99,7 @@ fn a_payload_that_is_not_touched_is_labelled_and_still_arrives() {
         let kinds = [Kind::Latency, Kind::Throughput];
         let mut plan = plan(&["shm", "pipe"], &kinds, &[8, 4_095, 1 << 20]);
         plan.touch = touch;
-        plan.how.launches = Some(1);
+        plan.options.launches = Some(1);
         let run = bench(&plan, &context()).unwrap();
         assert_eq!(run.settings.touch, touch.name());
         assert_eq!(run.cells.len(), 12, "{:?}", run.skipped);
@@ -125,7 +125,7 @@ fn whether_memory_was_locked_stands_in_the_settings() {
 fn sleep_states_are_kept_off_or_the_reason_is_told() {
     let _alone = alone();
     let mut plan = beside(Load::default(), 300);
-    plan.how.awake = true;
+    plan.options.awake = true;
     let run = bench(&plan, &context()).unwrap();
     let words = run.settings.sleep_states.as_str();
     let held = run.machine.state.idle_held.unwrap();
@@ -157,7 +157,7 @@ fn a_matrix_has_both_directions_and_each_cpu_with_itself() {
     let _alone = alone();
     let plan = BenchPlan {
         mechanisms: Some(vec!["pipe".parse().unwrap()]),
-        how: RunOptions {
+        options: RunOptions {
             launches: Some(2),
             time_budget: Some(Duration::from_secs(1)),
             ..RunOptions::default()

@@ -21,7 +21,7 @@ use nearcall_results::shape::Shape;
 
 use crate::bench;
 
-/// What the runner starts: runs as a test that does nothing when nobody gave it orders.
+/// What the runner starts: runs as a test that does nothing when nobody gave it a request.
 #[test]
 fn peer_process() {
     if std::env::var_os("NEARCALL_PADDING").is_some() {
@@ -47,12 +47,12 @@ pub(crate) fn plan(names: &[&str], kinds: &[Kind], sizes: &[u64]) -> BenchPlan {
         kinds: kinds.to_vec(),
         mechanisms: Some(mechanisms),
         sizes_bytes: Some(sizes.to_vec()),
-        how: how(2, Duration::from_millis(300)),
+        options: run_options(2, Duration::from_millis(300)),
         ..BenchPlan::default()
     }
 }
 
-fn how(launches: u32, time: Duration) -> RunOptions {
+fn run_options(launches: u32, time: Duration) -> RunOptions {
     RunOptions { launches: Some(launches), time_budget: Some(time), ..RunOptions::default() }
 }
 
@@ -138,7 +138,7 @@ fn a_run_has_every_field_that_others_rely_on() {
 fn both_ends_on_one_cpu_are_measured_and_spinning_is_skipped() {
     let _alone = alone();
     let mut plan = plan(&["shm-futex", "shm-spin"], &[Kind::Latency], &[8]);
-    plan.how.placement = Placement::Same;
+    plan.options.placement = Placement::Same;
     let run = bench(&plan, &context()).unwrap();
     let found: Vec<&str> = run.cells.iter().map(|cell| cell.placement.class.as_str()).collect();
     assert_eq!(found, ["same_cpu"]);
@@ -175,7 +175,7 @@ fn every_mechanism_is_measured_with_odd_sizes() {
     ];
     for (kind, sizes) in all {
         let mut plan = plan(&names, &[kind], sizes);
-        plan.how.launches = Some(1);
+        plan.options.launches = Some(1);
         let run = bench(&plan, &context()).unwrap();
         let failed: Vec<_> = run.skipped.iter().filter(|one| !one.unsupported).collect();
         assert!(failed.is_empty(), "{failed:?}");
@@ -191,7 +191,7 @@ fn a_damaged_byte_fails_the_run_of_every_mechanism() {
     let context = RunContext { fault: Fault::Corrupt, ..context() };
     for name in usable() {
         let mut plan = plan(&[name], &[Kind::Latency], &[1_024]);
-        plan.how.launches = Some(1);
+        plan.options.launches = Some(1);
         let error = bench(&plan, &context).unwrap_err();
         assert!(matches!(error, BenchError::Corrupt { .. }), "{name}: {error}");
     }
@@ -223,7 +223,7 @@ fn a_slow_start_does_not_move_the_median() {
     }
     // By spinning, since a busy machine delays wake-ups by more than any slow start here.
     let mut plan = plan(&["shm-spin"], &[Kind::Latency], &[8]);
-    plan.how.time_budget = Some(Duration::from_secs(3));
+    plan.options.time_budget = Some(Duration::from_secs(3));
     let p50 = |cell: &Cell| cell.rtt_ns.as_ref().unwrap().p50.unwrap();
     let defaults = bench(&plan, &context()).unwrap();
     let slow = bench(&plan, &RunContext { fault: Fault::SlowStart, ..context() }).unwrap();
@@ -264,9 +264,11 @@ fn the_cells_of_a_plain_run_share_their_launches_with_their_floors() {
 #[test]
 fn a_tour_has_every_floor() {
     let _alone = alone();
-    let how = how(1, Duration::from_millis(300));
-    let run =
-        bench(&BenchPlan { kinds: vec![Kind::Latency], how, ..BenchPlan::default() }, &context());
+    let options = run_options(1, Duration::from_millis(300));
+    let run = bench(
+        &BenchPlan { kinds: vec![Kind::Latency], options, ..BenchPlan::default() },
+        &context(),
+    );
     let run = run.unwrap();
     let unsupported =
         |name: &str| run.skipped.iter().any(|one| one.mechanism == name && one.unsupported);
@@ -322,7 +324,7 @@ fn an_interrupted_run_keeps_what_it_has_and_says_so() {
 fn the_time_ends_the_launches_and_the_cells_say_so() {
     let _alone = alone();
     let mut plan = plan(&["shm-futex"], &[Kind::Latency], &[8]);
-    plan.how = how(1_000, Duration::from_secs(1));
+    plan.options = run_options(1_000, Duration::from_secs(1));
     let started = nearcall_os::clock::now();
     let run = bench(&plan, &context()).unwrap();
     assert!(started.elapsed() < Duration::from_secs(20), "all thousand?");
@@ -348,7 +350,7 @@ fn polled_mechanisms_are_measured_where_there_are_any() {
     let names: Vec<&str> = Mechanism::all().filter(polled).map(Mechanism::name).collect();
     let mut plan = plan(&names, &[Kind::Latency, Kind::Throughput], &[8, 65_537]);
     plan.waits = Some(vec![WaitPolicy::Poll]);
-    plan.how.launches = Some(1);
+    plan.options.launches = Some(1);
     let run = bench(&plan, &context()).unwrap();
     let failed: Vec<_> = run.skipped.iter().filter(|one| !one.unsupported).collect();
     assert!(failed.is_empty(), "{failed:?}");
@@ -368,7 +370,8 @@ fn both_clocks_tell_the_same_time_of_the_same_exchanges() {
         wait: WaitPolicy::Block,
         conditions: Conditions { exchanges: 1_000, two_clocks: true, ..Conditions::default() },
     };
-    let plan = BenchPlan { how: how(3, Duration::from_secs(10)), ..BenchPlan::default() };
+    let plan =
+        BenchPlan { options: run_options(3, Duration::from_secs(10)), ..BenchPlan::default() };
     let run = bench_specs(&plan, &[cell], &context()).unwrap();
     let [cell] = &run.study_cells[..] else { panic!("{:?}", run.skipped) };
     let by_clock_ns = &cell.study.as_ref().unwrap().launch_clock_medians_ns;
@@ -394,7 +397,7 @@ fn calls_plan(names: &[&str], callers: &[Caller]) -> BenchPlan {
         mechanisms: Some(names.iter().map(|name| name.parse().unwrap()).collect()),
         callers: Some(callers.to_vec()),
         sizes_bytes: Some(vec![1_000]),
-        how: how(2, Duration::from_millis(300)),
+        options: run_options(2, Duration::from_millis(300)),
         ..BenchPlan::default()
     }
 }
@@ -472,9 +475,9 @@ fn a_server_of_calls_that_goes_away_or_hangs_skips_its_calls_and_keeps_the_rest(
 #[test]
 fn budgets_stand_beside_their_floors() {
     let _alone = alone();
-    let quick = RunOptions { quick: true, ..how(2, Duration::from_secs(1)) };
-    let run =
-        measure(&BUDGETS, &BenchPlan { how: quick, ..BenchPlan::default() }, &context()).unwrap();
+    let quick = RunOptions { quick: true, ..run_options(2, Duration::from_secs(1)) };
+    let run = measure(&BUDGETS, &BenchPlan { options: quick, ..BenchPlan::default() }, &context())
+        .unwrap();
     no_children_are_left();
     check_fields(&run);
     assert_eq!(run.warnings, [""; 0]);
@@ -498,7 +501,7 @@ fn waits_have_a_pace_and_count_from_when_a_call_was_due() {
     let _alone = alone();
     let plan = BenchPlan {
         waits: Some(vec![WaitPolicy::Block]),
-        how: RunOptions { quick: true, ..how(1, Duration::from_secs(1)) },
+        options: RunOptions { quick: true, ..run_options(1, Duration::from_secs(1)) },
         ..BenchPlan::default()
     };
     let run = measure(&WAIT_POLICIES, &plan, &context()).unwrap();

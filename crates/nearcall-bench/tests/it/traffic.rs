@@ -13,7 +13,7 @@ fn plan(mechanism: Mechanism, time: Duration) -> BenchPlan {
     BenchPlan {
         mechanisms: Some(vec![mechanism]),
         waits: Some(vec![mechanism.waits()[0]]),
-        how: RunOptions { launches: Some(1), time_budget: Some(time), ..RunOptions::default() },
+        options: RunOptions { launches: Some(1), time_budget: Some(time), ..RunOptions::default() },
         ..BenchPlan::default()
     }
 }
@@ -192,7 +192,7 @@ fn a_start_tells_new_processes_from_old_ones_and_when_the_server_noticed() {
     let names = [Mechanism::Shm, Mechanism::UnixStream, Mechanism::SysvMq];
     let plan = BenchPlan {
         mechanisms: Some(names.to_vec()),
-        how: RunOptions {
+        options: RunOptions {
             launches: Some(2),
             time_budget: Some(Duration::from_secs(2)),
             ..RunOptions::default()
@@ -227,7 +227,7 @@ fn on_one_cpu_all_traffic_is_measured_and_spinning_is_skipped() {
         waits: Some(vec![WaitPolicy::Spin, WaitPolicy::Block]),
         ..plan(Mechanism::Shm, Duration::from_secs(1))
     };
-    plan.how.placement = Placement::Same;
+    plan.options.placement = Placement::Same;
     for experiment in [&OPEN_LOOP, &IDLE_GAP, &BURST, &CLIENTS, &CONNECT] {
         let run = measure(experiment, &plan, &context()).unwrap();
         let classes: Vec<&str> = run.cells.iter().map(|one| one.placement.class.as_str()).collect();

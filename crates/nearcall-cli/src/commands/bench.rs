@@ -151,7 +151,7 @@ fn plan(
         clients: distinct(&workload.clients),
         threads: distinct(&workload.threads),
         loops: distinct(&workload.loops),
-        how: RunOptions {
+        options: RunOptions {
             load: workload.load.load,
             awake: workload.pm_qos.pm_qos,
             ..run_options(&args.run, workload.placement.placement, arguments, cpus)?
@@ -320,26 +320,26 @@ mod tests {
         assert_eq!(found.kinds, [Kind::Latency]);
         assert_eq!(found.mechanisms.unwrap().len(), 2);
         assert_eq!(found.sizes_bytes.unwrap(), [8, 1_024]);
-        let how = found.how;
-        assert_eq!(how.placement, Placement::Pin { client: 1, server: 0 });
-        assert_eq!((how.launches, how.seed, how.quick), (Some(7), 5, true));
-        assert_eq!(how.time_budget.unwrap().as_secs(), 120);
-        assert_eq!(how.arguments.len(), 19);
+        let options = found.options;
+        assert_eq!(options.placement, Placement::Pin { client: 1, server: 0 });
+        assert_eq!((options.launches, options.seed, options.quick), (Some(7), 5, true));
+        assert_eq!(options.time_budget.unwrap().as_secs(), 120);
+        assert_eq!(options.arguments.len(), 19);
     }
 
     #[test]
     fn no_arguments_measure_everything() {
         let found = plan_of("nearcall bench", &two()).unwrap();
         let expected = BenchPlan {
-            how: RunOptions {
-                seed: found.how.seed,
+            options: RunOptions {
+                seed: found.options.seed,
                 arguments: vec!["bench".to_owned()],
                 ..RunOptions::default()
             },
             ..BenchPlan::default()
         };
         assert_eq!(found, expected);
-        assert!(found.how.seed < SEEDS);
+        assert!(found.options.seed < SEEDS);
     }
 
     #[test]

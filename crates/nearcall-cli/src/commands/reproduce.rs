@@ -14,7 +14,7 @@ pub(super) fn run(args: &ReproduceArgs, arguments: &[OsString]) -> anyhow::Resul
         studies: args.study.0.clone(),
         services: Some(bench::program()),
         service_files: Some(ServiceFiles::find()),
-        how: bench::run_options(&args.run, None, arguments, &Cpus::read()).map_err(Usage)?,
+        options: bench::run_options(&args.run, None, arguments, &Cpus::read()).map_err(Usage)?,
     };
     bench::measure_and_deliver(&args.run, |interrupt| bench::measure_studies(&plan, interrupt))
 }

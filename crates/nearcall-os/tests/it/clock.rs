@@ -53,11 +53,10 @@ fn processor_time_passes_when_we_work_and_not_when_we_sleep() {
 }
 
 #[test]
-fn raw_and_coarse_clocks_go_forward() {
-    let (raw, coarse) = (clock::monotonic_raw_ns(), clock::monotonic_coarse_ns());
-    clock::pause(Duration::from_millis(30));
+fn the_raw_clock_goes_forward() {
+    let raw = clock::monotonic_raw_ns();
+    clock::pause(Duration::from_millis(1));
     assert!(clock::monotonic_raw_ns() > raw);
-    assert!(clock::monotonic_coarse_ns() > coarse);
     assert!(clock::realtime_ns() > 1_600_000_000_000_000_000);
 }
 

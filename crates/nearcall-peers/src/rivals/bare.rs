@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use nearcall_bench::payload::Payload;
 
-use crate::launch::{Line, Orders};
+use crate::launch::{LaunchRequest, Line};
 use crate::measure::{Client, at_once, measure, verify};
 use crate::rival::{Rival, Waiting};
 use crate::rivals::{Answer, answer, ask, call_byte};
@@ -25,11 +25,11 @@ pub(crate) const ROW: Rival = Rival {
     clean: || (),
 };
 
-fn serve(orders: &Orders) -> anyhow::Result<()> {
-    let listener = UnixListener::bind(orders.folder.join("bare"))?;
+fn serve(launch: &LaunchRequest) -> anyhow::Result<()> {
+    let listener = UnixListener::bind(launch.folder.join("bare"))?;
     Line::Listening.write()?;
     let (mut stream, _) = listener.accept()?;
-    let mut service = Service::new(orders.seed);
+    let mut service = Service::new(launch.seed);
     // Read in large portions, as a stream of small messages comes in.
     let mut buffer = vec![0; READ_BYTES];
     let (mut start, mut end) = (0, 0);
@@ -78,10 +78,10 @@ fn frame(bytes: &[u8]) -> Option<&[u8]> {
     bytes.get(LENGTH_BYTES..wanted(bytes))
 }
 
-fn connect(orders: &Orders) -> anyhow::Result<()> {
-    let stream = UnixStream::connect(orders.folder.join("bare"))?;
-    let buffers = Vec::with_capacity(orders.message_bytes_max + 2 * LENGTH_BYTES);
-    at_once(measure(Socket { stream, out: buffers.clone(), reply: buffers }, orders))
+fn connect(launch: &LaunchRequest) -> anyhow::Result<()> {
+    let stream = UnixStream::connect(launch.folder.join("bare"))?;
+    let buffers = Vec::with_capacity(launch.message_bytes_max + 2 * LENGTH_BYTES);
+    at_once(measure(Socket { stream, out: buffers.clone(), reply: buffers }, launch))
 }
 
 struct Socket {

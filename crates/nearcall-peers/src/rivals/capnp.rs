@@ -12,7 +12,7 @@ use nearcall_bench::payload::Payload;
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::compat::TokioAsyncReadCompatExt;
 
-use crate::launch::{Line, Orders};
+use crate::launch::{LaunchRequest, Line};
 use crate::measure::{self, Client, verify};
 use crate::rival::{Rival, Waiting};
 use crate::rivals::runtime;
@@ -50,13 +50,13 @@ fn system(stream: UnixStream, side: Side, bootstrap: Option<rival::Client>) -> R
     RpcSystem::new(Box::new(network), bootstrap.map(|client| client.client))
 }
 
-fn serve(orders: &Orders) -> anyhow::Result<()> {
+fn serve(launch: &LaunchRequest) -> anyhow::Result<()> {
     let local = tokio::task::LocalSet::new();
     local.block_on(&runtime()?, async {
-        let listener = UnixListener::bind(orders.folder.join("capnp"))?;
+        let listener = UnixListener::bind(launch.folder.join("capnp"))?;
         Line::Listening.write()?;
         let (stream, _) = listener.accept().await?;
-        let service = RefCell::new(Service::new(orders.seed));
+        let service = RefCell::new(Service::new(launch.seed));
         let bootstrap: rival::Client = capnp_rpc::new_client(Reader { service });
         Ok(system(stream, Side::Server, Some(bootstrap)).await?)
     })
@@ -111,14 +111,14 @@ impl rival::Server for Reader {
     }
 }
 
-fn ask(orders: &Orders) -> anyhow::Result<()> {
+fn ask(launch: &LaunchRequest) -> anyhow::Result<()> {
     let local = tokio::task::LocalSet::new();
     local.block_on(&runtime()?, async {
-        let stream = UnixStream::connect(orders.folder.join("capnp")).await?;
+        let stream = UnixStream::connect(launch.folder.join("capnp")).await?;
         let mut system = system(stream, Side::Client, None);
         let client: rival::Client = system.bootstrap(Side::Server);
         let system = Rc::new(tokio::task::spawn_local(system));
-        let outcome = measure::measure(Calls { client }, orders).await;
+        let outcome = measure::measure(Calls { client }, launch).await;
         system.abort();
         outcome
     })

@@ -15,7 +15,7 @@ use anyhow::{Context, anyhow};
 use nearcall_bench::payload::Payload;
 use nearcall_os::clock;
 
-use crate::launch::{Line, Orders};
+use crate::launch::{LaunchRequest, Line};
 use crate::measure::{self, Client, at_once, verify};
 use crate::rival::{Rival, Waiting};
 use crate::rivals::{ask, call_byte};
@@ -47,11 +47,11 @@ struct Services {
     _node: Node<ipc::Service>,
 }
 
-fn services(orders: &Orders) -> anyhow::Result<Services> {
+fn services(launch: &LaunchRequest) -> anyhow::Result<Services> {
     set_log_level(LogLevel::Fatal);
     let mut config = Config::default();
-    config.global.prefix = FileName::new(orders.name.as_bytes()).map_err(|e| anyhow!("{e:?}"))?;
-    let root = orders.folder.join("iceoryx2").display().to_string();
+    config.global.prefix = FileName::new(launch.name.as_bytes()).map_err(|e| anyhow!("{e:?}"))?;
+    let root = launch.folder.join("iceoryx2").display().to_string();
     let root = Path::new(root.as_bytes()).map_err(|error| anyhow!("{error:?}"))?;
     config.global.set_root_path(&root);
     let node = NodeBuilder::new()
@@ -93,8 +93,12 @@ struct Bells {
 
 impl Bells {
     /// None for an end that polls.
-    fn new(orders: &Orders, services: &Services, mine: usize) -> anyhow::Result<Option<Self>> {
-        if orders.rival == POLLING_NAME {
+    fn new(
+        launch: &LaunchRequest,
+        services: &Services,
+        mine: usize,
+    ) -> anyhow::Result<Option<Self>> {
+        if launch.rival == POLLING_NAME {
             return Ok(None);
         }
         let [to_server, to_client] = &services.bells;
@@ -122,18 +126,18 @@ fn wake(bells: Option<&Bells>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn serve(orders: &Orders) -> anyhow::Result<()> {
-    let services = services(orders)?;
+fn serve(launch: &LaunchRequest) -> anyhow::Result<()> {
+    let services = services(launch)?;
     let server = services
         .calls
         .server_builder()
-        .initial_max_slice_len(orders.message_bytes_max.max(NOTE_BYTES))
+        .initial_max_slice_len(launch.message_bytes_max.max(NOTE_BYTES))
         .create()
         .map_err(|error| anyhow!("{error}"))?;
     let notes = services.notes.subscriber_builder().create().map_err(|e| anyhow!("{e}"))?;
-    let bells = Bells::new(orders, &services, 0)?;
+    let bells = Bells::new(launch, &services, 0)?;
     Line::Listening.write()?;
-    let mut serving = Serving { server, notes, service: Service::new(orders.seed) };
+    let mut serving = Serving { server, notes, service: Service::new(launch.seed) };
     let (mut idle, mut streaming) = (0_u32, false);
     loop {
         if serving.answer(bells.as_ref())? {
@@ -191,12 +195,12 @@ impl Serving {
     }
 }
 
-fn connect(orders: &Orders) -> anyhow::Result<()> {
-    let services = services(orders)?;
+fn connect(launch: &LaunchRequest) -> anyhow::Result<()> {
+    let services = services(launch)?;
     let port = services
         .calls
         .client_builder()
-        .initial_max_slice_len(orders.message_bytes_max.max(NOTE_BYTES))
+        .initial_max_slice_len(launch.message_bytes_max.max(NOTE_BYTES))
         .create()
         .map_err(|error| anyhow!("{error}"))?;
     let notes = services
@@ -205,10 +209,10 @@ fn connect(orders: &Orders) -> anyhow::Result<()> {
         .backpressure_strategy(BackpressureStrategy::RetryUntilDelivered)
         .create()
         .map_err(|error| anyhow!("{error}"))?;
-    let bells = Bells::new(orders, &services, 1)?;
+    let bells = Bells::new(launch, &services, 1)?;
     // The server finds a new client when it looks; so does the client a server.
     clock::pause(FIND);
-    at_once(measure::measure(Calls { port, notes, bells, noted: 0 }, orders))
+    at_once(measure::measure(Calls { port, notes, bells, noted: 0 }, launch))
 }
 
 struct Calls {

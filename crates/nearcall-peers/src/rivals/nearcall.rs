@@ -13,7 +13,7 @@ use nearcall::{Bytes, Context, EventLoop, Server, Status};
 use nearcall_bench::payload::Payload;
 use nearcall_channel::WaitPolicy;
 
-use crate::launch::{Line, Orders};
+use crate::launch::{LaunchRequest, Line};
 use crate::measure::{self, Client, at_once, verify};
 use crate::rival::{Rival, Waiting};
 use crate::service::Service;
@@ -49,13 +49,13 @@ pub(crate) fn rows() -> Vec<Rival> {
     ]
 }
 
-fn is_trusted(orders: &Orders) -> bool {
-    orders.rival.ends_with("-trusted")
+fn is_trusted(launch: &LaunchRequest) -> bool {
+    launch.rival.ends_with("-trusted")
 }
 
 /// How the client waits, and how the server, whose loop sleeps by polling all its descriptors.
-fn waits(orders: &Orders) -> [WaitPolicy; 2] {
-    match orders.rival.as_str() {
+fn waits(launch: &LaunchRequest) -> [WaitPolicy; 2] {
+    match launch.rival.as_str() {
         rival if rival.contains("-spin") => [WaitPolicy::Spin; 2],
         // A future blocks no thread.
         "nearcall-async-block" => [WaitPolicy::Poll; 2],
@@ -64,17 +64,17 @@ fn waits(orders: &Orders) -> [WaitPolicy; 2] {
     }
 }
 
-fn place(orders: &Orders) -> String {
-    format!("unix:{}", orders.folder.join("nearcall").display())
+fn place(launch: &LaunchRequest) -> String {
+    format!("unix:{}", launch.folder.join("nearcall").display())
 }
 
-fn serve(orders: &Orders) -> anyhow::Result<()> {
+fn serve(launch: &LaunchRequest) -> anyhow::Result<()> {
     let event_loop = EventLoop::new()?;
     let server = Server::new(&event_loop);
-    let service = RefCell::new(Service::new(orders.seed));
+    let service = RefCell::new(Service::new(launch.seed));
     server.register(PeerDispatcher::new(Reader { service })).map_err(|error| anyhow!("{error}"))?;
-    let trust = if is_trusted(orders) { "same-user" } else { "no" };
-    let address = format!("{}?wait={}&trust={trust}", place(orders), waits(orders)[1]);
+    let trust = if is_trusted(launch) { "same-user" } else { "no" };
+    let address = format!("{}?wait={}&trust={trust}", place(launch), waits(launch)[1]);
     server.listen(&address).map_err(|error| anyhow!("{error}"))?;
     Line::Listening.write()?;
     Ok(event_loop.run()?)
@@ -114,17 +114,17 @@ impl Peer for Reader {
 }
 
 /// Where and how a client calls.
-fn address(orders: &Orders) -> String {
-    let trust = if is_trusted(orders) { "yes" } else { "no" };
-    format!("{}?via=shm&wait={}&trust={trust}", place(orders), waits(orders)[0])
+fn address(launch: &LaunchRequest) -> String {
+    let trust = if is_trusted(launch) { "yes" } else { "no" };
+    format!("{}?via=shm&wait={}&trust={trust}", place(launch), waits(launch)[0])
 }
 
-fn ask(orders: &Orders) -> anyhow::Result<()> {
-    let (is_trusted, address) = (is_trusted(orders), address(orders));
+fn ask(launch: &LaunchRequest) -> anyhow::Result<()> {
+    let (is_trusted, address) = (is_trusted(launch), address(launch));
     let client = nearcall::Client::new();
     client.hunt(&address, CONNECT_TIMEOUT).map_err(|error| anyhow!("{error}"))?;
     let caller = PeerCaller::new(&client, &address).map_err(|error| anyhow!("{error}"))?;
-    at_once(measure::measure(Calls { caller, buffer: Bytes::new(), is_trusted }, orders))
+    at_once(measure::measure(Calls { caller, buffer: Bytes::new(), is_trusted }, launch))
 }
 
 struct Calls {

@@ -11,7 +11,7 @@ use nearcall_bench::payload::Payload;
 use serde_bytes::ByteBuf;
 use tokio_serde::formats::Bincode;
 
-use crate::launch::{Line, Orders};
+use crate::launch::{LaunchRequest, Line};
 use crate::measure::{self, Client, verify};
 use crate::rival::{Rival, Waiting};
 use crate::rivals::{PIPELINED_CALLS, runtime};
@@ -42,13 +42,13 @@ trait Peer {
     async fn received() -> u64;
 }
 
-fn serve(orders: &Orders) -> anyhow::Result<()> {
+fn serve(request: &LaunchRequest) -> anyhow::Result<()> {
     runtime()?.block_on(async {
-        let path = orders.folder.join("tarpc");
+        let path = request.folder.join("tarpc");
         let mut incoming = unix::listen(path, Bincode::default).await?;
-        incoming.config_mut().max_frame_length(orders.message_bytes_max + SLACK_BYTES);
+        incoming.config_mut().max_frame_length(request.message_bytes_max + SLACK_BYTES);
         Line::Listening.write()?;
-        let reader = Shared::new(orders.seed);
+        let reader = Shared::new(request.seed);
         while let Some(transport) = incoming.next().await {
             let channel = BaseChannel::with_defaults(transport?);
             tokio::spawn(channel.execute(reader.clone().serve()).for_each(|call| async {
@@ -78,12 +78,12 @@ impl Peer for Shared {
     }
 }
 
-fn ask(orders: &Orders) -> anyhow::Result<()> {
+fn ask(request: &LaunchRequest) -> anyhow::Result<()> {
     runtime()?.block_on(async {
-        let mut connect = unix::connect(orders.folder.join("tarpc"), Bincode::default);
-        connect.config_mut().max_frame_length(orders.message_bytes_max + SLACK_BYTES);
+        let mut connect = unix::connect(request.folder.join("tarpc"), Bincode::default);
+        connect.config_mut().max_frame_length(request.message_bytes_max + SLACK_BYTES);
         let client = PeerClient::new(Config::default(), connect.await?).spawn();
-        measure::measure(Calls { client, pending: FuturesUnordered::new() }, orders).await
+        measure::measure(Calls { client, pending: FuturesUnordered::new() }, request).await
     })
 }
 

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
 
-use crate::launch::{Line, Orders};
+use crate::launch::{LaunchRequest, Line};
 use crate::measure::{Client, measure, verify};
 use crate::rival::{Rival, Waiting};
 use crate::rivals::runtime;
@@ -42,11 +42,11 @@ pub(crate) const ROW: Rival = Rival {
     clean: || (),
 };
 
-fn serve(orders: &Orders) -> anyhow::Result<()> {
+fn serve(launch: &LaunchRequest) -> anyhow::Result<()> {
     runtime()?.block_on(async {
-        let listener = UnixListener::bind(orders.folder.join("tonic"))?;
-        let service = Shared::new(orders.seed);
-        let limit = orders.message_bytes_max + SLACK_BYTES;
+        let listener = UnixListener::bind(launch.folder.join("tonic"))?;
+        let service = Shared::new(launch.seed);
+        let limit = launch.message_bytes_max + SLACK_BYTES;
         let notes = NotesServer::new(service.clone());
         let service = RivalServer::new(service)
             .max_decoding_message_size(limit)
@@ -97,9 +97,9 @@ impl Notes for Shared {
     }
 }
 
-fn ask(orders: &Orders) -> anyhow::Result<()> {
+fn ask(launch: &LaunchRequest) -> anyhow::Result<()> {
     runtime()?.block_on(async {
-        let path = orders.folder.join("tonic");
+        let path = launch.folder.join("tonic");
         // The address is not used: the connector knows where to go.
         let channel =
             Endpoint::from_static("http://rival")
@@ -112,12 +112,12 @@ fn ask(orders: &Orders) -> anyhow::Result<()> {
                     }
                 }))
                 .await?;
-        let limit = orders.message_bytes_max + SLACK_BYTES;
+        let limit = launch.message_bytes_max + SLACK_BYTES;
         let notes = NotesClient::new(channel.clone());
         let client = RivalClient::new(channel)
             .max_decoding_message_size(limit)
             .max_encoding_message_size(limit);
-        measure(Calls { client, notes, buffer: BytesMut::new(), stream: None }, orders).await
+        measure(Calls { client, notes, buffer: BytesMut::new(), stream: None }, launch).await
     })
 }
 

@@ -8,7 +8,7 @@ use anyhow::Context;
 use async_trait::async_trait;
 use nearcall_bench::payload::Payload;
 
-use crate::launch::{Line, Orders};
+use crate::launch::{LaunchRequest, Line};
 use crate::measure::{self, Client, verify};
 use crate::rival::{Rival, Waiting};
 use crate::rivals::runtime;
@@ -36,16 +36,16 @@ pub(crate) const ROW: Rival = Rival {
     clean: || (),
 };
 
-fn address(orders: &Orders) -> String {
-    format!("unix://{}", orders.folder.join("ttrpc").display())
+fn address(request: &LaunchRequest) -> String {
+    format!("unix://{}", request.folder.join("ttrpc").display())
 }
 
-fn serve(orders: &Orders) -> anyhow::Result<()> {
+fn serve(request: &LaunchRequest) -> anyhow::Result<()> {
     runtime()?.block_on(async {
-        let reader = Arc::new(Shared::new(orders.seed));
+        let reader = Arc::new(Shared::new(request.seed));
         let notes = notes_ttrpc::create_notes(Arc::clone(&reader) as _);
         let service = rival_ttrpc::create_rival(reader);
-        let server = asynchronous::Server::new().bind(&address(orders))?;
+        let server = asynchronous::Server::new().bind(&address(request))?;
         let mut server = server.register_service(service).register_service(notes);
         server.start().await?;
         Line::Listening.write()?;
@@ -89,13 +89,13 @@ impl notes_ttrpc::Notes for Shared {
     }
 }
 
-fn ask(orders: &Orders) -> anyhow::Result<()> {
+fn ask(request: &LaunchRequest) -> anyhow::Result<()> {
     runtime()?.block_on(async {
-        let connection = asynchronous::Client::connect(&address(orders)).await?;
+        let connection = asynchronous::Client::connect(&address(request)).await?;
         let notes = notes_ttrpc::NotesClient::new(connection.clone());
         let client = rival_ttrpc::RivalClient::new(connection);
         let argument = Argument::new();
-        measure::measure(Calls { client, notes, argument, stream: None }, orders).await
+        measure::measure(Calls { client, notes, argument, stream: None }, request).await
     })
 }
 

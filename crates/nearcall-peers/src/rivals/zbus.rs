@@ -7,7 +7,7 @@ use ::zbus::{Connection, Guid, Proxy, interface, proxy};
 use nearcall_bench::payload::Payload;
 use serde_bytes::{ByteBuf, Bytes};
 
-use crate::launch::{Line, Orders};
+use crate::launch::{LaunchRequest, Line};
 use crate::measure::{self, Client, verify};
 use crate::rival::{Rival, Waiting};
 use crate::rivals::runtime;
@@ -25,12 +25,12 @@ pub(crate) const ROW: Rival = Rival {
     clean: || (),
 };
 
-fn serve(orders: &Orders) -> anyhow::Result<()> {
-    let listener = UnixListener::bind(orders.folder.join("zbus"))?;
+fn serve(request: &LaunchRequest) -> anyhow::Result<()> {
+    let listener = UnixListener::bind(request.folder.join("zbus"))?;
     Line::Listening.write()?;
     let (stream, _) = listener.accept()?;
     runtime()?.block_on(async {
-        let reader = Reader { service: Service::new(orders.seed) };
+        let reader = Reader { service: Service::new(request.seed) };
         let _connection = Builder::unix_stream(stream)
             .server(Guid::generate())
             .p2p()
@@ -65,9 +65,9 @@ impl Reader {
     }
 }
 
-fn ask(orders: &Orders) -> anyhow::Result<()> {
+fn ask(request: &LaunchRequest) -> anyhow::Result<()> {
     runtime()?.block_on(async {
-        let stream = UnixStream::connect(orders.folder.join("zbus"))?;
+        let stream = UnixStream::connect(request.folder.join("zbus"))?;
         let connection: Connection = Builder::unix_stream(stream).p2p().build().await?;
         let proxy = proxy::Builder::new(&connection)
             // Between two peers nobody has a name.
@@ -77,7 +77,7 @@ fn ask(orders: &Orders) -> anyhow::Result<()> {
             .cache_properties(proxy::CacheProperties::No)
             .build()
             .await?;
-        measure::measure(Calls { proxy, buffer: Vec::new() }, orders).await
+        measure::measure(Calls { proxy, buffer: Vec::new() }, request).await
     })
 }
 

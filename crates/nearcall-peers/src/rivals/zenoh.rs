@@ -8,7 +8,7 @@ use ::zenoh::{Config, Session, Wait};
 use anyhow::{Context, anyhow};
 use nearcall_bench::payload::Payload;
 
-use crate::launch::{Line, Orders};
+use crate::launch::{LaunchRequest, Line};
 use crate::measure::{self, Client, at_once, verify};
 use crate::rival::{Rival, Waiting};
 use crate::service::Shared;
@@ -25,8 +25,8 @@ pub(crate) const ROW: Rival = Rival {
     clean: ::zenoh::shm::cleanup_orphaned_shm_segments,
 };
 
-fn session(orders: &Orders, end: &str) -> anyhow::Result<Session> {
-    let place = orders.folder.join("zenoh");
+fn session(request: &LaunchRequest, end: &str) -> anyhow::Result<Session> {
+    let place = request.folder.join("zenoh");
     let mut config = Config::default();
     let settings = [
         ("mode", "\"peer\"".to_owned()),
@@ -43,9 +43,9 @@ fn session(orders: &Orders, end: &str) -> anyhow::Result<Session> {
     ::zenoh::open(config).wait().map_err(|error| anyhow!("{error}"))
 }
 
-fn serve(orders: &Orders) -> anyhow::Result<()> {
-    let session = session(orders, "listen/endpoints")?;
-    let service = Shared::new(orders.seed);
+fn serve(request: &LaunchRequest) -> anyhow::Result<()> {
+    let session = session(request, "listen/endpoints")?;
+    let service = Shared::new(request.seed);
     let mut queryables = Vec::new();
     for key in [TAKE, ECHO, RECEIVED] {
         let service = service.clone();
@@ -76,8 +76,8 @@ fn answer(key: &'static str, query: &Query, service: &Shared) {
     };
 }
 
-fn ask(orders: &Orders) -> anyhow::Result<()> {
-    let session = session(orders, "connect/endpoints")?;
+fn ask(request: &LaunchRequest) -> anyhow::Result<()> {
+    let session = session(request, "connect/endpoints")?;
     let querier = |key| {
         let querier = session.declare_querier(key).congestion_control(CongestionControl::Block);
         querier.wait().map_err(|error| anyhow!("{error}"))
@@ -88,7 +88,7 @@ fn ask(orders: &Orders) -> anyhow::Result<()> {
         notes: notes.wait().map_err(|error| anyhow!("{error}"))?,
     };
     calls.wait_for_server()?;
-    at_once(measure::measure(calls, orders))
+    at_once(measure::measure(calls, request))
 }
 
 struct Calls<'a> {

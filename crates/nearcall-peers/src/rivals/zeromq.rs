@@ -4,7 +4,7 @@ use anyhow::Context;
 use nearcall_bench::payload::Payload;
 use zmq::Socket;
 
-use crate::launch::{Line, Orders};
+use crate::launch::{LaunchRequest, Line};
 use crate::measure::{self, Client, at_once, verify};
 use crate::rival::{Rival, Waiting};
 use crate::rivals::{Answer, answer, ask, call_byte};
@@ -22,12 +22,12 @@ pub(crate) const ROW: Rival = Rival {
     clean: || (),
 };
 
-fn serve(orders: &Orders) -> anyhow::Result<()> {
+fn serve(launch: &LaunchRequest) -> anyhow::Result<()> {
     let context = zmq::Context::new();
     let socket = context.socket(zmq::DEALER)?;
-    socket.bind(&address(orders))?;
+    socket.bind(&address(launch))?;
     Line::Listening.write()?;
-    let mut service = Service::new(orders.seed);
+    let mut service = Service::new(launch.seed);
     let mut request = zmq::Message::new();
     loop {
         socket.recv(&mut request, 0)?;
@@ -40,15 +40,15 @@ fn serve(orders: &Orders) -> anyhow::Result<()> {
     }
 }
 
-fn address(orders: &Orders) -> String {
-    format!("ipc://{}", orders.folder.join("zeromq").display())
+fn address(launch: &LaunchRequest) -> String {
+    format!("ipc://{}", launch.folder.join("zeromq").display())
 }
 
-fn connect(orders: &Orders) -> anyhow::Result<()> {
+fn connect(launch: &LaunchRequest) -> anyhow::Result<()> {
     let context = zmq::Context::new();
     let socket = context.socket(zmq::DEALER)?;
-    socket.connect(&address(orders))?;
-    at_once(measure::measure(Calls { socket, reply: zmq::Message::new() }, orders))
+    socket.connect(&address(launch))?;
+    at_once(measure::measure(Calls { socket, reply: zmq::Message::new() }, launch))
 }
 
 struct Calls {

@@ -63,7 +63,7 @@ fn bad_words_are_refused() {
 }
 
 #[test]
-fn a_process_without_orders_fails() {
+fn a_process_without_a_request_fails() {
     let output = peers(&["peer"]);
     assert!(!output.status.success());
     assert!(text(&output.stdout).contains("has no request"));

@@ -14,7 +14,7 @@ use nearcall::{Bytes, Client, Context, Deadline, Event, EventLoop, ItemReceiver,
 use nearcall_bench::calls::generated::{Argument, Bench, BenchCaller, BenchDispatcher};
 use nearcall_bench::calls::service::FakeService;
 use nearcall_bench::custom::{
-    End, EndReport, Failure, Job, MEET_TIMEOUT, Measured, Meeting, Opened, Orders, Role, ask,
+    End, EndReport, Failure, Job, LaunchRequest, MEET_TIMEOUT, Measured, Meeting, Opened, Role, ask,
 };
 use nearcall_bench::payload::Payload;
 use nearcall_os::{clock, process};
@@ -109,8 +109,8 @@ impl<'a> ServerEnd<'a> {
 }
 
 impl Opened for ServerEnd<'_> {
-    fn serve(&mut self, cell: &CellSpec, orders: &Orders) -> Result<EndReport, Failure> {
-        self.service.reader.begin(orders.seed(), cell.bytes());
+    fn serve(&mut self, cell: &CellSpec, launch: &LaunchRequest) -> Result<EndReport, Failure> {
+        self.service.reader.begin(launch.seed(), cell.bytes());
         loop {
             if let Some(Event::Descriptor(..)) = self.event_loop.next(Deadline::NEVER)? {
                 return match self.meeting.hear()?.as_str() {

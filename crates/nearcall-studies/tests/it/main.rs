@@ -37,7 +37,7 @@ const CALLS: [Method; 6] = [
     Method::SocketPoll,
 ];
 
-/// What the runner starts: runs as a test that does nothing when nobody gave it orders.
+/// What the runner starts: runs as a test that does nothing when nobody gave it a request.
 #[test]
 fn peer_process() {
     if std::env::var_os("NEARCALL_PADDING").is_some() {
@@ -85,9 +85,9 @@ fn at(spot: PinChoice, cell: &CellSpec) -> CellSpec {
 
 /// Cells with a number of exchanges end long before the time is over.
 fn plan(launches: u32, time: Duration) -> BenchPlan {
-    let how =
+    let options =
         RunOptions { launches: Some(launches), time_budget: Some(time), ..RunOptions::default() };
-    BenchPlan { how, ..BenchPlan::default() }
+    BenchPlan { options, ..BenchPlan::default() }
 }
 
 /// Measures all of `cells` as often as they have exchanges.

@@ -132,10 +132,7 @@ fn empty_calls() -> Vec<Row> {
             "one-cpu",
             "empty call, both ends on one CPU",
             "futex ping-pong on that CPU (floor-futex)",
-            Of::Beside(
-                empty(Way::ExperimentDefaults, on_one),
-                CellSpec { conditions: on_one, ..futex },
-            ),
+            Of::Beside(empty(Way::Adaptive, on_one), CellSpec { conditions: on_one, ..futex }),
             1.3,
             None,
         ),
@@ -151,7 +148,7 @@ fn empty_calls() -> Vec<Row> {
             "loop",
             "100 idle connections, as usual",
             "eventfd ping-pong (floor-eventfd)",
-            Of::Beside(empty(Way::ExperimentDefaults, beside), word(Floor::Eventfd)),
+            Of::Beside(empty(Way::Adaptive, beside), word(Floor::Eventfd)),
             1.25,
             None,
         ),
@@ -172,9 +169,9 @@ fn large_calls() -> Vec<Row> {
     };
     vec![
         row("64k-spin", "64 KiB there, wait=spin", Way::Spin, 64 << 10),
-        row("64k", "64 KiB there, as usual", Way::ExperimentDefaults, 64 << 10),
+        row("64k", "64 KiB there, as usual", Way::Adaptive, 64 << 10),
         row("1m-spin", "1 MiB there, wait=spin", Way::Spin, 1 << 20),
-        row("1m", "1 MiB there, as usual", Way::ExperimentDefaults, 1 << 20),
+        row("1m", "1 MiB there, as usual", Way::Adaptive, 1 << 20),
     ]
 }
 
@@ -210,13 +207,13 @@ fn oneway_calls() -> Vec<Row> {
     };
     vec![
         row("one-way-spin", "one-way calls of 8 B, wait=spin", Way::Spin),
-        row("one-way", "one-way calls of 8 B, as usual", Way::ExperimentDefaults),
+        row("one-way", "one-way calls of 8 B, as usual", Way::Adaptive),
     ]
 }
 
 fn short_circuits() -> Vec<Row> {
     let row = |name, what, route, budget| {
-        let cell = empty(Way::ExperimentDefaults, Conditions::default());
+        let cell = empty(Way::Adaptive, Conditions::default());
         let (subject, wait) = (Subject::Call(route), WaitPolicy::Spin);
         let of = Of::Time(CellSpec { subject, wait, ..cell });
         Row { name, what, against: "within one process; times", of, budget, goal: None }
@@ -228,7 +225,7 @@ fn short_circuits() -> Vec<Row> {
 }
 
 fn at_rest() -> Vec<Row> {
-    let (mechanism, wait) = Way::ExperimentDefaults.ours();
+    let (mechanism, wait) = Way::Adaptive.ours();
     let cell = CellSpec::at_rest(mechanism, wait, IDLE_CONNECTIONS, PinChoice::OfRun);
     let row = |name, what, fact, budget| Row {
         name,

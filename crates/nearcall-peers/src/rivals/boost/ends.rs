@@ -3,7 +3,7 @@
 use anyhow::Context;
 use nearcall_bench::payload::Payload;
 
-use crate::launch::{Line, Orders};
+use crate::launch::{LaunchRequest, Line};
 use crate::measure::{self, Client, at_once, verify};
 use crate::rivals::{Answer, answer, ask as what, call_byte};
 use crate::service::Service;
@@ -17,12 +17,12 @@ struct Queues {
 
 impl Queues {
     fn new(
-        orders: &Orders,
+        launch: &LaunchRequest,
         open: impl Fn(&str, usize, usize) -> anyhow::Result<Queue>,
     ) -> anyhow::Result<Self> {
         let queue =
-            |end: &str, messages, bytes| open(&format!("{}-{end}", orders.name), messages, bytes);
-        let bytes_max = room_bytes(orders);
+            |end: &str, messages, bytes| open(&format!("{}-{end}", launch.name), messages, bytes);
+        let bytes_max = room_bytes(launch);
         Ok(Self {
             requests: queue("requests", CALLS, bytes_max)?,
             replies: queue("replies", CALLS, bytes_max)?,
@@ -31,15 +31,15 @@ impl Queues {
     }
 }
 
-fn room_bytes(orders: &Orders) -> usize {
-    orders.message_bytes_max.max(NOTE_BYTES) + 1
+fn room_bytes(launch: &LaunchRequest) -> usize {
+    launch.message_bytes_max.max(NOTE_BYTES) + 1
 }
 
-pub(super) fn serve(orders: &Orders) -> anyhow::Result<()> {
-    let queues = Queues::new(orders, Queue::create)?;
+pub(super) fn serve(launch: &LaunchRequest) -> anyhow::Result<()> {
+    let queues = Queues::new(launch, Queue::create)?;
     Line::Listening.write()?;
-    let mut service = Service::new(orders.seed);
-    let mut room = vec![0; room_bytes(orders)];
+    let mut service = Service::new(launch.seed);
+    let mut room = vec![0; room_bytes(launch)];
     loop {
         let request = queues.requests.receive(&mut room)?;
         if request == [what::NOTE] {
@@ -58,11 +58,11 @@ pub(super) fn serve(orders: &Orders) -> anyhow::Result<()> {
     }
 }
 
-pub(super) fn ask(orders: &Orders) -> anyhow::Result<()> {
-    let queues = Queues::new(orders, |name, _, _| Queue::open(name))?;
-    let buffer = vec![0; room_bytes(orders)];
+pub(super) fn ask(launch: &LaunchRequest) -> anyhow::Result<()> {
+    let queues = Queues::new(launch, |name, _, _| Queue::open(name))?;
+    let buffer = vec![0; room_bytes(launch)];
     let calls = Calls { queues, request: buffer.clone(), reply: buffer, streaming: false };
-    at_once(measure::measure(calls, orders))
+    at_once(measure::measure(calls, launch))
 }
 
 struct Calls {

@@ -7,15 +7,15 @@ use nearcall_bench::payload::Payload;
 
 use super::address;
 use super::generated::{Argument, PeerAsyncCaller};
-use crate::launch::Orders;
+use crate::launch::LaunchRequest;
 use crate::measure::{Client, measure, verify};
 use crate::rivals::runtime;
 
-pub(super) fn ask(orders: &Orders) -> anyhow::Result<()> {
+pub(super) fn ask(launch: &LaunchRequest) -> anyhow::Result<()> {
     let client = nearcall::Client::new();
-    let caller = PeerAsyncCaller::new(&client, &address(orders));
+    let caller = PeerAsyncCaller::new(&client, &address(launch));
     let caller = caller.map_err(|error| anyhow!("{error}"))?;
-    runtime()?.block_on(measure(Calls { caller, buffer: Bytes::new() }, orders))
+    runtime()?.block_on(measure(Calls { caller, buffer: Bytes::new() }, launch))
 }
 
 struct Calls {
