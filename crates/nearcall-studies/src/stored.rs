@@ -106,13 +106,23 @@ mod tests {
 
     use super::*;
 
-    /// The run that `docs/studies.md` is about.
+    /// The first run that was stored: some of its verdicts are by rules that were corrected since.
     fn run() -> Run {
-        static RUN: LazyLock<Run> = LazyLock::new(|| {
-            let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runs");
-            Run::load(&runs.join("epyc-2cpu-studies.json")).unwrap()
-        });
+        static RUN: LazyLock<Run> = LazyLock::new(|| load("epyc-2cpu-studies.json"));
         RUN.clone()
+    }
+
+    fn load(name: &str) -> Run {
+        let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runs");
+        Run::load(&runs.join(name)).unwrap()
+    }
+
+    #[test]
+    fn the_run_of_the_document_has_the_verdicts_of_today() {
+        let stored = load("xeon-2cpu-studies.json");
+        let mut run = stored.clone();
+        assert_eq!(judge_again(&mut run), 0, "docs/studies.md is to be written again");
+        assert_eq!(run, stored);
     }
 
     #[test]
