@@ -2,13 +2,14 @@
 //!
 //! It is a SOCK_SEQPACKET socket: one packet is one message with its descriptors, so there is no
 //! framing that an unknown process could attack. It carries the handshake, then descriptors that
-//! the users pass to each other and the segments of shared memory. Its hang-up is how an end learns
-//! that the other is gone.
-//! Users' descriptors and segments come in one order; a reader of one kind keeps the other.
+//! the users pass to each other, the segments of shared memory, and the line of a handshake for
+//! another mechanism. Its hang-up is how an end learns that the other is gone.
+//! All of these come in one order; a reader of one kind keeps the others.
 //!
 //! **Invariants:** sending never waits; what comes in is at most `HANDSHAKE_PACKET_BYTES_MAX` bytes
 //! with as many descriptors as were asked for, else the peer is broken. The kernel is asked for the
-//! sender of the server's answer, and of nothing else.
+//! sender of the server's answer, and of nothing else. A server keeps at most one line of a
+//! handshake, and a client none.
 //! **Not here:** what the packets of the handshake mean (`handshake.rs`), and those of segments
 //! (`shm/segments.rs`).
 
@@ -23,6 +24,7 @@ use nearcall_os::fork::Epoch;
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::region::Trust;
 use nearcall_os::sender::{self, Sender};
+use nearcall_os::socket;
 
 use crate::account::{self, Charge, Exceeded, Resource, UserAccount};
 use crate::error::{ReceiveError, SendError, Violation};
@@ -37,6 +39,10 @@ use crate::wait::Deadline;
 
 /// First byte of a packet that passes descriptors between the users of a connection.
 pub(crate) const PASSED: u8 = 0xD5;
+
+/// First byte of a packet by which a client passes the server's end of the line of a handshake for
+/// another mechanism, with that one descriptor.
+pub(crate) const LINE: u8 = 0xD9;
 
 /// One end of a control line.
 #[derive(Debug)]
@@ -68,6 +74,11 @@ pub(crate) struct Inbox {
     descriptors: Option<Charge>,
     /// The reason why the other end refuses the connection after all.
     refusal: Option<(Refusal, String)>,
+    /// The line of a handshake that the client has begun, or why it could not be kept. It is
+    /// charged with the descriptors of the users.
+    line: Option<Result<OwnedFd, ReceiveError>>,
+    /// This end is the client's, which is passed no line.
+    is_client: bool,
     pub(crate) segments: segment_table::Inbox,
 }
 
@@ -162,6 +173,7 @@ impl Control {
             // The sender would take the room of descriptors in later packets.
             sender::report_senders(self, false)?;
             let _ = self.server.set(server);
+            self.inbox().is_client = true;
         }
         answer
     }
@@ -222,8 +234,11 @@ impl Control {
         let whole = received.bytes < buffer.len();
         if received.truncated && whole && received.fds.is_empty() && descriptors_max > 0 {
             // Of descriptors that were sent none came: this process has room for no more.
-            let text = "no descriptor left to take one from the other end; raise the limit";
-            return Err(ReceiveError::Os(io::Error::other(text)));
+            if buffer[..received.bytes] == [LINE] {
+                // That handshake fails, and the connection goes on.
+                return Ok(ChannelFds { bytes: vec![LINE], descriptors: Vec::new() });
+            }
+            return Err(no_descriptor_left());
         }
         if received.truncated {
             return Err(Violation::BadPacket.into());
@@ -265,6 +280,28 @@ impl Control {
                 }
                 Err(error) => return Err(error),
             }
+        }
+        Err(ReceiveError::Empty)
+    }
+
+    /// Passes the other end of the line of a handshake to the server. Does not wait.
+    pub(crate) fn pass_line(&self, line: BorrowedFd<'_>) -> io::Result<()> {
+        self.send(&[LINE], &[line])
+    }
+
+    /// Takes the line that the client has passed, if it is there. Does not wait. `Exceeded` or
+    /// `Os`: it came, and could not be kept.
+    pub(crate) fn take_line(&self) -> Result<OwnedFd, ReceiveError> {
+        for _ in 0..CONTROL_PACKETS_PER_LOOK_MAX {
+            let mut inbox = self.inbox();
+            if let Some(line) = inbox.pop_line() {
+                return line;
+            }
+            if inbox.is_full() {
+                break;
+            }
+            let parts = self.receive(Deadline::NOW, PASSED_DESCRIPTORS_MAX)?;
+            inbox.put(parts)?;
         }
         Err(ReceiveError::Empty)
     }
@@ -327,23 +364,70 @@ fn check_sent(sent: Option<usize>, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
+fn no_descriptor_left() -> ReceiveError {
+    let text = "no descriptor left to take one from the other end; raise the limit";
+    ReceiveError::Os(io::Error::other(text))
+}
+
+/// Returns whether no process has the other end of a line any more.
+fn is_hung_up(line: &OwnedFd) -> bool {
+    let ready = poll_one(line, Interest::HangUp, Deadline::NOW);
+    ready.is_ok_and(|ready| ready.is_some_and(|ready| ready.hung_up))
+}
+
 impl Inbox {
     pub(crate) fn pop_passed(&mut self) -> Option<Vec<OwnedFd>> {
         let fds = self.passed.pop_front();
-        // Less is never refused.
-        let kept = self.kept_descriptors();
-        let _ = account::resize(&mut self.descriptors, kept);
+        self.charge_less();
         fds
+    }
+
+    fn pop_line(&mut self) -> Option<Result<OwnedFd, ReceiveError>> {
+        let line = self.line.take();
+        self.charge_less();
+        line
+    }
+
+    /// Charges what is left, which is never refused.
+    fn charge_less(&mut self) {
+        let kept = self.kept_descriptors() + self.kept_lines();
+        let _ = account::resize(&mut self.descriptors, kept);
+    }
+
+    /// Keeps a line, unless there is one. A client that has given the handshake of that up has
+    /// closed it, and may pass another.
+    fn put_line(&mut self, fds: Vec<OwnedFd>) -> Result<(), ReceiveError> {
+        if self.is_client || matches!(&self.line, Some(Ok(kept)) if !is_hung_up(kept)) {
+            return Err(Violation::BadPacket.into());
+        }
+        self.line = None;
+        let line = match <[OwnedFd; 1]>::try_from(fds) {
+            Ok([line]) => line,
+            Err(none) if none.is_empty() => {
+                self.line = Some(Err(no_descriptor_left()));
+                return Ok(());
+            }
+            Err(_) => return Err(Violation::BadPacket.into()),
+        };
+        // Anything else must not even be polled: a process may serve the file.
+        if !socket::is_unix_seqpacket(&line)? {
+            return Err(Violation::BadPacket.into());
+        }
+        let kept = self.kept_descriptors() + 1;
+        let charged = account::resize(&mut self.descriptors, kept);
+        self.line = Some(charged.map(|()| line).map_err(ReceiveError::Exceeded));
+        Ok(())
     }
 
     fn put(&mut self, parts: ChannelFds) -> Result<(), ReceiveError> {
         match parts.bytes[..] {
             [PASSED] => {
-                let kept = self.kept_descriptors() + parts.descriptors.len();
+                let kept = self.kept_descriptors() + self.kept_lines() + parts.descriptors.len();
                 account::resize(&mut self.descriptors, kept)?;
                 self.passed.push_back(parts.descriptors);
                 Ok(())
             }
+            [LINE] => self.put_line(parts.descriptors),
             [MADE | RETIRED | COUNTS, ..] => self.segments.put(&parts.bytes, parts.descriptors),
             _ => {
                 if let Ok(Packet::Refusal { code, text }) = Packet::decode(&parts.bytes) {
@@ -362,6 +446,11 @@ impl Inbox {
     /// Returns how many descriptors are kept for the users, a packet without any counted as one.
     pub(crate) fn kept_descriptors(&self) -> usize {
         self.passed.iter().map(|fds| fds.len().max(1)).sum()
+    }
+
+    /// Returns how many lines of handshakes are kept: one or none.
+    pub(crate) fn kept_lines(&self) -> usize {
+        usize::from(matches!(self.line, Some(Ok(_))))
     }
 }
 

@@ -354,6 +354,11 @@ impl Endpoint {
         self.control.take_descriptors(deadline)
     }
 
+    /// Returns the line on which the two ends met.
+    pub(crate) fn control(&self) -> &Control {
+        &self.control
+    }
+
     fn has_control_line(&self) -> std::io::Result<()> {
         match &self.settings.peer {
             Peer::Process(_) => Ok(()),

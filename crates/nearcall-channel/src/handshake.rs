@@ -13,7 +13,8 @@
 //!
 //! **Invariants:** a listener serves one address; an error of one client does not end it.
 //! **Not here:** the handshake in steps (`handshake/steps.rs`), over a unix socket
-//! (`handshake/local.rs`) and over TCP (`handshake/remote.rs`), the packets as bytes (`packet.rs`).
+//! (`handshake/local.rs`), over TCP (`handshake/remote.rs`) and between two ends that are connected
+//! (`handshake/switch.rs`), the packets as bytes (`packet.rs`).
 
 use std::fs;
 use std::io;
@@ -25,7 +26,7 @@ use std::sync::{Mutex, PoisonError};
 use nearcall_os::fork::Epoch;
 use nearcall_os::socket;
 
-pub use error::{BadOptions, HandshakeError};
+pub use error::{BadOptions, CannotSwitch, HandshakeError};
 pub use options::Options;
 pub use steps::Handshake;
 
@@ -44,6 +45,7 @@ mod options;
 mod remote;
 mod step;
 mod steps;
+mod switch;
 
 /// A server's socket for new clients.
 pub struct Listener {

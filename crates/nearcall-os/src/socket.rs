@@ -221,6 +221,20 @@ pub fn unix_pair(kind: Kind) -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?)
 }
 
+/// Returns whether a descriptor, whatever it is, is a SOCK_SEQPACKET unix socket. Does not wait,
+/// also if a process serves the file behind it.
+///
+/// # Errors
+///
+/// The error of the kernel, but for what is no socket.
+pub fn is_unix_seqpacket(descriptor: impl AsFd) -> io::Result<bool> {
+    match sockopt::socket_domain(&descriptor) {
+        Ok(AddressFamily::UNIX) => Ok(sockopt::socket_type(&descriptor)? == SocketType::SEQPACKET),
+        Ok(_) | Err(Errno::NOTSOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Two TCP sockets connected over 127.0.0.1, without Nagle's delay.
 ///
 /// Another process of this machine may connect to the port meanwhile; such a connection is closed.

@@ -12,7 +12,7 @@ use nearcall_os::socket::{self, Kind};
 use nearcall_os::{descriptor, pipe};
 
 use super::steps::Steps;
-use crate::control::{Control, PASSED};
+use crate::control::{Control, LINE, PASSED};
 use crate::limits::{PASSED_DESCRIPTORS_KEPT_MAX, PASSED_DESCRIPTORS_MAX};
 use crate::limits::{SEGMENT_BYTES_PER_END_MAX, SEGMENTS_PER_END_MAX};
 use crate::shm::layout::lane::LANE_BYTES;
@@ -32,6 +32,8 @@ pub(super) struct Line {
 struct Files {
     fds: [OwnedFd; 5],
     counts: OwnRegion,
+    /// Two ends that may be the line of a handshake.
+    line: [OwnedFd; 2],
     _regions: [OwnRegion; 2],
 }
 
@@ -46,7 +48,9 @@ impl Files {
         let ((small, a), (lane, b), (counts, c)) =
             (file(SEGMENT_BYTES), file(LANE_BYTES), file(SEGMENT_BYTES));
         let pipe = pipe::create().expect("a pipe");
-        Self { fds: [a, b, c, pipe.read, pipe.write], counts, _regions: [small, lane] }
+        let (one, other) = socket::unix_pair(Kind::Seqpacket).expect("a pair of sockets");
+        let (fds, line) = ([a, b, c, pipe.read, pipe.write], [one, other]);
+        Self { fds, counts, line, _regions: [small, lane] }
     }
 }
 
@@ -115,6 +119,19 @@ impl Line {
         });
     }
 
+    /// Passes the line of a handshake by its number: one of the files, one end of a line of which
+    /// the other is open, or one whose other end is closed.
+    pub(super) fn pass_line(&self, choice: u8) {
+        FILES.with(|files| match choice % 8 {
+            file @ 0..5 => self.send(&[LINE], &[files.fds[usize::from(file)].as_fd()]),
+            end @ 5..7 => self.send(&[LINE], &[files.line[usize::from(end) - 5].as_fd()]),
+            _ => {
+                let (one, _) = socket::unix_pair(Kind::Seqpacket).expect("a pair of sockets");
+                self.send(&[LINE], &[one.as_fd()]);
+            }
+        });
+    }
+
     /// Writes a count into the page of the hostile end.
     pub(super) fn write_count(&self, slot: u8, count: u32) {
         let at = usize::from(slot) % (SEGMENT_BYTES / 4) * 4;
@@ -130,6 +147,7 @@ impl Line {
         assert!(segments <= SEGMENTS_PER_END_MAX && bytes <= SEGMENT_BYTES_PER_END_MAX);
         let kept = inbox.kept_descriptors();
         assert!(kept <= PASSED_DESCRIPTORS_KEPT_MAX + PASSED_DESCRIPTORS_MAX, "{kept} kept");
+        assert!(inbox.kept_lines() <= 1);
     }
 }
 
@@ -146,4 +164,9 @@ impl Drop for Line {
 /// back of its owner.
 pub(super) fn is_open(fd: &OwnedFd) -> bool {
     descriptor::duplicate(fd).is_ok()
+}
+
+/// Returns whether `fd` may be the line of a handshake.
+pub(super) fn is_seqpacket(fd: &OwnedFd) -> bool {
+    socket::is_unix_seqpacket(fd).is_ok_and(|is| is)
 }

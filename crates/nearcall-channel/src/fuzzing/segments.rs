@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::line::{Line, SEGMENT_BYTES, is_open};
+use super::line::{Line, SEGMENT_BYTES, is_open, is_seqpacket};
 use super::steps::Steps;
 use crate::error::ReceiveError;
 use crate::limits::{FRAGMENT_BYTES, SLOTS_PER_END_MAX};
@@ -23,7 +23,8 @@ use crate::wait::Deadline;
 /// descriptors:u8 file:u8` sends any packet, `1 kind:u8 number:u16 file:u8 [bytes:u32]` hands a
 /// segment over, `2 number:u16` takes one back, `3 descriptors:u8` passes descriptors, `4` looks at
 /// all packets, `5` takes descriptors, `6 number:u16` looks up a segment, `7` takes the refusal,
-/// `8` hangs up. Numbers are little-endian. Our end stops at its first violation.
+/// `8` hangs up, `9 choice:u8` passes the line of a handshake, `10` takes it. Numbers are
+/// little-endian. Our end stops at its first violation.
 ///
 /// # Panics
 ///
@@ -67,6 +68,18 @@ fn control_step(
             assert!(refusal.is_none_or(|(_, text)| !text.chars().any(char::is_control)));
         }
         8 => line.hang_up(),
+        9 => line.pass_line(steps.byte()?),
+        10 => {
+            return Some(match line.ours.take_line() {
+                Ok(fd) => {
+                    assert!(is_seqpacket(&fd), "no line was kept for one");
+                    Ok(())
+                }
+                // Its packet came without a descriptor.
+                Err(ReceiveError::Os(_)) => Ok(()),
+                Err(error) => Err(error),
+            });
+        }
         _ => {}
     }
     Some(Ok(()))

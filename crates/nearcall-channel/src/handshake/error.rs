@@ -3,6 +3,7 @@
 //! **Invariants:** no text of the other end reaches a terminal unescaped.
 
 use std::io;
+use std::net::SocketAddr;
 
 use nearcall_os::users::is_overflow_user;
 use thiserror::Error;
@@ -94,6 +95,10 @@ pub enum HandshakeError {
     /// The account of the client's user has no room for the connection.
     #[error("{0}")]
     Exceeded(#[from] Exceeded),
+    /// No handshake for another mechanism between two ends that are connected; their channel is as
+    /// before.
+    #[error("cannot open another mechanism beside this channel: {0}")]
+    CannotSwitch(#[from] CannotSwitch),
     /// A system call failed.
     #[error("the socket of the handshake failed: {0}")]
     Os(#[source] io::Error),
@@ -145,7 +150,38 @@ pub enum BadOptions {
     },
 }
 
-debug_as_display!(HandshakeError, BadOptions);
+/// Why two ends that are connected cannot open another mechanism between them.
+#[derive(Error, Clone, PartialEq, Eq)]
+pub enum CannotSwitch {
+    /// Two machines have one mechanism, and no line to pass a descriptor over.
+    #[error("unsupported over tcp://, which has the mechanism tcp only (to {0})")]
+    Remote(SocketAddr),
+    /// A server cannot begin.
+    #[error("only the end that has connected begins; ask it to, by a message")]
+    NotTheClient,
+    /// A client cannot serve.
+    #[error("only the end that has accepted the connection serves; begin instead")]
+    NotTheServer,
+    /// The server has not taken what lies on the control line.
+    #[error("the server has not taken yet what was passed to it; try again when it has")]
+    LineFull,
+    /// The client has passed no line.
+    #[error(
+        "the client has begun no handshake, or descriptors that it has passed lie before it: take \
+         those"
+    )]
+    NoLine,
+    /// The line was made, or the answer was sent, by another process than that of the connection,
+    /// or it cannot be told.
+    #[error(
+        "the kernel does not report the same process at the other end of the new line as at that \
+         of the connection; have the process that has connected begin, and the one that has \
+         accepted serve"
+    )]
+    OtherProcess,
+}
+
+debug_as_display!(HandshakeError, BadOptions, CannotSwitch);
 
 /// Returns a user for people.
 fn user(uid: Option<u32>) -> String {

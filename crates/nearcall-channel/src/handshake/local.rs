@@ -12,7 +12,7 @@ use nearcall_os::process;
 use nearcall_os::sender::Sender;
 use nearcall_os::socket::{self, Credentials};
 
-use super::error::{BadOptions, HandshakeError};
+use super::error::{BadOptions, CannotSwitch, HandshakeError};
 use super::options::{
     Options, check_buffer, check_limit, check_listening_user, check_offered, check_server_user,
     check_version, choose_wait,
@@ -41,11 +41,19 @@ pub(super) enum State {
     /// The server waits for the client's parts.
     Offered(Box<Opening<Finish>>),
     /// The client waits for the server's parts.
-    Asked(Mechanism, WaitPolicy),
+    Asked(Asked),
     /// The client waits for the server's word that it is ready.
     Accepted(Box<Opening<Box<dyn Channel>>>),
     /// Over.
     Ended,
+}
+
+/// What a client has asked for, and of whom.
+pub(super) struct Asked {
+    mechanism: Mechanism,
+    wait: WaitPolicy,
+    /// The only process whose answer is taken, if the two ends are connected already.
+    server: Option<PeerIdentity>,
 }
 
 /// What an end has made of the mechanism.
@@ -56,13 +64,15 @@ pub(super) struct Opening<T> {
 }
 
 impl State {
-    /// Asks the server for `mechanism`.
+    /// Asks the server for `mechanism`. If the two ends are connected already, the server is that
+    /// of their connection, and who has made the socket says nothing about it.
     pub(super) fn ask(
         control: &Control,
         mechanism: Mechanism,
         options: &Options,
+        server: Option<PeerIdentity>,
     ) -> Result<Self, HandshakeError> {
-        if options.server_user.is_some() {
+        if options.server_user.is_some() && server.is_none() {
             check_listening_user(options, socket::peer_credentials(control)?.uid)?;
         }
         let wait = choose_wait(mechanism, options)?;
@@ -76,8 +86,11 @@ impl State {
         // Not before: a socket that sends while it reports senders gets a name. A server that was
         // quicker has given its credentials by itself.
         control.expect_answer()?;
-        sent.map_err(|error| reason_of(error.into(), || next_answer(control, options)))?;
-        Ok(Self::Asked(mechanism, wait))
+        let asked = Asked { mechanism, wait, server };
+        sent.map_err(|error| {
+            reason_of(error.into(), || next_answer(control, options, asked.server.as_ref()))
+        })?;
+        Ok(Self::Asked(asked))
     }
 
     /// Takes the next packet, if it is there. Does not wait.
@@ -92,7 +105,7 @@ impl State {
             _ => limits::HANDSHAKE_DESCRIPTORS_MAX,
         };
         let next = match self {
-            Self::Asked(..) => next_answer(control, options)?,
+            Self::Asked(asked) => next_answer(control, options, asked.server.as_ref())?,
             _ => next_packet(control, descriptors_max)?,
         };
         let Some((packet, descriptors)) = next else { return Ok(Step::Nothing) };
@@ -112,7 +125,7 @@ impl State {
                 return Ok(done(Opening { mechanism, settings, made: channel }, control));
             }
             (
-                Self::Asked(mechanism, wait),
+                Self::Asked(Asked { mechanism, wait, .. }),
                 Packet::Offer { version, message_bytes_max, buffer_bytes, parts },
             ) => {
                 check_version(version)?;
@@ -235,12 +248,23 @@ fn next_packet(control: &Control, descriptors_max: usize) -> Result<Next, Handsh
 
 /// Takes the server's answer to what a client has asked for, if it is there. The user is that of
 /// the process that answers, and not of the one that listened when the client connected: the socket
-/// may have been handed over. A refusal by another user is none of this server's either.
-fn next_answer(control: &Control, options: &Options) -> Result<Next, HandshakeError> {
+/// may have been handed over. A refusal by another user is none of this server's either. Of two
+/// ends that are connected the process must be that of the connection.
+fn next_answer(
+    control: &Control,
+    options: &Options,
+    connected_to: Option<&PeerIdentity>,
+) -> Result<Next, HandshakeError> {
     let received = control.receive_answer(limits::HANDSHAKE_DESCRIPTORS_MAX);
     if received.is_ok() {
         let server = control.server().flatten();
         check_server_user(options, server.map(|server| server.credentials().uid))?;
+        let is_same = |old: &PeerIdentity| {
+            server.is_some_and(|server| old.is_same_process(&sender_identity(server)))
+        };
+        if connected_to.is_some_and(|old| !is_same(old)) {
+            return Err(CannotSwitch::OtherProcess.into());
+        }
     }
     decode(received)
 }
@@ -301,19 +325,24 @@ fn server_identity(
     control: &Control,
     server: Option<&Sender>,
 ) -> Result<PeerIdentity, HandshakeError> {
-    let (Credentials { pid, uid, gid }, pidfd) = match server {
-        Some(server) => (server.credentials(), server.pidfd().cloned()),
-        None => (socket::peer_credentials(control)?, None),
-    };
-    Ok(PeerIdentity { pid, uid, gid, pidfd })
+    if let Some(server) = server {
+        return Ok(sender_identity(server));
+    }
+    let Credentials { pid, uid, gid } = socket::peer_credentials(control)?;
+    Ok(PeerIdentity { pid, uid, gid, pidfd: None })
+}
+
+fn sender_identity(sender: &Sender) -> PeerIdentity {
+    let Credentials { pid, uid, gid } = sender.credentials();
+    PeerIdentity { pid, uid, gid, pidfd: sender.pidfd().cloned() }
 }
 
 /// Returns the identity of the client that has connected.
-fn client_identity(control: &Control) -> Result<PeerIdentity, HandshakeError> {
-    let Credentials { pid, uid, gid } = socket::peer_credentials(control)?;
+pub(super) fn client_identity(socket: impl AsFd) -> Result<PeerIdentity, HandshakeError> {
+    let Credentials { pid, uid, gid } = socket::peer_credentials(&socket)?;
     // Older kernels have no SO_PEERPIDFD; there the hang-up of the control line reports a death. A
     // client may have ended after it has handed its end of the line to another process.
-    let pidfd = socket::peer_pidfd(control).ok();
+    let pidfd = socket::peer_pidfd(&socket).ok();
     let pidfd = pidfd.filter(|pidfd| process::wait_pidfd(pidfd, Deadline::NOW).is_ok_and(|it| !it));
     Ok(PeerIdentity { pid, uid, gid, pidfd: pidfd.map(Arc::new) })
 }

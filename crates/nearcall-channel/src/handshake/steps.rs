@@ -22,6 +22,7 @@ use crate::endpoint::Endpoint;
 use crate::mechanism::Mechanism;
 use crate::packet::Refusal;
 use crate::runtime_dir::Untrusted;
+use crate::settings::PeerIdentity;
 use crate::wait::Deadline;
 
 /// One end of a handshake under way. Call [`advance`](Self::advance) while its descriptor is
@@ -91,8 +92,19 @@ impl Handshake {
         mechanism: Mechanism,
         options: &Options,
     ) -> Result<Self, HandshakeError> {
+        Self::ask(socket, mechanism, options, None)
+    }
+
+    /// Works like [`connect_over`](Self::connect_over). The server that an end is connected to
+    /// already is the only one whose answer is taken.
+    pub(super) fn ask(
+        socket: OwnedFd,
+        mechanism: Mechanism,
+        options: &Options,
+        server: Option<PeerIdentity>,
+    ) -> Result<Self, HandshakeError> {
         let control = Arc::new(Control::new(socket));
-        let state = State::Local(local::State::ask(&control, mechanism, options)?);
+        let state = State::Local(local::State::ask(&control, mechanism, options, server)?);
         Ok(Self::new(control, state, options))
     }
 

@@ -19,6 +19,7 @@ mod killed;
 mod readiness;
 mod room;
 mod sizes;
+mod switching;
 
 /// Gives `$then` its argument and the list of all cases.
 macro_rules! for_each_case {
@@ -41,6 +42,7 @@ macro_rules! for_each_case {
             killed: killed_while_idle, killed_with_messages_unread, killed_while_we_receive,
                 killed_while_we_send, killed_while_sending, killed_while_receiving,
                 killed_while_echoing;
+            switching: changes_to_every_mechanism;
         }
     };
 }

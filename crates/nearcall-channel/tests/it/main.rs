@@ -14,4 +14,5 @@ mod listener;
 mod remote;
 mod shm_mixed;
 mod support;
+mod switch;
 mod tuning;

@@ -6,6 +6,7 @@ pub(crate) mod leaks;
 pub(crate) mod play;
 pub(crate) mod raw;
 pub(crate) mod stage;
+pub(crate) mod switcher;
 
 use std::time::Duration;
 

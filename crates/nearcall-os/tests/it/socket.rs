@@ -151,3 +151,15 @@ impl Drop for Place {
 fn libc_enoprotoopt() -> i32 {
     92
 }
+
+#[test]
+fn only_a_unix_socket_with_packets_is_one() {
+    let (packets, _other) = socket::unix_pair(Kind::Seqpacket).unwrap();
+    assert!(socket::is_unix_seqpacket(&packets).unwrap());
+    let (stream, _other) = socket::unix_pair(Kind::Stream).unwrap();
+    let (tcp, _other) = socket::tcp_pair().unwrap();
+    let pipe = nearcall_os::pipe::create().unwrap();
+    for other in [&stream, &tcp, &pipe.read] {
+        assert!(!socket::is_unix_seqpacket(other).unwrap());
+    }
+}

@@ -87,3 +87,9 @@ impl Before {
         }
     }
 }
+
+/// Returns how many descriptors and shared mappings this process has.
+pub(crate) fn counts() -> (usize, usize) {
+    let own = own();
+    (own.descriptors.len(), own.mappings.len())
+}

@@ -131,6 +131,11 @@ impl Play {
         self.first
     }
 
+    /// Returns whether this end accepts, or else connects.
+    pub(crate) fn serves(&self) -> bool {
+        self.serves
+    }
+
     /// The options of a case that does not care.
     pub(crate) fn options(&self) -> Options {
         Options { wait: Some(self.wait), ..Options::offering(MechanismSet::ALL) }
