@@ -48,7 +48,7 @@ pub(super) enum State {
     Ended,
 }
 
-/// What a client has asked for, and of whom.
+/// What a client has asked for, and of which server.
 pub(super) struct Asked {
     mechanism: Mechanism,
     wait: WaitPolicy,
@@ -65,7 +65,7 @@ pub(super) struct Opening<T> {
 
 impl State {
     /// Asks the server for `mechanism`. If the two ends are connected already, the server is that
-    /// of their connection, and who has made the socket says nothing about it.
+    /// of their connection, and the maker of the socket says nothing about it.
     pub(super) fn ask(
         control: &Control,
         mechanism: Mechanism,

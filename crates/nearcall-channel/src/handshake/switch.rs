@@ -49,6 +49,9 @@ impl Endpoint {
     /// 4. When the client has received that, it receives by the new channel and drops the old
     ///    endpoint. The server drops its own when the other end is gone from it, or says so.
     ///
+    /// A server of a version before this call takes the line for a broken rule, and ends the
+    /// connection: let it say first, by a message, that it knows of this.
+    ///
     /// To give up, drop the handshake and tell the other end by a message: this endpoint goes on.
     ///
     /// # Errors
@@ -80,8 +83,8 @@ impl Endpoint {
     ///
     /// This endpoint goes on, but after [`HandshakeError::PeerGone`] and
     /// [`HandshakeError::PeerBroken`]. [`HandshakeError::CannotSwitch`]: the client has passed no
-    /// line, another process has made it, or this end is the client's. [`HandshakeError::Exceeded`]:
-    /// the account has no room for it.
+    /// line, another process has made it, or this end is the client's.
+    /// [`HandshakeError::Exceeded`]: the account has no room for it.
     pub fn serve_switch(&mut self, options: &Options) -> Result<Handshake, HandshakeError> {
         let client = self.identity_for(&Part::Server)?;
         let line = self.control().take_line().map_err(|error| match error {

@@ -111,7 +111,7 @@ fn what_is_lent(play: &mut Play) {
     for to in [Mechanism::UnixStream, Mechanism::Shm, Mechanism::ShmFutex] {
         let mut endpoint = play.meet();
         let (mut lender, mut borrower) = endpoint.arena().unwrap();
-        // Both ends lend one place, and have another loan that nobody has heard of.
+        // Both ends lend one place, and have another loan that stays at home.
         let mut loan = lender.loan(LOAN_BYTES).unwrap();
         let fill = 1 + u8::from(play.is_first());
         loan.fill(fill);
