@@ -127,6 +127,11 @@ pub enum ProtocolError {
     },
     /// A credit of nothing.
     EmptyCredit,
+    /// A step of a switch that does not exist, or that is wrong where the switch stands.
+    BadSwitch {
+        /// Number of the step.
+        step: u16,
+    },
 }
 
 impl ProtocolError {
@@ -168,6 +173,7 @@ impl ProtocolError {
             Self::CreditOfUnknownCall => "credit-of-unknown-call",
             Self::CreditOverflow { .. } => "credit-overflow",
             Self::EmptyCredit => "empty-credit",
+            Self::BadSwitch { .. } => "bad-switch",
         }
     }
 }
@@ -231,6 +237,7 @@ impl fmt::Display for ProtocolError {
                 write!(f, "gave {bytes} bytes of credit, above the window that it announced")
             }
             Self::EmptyCredit => f.write_str("gave a credit of 0 bytes"),
+            Self::BadSwitch { step } => write!(f, "sent step {step} of a switch out of turn"),
         }
     }
 }
@@ -391,9 +398,45 @@ impl fmt::Display for PingError {
     }
 }
 
+/// Why a step of a switch was not taken. Nothing was sent, and nothing has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SwitchError {
+    /// The connection cannot switch: one of the ends speaks version 1 only.
+    Unsupported,
+    /// Another switch is under way, or an ask has no answer yet. Try again when it is over.
+    Busy,
+    /// Something waits in [`poll_transmit`](crate::CallProtocol::poll_transmit). Send it, try
+    /// again.
+    TransmitFirst,
+    /// It is not this end's turn to do that: see
+    /// [`switch_state`](crate::CallProtocol::switch_state).
+    WrongState,
+    /// One of the ends takes no more calls. Refuse what is under way; begin nothing.
+    Draining,
+    /// The peer has not greeted yet. Try again after [`Event::Opened`](crate::Event::Opened).
+    NotOpen,
+    /// The connection is closed.
+    Closed,
+}
+
+impl fmt::Display for SwitchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unsupported => "one of the ends cannot switch to another channel",
+            Self::Busy => "another switch is under way",
+            Self::TransmitFirst => "other messages have to be sent first",
+            Self::WrongState => "the switch is not at this step",
+            Self::Draining => "the connection takes no more calls",
+            Self::NotOpen => "the peer has not greeted yet",
+            Self::Closed => "the connection is closed",
+        })
+    }
+}
+
 impl Error for ProtocolError {}
 impl Error for StartError {}
 impl Error for ReplyError {}
 impl Error for ItemError {}
 impl Error for Ended {}
 impl Error for PingError {}
+impl Error for SwitchError {}

@@ -3,7 +3,7 @@
 //! ```text
 //!  0 version: u8 = 1 | 1 kind: u8 | 2 flags: u16, bits 0 to 4, the rest 0
 //!  4 metadata_bytes: u16 | 6 status: u16 | 8 body_bytes: u32 | 12 method: u32
-//! 16 call id: u64 (of a ping: its number)
+//! 16 call id: u64 (of a ping, a switch: its number)
 //! 24 object: u64 (of a credit: bytes)
 //! 32 timeout: u64, nanoseconds that are left, 0 for no deadline
 //! 40 metadata, then body
@@ -14,7 +14,8 @@
 //! sends items under the id of this call. Bit 3, TO_CALLER: an item or a credit goes to the caller
 //! of the call, so the id is one of the receiver's. Bit 4, NOT_BEGUN, of an error: the call was not
 //! begun and will not be; of a GOAWAY: that holds for every call without an answer, and nothing
-//! follows. Little endian. Fields that a kind does not use are zero.
+//! follows. Of a switch the status is the step (`switch/step.rs`), method and object are what it
+//! carries. Little endian. Fields that a kind does not use are zero.
 //! **Invariants** of a decoded [`Frame`]: each field was judged, and its lengths add up to the
 //! message.
 //! **Not here:** limits and whether the frame makes sense now (`protocol.rs`), the greeting
@@ -24,14 +25,19 @@ use crate::call_id::CallId;
 use crate::error::ProtocolError;
 use crate::limits::TIMEOUT_NS_MAX;
 use crate::status::Code;
+use crate::switch::SwitchStep;
 use crate::time::Time;
 
 /// Length of a header, of a greeting and of every message from
 /// [`poll_transmit`](crate::CallProtocol::poll_transmit), in bytes.
 pub const HEADER_BYTES: usize = 40;
 
-/// The version of the protocol that this crate speaks.
+/// The version of the frames, which later versions of the protocol have in common.
 pub const VERSION: u8 = 1;
+
+/// The newest version of the protocol that this crate speaks. Version 2 has [`Kind::Switch`], which
+/// only ends that switch announce: see [`Limits::switching`](crate::Limits::switching).
+pub const VERSION_MAX: u8 = 2;
 
 /// An encoded header.
 pub type Head = [u8; HEADER_BYTES];
@@ -62,6 +68,8 @@ pub enum Kind {
     End = 10,
     /// The receiver of a stream has room for more items.
     Credit = 11,
+    /// A step of the move to another channel. Since version 2.
+    Switch = 12,
 }
 
 /// Which ends of a call send items beside its request and its reply.
@@ -233,6 +241,13 @@ pub enum Frame {
         /// So many more bytes of items; not 0.
         bytes: u64,
     },
+    /// See [`Kind::Switch`].
+    Switch {
+        /// Of the ask or of the switch.
+        number: u64,
+        /// What it says.
+        step: SwitchStep,
+    },
 }
 
 impl Frame {
@@ -267,6 +282,10 @@ impl Frame {
             Self::Ping { number } | Self::Pong { number } => Fields { id: number, ..zero },
             Self::GoAway => zero,
             Self::LastGoAway => Fields { flags: NOT_BEGUN, ..zero },
+            Self::Switch { number, step } => {
+                let (method, object) = step.fields();
+                Fields { id: number, status: step.number(), method, object, ..zero }
+            }
         };
         fields.write(self.kind())
     }
@@ -309,6 +328,7 @@ impl Frame {
             Self::Item { .. } => Kind::Item,
             Self::End { .. } => Kind::End,
             Self::Credit { .. } => Kind::Credit,
+            Self::Switch { .. } => Kind::Switch,
         }
     }
 
@@ -324,7 +344,7 @@ impl Frame {
             | Self::Item { payload, .. } => payload,
             Self::Cancel { .. } | Self::Ping { .. } | Self::Pong { .. } => Payload::EMPTY,
             Self::End { .. } | Self::Credit { .. } | Self::Refused { .. } => Payload::EMPTY,
-            Self::GoAway | Self::LastGoAway => Payload::EMPTY,
+            Self::GoAway | Self::LastGoAway | Self::Switch { .. } => Payload::EMPTY,
         }
     }
 }
@@ -419,6 +439,7 @@ impl Fields {
         const ITEM: u8 = Kind::Item as u8;
         const END: u8 = Kind::End as u8;
         const CREDIT: u8 = Kind::Credit as u8;
+        const SWITCH: u8 = Kind::Switch as u8;
         let Self { payload, flags, status, method, id: word, object, timeout_ns } = self;
         let id = CallId::from_word(word);
         // Groups of fields that some kinds do not use, zero if none of them is filled.
@@ -461,7 +482,12 @@ impl Fields {
             CREDIT if u64::from(method) | timeout_ns | payload_word | status_word == 0 => {
                 Frame::Credit { id, to_caller, bytes: object }
             }
-            CALL..=CREDIT => return Err(ProtocolError::UnusedField { kind }),
+            SWITCH if payload_word | timeout_ns == 0 => {
+                let step = SwitchStep::from_fields(status, method, object);
+                let step = step.ok_or(ProtocolError::BadSwitch { step: status })?;
+                Frame::Switch { number: word, step }
+            }
+            CALL..=SWITCH => return Err(ProtocolError::UnusedField { kind }),
             _ => return Err(ProtocolError::UnknownKind { kind }),
         })
     }
@@ -570,13 +596,13 @@ impl Plain {
 const METADATA_BYTES: u64 = 0xFFFF << 32;
 
 /// Returns whether [`CallProtocol::handle_message`](crate::CallProtocol::handle_message) depends on
-/// the time for a message with these first bytes: it carries a timeout, or answers a ping. If not,
-/// any `now` will do, and the driver need not read its clock.
+/// the time for a message with these first bytes: it carries a timeout, answers a ping, or belongs
+/// to a switch. If not, any `now` will do, and the driver need not read its clock.
 #[must_use]
 #[inline]
 pub fn needs_time(head: &[u8]) -> bool {
     let Some(head) = head.first_chunk::<HEADER_BYTES>() else { return false };
-    word_at(head, 32) != 0 || head[1] == Kind::Pong as u8
+    word_at(head, 32) != 0 || head[1] == Kind::Pong as u8 || head[1] == Kind::Switch as u8
 }
 
 /// Returns the timeout that a call or one-way message with these first bytes asks for, in
@@ -590,6 +616,14 @@ pub fn timeout_ns(head: &[u8]) -> u64 {
         }
         _ => 0,
     }
+}
+
+/// Returns whether a header that [`poll_transmit`](crate::CallProtocol::poll_transmit) gave is the
+/// last message of this end on its channel: send it there, and everything behind it on the new one.
+#[must_use]
+pub fn is_last(head: &Head) -> bool {
+    let frame = Frame::decode(head, HEADER_BYTES);
+    matches!(frame, Ok(Frame::Switch { step: SwitchStep::Last, .. }))
 }
 
 /// Returns whether the message with these first bytes names memory outside of it, if it is a frame.

@@ -9,13 +9,14 @@ use alloc::vec::Vec;
 
 use crate::call_id::{IncomingCall, OutgoingCall, StreamCall};
 use crate::call_table::item_cost;
-use crate::error::{ItemError, ReplyError};
+use crate::error::{ItemError, ReplyError, SwitchError};
 use crate::frame::{HEADER_BYTES, Head, Payload, Shape, needs_time};
 use crate::hello::Hello;
-use crate::limits::Limits;
+use crate::limits::{Limits, Switching};
 use crate::protocol::{CallProtocol, Event, Request};
 use crate::references::References;
 use crate::status::Code;
+use crate::switch::{SwitchEvent, SwitchReason, SwitchState};
 use crate::time::Time;
 
 /// Tries the bytes as a body with [`references`], and as steps in the life of an open connection,
@@ -27,22 +28,25 @@ use crate::time::Time;
 /// `4` cancels one; `5` answers a call of the peer, `6` fails one; `7` sends what waits, `8 ns:u16`
 /// lets time pass, `9` pings, `10` drains; `11 shape:u8` starts a call that streams, `12 bytes:u16`
 /// sends an item in the calls that are open, `13` half-closes one, `14 cost:u16` consumes items of
-/// each, `15` ends a drain. Numbers are little-endian. At the end the channel goes.
+/// each, `15` ends a drain, `16` to `23` do a step of a switch. Numbers are little-endian. At the
+/// end the channel goes. All of it as a client and as a server.
 ///
 /// # Panics
 ///
 /// If the connection panics, or a call ends twice or never.
 pub fn frame(bytes: &[u8]) {
     references(bytes);
-    let (mut end, mut steps) = (End::new(), Steps(bytes));
-    while end.step(&mut steps).is_some() {
+    for switching in [Switching::Client, Switching::Server] {
+        let (mut end, mut steps) = (End::new(switching), Steps(bytes));
+        while end.step(&mut steps).is_some() {
+            end.take_events();
+            end.check_books();
+        }
+        end.connection.handle_closed();
         end.take_events();
         end.check_books();
+        assert!(end.open.is_empty() && end.serving.is_empty(), "a call has not ended");
     }
-    end.connection.handle_closed();
-    end.take_events();
-    end.check_books();
-    assert!(end.open.is_empty() && end.serving.is_empty(), "a call has not ended");
 }
 
 /// Any bytes are a body with references or are refused; references lie in their order in the body.
@@ -99,9 +103,9 @@ struct End {
 
 impl End {
     /// An end that has greeted and has one call of its own under way.
-    fn new() -> Self {
+    fn new(switching: Switching) -> Self {
         let mut end = Self {
-            connection: CallProtocol::new([1; 16], LIMITS),
+            connection: CallProtocol::new([1; 16], Limits { switching, ..LIMITS }),
             now: Time::from_ns(0),
             open: BTreeSet::new(),
             serving: BTreeSet::new(),
@@ -111,7 +115,7 @@ impl End {
         end.connection.poll_transmit();
         let hello = Hello {
             version_min: 1,
-            version_max: 1,
+            version_max: 2,
             message_bytes_max: LIMITS.message_bytes_max,
             metadata_bytes_max: LIMITS.metadata_bytes_max,
             calls_in_max: LIMITS.calls_in_max,
@@ -181,9 +185,33 @@ impl End {
                 }
             }
             15 => self.connection.end_drain(),
+            16..24 => self.switch(choice),
             _ => {}
         }
         Some(())
+    }
+
+    /// Does one step of a switch, and sees that it changes nothing if it is refused.
+    fn switch(&mut self, choice: u8) {
+        let before = self.connection.clone();
+        let connection = &mut self.connection;
+        let may_begin = connection.may_begin_switch();
+        let result = match choice {
+            16 => connection.ask_switch(7).map(drop),
+            17 => connection.begin_switch().map(drop),
+            18 => connection.step_switch(),
+            19 => connection.ready_switch(),
+            20 => connection.refuse_switch(SwitchReason::Failed),
+            21 => connection.refuse_ask(1, SwitchReason::NotAllowed),
+            22 => connection.end_channel(),
+            _ => connection.finish_switch(),
+        };
+        assert!(choice != 17 || result == may_begin);
+        match result {
+            Ok(()) => assert!(connection.has_transmit()),
+            Err(SwitchError::NotOpen) => panic!("it has been open"),
+            Err(error) => assert!(*connection == before, "{error} has changed something"),
+        }
     }
 
     fn receive(&mut self, head: &[u8], message_bytes: usize) {
@@ -281,6 +309,21 @@ impl End {
             Event::Credit { call } => {
                 assert!(self.connection.credit_left(call) > Some(0) || self.is_silent(call));
             }
+            Event::Switch(event) => {
+                let state = self.connection.switch_state();
+                match event {
+                    SwitchEvent::Asked { .. } => assert_eq!(state, SwitchState::Asked),
+                    SwitchEvent::Begun { .. } | SwitchEvent::Step { .. } => {
+                        assert_eq!(state, SwitchState::Handshaking);
+                    }
+                    SwitchEvent::Ready { .. } => assert_eq!(state, SwitchState::Ready),
+                    SwitchEvent::PeerLast { .. } => assert_eq!(state, SwitchState::LastReceived),
+                    SwitchEvent::Refused { .. } | SwitchEvent::Done { .. } => {
+                        assert!(matches!(state, SwitchState::Idle | SwitchState::Asked));
+                    }
+                    SwitchEvent::Declined { .. } | SwitchEvent::Rejected { .. } => {}
+                }
+            }
             Event::Opened(_) | Event::Pong { .. } | Event::PeerDrains | Event::PeerDrained => {}
         }
     }
@@ -316,6 +359,8 @@ const LIMITS: Limits = Limits {
     stream_window_bytes: 300,
     timeout_ns_max: 80,
     references: true,
+    switching: Switching::Never,
+    switches_per_minute_max: 4,
 };
 
 #[cfg(test)]
@@ -328,6 +373,7 @@ mod tests {
     use super::*;
     use crate::call_id::CallId;
     use crate::frame::Frame;
+    use crate::switch::SwitchStep;
 
     #[test]
     #[cfg_attr(miri, ignore = "reads files")]
@@ -345,7 +391,7 @@ mod tests {
             let mut rng = fastrand::Rng::with_seed(seed);
             let mut steps = Vec::new();
             for _ in 0..60 {
-                let choice = rng.u8(0..15);
+                let choice = rng.u8(0..24);
                 steps.push(choice);
                 match choice {
                     0 => steps.extend(any_frame(&mut rng).encode()),
@@ -370,7 +416,7 @@ mod tests {
         let timeout_ns = if rng.bool() { 0 } else { rng.u64(1..100) };
         let payload = Payload { body_bytes: rng.u32(0..100), ..Payload::EMPTY };
         let to_caller = rng.bool();
-        match rng.u8(0..20) {
+        match rng.u8(0..28) {
             0..6 => {
                 let (object, method) = (7, 3);
                 let shape = if rng.bool() { Shape::Unary } else { Shape::BothStream };
@@ -386,7 +432,23 @@ mod tests {
             13 => Frame::Credit { id, to_caller, bytes: rng.u64(1..100) },
             14 => Frame::Refused { id },
             15 => Frame::LastGoAway,
+            20..28 => any_switch(rng),
             _ => Frame::Item { id, to_caller, payload },
         }
+    }
+
+    fn any_switch(rng: &mut fastrand::Rng) -> Frame {
+        let reason = SwitchReason::ALL[rng.usize(0..7)];
+        let steps = [
+            SwitchStep::Ask { mechanism: 7 },
+            SwitchStep::Begin { ask: rng.u64(0..3) },
+            SwitchStep::Step,
+            SwitchStep::Last,
+            SwitchStep::Done,
+            SwitchStep::Refuse(reason),
+            SwitchStep::Decline(reason),
+            SwitchStep::Ready,
+        ];
+        Frame::Switch { number: rng.u64(1..4), step: steps[rng.usize(0..8)] }
     }
 }

@@ -1,5 +1,5 @@
-//! The call protocol of nearcall: frames, open calls, streams, deadlines, cancelling, greeting and
-//! draining.
+//! The call protocol of nearcall: frames, open calls, streams, deadlines, cancelling, greeting,
+//! draining, and the move of a connection to another channel.
 //!
 //! Messages and time come in as arguments (`handle_*`, `start_*`, `reply`, ...), and what follows
 //! is asked for (`poll_*`).
@@ -32,6 +32,9 @@
 //! 7. **Release.** When a call of this end has ended and its value is not needed any more, call
 //!    [`CallProtocol::release`]: it keeps its place until then.
 //! 8. When the channel is gone, call [`CallProtocol::handle_closed`], then take the events.
+//! 9. **Switch.** A connection whose [`Limits::switching`] says so can move to another channel
+//!    between two messages: [`CallProtocol::begin_switch`] starts it, [`Event::Switch`] reports
+//!    each step, and [`is_last`] which message is the last on the old channel.
 //!
 //! # Examples
 //!
@@ -75,20 +78,22 @@ pub mod limits;
 mod protocol;
 mod references;
 mod status;
+mod switch;
 mod time;
 
 pub use call_id::{CallId, IncomingCall, OutgoingCall, StreamCall};
 pub use call_table::{grant_bytes, item_cost};
-pub use error::{Ended, ItemError, PingError, ProtocolError, ReplyError, StartError};
+pub use error::{Ended, ItemError, PingError, ProtocolError, ReplyError, StartError, SwitchError};
 pub use frame::{
-    Frame, HEADER_BYTES, Head, Kind, Payload, Shape, VERSION, has_references, needs_time,
-    timeout_ns,
+    Frame, HEADER_BYTES, Head, Kind, Payload, Shape, VERSION, VERSION_MAX, has_references, is_last,
+    needs_time, timeout_ns,
 };
 pub use hello::{Hello, InstanceId};
-pub use limits::Limits;
+pub use limits::{Limits, Switching};
 pub use protocol::{
     CallProtocol, CancelReason, CloseReason, Counts, End, Event, Peer, PlainMessage, Request,
 };
 pub use references::{REFERENCE_BYTES_MAX, REFERENCES_MAX, Reference, References};
 pub use status::Code;
+pub use switch::{SwitchEvent, SwitchReason, SwitchState, SwitchStep};
 pub use time::Time;

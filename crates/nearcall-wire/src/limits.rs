@@ -2,7 +2,7 @@
 //!
 //! **Invariants:** each field's type admits only values that work, so there is nothing to check.
 //! Each end sends its own in the greeting; the smaller value of both holds.
-//! **Not here:** rates, and bounds across connections, which the server above keeps.
+//! **Not here:** bounds across connections, and rates of calls, which the server above keeps.
 
 /// Longest message with header, metadata and body, in bytes.
 ///
@@ -35,6 +35,27 @@ pub const GREETING_BYTES_MAX: usize = 1024;
 /// the range, so that the sum with a sensible clock stays in it.
 pub const TIMEOUT_NS_MAX: u64 = i64::MAX as u64;
 
+/// Switches that a client may begin, or a server ask for, within a minute; the estimate of a
+/// sliding minute lets through no burst above it. One more is refused.
+///
+/// 600: ten a second, as often as any advice can change sensibly. Each costs a handshake, some
+/// system calls and new buffers, so a client that switches all the time must not keep a loop busy.
+pub const SWITCHES_PER_MINUTE_MAX_DEFAULT: u32 = 600;
+
+/// Whether a connection can move to another channel, and which end this is.
+///
+/// The ends have to know it before they greet, since it decides which versions they announce.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum Switching {
+    /// It cannot: this end announces version 1 only.
+    #[default]
+    Never,
+    /// It can, and this end opened the connection: it begins switches.
+    Client,
+    /// It can, and this end accepted the connection: it may ask for switches.
+    Server,
+}
+
 /// The limits of one end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -55,6 +76,10 @@ pub struct Limits {
     /// The channel can hand over memory outside of its messages, and both ends know it. Without it
     /// the peer breaks the rules by a message with references.
     pub references: bool,
+    /// Whether the connection can move to another channel, and which end this is.
+    pub switching: Switching,
+    /// Switches that the peer may begin or ask for within a minute.
+    pub switches_per_minute_max: u32,
 }
 
 impl Default for Limits {
@@ -67,6 +92,8 @@ impl Default for Limits {
             stream_window_bytes: STREAM_WINDOW_BYTES_DEFAULT,
             timeout_ns_max: TIMEOUT_NS_MAX,
             references: false,
+            switching: Switching::Never,
+            switches_per_minute_max: SWITCHES_PER_MINUTE_MAX_DEFAULT,
         }
     }
 }

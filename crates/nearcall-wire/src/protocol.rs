@@ -15,6 +15,7 @@ mod greeting;
 mod open;
 mod session;
 mod streaming;
+mod switching;
 mod transmits;
 
 pub use event::{CancelReason, CloseReason, Counts, End, Event, Peer, PlainMessage, Request};

@@ -493,6 +493,7 @@ impl Limits {
             stream_window_bytes: self.stream_window_bytes,
             timeout_ns_max: u64::try_from(self.deadline_max.as_nanos()).unwrap_or(u64::MAX).max(1),
             references: false,
+            ..nearcall_wire::Limits::default()
         }
     }
 

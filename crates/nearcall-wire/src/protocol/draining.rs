@@ -41,6 +41,7 @@ impl<T: Default> Draining<T> {
             | Frame::End { .. }
             | Frame::Credit { to_caller: false, .. }
             | Frame::Cancel { .. }
+            | Frame::Switch { .. }
                 if self.has_ended =>
             {
                 Ok(None)

@@ -8,6 +8,7 @@ use crate::error::ProtocolError;
 use crate::frame::{Frame, Head, Kind, Payload, Shape, remaining_ns};
 use crate::hello::InstanceId;
 use crate::status::Code;
+use crate::switch::SwitchEvent;
 use crate::time::Time;
 
 /// The target of a call.
@@ -159,6 +160,8 @@ pub enum Event {
         /// From `ping` to now, in nanoseconds.
         round_trip_ns: u64,
     },
+    /// A step of the move to another channel.
+    Switch(SwitchEvent),
     /// The peer takes no more calls, and makes none. Those that are open go on.
     PeerDrains,
     /// The peer has answered every call that it had begun, and sends nothing more. The connection

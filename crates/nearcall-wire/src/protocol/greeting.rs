@@ -8,9 +8,9 @@ use super::event::Peer;
 use super::open::Open;
 use super::session::Session;
 use crate::error::ProtocolError;
-use crate::frame::{Head, VERSION};
+use crate::frame::{Head, VERSION, VERSION_MAX};
 use crate::hello::{Hello, InstanceId};
-use crate::limits::Limits;
+use crate::limits::{Limits, Switching};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Greeting {
@@ -47,13 +47,14 @@ impl Greeting {
     ) -> Result<(State<T>, Peer), ProtocolError> {
         let hello = Hello::decode(head, message_bytes)?;
         let Hello { version_min, version_max, .. } = hello;
-        // We speak one version only, so the newest common one is that, or there is none.
-        if !(version_min..=version_max).contains(&u16::from(VERSION)) {
+        // The newest that both speak, if there is one.
+        let version = self.version_max().min(u8::try_from(version_max).unwrap_or(u8::MAX));
+        if version < VERSION || u16::from(version) < version_min {
             return Err(ProtocolError::NoCommonVersion { version_min, version_max });
         }
         let peer = Peer {
             instance: hello.instance,
-            version: VERSION,
+            version,
             message_bytes_max: hello.message_bytes_max.min(self.limits.message_bytes_max),
             metadata_bytes_max: hello.metadata_bytes_max.min(self.limits.metadata_bytes_max),
             calls_out_max: hello.calls_in_max.min(self.limits.calls_out_max),
@@ -66,10 +67,17 @@ impl Greeting {
         Ok((state, peer))
     }
 
+    fn version_max(&self) -> u8 {
+        match self.limits.switching {
+            Switching::Never => VERSION,
+            Switching::Client | Switching::Server => VERSION_MAX,
+        }
+    }
+
     fn hello(&self) -> Hello {
         Hello {
             version_min: VERSION.into(),
-            version_max: VERSION.into(),
+            version_max: self.version_max().into(),
             message_bytes_max: self.limits.message_bytes_max,
             metadata_bytes_max: self.limits.metadata_bytes_max,
             calls_in_max: self.limits.calls_in_max,

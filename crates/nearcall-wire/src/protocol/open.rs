@@ -44,6 +44,9 @@ impl<T: Default> Open<T> {
     /// Sends GOAWAY, or replies to the peer's.
     pub(super) fn drain(self, peer_drains: bool) -> Draining<T> {
         let mut session = self.session;
+        if let Some(switch) = &mut session.switch {
+            switch.drain();
+        }
         session.queue_goaway();
         Draining { session, peer_drains, was_reported: false, has_ended: false }
     }

@@ -5,7 +5,10 @@
 //! messages leave in the order in which the tables changed. The peer's judgement of our ids depends
 //! on it. The front of the queue is never an error or a credit for which the caller does not wait
 //! any more.
-//! **Not here:** which calls are welcome (`open.rs`, `draining.rs`), items (`streaming.rs`).
+//! **Not here:** which calls are welcome (`open.rs`, `draining.rs`), items (`streaming.rs`), the
+//! move to another channel (`switching.rs`).
+
+use alloc::boxed::Box;
 
 use super::event::{CancelReason, Counts, End, Event, Peer, PlainMessage, Request};
 use super::transmits::{Transmit, Transmits};
@@ -14,8 +17,9 @@ use crate::call_table::{Answer, Incoming, Outgoing};
 use crate::error::{Ended, PingError, ProtocolError, ReplyError, StartError};
 use crate::frame::{self, Frame, HEADER_BYTES, Head, Kind, Payload, Plain, Shape};
 use crate::hello::is_greeting;
-use crate::limits::Limits;
+use crate::limits::{Limits, Switching};
 use crate::status::Code;
+use crate::switch::Switch;
 use crate::time::Time;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +43,10 @@ pub(super) struct Session<T> {
     ping_number: u64,
     /// The answer to the peer's ping is queued.
     owes_pong: bool,
+    /// None if one of the ends cannot switch.
+    pub(super) switch: Option<Box<Switch>>,
+    /// The switch has its place in the queue.
+    pub(super) is_switch_queued: bool,
     answers_late: u64,
     calls_refused: u64,
     pub(super) items_late: u64,
@@ -57,6 +65,13 @@ impl<T: Default> Session<T> {
     /// `greeting` is ours if it has not been sent yet.
     pub(super) fn new(peer: Peer, limits: Limits, greeting: Option<Head>) -> Self {
         let Limits { calls_in_max, references, stream_window_bytes, timeout_ns_max, .. } = limits;
+        let switch = match limits.switching {
+            Switching::Client | Switching::Server if peer.version >= SWITCHING_VERSION => {
+                let is_client = limits.switching == Switching::Client;
+                Some(Box::new(Switch::new(is_client, limits.switches_per_minute_max)))
+            }
+            _ => None,
+        };
         let mut transmits = Transmits::new(peer.calls_out_max, calls_in_max);
         if greeting.is_some() {
             transmits.push(Transmit::Hello);
@@ -74,6 +89,8 @@ impl<T: Default> Session<T> {
             ping: Ping::Answered,
             ping_number: 0,
             owes_pong: false,
+            switch,
+            is_switch_queued: false,
             answers_late: 0,
             calls_refused: 0,
             items_late: 0,
@@ -87,7 +104,7 @@ impl<T: Default> Session<T> {
         let frame =
             Frame::decode(head, message_bytes).map_err(|error| match is_greeting(head) {
                 true => ProtocolError::SecondGreeting,
-                false => error,
+                false => self.in_its_version(error),
             })?;
         let payload = frame.payload();
         // What carries nothing is within every limit, or a tiny limit would forbid even a GOAWAY.
@@ -102,6 +119,20 @@ impl<T: Default> Session<T> {
             return Err(ProtocolError::ReservedBits { flags: 1 });
         }
         Ok(frame)
+    }
+
+    /// The error in a version that has no switch.
+    #[cold]
+    fn in_its_version(&self, error: ProtocolError) -> ProtocolError {
+        const SWITCH: u8 = Kind::Switch as u8;
+        match error {
+            ProtocolError::BadSwitch { .. } | ProtocolError::UnusedField { kind: SWITCH }
+                if self.switch.is_none() =>
+            {
+                ProtocolError::UnknownKind { kind: SWITCH }
+            }
+            error => error,
+        }
     }
 
     /// Returns the deadline of a call of the peer that came at `now` and asks for this timeout.
@@ -206,6 +237,7 @@ impl<T: Default> Session<T> {
             Frame::Item { id, to_caller, payload } => self.handle_item(id, to_caller, payload),
             Frame::End { id } => self.handle_end(id),
             Frame::Credit { id, to_caller, bytes } => self.handle_credit(id, to_caller, bytes),
+            Frame::Switch { number, step } => self.handle_switch(now, number, step),
             // The states take these themselves.
             Frame::Call { .. } | Frame::Oneway { .. } => Ok(None),
             Frame::GoAway | Frame::LastGoAway => Ok(None),
@@ -316,6 +348,7 @@ impl<T: Default> Session<T> {
     }
 
     pub(super) fn poll_transmit(&mut self) -> Option<Head> {
+        self.let_last_wait();
         let head = match self.transmits.pop()? {
             Transmit::Hello => self.greeting.take()?,
             Transmit::Cancel(id) => Frame::Cancel { id }.encode(),
@@ -338,6 +371,7 @@ impl<T: Default> Session<T> {
             }
             Transmit::GoAway => Frame::GoAway.encode(),
             Transmit::LastGoAway => Frame::LastGoAway.encode(),
+            Transmit::Switch => self.take_switch_frame()?,
             Transmit::OutgoingCredit(slot) => {
                 let (id, bytes) = self.outgoing.streams.take_credit(slot)?;
                 Frame::Credit { id, to_caller: false, bytes }.encode()
@@ -356,9 +390,11 @@ impl<T: Default> Session<T> {
         self.outgoing.next_deadline().min(self.incoming.next_deadline())
     }
 
-    /// Whether no call is open and nothing waits to be sent.
+    /// Whether no call is open, nothing waits to be sent, and no end is between two channels.
     pub(super) fn is_idle(&self) -> bool {
-        self.outgoing.open() == 0 && self.incoming.open() == 0 && !self.has_transmit()
+        let is_moving = self.switch.as_ref().is_some_and(|switch| switch.is_moving());
+        let is_idle = self.outgoing.open() == 0 && self.incoming.open() == 0;
+        is_idle && !is_moving && !self.has_transmit()
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -435,7 +471,7 @@ impl<T: Default> Session<T> {
     /// Takes errors and credits of calls that have ended, for which the peer does not wait any
     /// more, from the front of the queue. Each was pushed once, so all rounds together are no more
     /// work than pushing.
-    fn drop_unwanted(&mut self) {
+    pub(super) fn drop_unwanted(&mut self) {
         loop {
             match self.transmits.front() {
                 Some(Transmit::Error(slot)) if !self.incoming.is_failing(slot) => {
@@ -446,9 +482,13 @@ impl<T: Default> Session<T> {
                 {
                     self.incoming.streams.take_credit(slot);
                 }
+                Some(Transmit::Switch) if self.is_switch_silent() => self.is_switch_queued = false,
                 _ => return,
             }
             self.transmits.pop();
         }
     }
 }
+
+/// The oldest version in which a connection can move to another channel.
+const SWITCHING_VERSION: u8 = 2;

@@ -26,6 +26,8 @@ pub(super) enum Transmit {
     OutgoingCredit(u16),
     /// The credit for items of the caller of the peer's call in this slot, if it is still wanted.
     IncomingCredit(u16),
+    /// The next frame of the switch, if it has one.
+    Switch,
 }
 
 /// The queue.
@@ -60,5 +62,5 @@ impl Transmits {
     }
 }
 
-/// One greeting, one ping, one pong, one GOAWAY, one last GOAWAY.
-const OTHERS_MAX: usize = 5;
+/// One greeting, one ping, one pong, one GOAWAY, one last GOAWAY, one place for the switch.
+const OTHERS_MAX: usize = 6;

@@ -5,7 +5,7 @@
 use nearcall_wire::limits::TIMEOUT_NS_MAX;
 use nearcall_wire::{
     CallId, Code, Frame, HEADER_BYTES, Head, Hello, Kind, Payload, ProtocolError, Request, Shape,
-    Time, needs_time,
+    SwitchReason, SwitchStep, Time, is_last, needs_time,
 };
 
 /// How often what is random is tried.
@@ -115,6 +115,33 @@ fn streams_of_version_1() {
 }
 
 #[test]
+fn switches_of_version_2() {
+    let number = 0x0102;
+    let reason = SwitchReason::TooOften;
+    for (step, head) in [
+        (SwitchStep::Ask { mechanism: 0x4142_4344 }, "0100 00000000 44434241"),
+        (SwitchStep::Begin { ask: 0 }, "0200 00000000 00000000"),
+        (SwitchStep::Step, "0300 00000000 00000000"),
+        (SwitchStep::Last, "0400 00000000 00000000"),
+        (SwitchStep::Done, "0500 00000000 00000000"),
+        (SwitchStep::Refuse(reason), "0600 00000000 04000000"),
+        (SwitchStep::Decline(reason), "0700 00000000 04000000"),
+        (SwitchStep::Ready, "0800 00000000 00000000"),
+    ] {
+        let rest = "0201000000000000 0000000000000000 0000000000000000";
+        let frame = Frame::Switch { number, step };
+        check(frame, &format!("01 0c 0000 0000 {head} {rest}"));
+        assert_eq!(is_last(&frame.encode()), step == SwitchStep::Last);
+    }
+    check(
+        Frame::Switch { number, step: SwitchStep::Begin { ask: 9 } },
+        "01 0c 0000 0000 0200 00000000 00000000 0201000000000000 0900000000000000 0000000000000000",
+    );
+    let numbers: Vec<_> = SwitchReason::ALL.map(|reason| reason as u32).into();
+    assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7]);
+}
+
+#[test]
 fn the_greeting() {
     let hello = Hello {
         version_min: 1,
@@ -160,7 +187,7 @@ fn any_frame(rng: &mut fastrand::Rng) -> Frame {
         false => rng.u64(1..=TIMEOUT_NS_MAX),
     };
     let to_caller = rng.bool();
-    match rng.u8(0..13) {
+    match rng.u8(0..14) {
         0 => {
             let shape = SHAPES[rng.usize(0..4)];
             Frame::Call { id, object, method, timeout_ns, payload, shape }
@@ -176,8 +203,28 @@ fn any_frame(rng: &mut fastrand::Rng) -> Frame {
         9 => Frame::Credit { id, to_caller, bytes: rng.u64(1..) },
         10 => Frame::Refused { id },
         11 => Frame::LastGoAway,
+        12 => Frame::Switch { number: rng.u64(..), step: any_step(rng) },
         _ => Frame::GoAway,
     }
+}
+
+fn any_step(rng: &mut fastrand::Rng) -> SwitchStep {
+    let steps = every_step(rng.u32(..), rng.u64(..), SwitchReason::ALL[rng.usize(0..7)]);
+    steps[rng.usize(0..8)]
+}
+
+/// In the order of their numbers, from 1.
+fn every_step(mechanism: u32, ask: u64, reason: SwitchReason) -> [SwitchStep; 8] {
+    [
+        SwitchStep::Ask { mechanism },
+        SwitchStep::Begin { ask },
+        SwitchStep::Step,
+        SwitchStep::Last,
+        SwitchStep::Done,
+        SwitchStep::Refuse(reason),
+        SwitchStep::Decline(reason),
+        SwitchStep::Ready,
+    ]
 }
 
 const SHAPES: [Shape; 4] =
@@ -216,7 +263,7 @@ fn random_bytes_never_panic_and_have_one_meaning() {
 }
 
 #[test]
-fn only_a_timeout_or_a_pong_needs_the_time() {
+fn only_a_timeout_a_pong_or_a_switch_needs_the_time() {
     let mut rng = fastrand::Rng::with_seed(3);
     for _ in 0..ROUNDS {
         let frame = any_frame(&mut rng);
@@ -224,7 +271,7 @@ fn only_a_timeout_or_a_pong_needs_the_time() {
             Frame::Call { timeout_ns, .. } | Frame::Oneway { timeout_ns, .. } => timeout_ns != 0,
             _ => false,
         };
-        let expected = has_timeout || frame.kind() == Kind::Pong;
+        let expected = has_timeout || matches!(frame.kind(), Kind::Pong | Kind::Switch);
         assert_eq!(needs_time(&frame.encode()), expected, "{frame:?}");
     }
     assert!(!needs_time(&[0xff; HEADER_BYTES - 1]), "no frame at all");
@@ -303,12 +350,30 @@ fn judge_by_encoding(head: &Head, message_bytes: usize) -> Result<Frame, Protoco
         10 => Frame::End { id },
         11 if object == 0 => return Err(ProtocolError::EmptyCredit),
         11 => Frame::Credit { id, to_caller, bytes: object },
+        12 if timeout_ns == 0 && payload == Payload::EMPTY => {
+            return judge_switch(head, id.word(), method, object);
+        }
+        12 => return Err(ProtocolError::UnusedField { kind }),
         _ => return Err(ProtocolError::UnknownKind { kind }),
     };
     match frame.encode() == *head {
         true => Ok(frame),
         false => Err(ProtocolError::UnusedField { kind }),
     }
+}
+
+fn judge_switch(
+    head: &Head,
+    number: u64,
+    method: u32,
+    object: u64,
+) -> Result<Frame, ProtocolError> {
+    let reason = SwitchReason::ALL.into_iter().find(|&reason| reason as u32 == method);
+    let steps = every_step(method, object, reason.unwrap_or(SwitchReason::Busy));
+    let mut frames = steps.into_iter().map(|step| Frame::Switch { number, step });
+    let status = u16::from_le_bytes([head[6], head[7]]);
+    let frame = frames.find(|frame| frame.encode() == *head);
+    frame.ok_or(ProtocolError::BadSwitch { step: status })
 }
 
 /// Every field is empty as often as not, so that each kind meets every set of filled fields.

@@ -4,11 +4,11 @@
 //! calls that were open end once. Nothing panics.
 //! **Not here:** peers that keep the rules at odd moments (`pair.rs`, `simulation.rs`).
 
-use nearcall_wire::limits::TIMEOUT_NS_MAX;
+use nearcall_wire::limits::{SWITCHES_PER_MINUTE_MAX_DEFAULT, TIMEOUT_NS_MAX};
 use nearcall_wire::{
     CallId, CallProtocol, CancelReason, CloseReason, Code, End, Event, Frame, HEADER_BYTES, Head,
     Hello, IncomingCall, Limits, OutgoingCall, Payload, ProtocolError, Request, Shape, StartError,
-    Time,
+    Switching, Time,
 };
 
 use crate::link::both_ways;
@@ -22,6 +22,8 @@ const LIMITS: Limits = Limits {
     stream_window_bytes: 1000,
     timeout_ns_max: TIMEOUT_NS_MAX,
     references: false,
+    switching: Switching::Never,
+    switches_per_minute_max: SWITCHES_PER_MINUTE_MAX_DEFAULT,
 };
 
 fn hello() -> Hello {

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use nearcall_wire::{
     CallProtocol, Code, End, Event, Frame, HEADER_BYTES, Head, IncomingCall, ItemError, Limits,
-    OutgoingCall, Payload, ProtocolError, Request, Shape, StartError, StreamCall, Time, item_cost,
-    needs_time,
+    OutgoingCall, Payload, ProtocolError, Request, Shape, StartError, StreamCall, SwitchError,
+    SwitchEvent, SwitchReason, SwitchState, Switching, Time, is_last, item_cost, needs_time,
 };
 
 /// Takes a message, and sees to it that the short way for plain messages comes to the same.
@@ -102,11 +102,35 @@ pub(crate) struct Side {
     pub(crate) window: u32,
     peer_window: u32,
     inbox: VecDeque<Message>,
+    /// What has come on the new channel before the old one has ended.
+    next_inbox: VecDeque<Message>,
+    pub(crate) switching: Switches,
+}
+
+/// The switches of an end: which channels it uses, by the number of the switch that made them.
+#[derive(Default)]
+pub(crate) struct Switches {
+    is_client: bool,
+    sends_on: u64,
+    receives_on: u64,
+    /// The switch that is under way.
+    number: u64,
+    asked: u64,
+    pub(crate) moves: u64,
+    pub(crate) declined: u64,
+    pub(crate) rejected: u64,
+    pub(crate) refused: u64,
 }
 
 impl Side {
     fn new(instance: u8, limits: Limits, window: u32, peer_window: u32) -> Self {
-        let limits = Limits { stream_window_bytes: window, ..limits };
+        let switching = match (limits.switching, instance) {
+            (Switching::Never, _) => Switching::Never,
+            (_, 1) => Switching::Client,
+            _ => Switching::Server,
+        };
+        let limits = Limits { stream_window_bytes: window, switching, ..limits };
+        let is_client = switching == Switching::Client;
         Self {
             connection: CallProtocol::new([instance; 16], limits),
             open: BTreeSet::new(),
@@ -119,6 +143,8 @@ impl Side {
             window,
             peer_window,
             inbox: VecDeque::new(),
+            next_inbox: VecDeque::new(),
+            switching: Switches { is_client, ..Switches::default() },
         }
     }
 
@@ -170,10 +196,59 @@ impl Side {
                 assert!(self.connection.release(call).is_some(), "{call:?} was released before");
             }
             Event::Drained => assert!(!std::mem::replace(&mut self.is_drained, true)),
+            Event::Switch(event) => self.note_switch(event),
             Event::Opened(_) | Event::Oneway { .. } | Event::Pong { .. } => {}
             Event::PeerDrains | Event::PeerDrained => {}
         }
         self.events.push(event);
+    }
+
+    fn note_switch(&mut self, event: SwitchEvent) {
+        let books = &mut self.switching;
+        match event {
+            SwitchEvent::PeerLast { number } => {
+                assert_eq!(number, books.number);
+                assert!(self.inbox.is_empty(), "something follows the last message");
+                self.inbox = std::mem::take(&mut self.next_inbox);
+                books.receives_on = number;
+                books.moves += 1;
+                match books.is_client {
+                    true => self.connection.finish_switch().unwrap(),
+                    false => self.connection.end_channel().unwrap(),
+                }
+            }
+            SwitchEvent::Begun { number, .. } => books.number = number,
+            SwitchEvent::Asked { number, .. } => books.asked = number,
+            SwitchEvent::Declined { .. } => books.declined += 1,
+            SwitchEvent::Rejected { .. } => books.rejected += 1,
+            SwitchEvent::Refused { .. } => books.refused += 1,
+            SwitchEvent::Step { number } | SwitchEvent::Ready { number } => {
+                assert_eq!(number, books.number);
+            }
+            SwitchEvent::Done { .. } => {}
+        }
+    }
+
+    /// Does what an end can do for a switch now, if it can do something.
+    fn switch(&mut self, choice: u8) {
+        let (connection, books) = (&mut self.connection, &mut self.switching);
+        let result = match (connection.switch_state(), books.is_client) {
+            (SwitchState::Asked, true) if choice.is_multiple_of(4) => {
+                connection.refuse_ask(books.asked, SwitchReason::NotAllowed)
+            }
+            (SwitchState::Idle | SwitchState::Asked, true) => {
+                connection.begin_switch().map(|number| books.number = number)
+            }
+            (SwitchState::Idle | SwitchState::Asked, false) => connection.ask_switch(7).map(drop),
+            (SwitchState::Handshaking, _) | (SwitchState::Ready, true) if choice < 30 => {
+                connection.refuse_switch(SwitchReason::TimedOut)
+            }
+            (SwitchState::Handshaking, false) if choice >= 100 => connection.ready_switch(),
+            (SwitchState::Handshaking, _) => connection.step_switch(),
+            (SwitchState::Ready, true) => connection.end_channel(),
+            _ => return,
+        };
+        assert_ne!(result, Err(SwitchError::WrongState));
     }
 
     fn note_item(&mut self, call: StreamCall, payload: Payload, items: Option<u64>) {
@@ -233,11 +308,38 @@ impl Link {
     }
 
     pub(crate) fn has_room(&self, from: usize) -> bool {
-        self.sides[1 - from].inbox.len() < self.room
+        let to = &self.sides[1 - from];
+        match self.sides[from].switching.sends_on == to.switching.receives_on {
+            true => to.inbox.len() < self.room,
+            false => to.next_inbox.len() < self.room,
+        }
+    }
+
+    /// Does something for a switch at one end.
+    pub(crate) fn switch(&mut self, side: usize, choice: u8) {
+        self.sides[side].switch(choice);
+    }
+
+    /// Both ends use the same channel, and no switch is under way.
+    pub(crate) fn check_channel(&self) {
+        let [client, server] = &self.sides;
+        let used = |side: &Side| (side.switching.sends_on, side.switching.receives_on);
+        assert_eq!(used(client), used(server));
+        assert_eq!(client.switching.sends_on, client.switching.receives_on);
+        assert_eq!(client.switching.moves, server.switching.moves);
+        for side in &self.sides {
+            assert_eq!(side.connection.switch_state(), SwitchState::Idle);
+            assert!(side.next_inbox.is_empty());
+        }
     }
 
     fn send(&mut self, from: usize, head: Head, message_bytes: usize, items: Option<u64>) {
-        let inbox = &mut self.sides[1 - from].inbox;
+        let channel = self.sides[from].switching.sends_on;
+        let to = &mut self.sides[1 - from];
+        let inbox = match channel == to.switching.receives_on {
+            true => &mut to.inbox,
+            false => &mut to.next_inbox,
+        };
         // Order is kept: nothing overtakes, however the delay changes.
         let last = inbox.back().map_or(self.now, |message| message.arrives);
         let arrives = self.now.after_ns(self.delay_ns).max(last);
@@ -249,6 +351,10 @@ impl Link {
         while self.has_room(from) && self.sides[from].connection.has_transmit() {
             let head = self.sides[from].connection.poll_transmit().unwrap();
             self.send(from, head, HEADER_BYTES, None);
+            if is_last(&head) {
+                let switching = &mut self.sides[from].switching;
+                switching.sends_on = switching.number;
+            }
         }
         let connection = &mut self.sides[from].connection;
         assert!(connection.has_transmit() || connection.poll_transmit().is_none());
@@ -447,6 +553,7 @@ impl Link {
                 self.deliver(side);
             }
             self.sides[side].inbox.clear();
+            self.sides[side].next_inbox.clear();
             self.sides[side].connection.handle_closed();
         }
         for side in [0, 1] {

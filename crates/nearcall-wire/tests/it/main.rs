@@ -10,4 +10,5 @@ mod link;
 mod pair;
 mod simulation;
 mod streams;
+mod switches;
 mod violations;

@@ -55,6 +55,7 @@ fn the_greeting_agrees_on_the_smaller_limits() {
         stream_window_bytes: 700,
         timeout_ns_max: nearcall_wire::limits::TIMEOUT_NS_MAX,
         references: false,
+        ..Limits::default()
     };
     link.sides[SERVER].connection = CallProtocol::new([2; 16], small);
     link.settle();

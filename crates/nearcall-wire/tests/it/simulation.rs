@@ -1,5 +1,5 @@
-//! Two connections with everything at random: calls, streams, cancels, deadlines, delays, drains,
-//! deaths.
+//! Two connections with everything at random: calls, streams, cancels, deadlines, delays, switches,
+//! drains, deaths.
 //!
 //! The books of each [`Side`](crate::link::Side) fail the test when a call ends twice; what is left
 //! in them at the end has not ended at all. A failing seed is printed; add it to `FOUND`.
@@ -7,14 +7,16 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use nearcall_wire::{Code, ItemError, Limits, Request, Shape, StartError, StreamCall, Time};
+use nearcall_wire::{
+    Code, ItemError, Limits, Request, Shape, StartError, StreamCall, SwitchState, Switching, Time,
+};
 
 use crate::link::Link;
 
 /// Seeds that failed once.
 const FOUND: &[u64] = &[1482];
 /// Enough for every pair of events to meet in every order many times; a few seconds unoptimised.
-const SEEDS: u64 = if cfg!(miri) { 3 } else { 4_000 };
+const SEEDS: u64 = if cfg!(miri) { 3 } else { 5_500 };
 const STEPS: u32 = 400;
 
 /// What a run has seen, to prove that the runs together see everything.
@@ -32,6 +34,10 @@ pub(crate) struct Seen {
     credits: u64,
     half_closed: u64,
     items_late: u64,
+    moved: u64,
+    declined: u64,
+    rejected: u64,
+    given_up: u64,
 }
 
 #[test]
@@ -46,7 +52,9 @@ fn every_call_ends_exactly_once() {
         let Seen { out_of_credit, credits, half_closed, items_late, .. } = seen;
         let calls = [started, busy, full, late, refused, drained, died];
         let streams = [items, out_of_credit, credits, half_closed, items_late];
-        let all = [&calls[..], &streams].concat();
+        let Seen { moved, declined, rejected, given_up, .. } = seen;
+        let switches = [moved, declined, rejected, given_up];
+        let all = [&calls[..], &streams, &switches].concat();
         assert!(all.iter().all(|&count| count > 500), "something hardly happens: {all:?}");
     }
 }
@@ -60,6 +68,8 @@ pub(crate) fn any_link(seed: u64, rng: &mut fastrand::Rng) -> Link {
         calls_out_max: rng.u16(1..12),
         stream_window_bytes: rng.u32(1..200),
         timeout_ns_max: nearcall_wire::limits::TIMEOUT_NS_MAX,
+        switching: if seed.is_multiple_of(4) { Switching::Never } else { Switching::Client },
+        switches_per_minute_max: u32::try_from(seed % 10).unwrap() + 1,
         ..Limits::default()
     };
     let window = limits.stream_window_bytes;
@@ -98,7 +108,7 @@ fn run(seed: u64, seen: &mut Seen) {
             }
         }
     }
-    link.run_out();
+    end_switches(&mut link);
     check_end(&link, seen);
     if ends != 1 {
         link.sides[rng.usize(0..2)].connection.drain();
@@ -110,11 +120,34 @@ fn run(seed: u64, seen: &mut Seen) {
     }
 }
 
+/// Everybody goes on with what is under way, or gives it up.
+fn end_switches(link: &mut Link) {
+    link.run_out();
+    for _ in 0..8 {
+        for side in [0, 1] {
+            match link.sides[side].connection.switch_state() {
+                SwitchState::Ready => link.switch(side, 40),
+                SwitchState::Idle => {}
+                _ if side == 0 => link.switch(side, 0),
+                _ => {}
+            }
+            link.run_out();
+            // A connection that drains moves no more.
+            if link.sides[side].connection.switch_state() == SwitchState::Ready {
+                link.switch(side, 0);
+            }
+            link.run_out();
+        }
+    }
+    link.check_channel();
+}
+
 /// One thing that happens at one end, and the turns of both.
 pub(crate) fn step(link: &mut Link, rng: &mut fastrand::Rng, drains: bool, seen: &mut Seen) {
     let side = rng.usize(0..2);
     link.delay_ns = rng.u64(0..100);
-    match rng.u8(0..44) {
+    match rng.u8(0..48) {
+        44..48 => link.switch(side, rng.u8(..)),
         20..34 => stream(link, rng, side, seen),
         34..44 => {
             if let Some(call) = any_stream(link, rng, side) {
@@ -215,6 +248,10 @@ fn check_end(link: &Link, seen: &mut Seen) {
         seen.items_late += counts.items_late;
         seen.credits += side.credits;
         seen.half_closed += side.half_closes;
+        seen.moved += side.switching.moves;
+        seen.declined += side.switching.declined;
+        seen.rejected += side.switching.rejected;
+        seen.given_up += side.switching.refused;
         assert!(side.streams.is_empty());
     }
 }

@@ -6,18 +6,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use nearcall_wire::{
     CallId, CancelReason, CloseReason, Code, End, Event, Frame, HEADER_BYTES, Payload,
-    ProtocolError, StreamCall, item_cost,
+    ProtocolError, StreamCall, SwitchError, SwitchReason, SwitchStep, item_cost,
 };
 
 use crate::link::Link;
 use crate::simulation::{Seen, any_link, step};
 
-const SEEDS: u64 = if cfg!(miri) { 4 } else { 2_000 };
+const SEEDS: u64 = if cfg!(miri) { 4 } else { 3_000 };
 
 #[test]
 fn a_violation_ends_everything_with_its_reason() {
-    let attacks: [Attack; 4] = [unknown, without_credit, after_half_close, after_reply];
-    let mut made = [0; 4];
+    let attacks: [Attack; 5] =
+        [unknown, without_credit, after_half_close, after_reply, wrong_switch];
+    let mut made = [0; 5];
     for seed in 0..SEEDS {
         let run = catch_unwind(AssertUnwindSafe(|| {
             let mut rng = fastrand::Rng::with_seed(seed);
@@ -106,6 +107,28 @@ fn after_reply(link: &mut Link, rng: &mut fastrand::Rng, victim: usize) -> Optio
     link.run_out();
     let error = ProtocolError::ItemAfterEnd;
     assert_eq!(link.forge(victim, item(call.id(), true, HEADER_BYTES)), Err(error));
+    Some(error)
+}
+
+/// A step of a switch that was never begun, whatever else is under way.
+fn wrong_switch(link: &mut Link, rng: &mut fastrand::Rng, victim: usize) -> Option<ProtocolError> {
+    let steps = [
+        SwitchStep::Ask { mechanism: 1 },
+        SwitchStep::Begin { ask: 0 },
+        SwitchStep::Step,
+        SwitchStep::Last,
+        SwitchStep::Done,
+        SwitchStep::Refuse(SwitchReason::Failed),
+        SwitchStep::Decline(SwitchReason::Busy),
+        SwitchStep::Ready,
+    ];
+    let step = steps[rng.usize(0..steps.len())];
+    let error = match link.sides[victim].connection.may_begin_switch() {
+        Err(SwitchError::Unsupported) => ProtocolError::UnknownKind { kind: 12 },
+        _ => ProtocolError::BadSwitch { step: step.number() },
+    };
+    let frame = Frame::Switch { number: 1 << 40, step };
+    assert_eq!(link.forge(victim, frame), Err(error));
     Some(error)
 }
 

@@ -15,7 +15,8 @@ use nearcall_channel::{Endpoint, Interest, ReceiveError};
 use nearcall_os::poll;
 use nearcall_wire::{
     CallId, End, Event as ProtocolEvent, Frame, HEADER_BYTES, IncomingCall, Kind, OutgoingCall,
-    Payload, ProtocolError, Shape, Time, has_references, needs_time, timeout_ns,
+    Payload, ProtocolError, Shape, SwitchEvent, SwitchReason, Time, has_references, needs_time,
+    timeout_ns,
 };
 
 use super::calls::Reply;
@@ -400,9 +401,23 @@ impl<H: Host> Connection<H> {
             ProtocolEvent::Cancelled { call, reason } => self.end_incoming(call, reason),
             ProtocolEvent::HalfClosed { call } => self.note_half_close(call),
             ProtocolEvent::Credit { call } => self.note_credit(call),
+            ProtocolEvent::Switch(event) => self.refuse_switch(event),
             // Of a pong it counts that the next ping is allowed.
             _ => {}
         }
+    }
+
+    /// Refuses to move to another channel. No peer asks for it: connections greet with version 1.
+    fn refuse_switch(&self, event: SwitchEvent) {
+        let mut inner = self.inner.borrow_mut();
+        let _ = match event {
+            SwitchEvent::Begun { .. } => inner.protocol.refuse_switch(SwitchReason::Unsupported),
+            SwitchEvent::Asked { number, .. } => {
+                inner.protocol.refuse_ask(number, SwitchReason::Unsupported)
+            }
+            _ => return,
+        };
+        self.reply_to_control(&mut inner);
     }
 
     /// Keeps a reply for its caller.
