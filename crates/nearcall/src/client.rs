@@ -10,6 +10,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nearcall_channel::UnknownMechanism;
+
 use crate::address::{Address, BadAddress};
 use crate::connection::connection_info::ConnectionInfo;
 use crate::deadline::Deadline;
@@ -187,6 +189,36 @@ impl Client {
         let address: Address = address.parse().map_err(|error: BadAddress| Status::from(error))?;
         let deadline = Deadline::after(timeout);
         self.core()?.hunt(&address, deadline)
+    }
+
+    /// Moves this thread's connection to a server at `address` to another mechanism, such as
+    /// `shm-futex` or `unix-stream`, and returns once both ends use it. Calls, streams and loans
+    /// that are under way go on; no message is lost, doubled or overtaken. Beside a handshake the
+    /// switch costs two messages, during which nothing waits.
+    ///
+    /// The server has to offer the mechanism, as to a client that connects by it. Whatever fails,
+    /// the connection stays on the mechanism that it has; [`connections`](Self::connections) shows
+    /// which that is. Connections of async callers, over `tcp://` and within a thread do not
+    /// switch.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_ARGUMENT`: the text is no address, or names no mechanism. `FAILED_PRECONDITION`:
+    /// this thread has no connection there yet, the peer is older than switches, or the server or
+    /// this machine does not have the mechanism. `RESOURCE_EXHAUSTED`: too many switches within a
+    /// minute, or no room at the server. `UNAVAILABLE`: the connection has ended, or another switch
+    /// is under way. `DEADLINE_EXCEEDED`: the server did not answer within `timeout`.
+    pub fn switch(
+        &self,
+        address: &str,
+        mechanism: &str,
+        timeout: Duration,
+    ) -> Result<(), Status> {
+        let address: Address = address.parse().map_err(|error: BadAddress| Status::from(error))?;
+        let mechanism = mechanism
+            .parse()
+            .map_err(|error: UnknownMechanism| Status::invalid_argument(error.to_string()))?;
+        self.core()?.switch(&address, mechanism, Deadline::after(timeout))
     }
 
     /// Returns the connections that are open now, of all threads. A system call for each of this

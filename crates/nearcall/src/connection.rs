@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nearcall_channel::account::{Charge, Resource};
-use nearcall_channel::{DataPath, Endpoint, Mechanism, Refusal, WaitPolicy};
+use nearcall_channel::{Borrower, DataPath, Endpoint, Mechanism, Options, Refusal, WaitPolicy};
 use nearcall_wire::{
     CallProtocol, CancelReason, CloseReason, End, Event as ProtocolEvent, IncomingCall, InstanceId,
     OutgoingCall, PingError,
@@ -47,6 +47,7 @@ mod receiving;
 mod send_mode;
 mod sending;
 mod streaming;
+mod switching;
 mod watched_calls;
 
 pub(crate) use self::activity::{Activity, Rounds};
@@ -64,6 +65,7 @@ pub(crate) use self::send_mode::{Need, NotSent, SendMode};
 pub(crate) use self::sending::Outgoing;
 use self::sending::SMALL_BYTES;
 use self::streaming::CallStreams;
+use self::switching::{OldChannel, Switching};
 pub(crate) use self::streaming::ItemUnsent;
 use self::watched_calls::WatchedCalls;
 
@@ -82,6 +84,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) serves: Option<ServerId>,
     /// Where a server counts what it refuses.
     pub(crate) refusals: Option<Arc<Refusals>>,
+    /// How this end opens another channel in place of the first; none: it does not.
+    pub(crate) switches: Option<Options>,
 }
 
 /// A connection, of one thread unless its host says otherwise.
@@ -98,8 +102,8 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     pub(crate) serves: Option<ServerId>,
     pub(crate) peer: Peer,
     pub(crate) name: String,
-    pub(crate) mechanism: Mechanism,
-    pub(crate) wait: WaitPolicy,
+    mechanism: Cell<Mechanism>,
+    wait: Cell<WaitPolicy>,
     /// Why it ended, once it has.
     close_reason: RefCell<Option<Status>>,
     is_closed: Cell<bool>,
@@ -118,6 +122,7 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     /// The longest metadata that both ends agreed on, once the peer has greeted.
     metadata_bytes_max: Cell<u16>,
     lending: Lending,
+    switching: RefCell<Switching>,
     streams: RefCell<CallStreams>,
     /// There was a call that streams.
     has_streams: Cell<bool>,
@@ -145,7 +150,14 @@ type Protocol = CallProtocol<CallState>;
 
 /// The part that moves messages: borrowed for one step at a time.
 struct Inner {
+    /// What messages are sent over; they are received over it, too, but for a moment of a switch.
     endpoint: Endpoint,
+    /// The channel before the last switch, until both ends are done with it.
+    old: Option<Box<OldChannel>>,
+    /// The last message on this channel waits for room.
+    owes_last: bool,
+    /// What is lent by the new channel, until messages are received by that.
+    next_borrower: Option<Borrower>,
     protocol: Protocol,
     /// None over mechanisms that lend nothing.
     borrowing: Option<Borrowing>,
@@ -193,7 +205,7 @@ impl<H: Host> Connection<H> {
         buffers: H::Buffers,
         host: H,
     ) -> Self {
-        let Setup { name, instance, limits, trust, serves, refusals } = setup;
+        let Setup { name, instance, limits, trust, serves, refusals, switches } = setup;
         let peer = Peer::of(&endpoint);
         let trust = trust.covers(&peer).then(|| endpoint.trust()).flatten();
         let (is_trusted, origin) = (trust.is_some(), Origin::of_connection(peer.uid()));
@@ -201,18 +213,25 @@ impl<H: Host> Connection<H> {
         let borrowing = borrower.map(|borrower| Borrowing::new(borrower, trust));
         let mut wire_limits = limits.wire();
         wire_limits.references = borrowing.is_some();
-        let takes_whole = endpoint.mechanism().data_path() == DataPath::SharedMemory
-            && endpoint.fragment_bytes_max() >= SMALL_BYTES;
+        wire_limits.switching = match (&switches, serves) {
+            (None, _) => nearcall_wire::Switching::Never,
+            (Some(_), None) => nearcall_wire::Switching::Client,
+            (Some(_), Some(_)) => nearcall_wire::Switching::Server,
+        };
+        let takes_whole = takes_whole(&endpoint);
         let channel_max = u32::try_from(endpoint.message_bytes_max()).unwrap_or(u32::MAX);
         wire_limits.message_bytes_max = wire_limits.message_bytes_max.min(channel_max);
         let charge = || Some(endpoint.account()?.empty_charge(Resource::Bytes));
         let (outbox, receiving) = (Outbox::charged_to(charge()), charge());
         Self {
             peer,
-            mechanism: endpoint.mechanism(),
-            wait: endpoint.wait_policy(),
+            mechanism: Cell::new(endpoint.mechanism()),
+            wait: Cell::new(endpoint.wait_policy()),
             inner: RefCell::new(Inner {
                 endpoint,
+                old: None,
+                owes_last: false,
+                next_borrower: None,
                 protocol: Protocol::with_values(instance, wire_limits),
                 borrowing,
                 outbox,
@@ -239,6 +258,7 @@ impl<H: Host> Connection<H> {
             message_bytes_max: Cell::new(wire_limits.message_bytes_max),
             metadata_bytes_max: Cell::new(wire_limits.metadata_bytes_max),
             lending: Lending::new(lender),
+            switching: RefCell::new(Switching::new(switches)),
             streams: RefCell::default(),
             has_streams: Cell::new(false),
             stream_window_bytes: limits.stream_window_bytes,
@@ -264,6 +284,18 @@ impl<H: Host> Connection<H> {
     pub(crate) fn has_taken_time(&self) -> bool {
         let taken = self.inner.borrow().endpoint.control_packets();
         taken - self.packets_seen.replace(taken) > CONTROL_PACKETS_PER_TURN_MAX
+    }
+
+    /// Returns the mechanism that moves its messages.
+    #[inline]
+    pub(crate) fn mechanism(&self) -> Mechanism {
+        self.mechanism.get()
+    }
+
+    /// Returns how this end waits.
+    #[inline]
+    pub(crate) fn wait(&self) -> WaitPolicy {
+        self.wait.get()
     }
 
     /// Returns whether it has ended.
@@ -318,8 +350,8 @@ impl<H: Host> Connection<H> {
         ConnectionInfo {
             name: self.name.clone(),
             peer: self.peer.clone(),
-            mechanism: self.mechanism,
-            wait: self.wait,
+            mechanism: self.mechanism(),
+            wait: self.wait(),
             is_trusted: self.is_trusted,
             thread: None,
             descriptors: inner.endpoint.descriptors(),
@@ -540,4 +572,10 @@ impl<H: Host> Connection<H> {
     pub(crate) fn with_endpoint<T>(&self, use_it: impl FnOnce(&mut Endpoint) -> T) -> T {
         use_it(&mut self.inner.borrow_mut().endpoint)
     }
+}
+
+/// Returns whether the mechanism takes a small message whole, or not at all.
+fn takes_whole(endpoint: &Endpoint) -> bool {
+    endpoint.mechanism().data_path() == DataPath::SharedMemory
+        && endpoint.fragment_bytes_max() >= SMALL_BYTES
 }

@@ -411,6 +411,9 @@ pub struct Limits {
     /// that must not be kept waiting until then is served by an async service or in a
     /// [`BlockingPool`](crate::BlockingPool), as gateways should be.
     pub deadline_max: Duration,
+    /// Switches to another mechanism that one client may begin within a minute (600, ten a second):
+    /// each costs a handshake and new buffers. More are refused; the connection goes on as it is.
+    pub switches_per_minute_max: u32,
     /// Room of a channel in each direction, in bytes: 256 KiB, half of a usual second-level cache.
     pub room_bytes: u32,
     /// Connections of one server: 4096, so that an idle one needs well below a gigabyte for them.
@@ -439,6 +442,7 @@ impl Default for Limits {
             calls_max: wire.calls_in_max,
             stream_window_bytes: wire.stream_window_bytes,
             deadline_max: Duration::from_secs(300),
+            switches_per_minute_max: wire.switches_per_minute_max,
             room_bytes: channel.buffer_bytes,
             connections_max: 4096,
             connections_per_uid_max: 2048,
@@ -493,7 +497,8 @@ impl Limits {
             stream_window_bytes: self.stream_window_bytes,
             timeout_ns_max: u64::try_from(self.deadline_max.as_nanos()).unwrap_or(u64::MAX).max(1),
             references: false,
-            ..nearcall_wire::Limits::default()
+            switching: nearcall_wire::Switching::Never,
+            switches_per_minute_max: self.switches_per_minute_max,
         }
     }
 

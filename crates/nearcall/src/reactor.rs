@@ -221,7 +221,7 @@ impl Reactor {
         self.forget_closed();
         let must_look =
             self.arm_used() || !self.local_oneways.borrow().is_empty() || self.has_posts();
-        let must_look = must_look || self.activity.has_closed();
+        let must_look = must_look || self.activity.has_changed();
         let has_busy = self.activity.busy_count() > 0;
         if !self.spinning.borrow().is_empty() {
             self.poll_spinning(must_look)?;
@@ -452,15 +452,16 @@ impl Reactor {
         acceptors.push((acceptor.id, Rc::downgrade(acceptor)));
     }
 
-    fn acceptor(&self, server: ServerId) -> Option<Rc<Acceptor>> {
+    pub(super) fn acceptor(&self, server: ServerId) -> Option<Rc<Acceptor>> {
         let acceptors = self.acceptors.borrow();
         acceptors.iter().find(|(id, _)| *id == server)?.1.upgrade()
     }
 
-    /// Forgets the connections that have ended since the last time.
+    /// Forgets the connections that have ended since the last time, and watches the new channels of
+    /// those that have moved.
     #[inline]
     pub(crate) fn forget_closed(&self) {
-        if self.activity.has_closed() {
+        if self.activity.has_changed() {
             self.forget_connections();
         }
     }
@@ -469,6 +470,9 @@ impl Reactor {
     /// the next round.
     #[cold]
     fn forget_connections(&self) {
+        for connection in self.activity.take_switched() {
+            self.watch_anew(&connection);
+        }
         let mut closed = self.activity.take_closed();
         let until = self.end_of_turn();
         while let Some(connection) = closed.pop() {
@@ -496,7 +500,7 @@ impl Reactor {
         for connection in self.connections() {
             connection.close(Status::unavailable("the event loop was closed"));
         }
-        while self.activity.has_closed() {
+        while self.activity.has_changed() {
             self.forget_connections();
         }
         self.activity.clear_used();

@@ -99,7 +99,7 @@ enum Received {
 impl Shared {
     pub(super) fn new(connection: Connection<AsyncHost>) -> Self {
         connection.with_endpoint(Endpoint::stay_armed);
-        let looks = connection.wait == WaitPolicy::Adaptive;
+        let looks = connection.wait() == WaitPolicy::Adaptive;
         Self {
             connection,
             slots: Waiters::default(),

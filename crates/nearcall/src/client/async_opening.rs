@@ -75,6 +75,7 @@ fn connect_and_greet(
         trust: route.trust,
         serves: None,
         refusals: None,
+        switches: None,
     };
     let connection = Connection::with_host(endpoint, setup, Box::default(), AsyncHost::default());
     greet(&connection, deadline)?;

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use nearcall_channel::{
-    Address as Place, Endpoint, HandshakeError, OpenError, Refusal, WaitPolicy, connect,
-    runtime_dir,
+    Address as Place, Endpoint, HandshakeError, Mechanism, OpenError, Options, Refusal, WaitPolicy,
+    connect, runtime_dir,
 };
 use nearcall_os::{clock, descriptor, users};
 
@@ -224,6 +224,7 @@ impl ClientCore {
             trust: route.trust,
             serves: None,
             refusals: None,
+            switches: Some(self.switch_options()),
         };
         let activity = self.reactor.as_ref().map(|reactor| &reactor.activity);
         let connection = Connection::new(endpoint, setup, &self.services().buffers, activity);
@@ -232,6 +233,42 @@ impl ClientCore {
             added.map_err(|error| cannot_watch(&error))?;
         }
         Ok(connection)
+    }
+
+    /// Returns how this client opens another channel of a connection.
+    fn switch_options(&self) -> Options {
+        let wait_preferred = match self.reactor {
+            Some(_) => loop_preference(None),
+            None => Options::default().wait_preferred,
+        };
+        Options { wait_preferred, ..self.limits().channel() }
+    }
+
+    /// Moves the connection to a server to another mechanism, while calls go on.
+    pub(super) fn switch(
+        &self,
+        address: &Address,
+        mechanism: Mechanism,
+        deadline: Deadline,
+    ) -> Result<(), Status> {
+        let Some(connection) = self.known_connection(&Route::new(address)) else {
+            let text = format!(
+                "this thread has no connection to {} that takes calls; call a service there first",
+                address.at
+            );
+            return Err(Status::failed_precondition(text));
+        };
+        connection.begin_switch(mechanism)?;
+        let mut outcome = None;
+        self.wait_until(&connection, deadline, || {
+            outcome = connection.take_switch_outcome();
+            outcome.is_some()
+        })?;
+        match outcome {
+            Some(outcome) => outcome,
+            None if connection.is_closed() => Err(connection.close_reason()),
+            None => Err(connection.late_switch(mechanism)),
+        }
     }
 
     fn open_channel(&self, route: &Route, deadline: Deadline) -> Result<Endpoint, ConnectFailure> {

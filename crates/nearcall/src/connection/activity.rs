@@ -40,7 +40,10 @@ pub(crate) struct Activity {
     busy: RefCell<Vec<Rc<Connection>>>,
     /// Connections that have ended and that the loop has not forgotten yet.
     closed: RefCell<Vec<Rc<Connection>>>,
-    has_closed: Cell<bool>,
+    /// Connections that have moved to another channel, which the loop does not watch yet.
+    switched: RefCell<Vec<Rc<Connection>>>,
+    /// One of these two lists has something.
+    has_changed: Cell<bool>,
     /// No call's deadline passes before this.
     deadline: Cell<Deadline>,
     /// For a hosting loop: becomes readable when a moment has come.
@@ -74,7 +77,8 @@ impl Activity {
             used: RefCell::default(),
             busy: RefCell::default(),
             closed: RefCell::default(),
-            has_closed: Cell::new(false),
+            switched: RefCell::default(),
+            has_changed: Cell::new(false),
             deadline: Cell::new(Deadline::NEVER),
             host_timer: RefCell::default(),
             host_waits: Cell::new(false),
@@ -139,7 +143,7 @@ impl Activity {
     /// Notes that a connection was used, by the loop or by a call.
     #[inline]
     pub(crate) fn touch(&self, connection: &Connection) {
-        if connection.wait != WaitPolicy::Spin {
+        if connection.wait() != WaitPolicy::Spin {
             self.note_used(connection);
         }
         self.wake_host();
@@ -148,7 +152,7 @@ impl Activity {
     /// Notes that the loop is about to use a connection.
     #[inline]
     pub(crate) fn touch_in_turn(&self, connection: &Connection) {
-        if connection.wait != WaitPolicy::Spin {
+        if connection.wait() != WaitPolicy::Spin {
             self.note_used(connection);
         }
     }
@@ -164,7 +168,7 @@ impl Activity {
         if state == ReadinessState::Armed {
             readiness.state.set(ReadinessState::Used);
         }
-        if connection.wait == WaitPolicy::Adaptive && self.promote(connection) {
+        if connection.wait() == WaitPolicy::Adaptive && self.promote(connection) {
             return;
         }
         if !readiness.is_listed.get()
@@ -227,27 +231,40 @@ impl Activity {
     #[cold]
     pub(super) fn note_closed(&self, connection: Rc<Connection>) {
         self.closed.borrow_mut().push(connection);
-        self.has_closed.set(true);
+        self.has_changed.set(true);
         self.wake_host();
     }
 
-    /// Returns whether connections have ended that the loop has not forgotten yet.
+    /// Notes that a connection has moved to another channel: the loop has to watch that one.
+    #[cold]
+    pub(super) fn note_switched(&self, connection: Rc<Connection>) {
+        self.switched.borrow_mut().push(connection);
+        self.has_changed.set(true);
+        self.wake_host();
+    }
+
+    /// Returns whether connections have ended or moved, and the loop has not looked at them yet.
     #[inline]
-    pub(crate) fn has_closed(&self) -> bool {
-        self.has_closed.get()
+    pub(crate) fn has_changed(&self) -> bool {
+        self.has_changed.get()
     }
 
     /// Takes the connections that have ended.
     pub(crate) fn take_closed(&self) -> Vec<Rc<Connection>> {
-        self.has_closed.set(false);
+        self.has_changed.set(false);
         self.closed.take()
+    }
+
+    /// Takes the connections that have moved to another channel.
+    pub(crate) fn take_switched(&self) -> Vec<Rc<Connection>> {
+        self.switched.take()
     }
 
     /// Gives back those that were taken and not forgotten.
     pub(crate) fn put_back_closed(&self, mut left: Vec<Rc<Connection>>) {
         if !left.is_empty() {
             self.closed.borrow_mut().append(&mut left);
-            self.has_closed.set(true);
+            self.has_changed.set(true);
         }
     }
 
@@ -258,12 +275,17 @@ impl Activity {
         busy.rotate_left(next);
     }
 
-    /// Forgets a connection that has ended, or its descriptors would stay open until the next
-    /// round.
-    pub(crate) fn forget(&self, connection: &Connection) {
+    /// Takes a connection out of the lists, before it is watched anew.
+    pub(crate) fn unlist(&self, connection: &Connection) {
         self.remove_busy(connection);
         self.used.borrow_mut().retain(|other| !std::ptr::eq(&**other, connection));
         connection.readiness.is_listed.set(false);
+    }
+
+    /// Forgets a connection that has ended, or its descriptors would stay open until the next
+    /// round.
+    pub(crate) fn forget(&self, connection: &Connection) {
+        self.unlist(connection);
         if let Some(key) = connection.readiness.key.take() {
             self.keyed.borrow_mut().retain(|(other, _)| *other != key);
         }

@@ -31,6 +31,14 @@ pub(crate) trait Host: Sized {
     /// Notes that the connection has ended.
     fn note_closed(&self);
 
+    /// Returns whether a loop watches the channel of the connection.
+    fn is_watched(&self) -> bool {
+        false
+    }
+
+    /// Notes that the connection has moved to another channel, which is to be watched instead.
+    fn note_switched(&self) {}
+
     /// Wakes the task that awaits the end of a call.
     fn wake(&self, waker: Waker);
 
@@ -83,6 +91,16 @@ impl Host for LoopHost {
     fn note_closed(&self) {
         if let (Some(activity), Some(connection)) = (&self.activity, self.connection()) {
             activity.note_closed(connection);
+        }
+    }
+
+    fn is_watched(&self) -> bool {
+        self.activity.is_some()
+    }
+
+    fn note_switched(&self) {
+        if let (Some(activity), Some(connection)) = (&self.activity, self.connection()) {
+            activity.note_switched(connection);
         }
     }
 

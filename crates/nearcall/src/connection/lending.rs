@@ -36,6 +36,13 @@ impl Lending {
         Self { lender: RefCell::new(lender), has_lent: Cell::new(false), spare: Cell::default() }
     }
 
+    /// Lends by another channel from now on. What is out of the one before stays readable, and is
+    /// copied where it is sent.
+    pub(super) fn set_lender(&self, lender: Option<Lender>) {
+        *self.lender.borrow_mut() = lender;
+        self.has_lent.set(false);
+    }
+
     /// Returns whether a message may hold something that is lent here.
     #[inline(always)]
     pub(super) fn may_lend(&self) -> bool {

@@ -17,6 +17,8 @@ pub(crate) struct Readiness {
     pub(crate) key: Cell<Option<ConnectionKey>>,
     /// Polls that found nothing since it was last used.
     pub(crate) misses: Cell<u32>,
+    /// It has moved to another channel, and the one before is still watched.
+    pub(crate) is_stale: Cell<bool>,
     /// It is counted among those of its user.
     pub(crate) is_counted: Cell<bool>,
 }

@@ -15,12 +15,13 @@ use nearcall_channel::{Endpoint, Interest, ReceiveError};
 use nearcall_os::poll;
 use nearcall_wire::{
     CallId, End, Event as ProtocolEvent, Frame, HEADER_BYTES, IncomingCall, Kind, OutgoingCall,
-    Payload, ProtocolError, Shape, SwitchEvent, SwitchReason, Time, has_references, needs_time,
+    Payload, ProtocolError, Shape, Time, has_references, needs_time,
     timeout_ns,
 };
 
 use super::calls::Reply;
 use super::sending::SMALL_BYTES;
+use super::switching::receiver;
 use super::{Connection, Host, Inner};
 use crate::borrowed::BorrowedSegments;
 use crate::connection::buffer_pool::SMALL_BYTES_MAX;
@@ -100,7 +101,7 @@ impl<H: Host> Connection<H> {
             return Event::Queued;
         }
         let mut inner = self.inner.borrow_mut();
-        let message_bytes = match inner.endpoint.receive_small(buf, deadline) {
+        let message_bytes = match inner.receiver().receive_small(buf, deadline) {
             Ok(message_bytes) => message_bytes,
             Err(ReceiveError::Empty) => return Event::Empty,
             Err(error) => {
@@ -147,7 +148,7 @@ impl<H: Host> Connection<H> {
         if self.has_inbound.get() {
             return Event::Queued;
         }
-        let received = self.inner.borrow_mut().endpoint.receive_small(buf, deadline);
+        let received = self.inner.borrow_mut().receiver().receive_small(buf, deadline);
         let message = match received {
             Ok(message_bytes) => &buf[..message_bytes],
             Err(ReceiveError::Empty) => return Event::Empty,
@@ -220,7 +221,8 @@ impl<H: Host> Connection<H> {
         buffer: &mut Vec<u8>,
         deadline: Deadline,
     ) -> Result<usize, ReceiveError> {
-        let Inner { endpoint, receiving, .. } = &mut *self.inner.borrow_mut();
+        let Inner { endpoint, old, receiving, .. } = &mut *self.inner.borrow_mut();
+        let endpoint = receiver(endpoint, old);
         loop {
             match endpoint.receive_vec(buffer, deadline) {
                 Err(ReceiveError::DoesNotFit { message_bytes }) => {
@@ -399,25 +401,12 @@ impl<H: Host> Connection<H> {
                 self.handle_events();
             }
             ProtocolEvent::Cancelled { call, reason } => self.end_incoming(call, reason),
+            ProtocolEvent::Switch(event) => self.handle_switch(event),
             ProtocolEvent::HalfClosed { call } => self.note_half_close(call),
             ProtocolEvent::Credit { call } => self.note_credit(call),
-            ProtocolEvent::Switch(event) => self.refuse_switch(event),
             // Of a pong it counts that the next ping is allowed.
             _ => {}
         }
-    }
-
-    /// Refuses to move to another channel. No peer asks for it: connections greet with version 1.
-    fn refuse_switch(&self, event: SwitchEvent) {
-        let mut inner = self.inner.borrow_mut();
-        let _ = match event {
-            SwitchEvent::Begun { .. } => inner.protocol.refuse_switch(SwitchReason::Unsupported),
-            SwitchEvent::Asked { number, .. } => {
-                inner.protocol.refuse_ask(number, SwitchReason::Unsupported)
-            }
-            _ => return,
-        };
-        self.reply_to_control(&mut inner);
     }
 
     /// Keeps a reply for its caller.
@@ -462,7 +451,7 @@ impl<H: Host> Connection<H> {
     /// Polls up to `spins` times whether there may be a message.
     #[inline]
     pub(crate) fn poll_ready(&self, spins: u32) -> bool {
-        self.has_inbound.get() || self.inner.borrow_mut().endpoint.poll_ready(spins)
+        self.has_inbound.get() || self.inner.borrow_mut().receiver().poll_ready(spins)
     }
 
     /// Returns whether calls wait in the queue.
@@ -534,7 +523,8 @@ impl<H: Host> Connection<H> {
         }
         let mut inner = self.inner.borrow_mut();
         let writes = inner.has_pending_writes();
-        (!writes || inner.endpoint.arm(Interest::Send)) && inner.endpoint.arm(Interest::Receive)
+        (!writes || inner.endpoint.arm(Interest::Send))
+            && inner.receiver().arm(Interest::Receive)
     }
 
     #[cold]

@@ -11,12 +11,14 @@ use bytes::BufMut;
 use nearcall_channel::{Claim, SendError, grow};
 use nearcall_os::sink::{Sink, SinkBuf};
 use nearcall_wire::{
-    HEADER_BYTES, IncomingCall, OutgoingCall, Payload, ReplyError, Request, Shape, StartError, Time,
+    HEADER_BYTES, IncomingCall, OutgoingCall, Payload, ReplyError, Request, Shape, StartError,
+    SwitchReason, Time,
 };
 
 use super::lending::Gathered;
 use super::outbound::{NewCall, NewOneway, NewReply, OutboundMessage};
 use super::send_mode::{Need, NotSent, SendMode};
+use super::switching::OldChannel;
 use super::{Connection, Host, Inner};
 use crate::codec::{self, Message};
 use crate::deadline::{self, Deadline};
@@ -379,6 +381,7 @@ impl<H: Host> Connection<H> {
                 if self.inner.borrow().has_blocked_streams {
                     self.pump_blocked();
                 }
+                self.end_old_channel();
                 true
             }
             Ok(false) => false,
@@ -409,7 +412,11 @@ impl Inner {
     /// Returns whether something waits for room in the channel.
     #[inline]
     pub(super) fn has_pending_writes(&self) -> bool {
-        self.unflushed || !self.outbox.is_empty() || self.has_blocked_streams
+        self.unflushed
+            || !self.outbox.is_empty()
+            || self.has_blocked_streams
+            || self.owes_last
+            || self.old.as_ref().is_some_and(|old| old.unflushed)
     }
 
     /// Sends a message, or does with it what `mode` says.
@@ -614,8 +621,36 @@ impl Inner {
         Ok(true)
     }
 
+    /// Sends the last message on this channel, if everything before it was sent. False: not yet.
+    /// `None`: the switch is given up.
+    pub(super) fn send_last(&mut self) -> Result<Option<bool>, SendError> {
+        self.send_control(Deadline::NOW)?;
+        if !self.flush(Deadline::NOW)? {
+            return Ok(Some(false));
+        }
+        let Self { endpoint, protocol, .. } = self;
+        let mut claim = match endpoint.claim(HEADER_BYTES, Deadline::NOW) {
+            Ok(claim) => claim,
+            Err(SendError::Full) => return Ok(Some(false)),
+            Err(error) => return Err(error),
+        };
+        // A connection that drains since stays where it is, as its peer is told.
+        let Some(head) = protocol.end_channel().ok().and_then(|()| protocol.poll_transmit()) else {
+            drop(claim);
+            let _ = protocol.refuse_switch(SwitchReason::Draining);
+            return Ok(None);
+        };
+        claim.write(&head)?;
+        claim.commit()?;
+        self.flush_one()?;
+        Ok(Some(true))
+    }
+
     fn flush(&mut self, deadline: Deadline) -> Result<bool, SendError> {
-        let Self { endpoint, outbox, unflushed, .. } = self;
+        let Self { endpoint, old, outbox, unflushed, .. } = self;
+        if !OldChannel::flush(old, deadline)? {
+            return Ok(false);
+        }
         *unflushed = !flush_channel(endpoint, deadline)?;
         while !*unflushed {
             let Some(message) = outbox.front() else { return Ok(true) };
@@ -677,7 +712,7 @@ impl Sink for Pieces<'_, '_> {
 
 /// True: nothing is left in this process.
 #[inline]
-fn flush_channel(
+pub(super) fn flush_channel(
     endpoint: &mut nearcall_channel::Endpoint,
     deadline: Deadline,
 ) -> Result<bool, SendError> {

@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use nearcall_channel::Endpoint;
+use nearcall_channel::{Endpoint, Options};
 use nearcall_wire::InstanceId;
 
 use crate::connection::buffer_pool::BufferPool;
@@ -65,7 +65,11 @@ impl Acceptor {
         let (instance, trust, limits) = (self.instance, policy.trust, &policy.limits);
         let by = Deadline::after(limits.channel().handshake_timeout);
         let refusals = Some(Arc::clone(&self.census.refusals));
-        let setup = Setup { name, instance, limits, trust, serves: Some(self.id), refusals };
+        let account = endpoint.account().cloned();
+        // A loop can sleep in one connection without a descriptor, and its place may be taken.
+        let switches = Some(Options { account, ..policy.options(true) });
+        let serves = Some(self.id);
+        let setup = Setup { name, instance, limits, trust, serves, refusals, switches };
         (Connection::new(endpoint, setup, buffers, Some(activity)), by)
     }
 
@@ -77,6 +81,15 @@ impl Acceptor {
     pub(crate) fn add(&self, connection: &Rc<Connection>, admission: Admission) {
         admission.show(connection.info());
         self.connections.borrow_mut().push((Rc::clone(connection), admission));
+    }
+
+    /// Shows what a connection has become that has moved to another channel.
+    pub(crate) fn show_again(&self, connection: &Rc<Connection>) {
+        let connections = self.connections.borrow();
+        if let Some((_, admission)) = connections.iter().find(|(it, _)| Rc::ptr_eq(it, connection))
+        {
+            admission.show(connection.info());
+        }
     }
 
     /// Forgets a connection that has ended.

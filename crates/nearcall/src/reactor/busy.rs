@@ -149,7 +149,7 @@ impl Reactor {
     pub(super) fn record_sleep(&self) {
         if let Some(plan) = self.busy.slept.take() {
             let ready = self.ready.borrow();
-            if ready.iter().any(|connection| connection.wait == WaitPolicy::Adaptive) {
+            if ready.iter().any(|connection| connection.wait() == WaitPolicy::Adaptive) {
                 self.busy.spinner.borrow_mut().record_wake(plan);
             }
         }

@@ -43,7 +43,7 @@ impl Reactor {
     }
 
     fn watch_connection(&self, connection: &Rc<Connection>) -> io::Result<()> {
-        if connection.wait == WaitPolicy::Spin {
+        if connection.wait() == WaitPolicy::Spin {
             self.spinning.borrow_mut().push(Rc::clone(connection));
             return Ok(());
         }
@@ -62,7 +62,7 @@ impl Reactor {
                     .readiness
                     .tokens
                     .update(|tokens| Tokens { receive: Some(token), ..tokens });
-                if connection.mechanism == Mechanism::ShmSignal {
+                if connection.mechanism() == Mechanism::ShmSignal {
                     self.signalled.borrow_mut().push(Rc::clone(connection));
                 }
                 self.activity.note_used(connection);
@@ -80,7 +80,7 @@ impl Reactor {
             return Err(io::Error::other(format!(
                 "{} has no descriptor, and this event loop sleeps in a connection over {} already; \
                  use a mechanism that is pollable, such as shm-eventfd or unix-stream",
-                connection.mechanism, fdless.connection.mechanism
+                connection.mechanism(), fdless.connection.mechanism()
             )));
         }
         let epoll = self.epoll.as_fd();
@@ -98,13 +98,42 @@ impl Reactor {
 
     /// Forgets a connection that has ended.
     pub(crate) fn remove_connection(&self, connection: &Rc<Connection>) {
-        self.spinning.borrow_mut().retain(|other| !Rc::ptr_eq(other, connection));
         if connection.readiness.is_counted.take() {
             let is_it = |other: &Rc<Connection>| Rc::ptr_eq(other, connection);
             self.ready.borrow_mut().leave(Party::of(connection), is_it);
             self.note_parties();
         }
         self.activity.forget(connection);
+        self.unwatch_connection(connection);
+        connection.readiness.state.set(ReadinessState::Used);
+    }
+
+    /// Watches the channel that a connection has moved to, in place of the one before.
+    #[cold]
+    pub(super) fn watch_anew(&self, connection: &Rc<Connection>) {
+        if connection.is_closed() {
+            return; // It is forgotten with everything that is watched.
+        }
+        self.activity.unlist(connection);
+        self.unwatch_connection(connection);
+        let state = &connection.readiness.state;
+        if state.get() == ReadinessState::Armed {
+            state.set(ReadinessState::Used);
+        }
+        if let Err(error) = self.watch_connection(connection) {
+            let text = format!("{}: cannot wait for the new channel: {error}", connection.name);
+            connection.abort(Status::unavailable(text));
+        }
+        // What has come by the new channel before it was watched.
+        self.make_ready(connection);
+        if let Some(acceptor) = connection.serves.and_then(|server| self.acceptor(server)) {
+            acceptor.show_again(connection);
+        }
+    }
+
+    /// Ends the watch over a connection, however it is watched.
+    fn unwatch_connection(&self, connection: &Rc<Connection>) {
+        self.spinning.borrow_mut().retain(|other| !Rc::ptr_eq(other, connection));
         let is_fdless = self
             .fdless
             .borrow()
@@ -122,13 +151,13 @@ impl Reactor {
         {
             let Some(token) = token else { continue };
             self.sources.borrow_mut().remove(token);
-            connection.with_endpoint(|endpoint| {
+            connection.with_watched_endpoint(|endpoint| {
                 if let Some(readiness) = endpoint.readiness(interest) {
                     let _ = self.epoll.delete(readiness.fd);
                 }
             });
         }
-        connection.readiness.state.set(ReadinessState::Used);
+        connection.forget_watched();
     }
 
     /// Returns all connections.
@@ -196,7 +225,7 @@ impl Reactor {
         let Some(receive) = tokens.receive else {
             return self.watch_fdless_for_room(connection, wanted);
         };
-        let watched = connection.with_endpoint(|endpoint| {
+        let watched = connection.with_watched_endpoint(|endpoint| {
             let (Some(messages), Some(room)) =
                 (endpoint.readiness(Interest::Receive), endpoint.readiness(Interest::Send))
             else {

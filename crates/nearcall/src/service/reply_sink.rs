@@ -178,7 +178,7 @@ impl<'a> ReplySink<'a> {
     /// Returns the mechanism of the connection of a call that is answered where it came in.
     pub(crate) fn mechanism(self) -> Option<Mechanism> {
         match self.0 {
-            Sink::Connection(connection, _) => Some(connection.mechanism),
+            Sink::Connection(connection, _) => Some(connection.mechanism()),
             _ => None,
         }
     }

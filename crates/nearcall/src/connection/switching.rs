@@ -1,0 +1,429 @@
+//! A connection that moves to another channel while it is in use.
+//!
+//! ```text
+//! client                                   server
+//! begin: line, BEGIN  ── old ──▶           serves the handshake on the line
+//!                     ◀─ old ── STEP       has offered
+//! accepts             ── old ── STEP ──▶   is ready
+//!                     ◀─ old ── STEP
+//! LAST, sends by new  ── old ──▶           sends and receives by new
+//!                     ◀─ old ── LAST
+//! receives by new     ── new ── DONE ──▶   drops old
+//! ```
+//!
+//! The handshake is that of any connection, over a line of its own, and takes a step when the peer
+//! says that it has taken one, so nothing more is watched.
+//! **Invariants:** an end sends by one channel at a time, and what it receives by the new one was
+//! sent behind the last message of the old one; what fails before the client's LAST leaves the old
+//! channel in use; an end holds two channels at most.
+//! **Not here:** which step is due (`nearcall-wire`), the handshake (`nearcall-channel`), how a loop
+//! watches the new channel (`reactor/watching.rs`).
+
+use nearcall_channel::{
+    Endpoint, Handshake, HandshakeError, Mechanism, Options, Refusal, SendError,
+};
+use nearcall_wire::{SwitchError, SwitchEvent, SwitchReason, SwitchState};
+
+use super::borrowing::Borrowing;
+use super::sending::flush_channel;
+use super::{Connection, Host, Inner, takes_whole};
+use crate::deadline::Deadline;
+use crate::refusals::RefusalKind;
+use crate::status::Status;
+
+/// The switch of one end.
+pub(super) struct Switching {
+    /// How it opens another channel; none: it does not.
+    options: Option<Box<Options>>,
+    handshake: Option<Box<Handshake>>,
+    /// Open at both ends, and not in use yet.
+    opened: Option<Box<Endpoint>>,
+    /// How the last switch of the client has ended.
+    outcome: Option<Result<(), Status>>,
+}
+
+/// The channel before a switch.
+pub(super) struct OldChannel {
+    endpoint: Endpoint,
+    /// A part of its last message is still in this process.
+    pub(super) unflushed: bool,
+    /// The last message of the peer has not come.
+    receives: bool,
+}
+
+impl Switching {
+    pub(super) fn new(options: Option<Options>) -> Self {
+        let options = options.map(Box::new);
+        Self { options, handshake: None, opened: None, outcome: None }
+    }
+
+    fn forget(&mut self) {
+        self.handshake = None;
+        self.opened = None;
+    }
+}
+
+impl OldChannel {
+    /// Moves its last message on. False: not all of it.
+    #[inline]
+    pub(super) fn flush(
+        old: &mut Option<Box<Self>>,
+        deadline: Deadline,
+    ) -> Result<bool, SendError> {
+        match old {
+            Some(old) if old.unflushed => {
+                old.unflushed = !flush_channel(&mut old.endpoint, deadline)?;
+                Ok(!old.unflushed)
+            }
+            _ => Ok(true),
+        }
+    }
+}
+
+/// Returns the channel that the next message comes by.
+#[inline(always)]
+pub(super) fn receiver<'a>(
+    endpoint: &'a mut Endpoint,
+    old: &'a mut Option<Box<OldChannel>>,
+) -> &'a mut Endpoint {
+    match old {
+        Some(old) if old.receives => &mut old.endpoint,
+        _ => endpoint,
+    }
+}
+
+impl Inner {
+    /// Returns the channel that the next message comes by.
+    #[inline(always)]
+    pub(super) fn receiver(&mut self) -> &mut Endpoint {
+        receiver(&mut self.endpoint, &mut self.old)
+    }
+}
+
+impl<H: Host> Connection<H> {
+    /// Begins to move to another channel. The client's part.
+    ///
+    /// # Errors
+    ///
+    /// The reason why this connection stays on its channel.
+    pub(crate) fn begin_switch(&self, mechanism: Mechanism) -> Result<(), Status> {
+        self.send_control(Deadline::NOW);
+        if self.is_closed() {
+            return Err(self.close_reason());
+        }
+        let begun = {
+            let switching = &mut *self.switching.borrow_mut();
+            let inner = &mut *self.inner.borrow_mut();
+            let cannot = |error| self.cannot_switch(mechanism, error);
+            inner.protocol.may_begin_switch().map_err(cannot)?;
+            let options = switching.options.as_ref();
+            let options = options.ok_or_else(|| cannot(SwitchError::Unsupported))?;
+            let handshake = inner.endpoint.begin_switch(mechanism, options);
+            let handshake = handshake.map_err(|error| self.not_switched(&error))?;
+            switching.handshake = Some(Box::new(handshake));
+            switching.outcome = None;
+            inner.protocol.begin_switch().map(drop).map_err(cannot)
+        };
+        self.send_control(Deadline::NOW);
+        begun
+    }
+
+    /// Returns how the switch that the client has begun has ended, once it has.
+    pub(crate) fn take_switch_outcome(&self) -> Option<Result<(), Status>> {
+        self.switching.borrow_mut().outcome.take()
+    }
+
+    /// Gives up a switch that takes too long, if there is a way back, and returns the status of it.
+    #[cold]
+    pub(crate) fn late_switch(&self, mechanism: Mechanism) -> Status {
+        let name = &self.name;
+        if self.refuse_switch(SwitchReason::TimedOut) {
+            self.switching.borrow_mut().forget();
+            return Status::deadline_exceeded(format!(
+                "{name} did not open {mechanism} in time; the connection stays on {}",
+                self.mechanism()
+            ));
+        }
+        Status::deadline_exceeded(format!(
+            "{name} has opened {mechanism} and did not move to it in time; the connection moves \
+             when it does"
+        ))
+    }
+
+    /// Takes a step of the peer.
+    #[cold]
+    pub(super) fn handle_switch(&self, event: SwitchEvent) {
+        match event {
+            SwitchEvent::Asked { number, .. } => {
+                let reason = SwitchReason::NotAllowed;
+                let _ = self.inner.borrow_mut().protocol.refuse_ask(number, reason);
+            }
+            SwitchEvent::Declined { .. } => {}
+            SwitchEvent::Begun { .. } => self.serve_switch(),
+            SwitchEvent::Rejected { reason, .. } => self.reject_switch(reason),
+            SwitchEvent::Step { .. } => self.advance_switch(),
+            SwitchEvent::Ready { .. } => self.complete_switch(),
+            SwitchEvent::PeerLast { .. } => self.take_last(),
+            SwitchEvent::Done { .. } => self.drop_old(),
+            SwitchEvent::Refused { reason, .. } => self.take_switch_refusal(reason),
+        }
+        self.send_control(Deadline::NOW);
+    }
+
+    /// Begins to serve the handshake of the client.
+    fn serve_switch(&self) {
+        let begun = {
+            let switching = &mut *self.switching.borrow_mut();
+            let inner = &mut *self.inner.borrow_mut();
+            // Without options this end has not said that it switches.
+            let Some(options) = &switching.options else { return };
+            let handshake = inner.endpoint.serve_switch(options);
+            handshake.map(|handshake| switching.handshake = Some(Box::new(handshake)))
+        };
+        match begun {
+            Ok(()) => self.advance_switch(),
+            Err(error) => self.fail_switch(&error),
+        }
+    }
+
+    /// Takes the line of a switch that was refused before it began, and closes it.
+    fn reject_switch(&self, reason: SwitchReason) {
+        let switching = &*self.switching.borrow();
+        let Some(options) = &switching.options else { return };
+        let handshake = self.inner.borrow_mut().endpoint.serve_switch(options);
+        self.note_refusal(RefusalKind::ResourceLimit, &format!("a switch was refused: {reason}"));
+        drop(handshake);
+    }
+
+    /// Takes the step of the handshake that follows the peer's.
+    fn advance_switch(&self) {
+        match self.advance_handshake() {
+            None => {}
+            Some(Ok(None)) => {
+                // It fails only where the switch has ended meanwhile.
+                let _ = self.inner.borrow_mut().protocol.step_switch();
+            }
+            Some(Ok(Some(opened))) if self.serves.is_some() => {
+                let is_ready = self.inner.borrow_mut().protocol.ready_switch().is_ok();
+                self.switching.borrow_mut().opened = is_ready.then(|| Box::new(opened));
+            }
+            // A client is done by the last packet only, and that is said by another step.
+            Some(Ok(Some(_))) => _ = self.refuse_switch(SwitchReason::Failed),
+            Some(Err(error)) => self.fail_switch(&error),
+        }
+    }
+
+    /// The server is ready, and so must this client be.
+    fn complete_switch(&self) {
+        match self.advance_handshake() {
+            None => {}
+            // What was agreed on has to fit into the new channel, too.
+            Some(Ok(Some(opened)))
+                if opened.message_bytes_max() >= self.message_bytes_max.get() as usize =>
+            {
+                self.switching.borrow_mut().opened = Some(Box::new(opened));
+                self.end_old_channel();
+            }
+            Some(Ok(_)) => {
+                let text = format!("{} opened a channel that does not fit", self.name);
+                self.switching.borrow_mut().outcome = Some(Err(Status::unavailable(text)));
+                self.refuse_switch(SwitchReason::Failed);
+            }
+            Some(Err(error)) => self.fail_switch(&error),
+        }
+    }
+
+    /// Takes a step of the handshake, if one is under way. One that is over is forgotten.
+    fn advance_handshake(&self) -> Option<Result<Option<Endpoint>, HandshakeError>> {
+        let mut switching = self.switching.borrow_mut();
+        let advanced = switching.handshake.as_mut()?.advance();
+        if !matches!(advanced, Ok(None)) {
+            switching.handshake = None;
+        }
+        Some(advanced)
+    }
+
+    fn fail_switch(&self, error: &HandshakeError) {
+        let mut switching = self.switching.borrow_mut();
+        switching.forget();
+        switching.outcome = Some(Err(self.not_switched(error)));
+        drop(switching);
+        self.note_refusal(RefusalKind::of_handshake(error), &error.to_string());
+        self.refuse_switch(match error {
+            HandshakeError::NotOffered { .. } => SwitchReason::NotAllowed,
+            HandshakeError::TimedOut => SwitchReason::TimedOut,
+            _ => SwitchReason::Failed,
+        });
+    }
+
+    /// Refuses the switch that is under way. False: there is none, or no way back.
+    fn refuse_switch(&self, reason: SwitchReason) -> bool {
+        self.inner.borrow_mut().protocol.refuse_switch(reason).is_ok()
+    }
+
+    /// The peer has refused the switch. Its reason in words is on the line of the handshake.
+    fn take_switch_refusal(&self, reason: SwitchReason) {
+        let status = match self.advance_handshake() {
+            Some(Err(error)) => self.not_switched(&error),
+            _ => self.refused(reason),
+        };
+        let mut switching = self.switching.borrow_mut();
+        switching.forget();
+        switching.outcome = Some(Err(status));
+        drop(switching);
+        self.inner.borrow_mut().owes_last = false;
+    }
+
+    /// Returns the status of a switch that was not begun.
+    #[cold]
+    fn cannot_switch(&self, mechanism: Mechanism, error: SwitchError) -> Status {
+        let text = format!("cannot move the connection to {} to {mechanism}: {error}", self.name);
+        match error {
+            SwitchError::Unsupported => Status::failed_precondition(text),
+            _ => Status::unavailable(text),
+        }
+    }
+
+    /// Returns the status of a switch whose handshake has failed.
+    #[cold]
+    fn not_switched(&self, error: &HandshakeError) -> Status {
+        let text = format!("the connection to {} stays on {}: {error}", self.name, self.mechanism());
+        match error {
+            HandshakeError::BadOptions(_) => Status::invalid_argument(text),
+            HandshakeError::Exceeded(_)
+            | HandshakeError::Refused { code: Refusal::Exhausted, .. } => {
+                Status::resource_exhausted(text)
+            }
+            HandshakeError::TimedOut | HandshakeError::PeerGone | HandshakeError::Os(_) => {
+                Status::unavailable(text)
+            }
+            _ => Status::failed_precondition(text),
+        }
+    }
+
+    /// Returns the status of a switch that the peer has refused.
+    #[cold]
+    fn refused(&self, reason: SwitchReason) -> Status {
+        let text = format!("{} refused to move to another channel: {reason}", self.name);
+        match reason {
+            SwitchReason::NotAllowed | SwitchReason::Unsupported => {
+                Status::failed_precondition(text)
+            }
+            SwitchReason::TooOften => Status::resource_exhausted(text),
+            _ => Status::unavailable(text),
+        }
+    }
+
+    /// The last message of the peer on the old channel has come.
+    fn take_last(&self) {
+        if self.serves.is_some() {
+            return self.end_old_channel();
+        }
+        let finished = {
+            let inner = &mut *self.inner.borrow_mut();
+            if let Some(old) = &mut inner.old {
+                old.receives = false;
+            }
+            self.move_receiving(inner);
+            inner.protocol.finish_switch()
+        };
+        self.drop_old();
+        self.host.note_switched();
+        if finished.is_ok() {
+            self.switching.borrow_mut().outcome = Some(Ok(()));
+        }
+    }
+
+    /// Sends the last message of this end on its channel, if everything before it is sent, and
+    /// moves on to the new one. Otherwise it is tried again after the next flush.
+    pub(super) fn end_old_channel(&self) {
+        let moved = {
+            let switching = &mut *self.switching.borrow_mut();
+            let inner = &mut *self.inner.borrow_mut();
+            let is_due = match inner.protocol.switch_state() {
+                SwitchState::Ready => self.serves.is_none(),
+                SwitchState::LastReceived => self.serves.is_some(),
+                _ => false,
+            };
+            if !is_due || switching.opened.is_none() {
+                return;
+            }
+            let sent = inner.send_last();
+            inner.owes_last = matches!(sent, Ok(Some(false)));
+            match sent {
+                Ok(Some(true)) => {
+                    let Some(opened) = switching.opened.take() else { return };
+                    self.move_sending(inner, *opened);
+                    Ok(())
+                }
+                Ok(Some(false)) => return,
+                Ok(None) => {
+                    switching.forget();
+                    let text = format!("{} takes no more calls", self.name);
+                    switching.outcome = Some(Err(Status::unavailable(text)));
+                    return;
+                }
+                Err(error) => Err(error),
+            }
+        };
+        match moved {
+            Ok(()) if self.serves.is_some() => self.host.note_switched(),
+            Ok(()) => {}
+            Err(error) => self.channel_failed(&error),
+        }
+    }
+
+    /// Sends by a new channel from now on; a server receives by it as well.
+    fn move_sending(&self, inner: &mut Inner, endpoint: Endpoint) {
+        let (lender, borrower) = endpoint.arena().unzip();
+        self.lending.set_lender(lender);
+        inner.takes_whole = takes_whole(&endpoint);
+        self.mechanism.set(endpoint.mechanism());
+        self.wait.set(endpoint.wait_policy());
+        self.packets_seen.set(endpoint.control_packets());
+        let before = std::mem::replace(&mut inner.endpoint, endpoint);
+        let receives = self.serves.is_none();
+        let unflushed = std::mem::take(&mut inner.unflushed);
+        inner.next_borrower = borrower;
+        inner.old = Some(Box::new(OldChannel { endpoint: before, unflushed, receives }));
+        self.readiness.is_stale.set(self.host.is_watched());
+        if !receives {
+            self.move_receiving(inner);
+        }
+    }
+
+    /// Receives by the new channel from now on.
+    fn move_receiving(&self, inner: &mut Inner) {
+        let trust = inner.endpoint.trust().filter(|_| self.is_trusted);
+        inner.borrowing =
+            inner.next_borrower.take().map(|borrower| Borrowing::new(borrower, trust));
+        inner.protocol.set_references(inner.borrowing.is_some());
+    }
+
+    /// The client is done with the old channel. One that a loop watches is dropped after that.
+    fn drop_old(&self) {
+        if !self.readiness.is_stale.get() {
+            let old = self.inner.borrow_mut().old.take();
+            drop(old);
+        }
+    }
+
+    /// Uses the channel that the loop watches.
+    pub(crate) fn with_watched_endpoint<T>(&self, use_it: impl FnOnce(&mut Endpoint) -> T) -> T {
+        let Inner { endpoint, old, .. } = &mut *self.inner.borrow_mut();
+        match old {
+            Some(old) if self.readiness.is_stale.get() => use_it(&mut old.endpoint),
+            _ => use_it(endpoint),
+        }
+    }
+
+    /// The loop has ended its watch over the channel before a switch.
+    pub(crate) fn forget_watched(&self) {
+        if self.readiness.is_stale.replace(false) {
+            let inner = &mut *self.inner.borrow_mut();
+            if inner.protocol.switch_state() != SwitchState::AwaitingDone {
+                inner.old = None;
+            }
+        }
+    }
+}
