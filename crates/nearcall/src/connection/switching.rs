@@ -264,7 +264,7 @@ impl<H: Host> Connection<H> {
     /// The peer has refused the switch. Its reason in words is on the line of the handshake.
     fn take_switch_refusal(&self, reason: SwitchReason) {
         let status = match self.advance_handshake() {
-            Some(Err(error)) => self.not_switched(&error),
+            Some(Err(error @ HandshakeError::Refused { .. })) => self.not_switched(&error),
             _ => self.refused(reason),
         };
         let mut switching = self.switching.borrow_mut();

@@ -18,14 +18,22 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs a test that may block, and fails if it does not end.
 pub(crate) fn in_time<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
+    in_time_of(PATIENCE, body)
+}
+
+/// The same with another limit.
+pub(crate) fn in_time_of<T: Send + 'static>(
+    patience: Duration,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> T {
     let (give, take) = mpsc::channel();
     let thread = thread::spawn(move || give.send(body()).is_ok());
-    match take.recv_timeout(PATIENCE) {
+    match take.recv_timeout(patience) {
         Ok(result) => {
             thread.join().unwrap();
             result
         }
-        Err(RecvTimeoutError::Timeout) => panic!("not done within {PATIENCE:?}"),
+        Err(RecvTimeoutError::Timeout) => panic!("not done within {patience:?}"),
         Err(RecvTimeoutError::Disconnected) => {
             std::panic::resume_unwind(thread.join().unwrap_err())
         }

@@ -3,12 +3,15 @@
 //!
 //! **Not here:** the state machine (`nearcall-wire`), handshakes that fail (`nearcall-channel`).
 
+use std::env;
 use std::sync::Arc;
+use std::time::Duration;
 
-use nearcall::{CallOptions, Client, EventLoop, Limits, Mechanism};
+use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Mechanism};
+use nearcall_os::clock;
 
 use crate::echo::{EchoCaller, EchoDispatcher, Words};
-use crate::stage::{PATIENCE, Scripted, alone, in_time, words};
+use crate::stage::{PATIENCE, Scripted, alone, in_time, in_time_of, words};
 use crate::streams::served::{self, Kind, Plan, StreamsCaller, item};
 use crate::support::{LoopThread, everything, unique_address};
 
@@ -20,9 +23,12 @@ struct Both {
 
 impl Both {
     fn start(limits: Limits) -> Self {
-        let address = unique_address();
-        let at = everything(&address);
-        let (_thread, ()) = LoopThread::serve(limits, move |_, server| {
+        Self::listening(limits, everything)
+    }
+
+    fn listening(limits: Limits, place: impl FnOnce(&str) -> String) -> Self {
+        let at = place(&unique_address());
+        let (_thread, address) = LoopThread::serve(limits, move |_, server| {
             let mut echo = Scripted::new(|_, request| Ok(request.clone()));
             let base = Arc::clone(&echo.base);
             echo.say = Box::new(move |_, request| match request.number {
@@ -34,7 +40,8 @@ impl Both {
             });
             server.register(EchoDispatcher::new(echo)).unwrap();
             served::register(server, served::Service::new(Kind::Loop));
-            server.listen(&at).unwrap();
+            let at = server.listen(&at).unwrap().to_string();
+            at.split('?').next().unwrap_or_default().to_owned()
         });
         Self { address, _thread }
     }
@@ -92,36 +99,153 @@ fn exchange_across(client: &Client, at: &str, to: Mechanism, notes: &mut u64) {
     for number in 0..40 {
         assert_eq!(plan.next().unwrap().unwrap(), item(number, 900), "{to}");
     }
-    assert_eq!(echo.say_with(&long(1, 300_000), &options).unwrap(), long(1, 300_000), "{to}");
+    assert_eq!(echo.say_with(&long(1, 150_000), &options).unwrap(), long(1, 150_000), "{to}");
     assert_eq!(echo.say_with(&words(BOOKS), &options).unwrap().number, *notes, "{to}");
 }
 
-/// Every ordered pair of mechanisms, one after the other on the connections of one client.
+/// Every pair of mechanisms, there and back, on the connections of one client.
 fn every_pair(client: &Client) {
     let both = Both::start(Limits { switches_per_minute_max: 100_000, ..Limits::default() });
     let all: Vec<Mechanism> = Mechanism::all().filter(|it| usable(*it)).collect();
     let mut notes = 0;
     for &from in &all {
         let at = format!("{}?via={from}", both.address);
-        for &to in all.iter().filter(|to| **to != from) {
+        for &to in all.iter().skip_while(|to| **to != from).skip(1) {
             let _alone = alone(&format!("{from} {to}"));
-            eprintln!("{from} {to}");
             exchange_across(client, &at, to, &mut notes);
             exchange_across(client, &at, from, &mut notes);
         }
     }
-    assert!(notes >= 20 * (all.len() * (all.len() - 1)) as u64);
+    assert_eq!(notes, 10 * (all.len() * (all.len() - 1)) as u64);
 }
 
 #[test]
 fn a_connection_moves_between_all_pairs_of_mechanisms_under_load() {
-    in_time(|| every_pair(&Client::new()));
+    in_time_of(2 * PATIENCE, || every_pair(&Client::new()));
 }
 
 #[test]
 fn a_connection_of_a_loop_moves_between_all_pairs_of_mechanisms() {
-    in_time(|| {
+    in_time_of(2 * PATIENCE, || {
         let event_loop = EventLoop::new().unwrap();
         every_pair(&Client::in_loop(&event_loop));
     });
+}
+
+/// What cannot be had is refused with the reason, and the old channel goes on.
+#[test]
+fn what_cannot_be_had_leaves_the_connection_where_it_is() {
+    in_time(|| {
+        let limits = Limits { switches_per_minute_max: 3, ..Limits::default() };
+        let both = Both::listening(limits, |address| format!("{address}?allow=shm,pipe,sysv-mq"));
+        let (client, at) = (Client::new(), &both.address);
+        let echo = EchoCaller::new(&client, at).unwrap();
+        let fails = |to: &str| client.switch(at, to, PATIENCE).unwrap_err();
+        let none = fails("pipe");
+        assert_eq!(none.code(), Code::FailedPrecondition);
+        assert!(none.message().contains("no connection"), "{none}");
+        echo.nothing(&()).unwrap();
+        let unknown = fails("shm-futexx");
+        assert_eq!(unknown.code(), Code::InvalidArgument);
+        assert!(unknown.message().contains("shm-futex"), "{unknown}");
+        let not_offered = fails("unix-stream");
+        assert_eq!(not_offered.code(), Code::FailedPrecondition);
+        assert!(not_offered.message().contains("offer"), "{not_offered}");
+        if Mechanism::SysvMq.supported().is_ok() {
+            let not_pollable = fails("sysv-mq");
+            assert_eq!(not_pollable.code(), Code::FailedPrecondition, "{not_pollable}");
+        }
+        assert_eq!(mechanism_of(&client), Mechanism::Shm);
+        assert_eq!(echo.say(&words(4)).unwrap(), words(4));
+        client.switch(at, "pipe", PATIENCE).unwrap();
+        assert_eq!(mechanism_of(&client), Mechanism::Pipe);
+        // Refused ones count as well: they cost the server as much.
+        let too_often = fails("shm");
+        assert_eq!(too_often.code(), Code::ResourceExhausted, "{too_often}");
+        assert_eq!(mechanism_of(&client), Mechanism::Pipe);
+        assert_eq!(echo.say(&words(5)).unwrap(), words(5));
+    });
+}
+
+#[test]
+fn a_connection_over_tcp_stays() {
+    in_time(|| {
+        let both = Both::listening(Limits::default(), |_| "tcp://127.0.0.1:0".to_owned());
+        let client = Client::new();
+        let echo = EchoCaller::new(&client, &both.address).unwrap();
+        echo.nothing(&()).unwrap();
+        let refused = client.switch(&both.address, "shm", PATIENCE).unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition);
+        assert!(refused.message().contains("tcp"), "{refused}");
+        assert_eq!(echo.say(&words(5)).unwrap(), words(5));
+    });
+}
+
+/// Random switches between calls, one-way messages, streams that stay open, calls that are given up
+/// and calls with short deadlines: nothing is lost, doubled or overtaken. Prints what a switch
+/// takes, and what it costs a call.
+#[test]
+fn a_storm_of_switches_keeps_the_books() {
+    let seconds = env::var("NEARCALL_STORM_S").ok().and_then(|it| it.parse().ok()).unwrap_or(2);
+    in_time_of(Duration::from_secs(seconds) + PATIENCE, move || {
+        let mut rng = fastrand::Rng::with_seed(seconds ^ 0x5717_c4ed);
+        let both = Both::start(Limits { switches_per_minute_max: 1_000_000, ..Limits::default() });
+        let (client, at) = (Client::new(), &both.address);
+        let (_alone, all) = (alone("posix-mq"), Mechanism::all().filter(|it| usable(*it)));
+        let all: Vec<Mechanism> = all.collect();
+        let echo = EchoCaller::new(&client, at).unwrap();
+        let streams = StreamsCaller::new(&client, at).unwrap();
+        let options = CallOptions::new().deadline(PATIENCE);
+        let short = CallOptions::new().deadline(Duration::from_micros(200));
+        let (mut requests, mut replies) = streams.exchange_with(&options).unwrap();
+        let (mut notes, mut items, mut switches) = (0, 0, 0);
+        let (mut spans, mut pauses, mut calls) = (Vec::new(), Vec::new(), Vec::new());
+        let end = clock::now() + Duration::from_secs(seconds);
+        let mut now_at = Mechanism::Shm;
+        while clock::now() < end {
+            let bytes = [0, 60, 2_000, 70_000][rng.usize(..4)];
+            let wanted = long(rng.u64(..BOOKS), bytes);
+            let pending = echo.start_say_with(&wanted, &options);
+            for _ in 0..rng.u32(..4) {
+                echo.note_with(&words(notes), &options).unwrap();
+                notes += 1;
+            }
+            requests.send(&item(items, 500)).unwrap();
+            drop(echo.start_say_with(&wanted, &options));
+            let _ = echo.say_with(&wanted, &short);
+            let to = all[rng.usize(..all.len())];
+            let begin = clock::now();
+            if to != now_at {
+                client.switch(at, to.name(), PATIENCE).unwrap_or_else(|e| panic!("{to}: {e}"));
+                (now_at, switches) = (to, switches + 1);
+                spans.push(begin.elapsed());
+                echo.nothing_with(&(), &options).unwrap();
+                pauses.push(begin.elapsed());
+            }
+            let begin = clock::now();
+            echo.nothing_with(&(), &options).unwrap();
+            calls.push(begin.elapsed());
+            assert_eq!(pending.wait().unwrap(), wanted, "over {to}");
+            assert_eq!(replies.recv().unwrap(), Some(item(items, 500)), "over {to}");
+            items += 1;
+        }
+        requests.finish().unwrap();
+        assert_eq!(replies.recv().unwrap(), None);
+        assert_eq!(echo.say_with(&words(BOOKS), &options).unwrap().number, notes);
+        assert!(switches > 3, "{switches}");
+        eprintln!(
+            "{switches} switches, {notes} notes, {items} items; to done {}, first call done {}, \
+             a call without {}",
+            figures(spans),
+            figures(pauses),
+            figures(calls)
+        );
+    });
+}
+
+/// Median, 99th percentile and longest.
+fn figures(mut spans: Vec<Duration>) -> String {
+    spans.sort_unstable();
+    let at = |share: usize| spans[(spans.len() - 1) * share / 100];
+    format!("{:?} / {:?} / {:?}", at(50), at(99), at(100))
 }
