@@ -305,6 +305,14 @@ impl<T: Default> CallProtocol<T> {
         self.session().ok_or(ReplyError::Ended)?.fail(call, status, payload)
     }
 
+    /// Sets whether messages of the peer may have references from now on: the channel that they
+    /// come by has changed.
+    pub fn set_references(&mut self, references: bool) {
+        if let Some(session) = self.session() {
+            session.references = references;
+        }
+    }
+
     /// Returns whether a call of the peer waits for no reply any more: it was cancelled or
     /// answered, its time is up, or the connection has ended.
     #[must_use]

@@ -208,12 +208,7 @@ impl Client {
     /// this machine does not have the mechanism. `RESOURCE_EXHAUSTED`: too many switches within a
     /// minute, or no room at the server. `UNAVAILABLE`: the connection has ended, or another switch
     /// is under way. `DEADLINE_EXCEEDED`: the server did not answer within `timeout`.
-    pub fn switch(
-        &self,
-        address: &str,
-        mechanism: &str,
-        timeout: Duration,
-    ) -> Result<(), Status> {
+    pub fn switch(&self, address: &str, mechanism: &str, timeout: Duration) -> Result<(), Status> {
         let address: Address = address.parse().map_err(|error: BadAddress| Status::from(error))?;
         let mechanism = mechanism
             .parse()

@@ -65,8 +65,8 @@ pub(crate) use self::send_mode::{Need, NotSent, SendMode};
 pub(crate) use self::sending::Outgoing;
 use self::sending::SMALL_BYTES;
 use self::streaming::CallStreams;
-use self::switching::{OldChannel, Switching};
 pub(crate) use self::streaming::ItemUnsent;
+use self::switching::{OldChannel, Switching};
 use self::watched_calls::WatchedCalls;
 
 /// Names the objects that a peer may call: those of one server.

@@ -29,7 +29,7 @@ pub(super) struct Session<T> {
     pub(super) transmits: Transmits,
     pub(super) peer: Peer,
     /// Whether messages may have references.
-    references: bool,
+    pub(super) references: bool,
     /// Bytes of items that the peer may have sent here on each stream beyond what was consumed.
     pub(super) stream_window_bytes: u32,
     /// Longest timeout that a call of the peer gets.

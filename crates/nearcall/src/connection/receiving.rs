@@ -15,8 +15,7 @@ use nearcall_channel::{Endpoint, Interest, ReceiveError};
 use nearcall_os::poll;
 use nearcall_wire::{
     CallId, End, Event as ProtocolEvent, Frame, HEADER_BYTES, IncomingCall, Kind, OutgoingCall,
-    Payload, ProtocolError, Shape, Time, has_references, needs_time,
-    timeout_ns,
+    Payload, ProtocolError, Shape, Time, has_references, needs_time, timeout_ns,
 };
 
 use super::calls::Reply;
@@ -523,8 +522,7 @@ impl<H: Host> Connection<H> {
         }
         let mut inner = self.inner.borrow_mut();
         let writes = inner.has_pending_writes();
-        (!writes || inner.endpoint.arm(Interest::Send))
-            && inner.receiver().arm(Interest::Receive)
+        (!writes || inner.endpoint.arm(Interest::Send)) && inner.receiver().arm(Interest::Receive)
     }
 
     #[cold]

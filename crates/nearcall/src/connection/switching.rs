@@ -287,7 +287,8 @@ impl<H: Host> Connection<H> {
     /// Returns the status of a switch whose handshake has failed.
     #[cold]
     fn not_switched(&self, error: &HandshakeError) -> Status {
-        let text = format!("the connection to {} stays on {}: {error}", self.name, self.mechanism());
+        let text =
+            format!("the connection to {} stays on {}: {error}", self.name, self.mechanism());
         match error {
             HandshakeError::BadOptions(_) => Status::invalid_argument(text),
             HandshakeError::Exceeded(_)

@@ -80,7 +80,8 @@ impl Reactor {
             return Err(io::Error::other(format!(
                 "{} has no descriptor, and this event loop sleeps in a connection over {} already; \
                  use a mechanism that is pollable, such as shm-eventfd or unix-stream",
-                connection.mechanism(), fdless.connection.mechanism()
+                connection.mechanism(),
+                fdless.connection.mechanism()
             )));
         }
         let epoll = self.epoll.as_fd();

@@ -2,6 +2,7 @@
 //! under way.
 //!
 //! **Not here:** the state machine (`nearcall-wire`), handshakes that fail (`nearcall-channel`).
+#![allow(clippy::print_stderr, reason = "the storm prints figures")]
 
 use std::env;
 use std::sync::Arc;
