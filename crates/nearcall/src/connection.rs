@@ -39,6 +39,7 @@ mod calls;
 pub(crate) mod connection_info;
 mod host;
 mod lending;
+mod old_channel;
 mod outbound;
 mod outbox;
 mod pumping;
@@ -56,6 +57,7 @@ use self::calls::CallState;
 pub(crate) use self::calls::{Outcome, Reply};
 pub(crate) use self::host::{Host, LoopHost};
 use self::lending::Lending;
+use self::old_channel::OldChannel;
 use self::outbox::Outbox;
 pub(crate) use self::readiness::{Readiness, ReadinessState, Tokens};
 pub(crate) use self::receiving::{
@@ -66,7 +68,7 @@ pub(crate) use self::sending::Outgoing;
 use self::sending::SMALL_BYTES;
 use self::streaming::CallStreams;
 pub(crate) use self::streaming::ItemUnsent;
-use self::switching::{OldChannel, Switching};
+use self::switching::Switching;
 use self::watched_calls::WatchedCalls;
 
 /// Names the objects that a peer may call: those of one server.

@@ -19,8 +19,8 @@ use nearcall_wire::{
 };
 
 use super::calls::Reply;
+use super::old_channel::receiver;
 use super::sending::SMALL_BYTES;
-use super::switching::receiver;
 use super::{Connection, Host, Inner};
 use crate::borrowed::BorrowedSegments;
 use crate::connection::buffer_pool::SMALL_BYTES_MAX;

@@ -16,9 +16,9 @@ use nearcall_wire::{
 };
 
 use super::lending::Gathered;
+use super::old_channel::{OldChannel, flush_channel};
 use super::outbound::{NewCall, NewOneway, NewReply, OutboundMessage};
 use super::send_mode::{Need, NotSent, SendMode};
-use super::switching::OldChannel;
 use super::{Connection, Host, Inner};
 use crate::codec::{self, Message};
 use crate::deadline::{self, Deadline};
@@ -707,19 +707,6 @@ impl Sink for Pieces<'_, '_> {
         if self.failed.is_none() {
             self.failed = self.claim.write(bytes).err();
         }
-    }
-}
-
-/// True: nothing is left in this process.
-#[inline]
-pub(super) fn flush_channel(
-    endpoint: &mut nearcall_channel::Endpoint,
-    deadline: Deadline,
-) -> Result<bool, SendError> {
-    match endpoint.flush(deadline) {
-        Ok(()) => Ok(true),
-        Err(SendError::Full) => Ok(false),
-        Err(error) => Err(error),
     }
 }
 

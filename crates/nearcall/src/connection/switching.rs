@@ -16,16 +16,14 @@
 //! **Invariants:** an end sends by one channel at a time, and what it receives by the new one was
 //! sent behind the last message of the old one; what fails before the client's LAST leaves the old
 //! channel in use; an end holds two channels at most.
-//! **Not here:** which step is due (`nearcall-wire`), the handshake (`nearcall-channel`), how a loop
-//! watches the new channel (`reactor/watching.rs`).
+//! **Not here:** which step is due (`nearcall-wire`), the handshake (`nearcall-channel`), the old
+//! channel (`old_channel.rs`), how a loop watches the new one (`reactor/watching.rs`).
 
-use nearcall_channel::{
-    Endpoint, Handshake, HandshakeError, Mechanism, Options, Refusal, SendError,
-};
+use nearcall_channel::{Endpoint, Handshake, HandshakeError, Mechanism, Options, Refusal};
 use nearcall_wire::{SwitchError, SwitchEvent, SwitchReason, SwitchState};
 
 use super::borrowing::Borrowing;
-use super::sending::flush_channel;
+use super::old_channel::OldChannel;
 use super::{Connection, Host, Inner, takes_whole};
 use crate::deadline::Deadline;
 use crate::refusals::RefusalKind;
@@ -42,15 +40,6 @@ pub(super) struct Switching {
     outcome: Option<Result<(), Status>>,
 }
 
-/// The channel before a switch.
-pub(super) struct OldChannel {
-    endpoint: Endpoint,
-    /// A part of its last message is still in this process.
-    pub(super) unflushed: bool,
-    /// The last message of the peer has not come.
-    receives: bool,
-}
-
 impl Switching {
     pub(super) fn new(options: Option<Options>) -> Self {
         let options = options.map(Box::new);
@@ -60,43 +49,6 @@ impl Switching {
     fn forget(&mut self) {
         self.handshake = None;
         self.opened = None;
-    }
-}
-
-impl OldChannel {
-    /// Moves its last message on. False: not all of it.
-    #[inline]
-    pub(super) fn flush(
-        old: &mut Option<Box<Self>>,
-        deadline: Deadline,
-    ) -> Result<bool, SendError> {
-        match old {
-            Some(old) if old.unflushed => {
-                old.unflushed = !flush_channel(&mut old.endpoint, deadline)?;
-                Ok(!old.unflushed)
-            }
-            _ => Ok(true),
-        }
-    }
-}
-
-/// Returns the channel that the next message comes by.
-#[inline(always)]
-pub(super) fn receiver<'a>(
-    endpoint: &'a mut Endpoint,
-    old: &'a mut Option<Box<OldChannel>>,
-) -> &'a mut Endpoint {
-    match old {
-        Some(old) if old.receives => &mut old.endpoint,
-        _ => endpoint,
-    }
-}
-
-impl Inner {
-    /// Returns the channel that the next message comes by.
-    #[inline(always)]
-    pub(super) fn receiver(&mut self) -> &mut Endpoint {
-        receiver(&mut self.endpoint, &mut self.old)
     }
 }
 
