@@ -196,7 +196,8 @@ impl Client {
     /// that are under way go on; no message is lost, doubled or overtaken. Beside a handshake the
     /// switch costs two messages, during which nothing waits.
     ///
-    /// The server has to offer the mechanism, as to a client that connects by it. Whatever fails,
+    /// The server has to allow it ([`Limits::switches_per_minute_max`], which is 0 by default), and
+    /// to offer the mechanism, as to a client that connects by it. Whatever fails,
     /// the connection stays on the mechanism that it has; [`connections`](Self::connections) shows
     /// which that is. Connections of async callers, over `tcp://` and within a thread do not
     /// switch.

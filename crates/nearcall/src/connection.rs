@@ -216,6 +216,9 @@ impl<H: Host> Connection<H> {
         let mut wire_limits = limits.wire();
         wire_limits.references = borrowing.is_some();
         wire_limits.switching = match (&switches, serves) {
+            (Some(_), Some(_)) if limits.switches_per_minute_max == 0 => {
+                nearcall_wire::Switching::Never
+            }
             (None, _) => nearcall_wire::Switching::Never,
             (Some(_), None) => nearcall_wire::Switching::Client,
             (Some(_), Some(_)) => nearcall_wire::Switching::Server,
@@ -413,7 +416,13 @@ impl<H: Host> Connection<H> {
     /// what it was sent.
     #[cold]
     pub(crate) fn abort(&self, reason: Status) {
-        self.with_endpoint(Endpoint::discard_unsent);
+        {
+            let inner = &mut *self.inner.borrow_mut();
+            inner.endpoint.discard_unsent();
+            if let Some(old) = &mut inner.old {
+                old.endpoint.discard_unsent();
+            }
+        }
         self.close(reason);
     }
 
@@ -442,7 +451,7 @@ impl<H: Host> Connection<H> {
     #[cold]
     fn failure(&self, is_peer_gone: bool, error: &dyn std::error::Error) -> Status {
         if self.serves.is_none()
-            && let Some((code, why)) = self.with_endpoint(Endpoint::take_refusal)
+            && let Some((code, why)) = self.inner.borrow_mut().receiver().take_refusal()
         {
             let text = format!("{} refused the connection: {why}", self.name);
             let fate = if code == Refusal::Draining { Fate::NotBegun } else { Fate::Answered };

@@ -411,8 +411,9 @@ pub struct Limits {
     /// that must not be kept waiting until then is served by an async service or in a
     /// [`BlockingPool`](crate::BlockingPool), as gateways should be.
     pub deadline_max: Duration,
-    /// Switches to another mechanism that one client may begin within a minute (600, ten a second):
-    /// each costs a handshake and new buffers. More are refused; the connection goes on as it is.
+    /// Switches to another mechanism that one client may begin within a minute, each of which costs
+    /// a handshake and new buffers. More are refused; the connection goes on as it is. 0, as long as
+    /// nothing else is said: a server says to its clients that its connections do not switch.
     pub switches_per_minute_max: u32,
     /// Room of a channel in each direction, in bytes: 256 KiB, half of a usual second-level cache.
     pub room_bytes: u32,
@@ -442,7 +443,7 @@ impl Default for Limits {
             calls_max: wire.calls_in_max,
             stream_window_bytes: wire.stream_window_bytes,
             deadline_max: Duration::from_secs(300),
-            switches_per_minute_max: wire.switches_per_minute_max,
+            switches_per_minute_max: 0,
             room_bytes: channel.buffer_bytes,
             connections_max: 4096,
             connections_per_uid_max: 2048,

@@ -258,12 +258,23 @@ impl ClientCore {
             );
             return Err(Status::failed_precondition(text));
         };
+        let can = mechanism.capabilities();
+        if self.reactor.is_some() && !can.pollable && !can.needs_spinning {
+            let text = format!("a loop cannot wait for {mechanism} beside its other connections");
+            return Err(Status::failed_precondition(text));
+        }
         connection.begin_switch(mechanism)?;
         let mut outcome = None;
         self.wait_until(&connection, deadline, || {
             outcome = connection.take_switch_outcome();
             outcome.is_some()
         })?;
+        let connections = self.connections.borrow();
+        if let Some(known) = connections.iter().find(|it| Rc::ptr_eq(&it.connection, &connection)) {
+            // What other threads see of it, and what ends it, belongs to the channel.
+            let hang_up = connection.with_endpoint(|endpoint| endpoint.hang_up_handle());
+            known.reservation.fill(connection.info(), hang_up);
+        }
         match outcome {
             Some(outcome) => outcome,
             None if connection.is_closed() => Err(connection.close_reason()),

@@ -143,7 +143,7 @@ impl Activity {
     /// Notes that a connection was used, by the loop or by a call.
     #[inline]
     pub(crate) fn touch(&self, connection: &Connection) {
-        if connection.wait() != WaitPolicy::Spin {
+        if connection.wait() != WaitPolicy::Spin || connection.readiness.is_stale.get() {
             self.note_used(connection);
         }
         self.wake_host();
@@ -152,7 +152,7 @@ impl Activity {
     /// Notes that the loop is about to use a connection.
     #[inline]
     pub(crate) fn touch_in_turn(&self, connection: &Connection) {
-        if connection.wait() != WaitPolicy::Spin {
+        if connection.wait() != WaitPolicy::Spin || connection.readiness.is_stale.get() {
             self.note_used(connection);
         }
     }

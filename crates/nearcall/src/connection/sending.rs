@@ -378,10 +378,13 @@ impl<H: Host> Connection<H> {
         let flushed = self.inner.borrow_mut().flush(deadline);
         match flushed {
             Ok(true) => {
+                self.end_old_channel();
+                if self.inner.borrow().owes_last {
+                    return false;
+                }
                 if self.inner.borrow().has_blocked_streams {
                     self.pump_blocked();
                 }
-                self.end_old_channel();
                 true
             }
             Ok(false) => false,

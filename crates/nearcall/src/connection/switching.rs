@@ -91,6 +91,8 @@ impl<H: Host> Connection<H> {
         let name = &self.name;
         if self.refuse_switch(SwitchReason::TimedOut) {
             self.switching.borrow_mut().forget();
+            self.inner.borrow_mut().owes_last = false;
+            self.send_control(Deadline::NOW);
             return Status::deadline_exceeded(format!(
                 "{name} did not open {mechanism} in time; the connection stays on {}",
                 self.mechanism()
@@ -120,6 +122,8 @@ impl<H: Host> Connection<H> {
             SwitchEvent::Refused { reason, .. } => self.take_switch_refusal(reason),
         }
         self.send_control(Deadline::NOW);
+        // A peer may have this end answer again and again, and read none of it.
+        self.owes_events.set(true);
     }
 
     /// Begins to serve the handshake of the client.
@@ -188,7 +192,13 @@ impl<H: Host> Connection<H> {
     /// Takes a step of the handshake, if one is under way. One that is over is forgotten.
     fn advance_handshake(&self) -> Option<Result<Option<Endpoint>, HandshakeError>> {
         let mut switching = self.switching.borrow_mut();
-        let advanced = switching.handshake.as_mut()?.advance();
+        let handshake = switching.handshake.as_mut()?;
+        let before = handshake.deadline();
+        let mut advanced = handshake.advance();
+        if matches!(advanced, Ok(None)) && handshake.deadline() == before {
+            // A peer that says it has taken a step has sent its packet before.
+            advanced = Err(HandshakeError::TimedOut);
+        }
         if !matches!(advanced, Ok(None)) {
             switching.handshake = None;
         }
@@ -299,6 +309,12 @@ impl<H: Host> Connection<H> {
                 _ => false,
             };
             if !is_due || switching.opened.is_none() {
+                inner.owes_last = false;
+                return;
+            }
+            if self.readiness.is_stale.get() {
+                // The loop still watches the channel before the last switch.
+                inner.owes_last = true;
                 return;
             }
             let sent = inner.send_last();
@@ -307,21 +323,22 @@ impl<H: Host> Connection<H> {
                 Ok(Some(true)) => {
                     let Some(opened) = switching.opened.take() else { return };
                     self.move_sending(inner, *opened);
-                    Ok(())
+                    Ok(true)
                 }
                 Ok(Some(false)) => return,
                 Ok(None) => {
                     switching.forget();
                     let text = format!("{} takes no more calls", self.name);
                     switching.outcome = Some(Err(Status::unavailable(text)));
-                    return;
+                    inner.send_control(Deadline::NOW).map(|_| false)
                 }
                 Err(error) => Err(error),
             }
         };
         match moved {
-            Ok(()) if self.serves.is_some() => self.host.note_switched(),
-            Ok(()) => {}
+            // A client is watched by its old channel until the server's last message.
+            Ok(moved) if moved && self.serves.is_some() => self.host.note_switched(),
+            Ok(_) => {}
             Err(error) => self.channel_failed(&error),
         }
     }

@@ -171,7 +171,10 @@ fn what_cannot_be_had_leaves_the_connection_where_it_is() {
 #[test]
 fn a_connection_over_tcp_stays() {
     in_time(|| {
-        let both = Both::listening(Limits::default(), |_| "tcp://127.0.0.1:0".to_owned());
+        let both =
+            Both::listening(Limits { switches_per_minute_max: 3, ..Limits::default() }, |_| {
+                "tcp://127.0.0.1:0".to_owned()
+            });
         let client = Client::new();
         let echo = EchoCaller::new(&client, &both.address).unwrap();
         echo.nothing(&()).unwrap();
@@ -179,6 +182,19 @@ fn a_connection_over_tcp_stays() {
         assert_eq!(refused.code(), Code::FailedPrecondition);
         assert!(refused.message().contains("tcp"), "{refused}");
         assert_eq!(echo.say(&words(5)).unwrap(), words(5));
+    });
+}
+
+#[test]
+fn a_server_that_does_not_allow_it_is_not_asked() {
+    in_time(|| {
+        let both = Both::start(Limits::default());
+        let client = Client::new();
+        let echo = EchoCaller::new(&client, &both.address).unwrap();
+        echo.nothing(&()).unwrap();
+        let refused = client.switch(&both.address, "pipe", PATIENCE).unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+        assert_eq!((mechanism_of(&client), echo.say(&words(5))), (Mechanism::Shm, Ok(words(5))));
     });
 }
 
