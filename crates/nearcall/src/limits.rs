@@ -412,8 +412,8 @@ pub struct Limits {
     /// [`BlockingPool`](crate::BlockingPool), as gateways should be.
     pub deadline_max: Duration,
     /// Switches to another mechanism that one client may begin within a minute, each of which costs
-    /// a handshake and new buffers. More are refused; the connection goes on as it is. 0, as long as
-    /// nothing else is said: a server says to its clients that its connections do not switch.
+    /// a handshake and new buffers. More are refused; the connection goes on as it is. 0, the
+    /// default: a server says to its clients that its connections do not switch.
     pub switches_per_minute_max: u32,
     /// Room of a channel in each direction, in bytes: 256 KiB, half of a usual second-level cache.
     pub room_bytes: u32,
