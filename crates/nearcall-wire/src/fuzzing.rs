@@ -16,7 +16,7 @@ use crate::limits::{Limits, Switching};
 use crate::protocol::{CallProtocol, Event, Request};
 use crate::references::References;
 use crate::status::Code;
-use crate::switch::{SwitchEvent, SwitchReason, SwitchState};
+use crate::switch::{SwitchEvent, SwitchReason, SwitchState, SwitchStep};
 use crate::time::Time;
 
 /// Tries the bytes as a body with [`references`], and as steps in the life of an open connection,
@@ -363,6 +363,21 @@ const LIMITS: Limits = Limits {
     switches_per_minute_max: 4,
 };
 
+/// Every step of a switch with these fields, in the order of their numbers, from 1.
+#[must_use]
+pub fn every_step(mechanism: u32, ask: u64, reason: SwitchReason) -> [SwitchStep; 8] {
+    [
+        SwitchStep::Ask { mechanism },
+        SwitchStep::Begin { ask },
+        SwitchStep::Step,
+        SwitchStep::Last,
+        SwitchStep::Done,
+        SwitchStep::Refuse(reason),
+        SwitchStep::Decline(reason),
+        SwitchStep::Ready,
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     extern crate std;
@@ -373,7 +388,6 @@ mod tests {
     use super::*;
     use crate::call_id::CallId;
     use crate::frame::Frame;
-    use crate::switch::SwitchStep;
 
     #[test]
     #[cfg_attr(miri, ignore = "reads files")]
@@ -439,16 +453,7 @@ mod tests {
 
     fn any_switch(rng: &mut fastrand::Rng) -> Frame {
         let reason = SwitchReason::ALL[rng.usize(0..7)];
-        let steps = [
-            SwitchStep::Ask { mechanism: 7 },
-            SwitchStep::Begin { ask: rng.u64(0..3) },
-            SwitchStep::Step,
-            SwitchStep::Last,
-            SwitchStep::Done,
-            SwitchStep::Refuse(reason),
-            SwitchStep::Decline(reason),
-            SwitchStep::Ready,
-        ];
+        let steps = every_step(7, rng.u64(0..3), reason);
         Frame::Switch { number: rng.u64(1..4), step: steps[rng.usize(0..8)] }
     }
 }

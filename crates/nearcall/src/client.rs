@@ -197,10 +197,9 @@ impl Client {
     /// switch costs two messages, during which nothing waits.
     ///
     /// The server has to allow it ([`Limits::switches_per_minute_max`], which is 0 by default), and
-    /// to offer the mechanism, as to a client that connects by it. Whatever fails,
-    /// the connection stays on the mechanism that it has; [`connections`](Self::connections) shows
-    /// which that is. Connections of async callers, over `tcp://` and within a thread do not
-    /// switch.
+    /// to offer the mechanism, as to a client that connects by it. If that fails the connection
+    /// stays on the mechanism that it has; [`connections`](Self::connections) shows which that is.
+    /// Connections of async callers, over `tcp://` and within a thread do not switch.
     ///
     /// # Errors
     ///

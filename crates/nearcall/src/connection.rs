@@ -216,9 +216,6 @@ impl<H: Host> Connection<H> {
         let mut wire_limits = limits.wire();
         wire_limits.references = borrowing.is_some();
         wire_limits.switching = match (&switches, serves) {
-            (Some(_), Some(_)) if limits.switches_per_minute_max == 0 => {
-                nearcall_wire::Switching::Never
-            }
             (None, _) => nearcall_wire::Switching::Never,
             (Some(_), None) => nearcall_wire::Switching::Client,
             (Some(_), Some(_)) => nearcall_wire::Switching::Server,

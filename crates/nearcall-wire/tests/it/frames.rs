@@ -2,6 +2,7 @@
 //!
 //! **Invariants:** a golden vector is never changed, since peers of version 1 are out there.
 
+use nearcall_wire::fuzzing::every_step;
 use nearcall_wire::limits::TIMEOUT_NS_MAX;
 use nearcall_wire::{
     CallId, Code, Frame, HEADER_BYTES, Head, Hello, Kind, Payload, ProtocolError, Request, Shape,
@@ -211,20 +212,6 @@ fn any_frame(rng: &mut fastrand::Rng) -> Frame {
 fn any_step(rng: &mut fastrand::Rng) -> SwitchStep {
     let steps = every_step(rng.u32(..), rng.u64(..), SwitchReason::ALL[rng.usize(0..7)]);
     steps[rng.usize(0..8)]
-}
-
-/// In the order of their numbers, from 1.
-fn every_step(mechanism: u32, ask: u64, reason: SwitchReason) -> [SwitchStep; 8] {
-    [
-        SwitchStep::Ask { mechanism },
-        SwitchStep::Begin { ask },
-        SwitchStep::Step,
-        SwitchStep::Last,
-        SwitchStep::Done,
-        SwitchStep::Refuse(reason),
-        SwitchStep::Decline(reason),
-        SwitchStep::Ready,
-    ]
 }
 
 const SHAPES: [Shape; 4] =

@@ -237,11 +237,11 @@ impl ClientCore {
 
     /// Returns how this client opens another channel of a connection.
     fn switch_options(&self) -> Options {
-        let wait_preferred = match self.reactor {
-            Some(_) => loop_preference(None),
-            None => Options::default().wait_preferred,
-        };
-        Options { wait_preferred, ..self.limits().channel() }
+        let mut options = self.limits().channel();
+        if self.reactor.is_some() {
+            options.wait_preferred = loop_preference(None);
+        }
+        options
     }
 
     /// Moves the connection to a server to another mechanism, while calls go on.

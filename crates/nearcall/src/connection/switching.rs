@@ -4,8 +4,8 @@
 //! client                                   server
 //! begin: line, BEGIN  ── old ──▶           serves the handshake on the line
 //!                     ◀─ old ── STEP       has offered
-//! accepts             ── old ── STEP ──▶   is ready
-//!                     ◀─ old ── STEP
+//! accepts             ── old ── STEP ──▶   is done
+//!                     ◀─ old ── READY
 //! LAST, sends by new  ── old ──▶           sends and receives by new
 //!                     ◀─ old ── LAST
 //! receives by new     ── new ── DONE ──▶   drops old
@@ -46,6 +46,7 @@ impl Switching {
         Self { options, handshake: None, opened: None, outcome: None }
     }
 
+    /// Drops what the handshake has made.
     fn forget(&mut self) {
         self.handshake = None;
         self.opened = None;
@@ -90,13 +91,13 @@ impl<H: Host> Connection<H> {
     pub(crate) fn late_switch(&self, mechanism: Mechanism) -> Status {
         let name = &self.name;
         if self.refuse_switch(SwitchReason::TimedOut) {
-            self.switching.borrow_mut().forget();
-            self.inner.borrow_mut().owes_last = false;
-            self.send_control(Deadline::NOW);
-            return Status::deadline_exceeded(format!(
+            let status = Status::deadline_exceeded(format!(
                 "{name} did not open {mechanism} in time; the connection stays on {}",
                 self.mechanism()
             ));
+            self.stay(status.clone());
+            self.send_control(Deadline::NOW);
+            return status;
         }
         Status::deadline_exceeded(format!(
             "{name} has opened {mechanism} and did not move to it in time; the connection moves \
@@ -164,7 +165,7 @@ impl<H: Host> Connection<H> {
                 self.switching.borrow_mut().opened = is_ready.then(|| Box::new(opened));
             }
             // A client is done by the last packet only, and that is said by another step.
-            Some(Ok(Some(_))) => _ = self.refuse_switch(SwitchReason::Failed),
+            Some(Ok(Some(_))) => self.refuse_opened(),
             Some(Err(error)) => self.fail_switch(&error),
         }
     }
@@ -180,13 +181,16 @@ impl<H: Host> Connection<H> {
                 self.switching.borrow_mut().opened = Some(Box::new(opened));
                 self.end_old_channel();
             }
-            Some(Ok(_)) => {
-                let text = format!("{} opened a channel that does not fit", self.name);
-                self.switching.borrow_mut().outcome = Some(Err(Status::unavailable(text)));
-                self.refuse_switch(SwitchReason::Failed);
-            }
+            Some(Ok(_)) => self.refuse_opened(),
             Some(Err(error)) => self.fail_switch(&error),
         }
+    }
+
+    /// Refuses a channel that came out of turn or does not fit.
+    fn refuse_opened(&self) {
+        let text = format!("{} opened a channel that does not fit", self.name);
+        self.stay(Status::unavailable(text));
+        self.refuse_switch(SwitchReason::Failed);
     }
 
     /// Takes a step of the handshake, if one is under way. One that is over is forgotten.
@@ -206,10 +210,7 @@ impl<H: Host> Connection<H> {
     }
 
     fn fail_switch(&self, error: &HandshakeError) {
-        let mut switching = self.switching.borrow_mut();
-        switching.forget();
-        switching.outcome = Some(Err(self.not_switched(error)));
-        drop(switching);
+        self.stay(self.not_switched(error));
         self.note_refusal(RefusalKind::of_handshake(error), &error.to_string());
         self.refuse_switch(match error {
             HandshakeError::NotOffered { .. } => SwitchReason::NotAllowed,
@@ -229,10 +230,14 @@ impl<H: Host> Connection<H> {
             Some(Err(error @ HandshakeError::Refused { .. })) => self.not_switched(&error),
             _ => self.refused(reason),
         };
+        self.stay(status);
+    }
+
+    /// Ends a switch that has failed: the connection stays on its channel.
+    fn stay(&self, reason: Status) {
         let mut switching = self.switching.borrow_mut();
         switching.forget();
-        switching.outcome = Some(Err(status));
-        drop(switching);
+        switching.outcome = Some(Err(reason));
         self.inner.borrow_mut().owes_last = false;
     }
 

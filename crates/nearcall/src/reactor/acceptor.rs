@@ -65,9 +65,11 @@ impl Acceptor {
         let (instance, trust, limits) = (self.instance, policy.trust, &policy.limits);
         let by = Deadline::after(limits.channel().handshake_timeout);
         let refusals = Some(Arc::clone(&self.census.refusals));
-        let account = endpoint.account().cloned();
-        // A loop can sleep in one connection without a descriptor, and its place may be taken.
-        let switches = Some(Options { account, ..policy.options(true) });
+        let switches = (limits.switches_per_minute_max > 0).then(|| {
+            let account = endpoint.account().cloned();
+            // A loop can sleep in one connection without a descriptor, and its place may be taken.
+            Options { account, ..policy.options(true) }
+        });
         let serves = Some(self.id);
         let setup = Setup { name, instance, limits, trust, serves, refusals, switches };
         (Connection::new(endpoint, setup, buffers, Some(activity)), by)
