@@ -48,6 +48,7 @@ mod receiving;
 mod send_mode;
 mod sending;
 mod streaming;
+pub(crate) mod switch_history;
 mod switching;
 mod watched_calls;
 
@@ -361,6 +362,7 @@ impl<H: Host> Connection<H> {
             slots_lent: Some(self.lending.slots_out()),
             slots_borrowed: Some(borrowed),
             refusals: self.refusals.as_ref().map_or_else(Vec::new, ConnectionRefusals::counts),
+            switches: self.switching.borrow().history.records(),
         }
     }
 

@@ -140,6 +140,7 @@ pub use client::{
 };
 pub use codec::Message;
 pub use connection::connection_info::{ConnectionInfo, ThreadInfo};
+pub use connection::switch_history::{SwitchCause, SwitchRecord};
 pub use control::Health;
 pub use deadline::Deadline;
 pub use event_loop::poster::{PostError, Poster};

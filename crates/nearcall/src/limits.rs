@@ -373,6 +373,13 @@ pub(crate) const REFUSAL_LINES_PERIOD: Duration = Duration::from_secs(1);
 /// some 100 KiB.
 pub(crate) const REFUSAL_USERS_MAX: usize = 64;
 
+/// Switches to another mechanism that one connection remembers, with the reasons: the last few, as
+/// one asks why it is where it is. They take some 10 KiB at most.
+pub(crate) const SWITCH_HISTORY_MAX: usize = 8;
+
+/// Longest text about one switch, in bytes: some sentences.
+pub(crate) const SWITCH_NOTE_BYTES_MAX: usize = 512;
+
 /// The limits of one end of each connection. The smaller value of both ends applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {

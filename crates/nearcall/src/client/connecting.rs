@@ -21,6 +21,7 @@ use super::hunting::{Hunt, NextTry};
 use super::reconnect::ReconnectPolicy;
 use super::waiting::waiting_failed;
 use crate::address::{Address, At};
+use crate::connection::switch_history::SwitchCause;
 use crate::connection::{Connection, ServerId, Setup};
 use crate::deadline::Deadline;
 use crate::instance::own_thread;
@@ -263,7 +264,7 @@ impl ClientCore {
             let text = format!("a loop cannot wait for {mechanism} beside its other connections");
             return Err(Status::failed_precondition(text));
         }
-        connection.begin_switch(mechanism)?;
+        connection.begin_switch(mechanism, SwitchCause::Program)?;
         let mut outcome = None;
         self.wait_until(&connection, deadline, || {
             outcome = connection.take_switch_outcome();

@@ -6,6 +6,7 @@ use std::fmt;
 
 use nearcall_channel::{Mechanism, WaitPolicy};
 
+use super::switch_history::SwitchRecord;
 use crate::peer::Peer;
 use crate::refusals::RefusalKind;
 
@@ -39,6 +40,9 @@ pub struct ConnectionInfo {
     pub slots_borrowed: Option<usize>,
     /// What the server has refused to this client, and how often. Empty at a client.
     pub refusals: Vec<(RefusalKind, u64)>,
+    /// The last switches to another mechanism, the oldest first: eight at most. Empty for
+    /// connections of async callers.
+    pub switches: Vec<SwitchRecord>,
 }
 
 /// A thread that has connections.

@@ -24,6 +24,7 @@ use nearcall_wire::{SwitchError, SwitchEvent, SwitchReason, SwitchState};
 
 use super::borrowing::Borrowing;
 use super::old_channel::OldChannel;
+use super::switch_history::{SwitchCause, SwitchHistory, SwitchUnderWay};
 use super::{Connection, Host, Inner, takes_whole};
 use crate::deadline::Deadline;
 use crate::refusals::RefusalKind;
@@ -38,12 +39,24 @@ pub(super) struct Switching {
     opened: Option<Box<Endpoint>>,
     /// How the last switch of the client has ended.
     outcome: Option<Result<(), Status>>,
+    /// What the history is to say of it when it ends.
+    under_way: Option<SwitchUnderWay>,
+    pub(super) history: SwitchHistory,
 }
 
 impl Switching {
     pub(super) fn new(options: Option<Options>) -> Self {
         let options = options.map(Box::new);
-        Self { options, handshake: None, opened: None, outcome: None }
+        let (under_way, history) = (None, SwitchHistory::default());
+        Self { options, handshake: None, opened: None, outcome: None, under_way, history }
+    }
+
+    /// Notes how the switch has ended that is under way.
+    fn end(&mut self, outcome: Result<(), Status>) {
+        if let Some(ended) = self.under_way.take() {
+            self.history.record(ended, outcome.as_ref().copied().map_err(Status::message));
+        }
+        self.outcome = Some(outcome);
     }
 
     /// Drops what the handshake has made.
@@ -59,7 +72,11 @@ impl<H: Host> Connection<H> {
     /// # Errors
     ///
     /// The reason why this connection stays on its channel.
-    pub(crate) fn begin_switch(&self, mechanism: Mechanism) -> Result<(), Status> {
+    pub(crate) fn begin_switch(
+        &self,
+        mechanism: Mechanism,
+        cause: SwitchCause,
+    ) -> Result<(), Status> {
         self.send_control(Deadline::NOW);
         if self.is_closed() {
             return Err(self.close_reason());
@@ -75,6 +92,8 @@ impl<H: Host> Connection<H> {
             let handshake = handshake.map_err(|error| self.not_switched(&error))?;
             switching.handshake = Some(Box::new(handshake));
             switching.outcome = None;
+            let (from, to) = (self.mechanism(), Some(mechanism));
+            switching.under_way = Some(SwitchUnderWay { from, to, cause });
             inner.protocol.begin_switch().map(drop).map_err(cannot)
         };
         self.send_control(Deadline::NOW);
@@ -103,6 +122,15 @@ impl<H: Host> Connection<H> {
             "{name} has opened {mechanism} and did not move to it in time; the connection moves \
              when it does"
         ))
+    }
+
+    /// Says of the newest switch that has ended why it was made or what it was worth, in a text
+    /// that is cut off after 512 bytes, and, where `cause` is known, what made it begin. False:
+    /// there was none.
+    #[allow(dead_code, reason = "a client is to report why it has switched")]
+    #[cold]
+    pub(crate) fn amend_switch(&self, cause: Option<SwitchCause>, note: &str) -> bool {
+        self.switching.borrow_mut().history.amend(cause, note)
     }
 
     /// Takes a step of the peer.
@@ -135,6 +163,7 @@ impl<H: Host> Connection<H> {
             // Without options this end has not said that it switches.
             let Some(options) = &switching.options else { return };
             let handshake = inner.endpoint.serve_switch(options);
+            switching.under_way = Some(self.unknown_switch());
             handshake.map(|handshake| switching.handshake = Some(Box::new(handshake)))
         };
         match begun {
@@ -145,11 +174,17 @@ impl<H: Host> Connection<H> {
 
     /// Takes the line of a switch that was refused before it began, and closes it.
     fn reject_switch(&self, reason: SwitchReason) {
-        let switching = &*self.switching.borrow();
+        let switching = &mut *self.switching.borrow_mut();
         let Some(options) = &switching.options else { return };
         let handshake = self.inner.borrow_mut().endpoint.serve_switch(options);
+        switching.history.record(self.unknown_switch(), Err(&reason.to_string()));
         self.note_refusal(RefusalKind::ResourceLimit, &format!("a switch was refused: {reason}"));
         drop(handshake);
+    }
+
+    /// Returns what a server knows of a switch that the client has just begun.
+    fn unknown_switch(&self) -> SwitchUnderWay {
+        SwitchUnderWay { from: self.mechanism(), to: None, cause: SwitchCause::Program }
     }
 
     /// Takes the step of the handshake that follows the peer's.
@@ -210,6 +245,12 @@ impl<H: Host> Connection<H> {
     }
 
     fn fail_switch(&self, error: &HandshakeError) {
+        if let HandshakeError::NotOffered { mechanism, .. } | HandshakeError::Open(mechanism, _) =
+            error
+            && let Some(under_way) = &mut self.switching.borrow_mut().under_way
+        {
+            under_way.to = Some(*mechanism);
+        }
         self.stay(self.not_switched(error));
         self.note_refusal(RefusalKind::of_handshake(error), &error.to_string());
         self.refuse_switch(match error {
@@ -237,7 +278,7 @@ impl<H: Host> Connection<H> {
     fn stay(&self, reason: Status) {
         let mut switching = self.switching.borrow_mut();
         switching.forget();
-        switching.outcome = Some(Err(reason));
+        switching.end(Err(reason));
         self.inner.borrow_mut().owes_last = false;
     }
 
@@ -295,11 +336,11 @@ impl<H: Host> Connection<H> {
             self.move_receiving(inner);
             inner.protocol.finish_switch()
         };
+        if finished.is_ok() {
+            self.switching.borrow_mut().end(Ok(()));
+        }
         self.drop_old();
         self.host.note_switched();
-        if finished.is_ok() {
-            self.switching.borrow_mut().outcome = Some(Ok(()));
-        }
     }
 
     /// Sends the last message of this end on its channel, if everything before it is sent, and
@@ -327,6 +368,12 @@ impl<H: Host> Connection<H> {
             match sent {
                 Ok(Some(true)) => {
                     let Some(opened) = switching.opened.take() else { return };
+                    if self.serves.is_some() {
+                        if let Some(under_way) = &mut switching.under_way {
+                            under_way.to = Some(opened.mechanism());
+                        }
+                        switching.end(Ok(()));
+                    }
                     self.move_sending(inner, *opened);
                     Ok(true)
                 }
@@ -334,7 +381,7 @@ impl<H: Host> Connection<H> {
                 Ok(None) => {
                     switching.forget();
                     let text = format!("{} takes no more calls", self.name);
-                    switching.outcome = Some(Err(Status::unavailable(text)));
+                    switching.end(Err(Status::unavailable(text)));
                     inner.send_control(Deadline::NOW).map(|_| false)
                 }
                 Err(error) => Err(error),

@@ -31,6 +31,7 @@ mod short_circuit;
 mod stage;
 mod streams;
 mod support;
+mod switch_history;
 mod switching;
 mod threads;
 mod two_processes;

@@ -1,0 +1,195 @@
+//! The switches of one connection that have ended, for people who ask why it is where it is.
+//!
+//! **Invariants:** bounded in number and in bytes, whatever the peer makes of it; nothing is
+//! allocated before the first switch ends; texts of the peer have no control characters.
+//! **Not here:** how a connection switches (`switching.rs`).
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Instant;
+
+use nearcall_channel::Mechanism;
+use nearcall_os::clock;
+
+use crate::limits::{SWITCH_HISTORY_MAX, SWITCH_NOTE_BYTES_MAX};
+
+/// What made a connection move to another mechanism.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SwitchCause {
+    /// The program of the client, by [`Client::switch`](crate::Client::switch).
+    Program,
+    /// The server has asked for it, for its program or an administrator.
+    Asked,
+    /// The client has decided by what it saw of the traffic.
+    Automatic,
+    /// The connection began over another transport, and moved to what both ends can do.
+    Upgrade,
+}
+
+impl SwitchCause {
+    /// Every cause.
+    #[allow(dead_code, reason = "a client is to report why it has switched")]
+    pub(crate) const ALL: [Self; 4] = [Self::Program, Self::Asked, Self::Automatic, Self::Upgrade];
+
+    /// Returns its name, such as `automatic`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Program => "program",
+            Self::Asked => "asked",
+            Self::Automatic => "automatic",
+            Self::Upgrade => "upgrade",
+        }
+    }
+
+    /// Returns the cause of this name.
+    #[allow(dead_code, reason = "a client is to report why it has switched")]
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|cause| cause.name() == name)
+    }
+}
+
+impl fmt::Display for SwitchCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A switch of a connection to another mechanism that has ended, well or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SwitchRecord {
+    /// When it ended; `elapsed` is its age.
+    pub at: Instant,
+    /// The mechanism before it, which a switch that failed has left in use.
+    pub from: Mechanism,
+    /// The mechanism that was asked for. None: it failed before this end knew.
+    pub to: Option<Mechanism>,
+    /// What made it begin, as far as this end knows: a server takes those that it has not asked for
+    /// as begun by the client's program, unless the client reports another cause.
+    pub cause: SwitchCause,
+    /// The error: why the connection stayed where it was.
+    pub outcome: Result<(), String>,
+    /// Why it was done, or what it was worth, in a sentence; empty: nothing was said.
+    pub note: String,
+}
+
+impl fmt::Display for SwitchRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { from, to, cause, outcome, note, .. } = self;
+        match to {
+            Some(to) => write!(f, "{from} to {to} ({cause})")?,
+            None => write!(f, "{from} to another ({cause})")?,
+        }
+        if let Err(why) = outcome {
+            write!(f, ": failed: {why}")?;
+        }
+        if note.is_empty() { Ok(()) } else { write!(f, ": {note}") }
+    }
+}
+
+/// A switch that is under way.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SwitchUnderWay {
+    pub(super) from: Mechanism,
+    /// None: this end does not know yet.
+    pub(super) to: Option<Mechanism>,
+    pub(super) cause: SwitchCause,
+}
+
+/// The newest switches of a connection, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct SwitchHistory {
+    records: VecDeque<SwitchRecord>,
+}
+
+impl SwitchHistory {
+    /// Notes the end of a switch.
+    #[cold]
+    pub(super) fn record(&mut self, ended: SwitchUnderWay, outcome: Result<(), &str>) {
+        let SwitchUnderWay { from, to, cause } = ended;
+        if self.records.len() >= SWITCH_HISTORY_MAX {
+            self.records.pop_front();
+        }
+        let outcome = outcome.map_err(to_note);
+        let (at, note) = (clock::now(), String::new());
+        self.records.push_back(SwitchRecord { at, from, to, cause, outcome, note });
+    }
+
+    /// Says of the newest switch why it was made or what it was worth, and of its cause what this
+    /// end cannot know. False: there was none.
+    #[cold]
+    pub(super) fn amend(&mut self, cause: Option<SwitchCause>, note: &str) -> bool {
+        let Some(record) = self.records.back_mut() else { return false };
+        record.cause = cause.unwrap_or(record.cause);
+        record.note = to_note(note);
+        true
+    }
+
+    pub(super) fn records(&self) -> Vec<SwitchRecord> {
+        self.records.iter().cloned().collect()
+    }
+}
+
+/// Returns a text of anyone as one that is short and prints as one line.
+fn to_note(text: &str) -> String {
+    let mut note = String::new();
+    for character in text.chars() {
+        let escaped = character.escape_debug();
+        let is_plain = escaped.len() == 1 || matches!(character, '\'' | '"');
+        let bytes = if is_plain { character.len_utf8() } else { escaped.len() };
+        if note.len() + bytes > SWITCH_NOTE_BYTES_MAX {
+            break;
+        }
+        match is_plain {
+            true => note.push(character),
+            false => note.extend(escaped),
+        }
+    }
+    note
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(cause: SwitchCause) -> SwitchUnderWay {
+        SwitchUnderWay { from: Mechanism::Shm, to: Some(Mechanism::Pipe), cause }
+    }
+
+    #[test]
+    fn the_newest_are_kept() {
+        let mut history = SwitchHistory::default();
+        assert!(!history.amend(None, "nothing to amend"));
+        assert_eq!(history.records.capacity(), 0);
+        for number in 0..3 * SWITCH_HISTORY_MAX {
+            history.record(ended(SwitchCause::Program), Err(&number.to_string()));
+        }
+        let kept: Vec<_> =
+            history.records().into_iter().map(|it| it.outcome.unwrap_err()).collect();
+        let newest = 2 * SWITCH_HISTORY_MAX..3 * SWITCH_HISTORY_MAX;
+        assert_eq!(kept, newest.map(|number| number.to_string()).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn texts_are_short_and_plain() {
+        let mut history = SwitchHistory::default();
+        history.record(ended(SwitchCause::Program), Err("\u{1b}[2J"));
+        assert!(history.amend(Some(SwitchCause::Automatic), &"\u{7}é".repeat(1_000)));
+        let record = history.records().pop().unwrap();
+        assert_eq!(record.outcome, Err("\\u{1b}[2J".to_owned()));
+        assert_eq!(record.cause, SwitchCause::Automatic);
+        assert!(record.note.len() <= SWITCH_NOTE_BYTES_MAX, "{}", record.note.len());
+        assert!(record.note.starts_with("\\u{7}é"), "{}", record.note);
+        assert!(!record.to_string().contains('\u{7}'));
+    }
+
+    #[test]
+    fn names_of_causes_are_known() {
+        for cause in SwitchCause::ALL {
+            assert_eq!(SwitchCause::from_name(cause.name()), Some(cause));
+        }
+        assert_eq!(SwitchCause::from_name("chance"), None);
+    }
+}
