@@ -50,6 +50,7 @@ mod sending;
 mod streaming;
 pub(crate) mod switch_history;
 mod switching;
+pub(crate) mod traffic;
 mod watched_calls;
 
 pub(crate) use self::activity::{Activity, Rounds};
@@ -70,6 +71,7 @@ use self::sending::SMALL_BYTES;
 use self::streaming::CallStreams;
 pub(crate) use self::streaming::ItemUnsent;
 use self::switching::Switching;
+use self::traffic::Traffic;
 use self::watched_calls::WatchedCalls;
 
 /// Names the objects that a peer may call: those of one server.
@@ -171,6 +173,7 @@ struct Inner {
     results: HashMap<OutgoingCall, Outcome>,
     /// A message is in the channel's hands that the mechanism has not taken whole.
     unflushed: bool,
+    traffic: Traffic,
     /// The mechanism takes a small message whole, or not at all.
     takes_whole: bool,
     /// Items of services wait until everything else is in the channel.
@@ -241,6 +244,7 @@ impl<H: Host> Connection<H> {
                 receiving,
                 results: HashMap::new(),
                 unflushed: false,
+                traffic: Traffic::default(),
                 takes_whole,
                 has_blocked_streams: false,
             }),
@@ -361,6 +365,7 @@ impl<H: Host> Connection<H> {
             room_bytes: 2 * inner.endpoint.buffer_bytes(),
             slots_lent: Some(self.lending.slots_out()),
             slots_borrowed: Some(borrowed),
+            traffic: Some(inner.traffic),
             refusals: self.refusals.as_ref().map_or_else(Vec::new, ConnectionRefusals::counts),
             switches: self.switching.borrow().history.records(),
         }

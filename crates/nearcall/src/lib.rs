@@ -141,6 +141,7 @@ pub use client::{
 pub use codec::Message;
 pub use connection::connection_info::{ConnectionInfo, ThreadInfo};
 pub use connection::switch_history::{SwitchCause, SwitchRecord};
+pub use connection::traffic::{MessageCounts, Traffic};
 pub use control::Health;
 pub use deadline::Deadline;
 pub use event_loop::poster::{PostError, Poster};

@@ -196,10 +196,8 @@ impl ClientShared {
     pub(super) fn connections(&self) -> Vec<(u64, ConnectionInfo)> {
         let accounts = self.accounts();
         let opened = accounts.open.iter().filter_map(|account| {
-            let info = account.opened.as_ref()?.info.clone();
-            let thread = account.thread.clone();
-            let (slots_lent, slots_borrowed) = (None, None);
-            let info = ConnectionInfo { thread, slots_lent, slots_borrowed, ..info };
+            let info = account.opened.as_ref()?.info.clone().without_counts();
+            let info = ConnectionInfo { thread: account.thread.clone(), ..info };
             Some((account.number, info))
         });
         opened.collect()

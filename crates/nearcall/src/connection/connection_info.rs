@@ -7,6 +7,7 @@ use std::fmt;
 use nearcall_channel::{Mechanism, WaitPolicy};
 
 use super::switch_history::SwitchRecord;
+use super::traffic::Traffic;
 use crate::peer::Peer;
 use crate::refusals::RefusalKind;
 
@@ -38,6 +39,8 @@ pub struct ConnectionInfo {
     pub slots_lent: Option<usize>,
     /// Messages and slices of the other end's loans that live here. None: as for `slots_lent`.
     pub slots_borrowed: Option<usize>,
+    /// What it has carried. None: as for `slots_lent`.
+    pub traffic: Option<Traffic>,
     /// What the server has refused to this client, and how often. Empty at a client.
     pub refusals: Vec<(RefusalKind, u64)>,
     /// The last switches to another mechanism, the oldest first: eight at most. Empty for
@@ -63,6 +66,13 @@ impl ThreadInfo {
     }
 }
 
+impl ConnectionInfo {
+    /// Returns the same without what only the thread of the connection can count.
+    pub(crate) fn without_counts(self) -> Self {
+        Self { slots_lent: None, slots_borrowed: None, traffic: None, ..self }
+    }
+}
+
 impl fmt::Display for ThreadInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.name {
@@ -81,6 +91,9 @@ impl fmt::Display for ConnectionInfo {
             write!(f, ", {lent} slots lent, {borrowed} borrowed")?;
         }
         write!(f, ", {descriptors} descriptors, room of {room_bytes} bytes")?;
+        if let Some(traffic) = &self.traffic {
+            write!(f, ", {traffic}")?;
+        }
         for (kind, count) in &self.refusals {
             write!(f, ", {count} {kind}")?;
         }

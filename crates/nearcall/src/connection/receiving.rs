@@ -108,6 +108,7 @@ impl<H: Host> Connection<H> {
                 return event_of(self.receive_large(&error, deadline));
             }
         };
+        inner.traffic.received.count(message_bytes);
         // The commonest messages first, by a way on which nothing is moved through memory.
         let message = &buf[..message_bytes];
         if let Some(plain) = inner.protocol.handle_plain(message, message_bytes) {
@@ -147,7 +148,11 @@ impl<H: Host> Connection<H> {
         if self.has_inbound.get() {
             return Event::Queued;
         }
-        let received = self.inner.borrow_mut().receiver().receive_small(buf, deadline);
+        let received = {
+            let inner = &mut *self.inner.borrow_mut();
+            let received = inner.receiver().receive_small(buf, deadline);
+            received.inspect(|message_bytes| inner.traffic.received.count(*message_bytes))
+        };
         let message = match received {
             Ok(message_bytes) => &buf[..message_bytes],
             Err(ReceiveError::Empty) => return Event::Empty,
@@ -220,7 +225,7 @@ impl<H: Host> Connection<H> {
         buffer: &mut Vec<u8>,
         deadline: Deadline,
     ) -> Result<usize, ReceiveError> {
-        let Inner { endpoint, old, receiving, .. } = &mut *self.inner.borrow_mut();
+        let Inner { endpoint, old, receiving, traffic, .. } = &mut *self.inner.borrow_mut();
         let endpoint = receiver(endpoint, old);
         loop {
             match endpoint.receive_vec(buffer, deadline) {
@@ -235,6 +240,7 @@ impl<H: Host> Connection<H> {
                         // It is whole, and at most one of a thread is.
                         account::resize(receiving, 0)?;
                     }
+                    traffic.received.count(message_bytes);
                     return Ok(message_bytes);
                 }
                 outcome => return outcome,

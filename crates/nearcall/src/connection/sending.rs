@@ -431,6 +431,18 @@ impl Inner {
         body: &impl Message,
         mode: SendMode,
     ) -> Result<O::Prepared, Unsent<O::Refused>> {
+        let sent = self.send_uncounted(message, metadata, body, mode);
+        sent.inspect(|_| self.traffic.sent.count(message.message_bytes()))
+    }
+
+    #[inline(always)]
+    fn send_uncounted<O: OutboundMessage>(
+        &mut self,
+        message: &O,
+        metadata: &[u8],
+        body: &impl Message,
+        mode: SendMode,
+    ) -> Result<O::Prepared, Unsent<O::Refused>> {
         let deadline = mode.channel_deadline();
         if self.protocol.has_transmit() {
             self.send_control(deadline).map_err(Unsent::Channel)?;

@@ -164,8 +164,8 @@ impl Admission {
 
     /// Shows the connection to the other loops of the server.
     pub(crate) fn show(&self, info: ConnectionInfo) {
-        let info = ConnectionInfo { slots_lent: None, slots_borrowed: None, ..info };
-        self.census.lock().shown.insert(self.number, (self.loop_index, info));
+        let shown = (self.loop_index, info.without_counts());
+        self.census.lock().shown.insert(self.number, shown);
     }
 
     /// Returns whether it is one of this server.

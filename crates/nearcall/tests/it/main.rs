@@ -34,6 +34,7 @@ mod support;
 mod switch_history;
 mod switching;
 mod threads;
+mod traffic;
 mod two_processes;
 mod zero_copy;
 
