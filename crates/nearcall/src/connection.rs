@@ -61,7 +61,7 @@ pub(crate) use self::host::{Host, LoopHost};
 use self::lending::Lending;
 use self::old_channel::OldChannel;
 use self::outbox::Outbox;
-pub(crate) use self::readiness::{Readiness, ReadinessState, Tokens};
+pub(crate) use self::readiness::{Readiness, ReadinessState, RoomWanted, Tokens};
 pub(crate) use self::receiving::{
     Event, INLINE_BUF, InboundCall, InlineBuf, RequestHead, split_payload,
 };
@@ -159,8 +159,6 @@ struct Inner {
     endpoint: Endpoint,
     /// The channel before the last switch, until both ends are done with it.
     old: Option<Box<OldChannel>>,
-    /// The last message on this channel waits for room.
-    owes_last: bool,
     /// What is lent by the new channel, until messages are received by that.
     next_borrower: Option<Borrower>,
     protocol: Protocol,
@@ -236,7 +234,6 @@ impl<H: Host> Connection<H> {
             inner: RefCell::new(Inner {
                 endpoint,
                 old: None,
-                owes_last: false,
                 next_borrower: None,
                 protocol: Protocol::with_values(instance, wire_limits),
                 borrowing,
@@ -265,7 +262,7 @@ impl<H: Host> Connection<H> {
             message_bytes_max: Cell::new(wire_limits.message_bytes_max),
             metadata_bytes_max: Cell::new(wire_limits.metadata_bytes_max),
             lending: Lending::new(lender),
-            switching: RefCell::new(Switching::new(switches)),
+            switching: RefCell::new(Switching::new(switches, limits.switch_timeout)),
             streams: RefCell::default(),
             has_streams: Cell::new(false),
             stream_window_bytes: limits.stream_window_bytes,

@@ -300,6 +300,11 @@ pub(crate) const HANDSHAKE_GRACE: Duration = Duration::from_millis(100);
 /// for it: about as long as a wake-up takes, so that a stream of large messages loses little.
 pub(crate) const LOOP_ROOM_INTERVAL: Duration = Duration::from_micros(50);
 
+/// Interval at which a loop asks the channel before a switch for room, where that has no
+/// descriptor: rare, since the client reads it until it has moved. A peer that does not read it
+/// costs the loop a look each time.
+pub(crate) const OLD_ROOM_INTERVAL: Duration = Duration::from_millis(1);
+
 /// Interval at which a client without a loop asks a connection for room while it waits for a reply
 /// as well. Only what is rare finds no room then, such as a cancellation, so it may wait longer
 /// than a loop's messages.
@@ -422,6 +427,11 @@ pub struct Limits {
     /// a handshake and new buffers. More are refused; the connection goes on as it is. 0, the
     /// default: a server says to its clients that its connections do not switch.
     pub switches_per_minute_max: u32,
+    /// Longest time that one part of a switch may take a client: until the new channel is open,
+    /// until the client moves, and until it needs the channel before no more. 5 s, as a step of a
+    /// handshake has. Then the server refuses the switch; once it cannot any more it drops what it
+    /// holds for it, and ends a connection that still needs that.
+    pub switch_timeout: Duration,
     /// Room of a channel in each direction, in bytes: 256 KiB, half of a usual second-level cache.
     pub room_bytes: u32,
     /// Connections of one server: 4096, so that an idle one needs well below a gigabyte for them.
@@ -451,6 +461,7 @@ impl Default for Limits {
             stream_window_bytes: wire.stream_window_bytes,
             deadline_max: Duration::from_secs(300),
             switches_per_minute_max: 0,
+            switch_timeout: Duration::from_secs(5),
             room_bytes: channel.buffer_bytes,
             connections_max: 4096,
             connections_per_uid_max: 2048,

@@ -359,7 +359,11 @@ impl Reactor {
             if connection.next_deadline() <= now {
                 connection.handle_timeout();
             }
-            self.activity.note_deadline(connection.next_deadline());
+            if connection.switch_due() <= now {
+                connection.handle_switch_timeout(now);
+            }
+            let next = connection.next_deadline().min(connection.switch_due());
+            self.activity.note_deadline(next);
         }
         self.wake_awaited(now);
     }
@@ -470,7 +474,8 @@ impl Reactor {
     /// the next round.
     #[cold]
     fn forget_connections(&self) {
-        for connection in self.activity.take_switched() {
+        // One may move on at once.
+        while let Some(connection) = self.activity.pop_switched() {
             self.watch_anew(&connection);
         }
         let mut closed = self.activity.take_closed();

@@ -255,9 +255,9 @@ impl Activity {
         self.closed.take()
     }
 
-    /// Takes the connections that have moved to another channel.
-    pub(crate) fn take_switched(&self) -> Vec<Rc<Connection>> {
-        self.switched.take()
+    /// Takes a connection that has moved to another channel.
+    pub(crate) fn pop_switched(&self) -> Option<Rc<Connection>> {
+        self.switched.borrow_mut().pop()
     }
 
     /// Gives back those that were taken and not forgotten.

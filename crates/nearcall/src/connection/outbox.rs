@@ -60,6 +60,11 @@ impl Outbox {
         self.messages.push_back(message);
     }
 
+    /// Returns how many messages wait.
+    pub(crate) fn len(&self) -> usize {
+        self.messages.len()
+    }
+
     pub(crate) fn front(&self) -> Option<&[u8]> {
         self.messages.front().map(Vec::as_slice)
     }

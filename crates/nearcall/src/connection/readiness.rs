@@ -95,4 +95,29 @@ pub(crate) struct Tokens {
     pub(crate) send: Option<u64>,
     /// The descriptor of messages is watched for room as well.
     pub(crate) both: bool,
+    /// Of the descriptor that reports room in the channel before a switch, while that is waited
+    /// for.
+    pub(crate) before: Option<u64>,
+}
+
+impl Tokens {
+    /// Returns the channel that is watched for room.
+    #[inline]
+    pub(crate) fn room(self) -> RoomWanted {
+        match self {
+            Self { before: Some(_), .. } => RoomWanted::Before,
+            Self { both: true, .. } | Self { send: Some(_), .. } => RoomWanted::Here,
+            _ => RoomWanted::Nowhere,
+        }
+    }
+}
+
+/// Where something waits for room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RoomWanted {
+    Nowhere,
+    /// In the channel that messages come by.
+    Here,
+    /// In the channel before a switch, while messages come by the new one already.
+    Before,
 }

@@ -21,7 +21,7 @@ use nearcall_wire::{
 use super::calls::Reply;
 use super::old_channel::receiver;
 use super::sending::SMALL_BYTES;
-use super::{Connection, Host, Inner};
+use super::{Connection, Host, Inner, RoomWanted};
 use crate::borrowed::BorrowedSegments;
 use crate::connection::buffer_pool::SMALL_BYTES_MAX;
 use crate::deadline::{self, Deadline};
@@ -527,8 +527,12 @@ impl<H: Host> Connection<H> {
             return false;
         }
         let mut inner = self.inner.borrow_mut();
-        let writes = inner.has_pending_writes();
-        (!writes || inner.endpoint.arm(Interest::Send)) && inner.receiver().arm(Interest::Receive)
+        let has_no_room = match (inner.room_wanted(), &mut inner.old) {
+            (RoomWanted::Here, _) => inner.receiver().arm(Interest::Send),
+            (RoomWanted::Before, Some(old)) => old.endpoint.arm(Interest::Send),
+            (RoomWanted::Nowhere | RoomWanted::Before, _) => true,
+        };
+        has_no_room && inner.receiver().arm(Interest::Receive)
     }
 
     #[cold]

@@ -19,7 +19,7 @@ use super::lending::Gathered;
 use super::old_channel::{OldChannel, flush_channel};
 use super::outbound::{NewCall, NewOneway, NewReply, OutboundMessage};
 use super::send_mode::{Need, NotSent, SendMode};
-use super::{Connection, Host, Inner};
+use super::{Connection, Host, Inner, RoomWanted};
 use crate::codec::{self, Message};
 use crate::deadline::{self, Deadline};
 use crate::limits::ERROR_TEXT_BYTES_MAX;
@@ -378,10 +378,6 @@ impl<H: Host> Connection<H> {
         let flushed = self.inner.borrow_mut().flush(deadline);
         match flushed {
             Ok(true) => {
-                self.end_old_channel();
-                if self.inner.borrow().owes_last {
-                    return false;
-                }
                 if self.inner.borrow().has_blocked_streams {
                     self.pump_blocked();
                 }
@@ -401,6 +397,12 @@ impl<H: Host> Connection<H> {
         self.inner.borrow().has_pending_writes()
     }
 
+    /// Returns where something waits for room.
+    #[inline]
+    pub(crate) fn room_wanted(&self) -> RoomWanted {
+        self.inner.borrow().room_wanted()
+    }
+
     #[cold]
     pub(super) fn channel_failed(&self, error: &SendError) {
         let reason = self.failure(matches!(error, SendError::PeerGone), error);
@@ -418,8 +420,7 @@ impl Inner {
         self.unflushed
             || !self.outbox.is_empty()
             || self.has_blocked_streams
-            || self.owes_last
-            || self.old.as_ref().is_some_and(|old| old.unflushed)
+            || self.has_unsent_before()
     }
 
     /// Sends a message, or does with it what `mode` says.
@@ -448,7 +449,7 @@ impl Inner {
             self.send_control(deadline).map_err(Unsent::Channel)?;
         }
         let message_bytes = message.message_bytes();
-        if !self.outbox.is_empty() {
+        if !self.outbox.is_empty() || self.has_unsent_before() {
             if mode == SendMode::Keep {
                 return self.keep(message, metadata, body);
             }
@@ -611,7 +612,9 @@ impl Inner {
         let mut sent = false;
         while self.protocol.has_transmit() {
             sent = true;
-            if self.outbox.is_empty() && self.send_one_control(deadline)? {
+            // The peer may read this channel only after the last message of the one before.
+            let may_send = self.outbox.is_empty() && !self.has_unsent_before();
+            if may_send && self.send_one_control(deadline)? {
                 self.unflushed = !flush_channel(&mut self.endpoint, Deadline::NOW)?;
                 continue;
             }
@@ -636,34 +639,33 @@ impl Inner {
         Ok(true)
     }
 
-    /// Sends the last message on this channel, if everything before it was sent. False: not yet.
-    /// `None`: the switch is given up.
-    pub(super) fn send_last(&mut self) -> Result<Option<bool>, SendError> {
+    /// Sends the last message on this channel, or puts it behind what waits for room there. False:
+    /// the switch is given up.
+    pub(super) fn send_last(&mut self) -> Result<bool, SendError> {
         self.send_control(Deadline::NOW)?;
-        if !self.flush(Deadline::NOW)? {
-            return Ok(Some(false));
-        }
-        let Self { endpoint, protocol, .. } = self;
-        let mut claim = match endpoint.claim(HEADER_BYTES, Deadline::NOW) {
-            Ok(claim) => claim,
-            Err(SendError::Full) => return Ok(Some(false)),
-            Err(error) => return Err(error),
-        };
         // A connection that drains since stays where it is, as its peer is told.
-        let Some(head) = protocol.end_channel().ok().and_then(|()| protocol.poll_transmit()) else {
-            drop(claim);
-            let _ = protocol.refuse_switch(SwitchReason::Draining);
-            return Ok(None);
-        };
-        claim.write(&head)?;
-        claim.commit()?;
-        self.flush_one()?;
-        Ok(Some(true))
+        if self.protocol.end_channel().is_err() {
+            let _ = self.protocol.refuse_switch(SwitchReason::Draining);
+            return Ok(false);
+        }
+        self.send_control(Deadline::NOW)?;
+        Ok(true)
+    }
+
+    /// Takes everything that was to be sent on this channel for sent, its last message as well: the
+    /// peer is gone from it.
+    pub(super) fn forget_unsent(&mut self) {
+        let _ = self.protocol.end_channel();
+        while self.protocol.poll_transmit().is_some() {}
+        while !self.outbox.is_empty() {
+            self.outbox.pop();
+        }
+        self.unflushed = false;
     }
 
     fn flush(&mut self, deadline: Deadline) -> Result<bool, SendError> {
         let Self { endpoint, old, outbox, unflushed, .. } = self;
-        if !OldChannel::flush(old, deadline)? {
+        if !OldChannel::flush(old, outbox, deadline)? {
             return Ok(false);
         }
         *unflushed = !flush_channel(endpoint, deadline)?;

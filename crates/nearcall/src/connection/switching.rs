@@ -13,13 +13,21 @@
 //!
 //! The handshake is that of any connection, over a line of its own, and takes a step when the peer
 //! says that it has taken one, so nothing more is watched.
+//! LAST takes its place behind what waits for room in the old channel, and its end moves on at
+//! once: a server reads the new channel whatever its client reads of the old one.
 //! **Invariants:** an end sends by one channel at a time, and what it receives by the new one was
 //! sent behind the last message of the old one; what fails before the client's LAST leaves the old
-//! channel in use; an end holds two channels at most.
+//! channel in use; an end holds two channels at most, and a server no two for longer than it
+//! allows.
 //! **Not here:** which step is due (`nearcall-wire`), the handshake (`nearcall-channel`), the old
 //! channel (`old_channel.rs`), how a loop watches the new one (`reactor/watching.rs`).
 
-use nearcall_channel::{Endpoint, Handshake, HandshakeError, Mechanism, Options, Refusal};
+use std::time::Duration;
+
+use nearcall_channel::{
+    Endpoint, Handshake, HandshakeError, Mechanism, Options, Refusal, SendError,
+};
+use nearcall_os::poll;
 use nearcall_wire::{SwitchError, SwitchEvent, SwitchReason, SwitchState};
 
 use super::borrowing::Borrowing;
@@ -42,13 +50,30 @@ pub(super) struct Switching {
     /// What the history is to say of it when it ends.
     under_way: Option<SwitchUnderWay>,
     pub(super) history: SwitchHistory,
+    /// It goes on once the loop has let go of the channel before the last switch.
+    waits_for_loop: bool,
+    /// How long a step of the client may take.
+    timeout: Duration,
+    /// When the server gives up.
+    limit: Deadline,
+    /// When the channel before is asked for room, if it has no descriptor that would report that.
+    look_at: Deadline,
 }
 
 impl Switching {
-    pub(super) fn new(options: Option<Options>) -> Self {
-        let options = options.map(Box::new);
-        let (under_way, history) = (None, SwitchHistory::default());
-        Self { options, handshake: None, opened: None, outcome: None, under_way, history }
+    pub(super) fn new(options: Option<Options>, timeout: Duration) -> Self {
+        Self {
+            options: options.map(Box::new),
+            handshake: None,
+            opened: None,
+            outcome: None,
+            under_way: None,
+            history: SwitchHistory::default(),
+            waits_for_loop: false,
+            timeout,
+            limit: Deadline::NEVER,
+            look_at: Deadline::NEVER,
+        }
     }
 
     /// Notes how the switch has ended that is under way.
@@ -63,6 +88,8 @@ impl Switching {
     fn forget(&mut self) {
         self.handshake = None;
         self.opened = None;
+        self.waits_for_loop = false;
+        self.limit = Deadline::NEVER;
     }
 }
 
@@ -166,9 +193,19 @@ impl<H: Host> Connection<H> {
             switching.under_way = Some(self.unknown_switch());
             handshake.map(|handshake| switching.handshake = Some(Box::new(handshake)))
         };
+        self.begin_limit();
         match begun {
             Ok(()) => self.advance_switch(),
             Err(error) => self.fail_switch(&error),
+        }
+    }
+
+    /// Gives the client of a server the time for its next part.
+    fn begin_limit(&self) {
+        if self.serves.is_some() {
+            let switching = &mut *self.switching.borrow_mut();
+            switching.limit = Deadline::after(switching.timeout);
+            self.note_deadline(switching.limit);
         }
     }
 
@@ -198,6 +235,7 @@ impl<H: Host> Connection<H> {
             Some(Ok(Some(opened))) if self.serves.is_some() => {
                 let is_ready = self.inner.borrow_mut().protocol.ready_switch().is_ok();
                 self.switching.borrow_mut().opened = is_ready.then(|| Box::new(opened));
+                self.begin_limit();
             }
             // A client is done by the last packet only, and that is said by another step.
             Some(Ok(Some(_))) => self.refuse_opened(),
@@ -209,9 +247,11 @@ impl<H: Host> Connection<H> {
     fn complete_switch(&self) {
         match self.advance_handshake() {
             None => {}
-            // What was agreed on has to fit into the new channel, too.
+            // What was agreed on has to fit into the new channel, too; and a server that has waited
+            // for too long has dropped it.
             Some(Ok(Some(opened)))
-                if opened.message_bytes_max() >= self.message_bytes_max.get() as usize =>
+                if opened.message_bytes_max() >= self.message_bytes_max.get() as usize
+                    && !is_hung_up(&opened) =>
             {
                 self.switching.borrow_mut().opened = Some(Box::new(opened));
                 self.end_old_channel();
@@ -223,7 +263,7 @@ impl<H: Host> Connection<H> {
 
     /// Refuses a channel that came out of turn or does not fit.
     fn refuse_opened(&self) {
-        let text = format!("{} opened a channel that does not fit", self.name);
+        let text = format!("{} opened a channel that does not fit, or has ended", self.name);
         self.stay(Status::unavailable(text));
         self.refuse_switch(SwitchReason::Failed);
     }
@@ -279,7 +319,6 @@ impl<H: Host> Connection<H> {
         let mut switching = self.switching.borrow_mut();
         switching.forget();
         switching.end(Err(reason));
-        self.inner.borrow_mut().owes_last = false;
     }
 
     /// Returns the status of a switch that was not begun.
@@ -326,7 +365,8 @@ impl<H: Host> Connection<H> {
     /// The last message of the peer on the old channel has come.
     fn take_last(&self) {
         if self.serves.is_some() {
-            return self.end_old_channel();
+            let is_open = self.switching.borrow().opened.is_some();
+            return if is_open { self.end_old_channel() } else { self.abort_late() };
         }
         let finished = {
             let inner = &mut *self.inner.borrow_mut();
@@ -343,31 +383,28 @@ impl<H: Host> Connection<H> {
         self.host.note_switched();
     }
 
-    /// Sends the last message of this end on its channel, if everything before it is sent, and
-    /// moves on to the new one. Otherwise it is tried again after the next flush.
-    pub(super) fn end_old_channel(&self) {
+    /// Sends the last message of this end on its channel, or puts it behind what waits there, and
+    /// moves on to the new one.
+    fn end_old_channel(&self) {
         let moved = {
             let switching = &mut *self.switching.borrow_mut();
             let inner = &mut *self.inner.borrow_mut();
-            let is_due = match inner.protocol.switch_state() {
-                SwitchState::Ready => self.serves.is_none(),
-                SwitchState::LastReceived => self.serves.is_some(),
-                _ => false,
+            // The loop still watches the channel before the last switch.
+            switching.waits_for_loop = inner.old.is_some();
+            if switching.waits_for_loop {
+                return;
+            }
+            let Some(opened) = switching.opened.take() else { return };
+            let sent = match inner.send_last() {
+                // What a client has sent by the new channel before it ended is still received.
+                Err(SendError::PeerGone) if self.serves.is_some() => {
+                    inner.forget_unsent();
+                    Ok(true)
+                }
+                sent => sent,
             };
-            if !is_due || switching.opened.is_none() {
-                inner.owes_last = false;
-                return;
-            }
-            if self.readiness.is_stale.get() {
-                // The loop still watches the channel before the last switch.
-                inner.owes_last = true;
-                return;
-            }
-            let sent = inner.send_last();
-            inner.owes_last = matches!(sent, Ok(Some(false)));
             match sent {
-                Ok(Some(true)) => {
-                    let Some(opened) = switching.opened.take() else { return };
+                Ok(true) => {
                     if self.serves.is_some() {
                         if let Some(under_way) = &mut switching.under_way {
                             under_way.to = Some(opened.mechanism());
@@ -377,8 +414,7 @@ impl<H: Host> Connection<H> {
                     self.move_sending(inner, *opened);
                     Ok(true)
                 }
-                Ok(Some(false)) => return,
-                Ok(None) => {
+                Ok(false) => {
                     switching.forget();
                     let text = format!("{} takes no more calls", self.name);
                     switching.end(Err(Status::unavailable(text)));
@@ -389,9 +425,19 @@ impl<H: Host> Connection<H> {
         };
         match moved {
             // A client is watched by its old channel until the server's last message.
-            Ok(moved) if moved && self.serves.is_some() => self.host.note_switched(),
+            Ok(true) if self.serves.is_some() => {
+                self.begin_limit();
+                self.host.note_switched();
+            }
             Ok(_) => {}
             Err(error) => self.channel_failed(&error),
+        }
+    }
+
+    /// Goes on with a switch that has waited for the loop.
+    pub(crate) fn resume_switch(&self) {
+        if self.switching.borrow().waits_for_loop && !self.is_closed() {
+            self.end_old_channel();
         }
     }
 
@@ -405,9 +451,10 @@ impl<H: Host> Connection<H> {
         self.packets_seen.set(endpoint.control_packets());
         let before = std::mem::replace(&mut inner.endpoint, endpoint);
         let receives = self.serves.is_none();
-        let unflushed = std::mem::take(&mut inner.unflushed);
+        let (unflushed, waiting) = (std::mem::take(&mut inner.unflushed), inner.outbox.len());
+        let old = OldChannel { endpoint: before, unflushed, waiting, receives, is_over: false };
         inner.next_borrower = borrower;
-        inner.old = Some(Box::new(OldChannel { endpoint: before, unflushed, receives }));
+        inner.old = Some(Box::new(old));
         self.readiness.is_stale.set(self.host.is_watched());
         if !receives {
             self.move_receiving(inner);
@@ -422,15 +469,29 @@ impl<H: Host> Connection<H> {
         inner.protocol.set_references(inner.borrowing.is_some());
     }
 
-    /// The client is done with the old channel. One that a loop watches is dropped after that.
+    /// Both ends are done with the old channel. One that a loop watches is dropped after that.
     fn drop_old(&self) {
-        if !self.readiness.is_stale.get() {
-            let old = self.inner.borrow_mut().old.take();
-            drop(old);
+        self.switching.borrow_mut().limit = Deadline::NEVER;
+        {
+            let Inner { old, outbox, .. } = &mut *self.inner.borrow_mut();
+            let Some(channel) = old else { return };
+            channel.forget_unsent(outbox);
+            channel.is_over = true;
+        }
+        match self.readiness.tokens.get().before {
+            Some(_) => self.host.note_switched(),
+            None if self.readiness.is_stale.get() => {}
+            None => self.forget_old(),
         }
     }
 
-    /// Uses the channel that the loop watches.
+    /// Drops the old channel, if nothing needs it.
+    fn forget_old(&self) {
+        let over = self.inner.borrow_mut().old.take_if(|old| old.is_over);
+        drop(over);
+    }
+
+    /// Uses the channel that the loop watches for messages.
     pub(crate) fn with_watched_endpoint<T>(&self, use_it: impl FnOnce(&mut Endpoint) -> T) -> T {
         let Inner { endpoint, old, .. } = &mut *self.inner.borrow_mut();
         match old {
@@ -439,13 +500,102 @@ impl<H: Host> Connection<H> {
         }
     }
 
+    /// Returns whether messages come by a channel that the loop does not watch yet.
+    pub(crate) fn is_between(&self) -> bool {
+        let receives = self.inner.borrow().old.as_ref().is_some_and(|old| old.receives);
+        self.readiness.is_stale.get() && !receives
+    }
+
+    /// Uses the channel before the last switch, if there still is one.
+    pub(crate) fn with_old_endpoint<T>(&self, use_it: impl FnOnce(&Endpoint) -> T) -> Option<T> {
+        self.inner.borrow().old.as_ref().map(|old| use_it(&old.endpoint))
+    }
+
     /// The loop has ended its watch over the channel before a switch.
     pub(crate) fn forget_watched(&self) {
-        if self.readiness.is_stale.replace(false) {
-            let inner = &mut *self.inner.borrow_mut();
-            if inner.protocol.switch_state() != SwitchState::AwaitingDone {
-                inner.old = None;
-            }
+        self.readiness.is_stale.set(false);
+        self.forget_old();
+    }
+
+    /// Has the channel before a switch asked for room at this moment.
+    #[cold]
+    pub(crate) fn ask_old_at(&self, moment: Deadline) {
+        self.switching.borrow_mut().look_at = moment;
+        self.note_deadline(moment);
+    }
+
+    /// Returns when [`handle_switch_timeout`](Self::handle_switch_timeout) has something to do.
+    pub(crate) fn switch_due(&self) -> Deadline {
+        let switching = self.switching.borrow();
+        switching.limit.min(switching.look_at)
+    }
+
+    /// Asks the channel before a switch for room, and ends what a client does not finish in time.
+    #[cold]
+    pub(crate) fn handle_switch_timeout(&self, now: Deadline) {
+        if self.switching.borrow().look_at <= now {
+            self.switching.borrow_mut().look_at = Deadline::NEVER;
+            self.flush(Deadline::NOW);
+            // The loop has it asked again, if that was not enough.
+            self.touch(Deadline::NEVER);
+        }
+        if self.switching.borrow().limit <= now && !self.is_closed() {
+            self.switching.borrow_mut().limit = Deadline::NEVER;
+            self.end_late_switch();
         }
     }
+
+    /// Ends a switch that the client does not finish.
+    #[cold]
+    fn end_late_switch(&self) {
+        let state = self.inner.borrow().protocol.switch_state();
+        match state {
+            SwitchState::Handshaking => {
+                self.fail_switch(&HandshakeError::TimedOut);
+                self.send_control(Deadline::NOW);
+            }
+            // Only the client can refuse now, which finds that the channel has ended.
+            SwitchState::Ready => {
+                let text = self.late_text();
+                {
+                    let switching = &mut *self.switching.borrow_mut();
+                    switching.forget();
+                    switching.end(Err(Status::deadline_exceeded(text.clone())));
+                }
+                self.note_refusal(RefusalKind::HandshakeTimeout, &text);
+            }
+            SwitchState::AwaitingDone if self.inner.borrow().has_unsent_before() => {
+                let text = format!("{}, and has not read what was sent before", self.late_text());
+                self.abort_for(RefusalKind::SlowReader, Status::resource_exhausted(text));
+            }
+            // It can read what was sent although this end is gone from there.
+            SwitchState::AwaitingDone => {
+                self.note_refusal(RefusalKind::HandshakeTimeout, &self.late_text());
+                self.drop_old();
+            }
+            SwitchState::Idle
+            | SwitchState::Asked
+            | SwitchState::LastSent
+            | SwitchState::LastReceived => {}
+        }
+    }
+
+    /// Ends the connection of a client that wants to move to a channel that this end has dropped.
+    #[cold]
+    fn abort_late(&self) {
+        let text = format!("{} to the channel that it has opened", self.late_text());
+        self.abort_for(RefusalKind::HandshakeTimeout, Status::unavailable(text));
+    }
+
+    #[cold]
+    fn late_text(&self) -> String {
+        let timeout = self.switching.borrow().timeout;
+        format!("{} has not moved within {timeout:?}", self.name)
+    }
+}
+
+/// Returns whether the other end of a channel that is not in use yet has dropped it.
+fn is_hung_up(opened: &Endpoint) -> bool {
+    let polled = poll::poll_one(opened.control_fd(), poll::Interest::HangUp, Deadline::NOW);
+    matches!(polled, Ok(Some(_)))
 }

@@ -15,9 +15,11 @@ use nearcall_os::poll;
 use super::sharing::Party;
 use super::turns::Turn;
 use super::{Reactor, Source};
-use crate::connection::{Connection, ReadinessState, Tokens};
+use crate::connection::{Connection, ReadinessState, RoomWanted, Tokens};
 use crate::deadline::{self, Deadline};
-use crate::limits::{LOOP_ROOM_INTERVAL, SIGNAL_LOOK_INTERVAL, SPIN_TURNS_PER_LOOK};
+use crate::limits::{
+    LOOP_ROOM_INTERVAL, OLD_ROOM_INTERVAL, SIGNAL_LOOK_INTERVAL, SPIN_TURNS_PER_LOOK,
+};
 use crate::status::Status;
 
 /// The connection that the loop sleeps in: its mechanism has no descriptor.
@@ -125,6 +127,7 @@ impl Reactor {
             let text = format!("{}: cannot wait for the new channel: {error}", connection.name);
             connection.abort(Status::unavailable(text));
         }
+        connection.resume_switch();
         // What has come by the new channel before it was watched.
         self.make_ready(connection);
         if let Some(acceptor) = connection.serves.and_then(|server| self.acceptor(server)) {
@@ -158,7 +161,20 @@ impl Reactor {
                 }
             });
         }
+        if let Some(token) = tokens.before {
+            self.unwatch_before(connection, token);
+        }
         connection.forget_watched();
+    }
+
+    /// Ends the watch over the channel before a switch.
+    fn unwatch_before(&self, connection: &Connection, token: u64) {
+        self.sources.borrow_mut().remove(token);
+        connection.with_old_endpoint(|endpoint| {
+            if let Some(room) = endpoint.readiness(Interest::Send) {
+                let _ = self.epoll.delete(room.fd);
+            }
+        });
     }
 
     /// Returns all connections.
@@ -184,12 +200,10 @@ impl Reactor {
     #[inline]
     pub(super) fn arm(&self, connection: &Rc<Connection>) -> bool {
         let has_pending_writes = connection.has_pending_writes();
+        let room_wanted = connection.room_wanted();
         let tokens = connection.readiness.tokens.get();
-        if has_pending_writes != (tokens.both || tokens.send.is_some()) {
-            self.watch_for_room(connection, has_pending_writes);
-            if connection.is_closed() {
-                return false;
-            }
+        if room_wanted != tokens.room() && !self.watch_for_room(connection, room_wanted) {
+            return false;
         }
         if tokens.receive.is_none() {
             // The loop sleeps in it, and looks there first. Room that came just now may be what a
@@ -220,12 +234,62 @@ impl Reactor {
         !self.ready.borrow().is_empty()
     }
 
+    /// Watches for room where it is wanted. False: look at the connection first.
     #[cold]
-    fn watch_for_room(&self, connection: &Rc<Connection>, wanted: bool) {
+    fn watch_for_room(&self, connection: &Rc<Connection>, wanted: RoomWanted) -> bool {
+        if connection.readiness.tokens.get().receive.is_none() {
+            self.watch_fdless_for_room(connection, wanted != RoomWanted::Nowhere);
+        } else if connection.is_between() {
+            return false; // The loop watches the new channel before it sleeps.
+        } else {
+            let watched = self
+                .watch_room_before(connection, wanted == RoomWanted::Before)
+                .and_then(|()| self.watch_room_here(connection, wanted == RoomWanted::Here));
+            // Without that word of the kernel, what waits would wait until its deadline.
+            if let Err(error) = watched {
+                let text = format!("{}: cannot wait for room to send: {error}", connection.name);
+                connection.abort(Status::unavailable(text));
+                // That end may be what a caller waits for: no sleep.
+                self.activity.note_deadline(deadline::now());
+            }
+        }
+        !connection.is_closed()
+    }
+
+    /// Watches for room in the channel before a switch.
+    fn watch_room_before(&self, connection: &Rc<Connection>, wanted: bool) -> io::Result<()> {
         let mut tokens = connection.readiness.tokens.get();
-        let Some(receive) = tokens.receive else {
-            return self.watch_fdless_for_room(connection, wanted);
-        };
+        match (wanted, tokens.before.take()) {
+            (false, Some(token)) => self.unwatch_before(connection, token),
+            (true, None) => {
+                let token =
+                    self.sources.borrow_mut().add(Source::Connection(Rc::clone(connection)));
+                let added = connection.with_old_endpoint(|endpoint| {
+                    let Some(room) = endpoint.readiness(Interest::Send) else { return Ok(false) };
+                    self.epoll.add(room.fd, kernel_interest(room.writable), token).map(|()| true)
+                });
+                let added = added.unwrap_or(Ok(false));
+                match added {
+                    Ok(true) => tokens.before = Some(token),
+                    _ => drop(self.sources.borrow_mut().remove(token)),
+                }
+                if !added? {
+                    connection.ask_old_at(Deadline::after(OLD_ROOM_INTERVAL));
+                }
+            }
+            (_, known) => tokens.before = known,
+        }
+        connection.readiness.tokens.set(tokens);
+        Ok(())
+    }
+
+    /// Watches for room in the channel that messages come by.
+    fn watch_room_here(&self, connection: &Rc<Connection>, wanted: bool) -> io::Result<()> {
+        let mut tokens = connection.readiness.tokens.get();
+        let Some(receive) = tokens.receive else { return Ok(()) };
+        if wanted == (tokens.both || tokens.send.is_some()) {
+            return Ok(());
+        }
         let watched = connection.with_watched_endpoint(|endpoint| {
             let (Some(messages), Some(room)) =
                 (endpoint.readiness(Interest::Receive), endpoint.readiness(Interest::Send))
@@ -251,13 +315,7 @@ impl Reactor {
             Ok(())
         });
         connection.readiness.tokens.set(tokens);
-        // Without that word of the kernel, what waits would wait until its deadline.
-        if let Err(error) = watched {
-            let text = format!("{}: cannot wait for room to send: {error}", connection.name);
-            connection.abort(Status::unavailable(text));
-            // That end may be what a caller waits for: no sleep.
-            self.activity.note_deadline(deadline::now());
-        }
+        watched
     }
 
     /// Has the loop ask again soon: a connection without a descriptor cannot report room.

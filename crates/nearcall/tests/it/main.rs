@@ -12,6 +12,7 @@ mod decoded_size;
 mod fdless;
 mod figures;
 mod fuzzing;
+mod half_switches;
 mod hunts;
 mod interceptors;
 mod loop_events;

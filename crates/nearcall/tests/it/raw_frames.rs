@@ -69,6 +69,18 @@ pub(crate) fn call(id: u64, name: &str, metadata: &[u8], body: &[u8]) -> Vec<u8>
     [&frame.encode()[..], metadata, body].concat()
 }
 
+/// A `Note` of `Echo` with this number below 128.
+pub(crate) fn note(number: u8) -> Vec<u8> {
+    let body = [0x10, number];
+    let frame = Frame::Oneway {
+        object: echo_object(),
+        method: method("Note"),
+        timeout_ns: 0,
+        payload: Payload::new(0, body.len()).unwrap(),
+    };
+    [&frame.encode()[..], &body].concat()
+}
+
 fn with_byte(mut frame: Vec<u8>, at: usize, byte: u8) -> Vec<u8> {
     frame[at] = byte;
     frame
