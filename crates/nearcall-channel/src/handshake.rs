@@ -14,7 +14,7 @@
 //! **Invariants:** a listener serves one address; an error of one client does not end it.
 //! **Not here:** the handshake in steps (`handshake/steps.rs`), over a unix socket
 //! (`handshake/local.rs`), over TCP (`handshake/remote.rs`) and between two ends that are connected
-//! (`handshake/switch.rs`), the packets as bytes (`packet.rs`).
+//! (`handshake/switch.rs`, over TCP `handshake/meeting.rs`), the packets as bytes (`packet.rs`).
 
 use std::fs;
 use std::io;
@@ -27,6 +27,7 @@ use nearcall_os::fork::Epoch;
 use nearcall_os::socket;
 
 pub use error::{BadOptions, CannotSwitch, HandshakeError};
+pub use meeting::{Invitation, Invited, Meeting, Uninvited};
 pub use options::Options;
 pub use steps::Handshake;
 
@@ -41,6 +42,7 @@ use crate::wait::Deadline;
 
 mod error;
 mod local;
+mod meeting;
 mod options;
 mod remote;
 mod step;

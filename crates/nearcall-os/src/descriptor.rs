@@ -22,6 +22,7 @@ use rustix::net::{
 };
 use rustix::process::{getegid, geteuid, getpid};
 
+use crate::random;
 use crate::seam::{self, Call};
 
 /// Most descriptors one message may carry. A connection of nearcall needs at most eight; the kernel
@@ -246,12 +247,7 @@ pub(crate) fn none_if_blocked<T>(outcome: io::Result<T>) -> io::Result<Option<T>
 
 /// `prefix` and 16 random hexadecimal digits: a name that is free and cannot be predicted.
 pub(crate) fn random_name(prefix: &str) -> io::Result<String> {
-    let mut random = [0; 8];
-    // Up to 256 bytes come whole or not at all.
-    rustix::io::retry_on_intr(|| {
-        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
-    })?;
-    Ok(format!("{prefix}{:016x}", u64::from_ne_bytes(random)))
+    Ok(format!("{prefix}{:016x}", u64::from_ne_bytes(random::bytes()?)))
 }
 
 fn send_flagged(

@@ -30,6 +30,7 @@ pub mod process;
 pub mod procfs_memory;
 pub mod pshared;
 pub mod ptrace;
+pub mod random;
 pub mod region;
 mod seam;
 pub mod sender;

@@ -171,6 +171,15 @@ pub enum CannotSwitch {
          those"
     )]
     NoLine,
+    /// The client has not come to the meeting.
+    #[error("the client has not come to the meeting with its token in time")]
+    NotMet,
+    /// A socket of the server's machine or network namespace cannot be reached.
+    #[error(
+        "the server is on another machine or in another network namespace, where no descriptor can \
+         be passed"
+    )]
+    Elsewhere,
     /// The line was made, or the answer was sent, by another process than that of the connection,
     /// or it cannot be told.
     #[error(

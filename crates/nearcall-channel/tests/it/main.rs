@@ -11,6 +11,7 @@ mod hostile_region;
 mod interrupt;
 mod killed_peer;
 mod listener;
+mod meeting;
 mod remote;
 mod shm_mixed;
 mod support;
