@@ -38,6 +38,24 @@ pub(crate) enum At {
     InProcess(String),
 }
 
+impl At {
+    /// Returns an error if a server cannot offer these mechanisms here.
+    ///
+    /// # Errors
+    ///
+    /// The text for people.
+    pub(crate) fn check_offered(&self, offered: MechanismSet) -> Result<(), &'static str> {
+        match self {
+            Self::Socket(Place::Tcp { .. }) if !offered.contains(Mechanism::Tcp) => Err(
+                "at tcp:// every connection begins over `tcp`: name that, and `shm` if connections \
+                 of this machine may move on",
+            ),
+            Self::Socket(_) => Ok(()),
+            Self::InProcess(_) => Err("within a loop there is one way only"),
+        }
+    }
+}
+
 impl fmt::Display for At {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -205,9 +223,11 @@ impl Address {
                 format!("`user={user}`: only of a server at a unix socket the user is known");
             return Err(bad(text));
         }
-        if let (Some(allow), false) = (address.allow, is_local) {
-            let text = format!("`allow={allow}`: only at a unix socket there is more than one way");
-            return Err(bad(text));
+        if let Some(allow) = address.allow {
+            address
+                .at
+                .check_offered(allow)
+                .map_err(|why| bad(format!("`allow={allow}`: {why}")))?;
         }
         Ok(address)
     }
@@ -297,8 +317,8 @@ mod tests {
             ("x?allow=", "no mechanism is named"),
             ("x?allow=shm-futx", "did you mean `shm-futex`"),
             ("x?allow=all&allow=all", "`allow` is given twice"),
-            ("tcp://a:1?allow=all", "only at a unix socket"),
-            ("inproc:x?allow=all", "only at a unix socket"),
+            ("tcp://a:1?allow=shm", "begins over `tcp`: name that"),
+            ("inproc:x?allow=all", "one way only"),
             ("x?via=cma", "`allow=cma`"),
             ("x?user=root", "is for clients"),
         ] {

@@ -34,6 +34,7 @@ pub(crate) mod own_loop;
 mod reconnect;
 mod shared;
 mod thread;
+mod upgrading;
 mod waiting;
 
 use self::async_routes::AsyncRoutes;
@@ -199,7 +200,9 @@ impl Client {
     /// The server has to allow it ([`Limits::switches_per_minute_max`], which is 0 by default), and
     /// to offer the mechanism, as to a client that connects by it. If that fails the connection
     /// stays on the mechanism that it has; [`connections`](Self::connections) shows which that is.
-    /// Connections of async callers, over `tcp://` and within a thread do not switch.
+    /// Connections of async callers, within a thread, and over `tcp://` do not switch. Those over
+    /// `tcp://` move to `shm` by themselves where both ends share a kernel and the server allows it,
+    /// and switch from there; `?via=tcp` has them stay.
     ///
     /// # Errors
     ///

@@ -8,7 +8,7 @@
 //! loop knows of it (`connection/activity.rs`, `connection/readiness.rs`), services
 //! (`service/dispatch.rs`), waiting for several connections (`reactor.rs`).
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::rc::{Rc, Weak};
@@ -16,7 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nearcall_channel::account::{Charge, Resource};
-use nearcall_channel::{Borrower, DataPath, Endpoint, Mechanism, Options, Refusal, WaitPolicy};
+use nearcall_channel::{
+    Borrower, DataPath, Endpoint, HangUp, Mechanism, Options, Refusal, WaitPolicy,
+};
 use nearcall_wire::{
     CallProtocol, CancelReason, CloseReason, End, Event as ProtocolEvent, IncomingCall, InstanceId,
     OutgoingCall, PingError,
@@ -51,6 +53,7 @@ mod streaming;
 pub(crate) mod switch_history;
 mod switching;
 pub(crate) mod traffic;
+mod upgrading;
 mod watched_calls;
 
 pub(crate) use self::activity::{Activity, Rounds};
@@ -72,11 +75,16 @@ use self::streaming::CallStreams;
 pub(crate) use self::streaming::ItemUnsent;
 use self::switching::Switching;
 use self::traffic::Traffic;
+pub(crate) use self::upgrading::UpgradePlan;
+use self::upgrading::Upgrading;
 use self::watched_calls::WatchedCalls;
 
 /// Names the objects that a peer may call: those of one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ServerId(pub(crate) u32);
+
+/// Shows what a connection has become.
+pub(crate) type ShowMove = Box<dyn Fn(ConnectionInfo, HangUp) + Send + Sync>;
 
 /// The parts that a connection is made with.
 pub(crate) struct Setup<'a> {
@@ -128,6 +136,8 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     metadata_bytes_max: Cell<u16>,
     lending: Lending,
     switching: RefCell<Switching>,
+    upgrading: RefCell<Upgrading>,
+    show_move: OnceCell<ShowMove>,
     streams: RefCell<CallStreams>,
     /// There was a call that streams.
     has_streams: Cell<bool>,
@@ -263,6 +273,8 @@ impl<H: Host> Connection<H> {
             metadata_bytes_max: Cell::new(wire_limits.metadata_bytes_max),
             lending: Lending::new(lender),
             switching: RefCell::new(Switching::new(switches, limits.switch_timeout)),
+            upgrading: RefCell::default(),
+            show_move: OnceCell::new(),
             streams: RefCell::default(),
             has_streams: Cell::new(false),
             stream_window_bytes: limits.stream_window_bytes,
@@ -365,6 +377,19 @@ impl<H: Host> Connection<H> {
             traffic: Some(inner.traffic),
             refusals: self.refusals.as_ref().map_or_else(Vec::new, ConnectionRefusals::counts),
             switches: self.switching.borrow().history.records(),
+        }
+    }
+
+    /// Has `show` called each time that a client's connection has moved to another channel, with
+    /// what others see of it, and what ends it.
+    pub(crate) fn show_moves_by(&self, show: ShowMove) {
+        // It has one owner.
+        let _ = self.show_move.set(show);
+    }
+
+    fn show_moved(&self) {
+        if let Some(show) = self.show_move.get() {
+            show(self.info(), self.with_endpoint(|endpoint| endpoint.hang_up_handle()));
         }
     }
 

@@ -85,6 +85,15 @@ pub(crate) const PING_INTERVAL_MIN: Duration = Duration::from_millis(1);
 /// message.
 pub(crate) const CONTROL_PACKETS_PER_TURN_MAX: usize = 16;
 
+/// How often a client asks its server for an invitation to a meeting, by which a connection over
+/// `tcp://` moves to shared memory: a program that pauses between its first calls for longer than
+/// an invitation is good has missed it.
+pub(crate) const UPGRADE_TRIES_MAX: u32 = 4;
+
+/// How long the answer to that is waited for; the connection is used meanwhile. As long as the
+/// invitation is good.
+pub(crate) const MEETING_WAIT: Duration = channel::MEETING_TIME;
+
 /// Turns of spinning connections between two looks at everything else.
 ///
 /// A look costs a system call, some 300 ns; over 64 turns it adds a percent or two to a CPU that
@@ -425,7 +434,9 @@ pub struct Limits {
     pub deadline_max: Duration,
     /// Switches to another mechanism that one client may begin within a minute, each of which costs
     /// a handshake and new buffers. More are refused; the connection goes on as it is. 0, the
-    /// default: a server says to its clients that its connections do not switch.
+    /// default: a server says to its clients that its connections do not switch. Otherwise
+    /// connections over `tcp://` within this machine move to `shm` by themselves, if the listener
+    /// offers that.
     pub switches_per_minute_max: u32,
     /// Longest time that one part of a switch may take a client: until the new channel is open,
     /// until the client moves, and until it needs the channel before no more. 5 s, as a step of a

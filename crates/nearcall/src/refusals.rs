@@ -217,6 +217,16 @@ impl ConnectionRefusals {
         self.of_server.note(kind, peer.uid(), peer.pid(), why);
     }
 
+    /// Counts a refusal to another process for the server alone.
+    pub(crate) fn note_other(
+        &self,
+        kind: RefusalKind,
+        (uid, pid): (Option<u32>, Option<i32>),
+        why: &str,
+    ) {
+        self.of_server.note(kind, uid, pid, why);
+    }
+
     pub(crate) fn counts(&self) -> Vec<(RefusalKind, u64)> {
         self.counts.borrow().clone()
     }

@@ -205,6 +205,8 @@ impl Server {
     /// with which no client can hurt the server or its other clients; `?allow=shm-spin,cma` offers
     /// exactly these instead, and `?allow=all` every one ([`MechanismSet`](crate::MechanismSet)).
     /// A client that asks for another gets `FAILED_PRECONDITION` with the names of what is offered.
+    /// At `tcp://` every connection begins over `tcp`; to what is offered beside it, connections of
+    /// this machine may move ([`Limits::switches_per_minute_max`]).
     ///
     /// A socket of this address with which the process was started (`LISTEN_FDS`: a socket unit of
     /// systemd with `ListenSequentialPacket=`, or `nearcall host`) is adopted. Clients that wait in

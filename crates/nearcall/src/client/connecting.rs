@@ -19,6 +19,7 @@ use nearcall_os::{clock, descriptor, users};
 use super::core::{ClientCore, Known, Route};
 use super::hunting::{Hunt, NextTry};
 use super::reconnect::ReconnectPolicy;
+use super::upgrading::upgrade_plan;
 use super::waiting::waiting_failed;
 use crate::address::{Address, At};
 use crate::connection::switch_history::SwitchCause;
@@ -203,6 +204,10 @@ impl ClientCore {
             return Ok(known);
         }
         reservation.fill(connection.info(), hang_up);
+        connection.show_moves_by(reservation.refill());
+        if route.upgrades {
+            connection.plan_upgrade(upgrade_plan(route.wait));
+        }
         self.drop_ended();
         self.ended.borrow_mut().retain(|(other, _)| *other != route);
         let known = Known { route, connection: Rc::clone(&connection), reservation };
@@ -363,7 +368,9 @@ impl ClientCore {
 impl Route {
     pub(super) fn new(address: &Address) -> Self {
         let (mechanism, wait, trust) = (address.mechanism(), address.wait, address.trust());
-        Self { at: address.at.clone(), mechanism, wait, trust, user: address.user.clone() }
+        let upgrades = mechanism == Mechanism::Tcp && address.via.is_none();
+        let (at, user) = (address.at.clone(), address.user.clone());
+        Self { at, mechanism, upgrades, wait, trust, user }
     }
 
     /// Returns the user whose server this must be.

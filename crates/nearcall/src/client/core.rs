@@ -50,6 +50,8 @@ pub(super) struct Known {
 pub(super) struct Route {
     pub(super) at: At,
     pub(super) mechanism: Mechanism,
+    /// It moves to shared memory where it can.
+    pub(super) upgrades: bool,
     pub(super) wait: Option<WaitPolicy>,
     pub(super) trust: Trust,
     /// The user whose server this must be.

@@ -13,6 +13,7 @@ use nearcall_os::fork::Epoch;
 use nearcall_wire::InstanceId;
 
 use super::reconnect::ReconnectPolicy;
+use crate::connection::ShowMove;
 use crate::connection::connection_info::{ConnectionInfo, ThreadInfo};
 use crate::interceptor::Chain;
 use crate::limits::Limits;
@@ -192,6 +193,13 @@ impl ClientShared {
         Ok(Reservation { shared: Arc::clone(self), number })
     }
 
+    fn fill(&self, number: u64, info: ConnectionInfo, hang_up: HangUp) {
+        let mut accounts = self.accounts();
+        if let Some(account) = accounts.open.iter_mut().find(|account| account.number == number) {
+            account.opened = Some(Opened { info, hang_up });
+        }
+    }
+
     /// Returns the connections that are open, with the number of their places.
     pub(super) fn connections(&self) -> Vec<(u64, ConnectionInfo)> {
         let accounts = self.accounts();
@@ -217,11 +225,14 @@ impl Reservation {
 
     /// Notes which connection took the place.
     pub(super) fn fill(&self, info: ConnectionInfo, hang_up: HangUp) {
-        let mut accounts = self.shared.accounts();
-        let account = accounts.open.iter_mut().find(|account| account.number == self.number);
-        if let Some(account) = account {
-            account.opened = Some(Opened { info, hang_up });
-        }
+        self.shared.fill(self.number, info, hang_up);
+    }
+
+    /// Returns what notes that the connection has moved to another channel. After the place was
+    /// given back it does nothing.
+    pub(super) fn refill(&self) -> ShowMove {
+        let (shared, number) = (Arc::clone(&self.shared), self.number);
+        Box::new(move |info, hang_up| shared.fill(number, info, hang_up))
     }
 
     /// Ends the connection as its other end sees it, even if something keeps it in memory.

@@ -41,6 +41,8 @@ impl Reply {
 #[derive(Debug)]
 pub(crate) enum CallState {
     Waiting(Option<Waker>),
+    /// The connection itself has asked, for an invitation to a meeting.
+    Invitation,
     Done(Outcome),
 }
 
@@ -62,6 +64,7 @@ impl<H: Host> Connection<H> {
         match before {
             CallState::Waiting(Some(waker)) => self.host.wake(waker),
             CallState::Waiting(None) => {}
+            CallState::Invitation => return self.take_invitation(call),
             CallState::Done(outcome) => self.discard(outcome),
         }
         if self.has_streams.get() {
@@ -82,7 +85,7 @@ impl<H: Host> Connection<H> {
         let inner = self.inner.borrow();
         match inner.protocol.value(call) {
             Some(CallState::Done(_)) => true,
-            Some(CallState::Waiting(_)) => false,
+            Some(CallState::Waiting(_) | CallState::Invitation) => false,
             None => inner.has_result(call),
         }
     }
@@ -96,7 +99,7 @@ impl<H: Host> Connection<H> {
                 Some(CallState::Done(outcome)) => Some(outcome),
                 _ => None,
             },
-            Some(CallState::Waiting(_)) => None,
+            Some(CallState::Waiting(_) | CallState::Invitation) => None,
             None => inner.take_result(call),
         }
     }
@@ -123,7 +126,7 @@ impl<H: Host> Connection<H> {
             Ok(_) => None,
             Err(_) => match inner.protocol.release(call) {
                 Some(CallState::Done(outcome)) => Some(outcome),
-                Some(CallState::Waiting(_)) => None,
+                Some(CallState::Waiting(_) | CallState::Invitation) => None,
                 None => inner.take_result(call),
             },
         };

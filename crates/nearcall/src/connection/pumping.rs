@@ -54,7 +54,7 @@ impl<H: Host> Connection<H> {
     }
 
     /// Has the flush that makes room resume what waits for it.
-    fn note_blocked(&self) {
+    pub(super) fn note_blocked(&self) {
         self.inner.borrow_mut().has_blocked_streams = true;
         self.touch(Deadline::NEVER);
     }
@@ -63,6 +63,7 @@ impl<H: Host> Connection<H> {
     #[cold]
     pub(super) fn pump_blocked(&self) {
         self.inner.borrow_mut().has_blocked_streams = false;
+        self.ask_for_meeting();
         let streams = self.streams.borrow().incoming();
         for (call, stream) in streams {
             if stream.outlet.is_posted() {

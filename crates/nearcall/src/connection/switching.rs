@@ -104,6 +104,18 @@ impl<H: Host> Connection<H> {
         mechanism: Mechanism,
         cause: SwitchCause,
     ) -> Result<(), Status> {
+        self.begin_switch_by(mechanism, cause, |endpoint, options| {
+            endpoint.begin_switch(mechanism, options)
+        })
+    }
+
+    /// Works like [`begin_switch`](Self::begin_switch), by a handshake that `begin` begins.
+    pub(super) fn begin_switch_by(
+        &self,
+        mechanism: Mechanism,
+        cause: SwitchCause,
+        begin: impl FnOnce(&mut Endpoint, &Options) -> Result<Handshake, HandshakeError>,
+    ) -> Result<(), Status> {
         self.send_control(Deadline::NOW);
         if self.is_closed() {
             return Err(self.close_reason());
@@ -115,7 +127,7 @@ impl<H: Host> Connection<H> {
             inner.protocol.may_begin_switch().map_err(cannot)?;
             let options = switching.options.as_ref();
             let options = options.ok_or_else(|| cannot(SwitchError::Unsupported))?;
-            let handshake = inner.endpoint.begin_switch(mechanism, options);
+            let handshake = begin(&mut inner.endpoint, options);
             let handshake = handshake.map_err(|error| self.not_switched(&error))?;
             switching.handshake = Some(Box::new(handshake));
             switching.outcome = None;
@@ -184,15 +196,24 @@ impl<H: Host> Connection<H> {
 
     /// Begins to serve the handshake of the client.
     fn serve_switch(&self) {
+        let (invited, mut uninvited) = (self.take_invited(), Vec::new());
         let begun = {
             let switching = &mut *self.switching.borrow_mut();
             let inner = &mut *self.inner.borrow_mut();
             // Without options this end has not said that it switches.
-            let Some(options) = &switching.options else { return };
-            let handshake = inner.endpoint.serve_switch(options);
-            switching.under_way = Some(self.unknown_switch());
+            let Some(options) = &mut switching.options else { return };
+            let mut under_way = self.unknown_switch();
+            let handshake = match invited {
+                Some(invited) => {
+                    under_way.cause = SwitchCause::Upgrade;
+                    invited.serve(options, &mut uninvited)
+                }
+                None => inner.endpoint.serve_switch(options),
+            };
+            switching.under_way = Some(under_way);
             handshake.map(|handshake| switching.handshake = Some(Box::new(handshake)))
         };
+        self.note_uninvited(uninvited);
         self.begin_limit();
         match begun {
             Ok(()) => self.advance_switch(),
@@ -211,6 +232,7 @@ impl<H: Host> Connection<H> {
 
     /// Takes the line of a switch that was refused before it began, and closes it.
     fn reject_switch(&self, reason: SwitchReason) {
+        drop(self.take_invited());
         let switching = &mut *self.switching.borrow_mut();
         let Some(options) = &switching.options else { return };
         let handshake = self.inner.borrow_mut().endpoint.serve_switch(options);
@@ -317,8 +339,27 @@ impl<H: Host> Connection<H> {
     /// Ends a switch that has failed: the connection stays on its channel.
     fn stay(&self, reason: Status) {
         let mut switching = self.switching.borrow_mut();
+        let cause = switching.under_way.map(|it| it.cause);
         switching.forget();
         switching.end(Err(reason));
+        drop(switching);
+        if cause == Some(SwitchCause::Upgrade) {
+            self.retry_upgrade();
+        }
+    }
+
+    /// Notes that a connection over `tcp://` was not moved, before anything was begun.
+    #[cold]
+    pub(super) fn note_no_upgrade(&self, why: &Status) {
+        let (from, to) = (self.mechanism(), Some(Mechanism::Shm));
+        let ended = SwitchUnderWay { from, to, cause: SwitchCause::Upgrade };
+        self.switching.borrow_mut().history.record(ended, Err(why.message()));
+    }
+
+    /// Returns whether this server opens `mechanism` beside the channel in use.
+    pub(super) fn may_move_to(&self, mechanism: Mechanism) -> bool {
+        let switching = self.switching.borrow();
+        switching.options.as_ref().is_some_and(|options| options.offered.contains(mechanism))
     }
 
     /// Returns the status of a switch that was not begun.
@@ -381,6 +422,7 @@ impl<H: Host> Connection<H> {
         }
         self.drop_old();
         self.host.note_switched();
+        self.show_moved();
     }
 
     /// Sends the last message of this end on its channel, or puts it behind what waits there, and

@@ -7,7 +7,8 @@
 
 use std::rc::{Rc, Weak};
 
-use nearcall_channel::{Mechanism, MechanismSet};
+use bytes::Bytes;
+use nearcall_channel::{Invitation, Mechanism, MechanismSet};
 use nearcall_os::process;
 use nearcall_os::users::is_overflow_user;
 
@@ -15,8 +16,8 @@ use super::ServerCore;
 use crate::connection::connection_info::ConnectionInfo;
 use crate::control::{
     Connection, ConnectionsReply, ConnectionsRequest, DescribeReply, DescribeRequest, HealthReply,
-    HealthRequest, Interface, MechanismUse, Object, Refusal, Server, ServerDispatcher, StopReply,
-    StopRequest,
+    HealthRequest, Interface, MechanismUse, MeetReply, MeetRequest, Object, Refusal, Server,
+    ServerDispatcher, StopReply, StopRequest,
 };
 use crate::interface::{self, fnv1a};
 use crate::peer::Peer;
@@ -170,6 +171,18 @@ impl Server for BuiltIn {
                  signal to process {pid}"
             ),
         }))
+    }
+
+    fn meet(&self, context: &Context<'_>, _request: &MeetRequest) -> Result<MeetReply, Status> {
+        let Some(connection) = context.own_connection() else {
+            let text = "a call within a thread comes over no connection";
+            return Err(Status::failed_precondition(text));
+        };
+        let core = self.core()?;
+        let invitation = connection.invite(|| core.state.meeting())?;
+        let Invitation { number, token, place } = invitation;
+        let bytes = |bytes: [u8; 16]| Bytes::copy_from_slice(&bytes);
+        Ok(MeetReply { number: bytes(number), token: bytes(token), place })
     }
 }
 

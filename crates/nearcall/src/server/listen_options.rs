@@ -163,10 +163,9 @@ impl ListenOptions {
                         kernel knows no user of a client"
                 .into());
         }
-        if self.mechanisms.is_some() && !is_local {
-            return Err("`ListenOptions::mechanisms` needs a unix socket: elsewhere there is one \
-                        way only"
-                .into());
+        if let Some(offered) = self.mechanisms {
+            let checked = address.at.check_offered(offered);
+            checked.map_err(|why| format!("`ListenOptions::mechanisms`: {why}"))?;
         }
         if (self.socket_mode.is_some() || self.socket_owner.is_some()) && !has_file {
             return Err("`ListenOptions::socket_mode` and `socket_owner` need a socket with a \

@@ -5,10 +5,12 @@
 //! **Not here:** the connections (`reactor/census.rs`), who may ask for what (`built_in.rs`).
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use nearcall_channel::{Address as Place, Mechanism, MechanismSet};
+use nearcall_channel::account::Accounts;
+use nearcall_channel::{Address as Place, Mechanism, MechanismSet, Meeting};
 use nearcall_os::clock;
 use nearcall_wire::InstanceId;
 
@@ -26,6 +28,8 @@ pub(super) struct ServerState {
     started: Instant,
     /// A lock, because all of it changes rarely; no call of a user's object takes it.
     facts: Mutex<Facts>,
+    /// Where clients over `tcp://` show that they share the kernel; made for the first.
+    meeting: Mutex<Option<Arc<Meeting>>>,
 }
 
 struct Facts {
@@ -55,11 +59,31 @@ impl ServerState {
         let places = Vec::new();
         let facts = Facts { health, is_draining: false, places, stop: None, stop_remedy: None };
         let (census, started) = (Census::new(loops, limits), clock::now());
-        Arc::new(Self { census, instance: new_instance(), started, facts: Mutex::new(facts) })
+        Arc::new(Self {
+            census,
+            instance: new_instance(),
+            started,
+            facts: Mutex::new(facts),
+            meeting: Mutex::default(),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Facts> {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the meeting of the clients over `tcp://`, made if there is none yet.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub(super) fn meeting(&self) -> io::Result<Arc<Meeting>> {
+        let mut meeting = self.meeting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(meeting) = &*meeting {
+            return Ok(Arc::clone(meeting));
+        }
+        let made = Arc::new(Meeting::open(Accounts::of_process())?);
+        Ok(Arc::clone(meeting.insert(made)))
     }
 
     /// Returns how long ago the server was created.

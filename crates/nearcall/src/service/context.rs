@@ -5,11 +5,13 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use nearcall_channel::{Loan, Mechanism};
 
 use crate::codec::Message;
+use crate::connection::Connection;
 use crate::deadline::Deadline;
 use crate::decoded_size::{MessageType, Part};
 use crate::interface::{Interface, MethodKind};
@@ -256,6 +258,11 @@ impl<'a> Context<'a> {
     /// Returns the mechanism that the call came over, if its connection is known here.
     pub(crate) fn mechanism(&self) -> Option<Mechanism> {
         self.sink.mechanism()
+    }
+
+    /// Returns the connection that the call came over, if that is known here.
+    pub(crate) fn own_connection(&self) -> Option<&Rc<Connection>> {
+        self.sink.own_connection()
     }
 
     /// Returns the status of a call that its caller may not make, and counts the refusal.

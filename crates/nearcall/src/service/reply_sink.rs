@@ -175,6 +175,14 @@ impl<'a> ReplySink<'a> {
         }
     }
 
+    /// Returns the connection of a call that is answered where it came in.
+    pub(crate) fn own_connection(self) -> Option<&'a Rc<Connection>> {
+        match self.0 {
+            Sink::Connection(connection, _) => Some(connection),
+            _ => None,
+        }
+    }
+
     /// Returns the mechanism of the connection of a call that is answered where it came in.
     pub(crate) fn mechanism(self) -> Option<Mechanism> {
         match self.0 {

@@ -19,6 +19,7 @@ mod hunts;
 mod identity;
 mod killed_clients;
 mod killed_servers;
+mod meetings;
 mod names;
 mod namespaces;
 mod r17;
@@ -84,6 +85,7 @@ const ROLES: &[&[support::Role]] = &[
     hostile::ATTACKS,
     killed_clients::ROLES,
     killed_servers::ROLES,
+    meetings::ROLES,
     forks::ROLES,
     identity::ROLES,
     names::ROLES,

@@ -37,6 +37,7 @@ mod switching;
 mod threads;
 mod traffic;
 mod two_processes;
+mod upgrades;
 mod zero_copy;
 
 /// Generated from `nearcall-build/tests/golden/echo.proto`.

@@ -169,16 +169,16 @@ fn what_cannot_be_had_leaves_the_connection_where_it_is() {
 }
 
 #[test]
-fn a_connection_over_tcp_stays() {
+fn a_connection_that_is_to_stay_on_tcp_stays() {
     in_time(|| {
         let both =
             Both::listening(Limits { switches_per_minute_max: 3, ..Limits::default() }, |_| {
                 "tcp://127.0.0.1:0".to_owned()
             });
-        let client = Client::new();
-        let echo = EchoCaller::new(&client, &both.address).unwrap();
+        let (client, at) = (Client::new(), format!("{}?via=tcp", both.address));
+        let echo = EchoCaller::new(&client, &at).unwrap();
         echo.nothing(&()).unwrap();
-        let refused = client.switch(&both.address, "shm", PATIENCE).unwrap_err();
+        let refused = client.switch(&at, "shm", PATIENCE).unwrap_err();
         assert_eq!(refused.code(), Code::FailedPrecondition);
         assert!(refused.message().contains("tcp"), "{refused}");
         assert_eq!(echo.say(&words(5)).unwrap(), words(5));

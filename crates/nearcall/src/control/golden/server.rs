@@ -234,6 +234,31 @@ pub struct StopReply {
     pub pid: i32,
 }
 
+/// The message `nearcall.v1.MeetRequest`.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::nearcall::prost::Message)]
+#[prost(prost_path = "::nearcall::prost")]
+pub struct MeetRequest {}
+
+/// Where the caller meets the server, if it can.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+#[derive(Clone, PartialEq, Eq, Hash, ::nearcall::prost::Message)]
+#[prost(prost_path = "::nearcall::prost")]
+pub struct MeetReply {
+    /// The 16 bytes that name the socket.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub number: ::nearcall::prost::bytes::Bytes,
+    /// The 16 bytes that the caller shows there, a secret of this connection.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub token: ::nearcall::prost::bytes::Bytes,
+    /// A keyed hash of the server's kernel and network namespace. A caller with another one goes
+    /// nowhere.
+    #[prost(fixed64, tag = "3")]
+    pub place: u64,
+}
+
 /// Whether an object can do its work, as its program sets it.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
@@ -356,6 +381,21 @@ pub trait Server: 'static {
         context: &::nearcall::Context<'_>,
         request: &StopRequest,
     ) -> ::core::result::Result<StopReply, ::nearcall::Status>;
+    /// Invites the caller to a meeting on a unix socket, for a connection over `tcp://` that moves to
+    /// shared memory where both ends share a kernel. Clients of this library ask by themselves.
+    ///
+    /// What it replies is for the connection that the call came over, for one use, and for some
+    /// seconds. `FAILED_PRECONDITION`: that connection does not move, by what the server allows or
+    /// since it has a unix socket.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn meet(
+        &self,
+        context: &::nearcall::Context<'_>,
+        request: &MeetRequest,
+    ) -> ::core::result::Result<MeetReply, ::nearcall::Status>;
 }
 
 /// Reports what a server is, and stops it.
@@ -435,6 +475,23 @@ pub trait ServerAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
     ) -> impl ::core::future::Future<
         Output = ::core::result::Result<StopReply, ::nearcall::Status>,
     > + ::core::marker::Send;
+    /// Invites the caller to a meeting on a unix socket, for a connection over `tcp://` that moves to
+    /// shared memory where both ends share a kernel. Clients of this library ask by themselves.
+    ///
+    /// What it replies is for the connection that the call came over, for one use, and for some
+    /// seconds. `FAILED_PRECONDITION`: that connection does not move, by what the server allows or
+    /// since it has a unix socket.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn meet(
+        &self,
+        context: ::nearcall::CallContext,
+        request: MeetRequest,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<MeetReply, ::nearcall::Status>,
+    > + ::core::marker::Send;
 }
 
 /// The descriptions of the methods of `nearcall.v1.Server` for the runtime.
@@ -469,6 +526,13 @@ mod server_methods {
         deadline: ::core::option::Option::None,
         idempotency: ::nearcall::Idempotency::Idempotent,
     };
+    pub(super) static MEET: ::nearcall::Method = ::nearcall::Method {
+        id: 0xc107_70d7,
+        name: "Meet",
+        kind: ::nearcall::MethodKind::Unary,
+        deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
+    };
 }
 
 static SERVER_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
@@ -478,6 +542,7 @@ static SERVER_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
         &server_methods::HEALTH,
         &server_methods::CONNECTIONS,
         &server_methods::STOP,
+        &server_methods::MEET,
     ],
     descriptor_set: FILE_DESCRIPTOR_SET,
 };
@@ -896,6 +961,89 @@ impl ServerCaller {
     ) -> ::core::result::Result<::nearcall::PendingCall<StopReply>, ::nearcall::Status> {
         self.object.try_start(&server_methods::STOP, request, options)
     }
+    /// Invites the caller to a meeting on a unix socket, for a connection over `tcp://` that moves to
+    /// shared memory where both ends share a kernel. Clients of this library ask by themselves.
+    ///
+    /// What it replies is for the connection that the call came over, for one use, and for some
+    /// seconds. `FAILED_PRECONDITION`: that connection does not move, by what the server allows or
+    /// since it has a unix socket.
+    ///
+    /// Calls `Meet` and waits for the reply.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn meet(
+        &self,
+        request: &MeetRequest,
+    ) -> ::core::result::Result<MeetReply, ::nearcall::Status> {
+        self.meet_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Calls `Meet` with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `meet`.
+    #[inline(always)]
+    pub fn meet_with(
+        &self,
+        request: &MeetRequest,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<MeetReply, ::nearcall::Status> {
+        self.object
+            .call(
+                &server_methods::MEET,
+                request,
+                options,
+                |service: &::std::sync::Arc<dyn Server>, context| Server::meet(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
+    }
+    /// Starts a call of `Meet` and returns without waiting for the reply: that is what `wait` does,
+    /// or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_meet(
+        &self,
+        request: &MeetRequest,
+    ) -> ::nearcall::PendingCall<MeetReply> {
+        self.start_meet_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Meet` with options. As `start_meet`.
+    pub fn start_meet_with(
+        &self,
+        request: &MeetRequest,
+        options: &::nearcall::CallOptions,
+    ) -> ::nearcall::PendingCall<MeetReply> {
+        self.object.start(&server_methods::MEET, request, options)
+    }
+    /// As `start_meet`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_meet(
+        &self,
+        request: &MeetRequest,
+    ) -> ::core::result::Result<::nearcall::PendingCall<MeetReply>, ::nearcall::Status> {
+        self.try_start_meet_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_meet`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_meet`.
+    pub fn try_start_meet_with(
+        &self,
+        request: &MeetRequest,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<::nearcall::PendingCall<MeetReply>, ::nearcall::Status> {
+        self.object.try_start(&server_methods::MEET, request, options)
+    }
 }
 
 /// Calls methods of a [`Server`] by futures, which any executor can poll in any thread.
@@ -1101,6 +1249,39 @@ impl ServerAsyncCaller {
         self.object
             .call(&server_methods::STOP, request, ::core::option::Option::Some(options))
     }
+    /// Invites the caller to a meeting on a unix socket, for a connection over `tcp://` that moves to
+    /// shared memory where both ends share a kernel. Clients of this library ask by themselves.
+    ///
+    /// What it replies is for the connection that the call came over, for one use, and for some
+    /// seconds. `FAILED_PRECONDITION`: that connection does not move, by what the server allows or
+    /// since it has a unix socket.
+    ///
+    /// Calls `Meet`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn meet<'a>(
+        &'a self,
+        request: &'a MeetRequest,
+    ) -> ::nearcall::AsyncCall<'a, MeetRequest, MeetReply> {
+        self.object.call(&server_methods::MEET, request, ::core::option::Option::None)
+    }
+    /// As `meet`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `meet`.
+    pub fn meet_with<'a>(
+        &'a self,
+        request: &'a MeetRequest,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, MeetRequest, MeetReply> {
+        self.object
+            .call(&server_methods::MEET, request, ::core::option::Option::Some(options))
+    }
 }
 
 /// Serves calls with an implementation of [`Server`]. Register it with a server.
@@ -1176,6 +1357,14 @@ impl<T: Server> ::nearcall::Dispatcher for ServerDispatcher<T> {
             0xd707_6808 => {
                 incoming
                     .reply(|context, request| Server::stop(
+                        &*self.service,
+                        context,
+                        request,
+                    ))
+            }
+            0xc107_70d7 => {
+                incoming
+                    .reply(|context, request| Server::meet(
                         &*self.service,
                         context,
                         request,
@@ -1285,6 +1474,15 @@ impl<T: ServerAsync> ::nearcall::Dispatcher for ServerAsyncDispatcher<T> {
                         },
                     )
             }
+            0xc107_70d7 => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            ServerAsync::meet(&*service, context, request).await
+                        },
+                    )
+            }
             _ => incoming.unimplemented(),
         }
     }
@@ -1293,7 +1491,7 @@ impl<T: ServerAsync> ::nearcall::Dispatcher for ServerAsyncDispatcher<T> {
 /// The encoded `FileDescriptorSet` of this package and its imports, without
 /// `google/protobuf/descriptor.proto` and without comments.
 const FILE_DESCRIPTOR_SET: &[u8] = b"\
-\n\xa8\x10\n\x18nearcall/v1/server.proto\x12\x0bnearcall.v1\"a\n\x0fDescribeRequest\x12\x1c\n\
+\n\xc2\x11\n\x18nearcall/v1/server.proto\x12\x0bnearcall.v1\"a\n\x0fDescribeRequest\x12\x1c\n\
 \tinterface\x18\x01 \x01(\tR\tinterface\x120\n\x14with_descriptor_sets\x18\x02 \x01(\x08R\x12\
 withDescriptorSets\"\xf1\x02\n\rDescribeReply\x12\x15\n\x03pid\x18\x01 \x01(\x05H\x00R\x03pi\
 d\x88\x01\x01\x12\x15\n\x03uid\x18\x02 \x01(\rH\x01R\x03uid\x88\x01\x01\x12\x18\n\x07version\
@@ -1323,11 +1521,14 @@ ent\x88\x01\x01\x12*\n\x0eslots_borrowed\x18\x0b \x01(\x04H\x03R\rslotsBorrowed\
 \x12\n\x04loop\x18\x0c \x01(\rR\x04loopB\x06\n\x04_pidB\x06\n\x04_uidB\r\n\x0b_slots_lentB\x11\
 \n\x0f_slots_borrowed\"G\n\x07Refusal\x12\x12\n\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n\x04\
 user\x18\x02 \x01(\tR\x04user\x12\x14\n\x05count\x18\x03 \x01(\x04R\x05count\"\r\n\x0bStopRe\
-quest\"\x1d\n\tStopReply\x12\x10\n\x03pid\x18\x01 \x01(\x05R\x03pid*]\n\x06Health\x12\x12\n\x0e\
-HEALTH_UNKNOWN\x10\x00\x12\x12\n\x0eHEALTH_SERVING\x10\x01\x12\x16\n\x12HEALTH_NOT_SERVING\x10\
-\x02\x12\x13\n\x0fHEALTH_DRAINING\x10\x032\xab\x02\n\x06Server\x12I\n\x08Describe\x12\x1c.ne\
+quest\"\x1d\n\tStopReply\x12\x10\n\x03pid\x18\x01 \x01(\x05R\x03pid\"\r\n\x0bMeetRequest\"O\n\
+\tMeetReply\x12\x16\n\x06number\x18\x01 \x01(\x0cR\x06number\x12\x14\n\x05token\x18\x02 \x01\
+(\x0cR\x05token\x12\x14\n\x05place\x18\x03 \x01(\x06R\x05place*]\n\x06Health\x12\x12\n\x0eHE\
+ALTH_UNKNOWN\x10\x00\x12\x12\n\x0eHEALTH_SERVING\x10\x01\x12\x16\n\x12HEALTH_NOT_SERVING\x10\
+\x02\x12\x13\n\x0fHEALTH_DRAINING\x10\x032\xe5\x02\n\x06Server\x12I\n\x08Describe\x12\x1c.ne\
 arcall.v1.DescribeRequest\x1a\x1a.nearcall.v1.DescribeReply\"\x03\x90\x02\x01\x12C\n\x06Heal\
 th\x12\x1a.nearcall.v1.HealthRequest\x1a\x18.nearcall.v1.HealthReply\"\x03\x90\x02\x01\x12R\n\
 \x0bConnections\x12\x1f.nearcall.v1.ConnectionsRequest\x1a\x1d.nearcall.v1.ConnectionsReply\"\
 \x03\x90\x02\x01\x12=\n\x04Stop\x12\x18.nearcall.v1.StopRequest\x1a\x16.nearcall.v1.StopRepl\
-y\"\x03\x90\x02\x02b\x06proto3";
+y\"\x03\x90\x02\x02\x128\n\x04Meet\x12\x18.nearcall.v1.MeetRequest\x1a\x16.nearcall.v1.MeetR\
+eplyb\x06proto3";

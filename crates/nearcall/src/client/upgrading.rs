@@ -1,0 +1,34 @@
+//! How connections over `tcp://` ask for an invitation to shared memory.
+//!
+//! Those whose address names no mechanism: `?via=tcp` stays.
+//! **Not here:** what becomes of it (`connection/upgrading.rs`), the server's part
+//! (`server/built_in.rs`).
+
+use nearcall_channel::{Invitation, Mechanism, WaitPolicy};
+
+use crate::codec::{self, Body};
+use crate::connection::UpgradePlan;
+use crate::control::{MeetReply, ServerCaller};
+use crate::interface::object_id;
+use crate::status::Status;
+
+/// Returns how a connection asks whose address wants this end to wait so.
+pub(super) fn upgrade_plan(wait: Option<WaitPolicy>) -> UpgradePlan {
+    let interface = ServerCaller::INTERFACE;
+    let meet = interface.methods.iter().find(|method| method.name == "Meet");
+    UpgradePlan {
+        object: object_id(&interface.object_name(None)),
+        method: meet.map_or(0, |method| method.id),
+        read: read_invitation,
+        wait: wait.filter(|wait| Mechanism::Shm.waits().contains(wait)),
+    }
+}
+
+fn read_invitation(reply: Body<'_>) -> Result<Invitation, Status> {
+    let MeetReply { number, token, place } = codec::decode(reply)?;
+    let bytes = |bytes: &[u8]| {
+        let whole = bytes.try_into();
+        whole.map_err(|_| Status::internal("an invitation is of 16 bytes and 16 bytes"))
+    };
+    Ok(Invitation { number: bytes(&number)?, token: bytes(&token)?, place })
+}

@@ -1,0 +1,191 @@
+//! A connection over `tcp://` that moves to shared memory by itself, where both ends share a kernel.
+//!
+//! The client asks the server for an invitation by a call of the built-in service, comes to the
+//! meeting when the reply has come, and begins a switch on the line that it has got there. The
+//! request goes out behind the first one of the program, and everything else happens while calls
+//! wait for their replies.
+//! **Invariants:** no call waits for it, and none fails by it: whatever fails leaves the connection
+//! where it is; the peer stays what it was, a [`Peer::Remote`](crate::Peer::Remote) that is not
+//! trusted, for the kernel's word is about the process that came to the meeting, and the connection
+//! need not have begun there.
+//! **Not here:** why an unknown process gets nothing at a meeting (`handshake/meeting.rs` of
+//! `nearcall-channel`), the switch (`switching.rs`), which connections do so
+//! (`client/upgrading.rs`).
+
+use std::io;
+use std::sync::Arc;
+
+use nearcall_channel::{
+    CannotSwitch, HandshakeError, Invitation, Invited, Mechanism, Meeting, Options, Peer as End,
+    Uninvited, WaitPolicy,
+};
+use nearcall_wire::OutgoingCall;
+
+use super::calls::CallState;
+use super::switch_history::SwitchCause;
+use super::{Connection, Host, Outgoing, SendMode};
+use crate::codec::Body;
+use crate::deadline::Deadline;
+use crate::limits::{MEETING_WAIT, UPGRADE_TRIES_MAX};
+use crate::refusals::RefusalKind;
+use crate::status::Status;
+
+/// How a client asks for an invitation, and what it wants then.
+pub(crate) struct UpgradePlan {
+    /// The object and the method that reply with an invitation.
+    pub(crate) object: u64,
+    pub(crate) method: u32,
+    /// Reads such a reply.
+    pub(crate) read: fn(Body<'_>) -> Result<Invitation, Status>,
+    /// How this end is to wait; none: as it waits over shared memory without being told.
+    pub(crate) wait: Option<WaitPolicy>,
+}
+
+/// What an end has of it.
+#[derive(Default)]
+pub(super) struct Upgrading {
+    plan: Option<UpgradePlan>,
+    /// The next flush is to ask.
+    is_due: bool,
+    tries_left: u32,
+    /// Of a server, for the client that has asked last.
+    invited: Option<Invited>,
+}
+
+impl<H: Host> Connection<H> {
+    /// Has this client's connection move to shared memory as soon as it can, if the server moves.
+    #[cold]
+    pub(crate) fn plan_upgrade(&self, plan: UpgradePlan) {
+        if self.inner.borrow().protocol.may_begin_switch().is_ok() {
+            let (plan, tries_left) = (Some(plan), UPGRADE_TRIES_MAX);
+            *self.upgrading.borrow_mut() =
+                Upgrading { plan, is_due: true, tries_left, invited: None };
+            self.note_blocked();
+        }
+    }
+
+    /// Has the client ask once more, after something has failed that may succeed later.
+    #[cold]
+    pub(super) fn retry_upgrade(&self) {
+        let upgrading = &mut *self.upgrading.borrow_mut();
+        if upgrading.tries_left > 0 && !self.is_closed() {
+            upgrading.is_due = true;
+            self.note_blocked();
+        }
+    }
+
+    /// Asks for an invitation, if that is due.
+    #[cold]
+    pub(super) fn ask_for_meeting(&self) {
+        let (object, method) = {
+            let upgrading = &mut *self.upgrading.borrow_mut();
+            if !std::mem::take(&mut upgrading.is_due) {
+                return;
+            }
+            upgrading.tries_left = upgrading.tries_left.saturating_sub(1);
+            let Some(plan) = &upgrading.plan else { return };
+            (plan.object, plan.method)
+        };
+        // The last place among the calls in flight is the program's.
+        let (_, free) = self.outgoing_calls();
+        if free < 2 || self.is_closed() {
+            return;
+        }
+        let outgoing =
+            Outgoing { object, method, deadline: Deadline::after(MEETING_WAIT), metadata: &[] };
+        if let Ok(call) = self.start_call(&outgoing, &(), SendMode::Keep)
+            && let Some(state) = self.inner.borrow_mut().protocol.value_mut(call)
+        {
+            *state = CallState::Invitation;
+        }
+    }
+
+    /// Takes the reply to [`ask_for_meeting`](Self::ask_for_meeting), and begins.
+    #[cold]
+    pub(super) fn take_invitation(&self, call: OutgoingCall) {
+        let Some(Ok(reply)) = self.take_outcome(call) else {
+            // A server that does not move, or does not know of it, says the same once more.
+            self.upgrading.borrow_mut().tries_left = 0;
+            return;
+        };
+        let (invitation, wait) = {
+            let upgrading = self.upgrading.borrow();
+            let Some(plan) = &upgrading.plan else { return };
+            ((plan.read)(Body::copied(&reply.buffer[reply.body.clone()])), plan.wait)
+        };
+        self.buffers.give(reply.buffer);
+        let Ok(invitation) = invitation else {
+            self.upgrading.borrow_mut().tries_left = 0;
+            return;
+        };
+        let mut is_elsewhere = false;
+        let begun = self.begin_switch_by(Mechanism::Shm, SwitchCause::Upgrade, |_, options| {
+            let begun = invitation.begin(Mechanism::Shm, &Options { wait, ..options.clone() });
+            is_elsewhere =
+                matches!(begun, Err(HandshakeError::CannotSwitch(CannotSwitch::Elsewhere)));
+            begun
+        });
+        if let Err(status) = begun {
+            self.note_no_upgrade(&status);
+            if is_elsewhere {
+                self.upgrading.borrow_mut().tries_left = 0;
+            }
+            self.retry_upgrade();
+        }
+    }
+
+    /// Invites this server's client to a meeting.
+    ///
+    /// # Errors
+    ///
+    /// `FAILED_PRECONDITION`: its connection does not move. `UNAVAILABLE`: the kernel gives
+    /// nothing.
+    #[cold]
+    pub(crate) fn invite(
+        &self,
+        meeting: impl FnOnce() -> io::Result<Arc<Meeting>>,
+    ) -> Result<Invitation, Status> {
+        let may_move = self.may_move_to(Mechanism::Shm);
+        if !may_move || !self.is_over_tcp() {
+            let why = match may_move {
+                true => "it has a unix socket, over which it switches",
+                false => {
+                    "the server does not allow it (`Limits::switches_per_minute_max`, `allow=`)"
+                }
+            };
+            let text = format!("this connection moves to no shared memory by a meeting: {why}");
+            return Err(Status::failed_precondition(text));
+        }
+        let mut uninvited = Vec::new();
+        let invited = meeting().and_then(|meeting| meeting.invite(&mut uninvited));
+        self.note_uninvited(uninvited);
+        let invited = invited.map_err(|error| {
+            Status::unavailable(format!("the server cannot invite to a meeting: {error}"))
+        })?;
+        let invitation = invited.invitation();
+        // Drops the one before, if the client has asked twice.
+        self.upgrading.borrow_mut().invited = Some(invited);
+        Ok(invitation)
+    }
+
+    /// Takes the place of this server's client in a meeting, if it was invited and its connection
+    /// has no line of its own.
+    pub(super) fn take_invited(&self) -> Option<Invited> {
+        let invited = self.upgrading.borrow_mut().invited.take();
+        invited.filter(|_| self.is_over_tcp())
+    }
+
+    /// Counts and logs the processes that were not served at the meeting.
+    pub(super) fn note_uninvited(&self, uninvited: Vec<Uninvited>) {
+        let Some(refusals) = &self.refusals else { return };
+        for Uninvited { user, pid, error } in uninvited {
+            let why = format!("at a meeting of tcp:// clients: {error}");
+            refusals.note_other(RefusalKind::of_handshake(&error), (user, pid), &why);
+        }
+    }
+
+    /// Returns whether the channel in use has no control line.
+    fn is_over_tcp(&self) -> bool {
+        matches!(self.inner.borrow().endpoint.peer(), End::Remote(_))
+    }
+}

@@ -1,0 +1,187 @@
+//! Connections over `tcp://` that move to shared memory, or must not: other users, other network
+//! namespaces, and ends that are killed meanwhile.
+//!
+//! **Not here:** what one process can show of it (`../it/upgrades.rs`).
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::thread;
+
+use nearcall::control::{HealthRequest, MeetRequest, ServerCaller};
+use nearcall::{CallOptions, Client, Limits, ListenOptions, Mechanism, RunningServer, Server};
+use nearcall_os::socket::{UnixAddress, accept, unix_listen};
+
+use crate::namespaces;
+use crate::support::child::{Process, command, report, wait_for_the_parent};
+use crate::support::server::{ServerSetup, serve_with};
+use crate::support::{PATIENCE, Role, User, in_time, skip, wait_until};
+
+pub(crate) const ROLES: &[Role] = &[
+    ("moving-server", |address| serve_with(address, &ListenOptions::new(), moving(), |_, _| {})),
+    ("moving-client", |address| {
+        let client = Client::new();
+        report(&format!("moved {}", call_until_moved(&client, address)));
+        wait_for_the_parent();
+    }),
+    ("client-elsewhere", be_elsewhere),
+];
+
+fn moving() -> Limits {
+    Limits { switches_per_minute_max: 1_000, ..Limits::default() }
+}
+
+/// Calls until the connection has moved, or for long.
+fn call_until_moved(client: &Client, at: &str) -> Mechanism {
+    let service = ServerCaller::new(client, at).unwrap();
+    for _ in 0..200 {
+        let options = CallOptions::new().deadline(PATIENCE);
+        service.health_with(&HealthRequest::default(), &options).unwrap();
+        if client.connections()[0].mechanism != Mechanism::Tcp {
+            break;
+        }
+    }
+    client.connections()[0].mechanism
+}
+
+#[test]
+fn a_client_of_another_user_moves_and_leaves_nothing() {
+    in_time(|| {
+        let mut server = ServerSetup::new("moving-server").at("tcp://127.0.0.1:0").start();
+        let address = server.via("");
+        // What a process keeps of the first: the socket to meet at, threads that watch.
+        assert_eq!(call_until_moved(&Client::new(), &address), Mechanism::Shm);
+        server.wait_for_connections(0);
+        let oracle = server.leak_oracle();
+        for user in [Some(User::Same), User::another()].into_iter().flatten() {
+            let mut client = command("moving-client", &address, "");
+            if let User::Uid(uid) = user {
+                client.uid(uid).gid(uid);
+            }
+            let mut client = Process::start_as("moving-client", client);
+            assert_eq!(client.hear("moved"), "shm", "{user:?}");
+            client.kill();
+            server.wait_for_connections(0);
+            oracle.check(&[]);
+        }
+        assert_eq!(server.state().refusals, 0);
+        server.finish();
+    });
+}
+
+/// A stream that two threads use.
+trait Shared: Read + Write + Send + 'static {
+    fn end(&self);
+}
+
+impl Shared for TcpStream {
+    fn end(&self) {
+        let _ = self.shutdown(Shutdown::Both);
+    }
+}
+
+impl Shared for UnixStream {
+    fn end(&self) {
+        let _ = self.shutdown(Shutdown::Both);
+    }
+}
+
+/// Copies what comes from each end to the other, in threads that end with them.
+fn relay<A: Shared, B: Shared>((one_in, one_out): (A, A), (other_in, other_out): (B, B)) {
+    fn copy(mut from: impl Shared, mut to: impl Shared) {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = from.read(&mut bytes) {
+            if to.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+        }
+        from.end();
+        to.end();
+    }
+    thread::spawn(move || copy(one_in, other_out));
+    thread::spawn(move || copy(other_in, one_out));
+}
+
+fn both(stream: TcpStream) -> (TcpStream, TcpStream) {
+    stream.set_nodelay(true).unwrap();
+    (stream.try_clone().unwrap(), stream)
+}
+
+fn halves(stream: UnixStream) -> (UnixStream, UnixStream) {
+    (stream.try_clone().unwrap(), stream)
+}
+
+/// Passes connections to a socket in the file system on to the server, whose namespace it is in.
+fn relay_to_the_server(path: &Path, server: &RunningServer) {
+    let place = server.address().to_string().replace("tcp://", "");
+    let listener = UnixListener::bind(path).unwrap();
+    thread::spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            relay(halves(stream), both(TcpStream::connect(&place).unwrap()));
+        }
+    });
+}
+
+/// Returns the address of a port of this namespace that is passed on to the socket.
+fn relay_to_the_socket(path: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = format!("tcp://{}", listener.local_addr().unwrap());
+    let path = path.to_owned();
+    thread::spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            relay(both(stream), halves(UnixStream::connect(&path).unwrap()));
+        }
+    });
+    at
+}
+
+/// Calls from another network namespace, where another process has taken the name of the meeting.
+fn be_elsewhere(path: &str) {
+    let at = relay_to_the_socket(path);
+    let client = Client::new();
+    let service = ServerCaller::new(&client, &format!("{at}?via=tcp")).unwrap();
+    let invited = service.meet(&MeetRequest {}).unwrap();
+    let number: [u8; 16] = invited.number[..].try_into().unwrap();
+    let name = format!("nearcall-meeting-{:032x}", u128::from_be_bytes(number));
+    // That it can be had shows that the namespace is another.
+    let taken = unix_listen(UnixAddress::Abstract(name.as_bytes()), 8).unwrap();
+    let client = Client::new();
+    assert_eq!(call_until_moved(&client, &at), Mechanism::Tcp);
+    let connections = client.connections();
+    let [stayed] = &connections[0].switches[..] else { panic!("it tries once") };
+    let why = stayed.outcome.as_ref().unwrap_err();
+    assert!(why.contains("network namespace"), "{why}");
+    assert!(accept(&taken, nearcall_os::Deadline::NOW).unwrap().is_none(), "no token is shown");
+    report("done");
+    wait_for_the_parent();
+}
+
+#[test]
+fn a_client_elsewhere_stays_on_tcp_and_shows_no_token() {
+    in_time(|| {
+        let test = "a_client_elsewhere_stays_on_tcp_and_shows_no_token";
+        let server = Server::builder().limits(moving()).listen("tcp://127.0.0.1:0");
+        let server = server.start().unwrap();
+        let path = std::env::temp_dir().join(format!("nearcall-relay-{:016x}", fastrand::u64(..)));
+        relay_to_the_server(&path, &server);
+        let path_text = path.to_str().unwrap();
+        // In one namespace a relay changes nothing: both ends can meet.
+        let at = relay_to_the_socket(path_text);
+        assert_eq!(call_until_moved(&Client::new(), &at), Mechanism::Shm);
+        let (flags, setup) = (["-n"], "ip link set lo up");
+        match namespaces::start(test, &flags, setup, "client-elsewhere", path_text) {
+            Some(mut client) => {
+                client.hear("done");
+                let connections = server.connections();
+                assert!(connections.iter().all(|it| it.mechanism == Mechanism::Tcp));
+                client.kill();
+            }
+            None => skip(test, "there is no other network namespace"),
+        }
+        std::fs::remove_file(&path).unwrap();
+        wait_until("the connections", || server.connections().is_empty());
+        assert!(server.refusals().is_empty(), "{:?}", server.refusals());
+    });
+}

@@ -1,0 +1,316 @@
+//! Connections over `tcp://` that move to shared memory by themselves, and those that must not.
+//!
+//! **Not here:** other namespaces and processes (`tests/faults`), the meeting by itself
+//! (`nearcall-channel`), switches that a program asks for (`switching.rs`).
+#![allow(clippy::print_stderr, reason = "one test prints figures")]
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nearcall::control::{ConnectionsRequest, MeetReply, MeetRequest, ServerCaller};
+use nearcall::{
+    CallOptions, Client, Code, EventLoop, Limits, Mechanism, RefusalKind, RunningServer, Server,
+    SwitchCause,
+};
+use nearcall_os::clock;
+use nearcall_os::socket::{UnixAddress, try_send, unix_connect};
+
+use crate::echo::{EchoCaller, EchoDispatcher, Words};
+use crate::stage::{PATIENCE, Scripted, in_time, words};
+use crate::streams::served::{self, Kind, Plan, StreamsCaller, item};
+use crate::support::LoopThread;
+
+/// Of a server whose connections move.
+fn moving() -> Limits {
+    Limits { switches_per_minute_max: 1_000, ..Limits::default() }
+}
+
+/// Calls after which a connection has moved, if it does: it takes steps in the waits of calls.
+const CALLS: u64 = 200;
+
+/// A server that answers nothing of its own, in two loops.
+fn plain(limits: Limits, parameters: &str) -> (RunningServer, String) {
+    let server = Server::builder().threads(2).limits(limits);
+    let server = server.listen(&format!("tcp://127.0.0.1:0{parameters}")).start().unwrap();
+    let at = server.address().to_string();
+    let at = at.split('?').next().unwrap_or_default().to_owned();
+    (server, at)
+}
+
+fn mechanism_of(client: &Client) -> Mechanism {
+    client.connections()[0].mechanism
+}
+
+/// Calls until the connection has moved, or for long.
+fn call_until_moved(client: &Client, at: &str) -> Mechanism {
+    let service = ServerCaller::new(client, at).unwrap();
+    for _ in 0..CALLS {
+        service.health_with(&Default::default(), &CallOptions::new().deadline(PATIENCE)).unwrap();
+        if mechanism_of(client) != Mechanism::Tcp {
+            break;
+        }
+    }
+    mechanism_of(client)
+}
+
+/// A server with an echo that counts notes and says whether it takes its caller for another
+/// machine, and with streams.
+fn busy(limits: Limits) -> (LoopThread, String) {
+    LoopThread::serve(limits, |_, server| {
+        let mut echo = Scripted::new(|_, request| Ok(request.clone()));
+        let base = Arc::clone(&echo.base);
+        echo.say = Box::new(move |_, request| match request.number {
+            BOOKS if base.notes.get() == base.notes_in_order.get() => Ok(words(base.notes.get())),
+            BOOKS => Ok(words(u64::MAX)),
+            _ => Ok(request.clone()),
+        });
+        server.register(EchoDispatcher::new(echo)).unwrap();
+        served::register(server, served::Service::new(Kind::Loop));
+        server.listen("tcp://127.0.0.1:0").unwrap().to_string()
+    })
+}
+
+/// The number of a `Say` that asks how many notes have come, if all came in order.
+const BOOKS: u64 = u64::MAX - 1;
+
+fn long(number: u64, bytes: usize) -> Words {
+    Words { data: (0..=250).cycle().take(bytes).collect::<Vec<u8>>().into(), number }
+}
+
+/// Calls, one-way messages and streams while the connection moves by itself.
+fn exchange_while_it_moves(client: &Client) {
+    let (_server, at) = busy(moving());
+    let echo = EchoCaller::new(client, &at).unwrap();
+    let streams = StreamsCaller::new(client, &at).unwrap();
+    let options = CallOptions::new().deadline(PATIENCE);
+    let (mut requests, mut replies) = streams.exchange_with(&options).unwrap();
+    let mut plan = streams.count_with(&Plan { items: 400, bytes: 900, code: 0 }, &options).unwrap();
+    let mut on_tcp = 0;
+    for round in 0..CALLS {
+        on_tcp += u64::from(mechanism_of(client) == Mechanism::Tcp);
+        echo.note_with(&words(2 * round), &options).unwrap();
+        let sizes = [0, 3_000, 90_000];
+        let pending = sizes.map(|bytes| echo.start_say_with(&long(round, bytes), &options));
+        echo.note_with(&words(2 * round + 1), &options).unwrap();
+        requests.send(&item(round, 700)).unwrap();
+        for (bytes, call) in sizes.into_iter().zip(pending) {
+            assert_eq!(call.wait().unwrap(), long(round, bytes));
+        }
+        assert_eq!(replies.recv().unwrap(), Some(item(round, 700)));
+        for number in 2 * round..2 * round + 2 {
+            assert_eq!(plan.next().unwrap().unwrap(), item(number, 900));
+        }
+    }
+    requests.finish().unwrap();
+    assert_eq!(replies.recv().unwrap(), None);
+    assert_eq!(echo.say_with(&words(BOOKS), &options).unwrap().number, 2 * CALLS);
+    // The first calls went over tcp.
+    assert!((1..CALLS).contains(&on_tcp), "{on_tcp} of {CALLS} rounds began over tcp");
+    let connection = &client.connections()[0];
+    assert_eq!(connection.mechanism, Mechanism::Shm);
+    let [moved] = &connection.switches[..] else { panic!("{:?}", connection.switches) };
+    assert_eq!((moved.from, moved.to), (Mechanism::Tcp, Some(Mechanism::Shm)), "{moved}");
+    assert_eq!((moved.cause, &moved.outcome), (SwitchCause::Upgrade, &Ok(())), "{moved}");
+    // Neither end takes the other for more than before.
+    assert_eq!((connection.peer.uid(), connection.is_trusted), (None, false));
+    let seen = echo.look_with(&(), &options).unwrap();
+    assert_eq!((seen.uid, seen.pid, seen.local), (u32::MAX, -1, false));
+}
+
+#[test]
+fn a_connection_over_tcp_moves_to_shared_memory_under_load() {
+    in_time(|| exchange_while_it_moves(&Client::new()));
+}
+
+#[test]
+fn a_connection_over_tcp_of_a_loop_moves_to_shared_memory_under_load() {
+    in_time(|| exchange_while_it_moves(&Client::in_loop(&EventLoop::new().unwrap())));
+}
+
+#[test]
+fn the_server_shows_what_has_moved_and_lets_no_more_be_done_by_it() {
+    in_time(|| {
+        let (server, at) = plain(moving(), "");
+        let client = Client::new();
+        assert_eq!(call_until_moved(&client, &at), Mechanism::Shm);
+        let shown = &server.connections()[0];
+        assert_eq!((shown.mechanism, shown.peer.uid()), (Mechanism::Shm, None));
+        let [moved] = &shown.switches[..] else { panic!("{:?}", shown.switches) };
+        assert_eq!((moved.cause, &moved.outcome), (SwitchCause::Upgrade, &Ok(())), "{moved}");
+        // What is for the server's own user is not for its clients over tcp.
+        let service = ServerCaller::new(&client, &at).unwrap();
+        let denied = service.connections(&ConnectionsRequest::default()).unwrap_err();
+        assert_eq!(denied.code(), Code::PermissionDenied, "{denied}");
+        // It goes on from there as any other.
+        client.switch(&at, "unix-stream", PATIENCE).unwrap();
+        assert_eq!(call_until_moved(&client, &at), Mechanism::UnixStream);
+        // Ending the client in another thread ends the channel that it has now.
+        assert_eq!(server.connection_counts().iter().sum::<usize>(), 1);
+        drop((service, client));
+        while server.connection_counts().iter().sum::<usize>() > 0 {
+            std::thread::yield_now();
+        }
+    });
+}
+
+#[test]
+fn what_is_to_stay_on_tcp_stays() {
+    in_time(|| {
+        for (limits, parameters, suffix) in [
+            (moving(), "", "?via=tcp"),
+            (moving(), "?allow=tcp", ""),
+            (moving(), "?allow=tcp,unix-stream", ""),
+            (Limits::default(), "", ""),
+        ] {
+            let (server, at) = plain(limits, parameters);
+            let client = Client::new();
+            let case = format!("{parameters} {suffix}");
+            assert_eq!(
+                call_until_moved(&client, &format!("{at}{suffix}")),
+                Mechanism::Tcp,
+                "{case}"
+            );
+            assert!(client.connections()[0].switches.is_empty(), "{case}");
+            assert!(server.connections()[0].switches.is_empty(), "{case}");
+            assert!(server.refusals().is_empty(), "{case}: {:?}", server.refusals());
+        }
+    });
+}
+
+/// An address that says `?via=tcp` and one that does not are two connections.
+#[test]
+fn one_that_stays_and_one_that_moves_are_two() {
+    in_time(|| {
+        let (_server, at) = plain(moving(), "");
+        let client = Client::new();
+        let stays = ServerCaller::new(&client, &format!("{at}?via=tcp")).unwrap();
+        stays.health(&Default::default()).unwrap();
+        let moves = ServerCaller::new(&client, &at).unwrap();
+        for _ in 0..CALLS {
+            moves.health(&Default::default()).unwrap();
+            stays.health(&Default::default()).unwrap();
+        }
+        let mechanisms: Vec<_> = client.connections().iter().map(|it| it.mechanism).collect();
+        assert_eq!(mechanisms, [Mechanism::Tcp, Mechanism::Shm]);
+    });
+}
+
+#[test]
+fn a_listener_over_tcp_offers_tcp_in_any_case() {
+    let event_loop = EventLoop::new().unwrap();
+    let server = Server::new(&event_loop);
+    let error = server.listen("tcp://127.0.0.1:0?allow=shm").unwrap_err().to_string();
+    assert!(error.contains("name that"), "{error}");
+    let options = nearcall::ListenOptions::new().mechanisms(Mechanism::Shm);
+    let error = server.listen_with("tcp://127.0.0.1:0", &options).unwrap_err().to_string();
+    assert!(error.contains("mechanisms") && error.contains("name that"), "{error}");
+}
+
+/// Connects to the socket of a meeting as anybody can.
+fn unknown_process(reply: &MeetReply) -> OwnedFd {
+    let number: [u8; 16] = reply.number[..].try_into().unwrap();
+    let name = format!("nearcall-meeting-{:032x}", u128::from_be_bytes(number));
+    unix_connect(UnixAddress::Abstract(name.as_bytes()), Some(PATIENCE)).unwrap()
+}
+
+fn show(line: &OwnedFd, token: &[u8]) {
+    let packet = [&[0xDA], token].concat();
+    assert_eq!(try_send(line, &packet).unwrap(), Some(packet.len()));
+}
+
+/// What a server has refused to processes of this user, by kind.
+fn refused(server: &RunningServer, kind: RefusalKind) -> u64 {
+    server.refusals().iter().filter(|it| it.kind == kind).map(|it| it.count).sum()
+}
+
+#[test]
+fn unknown_processes_at_the_meeting_are_refused_counted_and_keep_no_client_out() {
+    in_time(|| {
+        let (server, at) = plain(moving(), "");
+        let client = Client::new();
+        let service = ServerCaller::new(&client, &format!("{at}?via=tcp")).unwrap();
+        let meet = || service.meet(&MeetRequest {}).unwrap();
+        let first = meet();
+        assert_eq!((first.number.len(), first.token.len()), (16, 16));
+        // What is no packet of a token, a token that was never given, a token that another has
+        // followed, one that was shown already, and one end that hangs up.
+        let others: Vec<_> = (0..6).map(|_| unknown_process(&first)).collect();
+        show(&others[0], b"short");
+        show(&others[1], &[7; 16]);
+        show(&others[2], &first.token);
+        show(&others[3], &first.token);
+        drop(others);
+        let second = meet();
+        assert_eq!((second.number.clone(), second.place), (first.number.clone(), first.place));
+        assert_ne!(second.token, first.token);
+        let count = refused(&server, RefusalKind::HandshakeFailed);
+        // The first token was good when its line was looked at.
+        assert_eq!(count, 5, "{:?}", server.refusals());
+        let late = unknown_process(&second);
+        show(&late, &first.token);
+        meet();
+        assert_eq!(refused(&server, RefusalKind::HandshakeFailed), count + 1);
+        // Those that say nothing: the first give way.
+        let silent: Vec<_> = (0..40).map(|_| unknown_process(&second)).collect();
+        meet();
+        assert_eq!(refused(&server, RefusalKind::HandshakeTimeout), 32, "{:?}", server.refusals());
+        let own = nearcall_os::process::user_id();
+        let users: Vec<_> = server.refusals().iter().map(|it| it.user).collect();
+        assert!(users.iter().all(|it| *it == nearcall::RefusedUser::Uid(own)), "{users:?}");
+        assert_eq!(call_until_moved(&client, &at), Mechanism::Tcp, "the one that stays is first");
+        assert_eq!(client.connections()[1].mechanism, Mechanism::Shm);
+        drop(silent);
+    });
+}
+
+/// A client over a unix socket needs no meeting.
+#[test]
+fn one_with_a_line_of_its_own_is_not_invited() {
+    in_time(|| {
+        let at = crate::support::unique_address();
+        let server = Server::builder().limits(moving()).listen(&at).start().unwrap();
+        let client = Client::new();
+        let service = ServerCaller::new(&client, &server.address().to_string()).unwrap();
+        let refused = service.meet(&MeetRequest {}).unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+        assert!(refused.message().contains("unix socket"), "{refused}");
+        let (_server, at) = plain(Limits::default(), "");
+        let service = ServerCaller::new(&client, &at).unwrap();
+        let refused = service.meet(&MeetRequest {}).unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+        assert!(refused.message().contains("allow"), "{refused}");
+    });
+}
+
+/// Prints what a call takes before and after, in one run: a first call, and the median of many.
+#[test]
+#[ignore = "prints figures"]
+fn figures() {
+    let (_server, at) = plain(moving(), "");
+    let call = |client: &Client, at: &str| {
+        let service = ServerCaller::new(client, at).unwrap();
+        let begin = clock::now();
+        service.health(&Default::default()).unwrap();
+        let first = begin.elapsed();
+        for _ in 0..2_000 {
+            service.health(&Default::default()).unwrap();
+        }
+        let mut spans: Vec<Duration> = (0..20_000)
+            .map(|_| {
+                let begin = clock::now();
+                service.health(&Default::default()).unwrap();
+                begin.elapsed()
+            })
+            .collect();
+        spans.sort_unstable();
+        (first, spans[spans.len() / 2])
+    };
+    for round in 0..5 {
+        let (stays, moves) = (Client::new(), Client::new());
+        let via = call(&stays, &format!("{at}?via=tcp"));
+        let moved = call(&moves, &at);
+        assert_eq!(mechanism_of(&moves), Mechanism::Shm);
+        eprintln!("{round}: first and median over tcp {via:?}, of one that moves {moved:?}");
+    }
+}
