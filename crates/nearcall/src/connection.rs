@@ -387,6 +387,7 @@ impl<H: Host> Connection<H> {
         let _ = self.show_move.set(show);
     }
 
+    /// Shows the channel that this end sends by from now on, or receives by, too.
     fn show_moved(&self) {
         if let Some(show) = self.show_move.get() {
             show(self.info(), self.with_endpoint(|endpoint| endpoint.hang_up_handle()));

@@ -471,7 +471,8 @@ impl<H: Host> Connection<H> {
                 self.begin_limit();
                 self.host.note_switched();
             }
-            Ok(_) => {}
+            Ok(true) => self.show_moved(),
+            Ok(false) => {}
             Err(error) => self.channel_failed(&error),
         }
     }

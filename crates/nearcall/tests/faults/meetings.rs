@@ -11,7 +11,9 @@ use std::path::Path;
 use std::thread;
 
 use nearcall::control::{HealthRequest, MeetRequest, ServerCaller};
-use nearcall::{CallOptions, Client, Limits, ListenOptions, Mechanism, RunningServer, Server};
+use nearcall::{
+    CallOptions, Client, Code, Limits, ListenOptions, Mechanism, RunningServer, Server,
+};
 use nearcall_os::socket::{UnixAddress, accept, unix_listen};
 
 use crate::namespaces;
@@ -27,6 +29,15 @@ pub(crate) const ROLES: &[Role] = &[
         wait_for_the_parent();
     }),
     ("client-elsewhere", be_elsewhere),
+    ("client-on-its-way", |address| {
+        let (at, calls) = address.split_once(' ').unwrap();
+        let service = ServerCaller::new(&Client::new(), at).unwrap();
+        for _ in 0..calls.parse().unwrap() {
+            service.health(&HealthRequest::default()).unwrap();
+        }
+        report("called");
+        wait_for_the_parent();
+    }),
 ];
 
 fn moving() -> Limits {
@@ -68,6 +79,48 @@ fn a_client_of_another_user_moves_and_leaves_nothing() {
         }
         assert_eq!(server.state().refusals, 0);
         server.finish();
+    });
+}
+
+/// A client takes a step with each of its first calls.
+#[test]
+fn a_client_killed_on_its_way_leaves_nothing() {
+    in_time(|| {
+        let mut server = ServerSetup::new("moving-server").at("tcp://127.0.0.1:0").start();
+        let address = server.via("");
+        assert_eq!(call_until_moved(&Client::new(), &address), Mechanism::Shm);
+        server.wait_for_connections(0);
+        let oracle = server.leak_oracle();
+        for calls in 1..8 {
+            let mut client = Process::start("client-on-its-way", &format!("{address} {calls}"));
+            client.hear("called");
+            client.kill();
+            server.wait_for_connections(0);
+            // A line that no BEGIN has followed goes with the next look at the meeting.
+            let service = ServerCaller::new(&Client::new(), &format!("{address}?via=tcp")).unwrap();
+            service.meet(&MeetRequest {}).unwrap();
+            drop(service);
+            server.wait_for_connections(0);
+            oracle.check(&[]);
+        }
+        server.finish();
+    });
+}
+
+#[test]
+fn a_server_killed_on_the_way_ends_the_calls_of_its_client() {
+    in_time(|| {
+        for calls in 1..8 {
+            let mut server = ServerSetup::new("moving-server").at("tcp://127.0.0.1:0").start();
+            let options = CallOptions::new().deadline(PATIENCE);
+            let service = ServerCaller::new(&Client::new(), &server.via("")).unwrap();
+            for _ in 0..calls {
+                service.health_with(&HealthRequest::default(), &options).unwrap();
+            }
+            server.kill();
+            let lost = service.health_with(&HealthRequest::default(), &options).unwrap_err();
+            assert_eq!(lost.code(), Code::Unavailable, "after {calls} calls: {lost}");
+        }
     });
 }
 

@@ -5,7 +5,7 @@
 #![allow(clippy::print_stderr, reason = "one test prints figures")]
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use nearcall::control::{ConnectionsRequest, MeetReply, MeetRequest, ServerCaller};
@@ -145,12 +145,59 @@ fn the_server_shows_what_has_moved_and_lets_no_more_be_done_by_it() {
         // It goes on from there as any other.
         client.switch(&at, "unix-stream", PATIENCE).unwrap();
         assert_eq!(call_until_moved(&client, &at), Mechanism::UnixStream);
-        // Ending the client in another thread ends the channel that it has now.
+    });
+}
+
+/// The end of a client hangs up the channel that a connection of another thread has moved to.
+#[test]
+fn one_that_has_moved_in_another_thread_ends_with_its_client() {
+    in_time(|| {
+        let (server, at) = plain(moving(), "");
+        let client = Client::new();
+        let (handle, (give, take)) = (client.clone(), mpsc::channel());
+        let (end, wait) = mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let moved = call_until_moved(&handle, &at);
+            drop(handle);
+            give.send(moved).unwrap();
+            // It lives, and does nothing more.
+            wait.recv().unwrap_err();
+        });
+        assert_eq!(take.recv().unwrap(), Mechanism::Shm);
+        assert_eq!(client.connections()[0].mechanism, Mechanism::Shm);
         assert_eq!(server.connection_counts().iter().sum::<usize>(), 1);
-        drop((service, client));
+        drop(client);
         while server.connection_counts().iter().sum::<usize>() > 0 {
             std::thread::yield_now();
         }
+        drop(end);
+        thread.join().unwrap();
+    });
+}
+
+/// A blocking client takes its steps in the waits of its calls. Wherever it pauses for longer than
+/// its server waits, each call succeeds, and it stays or moves later.
+#[test]
+fn a_program_that_pauses_between_its_calls_loses_none() {
+    in_time(|| {
+        let limits = Limits { switch_timeout: Duration::from_millis(20), ..moving() };
+        let mut moved = 0;
+        for calls in 1..=10 {
+            let (_server, at) = plain(limits, "");
+            let client = Client::new();
+            let service = ServerCaller::new(&client, &at).unwrap();
+            let options = CallOptions::new().deadline(PATIENCE);
+            for _ in 0..2 {
+                for call in 0..calls {
+                    let outcome = service.health_with(&Default::default(), &options);
+                    outcome.unwrap_or_else(|status| panic!("call {call} of {calls}: {status}"));
+                }
+                clock::pause(Duration::from_millis(80));
+            }
+            moved += u64::from(call_until_moved(&client, &at) == Mechanism::Shm);
+        }
+        // With one pause in it, an attempt is repeated.
+        assert!(moved >= 8, "{moved} of 10 have moved");
     });
 }
 
