@@ -27,7 +27,7 @@ use nearcall_wire::{
 use crate::connection::buffer_pool::BufferPool;
 use crate::connection::connection_info::ConnectionInfo;
 use crate::deadline::{self, Deadline};
-use crate::limits::{CONTROL_PACKETS_PER_TURN_MAX, Limits};
+use crate::limits::{ASKS_PER_MINUTE_MAX, CONTROL_PACKETS_PER_TURN_MAX, Limits};
 use crate::nesting::{Handler, Origin};
 use crate::peer::Peer;
 use crate::refusals::{ConnectionRefusals, RefusalKind, Refusals};
@@ -50,6 +50,7 @@ mod receiving;
 mod send_mode;
 mod sending;
 mod streaming;
+mod switch_asks;
 pub(crate) mod switch_history;
 mod switching;
 pub(crate) mod traffic;
@@ -99,6 +100,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) refusals: Option<Arc<Refusals>>,
     /// How this end opens another channel in place of the first; none: it does not.
     pub(crate) switches: Option<Options>,
+    /// It does so as a client when its server asks for it.
+    pub(crate) follows_asks: bool,
 }
 
 /// A connection, of one thread unless its host says otherwise.
@@ -154,6 +157,8 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     packets_seen: Cell<usize>,
     /// The longest deadline that calls of the peer get.
     deadline_max: Duration,
+    /// Its number at a server; 0: it has none.
+    number: Cell<u64>,
     /// A call has asked for more than that. Counted once, since such calls are served.
     has_capped: Cell<bool>,
     /// The readiness of the connection in its loop.
@@ -219,7 +224,8 @@ impl<H: Host> Connection<H> {
         buffers: H::Buffers,
         host: H,
     ) -> Self {
-        let Setup { name, instance, limits, trust, serves, refusals, switches } = setup;
+        let Setup { name, instance, limits, trust, serves, refusals, switches, follows_asks } =
+            setup;
         let peer = Peer::of(&endpoint);
         let trust = trust.covers(&peer).then(|| endpoint.trust()).flatten();
         let (is_trusted, origin) = (trust.is_some(), Origin::of_connection(peer.uid()));
@@ -227,11 +233,10 @@ impl<H: Host> Connection<H> {
         let borrowing = borrower.map(|borrower| Borrowing::new(borrower, trust));
         let mut wire_limits = limits.wire();
         wire_limits.references = borrowing.is_some();
-        wire_limits.switching = match (&switches, serves) {
-            (None, _) => nearcall_wire::Switching::Never,
-            (Some(_), None) => nearcall_wire::Switching::Client,
-            (Some(_), Some(_)) => nearcall_wire::Switching::Server,
-        };
+        if serves.is_none() {
+            wire_limits.switches_per_minute_max = ASKS_PER_MINUTE_MAX;
+        }
+        wire_limits.switching = switching_part(switches.is_some(), serves);
         let takes_whole = takes_whole(&endpoint);
         let channel_max = u32::try_from(endpoint.message_bytes_max()).unwrap_or(u32::MAX);
         wire_limits.message_bytes_max = wire_limits.message_bytes_max.min(channel_max);
@@ -272,7 +277,7 @@ impl<H: Host> Connection<H> {
             message_bytes_max: Cell::new(wire_limits.message_bytes_max),
             metadata_bytes_max: Cell::new(wire_limits.metadata_bytes_max),
             lending: Lending::new(lender),
-            switching: RefCell::new(Switching::new(switches, limits.switch_timeout)),
+            switching: RefCell::new(Switching::new(switches, limits.switch_timeout, follows_asks)),
             upgrading: RefCell::default(),
             show_move: OnceCell::new(),
             streams: RefCell::default(),
@@ -284,6 +289,7 @@ impl<H: Host> Connection<H> {
             decoded_bytes_max: limits.decoded_bytes_max,
             packets_seen: Cell::new(0),
             deadline_max: limits.deadline_max,
+            number: Cell::new(0),
             has_capped: Cell::new(false),
             readiness: Readiness::default(),
         }
@@ -359,11 +365,22 @@ impl<H: Host> Connection<H> {
         self.peer_instance.get()
     }
 
+    /// Returns its number at a server.
+    pub(crate) fn number(&self) -> Option<u64> {
+        Some(self.number.get()).filter(|number| *number != 0)
+    }
+
+    /// Sets its number at a server, above 0.
+    pub(crate) fn set_number(&self, number: u64) {
+        self.number.set(number);
+    }
+
     /// Returns what tools show of it.
     pub(crate) fn info(&self) -> ConnectionInfo {
         let inner = self.inner.borrow();
         let borrowed = inner.borrowing.as_ref().map_or(0, Borrowing::places_out);
         ConnectionInfo {
+            number: self.number(),
             name: self.name.clone(),
             peer: self.peer.clone(),
             mechanism: self.mechanism(),
@@ -436,6 +453,7 @@ impl<H: Host> Connection<H> {
         *self.close_reason.borrow_mut() = Some(reason);
         self.inner.borrow_mut().protocol.handle_closed();
         self.handle_events();
+        self.end_ask();
         self.host.note_closed();
     }
 
@@ -609,6 +627,15 @@ impl<H: Host> Connection<H> {
     /// Uses the channel itself, for what only the loop needs of it.
     pub(crate) fn with_endpoint<T>(&self, use_it: impl FnOnce(&mut Endpoint) -> T) -> T {
         use_it(&mut self.inner.borrow_mut().endpoint)
+    }
+}
+
+/// Returns the part of this end in switches.
+fn switching_part(switches: bool, serves: Option<ServerId>) -> nearcall_wire::Switching {
+    match (switches, serves) {
+        (false, _) => nearcall_wire::Switching::Never,
+        (true, None) => nearcall_wire::Switching::Client,
+        (true, Some(_)) => nearcall_wire::Switching::Server,
     }
 }
 

@@ -387,6 +387,25 @@ pub(crate) const REFUSAL_LINES_PERIOD: Duration = Duration::from_secs(1);
 /// some 100 KiB.
 pub(crate) const REFUSAL_USERS_MAX: usize = 64;
 
+/// Asks of a server to move to another mechanism that a client follows within a minute: each costs
+/// it a handshake, some hundreds of microseconds, so that a server cannot take more than a fraction
+/// of its time so.
+pub(crate) const ASKS_PER_MINUTE_MAX: u32 = 600;
+
+/// Longest time that a call of a client without a loop takes on to follow an ask of its server,
+/// which takes a millisecond: well below what people notice, if the server has other things to do.
+pub(crate) const FOLLOWING_WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// Longest wait of a server for the clients that it has asked to move: they answer at once, or when
+/// they next call.
+pub(crate) const ASK_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// The wait for these clients if the call gives none.
+pub(crate) const ASK_WAIT_DEFAULT: Duration = Duration::from_secs(5);
+
+/// Clients that are asked to move before the loop serves others again: some tens of microseconds.
+pub(crate) const ASKS_PER_TURN_MAX: usize = 16;
+
 /// Switches to another mechanism that one connection remembers, with the reasons: the last few, as
 /// one asks why it is where it is. They take some 10 KiB at most.
 pub(crate) const SWITCH_HISTORY_MAX: usize = 8;

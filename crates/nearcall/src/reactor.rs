@@ -364,6 +364,7 @@ impl Reactor {
             }
             let next = connection.next_deadline().min(connection.switch_due());
             self.activity.note_deadline(next);
+            self.activity.note_deadline(connection.expire_ask(now));
         }
         self.wake_awaited(now);
     }
@@ -456,7 +457,8 @@ impl Reactor {
         acceptors.push((acceptor.id, Rc::downgrade(acceptor)));
     }
 
-    pub(super) fn acceptor(&self, server: ServerId) -> Option<Rc<Acceptor>> {
+    /// Returns what a server of this loop accepts clients with.
+    pub(crate) fn acceptor(&self, server: ServerId) -> Option<Rc<Acceptor>> {
         let acceptors = self.acceptors.borrow();
         acceptors.iter().find(|(id, _)| *id == server)?.1.upgrade()
     }

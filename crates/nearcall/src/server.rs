@@ -34,18 +34,21 @@ mod builder;
 mod built_in;
 mod ending;
 mod errors;
+mod gathering;
 mod group;
 mod listen_options;
 mod listening;
 mod loop_thread;
 mod running;
 mod state;
+mod switch_service;
 
 pub use self::builder::ServerBuilder;
 pub use self::errors::{ListenError, RegisterError, ServerError, StartError};
 pub use self::listen_options::ListenOptions;
 pub use self::running::RunningServer;
 
+use self::gathering::LoopHandle;
 use self::listening::Listening;
 use self::state::ServerState;
 
@@ -127,6 +130,8 @@ impl Server {
         let reactor = Rc::clone(event_loop.reactor());
         let instance = instance::of_loop(state.instance, loop_index);
         let objects = reactor.services.registry.add_server(instance);
+        let (mailbox, server) = (Arc::clone(&reactor.mailbox), objects.id);
+        state.add_loop(LoopHandle { index: loop_index, mailbox, server });
         let census = Arc::clone(&state.census);
         let acceptor = Acceptor::new(objects.id, instance, limits, census, loop_index);
         reactor.add_acceptor(&acceptor);

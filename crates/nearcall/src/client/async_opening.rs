@@ -76,6 +76,7 @@ fn connect_and_greet(
         serves: None,
         refusals: None,
         switches: None,
+        follows_asks: false,
     };
     let connection = Connection::with_host(endpoint, setup, Box::default(), AsyncHost::default());
     greet(&connection, deadline)?;

@@ -28,13 +28,27 @@ use crate::limits::Limits;
 /// # drop(client);
 /// ```
 #[must_use = "a builder makes nothing before `build`"]
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct ClientBuilder<'a> {
     event_loop: Option<&'a EventLoop>,
     limits: Limits,
     default_deadline: Option<Duration>,
     reconnect: ReconnectPolicy,
     interceptors: Chain,
+    follows_asks: bool,
+}
+
+impl Default for ClientBuilder<'_> {
+    fn default() -> Self {
+        Self {
+            event_loop: None,
+            limits: Limits::default(),
+            default_deadline: None,
+            reconnect: ReconnectPolicy::default(),
+            interceptors: Chain::default(),
+            follows_asks: true,
+        }
+    }
 }
 
 impl<'a> ClientBuilder<'a> {
@@ -72,23 +86,36 @@ impl<'a> ClientBuilder<'a> {
         self
     }
 
+    /// Sets whether connections move to another mechanism when their server asks for it, as its
+    /// administrator does by `nearcall switch`; they do by default. A client in a loop follows at
+    /// once, one without a loop at its next call, and async callers never. A server of another user
+    /// than this one's or root is followed only to the mechanisms that servers offer by default,
+    /// over which no end can hurt the other. What is not followed is declined, with the reason.
+    pub fn follow_asks(mut self, follows: bool) -> Self {
+        self.follows_asks = follows;
+        self
+    }
+
     /// Makes the client. Nothing is connected yet.
     pub fn build(self) -> Client {
-        let Self { event_loop, limits, default_deadline, reconnect, interceptors } = self;
-        let settings = Settings { limits, default_deadline, reconnect, interceptors };
+        let Self { event_loop, limits, default_deadline, reconnect, interceptors, follows_asks } =
+            self;
+        let settings = Settings { limits, default_deadline, reconnect, follows_asks, interceptors };
         Client::build(settings, event_loop)
     }
 }
 
 impl fmt::Debug for ClientBuilder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { event_loop, limits, default_deadline, reconnect, interceptors } = self;
+        let Self { event_loop, limits, default_deadline, reconnect, interceptors, follows_asks } =
+            self;
         f.debug_struct("ClientBuilder")
             .field("in_loop", &event_loop.is_some())
             .field("limits", limits)
             .field("default_deadline", default_deadline)
             .field("reconnect", reconnect)
             .field("interceptors", interceptors)
+            .field("follow_asks", follows_asks)
             .finish()
     }
 }

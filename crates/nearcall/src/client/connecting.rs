@@ -195,7 +195,6 @@ impl ClientCore {
         if let Some(connection) = self.known_connection(&route) {
             return Ok(connection);
         }
-        let hang_up = endpoint.hang_up_handle();
         let connection = self.new_connection(endpoint, &route)?;
         self.greet(&connection, deadline)?;
         if let Some(known) = self.known_connection(&route) {
@@ -203,6 +202,8 @@ impl ClientCore {
             self.forget_closed();
             return Ok(known);
         }
+        // It may have moved meanwhile.
+        let hang_up = connection.with_endpoint(|endpoint| endpoint.hang_up_handle());
         reservation.fill(connection.info(), hang_up);
         connection.show_moves_by(reservation.refill());
         if route.upgrades {
@@ -231,6 +232,7 @@ impl ClientCore {
             serves: None,
             refusals: None,
             switches: Some(self.switch_options()),
+            follows_asks: self.shared.settings.follows_asks,
         };
         let activity = self.reactor.as_ref().map(|reactor| &reactor.activity);
         let connection = Connection::new(endpoint, setup, &self.services().buffers, activity);
@@ -275,12 +277,6 @@ impl ClientCore {
             outcome = connection.take_switch_outcome();
             outcome.is_some()
         })?;
-        let connections = self.connections.borrow();
-        if let Some(known) = connections.iter().find(|it| Rc::ptr_eq(&it.connection, &connection)) {
-            // What other threads see of it, and what ends it, belongs to the channel.
-            let hang_up = connection.with_endpoint(|endpoint| endpoint.hang_up_handle());
-            known.reservation.fill(connection.info(), hang_up);
-        }
         match outcome {
             Some(outcome) => outcome,
             None if connection.is_closed() => Err(connection.close_reason()),

@@ -36,6 +36,8 @@ pub(crate) struct Settings {
     /// The deadline of calls whose method and options give none.
     pub(crate) default_deadline: Option<Duration>,
     pub(crate) reconnect: ReconnectPolicy,
+    /// Connections move to another mechanism when their server asks for it.
+    pub(crate) follows_asks: bool,
     pub(crate) interceptors: Chain,
 }
 

@@ -12,7 +12,7 @@ use nearcall_wire::OutgoingCall;
 use super::core::ClientCore;
 use crate::connection::{Connection, INLINE_BUF, Outcome, SendMode};
 use crate::deadline::Deadline;
-use crate::limits::{CLIENT_ROOM_INTERVAL, MESSAGES_PER_TURN_MAX};
+use crate::limits::{CLIENT_ROOM_INTERVAL, FOLLOWING_WAIT_MAX, MESSAGES_PER_TURN_MAX};
 use crate::service::dispatch::Received;
 use crate::status::Status;
 
@@ -128,6 +128,18 @@ impl ClientCore {
         if received == Received::Empty || (!is_done() && deadline.has_passed()) {
             connection.handle_timeout();
         }
+        if connection.take_following() {
+            self.finish_following(connection);
+        }
+    }
+
+    /// Ends a switch that the server has asked for, in the call that has found the ask: the next
+    /// one may come late, and the server gives a client that has begun some seconds only.
+    #[cold]
+    fn finish_following(&self, connection: &Rc<Connection>) {
+        let deadline = Deadline::after(FOLLOWING_WAIT_MAX);
+        // What comes meanwhile is kept for its caller, and a late end is found by the next call.
+        let _ = self.wait_until(connection, deadline, || !connection.is_switching());
     }
 
     /// Waits until what a loop has kept of its messages is in the channel.

@@ -17,6 +17,9 @@ use crate::refusals::RefusalKind;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ConnectionInfo {
+    /// Its number at the server: no other connection of that server has or had it. None at a
+    /// client.
+    pub number: Option<u64>,
     /// Names the process at the other end, for people.
     pub name: String,
     /// The identity of the other end, as reported by the kernel.

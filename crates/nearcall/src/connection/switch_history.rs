@@ -29,7 +29,6 @@ pub enum SwitchCause {
 
 impl SwitchCause {
     /// Every cause.
-    #[allow(dead_code, reason = "a client is to report why it has switched")]
     pub(crate) const ALL: [Self; 4] = [Self::Program, Self::Asked, Self::Automatic, Self::Upgrade];
 
     /// Returns its name, such as `automatic`.
@@ -44,7 +43,6 @@ impl SwitchCause {
     }
 
     /// Returns the cause of this name.
-    #[allow(dead_code, reason = "a client is to report why it has switched")]
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|cause| cause.name() == name)
     }
@@ -122,6 +120,8 @@ impl SwitchHistory {
     #[cold]
     pub(super) fn amend(&mut self, cause: Option<SwitchCause>, note: &str) -> bool {
         let Some(record) = self.records.back_mut() else { return false };
+        // What this end has asked for it knows better.
+        let cause = cause.filter(|_| record.cause != SwitchCause::Asked);
         record.cause = cause.unwrap_or(record.cause);
         record.note = to_note(note);
         true

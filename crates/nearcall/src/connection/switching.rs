@@ -32,6 +32,7 @@ use nearcall_wire::{SwitchError, SwitchEvent, SwitchReason, SwitchState};
 
 use super::borrowing::Borrowing;
 use super::old_channel::OldChannel;
+use super::switch_asks::OpenAsk;
 use super::switch_history::{SwitchCause, SwitchHistory, SwitchUnderWay};
 use super::{Connection, Host, Inner, takes_whole};
 use crate::deadline::Deadline;
@@ -58,10 +59,18 @@ pub(super) struct Switching {
     limit: Deadline,
     /// When the channel before is asked for room, if it has no descriptor that would report that.
     look_at: Deadline,
+    /// What this server has asked the client for.
+    pub(super) ask: Option<OpenAsk>,
+    /// How it has ended, until that is reported.
+    pub(super) ask_outcome: Option<Result<Mechanism, Status>>,
+    /// This client moves when its server asks for it.
+    pub(super) follows_asks: bool,
+    /// It has begun to, and whoever waits next is to wait for the end of that.
+    pub(super) is_following: bool,
 }
 
 impl Switching {
-    pub(super) fn new(options: Option<Options>, timeout: Duration) -> Self {
+    pub(super) fn new(options: Option<Options>, timeout: Duration, follows_asks: bool) -> Self {
         Self {
             options: options.map(Box::new),
             handshake: None,
@@ -73,13 +82,31 @@ impl Switching {
             timeout,
             limit: Deadline::NEVER,
             look_at: Deadline::NEVER,
+            ask: None,
+            ask_outcome: None,
+            follows_asks,
+            is_following: false,
         }
+    }
+
+    /// Returns whether this end can move to another channel.
+    pub(super) fn is_possible(&self) -> bool {
+        self.options.is_some()
+    }
+
+    /// Returns whether a switch has begun and not ended.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
     }
 
     /// Notes how the switch has ended that is under way.
     fn end(&mut self, outcome: Result<(), Status>) {
         if let Some(ended) = self.under_way.take() {
             self.history.record(ended, outcome.as_ref().copied().map_err(Status::message));
+            if let Some(ask) = self.ask.as_ref().filter(|ask| ask.has_begun) {
+                let moved = outcome.clone().map(|()| ended.to.unwrap_or(ask.mechanism));
+                self.ask_outcome = Some(moved);
+            }
         }
         self.outcome = Some(outcome);
     }
@@ -166,7 +193,6 @@ impl<H: Host> Connection<H> {
     /// Says of the newest switch that has ended why it was made or what it was worth, in a text
     /// that is cut off after 512 bytes, and, where `cause` is known, what made it begin. False:
     /// there was none.
-    #[allow(dead_code, reason = "a client is to report why it has switched")]
     #[cold]
     pub(crate) fn amend_switch(&self, cause: Option<SwitchCause>, note: &str) -> bool {
         self.switching.borrow_mut().history.amend(cause, note)
@@ -176,13 +202,10 @@ impl<H: Host> Connection<H> {
     #[cold]
     pub(super) fn handle_switch(&self, event: SwitchEvent) {
         match event {
-            SwitchEvent::Asked { number, .. } => {
-                let reason = SwitchReason::NotAllowed;
-                let _ = self.inner.borrow_mut().protocol.refuse_ask(number, reason);
-            }
-            SwitchEvent::Declined { .. } => {}
-            SwitchEvent::Begun { .. } => self.serve_switch(),
-            SwitchEvent::Rejected { reason, .. } => self.reject_switch(reason),
+            SwitchEvent::Asked { number, mechanism } => self.follow_ask(number, mechanism),
+            SwitchEvent::Declined { reason, .. } => self.take_declined(reason),
+            SwitchEvent::Begun { ask, .. } => self.serve_switch(ask.is_some()),
+            SwitchEvent::Rejected { reason, ask, .. } => self.reject_switch(ask.is_some(), reason),
             SwitchEvent::Step { .. } => self.advance_switch(),
             SwitchEvent::Ready { .. } => self.complete_switch(),
             SwitchEvent::PeerLast { .. } => self.take_last(),
@@ -190,19 +213,20 @@ impl<H: Host> Connection<H> {
             SwitchEvent::Refused { reason, .. } => self.take_switch_refusal(reason),
         }
         self.send_control(Deadline::NOW);
+        self.report_ask();
         // A peer may have this end answer again and again, and read none of it.
         self.owes_events.set(true);
     }
 
     /// Begins to serve the handshake of the client.
-    fn serve_switch(&self) {
+    fn serve_switch(&self, is_asked: bool) {
         let (invited, mut uninvited) = (self.take_invited(), Vec::new());
         let begun = {
             let switching = &mut *self.switching.borrow_mut();
             let inner = &mut *self.inner.borrow_mut();
             // Without options this end has not said that it switches.
             let Some(options) = &mut switching.options else { return };
-            let mut under_way = self.unknown_switch();
+            let mut under_way = self.begun_switch(&mut switching.ask, is_asked);
             let handshake = match invited {
                 Some(invited) => {
                     under_way.cause = SwitchCause::Upgrade;
@@ -231,19 +255,26 @@ impl<H: Host> Connection<H> {
     }
 
     /// Takes the line of a switch that was refused before it began, and closes it.
-    fn reject_switch(&self, reason: SwitchReason) {
+    fn reject_switch(&self, is_asked: bool, reason: SwitchReason) {
         drop(self.take_invited());
         let switching = &mut *self.switching.borrow_mut();
         let Some(options) = &switching.options else { return };
         let handshake = self.inner.borrow_mut().endpoint.serve_switch(options);
-        switching.history.record(self.unknown_switch(), Err(&reason.to_string()));
+        switching.under_way = Some(self.begun_switch(&mut switching.ask, is_asked));
+        switching.end(Err(self.refused(reason)));
         self.note_refusal(RefusalKind::ResourceLimit, &format!("a switch was refused: {reason}"));
         drop(handshake);
     }
 
     /// Returns what a server knows of a switch that the client has just begun.
-    fn unknown_switch(&self) -> SwitchUnderWay {
-        SwitchUnderWay { from: self.mechanism(), to: None, cause: SwitchCause::Program }
+    fn begun_switch(&self, ask: &mut Option<OpenAsk>, is_asked: bool) -> SwitchUnderWay {
+        match ask {
+            Some(ask) if is_asked => {
+                ask.has_begun = true;
+                self.asked_switch(ask.mechanism)
+            }
+            _ => SwitchUnderWay { from: self.mechanism(), to: None, cause: SwitchCause::Program },
+        }
     }
 
     /// Takes the step of the handshake that follows the peer's.
@@ -465,6 +496,7 @@ impl<H: Host> Connection<H> {
                 Err(error) => Err(error),
             }
         };
+        self.report_ask();
         match moved {
             // A client is watched by its old channel until the server's last message.
             Ok(true) if self.serves.is_some() => {

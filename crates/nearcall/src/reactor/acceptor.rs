@@ -71,7 +71,16 @@ impl Acceptor {
             Options { account, ..policy.options(true) }
         });
         let serves = Some(self.id);
-        let setup = Setup { name, instance, limits, trust, serves, refusals, switches };
+        let setup = Setup {
+            name,
+            instance,
+            limits,
+            trust,
+            serves,
+            refusals,
+            switches,
+            follows_asks: false,
+        };
         (Connection::new(endpoint, setup, buffers, Some(activity)), by)
     }
 
@@ -81,6 +90,7 @@ impl Acceptor {
     }
 
     pub(crate) fn add(&self, connection: &Rc<Connection>, admission: Admission) {
+        connection.set_number(admission.number());
         admission.show(connection.info());
         self.connections.borrow_mut().push((Rc::clone(connection), admission));
     }
@@ -104,6 +114,13 @@ impl Acceptor {
         let connections = self.connections.borrow();
         let open = connections.iter().filter(|(connection, _)| !connection.is_closed());
         open.map(|(connection, _)| Rc::clone(connection)).collect()
+    }
+
+    /// Returns the open connection of this number.
+    pub(crate) fn connection_of_number(&self, number: u64) -> Option<Rc<Connection>> {
+        let connections = self.connections.borrow();
+        let mut open = connections.iter().map(|(connection, _)| connection);
+        open.find(|it| it.number() == Some(number) && !it.is_closed()).cloned()
     }
 
     /// Refuses clients from now on, or accepts them again.

@@ -162,6 +162,11 @@ impl Admission {
         self.loop_index
     }
 
+    /// Returns its number, above 0: no other connection of the server has or had it.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Shows the connection to the other loops of the server.
     pub(crate) fn show(&self, info: ConnectionInfo) {
         let shown = (self.loop_index, info.without_counts());

@@ -6,24 +6,32 @@
 //! **Not here:** what a server knows of itself (`state.rs`), the interface (`control.rs`).
 
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use nearcall_channel::{Invitation, Mechanism, MechanismSet};
-use nearcall_os::process;
 use nearcall_os::users::is_overflow_user;
+use nearcall_os::{clock, process};
 
 use super::ServerCore;
+use super::gathering::Gathering;
+use super::switch_service::Switches;
 use crate::connection::connection_info::ConnectionInfo;
+use crate::connection::switch_history::{self, SwitchCause};
+use crate::connection::traffic;
 use crate::control::{
-    Connection, ConnectionsReply, ConnectionsRequest, DescribeReply, DescribeRequest, HealthReply,
-    HealthRequest, Interface, MechanismUse, MeetReply, MeetRequest, Object, Refusal, Server,
-    ServerDispatcher, StopReply, StopRequest,
+    self, Connection, ConnectionsReply, ConnectionsRequest, DescribeReply, DescribeRequest,
+    HealthReply, HealthRequest, Interface, MechanismUse, MeetReply, MeetRequest, MessageCounts,
+    Object, Refusal, Server, ServerDispatcher, StopReply, StopRequest, SwitchRecord, SwitchReply,
+    SwitchReport, SwitchRequest,
 };
 use crate::interface::{self, fnv1a};
 use crate::peer::Peer;
+use crate::reactor::acceptor::Acceptor;
 use crate::refusals::RefusedUser;
 use crate::service::context::Context;
 use crate::service::dispatcher::Registered;
+use crate::service::responder::Responder;
 use crate::status::Status;
 use crate::trust::Trust;
 
@@ -144,7 +152,6 @@ impl Server for BuiltIn {
                 None
             }
         };
-        let connections = core.describe_connections(own);
         let mut refusals = core.state.census.refusals.counts();
         if let Some(uid) = own {
             refusals.retain(|refusal| refusal.user == RefusedUser::Uid(uid));
@@ -154,7 +161,30 @@ impl Server for BuiltIn {
             user: refusal.user.to_string(),
             count: refusal.count,
         });
-        Ok(ConnectionsReply { connections, refusals: refusals.collect() })
+        let refusals = refusals.collect();
+        if request.live {
+            return context
+                .answer_later(|responder| core.gather_connections(own, refusals, responder));
+        }
+        Ok(ConnectionsReply { connections: core.describe_connections(own), refusals })
+    }
+
+    fn switch(
+        &self,
+        context: &Context<'_>,
+        request: &SwitchRequest,
+    ) -> Result<SwitchReply, Status> {
+        Self::check_administrator(context, "have connections of this server switch")?;
+        let core = self.core()?;
+        let own = context.own_connection().and_then(|connection| connection.number());
+        let switches = Switches::parse(&core, request, own)?;
+        context.answer_later(|responder| switches.start(&core, responder))
+    }
+
+    fn report_switch(&self, context: &Context<'_>, request: &SwitchReport) {
+        if let Some(connection) = context.own_connection() {
+            connection.amend_switch(SwitchCause::from_name(&request.cause), &request.note);
+        }
     }
 
     fn stop(&self, context: &Context<'_>, _request: &StopRequest) -> Result<StopReply, Status> {
@@ -212,14 +242,41 @@ impl ServerCore {
     fn describe_connections(&self, of_user: Option<u32>) -> Vec<Connection> {
         let own_loop = self.acceptor.loop_index;
         let is_asked_for = |peer: &Peer| of_user.is_none() || peer.uid() == of_user;
-        let own = self.acceptor.connections();
-        let own = own.iter().filter(|connection| is_asked_for(&connection.peer));
-        let own = own.map(|connection| (own_loop, connection.info()));
+        let own = describe_loop(&self.acceptor, of_user);
         let is_chosen =
             |loop_index, info: &ConnectionInfo| loop_index != own_loop && is_asked_for(&info.peer);
         let others = self.state.census.connections(is_chosen);
-        own.chain(others).map(|(index, info)| describe_connection(index, info)).collect()
+        let others = others.into_iter().map(|(index, info)| describe_connection(index, info));
+        own.into_iter().chain(others).collect()
     }
+
+    /// Answers with the connections of all loops, or those of one user, as they are now.
+    fn gather_connections(
+        &self,
+        of_user: Option<u32>,
+        refusals: Vec<Refusal>,
+        responder: Responder<ConnectionsReply>,
+    ) {
+        let reply = |connections| ConnectionsReply { connections, refusals };
+        let gathering = Gathering::new(responder, reply);
+        for handle in self.state.loops() {
+            if handle.index == self.acceptor.loop_index {
+                gathering.add(describe_loop(&self.acceptor, of_user));
+            } else {
+                let gathering = Arc::clone(&gathering);
+                handle.post(move |acceptor| gathering.add(describe_loop(acceptor, of_user)));
+            }
+        }
+    }
+}
+
+/// Describes the connections of one loop, or those of one user.
+fn describe_loop(acceptor: &Acceptor, of_user: Option<u32>) -> Vec<Connection> {
+    let connections = acceptor.connections().into_iter();
+    connections
+        .filter(|connection| of_user.is_none() || connection.peer.uid() == of_user)
+        .map(|connection| describe_connection(acceptor.loop_index, connection.info()))
+        .collect()
 }
 
 fn describe_connection(loop_index: usize, info: ConnectionInfo) -> Connection {
@@ -240,7 +297,29 @@ fn describe_connection(loop_index: usize, info: ConnectionInfo) -> Connection {
         slots_lent: info.slots_lent.map(|slots| slots as u64),
         slots_borrowed: info.slots_borrowed.map(|slots| slots as u64),
         r#loop: u32::try_from(loop_index).unwrap_or(u32::MAX),
+        number: info.number.unwrap_or_default(),
+        switches: info.switches.into_iter().map(describe_switch).collect(),
+        traffic: info.traffic.map(|traffic| control::Traffic {
+            received: Some(describe_counts(&traffic.received)),
+            sent: Some(describe_counts(&traffic.sent)),
+        }),
     }
+}
+
+fn describe_switch(record: switch_history::SwitchRecord) -> SwitchRecord {
+    let age = clock::now().saturating_duration_since(record.at);
+    SwitchRecord {
+        age_ms: u64::try_from(age.as_millis()).unwrap_or(u64::MAX),
+        from: record.from.name().to_owned(),
+        to: record.to.map_or_else(String::new, |to| to.name().to_owned()),
+        cause: record.cause.name().to_owned(),
+        failure: record.outcome.err().unwrap_or_default(),
+        note: record.note,
+    }
+}
+
+fn describe_counts(counts: &traffic::MessageCounts) -> MessageCounts {
+    MessageCounts { bytes: counts.bytes, by_size: counts.by_size.to_vec() }
 }
 
 /// Describes the interfaces of these objects, each once.

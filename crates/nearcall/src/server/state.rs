@@ -14,6 +14,7 @@ use nearcall_channel::{Address as Place, Mechanism, MechanismSet, Meeting};
 use nearcall_os::clock;
 use nearcall_wire::InstanceId;
 
+use super::gathering::LoopHandle;
 use crate::address::{Address, At};
 use crate::control::Health;
 use crate::instance::new_instance;
@@ -26,6 +27,8 @@ pub(super) struct ServerState {
     /// By it clients know the loops of this server from those of others.
     pub(super) instance: InstanceId,
     started: Instant,
+    /// Its loops.
+    loops: Mutex<Vec<LoopHandle>>,
     /// A lock, because all of it changes rarely; no call of a user's object takes it.
     facts: Mutex<Facts>,
     /// Where clients over `tcp://` show that they share the kernel; made for the first.
@@ -59,13 +62,24 @@ impl ServerState {
         let places = Vec::new();
         let facts = Facts { health, is_draining: false, places, stop: None, stop_remedy: None };
         let (census, started) = (Census::new(loops, limits), clock::now());
-        Arc::new(Self {
-            census,
-            instance: new_instance(),
-            started,
-            facts: Mutex::new(facts),
-            meeting: Mutex::default(),
-        })
+        let (instance, loops, facts) = (new_instance(), Mutex::default(), Mutex::new(facts));
+        let meeting = Mutex::default();
+        Arc::new(Self { census, instance, started, loops, facts, meeting })
+    }
+
+    /// Notes a loop that has a part of the server.
+    pub(super) fn add_loop(&self, handle: LoopHandle) {
+        self.loops.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
+    }
+
+    /// Returns the loops that have a part of the server.
+    pub(super) fn loops(&self) -> Vec<LoopHandle> {
+        self.loops.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the loop of this number.
+    pub(super) fn loop_of(&self, index: usize) -> Option<LoopHandle> {
+        self.loops().into_iter().find(|handle| handle.index == index)
     }
 
     fn lock(&self) -> MutexGuard<'_, Facts> {

@@ -79,7 +79,7 @@ fn ask_for_what_is_not_its_own(address: &str) {
     let described = server.describe(&DescribeRequest::default()).unwrap();
     let counts = described.mechanisms.iter().filter(|it| it.connections.is_some()).count();
     let all = server.connections(&ConnectionsRequest::default());
-    let own = server.connections(&ConnectionsRequest { own_only: true }).unwrap();
+    let own = server.connections(&ConnectionsRequest { own_only: true, live: false }).unwrap();
     let uids: Vec<_> = own.connections.iter().map(|it| it.uid.unwrap()).collect();
     let stopped = server.stop(&StopRequest {});
     report(&format!(

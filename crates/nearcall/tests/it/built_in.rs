@@ -144,7 +144,8 @@ fn a_server_with_several_loops_answers_as_one() {
         drop(gone);
         crate::observed::wait_until("its end", || server.connection_counts().contains(&0));
         let caller = ServerCaller::new(&Client::new(), &address).unwrap();
-        let listed = caller.connections(&ConnectionsRequest { own_only: true }).unwrap();
+        let listed =
+            caller.connections(&ConnectionsRequest { own_only: true, live: false }).unwrap();
         assert_eq!(listed.connections.len(), 2);
         server.stop().unwrap();
     });

@@ -32,6 +32,7 @@ mod short_circuit;
 mod stage;
 mod streams;
 mod support;
+mod switch_asks;
 mod switch_history;
 mod switching;
 mod threads;

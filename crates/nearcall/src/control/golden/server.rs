@@ -138,6 +138,10 @@ pub struct ConnectionsRequest {
     /// Only those of the caller's own user, for users who may not see the others.
     #[prost(bool, tag = "1")]
     pub own_only: bool,
+    /// Also asks the other loops of the server for what only they can count. The reply then waits
+    /// until each has ended the method that it runs.
+    #[prost(bool, tag = "2")]
+    pub live: bool,
 }
 
 /// The message `nearcall.v1.ConnectionsReply`.
@@ -157,7 +161,7 @@ pub struct ConnectionsReply {
 /// A client that is connected.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
-#[derive(Clone, PartialEq, Eq, Hash, ::nearcall::prost::Message)]
+#[derive(Clone, PartialEq, ::nearcall::prost::Message)]
 #[prost(prost_path = "::nearcall::prost")]
 pub struct Connection {
     /// Names the process at the other end, for people.
@@ -197,6 +201,71 @@ pub struct Connection {
     /// The loop of the server that has the connection, from 0.
     #[prost(uint32, tag = "12")]
     pub r#loop: u32,
+    /// Its number: no other connection of this server has or had it.
+    #[prost(uint64, tag = "13")]
+    pub number: u64,
+    /// Its last switches to another mechanism, the oldest first: eight at most.
+    #[prost(message, repeated, tag = "14")]
+    pub switches: ::nearcall::prost::alloc::vec::Vec<SwitchRecord>,
+    /// What it has carried so far, in both directions. Absent as `slots_lent`.
+    #[prost(message, optional, tag = "15")]
+    pub traffic: ::core::option::Option<Traffic>,
+}
+
+/// A switch of a connection that has ended, well or not.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+#[derive(Clone, PartialEq, Eq, Hash, ::nearcall::prost::Message)]
+#[prost(prost_path = "::nearcall::prost")]
+pub struct SwitchRecord {
+    /// Time since it ended, in milliseconds.
+    #[prost(uint64, tag = "1")]
+    pub age_ms: u64,
+    /// The mechanism before it.
+    #[prost(string, tag = "2")]
+    pub from: ::nearcall::prost::alloc::string::String,
+    /// The mechanism that was asked for; empty: it failed before the server knew.
+    #[prost(string, tag = "3")]
+    pub to: ::nearcall::prost::alloc::string::String,
+    /// What made it begin: `program`, `asked`, `automatic` or `upgrade`. The server knows of those
+    /// that it has asked for; the other causes are the client's word.
+    #[prost(string, tag = "4")]
+    pub cause: ::nearcall::prost::alloc::string::String,
+    /// Why the connection stayed where it was; empty: it has moved.
+    #[prost(string, tag = "5")]
+    pub failure: ::nearcall::prost::alloc::string::String,
+    /// Why it was done or what it was worth, by the client's word; empty: it has said nothing.
+    #[prost(string, tag = "6")]
+    pub note: ::nearcall::prost::alloc::string::String,
+}
+
+/// Messages that a connection has carried since it was opened.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+#[derive(Clone, PartialEq, Eq, Hash, ::nearcall::prost::Message)]
+#[prost(prost_path = "::nearcall::prost")]
+pub struct Traffic {
+    /// From the client.
+    #[prost(message, optional, tag = "1")]
+    pub received: ::core::option::Option<MessageCounts>,
+    /// To the client.
+    #[prost(message, optional, tag = "2")]
+    pub sent: ::core::option::Option<MessageCounts>,
+}
+
+/// Messages of one direction.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+#[derive(Clone, PartialEq, Eq, Hash, ::nearcall::prost::Message)]
+#[prost(prost_path = "::nearcall::prost")]
+pub struct MessageCounts {
+    /// Their bytes, headers included.
+    #[prost(uint64, tag = "1")]
+    pub bytes: u64,
+    /// Their number by length: the first entry those of up to 64 bytes with their headers, each
+    /// further one those of up to twice as many, the last one all that are longer, too.
+    #[prost(uint64, repeated, tag = "2")]
+    pub by_size: ::nearcall::prost::alloc::vec::Vec<u64>,
 }
 
 /// How often a server has refused one thing to one user.
@@ -214,6 +283,85 @@ pub struct Refusal {
     /// How often.
     #[prost(uint64, tag = "3")]
     pub count: u64,
+}
+
+/// The message `nearcall.v1.SwitchRequest`.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+#[derive(Clone, PartialEq, Eq, Hash, ::nearcall::prost::Message)]
+#[prost(prost_path = "::nearcall::prost")]
+pub struct SwitchRequest {
+    /// The name of the mechanism to move to, such as `shm-futex`.
+    #[prost(string, tag = "1")]
+    pub mechanism: ::nearcall::prost::alloc::string::String,
+    /// These connections, by their numbers.
+    #[prost(uint64, repeated, tag = "2")]
+    pub connections: ::nearcall::prost::alloc::vec::Vec<u64>,
+    /// Or those of this client, by the process that the kernel reports to the server.
+    #[prost(int32, optional, tag = "3")]
+    pub pid: ::core::option::Option<i32>,
+    /// Or all.
+    #[prost(bool, tag = "4")]
+    pub all: bool,
+    /// Longest wait for the clients, in milliseconds; 0: 5 seconds. At most a minute.
+    #[prost(uint32, tag = "5")]
+    pub timeout_ms: u32,
+}
+
+/// The message `nearcall.v1.SwitchReply`.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+#[derive(Clone, PartialEq, ::nearcall::prost::Message)]
+#[prost(prost_path = "::nearcall::prost")]
+pub struct SwitchReply {
+    /// What has become of each connection, by their numbers.
+    #[prost(message, repeated, tag = "1")]
+    pub connections: ::nearcall::prost::alloc::vec::Vec<SwitchOutcome>,
+}
+
+/// What has become of one connection.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+#[derive(Clone, PartialEq, Eq, Hash, ::nearcall::prost::Message)]
+#[prost(prost_path = "::nearcall::prost")]
+pub struct SwitchOutcome {
+    /// Its number.
+    #[prost(uint64, tag = "1")]
+    pub number: u64,
+    /// Names the process at the other end, for people.
+    #[prost(string, tag = "2")]
+    pub name: ::nearcall::prost::alloc::string::String,
+    /// Its process, as the kernel reports it to the server.
+    #[prost(int32, optional, tag = "3")]
+    pub pid: ::core::option::Option<i32>,
+    /// The mechanism before.
+    #[prost(string, tag = "4")]
+    pub before: ::nearcall::prost::alloc::string::String,
+    /// The mechanism that it has now.
+    #[prost(string, tag = "5")]
+    pub after: ::nearcall::prost::alloc::string::String,
+    /// The number of a status code: 0, the connection uses the mechanism; `DEADLINE_EXCEEDED`, not
+    /// yet: the client has not answered in time and moves later; others, it stays where it is.
+    #[prost(int32, tag = "6")]
+    pub code: i32,
+    /// Why it stays; empty if it does not.
+    #[prost(string, tag = "7")]
+    pub message: ::nearcall::prost::alloc::string::String,
+}
+
+/// The message `nearcall.v1.SwitchReport`.
+#[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
+#[allow(unreachable_pub, unused_qualifications, reason = "generated")]
+#[derive(Clone, PartialEq, Eq, Hash, ::nearcall::prost::Message)]
+#[prost(prost_path = "::nearcall::prost")]
+pub struct SwitchReport {
+    /// What made it begin: `automatic`, `upgrade` or `program`; empty: as the server knows.
+    #[prost(string, tag = "1")]
+    pub cause: ::nearcall::prost::alloc::string::String,
+    /// Why it was done or what it was worth, in a sentence of at most 512 bytes; what is longer is cut
+    /// off.
+    #[prost(string, tag = "2")]
+    pub note: ::nearcall::prost::alloc::string::String,
 }
 
 /// The message `nearcall.v1.StopRequest`.
@@ -313,7 +461,7 @@ impl Health {
     }
 }
 
-/// Reports what a server is, and stops it.
+/// Reports what a server is, has its connections switch, and stops it.
 ///
 /// Every server answers these calls at each of its addresses, in its own loop. No program registers
 /// the object: its name is reserved. Interceptors of the server do not see the calls.
@@ -365,6 +513,27 @@ pub trait Server: 'static {
         context: &::nearcall::Context<'_>,
         request: &ConnectionsRequest,
     ) -> ::core::result::Result<ConnectionsReply, ::nearcall::Status>;
+    /// Asks clients to move their connections to another mechanism, and replies once each has moved or
+    /// declined, or the time is up. Calls that are under way go on. A client without a loop follows
+    /// when it next calls. The connection that carries this call stays where it is.
+    ///
+    /// `PERMISSION_DENIED`: the caller is neither of the server's user nor root. `INVALID_ARGUMENT`:
+    /// no mechanism has this name, or not exactly one choice of connections is given. `NOT_FOUND`: no
+    /// connection is chosen by that. Whatever keeps a single connection is in the reply.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn switch(
+        &self,
+        context: &::nearcall::Context<'_>,
+        request: &SwitchRequest,
+    ) -> ::core::result::Result<SwitchReply, ::nearcall::Status>;
+    /// Says why the caller's own connection has moved to another mechanism, or what that was worth:
+    /// for the newest switch that the server remembers of the connection.
+    ///
+    /// One-way: there is no reply, and the caller does not wait.
+    fn report_switch(&self, context: &::nearcall::Context<'_>, request: &SwitchReport);
     /// Ends the server as SIGTERM does: calls under way go on, new ones are refused.
     ///
     /// Replies before the server drains. `PERMISSION_DENIED`: the caller is neither of the server's
@@ -398,7 +567,7 @@ pub trait Server: 'static {
     ) -> ::core::result::Result<MeetReply, ::nearcall::Status>;
 }
 
-/// Reports what a server is, and stops it.
+/// Reports what a server is, has its connections switch, and stops it.
 ///
 /// Every server answers these calls at each of its addresses, in its own loop. No program registers
 /// the object: its name is reserved. Interceptors of the server do not see the calls.
@@ -457,6 +626,33 @@ pub trait ServerAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
     ) -> impl ::core::future::Future<
         Output = ::core::result::Result<ConnectionsReply, ::nearcall::Status>,
     > + ::core::marker::Send;
+    /// Asks clients to move their connections to another mechanism, and replies once each has moved or
+    /// declined, or the time is up. Calls that are under way go on. A client without a loop follows
+    /// when it next calls. The connection that carries this call stays where it is.
+    ///
+    /// `PERMISSION_DENIED`: the caller is neither of the server's user nor root. `INVALID_ARGUMENT`:
+    /// no mechanism has this name, or not exactly one choice of connections is given. `NOT_FOUND`: no
+    /// connection is chosen by that. Whatever keeps a single connection is in the reply.
+    ///
+    /// # Errors
+    ///
+    /// The caller gets the returned status.
+    fn switch(
+        &self,
+        context: ::nearcall::CallContext,
+        request: SwitchRequest,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<SwitchReply, ::nearcall::Status>,
+    > + ::core::marker::Send;
+    /// Says why the caller's own connection has moved to another mechanism, or what that was worth:
+    /// for the newest switch that the server remembers of the connection.
+    ///
+    /// One-way: there is no reply, and the caller does not wait.
+    fn report_switch(
+        &self,
+        context: ::nearcall::CallContext,
+        request: SwitchReport,
+    ) -> impl ::core::future::Future<Output = ()> + ::core::marker::Send;
     /// Ends the server as SIGTERM does: calls under way go on, new ones are refused.
     ///
     /// Replies before the server drains. `PERMISSION_DENIED`: the caller is neither of the server's
@@ -519,6 +715,20 @@ mod server_methods {
         deadline: ::core::option::Option::None,
         idempotency: ::nearcall::Idempotency::NoSideEffects,
     };
+    pub(super) static SWITCH: ::nearcall::Method = ::nearcall::Method {
+        id: 0xf8ef_6dbc,
+        name: "Switch",
+        kind: ::nearcall::MethodKind::Unary,
+        deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
+    };
+    pub(super) static REPORT_SWITCH: ::nearcall::Method = ::nearcall::Method {
+        id: 0x5532_1652,
+        name: "ReportSwitch",
+        kind: ::nearcall::MethodKind::Oneway,
+        deadline: ::core::option::Option::None,
+        idempotency: ::nearcall::Idempotency::Unknown,
+    };
     pub(super) static STOP: ::nearcall::Method = ::nearcall::Method {
         id: 0xd707_6808,
         name: "Stop",
@@ -541,6 +751,8 @@ static SERVER_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
         &server_methods::DESCRIBE,
         &server_methods::HEALTH,
         &server_methods::CONNECTIONS,
+        &server_methods::SWITCH,
+        &server_methods::REPORT_SWITCH,
         &server_methods::STOP,
         &server_methods::MEET,
     ],
@@ -876,6 +1088,149 @@ impl ServerCaller {
         ::nearcall::Status,
     > {
         self.object.try_start(&server_methods::CONNECTIONS, request, options)
+    }
+    /// Asks clients to move their connections to another mechanism, and replies once each has moved or
+    /// declined, or the time is up. Calls that are under way go on. A client without a loop follows
+    /// when it next calls. The connection that carries this call stays where it is.
+    ///
+    /// `PERMISSION_DENIED`: the caller is neither of the server's user nor root. `INVALID_ARGUMENT`:
+    /// no mechanism has this name, or not exactly one choice of connections is given. `NOT_FOUND`: no
+    /// connection is chosen by that. Whatever keeps a single connection is in the reply.
+    ///
+    /// Calls `Switch` and waits for the reply.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn switch(
+        &self,
+        request: &SwitchRequest,
+    ) -> ::core::result::Result<SwitchReply, ::nearcall::Status> {
+        self.switch_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Calls `Switch` with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `switch`.
+    #[inline(always)]
+    pub fn switch_with(
+        &self,
+        request: &SwitchRequest,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<SwitchReply, ::nearcall::Status> {
+        self.object
+            .call(
+                &server_methods::SWITCH,
+                request,
+                options,
+                |service: &::std::sync::Arc<dyn Server>, context| Server::switch(
+                    &**service,
+                    context,
+                    request,
+                ),
+            )
+    }
+    /// Starts a call of `Switch` and returns without waiting for the reply: that is what `wait`
+    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    pub fn start_switch(
+        &self,
+        request: &SwitchRequest,
+    ) -> ::nearcall::PendingCall<SwitchReply> {
+        self.start_switch_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Starts a call of `Switch` with options. As `start_switch`.
+    pub fn start_switch_with(
+        &self,
+        request: &SwitchRequest,
+        options: &::nearcall::CallOptions,
+    ) -> ::nearcall::PendingCall<SwitchReply> {
+        self.object.start(&server_methods::SWITCH, request, options)
+    }
+    /// As `start_switch`, and does not wait for room or a free slot.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
+    /// other error is the result of the pending call.
+    pub fn try_start_switch(
+        &self,
+        request: &SwitchRequest,
+    ) -> ::core::result::Result<
+        ::nearcall::PendingCall<SwitchReply>,
+        ::nearcall::Status,
+    > {
+        self.try_start_switch_with(request, &::nearcall::CallOptions::new())
+    }
+    /// As `try_start_switch`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As `try_start_switch`.
+    pub fn try_start_switch_with(
+        &self,
+        request: &SwitchRequest,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<
+        ::nearcall::PendingCall<SwitchReply>,
+        ::nearcall::Status,
+    > {
+        self.object.try_start(&server_methods::SWITCH, request, options)
+    }
+    /// Says why the caller's own connection has moved to another mechanism, or what that was worth:
+    /// for the newest switch that the server remembers of the connection.
+    ///
+    /// Sends `ReportSwitch`. Returns when the message is in the channel; there is no reply. Waits
+    /// for room until the deadline.
+    ///
+    /// # Errors
+    ///
+    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
+    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
+    /// above a limit. Success does not mean that the service received it.
+    pub fn report_switch(
+        &self,
+        request: &SwitchReport,
+    ) -> ::core::result::Result<(), ::nearcall::Status> {
+        self.report_switch_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Sends `ReportSwitch` with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `report_switch`.
+    pub fn report_switch_with(
+        &self,
+        request: &SwitchReport,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<(), ::nearcall::Status> {
+        self.object.send(&server_methods::REPORT_SWITCH, request, options)
+    }
+    /// Sends `ReportSwitch` if there is room for it now, and fails if not.
+    ///
+    /// # Errors
+    ///
+    /// The message did not get into the channel: `RESOURCE_EXHAUSTED` if there is no room now or
+    /// the message is above a limit, `UNAVAILABLE` if the server cannot be reached.
+    pub fn try_report_switch(
+        &self,
+        request: &SwitchReport,
+    ) -> ::core::result::Result<(), ::nearcall::Status> {
+        self.try_report_switch_with(request, &::nearcall::CallOptions::new())
+    }
+    /// Sends `ReportSwitch` with options if there is room for it now.
+    ///
+    /// # Errors
+    ///
+    /// As `try_report_switch`.
+    pub fn try_report_switch_with(
+        &self,
+        request: &SwitchReport,
+        options: &::nearcall::CallOptions,
+    ) -> ::core::result::Result<(), ::nearcall::Status> {
+        self.object.try_send(&server_methods::REPORT_SWITCH, request, options)
     }
     /// Ends the server as SIGTERM does: calls under way go on, new ones are refused.
     ///
@@ -1215,6 +1570,79 @@ impl ServerAsyncCaller {
                 ::core::option::Option::Some(options),
             )
     }
+    /// Asks clients to move their connections to another mechanism, and replies once each has moved or
+    /// declined, or the time is up. Calls that are under way go on. A client without a loop follows
+    /// when it next calls. The connection that carries this call stays where it is.
+    ///
+    /// `PERMISSION_DENIED`: the caller is neither of the server's user nor root. `INVALID_ARGUMENT`:
+    /// no mechanism has this name, or not exactly one choice of connections is given. `NOT_FOUND`: no
+    /// connection is chosen by that. Whatever keeps a single connection is in the reply.
+    ///
+    /// Calls `Switch`. The future ends with the reply. Dropping it cancels the call.
+    ///
+    /// # Errors
+    ///
+    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
+    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
+    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    pub fn switch<'a>(
+        &'a self,
+        request: &'a SwitchRequest,
+    ) -> ::nearcall::AsyncCall<'a, SwitchRequest, SwitchReply> {
+        self.object.call(&server_methods::SWITCH, request, ::core::option::Option::None)
+    }
+    /// As `switch`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `switch`.
+    pub fn switch_with<'a>(
+        &'a self,
+        request: &'a SwitchRequest,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncCall<'a, SwitchRequest, SwitchReply> {
+        self.object
+            .call(
+                &server_methods::SWITCH,
+                request,
+                ::core::option::Option::Some(options),
+            )
+    }
+    /// Says why the caller's own connection has moved to another mechanism, or what that was worth:
+    /// for the newest switch that the server remembers of the connection.
+    ///
+    /// Sends `ReportSwitch`. The future ends when the message is in the channel; there is no reply.
+    /// Dropping it before then gives the message up.
+    ///
+    /// # Errors
+    ///
+    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
+    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
+    /// above a limit. Success does not mean that the service received it.
+    pub fn report_switch<'a>(
+        &'a self,
+        request: &'a SwitchReport,
+    ) -> ::nearcall::AsyncSend<'a, SwitchReport> {
+        self.object
+            .send(&server_methods::REPORT_SWITCH, request, ::core::option::Option::None)
+    }
+    /// As `report_switch`, with options such as a deadline or metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `report_switch`.
+    pub fn report_switch_with<'a>(
+        &'a self,
+        request: &'a SwitchReport,
+        options: &'a ::nearcall::CallOptions,
+    ) -> ::nearcall::AsyncSend<'a, SwitchReport> {
+        self.object
+            .send(
+                &server_methods::REPORT_SWITCH,
+                request,
+                ::core::option::Option::Some(options),
+            )
+    }
     /// Ends the server as SIGTERM does: calls under way go on, new ones are refused.
     ///
     /// Replies before the server drains. `PERMISSION_DENIED`: the caller is neither of the server's
@@ -1354,6 +1782,22 @@ impl<T: Server> ::nearcall::Dispatcher for ServerDispatcher<T> {
                         request,
                     ))
             }
+            0xf8ef_6dbc => {
+                incoming
+                    .reply(|context, request| Server::switch(
+                        &*self.service,
+                        context,
+                        request,
+                    ))
+            }
+            0x5532_1652 => {
+                incoming
+                    .oneway(|context, request| Server::report_switch(
+                        &*self.service,
+                        context,
+                        request,
+                    ))
+            }
             0xd707_6808 => {
                 incoming
                     .reply(|context, request| Server::stop(
@@ -1465,6 +1909,24 @@ impl<T: ServerAsync> ::nearcall::Dispatcher for ServerAsyncDispatcher<T> {
                         },
                     )
             }
+            0xf8ef_6dbc => {
+                incoming
+                    .reply_async(
+                        runner,
+                        move |context, request| async move {
+                            ServerAsync::switch(&*service, context, request).await
+                        },
+                    )
+            }
+            0x5532_1652 => {
+                incoming
+                    .oneway_async(
+                        runner,
+                        move |context, request| async move {
+                            ServerAsync::report_switch(&*service, context, request).await
+                        },
+                    )
+            }
             0xd707_6808 => {
                 incoming
                     .reply_async(
@@ -1491,44 +1953,72 @@ impl<T: ServerAsync> ::nearcall::Dispatcher for ServerAsyncDispatcher<T> {
 /// The encoded `FileDescriptorSet` of this package and its imports, without
 /// `google/protobuf/descriptor.proto` and without comments.
 const FILE_DESCRIPTOR_SET: &[u8] = b"\
-\n\xc2\x11\n\x18nearcall/v1/server.proto\x12\x0bnearcall.v1\"a\n\x0fDescribeRequest\x12\x1c\n\
-\tinterface\x18\x01 \x01(\tR\tinterface\x120\n\x14with_descriptor_sets\x18\x02 \x01(\x08R\x12\
-withDescriptorSets\"\xf1\x02\n\rDescribeReply\x12\x15\n\x03pid\x18\x01 \x01(\x05H\x00R\x03pi\
-d\x88\x01\x01\x12\x15\n\x03uid\x18\x02 \x01(\rH\x01R\x03uid\x88\x01\x01\x12\x18\n\x07version\
-\x18\x03 \x01(\tR\x07version\x12\x1b\n\tuptime_ms\x18\x04 \x01(\x04R\x08uptimeMs\x12\x1c\n\t\
-addresses\x18\x05 \x03(\tR\taddresses\x12+\n\x06health\x18\x06 \x01(\x0e2\x13.nearcall.v1.He\
-althR\x06health\x12-\n\x07objects\x18\x07 \x03(\x0b2\x13.nearcall.v1.ObjectR\x07objects\x126\
-\n\ninterfaces\x18\x08 \x03(\x0b2\x16.nearcall.v1.InterfaceR\ninterfaces\x129\n\nmechanisms\x18\
-\t \x03(\x0b2\x19.nearcall.v1.MechanismUseR\nmechanismsB\x06\n\x04_pidB\x06\n\x04_uid\"\x83\x01\
-\n\x06Object\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n\tinterface\x18\x02 \x01(\t\
-R\tinterface\x12\x1a\n\x08instance\x18\x03 \x01(\tR\x08instance\x12+\n\x06health\x18\x04 \x01\
-(\x0e2\x13.nearcall.v1.HealthR\x06health\"o\n\tInterface\x12\x12\n\x04name\x18\x01 \x01(\tR\x04\
-name\x12\'\n\x0fdescriptor_hash\x18\x02 \x01(\x06R\x0edescriptorHash\x12%\n\x0edescriptor_se\
-t\x18\x03 \x01(\x0cR\rdescriptorSet\"s\n\x0cMechanismUse\x12\x12\n\x04name\x18\x01 \x01(\tR\x04\
-name\x12\x18\n\x07offered\x18\x02 \x01(\x08R\x07offered\x12%\n\x0bconnections\x18\x03 \x01(\r\
-H\x00R\x0bconnections\x88\x01\x01B\x0e\n\x0c_connections\"\'\n\rHealthRequest\x12\x16\n\x06o\
-bject\x18\x01 \x01(\tR\x06object\":\n\x0bHealthReply\x12+\n\x06health\x18\x01 \x01(\x0e2\x13\
-.nearcall.v1.HealthR\x06health\"/\n\x12ConnectionsRequest\x12\x19\n\x08own_only\x18\x01 \x01\
-(\x08R\x07ownOnly\"\x7f\n\x10ConnectionsReply\x129\n\x0bconnections\x18\x01 \x03(\x0b2\x17.n\
-earcall.v1.ConnectionR\x0bconnections\x120\n\x08refusals\x18\x02 \x03(\x0b2\x14.nearcall.v1.\
-RefusalR\x08refusals\"\x98\x03\n\nConnection\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x15\
-\n\x03pid\x18\x02 \x01(\x05H\x00R\x03pid\x88\x01\x01\x12\x15\n\x03uid\x18\x03 \x01(\rH\x01R\x03\
-uid\x88\x01\x01\x12%\n\x0eremote_address\x18\x04 \x01(\tR\rremoteAddress\x12\x1c\n\tmechanis\
-m\x18\x05 \x01(\tR\tmechanism\x12\x12\n\x04wait\x18\x06 \x01(\tR\x04wait\x12\x18\n\x07truste\
-d\x18\x07 \x01(\x08R\x07trusted\x12 \n\x0bdescriptors\x18\x08 \x01(\x04R\x0bdescriptors\x12\x1d\
-\n\nroom_bytes\x18\t \x01(\x04R\troomBytes\x12\"\n\nslots_lent\x18\n \x01(\x04H\x02R\tslotsL\
-ent\x88\x01\x01\x12*\n\x0eslots_borrowed\x18\x0b \x01(\x04H\x03R\rslotsBorrowed\x88\x01\x01\x12\
-\x12\n\x04loop\x18\x0c \x01(\rR\x04loopB\x06\n\x04_pidB\x06\n\x04_uidB\r\n\x0b_slots_lentB\x11\
-\n\x0f_slots_borrowed\"G\n\x07Refusal\x12\x12\n\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n\x04\
-user\x18\x02 \x01(\tR\x04user\x12\x14\n\x05count\x18\x03 \x01(\x04R\x05count\"\r\n\x0bStopRe\
-quest\"\x1d\n\tStopReply\x12\x10\n\x03pid\x18\x01 \x01(\x05R\x03pid\"\r\n\x0bMeetRequest\"O\n\
-\tMeetReply\x12\x16\n\x06number\x18\x01 \x01(\x0cR\x06number\x12\x14\n\x05token\x18\x02 \x01\
-(\x0cR\x05token\x12\x14\n\x05place\x18\x03 \x01(\x06R\x05place*]\n\x06Health\x12\x12\n\x0eHE\
-ALTH_UNKNOWN\x10\x00\x12\x12\n\x0eHEALTH_SERVING\x10\x01\x12\x16\n\x12HEALTH_NOT_SERVING\x10\
-\x02\x12\x13\n\x0fHEALTH_DRAINING\x10\x032\xe5\x02\n\x06Server\x12I\n\x08Describe\x12\x1c.ne\
-arcall.v1.DescribeRequest\x1a\x1a.nearcall.v1.DescribeReply\"\x03\x90\x02\x01\x12C\n\x06Heal\
-th\x12\x1a.nearcall.v1.HealthRequest\x1a\x18.nearcall.v1.HealthReply\"\x03\x90\x02\x01\x12R\n\
-\x0bConnections\x12\x1f.nearcall.v1.ConnectionsRequest\x1a\x1d.nearcall.v1.ConnectionsReply\"\
-\x03\x90\x02\x01\x12=\n\x04Stop\x12\x18.nearcall.v1.StopRequest\x1a\x16.nearcall.v1.StopRepl\
-y\"\x03\x90\x02\x02\x128\n\x04Meet\x12\x18.nearcall.v1.MeetRequest\x1a\x16.nearcall.v1.MeetR\
-eplyb\x06proto3";
+\n\xbe\x01\n\x1bgoogle/protobuf/empty.proto\x12\x0fgoogle.protobuf\"\x07\n\x05EmptyB}\n\x13c\
+om.google.protobufB\nEmptyProtoP\x01Z.google.golang.org/protobuf/types/known/emptypb\xf8\x01\
+\x01\xa2\x02\x03GPB\xaa\x02\x1eGoogle.Protobuf.WellKnownTypesb\x06proto3\n\xcf\x01\n\x16near\
+call/options.proto\x12\x08nearcall\x1a google/protobuf/descriptor.proto:;\n\x06oneway\x12\x1e\
+.google.protobuf.MethodOptions\x18\xb9\x8e\x03 \x01(\x08R\x06oneway\x88\x01\x01:D\n\x0bdeadl\
+ine_ms\x12\x1e.google.protobuf.MethodOptions\x18\xba\x8e\x03 \x01(\rR\ndeadlineMs\x88\x01\x01\
+b\x06proto3\n\xc9\x1a\n\x18nearcall/v1/server.proto\x12\x0bnearcall.v1\x1a\x1bgoogle/protobu\
+f/empty.proto\x1a\x16nearcall/options.proto\"a\n\x0fDescribeRequest\x12\x1c\n\tinterface\x18\
+\x01 \x01(\tR\tinterface\x120\n\x14with_descriptor_sets\x18\x02 \x01(\x08R\x12withDescriptor\
+Sets\"\xf1\x02\n\rDescribeReply\x12\x15\n\x03pid\x18\x01 \x01(\x05H\x00R\x03pid\x88\x01\x01\x12\
+\x15\n\x03uid\x18\x02 \x01(\rH\x01R\x03uid\x88\x01\x01\x12\x18\n\x07version\x18\x03 \x01(\tR\
+\x07version\x12\x1b\n\tuptime_ms\x18\x04 \x01(\x04R\x08uptimeMs\x12\x1c\n\taddresses\x18\x05\
+\x20\x03(\tR\taddresses\x12+\n\x06health\x18\x06 \x01(\x0e2\x13.nearcall.v1.HealthR\x06healt\
+h\x12-\n\x07objects\x18\x07 \x03(\x0b2\x13.nearcall.v1.ObjectR\x07objects\x126\n\ninterfaces\
+\x18\x08 \x03(\x0b2\x16.nearcall.v1.InterfaceR\ninterfaces\x129\n\nmechanisms\x18\t \x03(\x0b\
+2\x19.nearcall.v1.MechanismUseR\nmechanismsB\x06\n\x04_pidB\x06\n\x04_uid\"\x83\x01\n\x06Obj\
+ect\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n\tinterface\x18\x02 \x01(\tR\tinterf\
+ace\x12\x1a\n\x08instance\x18\x03 \x01(\tR\x08instance\x12+\n\x06health\x18\x04 \x01(\x0e2\x13\
+.nearcall.v1.HealthR\x06health\"o\n\tInterface\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\
+\'\n\x0fdescriptor_hash\x18\x02 \x01(\x06R\x0edescriptorHash\x12%\n\x0edescriptor_set\x18\x03\
+\x20\x01(\x0cR\rdescriptorSet\"s\n\x0cMechanismUse\x12\x12\n\x04name\x18\x01 \x01(\tR\x04nam\
+e\x12\x18\n\x07offered\x18\x02 \x01(\x08R\x07offered\x12%\n\x0bconnections\x18\x03 \x01(\rH\x00\
+R\x0bconnections\x88\x01\x01B\x0e\n\x0c_connections\"\'\n\rHealthRequest\x12\x16\n\x06object\
+\x18\x01 \x01(\tR\x06object\":\n\x0bHealthReply\x12+\n\x06health\x18\x01 \x01(\x0e2\x13.near\
+call.v1.HealthR\x06health\"C\n\x12ConnectionsRequest\x12\x19\n\x08own_only\x18\x01 \x01(\x08\
+R\x07ownOnly\x12\x12\n\x04live\x18\x02 \x01(\x08R\x04live\"\x7f\n\x10ConnectionsReply\x129\n\
+\x0bconnections\x18\x01 \x03(\x0b2\x17.nearcall.v1.ConnectionR\x0bconnections\x120\n\x08refu\
+sals\x18\x02 \x03(\x0b2\x14.nearcall.v1.RefusalR\x08refusals\"\xa8\x04\n\nConnection\x12\x12\
+\n\x04name\x18\x01 \x01(\tR\x04name\x12\x15\n\x03pid\x18\x02 \x01(\x05H\x00R\x03pid\x88\x01\x01\
+\x12\x15\n\x03uid\x18\x03 \x01(\rH\x01R\x03uid\x88\x01\x01\x12%\n\x0eremote_address\x18\x04 \
+\x01(\tR\rremoteAddress\x12\x1c\n\tmechanism\x18\x05 \x01(\tR\tmechanism\x12\x12\n\x04wait\x18\
+\x06 \x01(\tR\x04wait\x12\x18\n\x07trusted\x18\x07 \x01(\x08R\x07trusted\x12 \n\x0bdescripto\
+rs\x18\x08 \x01(\x04R\x0bdescriptors\x12\x1d\n\nroom_bytes\x18\t \x01(\x04R\troomBytes\x12\"\
+\n\nslots_lent\x18\n \x01(\x04H\x02R\tslotsLent\x88\x01\x01\x12*\n\x0eslots_borrowed\x18\x0b\
+\x20\x01(\x04H\x03R\rslotsBorrowed\x88\x01\x01\x12\x12\n\x04loop\x18\x0c \x01(\rR\x04loop\x12\
+\x16\n\x06number\x18\r \x01(\x04R\x06number\x125\n\x08switches\x18\x0e \x03(\x0b2\x19.nearca\
+ll.v1.SwitchRecordR\x08switches\x123\n\x07traffic\x18\x0f \x01(\x0b2\x14.nearcall.v1.Traffic\
+H\x04R\x07traffic\x88\x01\x01B\x06\n\x04_pidB\x06\n\x04_uidB\r\n\x0b_slots_lentB\x11\n\x0f_s\
+lots_borrowedB\n\n\x08_traffic\"\x8d\x01\n\x0cSwitchRecord\x12\x15\n\x06age_ms\x18\x01 \x01(\
+\x04R\x05ageMs\x12\x12\n\x04from\x18\x02 \x01(\tR\x04from\x12\x0e\n\x02to\x18\x03 \x01(\tR\x02\
+to\x12\x14\n\x05cause\x18\x04 \x01(\tR\x05cause\x12\x18\n\x07failure\x18\x05 \x01(\tR\x07fai\
+lure\x12\x12\n\x04note\x18\x06 \x01(\tR\x04note\"q\n\x07Traffic\x126\n\x08received\x18\x01 \x01\
+(\x0b2\x1a.nearcall.v1.MessageCountsR\x08received\x12.\n\x04sent\x18\x02 \x01(\x0b2\x1a.near\
+call.v1.MessageCountsR\x04sent\">\n\rMessageCounts\x12\x14\n\x05bytes\x18\x01 \x01(\x04R\x05\
+bytes\x12\x17\n\x07by_size\x18\x02 \x03(\x04R\x06bySize\"G\n\x07Refusal\x12\x12\n\x04kind\x18\
+\x01 \x01(\tR\x04kind\x12\x12\n\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n\x05count\x18\x03 \
+\x01(\x04R\x05count\"\x9f\x01\n\rSwitchRequest\x12\x1c\n\tmechanism\x18\x01 \x01(\tR\tmechan\
+ism\x12 \n\x0bconnections\x18\x02 \x03(\x04R\x0bconnections\x12\x15\n\x03pid\x18\x03 \x01(\x05\
+H\x00R\x03pid\x88\x01\x01\x12\x10\n\x03all\x18\x04 \x01(\x08R\x03all\x12\x1d\n\ntimeout_ms\x18\
+\x05 \x01(\rR\ttimeoutMsB\x06\n\x04_pid\"K\n\x0bSwitchReply\x12<\n\x0bconnections\x18\x01 \x03\
+(\x0b2\x1a.nearcall.v1.SwitchOutcomeR\x0bconnections\"\xb6\x01\n\rSwitchOutcome\x12\x16\n\x06\
+number\x18\x01 \x01(\x04R\x06number\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x15\n\x03\
+pid\x18\x03 \x01(\x05H\x00R\x03pid\x88\x01\x01\x12\x16\n\x06before\x18\x04 \x01(\tR\x06befor\
+e\x12\x14\n\x05after\x18\x05 \x01(\tR\x05after\x12\x12\n\x04code\x18\x06 \x01(\x05R\x04code\x12\
+\x18\n\x07message\x18\x07 \x01(\tR\x07messageB\x06\n\x04_pid\"8\n\x0cSwitchReport\x12\x14\n\x05\
+cause\x18\x01 \x01(\tR\x05cause\x12\x12\n\x04note\x18\x02 \x01(\tR\x04note\"\r\n\x0bStopRequ\
+est\"\x1d\n\tStopReply\x12\x10\n\x03pid\x18\x01 \x01(\x05R\x03pid\"\r\n\x0bMeetRequest\"O\n\t\
+MeetReply\x12\x16\n\x06number\x18\x01 \x01(\x0cR\x06number\x12\x14\n\x05token\x18\x02 \x01(\x0c\
+R\x05token\x12\x14\n\x05place\x18\x03 \x01(\x06R\x05place*]\n\x06Health\x12\x12\n\x0eHEALTH_\
+UNKNOWN\x10\x00\x12\x12\n\x0eHEALTH_SERVING\x10\x01\x12\x16\n\x12HEALTH_NOT_SERVING\x10\x02\x12\
+\x13\n\x0fHEALTH_DRAINING\x10\x032\xee\x03\n\x06Server\x12I\n\x08Describe\x12\x1c.nearcall.v\
+1.DescribeRequest\x1a\x1a.nearcall.v1.DescribeReply\"\x03\x90\x02\x01\x12C\n\x06Health\x12\x1a\
+.nearcall.v1.HealthRequest\x1a\x18.nearcall.v1.HealthReply\"\x03\x90\x02\x01\x12R\n\x0bConne\
+ctions\x12\x1f.nearcall.v1.ConnectionsRequest\x1a\x1d.nearcall.v1.ConnectionsReply\"\x03\x90\
+\x02\x01\x12>\n\x06Switch\x12\x1a.nearcall.v1.SwitchRequest\x1a\x18.nearcall.v1.SwitchReply\x12\
+G\n\x0cReportSwitch\x12\x19.nearcall.v1.SwitchReport\x1a\x16.google.protobuf.Empty\"\x04\xc8\
+\xf3\x18\x01\x12=\n\x04Stop\x12\x18.nearcall.v1.StopRequest\x1a\x16.nearcall.v1.StopReply\"\x03\
+\x90\x02\x02\x128\n\x04Meet\x12\x18.nearcall.v1.MeetRequest\x1a\x16.nearcall.v1.MeetReplyb\x06\
+proto3";
