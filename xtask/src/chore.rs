@@ -10,6 +10,8 @@ use clap::{Parser, value_parser};
 pub(crate) const KILLS: u32 = 1000;
 /// Minutes of stress by default: what the project promises.
 pub(crate) const STRESS_MINUTES: u32 = 10;
+/// Minutes of a storm of switches by default.
+pub(crate) const STORM_MINUTES: u32 = 2;
 /// Seconds in an hour.
 const HOUR_S: u32 = 3600;
 
@@ -45,16 +47,25 @@ pub enum Chore {
     },
     /// Every system call and every large allocation of a server and its client fails once; hours
     Sweep,
-    /// Kills either end in the middle of traffic, over every mechanism
+    /// Kills either end in the middle of traffic, over every mechanism, and of switches
     KillStorm {
         /// How often each case kills
         #[arg(long, default_value_t = KILLS, value_parser = value_parser!(u32).range(1..))]
         kills: u32,
     },
-    /// Calls, streams, cancellations, ends of threads and kills of clients by chance
+    /// Calls, streams, cancellations, switches, ends of threads and kills of clients by chance
     Stress {
         /// How long it takes
         #[arg(long, default_value_t = STRESS_MINUTES, value_parser = value_parser!(u32).range(1..))]
+        minutes: u32,
+        /// What the mix is drawn from
+        #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
+        seed: u32,
+    },
+    /// Connections that move to another mechanism every ten milliseconds while calls go on
+    SwitchStorm {
+        /// How long it takes
+        #[arg(long, default_value_t = STORM_MINUTES, value_parser = value_parser!(u32).range(1..))]
         minutes: u32,
         /// What the mix is drawn from
         #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
@@ -133,6 +144,7 @@ mod tests {
             ("fuzz frame --seconds 5", Chore::Fuzz { target: Some("frame".into()), seconds: 5 }),
             ("kill-storm --kills 7", Chore::KillStorm { kills: 7 }),
             ("stress --minutes 1", Chore::Stress { minutes: 1, seed: 1 }),
+            ("switch-storm --seed 7", Chore::SwitchStorm { minutes: 2, seed: 7 }),
             ("simulate", Chore::Simulate { seconds: None, seed: None }),
             ("simulate --hours 0.5", Chore::Simulate { seconds: Some(1800), seed: None }),
             ("simulate --seed 0", Chore::Simulate { seconds: None, seed: Some(0) }),

@@ -12,6 +12,8 @@ const STUDY_FIELDS: &[&str] = &["machine", "timers", "study_cells", "studies"];
 /// Why CI does not fuzz.
 const NO_FUZZ: &str = "run `cargo xtask release-check`: building the targets takes minutes, and \
                        the tests replay their corpora";
+/// How long switches storm in CI: two storms at once, so that both together take two minutes.
+const CI_STORM_SECONDS: u32 = 60;
 /// How long each fuzz target runs before a release.
 const RELEASE_FUZZ_SECONDS: u32 = 60;
 /// What every stored run has at its top level; see `nearcall.run/1`.
@@ -49,9 +51,12 @@ pub fn steps(chore: &Chore, facts: &Facts) -> Vec<Step> {
         Chore::Miri => vec![when(&facts.miri, miri())],
         Chore::ReleaseCheck => release_check(facts),
         Chore::Fuzz { target, seconds } => fuzz(target.as_deref(), *seconds, facts),
-        Chore::KillStorm { kills } => vec![Step::Run(kill_storm(*kills))],
+        Chore::KillStorm { kills } => kill_storm(*kills).map(Step::Run).into(),
         Chore::Sweep => vec![Step::Run(sweep())],
         Chore::Stress { minutes, seed } => vec![Step::Run(stress(*minutes, *seed))],
+        Chore::SwitchStorm { minutes, seed } => {
+            vec![Step::Run(switch_storm("--release ", *minutes * 60, *seed))]
+        }
         Chore::Simulate { seconds, seed } => vec![Step::Run(simulate(*seconds, *seed, facts))],
         Chore::Soak { seconds, json } => vec![Step::Run(soak(*seconds, json.as_deref(), facts))],
         Chore::Sanitize { seconds } => sanitize(*seconds, facts),
@@ -79,6 +84,8 @@ fn ci(quick: bool, facts: &Facts) -> Vec<Step> {
     steps.push(when(&or_release_check(&facts.deny), deny()));
     steps.push(when(&asked_for, loom(facts)));
     steps.push(when(&asked_for, simulate(None, None, facts)));
+    // By the build of the tests, which is there.
+    steps.push(when(&asked_for, switch_storm("", CI_STORM_SECONDS, 1)));
     steps.push(when(&or_release_check(&facts.miri), miri()));
     steps.push(Step::Skip { name: "fuzz".to_owned(), reason: NO_FUZZ.to_owned() });
     match asked_for {
@@ -118,7 +125,7 @@ fn release_check(facts: &Facts) -> Vec<Step> {
     steps.push(Step::Run(oldest(ALL_BUT_PEERS, facts)));
     let there = Facts { nightly: Ok(()), cargo_fuzz: Ok(()), ..facts.clone() };
     steps.extend(fuzz(None, RELEASE_FUZZ_SECONDS, &there));
-    steps.push(Step::Run(kill_storm(KILLS)));
+    steps.extend(kill_storm(KILLS).map(Step::Run));
     steps.push(Step::Run(stress(STRESS_MINUTES, 1)));
     steps
 }
@@ -172,11 +179,17 @@ fn miri() -> Command {
         .expect(Expect::TestsRan)
 }
 
-fn kill_storm(kills: u32) -> Command {
-    let arguments = "test -p nearcall-channel --release --test it killed_peer -- --nocapture";
-    cargo("kill-storm", arguments)
-        .environment("NEARCALL_KILLS", &kills.to_string())
-        .expect(Expect::TestsRan)
+/// In the middle of messages, and in the middle of switches.
+fn kill_storm(kills: u32) -> [Command; 2] {
+    let tests = [
+        ("kill-storm", "-p nearcall-channel --release --test it killed_peer"),
+        ("kill-switches", "-p nearcall --release --test faults killed_switches"),
+    ];
+    tests.map(|(name, arguments)| {
+        cargo(name, &format!("test {arguments} -- --nocapture"))
+            .environment("NEARCALL_KILLS", &kills.to_string())
+            .expect(Expect::TestsRan)
+    })
 }
 
 fn sweep() -> Command {
@@ -204,6 +217,14 @@ fn soak(seconds: u32, json: Option<&str>, facts: &Facts) -> Command {
 fn stress_for(name: &str, seconds: u64) -> Command {
     cargo(name, "test -p nearcall --release --test stress -- --nocapture")
         .environment("NEARCALL_STRESS_S", &seconds.to_string())
+        .expect(Expect::TestsRan)
+}
+
+fn switch_storm(profile: &str, seconds: u32, seed: u32) -> Command {
+    let arguments = format!("test -p nearcall {profile}--test it switching::storm -- --nocapture");
+    cargo("switch-storm", &arguments)
+        .environment("NEARCALL_STORM_S", &seconds.to_string())
+        .environment("NEARCALL_STORM_SEED", &seed.to_string())
         .expect(Expect::TestsRan)
 }
 
@@ -404,6 +425,7 @@ mod tests {
             "deny",
             "loom",
             "simulate",
+            "switch-storm",
             "miri",
             "no fuzz",
             "mechanisms",
@@ -442,17 +464,26 @@ mod tests {
     fn ci_says_what_it_skips() {
         let first = [&FIRST[..], &["no oldest Rust", "no deny"]].concat();
         let full = names(&steps(&Chore::Ci { quick: false }, &nothing()));
-        let rest = ["loom", "simulate", "no miri", "no fuzz", "mechanisms"];
+        let rest = ["loom", "simulate", "switch-storm", "no miri", "no fuzz", "mechanisms"];
         assert_eq!(full[..first.len() + rest.len()], [&first[..], &rest].concat());
         let quick = names(&steps(&Chore::Ci { quick: true }, &everything()));
-        let rest = ["no loom", "no simulate", "no miri", "no fuzz", "no program"];
+        let rest =
+            ["no loom", "no simulate", "no switch-storm", "no miri", "no fuzz", "no program"];
         assert_eq!(quick, [&first[..], &rest].concat());
     }
 
     #[test]
     fn a_release_check_installs_what_is_missing() {
-        let checks =
-            ["deny", "miri", "oldest Rust", "fuzz frame", "fuzz region", "kill-storm", "stress"];
+        let checks = [
+            "deny",
+            "miri",
+            "oldest Rust",
+            "fuzz frame",
+            "fuzz region",
+            "kill-storm",
+            "kill-switches",
+            "stress",
+        ];
         assert_eq!(names(&steps(&Chore::ReleaseCheck, &everything())), checks);
         let targets = everything().fuzz_targets;
         let bare = Facts { fuzz_targets: targets, ..nothing() };
@@ -509,13 +540,29 @@ mod tests {
     }
 
     #[test]
+    fn a_storm_of_switches_takes_the_build_of_the_tests_in_ci() {
+        let ci = steps(&Chore::Ci { quick: false }, &nothing());
+        let alone = steps(&Chore::SwitchStorm { minutes: 3, seed: 9 }, &nothing());
+        let storm = |steps: &[Step]| {
+            steps.iter().find_map(|step| match step {
+                Step::Run(command) if command.name == "switch-storm" => Some(command.to_string()),
+                _ => None,
+            })
+        };
+        assert!(!storm(&ci).unwrap().contains("--release"));
+        let alone = storm(&alone).unwrap();
+        assert!(alone.contains("--release") && alone.contains("NEARCALL_STORM_S=180"), "{alone}");
+    }
+
+    #[test]
     fn the_storm_tells_the_test_how_long() {
         let steps = steps(&Chore::KillStorm { kills: 7 }, &nothing());
-        let [Step::Run(command)] = &steps[..] else { panic!("{steps:?}") };
+        let [Step::Run(messages), Step::Run(switches)] = &steps[..] else { panic!("{steps:?}") };
         assert_eq!(
-            command.to_string(),
+            messages.to_string(),
             "NEARCALL_KILLS=7 cargo test -p nearcall-channel --release --test it killed_peer -- \
              --nocapture"
         );
+        assert!(switches.to_string().contains("killed_switches"), "{switches}");
     }
 }

@@ -209,10 +209,14 @@ fn call_in_shares(work: &str) {
     }
 }
 
+/// Switches of one client within a minute: one that moves by itself needs no more.
+const SWITCHES_PER_MINUTE: u32 = 600;
+
 /// A server with what the attacks call: an `Echo`, a `Store` that decodes, streams that wait in the
 /// loop, and streams that are futures.
 fn serve_all(address: &str) {
-    serve(address, Limits::default(), |_, server| {
+    let limits = Limits { switches_per_minute_max: SWITCHES_PER_MINUTE, ..Limits::default() };
+    serve(address, limits, |_, server| {
         let service = Arc::<StressService>::default();
         server.register(StoreDispatcher::new(Shelf)).unwrap();
         server.register(StressDispatcher::shared(Arc::clone(&service))).unwrap();

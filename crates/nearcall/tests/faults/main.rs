@@ -19,6 +19,7 @@ mod hunts;
 mod identity;
 mod killed_clients;
 mod killed_servers;
+mod killed_switches;
 mod meetings;
 mod names;
 mod namespaces;
@@ -85,6 +86,7 @@ const ROLES: &[&[support::Role]] = &[
     hostile::ATTACKS,
     killed_clients::ROLES,
     killed_servers::ROLES,
+    killed_switches::ROLES,
     meetings::ROLES,
     forks::ROLES,
     identity::ROLES,

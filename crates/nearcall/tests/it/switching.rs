@@ -1,15 +1,14 @@
 //! Connections that move to another mechanism while calls, one-way messages, streams and loans are
 //! under way.
 //!
-//! **Not here:** the state machine (`nearcall-wire`), handshakes that fail (`nearcall-channel`).
-#![allow(clippy::print_stderr, reason = "the storm prints figures")]
+//! **Not here:** switches at random (`storm.rs`), the state machine (`nearcall-wire`), handshakes
+//! that fail (`nearcall-channel`).
 
-use std::env;
+mod storm;
+
 use std::sync::Arc;
-use std::time::Duration;
 
 use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Mechanism};
-use nearcall_os::clock;
 
 use crate::echo::{EchoCaller, EchoDispatcher, Words};
 use crate::stage::{PATIENCE, Scripted, alone, in_time, in_time_of, words};
@@ -40,7 +39,8 @@ impl Both {
                 _ => Ok(request.clone()),
             });
             server.register(EchoDispatcher::new(echo)).unwrap();
-            served::register(server, served::Service::new(Kind::Loop));
+            // Streams that are open at once do not wait for each other.
+            served::register(server, served::Service::new(Kind::Thread));
             let at = server.listen(&at).unwrap().to_string();
             at.split('?').next().unwrap_or_default().to_owned()
         });
@@ -196,73 +196,4 @@ fn a_server_that_does_not_allow_it_is_not_asked() {
         assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
         assert_eq!((mechanism_of(&client), echo.say(&words(5))), (Mechanism::Shm, Ok(words(5))));
     });
-}
-
-/// Random switches between calls, one-way messages, streams that stay open, calls that are given up
-/// and calls with short deadlines: nothing is lost, doubled or overtaken. Prints what a switch
-/// takes, and what it costs a call.
-#[test]
-fn a_storm_of_switches_keeps_the_books() {
-    let seconds = env::var("NEARCALL_STORM_S").ok().and_then(|it| it.parse().ok()).unwrap_or(2);
-    in_time_of(Duration::from_secs(seconds) + PATIENCE, move || {
-        let mut rng = fastrand::Rng::with_seed(seconds ^ 0x5717_c4ed);
-        let both = Both::start(Limits { switches_per_minute_max: 1_000_000, ..Limits::default() });
-        let (client, at) = (Client::new(), &both.address);
-        let (_alone, all) = (alone("posix-mq"), Mechanism::all().filter(|it| usable(*it)));
-        let all: Vec<Mechanism> = all.collect();
-        let echo = EchoCaller::new(&client, at).unwrap();
-        let streams = StreamsCaller::new(&client, at).unwrap();
-        let options = CallOptions::new().deadline(PATIENCE);
-        let short = CallOptions::new().deadline(Duration::from_micros(200));
-        let (mut requests, mut replies) = streams.exchange_with(&options).unwrap();
-        let (mut notes, mut items, mut switches) = (0, 0, 0);
-        let (mut spans, mut pauses, mut calls) = (Vec::new(), Vec::new(), Vec::new());
-        let end = clock::now() + Duration::from_secs(seconds);
-        let mut now_at = Mechanism::Shm;
-        while clock::now() < end {
-            let bytes = [0, 60, 2_000, 70_000][rng.usize(..4)];
-            let wanted = long(rng.u64(..BOOKS), bytes);
-            let pending = echo.start_say_with(&wanted, &options);
-            for _ in 0..rng.u32(..4) {
-                echo.note_with(&words(notes), &options).unwrap();
-                notes += 1;
-            }
-            requests.send(&item(items, 500)).unwrap();
-            drop(echo.start_say_with(&wanted, &options));
-            let _ = echo.say_with(&wanted, &short);
-            let to = all[rng.usize(..all.len())];
-            let begin = clock::now();
-            if to != now_at {
-                client.switch(at, to.name(), PATIENCE).unwrap_or_else(|e| panic!("{to}: {e}"));
-                (now_at, switches) = (to, switches + 1);
-                spans.push(begin.elapsed());
-                echo.nothing_with(&(), &options).unwrap();
-                pauses.push(begin.elapsed());
-            }
-            let begin = clock::now();
-            echo.nothing_with(&(), &options).unwrap();
-            calls.push(begin.elapsed());
-            assert_eq!(pending.wait().unwrap(), wanted, "over {to}");
-            assert_eq!(replies.recv().unwrap(), Some(item(items, 500)), "over {to}");
-            items += 1;
-        }
-        requests.finish().unwrap();
-        assert_eq!(replies.recv().unwrap(), None);
-        assert_eq!(echo.say_with(&words(BOOKS), &options).unwrap().number, notes);
-        assert!(switches > 3, "{switches}");
-        eprintln!(
-            "{switches} switches, {notes} notes, {items} items; to done {}, first call done {}, \
-             a call without {}",
-            figures(spans),
-            figures(pauses),
-            figures(calls)
-        );
-    });
-}
-
-/// Median, 99th percentile and longest.
-fn figures(mut spans: Vec<Duration>) -> String {
-    spans.sort_unstable();
-    let at = |share: usize| spans[(spans.len() - 1) * share / 100];
-    format!("{:?} / {:?} / {:?}", at(50), at(99), at(100))
 }

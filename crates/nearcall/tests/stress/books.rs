@@ -37,6 +37,8 @@ pub(crate) struct Account {
     pub(crate) served: Books,
     /// What may have been served: cancelled, too late, or sent last.
     pub(crate) unknown: Books,
+    /// Switches of its connection to another mechanism.
+    pub(crate) switches: u64,
 }
 
 impl Account {
@@ -50,17 +52,18 @@ impl Account {
     /// The line of a client's output.
     pub(crate) fn line(&self) -> String {
         let fields = self.served.fields().into_iter().chain(self.unknown.fields());
-        let fields: Vec<String> = fields.map(|count| count.to_string()).collect();
+        let fields: Vec<String> =
+            fields.chain([self.switches]).map(|count| count.to_string()).collect();
         format!("{MARK}{} {}", self.worker, fields.join(" "))
     }
 
     /// Reads a line; `None` if it is not an account.
     pub(crate) fn parse(line: &str) -> Option<Self> {
         let numbers = line.strip_prefix(MARK)?.split(' ').map(|text| text.parse().unwrap());
-        let numbers: [u64; 7] = numbers.collect::<Vec<_>>().try_into().unwrap();
-        let [worker, served @ .., c, m, i] = numbers;
+        let numbers: [u64; 8] = numbers.collect::<Vec<_>>().try_into().unwrap();
+        let [worker, served @ .., c, m, i, switches] = numbers;
         let books = |[calls, messages, items]: [u64; 3]| Books { calls, messages, items };
-        Some(Self { worker, served: books(served), unknown: books([c, m, i]) })
+        Some(Self { worker, served: books(served), unknown: books([c, m, i]), switches })
     }
 }
 

@@ -1,5 +1,6 @@
-//! A client process: threads that share one caller, each with a random mix of what callers do, and
-//! beside them tasks (`tasks.rs`).
+//! A client process: threads that share one caller, some with a loop and a caller of their own,
+//! each with a random mix of what callers do, and beside them tasks (`tasks.rs`). The connections
+//! of the threads move between mechanisms all the while.
 //!
 //! **Invariants:** every reply is the one to its request; an operation without a deadline or a
 //! cancellation succeeds; a thread that ends has an account of all that it sent.
@@ -9,7 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Code, Deadline, PendingCall, Status};
+use nearcall::{CallOptions, Client, Code, Deadline, EventLoop, Mechanism, PendingCall, Status};
 
 use crate::books::Account;
 use crate::mix::Mix;
@@ -38,6 +39,14 @@ const LOAN_BYTES_MAX: usize = 256 << 10;
 pub(crate) const ITEMS_MAX: u64 = 100;
 /// The first number of tasks, beside those of threads.
 const FIRST_TASK: u64 = 1 << 31;
+/// Threads of which one has a loop of its own.
+const THREADS_PER_LOOP: u8 = 4;
+/// Operations of which one begins with a switch, or has one while calls are under way.
+const OPERATIONS_PER_SWITCH: u8 = 3;
+/// Items of streams of which one has a switch before it.
+const ITEMS_PER_SWITCH: u8 = 50;
+/// What one switch may take on a busy machine.
+const SWITCH_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Gives a process its part by its environment.
 pub(crate) fn describe(
@@ -62,22 +71,27 @@ pub(crate) fn enter() {
     let (mut random, mut worker) =
         (fastrand::Rng::with_seed(number(CLIENT_SEED)), number(FIRST_WORKER));
     let client = Client::new();
-    let callers = Callers {
-        sync_service: StressCaller::new(&client, &address).unwrap(),
-        async_service: StressCaller::new(&client, &format!("{address}#{ASYNC}")).unwrap(),
-    };
+    let callers = Callers::new(&client, &address);
     // The harness has begun a line.
     println!();
     let (ended, ends) = mpsc::channel::<()>();
     thread::scope(|scope| {
         let start = |random: &mut fastrand::Rng, worker: &mut u64| {
             *worker += 1;
-            let worker = Worker::new(callers.clone(), random.u64(..), *worker);
-            let ended = ended.clone();
+            let mix = Mix::new(random.u64(..), *worker);
+            let has_loop = random.u8(..THREADS_PER_LOOP) == 0;
+            let (callers, ended, address) = (callers.clone(), ended.clone(), &address);
             scope.spawn(move || {
                 // Also if it panics.
                 let _ended = Ended(ended);
-                println!("{}", worker.run(until).line());
+                let account = match has_loop.then(|| EventLoop::new().unwrap()) {
+                    None => Worker { callers, mix }.run(until),
+                    Some(event_loop) => {
+                        let callers = Callers::new(&Client::in_loop(&event_loop), address);
+                        Worker { callers, mix }.run(until)
+                    }
+                };
+                println!("{}", account.line());
             });
         };
         let (client, address, seed) = (&client, &address, random.u64(..));
@@ -99,11 +113,24 @@ impl Drop for Ended {
     }
 }
 
-/// Callers of both forms of the service; each thread has clones.
+/// Callers of both forms of the service, over one connection of each thread; each has clones.
 #[derive(Clone)]
 struct Callers {
+    client: Client,
+    address: String,
     sync_service: StressCaller,
     async_service: StressCaller,
+}
+
+impl Callers {
+    fn new(client: &Client, address: &str) -> Self {
+        Self {
+            client: client.clone(),
+            address: address.to_owned(),
+            sync_service: StressCaller::new(client, address).unwrap(),
+            async_service: StressCaller::new(client, &format!("{address}#{ASYNC}")).unwrap(),
+        }
+    }
 }
 
 /// A thread.
@@ -113,15 +140,13 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(callers: Callers, seed: u64, worker: u64) -> Self {
-        Self { callers, mix: Mix::new(seed, worker) }
-    }
-
     fn run(mut self, until: Deadline) -> Account {
+        self.ask();
         for _ in 0..self.mix.random.u32(1..=OPERATIONS_MAX) {
             if until.has_passed() {
                 break;
             }
+            self.switch_once_in(OPERATIONS_PER_SWITCH);
             match self.mix.random.u8(0..10) {
                 0..4 => self.ask(),
                 4 => self.ask_in_time(),
@@ -147,8 +172,20 @@ impl Worker {
 
     /// A caller of either form of the service. Both go over the same connection.
     fn caller(&mut self) -> StressCaller {
-        let Callers { sync_service, async_service } = &self.callers;
+        let Callers { sync_service, async_service, .. } = &self.callers;
         if self.mix.random.bool() { sync_service.clone() } else { async_service.clone() }
+    }
+
+    /// Moves the connection to another mechanism, once in so many times.
+    fn switch_once_in(&mut self, times: u8) {
+        if self.mix.random.u8(..times) > 0 {
+            return;
+        }
+        let all = mechanisms();
+        let to = all[self.mix.random.usize(..all.len())];
+        let Callers { client, address, .. } = &self.callers;
+        client.switch(address, to.name(), SWITCH_TIME_MAX).unwrap_or_else(|e| panic!("{to}: {e}"));
+        self.mix.account.switches += 1;
     }
 
     /// A call to the form of the service that keeps the order of all that came before.
@@ -181,6 +218,7 @@ impl Worker {
             let call = caller.start_ask(&job);
             pending.push((job, call));
         }
+        self.switch_once_in(OPERATIONS_PER_SWITCH);
         self.mix.random.shuffle(&mut pending);
         for (job, call) in pending {
             if self.mix.random.u8(0..4) == 0 {
@@ -211,6 +249,7 @@ impl Worker {
         let count = self.mix.random.u64(0..=ITEMS_MAX);
         let mut stream = self.callers.async_service.upload().unwrap();
         for number in 0..count {
+            self.switch_once_in(ITEMS_PER_SWITCH);
             stream.send(&self.mix.item(number)).unwrap();
         }
         if self.mix.random.u8(0..4) == 0 {
@@ -229,6 +268,7 @@ impl Worker {
         let stream = self.callers.async_service.download(&request).unwrap();
         let mut received = 0;
         for item in stream.take(usize::try_from(take).unwrap()) {
+            self.switch_once_in(ITEMS_PER_SWITCH);
             assert_eq!(item.unwrap().number, received);
             received += 1;
         }
@@ -242,12 +282,24 @@ impl Worker {
         for number in 0..count {
             let item = self.mix.item(number);
             requests.send(&item).unwrap();
+            self.switch_once_in(ITEMS_PER_SWITCH);
             assert_eq!(replies.recv().unwrap(), Some(item));
         }
         requests.finish().unwrap();
         assert_eq!(replies.recv().unwrap(), None);
         self.mix.account.served.items += count;
     }
+}
+
+/// Where connections move: to what a loop can wait for beside others. POSIX queues are left out: a
+/// user can have a few only.
+fn mechanisms() -> Vec<Mechanism> {
+    let usable = |mechanism: &Mechanism| {
+        let can = mechanism.capabilities();
+        let is_local = *mechanism != Mechanism::Tcp && !mechanism.name().contains("posix-mq");
+        is_local && can.pollable && !can.needs_spinning && mechanism.supported().is_ok()
+    };
+    Mechanism::all().filter(usable).collect()
 }
 
 #[track_caller]

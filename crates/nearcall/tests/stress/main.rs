@@ -1,6 +1,6 @@
-//! A random mix of calls, one-way messages, streams, cancellations, deadlines, ends of threads and
-//! kills of clients, by threads and by tasks, against a server of two loops, with books on both
-//! sides.
+//! A random mix of calls, one-way messages, streams, cancellations, deadlines, switches to other
+//! mechanisms, ends of threads and kills of clients, by threads with and without a loop and by
+//! tasks, against a server of two loops, with books on both sides.
 //!
 //! `NEARCALL_STRESS_S` seconds, 2 by default, from the seed `NEARCALL_STRESS_SEED`, 1 by default;
 //! `cargo xtask stress` runs it for minutes, `cargo xtask soak` for hours. `NEARCALL_STRESS_JSON`
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use nearcall::{Deadline, RefusalKind, RunningServer, Server};
+use nearcall::{Deadline, Limits, RefusalKind, RunningServer, Server};
 use nearcall_os::clock;
 use nearcall_os::process::{self, Child};
 
@@ -104,6 +104,8 @@ struct Stress {
     /// Processes that were started.
     clients: u64,
     total: Books,
+    /// Of survivors.
+    switches: u64,
 }
 
 impl Stress {
@@ -112,14 +114,15 @@ impl Stress {
         let address = format!("unix:@nearcall-stress-{}", process::pid());
         let server = Server::builder()
             .threads(LOOPS)
+            .limits(Limits { switches_per_minute_max: u32::MAX, ..Limits::default() })
             .register(StressDispatcher::shared(Arc::clone(&service)))
             .register_as(client::ASYNC, StressAsyncDispatcher::shared(Arc::clone(&service)))
             .listen(&format!("{address}?allow=all"))
             .start()
             .unwrap();
         let random = fastrand::Rng::with_seed(seed);
-        let (rounds, kills, clients, total) = (0, 0, 0, Books::default());
-        Self { seed, random, service, server, address, rounds, kills, clients, total }
+        let (rounds, kills, clients, total, switches) = (0, 0, 0, Books::default(), 0);
+        Self { seed, random, service, server, address, rounds, kills, clients, total, switches }
     }
 
     /// Lets a client of each way to connect work, so that what a process keeps of a mechanism, such
@@ -173,6 +176,7 @@ impl Stress {
                 "seed {seed}, round {round}: {account:?} {served:?}"
             );
             self.total += served;
+            self.switches += account.switches;
         }
     }
 

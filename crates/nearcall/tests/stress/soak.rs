@@ -79,13 +79,13 @@ impl Record {
     /// The table, for people.
     pub(crate) fn table(&self, stress: &Stress) -> String {
         let Resources { descriptors, threads, mapped_files } = self.least;
-        let Stress { seed, rounds, clients, kills, total, .. } = stress;
+        let Stress { seed, rounds, clients, kills, total, switches, .. } = stress;
         let (seconds, points) = (self.begun.elapsed().as_secs(), self.points);
         let parts: Vec<_> = self.memory_kib().iter().map(u64::to_string).collect();
         format!(
             "time             {seconds} s, seed {seed}\n\
              load             {rounds} rounds, {clients} clients, {kills} killed; of survivors \
-             {} calls, {} messages, {} items\n\
+             {} calls, {} messages, {} items, {switches} switches\n\
              quiet points     {points}, at each of which were held:\n\
              descriptors      {descriptors}\n\
              threads          {threads}\n\
@@ -103,14 +103,14 @@ impl Record {
     /// The same as one JSON document.
     pub(crate) fn json(&self, stress: &Stress) -> String {
         let Resources { descriptors, threads, mapped_files } = self.least;
-        let Stress { seed, rounds, clients, kills, total, .. } = stress;
+        let Stress { seed, rounds, clients, kills, total, switches, .. } = stress;
         let (seconds, points) = (self.begun.elapsed().as_secs(), self.points);
         let (calls, messages, items) = (total.calls, total.messages, total.items);
         let (memory_kib, growth_kib) = (self.memory_kib(), self.growth_kib());
         format!(
             r#"{{"schema":"nearcall.soak/1","seconds":{seconds},"seed":{seed},"rounds":{rounds},
 "clients":{clients},"kills":{kills},"calls":{calls},"messages":{messages},"items":{items},
-"quiet_points":{points},"descriptors":{descriptors},"threads":{threads},
+"switches":{switches},"quiet_points":{points},"descriptors":{descriptors},"threads":{threads},
 "mapped_files":{mapped_files},"memory_kib":{memory_kib:?},"growth_kib":{growth_kib}}}
 "#
         )

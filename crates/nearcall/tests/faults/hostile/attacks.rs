@@ -9,9 +9,10 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use nearcall::{Bytes, Client, Deadline, Mechanism};
-use nearcall_channel::{Endpoint, Options, SendError, connect};
+use nearcall_channel::{Endpoint, Handshake, Options, SendError, connect};
 use nearcall_os::socket::{UnixAddress, unix_connect};
 use nearcall_os::{clock, process};
+use nearcall_wire::{Frame, SwitchReason, SwitchStep};
 
 use crate::echo::{EchoCaller, Parcel, Span, StoreCaller, Words};
 use crate::raw_frames::call;
@@ -30,6 +31,7 @@ pub(crate) const ROLES: &[Role] = &[
     ("control-packets", flood_control),
     ("half-handshakes", greet_nobody),
     ("streams", flood_streams),
+    ("switches", begin_switches),
     ("one-ways", flood_oneways),
     ("fast-calls", call_without_pause),
 ];
@@ -59,12 +61,17 @@ impl Begun {
 
 /// A channel on which both have greeted, unless the server refuses.
 fn channel(address: &str, mechanism: Mechanism) -> Option<Endpoint> {
+    channel_of(address, mechanism, 1)
+}
+
+/// Works like [`channel`], with the newest version of the protocol that the client greets by.
+fn channel_of(address: &str, mechanism: Mechanism, version: u16) -> Option<Endpoint> {
     let options = Options { handshake_timeout: STEP, ..Options::default() };
     let mut endpoint = connect(&address.parse().unwrap(), mechanism, &options).ok()?;
     let soon = || Deadline::after(STEP);
     let greeting = &mut [0; 4096];
     endpoint.receive_into(greeting, soon()).ok()?;
-    endpoint.send(&hello(1, 1), soon()).ok()?;
+    endpoint.send(&hello(1, version), soon()).ok()?;
     Some(endpoint)
 }
 
@@ -248,6 +255,65 @@ fn flood_streams(address: &str) {
             begun.note();
         }
     }
+}
+
+/// Begins switches over many connections, and leaves each where it is: with a line on which nothing
+/// is said, with one that is closed, with one that is none, refused again and again, or open and
+/// never used.
+fn begin_switches(address: &str) {
+    let _ = process::raise_descriptor_limit(DESCRIPTORS);
+    let mut begun = Begun::default();
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let all: Vec<_> = Mechanism::all().filter(|it| it.offered_by_default()).collect();
+    let mut held = VecDeque::new();
+    for number in 0.. {
+        let Some(mut old) = channel_of(address, Mechanism::Shm, 2) else {
+            drop(held.pop_front());
+            continue;
+        };
+        let to = all[number / 5 % all.len()];
+        let (mut opened, mut moved): (Option<Handshake>, Option<Endpoint>) = (None, None);
+        match number % 5 {
+            0 => opened = begin_switch(&mut old, 1, to),
+            1 => drop(begin_switch(&mut old, 1, to)),
+            2 => {
+                let _ = old.pass_descriptors(&[null.as_fd()]);
+                say(&mut old, 1, SwitchStep::Begin { ask: 0 });
+            }
+            3 => {
+                for switch in 1..=HELD as u64 {
+                    drop(begin_switch(&mut old, switch, to));
+                    say(&mut old, switch, SwitchStep::Refuse(SwitchReason::Failed));
+                }
+            }
+            _ => {
+                opened = begin_switch(&mut old, 1, to);
+                let _ = old.receive_into(&mut [0; 4096], Deadline::after(ROUND));
+                let _ = opened.as_mut().map(Handshake::advance);
+                say(&mut old, 1, SwitchStep::Step);
+                let _ = old.receive_into(&mut [0; 4096], Deadline::after(ROUND));
+                moved = opened.take().and_then(|handshake| handshake.complete().ok());
+            }
+        }
+        begun.note();
+        old.discard_unsent();
+        held.push_back((old, opened, moved));
+        if held.len() > HELD {
+            drop(held.pop_front());
+        }
+    }
+}
+
+/// Hands over a line, and says so.
+fn begin_switch(old: &mut Endpoint, number: u64, to: Mechanism) -> Option<Handshake> {
+    let handshake = old.begin_switch(to, &Options::default()).ok()?;
+    say(old, number, SwitchStep::Begin { ask: 0 });
+    Some(handshake)
+}
+
+fn say(old: &mut Endpoint, number: u64, step: SwitchStep) {
+    let _ = old.send(&Frame::Switch { number, step }.encode(), Deadline::after(ROUND));
+    let _ = old.flush(Deadline::after(ROUND));
 }
 
 /// Sends one-way messages as fast as they go.

@@ -172,7 +172,8 @@ fn without_numbers(target: &str) -> String {
     target.chars().filter(|char| !char.is_ascii_digit()).collect()
 }
 
-fn entries(path: &Path) -> BTreeSet<String> {
+/// The names in a directory; none of one that is not there.
+pub(crate) fn entries(path: &Path) -> BTreeSet<String> {
     let Ok(entries) = fs::read_dir(path) else { return BTreeSet::new() };
     entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }

@@ -42,11 +42,23 @@ impl Steps {
     /// From now on the process runs step by step, and is killed at step `kill_at`. `None`, with the
     /// reason in a line: ptrace is forbidden here.
     pub(crate) fn attach(process: &mut Process, unit: Unit, kill_at: Option<u64>) -> Option<Self> {
+        Self::attach_with(process, unit, kill_at, || {})
+    }
+
+    /// Works like [`Steps::attach`]; `look` runs while the process stands at its last step.
+    pub(crate) fn attach_with(
+        process: &mut Process,
+        unit: Unit,
+        kill_at: Option<u64>,
+        look: impl FnOnce() + Send + 'static,
+    ) -> Option<Self> {
         process.expect_end();
         let (pid, shared) = (process.pid(), Arc::new(Shared::default()));
         let pidfd = process.child().pidfd().try_clone_to_owned().unwrap();
         let (attached, is_attached) = mpsc::channel();
-        let job = Job { pid, pidfd, kill_at, shared: Arc::clone(&shared) };
+        let mut look = Some(look);
+        let look: Look = Box::new(move || look.take().map_or((), |look| look()));
+        let job = Job { pid, pidfd, kill_at, look, shared: Arc::clone(&shared) };
         let thread = thread::spawn(move || match unit {
             Unit::SystemCalls => job.run_by_system_call(&attached),
             Unit::Instructions { tid } => job.run_by_instruction(tid, &attached),
@@ -79,23 +91,30 @@ impl Steps {
     }
 }
 
+/// What is done before the kill.
+type Look = Box<dyn FnMut() + Send>;
+
 struct Job {
     pid: u32,
     pidfd: OwnedFd,
     kill_at: Option<u64>,
+    look: Look,
     shared: Arc<Shared>,
 }
 
 impl Job {
     /// Counts a step. Returns whether it is the one to be killed at.
-    fn count(&self) -> bool {
+    fn count(&mut self) -> bool {
         let taken = self.shared.taken.fetch_add(1, Ordering::Relaxed) + 1;
         let is_last = self.kill_at == Some(taken);
+        if is_last {
+            (self.look)();
+        }
         self.shared.killed.fetch_or(is_last, Ordering::Relaxed);
         is_last
     }
 
-    fn run_by_system_call(&self, attached: &mpsc::Sender<()>) -> Result<(), Refusal> {
+    fn run_by_system_call(mut self, attached: &mpsc::Sender<()>) -> Result<(), Refusal> {
         let mut tracer = Tracer::seize(self.pid)?;
         let _ = attached.send(());
         while tracer.next_event()?.is_some() {
@@ -106,7 +125,7 @@ impl Job {
         Ok(())
     }
 
-    fn run_by_instruction(&self, tid: i32, attached: &mpsc::Sender<()>) -> Result<(), Refusal> {
+    fn run_by_instruction(mut self, tid: i32, attached: &mpsc::Sender<()>) -> Result<(), Refusal> {
         let mut stepper = Stepper::seize(self.pid, tid)?;
         let _ = attached.send(());
         loop {
