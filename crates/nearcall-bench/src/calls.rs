@@ -20,6 +20,7 @@ pub(crate) mod peer;
 pub(crate) mod rest;
 pub mod route;
 pub mod service;
+mod switches;
 
 /// The interface of the fake server, from `proto/bench.proto`.
 pub mod generated {

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use nearcall_channel::Mechanism;
 use serde::{Deserialize, Serialize};
 
 pub use nearcall_results::load::{Load, LoadWordError};
@@ -96,6 +97,15 @@ pub enum Traffic {
         /// How many.
         connects: u32,
     },
+    /// One, each right after the one before, while the connection moves to another mechanism, again
+    /// and again.
+    Switch {
+        /// Which.
+        #[serde(with = "words")]
+        to: Mechanism,
+    },
+    /// The same to each of some mechanisms in turn: what their cells share a launch for.
+    Switches,
 }
 
 impl Conditions {
@@ -142,6 +152,7 @@ impl Conditions {
             Traffic::Steady | Traffic::Gap { .. } | Traffic::Burst { .. } => Traffic::Steady,
             // More clients may not be had, and that shall cost only their own cell.
             other @ (Traffic::Clients { .. } | Traffic::Starts { .. }) => other,
+            Traffic::Switch { .. } | Traffic::Switches => Traffic::Switches,
         };
         Self { rate_per_s: 0, exchanges: 0, two_clocks: false, traffic, ..self }
     }
@@ -195,6 +206,8 @@ impl fmt::Display for Conditions {
                 write!(f, ", {clients} threads of one caller, {loops} loops")
             }
             Traffic::Starts { connects } => write!(f, ", {connects} connections"),
+            Traffic::Switch { to } => write!(f, ", switched to {to}"),
+            Traffic::Switches => f.write_str(", switched"),
         }
     }
 }

@@ -16,6 +16,7 @@ mod idle_gap;
 mod matrix;
 mod mechanisms;
 mod open_loop;
+mod switches;
 mod threads;
 mod traffic;
 mod wait_policies;
@@ -44,11 +45,12 @@ pub use idle_gap::IDLE_GAP;
 pub use matrix::MATRIX;
 pub use mechanisms::{ALL_KINDS, LATENCY, THROUGHPUT};
 pub use open_loop::OPEN_LOOP;
+pub use switches::SWITCHES;
 pub use threads::THREADS;
 pub use wait_policies::WAIT_POLICIES;
 
 /// All experiments, in the order in which they are listed.
-pub static ALL: [&Experiment; 14] = [
+pub static ALL: [&Experiment; 15] = [
     &LATENCY,
     &THROUGHPUT,
     &ALL_KINDS,
@@ -60,6 +62,7 @@ pub static ALL: [&Experiment; 14] = [
     &BURST,
     &IDLE_GAP,
     &IDLE_CLIENTS,
+    &SWITCHES,
     &WAIT_POLICIES,
     &MATRIX,
     &BUDGETS,

@@ -24,7 +24,7 @@ pub use cell::{
     ROOM_BYTES, Skipped,
 };
 pub use facts::{
-    BurstFacts, CallFacts, ClientsFacts, GapFacts, LoadAchieved, PaceFacts, StartFacts,
+    BurstFacts, CallFacts, ClientsFacts, GapFacts, LoadAchieved, PaceFacts, StartFacts, SwitchFacts,
 };
 pub use file::{
     LoadError, ParseError, RUN_BYTES_MAX, check_writable, printable, read_text, save_text,

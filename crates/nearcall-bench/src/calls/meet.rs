@@ -5,6 +5,7 @@ use nearcall_channel::{Address, Mechanism, WaitPolicy};
 
 use crate::calls::route::Route;
 use crate::cell::Subject;
+use crate::conditions::Traffic;
 use crate::launch::LaunchRequest;
 
 /// Where the server waits for the bare channel.
@@ -21,6 +22,10 @@ pub(super) fn server_address(request: &LaunchRequest) -> String {
         Subject::Part(_) | Subject::Floor(_) | Subject::Custom(_) => Route::Typed,
     };
     let at = format!("unix:@{}-calls", request.meet_at);
+    if let Traffic::Switches = request.conditions.traffic {
+        // Each mechanism as usual.
+        return format!("{at}?allow=all");
+    }
     let mut words = Vec::new();
     words.extend(said(route, route.server_wait(request.wait)).map(|wait| format!("wait={wait}")));
     if request.conditions.by_reference {
@@ -32,8 +37,12 @@ pub(super) fn server_address(request: &LaunchRequest) -> String {
 
 /// Where and how a client calls it.
 pub(super) fn calls_address(request: &LaunchRequest, route: Route) -> String {
+    let request_wait = match request.conditions.traffic {
+        Traffic::Switches => None,
+        _ => said(route, request.wait),
+    };
     let via = route.mechanism().map(|mechanism| format!("?via={mechanism}")).unwrap_or_default();
-    let wait = said(route, request.wait).map(|wait| format!("&wait={wait}")).unwrap_or_default();
+    let wait = request_wait.map(|wait| format!("&wait={wait}")).unwrap_or_default();
     let trust = if request.conditions.by_reference { "&trust=yes" } else { "" };
     format!("unix:@{}-calls{via}{wait}{trust}", request.meet_at)
 }

@@ -18,7 +18,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use nearcall::event_loop::Interest;
-use nearcall::{Client, Event, EventLoop, Server};
+use nearcall::{Client, Event, EventLoop, Limits, Server};
 use nearcall_channel::{Deadline, Endpoint, Listener, Mechanism, MechanismSet, Options, connect};
 use nearcall_os::clock;
 
@@ -34,6 +34,7 @@ use crate::calls::parts;
 use crate::calls::rest::{IdleClients, allow_descriptors, expect_connections};
 use crate::calls::route::Route;
 use crate::calls::service::FakeService;
+use crate::calls::switches;
 use crate::cell::{CellSpec, Subject};
 use crate::conditions::Traffic;
 use crate::ends;
@@ -63,6 +64,9 @@ pub(crate) fn client(route: Route, request: &LaunchRequest) -> Result<(), Failur
         }
         (Route::Blocking(mechanism), Traffic::Clients { clients, loops }) => {
             many::client(mechanism, clients, loops.is_some(), request, &meeting)?;
+        }
+        (Route::Looped(mechanism), Traffic::Switches) => {
+            switches::client(mechanism, request, &meeting)?;
         }
         (Route::Blocking(mechanism) | Route::Looped(mechanism) | Route::Async(mechanism), _) => {
             remote(route, mechanism, request, &meeting)?;
@@ -104,7 +108,11 @@ pub(crate) fn server(route: Route, request: &LaunchRequest) -> Result<(), Failur
         return loops::server(loops, request, &meeting);
     }
     let event_loop = EventLoop::new()?;
-    let server = Server::new(&event_loop);
+    let limits = match request.conditions.traffic {
+        Traffic::Switches => Limits { switches_per_minute_max: u32::MAX, ..Limits::default() },
+        _ => Limits::default(),
+    };
+    let server = Server::with_limits(&event_loop, limits);
     let dispatcher = BenchDispatcher::new(FakeService::new());
     let service = Arc::clone(dispatcher.service());
     server.register(dispatcher).map_err(Failure::other)?;

@@ -53,6 +53,7 @@ pub(crate) enum OfTraffic {
         descriptors_max: Option<u64>,
     },
     Start(Box<Starts>),
+    Switches(Box<Switches>),
 }
 
 /// What only exchanges at set times have.
@@ -84,6 +85,18 @@ pub(crate) struct Starts {
     pub(crate) tear_downs: StoredHistogram,
     /// What a word beside the channel takes one way.
     pub(crate) word_ns: Option<f64>,
+}
+
+/// What one launch says of its switches.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Switches {
+    pub(crate) switches: u64,
+    /// Of each switch the longest time between the ends of two calls.
+    pub(crate) pauses: StoredHistogram,
+    /// Calls during a switch.
+    pub(crate) during: StoredHistogram,
+    /// Calls over a connection that did not move.
+    pub(crate) undisturbed: StoredHistogram,
 }
 
 /// What one launch says of a server that nobody calls.

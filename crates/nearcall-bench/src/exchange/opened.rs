@@ -67,7 +67,11 @@ pub fn ask<E: End>(end: &mut E, job: &Job, buffer_bytes: u64) -> Result<Measured
         Traffic::Gap { ns } => return gapped(end, job, ns),
         Traffic::Burst { messages } => return bursts(end, job, messages),
         // These have ends of their own, which do not come here.
-        Traffic::Steady | Traffic::Clients { .. } | Traffic::Starts { .. } => {}
+        Traffic::Steady
+        | Traffic::Clients { .. }
+        | Traffic::Starts { .. }
+        | Traffic::Switch { .. }
+        | Traffic::Switches => {}
     }
     match job.cell.kind {
         Kind::Latency if job.cell.conditions.exchanges > 0 => exact::latency(end, job),

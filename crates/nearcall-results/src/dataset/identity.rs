@@ -43,7 +43,7 @@ pub fn run_id(run: &Run) -> String {
 }
 
 /// What the run is a run of, in one word: "tour", "calls", "budgets", "waits", "matrix", "pace",
-/// "gap", "burst", "clients", "threads", "start", "studies", "libraries", "import"; "empty" without
+/// "gap", "burst", "clients", "threads", "start", "switches", "studies", "libraries", "import"; "empty" without
 /// a cell.
 #[must_use]
 pub fn kind_of_run(run: &Run) -> &'static str {
@@ -63,6 +63,7 @@ pub fn kind_of_run(run: &Run) -> &'static str {
         _ if cell.clients.as_ref().is_some_and(|facts| facts.loops.is_some()) => "threads",
         _ if cell.clients.is_some() => "clients",
         _ if cell.start.is_some() => "start",
+        _ if cell.switch.is_some() => "switches",
         _ if cell.pace.is_some() => "pace",
         _ if cell.call.is_some() => "calls",
         _ => "tour",

@@ -24,6 +24,7 @@ mod matrix;
 mod notes;
 mod overview;
 pub(in crate::report) mod studies;
+mod switches;
 mod traffic;
 mod waits;
 
@@ -65,7 +66,12 @@ pub fn details(run: &Run, style: Style) -> String {
             out.line("Nothing was measured.");
         }
         Form::Cells => details::print(&mut out, run),
-        Form::Budgets | Form::Matrix | Form::Waits | Form::Traffic | Form::Calls => {
+        Form::Budgets
+        | Form::Matrix
+        | Form::Waits
+        | Form::Switches
+        | Form::Traffic
+        | Form::Calls => {
             out.blank();
             details::print(&mut out, run);
         }
@@ -83,6 +89,7 @@ enum Form {
     Libraries,
     Matrix,
     Waits,
+    Switches,
     Traffic,
     Calls,
     /// Mechanism by size.
@@ -98,6 +105,7 @@ impl Form {
             _ if libraries::is_of_libraries(run) => Self::Libraries,
             _ if matrix::is_of_matrix(run) => Self::Matrix,
             _ if waits::is_of_waits(run) => Self::Waits,
+            _ if switches::is_of_switches(run) => Self::Switches,
             _ if traffic::is_of_traffic(run) => Self::Traffic,
             _ if calls::is_of_calls(run) => Self::Calls,
             _ => Self::Cells,
@@ -113,6 +121,7 @@ impl Form {
             Self::Libraries => libraries::print(out, run),
             Self::Matrix => matrix::print(out, run),
             Self::Waits => waits::print(out, run),
+            Self::Switches => switches::print(out, run),
             Self::Traffic => traffic::print(out, run),
             Self::Calls => calls::print(out, run, full),
             Self::Cells => {}
@@ -130,6 +139,7 @@ fn print_end(out: &mut Writer, run: &Run, form: Form) {
         Form::Libraries => libraries::answer(run),
         Form::Matrix => matrix::answer(run),
         Form::Waits => waits::answer(run),
+        Form::Switches => switches::answer(run),
         Form::Traffic => traffic::answer(run),
         Form::Calls => calls::answer(run),
         Form::Cells => answer::of_cells(run),

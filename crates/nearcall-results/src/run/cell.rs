@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::histogram::StoredHistogram;
 use crate::noise::Grade;
 use crate::run::facts::{
-    BurstFacts, CallFacts, ClientsFacts, GapFacts, LoadAchieved, PaceFacts, StartFacts,
+    BurstFacts, CallFacts, ClientsFacts, GapFacts, LoadAchieved, PaceFacts, StartFacts, SwitchFacts,
 };
 use crate::run::study::StudyFacts;
 use crate::run::times::RttNs;
@@ -144,6 +144,9 @@ pub struct Cell {
     /// What only cells of beginnings and ends have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<StartFacts>,
+    /// What only cells of switches have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub switch: Option<SwitchFacts>,
     /// What only cells of a published study have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub study: Option<StudyFacts>,
@@ -202,6 +205,8 @@ pub enum Definition {
     WholeBurst,
     /// From the beginning of the rendezvous until the channel can be used, by the client's clock.
     SetUp,
+    /// From when a switch to another mechanism was asked for until both ends had moved.
+    Switch,
     /// One way, until the consumer confirms the last byte.
     OneWayThroughput,
 }
@@ -213,6 +218,7 @@ words! { Definition:
     TwoRtt => "two_rtt",
     WholeBurst => "whole_burst",
     SetUp => "set_up",
+    Switch => "switch",
     OneWayThroughput => "one_way_throughput",
 }
 
@@ -247,6 +253,11 @@ impl Definition {
             Self::SetUp => {
                 ("Set-up", "from the beginning of the rendezvous until the channel can be used")
             }
+            Self::Switch => (
+                "Switch",
+                "from when a connection was to move to another mechanism until both ends use it, \
+                 while calls go on",
+            ),
             Self::OneWayThroughput => {
                 ("Throughput", "one way; the clock stops when the consumer confirms the last byte")
             }

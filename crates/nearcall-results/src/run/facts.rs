@@ -1,4 +1,5 @@
-//! What only some cells of a run have: calls, set times, gaps, bursts, clients, beginnings, load.
+//! What only some cells of a run have: calls, set times, gaps, bursts, clients, beginnings, switches,
+//! load.
 //!
 //! A ratio of calls here is that of the medians of one launch, call to bare exchange, taken over
 //! launches: both were measured in the same two processes.
@@ -126,6 +127,24 @@ pub struct StartFacts {
     pub tear_down_ns: RttNs,
     /// What that word alone takes: half a round trip of such words between the same processes.
     pub word_ns: Option<f64>,
+}
+
+/// What only cells of switches have. Their `rtt_ns` is the time from when a switch was asked for until
+/// both ends had moved.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SwitchFacts {
+    /// The mechanism that the connection moved to; the cell has the one that it came from.
+    pub to: String,
+    /// Switches, over all launches.
+    pub switches: u64,
+    /// Of each switch the longest time between the ends of two calls, of which the later one ended
+    /// after the switch was asked for.
+    pub pause_ns: RttNs,
+    /// Calls that were under way during a switch.
+    pub call_ns: RttNs,
+    /// The same calls over another connection of the same processes, which did not move.
+    pub undisturbed_ns: RttNs,
 }
 
 /// What the workers really did, from when they were up until they were ended, over all launches of

@@ -49,6 +49,8 @@ pub enum Rhythm {
     Threads(u32, u32),
     /// So many connections, one after the other.
     Start(u32),
+    /// One, each right after the one before, while the connection moves to another mechanism.
+    Switches,
 }
 
 /// The protocol of a published study by which a cell was measured.
@@ -91,6 +93,9 @@ pub struct CellKey {
     pub load: String,
     /// When exchanges began.
     pub rhythm: Rhythm,
+    /// The mechanism that the connection moved to; empty if it did not move.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub to: String,
     /// The study by whose protocol it was measured.
     pub study: Option<StudyKey>,
 }
@@ -133,6 +138,7 @@ impl CellKey {
             pair: pair.map(|(client, server)| [client, server]),
             load: cell.load.clone(),
             rhythm: cell.rhythm(),
+            to: cell.switch.as_ref().map(|switch| switch.to.clone()).unwrap_or_default(),
             study: cell.study.as_ref().map(|study| StudyKey {
                 study: study.study.clone(),
                 mechanism: study.mechanism.clone(),
@@ -167,6 +173,7 @@ impl fmt::Display for CellKey {
         }
         match self.rhythm {
             Rhythm::Steady => Ok(()),
+            Rhythm::Switches => write!(f, ", switched to {}", self.to),
             rhythm => write!(f, ", {rhythm}"),
         }
     }
@@ -185,6 +192,7 @@ impl fmt::Display for Rhythm {
                 write!(f, "{threads} threads of one caller, {loops} loops of the server")
             }
             Self::Start(connects) => write!(f, "{connects} connections"),
+            Self::Switches => f.write_str("switches"),
         }
     }
 }
@@ -221,6 +229,9 @@ impl Cell {
         }
         if let Some(start) = &self.start {
             return Rhythm::Start(start.connects);
+        }
+        if self.switch.is_some() {
+            return Rhythm::Switches;
         }
         Rhythm::Steady
     }

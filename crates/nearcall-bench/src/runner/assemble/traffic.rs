@@ -8,7 +8,9 @@ use crate::conditions::Traffic;
 use crate::exchange::gapped;
 use crate::exchange::measured::OfTraffic;
 use crate::histogram::Histogram;
-use crate::run::{BurstFacts, Cell, ClientsFacts, Definition, GapFacts, RttNs, StartFacts};
+use crate::run::{
+    BurstFacts, Cell, ClientsFacts, Definition, GapFacts, RttNs, StartFacts, SwitchFacts,
+};
 use crate::stats;
 
 /// Adds the facts of the cell's kind of traffic. Its times are there already.
@@ -19,7 +21,7 @@ use crate::stats;
 pub(super) fn add(cell: &mut Cell, spec: &CellSpec, launches: &[CellLaunch]) -> Result<(), String> {
     let found = || launches.iter().filter_map(|launch| launch.measured.traffic.as_ref());
     match spec.conditions.traffic {
-        Traffic::Steady => {}
+        Traffic::Steady | Traffic::Switches => {}
         Traffic::Gap { ns } => {
             let achieved: Vec<f64> = found()
                 .filter_map(|one| match one {
@@ -53,6 +55,7 @@ pub(super) fn add(cell: &mut Cell, spec: &CellSpec, launches: &[CellLaunch]) -> 
             cell.clients = Some(clients_facts(facts, launches));
         }
         Traffic::Starts { .. } => add_starts(cell, launches)?,
+        Traffic::Switch { to } => add_switches(cell, to.name(), launches)?,
     }
     Ok(())
 }
@@ -103,6 +106,25 @@ fn add_starts(cell: &mut Cell, launches: &[CellLaunch]) -> Result<(), String> {
     facts.word_ns = stats::median(&words);
     cell.definition = Definition::SetUp;
     cell.start = Some(facts);
+    Ok(())
+}
+
+fn add_switches(cell: &mut Cell, to: &str, launches: &[CellLaunch]) -> Result<(), String> {
+    let mut facts = SwitchFacts { to: to.to_owned(), ..SwitchFacts::default() };
+    // Pauses, calls during switches, calls without.
+    let mut times = [const { Vec::new() }; 3];
+    for launch in launches {
+        let Some(OfTraffic::Switches(found)) = &launch.measured.traffic else { continue };
+        facts.switches += found.switches;
+        let stored = [&found.pauses, &found.during, &found.undisturbed];
+        for (times, stored) in times.iter_mut().zip(stored) {
+            times.push(stored.to_histogram().map_err(|error| error.to_string())?);
+        }
+    }
+    let times = times.map(|launches| merged(&launches));
+    [facts.pause_ns, facts.call_ns, facts.undisturbed_ns] = times;
+    cell.definition = Definition::Switch;
+    cell.switch = Some(facts);
     Ok(())
 }
 

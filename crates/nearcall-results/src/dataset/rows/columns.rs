@@ -68,8 +68,11 @@ pub const COLUMNS: &[Column] = &[
         l.cell.placement.server_cpu.into()
     }),
     text("load", "What else ran on purpose; idle if nothing", |l| l.key.load.as_str().into()),
-    text("rhythm", "steady, pace, gap, burst, clients, threads or start", |l| {
+    text("rhythm", "steady, pace, gap, burst, clients, threads, start or switches", |l| {
         rhythm(l.key.rhythm).into()
+    }),
+    text("switched_to", "The mechanism that the connection moved to; missing if it did not", |l| {
+        named(&l.key.to)
     }),
     whole("pace_per_s", "Exchanges per second that should begin", |l| match l.key.rhythm {
         Rhythm::Pace(rate) => rate.into(),
@@ -245,6 +248,7 @@ fn rhythm(rhythm: Rhythm) -> &'static str {
         Rhythm::Clients(_) => "clients",
         Rhythm::Threads(..) => "threads",
         Rhythm::Start(_) => "start",
+        Rhythm::Switches => "switches",
     }
 }
 
