@@ -43,8 +43,8 @@ pub fn run_id(run: &Run) -> String {
 }
 
 /// What the run is a run of, in one word: "tour", "calls", "budgets", "waits", "matrix", "pace",
-/// "gap", "burst", "clients", "threads", "start", "switches", "studies", "libraries", "import"; "empty" without
-/// a cell.
+/// "gap", "burst", "clients", "threads", "start", "switches", "studies", "libraries", "import";
+/// "empty" without a cell.
 #[must_use]
 pub fn kind_of_run(run: &Run) -> &'static str {
     let first = run.cells.first().or(run.study_cells.first()).or(run.floors.first());

@@ -1,5 +1,5 @@
-//! What only some cells of a run have: calls, set times, gaps, bursts, clients, beginnings, switches,
-//! load.
+//! What only some cells of a run have: calls, set times, gaps, bursts, clients, beginnings,
+//! switches, load.
 //!
 //! A ratio of calls here is that of the medians of one launch, call to bare exchange, taken over
 //! launches: both were measured in the same two processes.
@@ -129,8 +129,8 @@ pub struct StartFacts {
     pub word_ns: Option<f64>,
 }
 
-/// What only cells of switches have. Their `rtt_ns` is the time from when a switch was asked for until
-/// both ends had moved.
+/// What only cells of switches have. Their `rtt_ns` is the time from when a switch was asked for
+/// until both ends had moved.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SwitchFacts {

@@ -1,11 +1,11 @@
-//! A storm of switches: a connection moves to a random mechanism every ten milliseconds while calls,
-//! one-way messages and streams go on, some of which are cancelled or come too late.
+//! A storm of switches: a connection moves to a random mechanism every ten milliseconds while
+//! calls, one-way messages and streams go on, some of which are cancelled or come too late.
 //!
 //! `NEARCALL_STORM_S` seconds, 2 by default, from the seed `NEARCALL_STORM_SEED`, 1 by default;
 //! `cargo xtask switch-storm` runs it for minutes. Prints what a switch takes, and what calls feel.
-//! **Invariants:** nothing is lost, doubled or overtaken, whatever moves meanwhile: one-way messages
-//! and items have numbers, replies are those to their requests, and the books of both ends are
-//! equal at the end.
+//! **Invariants:** nothing is lost, doubled or overtaken, whatever moves meanwhile: one-way
+//! messages and items have numbers, replies are those to their requests, and the books of both ends
+//! are equal at the end.
 //! **Not here:** threads, kills and several clients (`tests/stress`).
 #![allow(clippy::print_stderr, reason = "the storm prints figures")]
 
