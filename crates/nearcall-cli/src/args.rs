@@ -35,7 +35,9 @@ use self::options::{OutputArgs, QuickArgs};
 pub(crate) use self::profile::ProfileArgs;
 pub(crate) use self::report::ReportArgs;
 pub(crate) use self::reproduce::ReproduceArgs;
-pub(crate) use self::servers::{HostArgs, RestartArgs, StatusArgs, StopArgs};
+pub(crate) use self::servers::{
+    ExplainArgs, HostArgs, RestartArgs, ServerChoice, StatusArgs, StopArgs, SwitchArgs,
+};
 pub(crate) use self::value::{Pin, Sizes};
 
 /// Reads the arguments, the program's name first.
@@ -202,6 +204,29 @@ pub(crate) enum Command {
     /// Exit code: 0 the process has ended; 1 it has not, or the server refused; 2 usage error.
     #[command(before_help = servers::STOP_EXAMPLES)]
     Stop(StopArgs),
+
+    /// Have clients of a server move to another mechanism, while calls go on
+    ///
+    /// The server asks its clients, all of them unless --client or --connection chooses some. It
+    /// obeys its own user and root, and has to allow switches (`Limits::switches_per_minute_max`)
+    /// and to offer the mechanism. A client in a loop moves at once, one without a loop when it
+    /// next calls: until --timeout it is waited for, and after that it still moves. Prints what
+    /// has become of each connection, and why one stays.
+    ///
+    /// Exit code: 0 all of them use the mechanism; 1 some do not, or the server refused; 2 usage
+    /// error.
+    #[command(before_help = servers::SWITCH_EXAMPLES)]
+    Switch(SwitchArgs),
+
+    /// Explain why the connections of a server are where they are
+    ///
+    /// For each: who is there, its mechanism, its last switches with their causes, what it carries,
+    /// and what other mechanisms would cost for that, by stored runs of this machine. The server
+    /// answers its own user and root.
+    ///
+    /// Exit code: 0 the server has answered; 1 it has not, or refused; 2 usage error.
+    #[command(before_help = servers::EXPLAIN_EXAMPLES)]
+    Explain(ExplainArgs),
 
     /// Run a set of services that a file names, and keep them running
     ///

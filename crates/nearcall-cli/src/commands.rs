@@ -3,10 +3,12 @@
 //! 0: done. 1: failure. 2: usage error. 130: interrupted. A failure is one line on standard error.
 
 mod advise;
+mod asked_server;
 mod bench;
 mod compare;
 mod data;
 mod doctor;
+mod explain;
 mod findings;
 mod r#gen;
 mod host;
@@ -19,6 +21,7 @@ mod restart;
 mod show;
 mod status;
 mod stop;
+mod switch;
 mod timers;
 
 use std::ffi::OsString;
@@ -55,6 +58,8 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Gen(args) => r#gen::run(&args),
         Command::List(args) => list::run(&args),
         Command::Stop(args) => stop::run(&args),
+        Command::Switch(args) => switch::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Host(args) => host::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Restart(args) => restart::run(&args),

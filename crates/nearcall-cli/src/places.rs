@@ -17,6 +17,11 @@ pub(crate) fn new_run_file(started_unix_s: u64) -> PathBuf {
     free_name(&directory, started_unix_s)
 }
 
+/// Returns the directory of stored runs, which need not exist; `None` without a home.
+pub(crate) fn runs() -> Option<PathBuf> {
+    directory(variable("XDG_DATA_HOME"), variable("HOME"), "runs")
+}
+
 /// Returns the directory of the data set, which need not exist; `None` without a home.
 pub(crate) fn data_set() -> Option<PathBuf> {
     directory(variable("XDG_DATA_HOME"), variable("HOME"), "data")

@@ -133,6 +133,17 @@ pub(super) fn timeout(text: &str) -> Result<Duration, String> {
     duration_within(text, Duration::ZERO, TIME_MAX)
 }
 
+/// Reads a wait for the clients of a server.
+pub(super) fn ask_timeout(text: &str) -> Result<Duration, String> {
+    duration_within(text, ASK_TIME_MIN, ASK_TIME_MAX)
+}
+
+/// Shorter ones would watch nothing, and no client answers sooner.
+const ASK_TIME_MIN: Duration = Duration::from_millis(1);
+
+/// As long as a server waits for its clients at most.
+const ASK_TIME_MAX: Duration = Duration::from_secs(60);
+
 /// Reads a gap between messages, in nanoseconds.
 pub(super) fn gap_ns(text: &str) -> Result<u64, String> {
     duration_within(text, Duration::ZERO, GAP_MAX).map(nanoseconds)

@@ -18,4 +18,5 @@ mod report;
 mod report_browser;
 mod reproduce;
 mod servers;
+mod switching;
 mod timers;

@@ -1,0 +1,146 @@
+//! `switch` has the clients of a server move, and `explain` says why they are where they are.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use nearcall::control::{DescribeRequest, ServerCaller, SwitchReport};
+use nearcall::{Client, Limits, RunningServer, Server};
+use serde_json::Value;
+
+use crate::program::{Ended, Folder};
+
+/// A server in a runtime directory of its own, and a client that calls it until it is dropped.
+struct Scene {
+    folder: Folder,
+    server: RunningServer,
+    stop: Arc<AtomicBool>,
+    calling: Option<JoinHandle<()>>,
+}
+
+impl Scene {
+    fn start() -> Self {
+        let folder = Folder::new();
+        let directory = folder.path().join("runtime");
+        fs::DirBuilder::new().mode(0o700).create(&directory).unwrap();
+        let at = format!("unix:{}/thermostat", directory.display());
+        let limits = Limits { switches_per_minute_max: 100, ..Limits::default() };
+        let listening = format!("{at}?allow=shm,unix-stream,pipe");
+        let server =
+            Server::builder().threads(2).limits(limits).listen(&listening).start().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let calling = thread::spawn(move || {
+            let client = Client::new();
+            let caller = ServerCaller::new(&client, &at).unwrap();
+            let mut mechanism = client.connections().first().map(|it| it.mechanism);
+            while !stopped.load(Ordering::Relaxed) {
+                caller.describe(&DescribeRequest::default()).unwrap();
+                let now = client.connections().first().map(|it| it.mechanism);
+                if now != mechanism {
+                    let note = "asked, and \u{1b}[2J gladly".to_owned();
+                    let report = SwitchReport { cause: String::new(), note };
+                    caller.report_switch(&report).unwrap();
+                    mechanism = now;
+                }
+            }
+        });
+        let scene = Self { folder, server, stop, calling: Some(calling) };
+        while scene.server.connection_counts().iter().sum::<usize>() == 0 {
+            thread::yield_now();
+        }
+        scene
+    }
+
+    fn directory(&self) -> PathBuf {
+        self.folder.path().join("runtime")
+    }
+
+    #[track_caller]
+    fn run(&self, words: &[&str]) -> Ended {
+        let (runtime, data) = (self.directory(), self.folder.path().join("data"));
+        let variables = [("NEARCALL_RUNTIME_DIR", &*runtime), ("XDG_DATA_HOME", &*data)];
+        self.folder.run_with(words, &variables.map(|(name, path)| (name, path)))
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(calling) = self.calling.take() {
+            let _ = calling.join();
+        }
+        let _ = self.server.stop();
+    }
+}
+
+fn json(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
+}
+
+#[test]
+fn clients_move_and_the_server_explains_why() {
+    let scene = Scene::start();
+    let ended = scene.run(&["switch", "thermostat", "unix-stream"]);
+    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{ended:?}");
+    assert!(ended.stdout.ends_with("\n1 of 1 connections use unix-stream.\n"), "{ended:?}");
+    // By the process of the server, and of the client, which are this one.
+    let pid = std::process::id().to_string();
+    let ended = scene.run(&["switch", &pid, "pipe", "--client", &pid, "--json"]);
+    let document = json(&ended);
+    assert_eq!((ended.code, &document["schema"]), (Some(0), &"nearcall.switch/1".into()));
+    let row = &document["connections"][0];
+    assert_eq!((&row["before"], &row["after"]), (&"unix-stream".into(), &"pipe".into()));
+    assert_eq!(row["why"], Value::Null);
+    let ended = scene.run(&["explain", "thermostat", "--watch", "100ms"]);
+    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{ended:?}");
+    for part in [
+        "Connection 1: the client with process id",
+        "uses     pipe, the server waits by poll",
+        "ago from unix-stream to pipe (the server was asked to): asked, and \\u{1b}[2J gladly",
+        "ago from shm to unix-stream (the server was asked to)",
+        "from the client",
+        "there is no stored run of this machine",
+        "to measure it: nearcall advise --size",
+        "has 1 connection.\n",
+    ] {
+        assert!(ended.stdout.contains(part), "{part}: {}", ended.stdout);
+    }
+    assert!(!ended.stdout.contains('\u{1b}'), "{ended:?}");
+    let document = json(&scene.run(&["explain", &pid, "--watch", "50ms", "--json"]));
+    assert_eq!(document["schema"], "nearcall.explain/1");
+    let row = &document["connections"][0];
+    assert_eq!(
+        (&row["mechanism"], &row["switches"][1]["cause"]),
+        (&"pipe".into(), &"asked".into())
+    );
+    assert_eq!(row["traffic"]["is_current"], true);
+    assert!(row["traffic"]["from_client"]["messages"].as_u64().unwrap() > 0, "{row}");
+    assert!(row["alternatives"]["command"].as_str().unwrap().starts_with("nearcall advise"));
+}
+
+#[test]
+fn what_stays_is_listed_with_the_reason() {
+    let scene = Scene::start();
+    let ended = scene.run(&["switch", "thermostat", "unix-seqpacket"]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stdout.contains("does not offer"), "{ended:?}");
+    assert!(ended.stderr.contains("1 of 1 connections do not use unix-seqpacket"), "{ended:?}");
+    for (words, code, why) in [
+        (&["switch", "thermostat", "pip"][..], 2, "did you mean `pipe`"),
+        (&["switch", "thermostat", "shm", "--connection", "77"], 1, "no connection 77"),
+        (&["switch", "thermostat", "shm", "--client", "1"], 1, "process 1 has no connection"),
+        (&["switch", "2147483647", "shm"], 1, "no server of process 2147483647 listens by name"),
+        (&["explain", "2147483647"], 1, "no server of process 2147483647 listens by name"),
+        (&["switch", "kitchen", "shm"], 1, "no server listens at kitchen"),
+        (&["explain", "kitchen"], 1, "no server listens at kitchen"),
+        (&["explain", "thermostat", "--run", "none.json"], 1, "none.json"),
+    ] {
+        let ended = scene.run(words);
+        assert_eq!((ended.code, &*ended.stdout), (Some(code), ""), "{ended:?}");
+        assert!(ended.stderr.contains(why), "{ended:?}");
+    }
+}
