@@ -8,8 +8,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use nearcall::control::{
-    Connection, ConnectionsRequest, DescribeRequest, ServerCaller, SwitchOutcome, SwitchReport,
-    SwitchRequest,
+    Connection, ConnectionsRequest, DescribeRequest, HealthRequest, ServerCaller, SwitchOutcome,
+    SwitchReport, SwitchRequest,
 };
 use nearcall::{
     CallOptions, Client, Code, EventLoop, Limits, Mechanism, RunningServer, Server, SwitchCause,
@@ -152,6 +152,8 @@ fn a_client_that_does_not_call_moves_when_it_does() {
         // Its end is reported.
         let pipe = SwitchRequest { mechanism: "pipe".to_owned(), timeout_ms: 60_000, ..one };
         let waiting = admin.start_switch_with(&pipe, &options());
+        // The server has begun the call before once it has answered this one.
+        admin.health(&HealthRequest::default()).unwrap();
         drop(idle);
         let gone = waiting.wait().unwrap().connections;
         assert_eq!(gone[0].code, Code::Unavailable as i32, "{gone:?}");
