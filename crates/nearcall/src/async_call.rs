@@ -30,6 +30,7 @@ mod reply_stream;
 mod request_stream;
 mod sending;
 mod streaming;
+mod switching;
 
 pub use self::call::{AsyncCall, AsyncCallWithMetadata, AsyncSend};
 pub use self::reply_stream::AsyncReplyStream;

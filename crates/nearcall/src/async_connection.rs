@@ -32,12 +32,15 @@ use crate::stream::call_stream::CallStream;
 mod driver;
 mod host;
 mod shared;
+mod switch_slot;
+mod switching;
 mod waiters;
 
 pub(crate) use self::driver::{Appearance, DriverHandle, Timer, no_driver};
 pub(crate) use self::host::AsyncHost;
 pub(crate) use self::shared::Places;
 use self::shared::{Look, Shared};
+pub(crate) use self::switch_slot::SwitchSlot;
 use self::waiters::WakeList;
 
 /// A connection that tasks of any thread share.

@@ -37,6 +37,7 @@ mod thread;
 mod upgrading;
 mod waiting;
 
+pub(crate) use self::async_opening::check_waits;
 use self::async_routes::AsyncRoutes;
 pub(crate) use self::async_routes::{AsyncRoute, Connected, PendingConnection};
 pub use self::attach::{AttachOptions, Attachment, Cause, Notice, NoticeSource};
@@ -197,12 +198,12 @@ impl Client {
     /// that are under way go on; no message is lost, doubled or overtaken. Beside a handshake the
     /// switch costs two messages, during which nothing waits.
     ///
-    /// The server has to allow it ([`Limits::switches_per_minute_max`], which is 0 by default), and
-    /// to offer the mechanism, as to a client that connects by it. If that fails the connection
-    /// stays on the mechanism that it has; [`connections`](Self::connections) shows which that is.
-    /// Connections of async callers, within a thread, and over `tcp://` do not switch. Those over
-    /// `tcp://` move to `shm` by themselves where both ends share a kernel and the server allows it,
-    /// and switch from there; `?via=tcp` has them stay.
+    /// The server has to allow it ([`Limits::switches_per_minute_max`]) and to offer the mechanism,
+    /// as to a client that connects by it. If that fails the connection stays on the mechanism that
+    /// it has; [`connections`](Self::connections) shows which that is. Connections within a thread
+    /// and over `tcp://` do not switch. Those over `tcp://` move to `shm` by themselves where both
+    /// ends share a kernel and the server allows it, and switch from there; `?via=tcp` has them
+    /// stay. [`switch_async`](Self::switch_async) moves the connection of async callers.
     ///
     /// # Errors
     ///

@@ -452,10 +452,10 @@ pub struct Limits {
     /// [`BlockingPool`](crate::BlockingPool), as gateways should be.
     pub deadline_max: Duration,
     /// Switches to another mechanism that one client may begin within a minute, each of which costs
-    /// a handshake and new buffers. More are refused; the connection goes on as it is. 0, the
-    /// default: a server says to its clients that its connections do not switch. Otherwise
-    /// connections over `tcp://` within this machine move to `shm` by themselves, if the listener
-    /// offers that.
+    /// a handshake and new buffers: 600, ten a second, as often as any advice can change sensibly,
+    /// and too few to keep a loop busy. More are refused; the connection goes on as it is. 0: a
+    /// server says to its clients that its connections do not switch. Otherwise connections over
+    /// `tcp://` within this machine move to `shm` by themselves, if the listener offers that.
     pub switches_per_minute_max: u32,
     /// Longest time that one part of a switch may take a client: until the new channel is open,
     /// until the client moves, and until it needs the channel before no more. 5 s, as a step of a
@@ -490,7 +490,7 @@ impl Default for Limits {
             calls_max: wire.calls_in_max,
             stream_window_bytes: wire.stream_window_bytes,
             deadline_max: Duration::from_secs(300),
-            switches_per_minute_max: 0,
+            switches_per_minute_max: wire.switches_per_minute_max,
             switch_timeout: Duration::from_secs(5),
             room_bytes: channel.buffer_bytes,
             connections_max: 4096,

@@ -20,12 +20,15 @@ pub(crate) struct AsyncHost {
     deadline: Cell<Deadline>,
     /// Bytes of long messages that were received in this step.
     received_bytes: Cell<usize>,
+    /// The connection has moved to another channel, which the driver does not watch yet.
+    has_switched: Cell<bool>,
 }
 
 impl Default for AsyncHost {
     fn default() -> Self {
         let deadline = Cell::new(Deadline::NEVER);
-        Self { wakes: RefCell::default(), deadline, received_bytes: Cell::default() }
+        let (received_bytes, has_switched) = (Cell::default(), Cell::default());
+        Self { wakes: RefCell::default(), deadline, received_bytes, has_switched }
     }
 }
 
@@ -52,6 +55,11 @@ impl AsyncHost {
     #[inline]
     pub(super) fn may_receive_more(&self) -> bool {
         self.received_bytes.get() < ASYNC_BYTES_PER_TURN_MAX
+    }
+
+    /// Returns whether the connection has moved to another channel since the last time.
+    pub(super) fn take_switched(&self) -> bool {
+        self.has_switched.take()
     }
 
     /// Takes the earliest deadline that was noted since the last time.
@@ -82,6 +90,14 @@ impl Host for AsyncHost {
 
     // Whoever holds the lock finds it closed.
     fn note_closed(&self) {}
+
+    fn is_watched(&self) -> bool {
+        true
+    }
+
+    fn note_switched(&self) {
+        self.has_switched.set(true);
+    }
 
     fn wake(&self, waker: Waker) {
         self.with_wakes(|wakes| wakes.wake(waker));

@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use nearcall_channel::{Endpoint, Interest, SpinOptions, SpinPlan, Spinner, WaitPolicy};
@@ -15,6 +16,7 @@ use nearcall_wire::{IncomingCall, OutgoingCall};
 
 use super::driver::{DriverHandle, Watched};
 use super::host::AsyncHost;
+use super::switch_slot::SwitchSlot;
 use super::waiters::{QueuePosition, Waiters, WakeList};
 use crate::connection::{Connection, Event, INLINE_BUF, InlineBuf, Need, NotSent};
 use crate::deadline::Deadline;
@@ -32,7 +34,7 @@ pub(crate) struct Shared {
     /// Messages of which a part is still here: before everything that waits for room.
     unflushed: Waiters,
     /// A task looks for its reply itself before it waits.
-    looks: bool,
+    pub(super) looks: bool,
     /// A task looks for its reply right now: what comes needs no wake-up, and it leaves the
     /// connection at rest afterwards.
     is_looked_at: bool,
@@ -42,6 +44,8 @@ pub(crate) struct Shared {
     /// The wait of the call that was looked for without success.
     slept: Option<(OutgoingCall, SpinPlan)>,
     watches: Watches,
+    /// The switch to another channel that is under way.
+    pub(super) switch: Option<Arc<SwitchSlot>>,
     /// It takes no more requests, and those that waited know it.
     has_drained: bool,
     /// The driver has to look at the clock then.
@@ -111,6 +115,7 @@ impl Shared {
             spinner: Spinner::new(SpinOptions::default()),
             slept: None,
             watches: Watches::default(),
+            switch: None,
             has_drained: false,
             due: Deadline::NEVER,
             is_restless: false,
@@ -316,7 +321,7 @@ impl Shared {
         }
         let plan = self.spinner.begin();
         if plan.spins() {
-            self.connection.with_endpoint(Endpoint::disarm);
+            self.connection.with_watched_endpoint(Endpoint::disarm);
         }
         Some(plan)
     }
@@ -440,8 +445,12 @@ impl Shared {
         if !is_idle_armed {
             self.connection.host().begin_turn();
         }
-        let is_idle_armed = is_idle_armed || std::mem::take(&mut self.owes_idle_arm);
+        let is_idle_armed =
+            is_idle_armed || self.switch.is_some() || std::mem::take(&mut self.owes_idle_arm);
         for _ in 0..ASYNC_MESSAGES_PER_TURN_MAX {
+            if self.switch.is_some() {
+                self.follow_switch(driver, id);
+            }
             self.grant_slots();
             if !self.has_drained && !self.connection.is_open() {
                 self.drain_waiters();
@@ -456,6 +465,8 @@ impl Shared {
             }
             let needs_room =
                 has_pending_writes || (self.room.has_waiting() && self.room.granted() == 0);
+            let needs_room =
+                needs_room && (self.switch.is_none() || self.connection.is_room_reported());
             let reports_room = self.watch_for_room(driver, id, needs_room);
             let (open, _) = self.connection.outgoing_calls();
             if !needs_room && open == 0 && !is_idle_armed {
@@ -492,13 +503,13 @@ impl Shared {
     pub(super) fn leave_to_looks(&mut self) {
         let needs_room = self.connection.has_pending_writes() || !self.room.is_idle();
         if self.is_looked_at && !needs_room && !self.connection.is_closed() {
-            self.connection.with_endpoint(Endpoint::disarm);
+            self.connection.with_watched_endpoint(Endpoint::disarm);
             self.owes_idle_arm = true;
         }
     }
 
     fn arm(&self, interest: Interest) -> bool {
-        self.connection.with_endpoint(|endpoint| endpoint.arm(interest))
+        self.connection.with_watched_endpoint(|endpoint| endpoint.arm(interest))
     }
 
     /// The connection has ended: no task waits for it without success, and nothing is watched.
@@ -509,12 +520,13 @@ impl Shared {
             self.room.grant_all(wakes);
             self.unflushed.grant_all(wakes);
         });
+        self.fail_switch();
         self.unwatch(driver);
     }
 
     /// Watches the descriptor that reports messages.
     pub(super) fn watch(&mut self, driver: &DriverHandle, id: u64) -> std::io::Result<()> {
-        let watched = self.connection.with_endpoint(|endpoint| {
+        let watched = self.connection.with_watched_endpoint(|endpoint| {
             let Some(readiness) = endpoint.readiness(Interest::Receive) else {
                 return Err(std::io::Error::from(std::io::ErrorKind::Unsupported));
             };
@@ -543,19 +555,26 @@ impl Shared {
         }
         let watches = &mut self.watches;
         self.connection
-            .with_endpoint(|endpoint| watch_for_room(driver, id, wanted, watches, endpoint))
+            .with_watched_endpoint(|endpoint| watch_for_room(driver, id, wanted, watches, endpoint))
     }
 
     /// Ends the watch of all descriptors, before they are closed.
     pub(super) fn unwatch(&mut self, driver: &DriverHandle) {
-        let Watches { receive, send, peer, .. } = std::mem::take(&mut self.watches);
+        let peer = std::mem::take(&mut self.watches.peer);
         if let Peer::Process(PeerIdentity { pidfd: Some(pidfd), .. }) = &self.connection.peer
             && peer
         {
             driver.unwatch(pidfd);
         }
+        self.unwatch_channel(driver);
+    }
+
+    /// Ends the watch of the descriptors of the channel.
+    pub(super) fn unwatch_channel(&mut self, driver: &DriverHandle) {
+        let Watches { receive, send, peer, .. } = std::mem::take(&mut self.watches);
+        self.watches.peer = peer;
         for (interest, is_watched) in [(Interest::Receive, receive), (Interest::Send, send)] {
-            self.connection.with_endpoint(|endpoint| {
+            self.connection.with_watched_endpoint(|endpoint| {
                 if is_watched && let Some(readiness) = endpoint.readiness(interest) {
                     driver.unwatch(readiness.fd);
                 }

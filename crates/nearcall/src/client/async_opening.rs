@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearcall_channel::{Address as Place, Interest, Mechanism, WaitPolicy, connect};
+use nearcall_channel::{Address as Place, Interest, Mechanism, Options, WaitPolicy, connect};
 use nearcall_os::poll;
 use nearcall_wire::InstanceId;
 
@@ -18,6 +18,7 @@ use crate::address::At;
 use crate::async_connection::{AsyncConnection, AsyncHost, DriverHandle, no_driver};
 use crate::connection::{Connection, INLINE_BUF, Setup};
 use crate::deadline::Deadline;
+use crate::limits::Limits;
 use crate::peer::Peer;
 use crate::status::Status;
 
@@ -75,7 +76,7 @@ fn connect_and_greet(
         trust: route.trust,
         serves: None,
         refusals: None,
-        switches: None,
+        switches: Some(switch_options(route, limits)),
         follows_asks: false,
     };
     let connection = Connection::with_host(endpoint, setup, Box::default(), AsyncHost::default());
@@ -87,7 +88,33 @@ fn connect_and_greet(
 /// the mechanism can.
 fn wait_policy(route: &Route) -> Result<WaitPolicy, Status> {
     let (mechanism, waits) = (route.mechanism, route.mechanism.waits());
-    if !waits.contains(&WaitPolicy::Poll) {
+    check_waits(mechanism)?;
+    match route.wait {
+        Some(WaitPolicy::Spin) => Err(Status::failed_precondition(format!(
+            "an async caller of {} cannot spin, which would hold its executor; leave `wait` away, \
+             or use {} or {}",
+            route.at,
+            WaitPolicy::Adaptive,
+            WaitPolicy::Poll
+        ))),
+        None if waits.contains(&WaitPolicy::Adaptive) => Ok(WaitPolicy::Adaptive),
+        Some(WaitPolicy::Adaptive) => Ok(WaitPolicy::Adaptive),
+        Some(WaitPolicy::Block | WaitPolicy::Poll) | None => Ok(WaitPolicy::Poll),
+    }
+}
+
+/// Returns how the connection opens another channel.
+fn switch_options(route: &Route, limits: &Limits) -> Options {
+    let wait_preferred: &[WaitPolicy] = match route.wait {
+        Some(WaitPolicy::Block | WaitPolicy::Poll) => &[WaitPolicy::Poll],
+        _ => &[WaitPolicy::Adaptive, WaitPolicy::Poll],
+    };
+    Options { wait_preferred, ..limits.channel() }
+}
+
+/// Checks that async callers can wait for a mechanism.
+pub(crate) fn check_waits(mechanism: Mechanism) -> Result<(), Status> {
+    if !mechanism.waits().contains(&WaitPolicy::Poll) {
         return Err(Status::failed_precondition(format!(
             "{mechanism} has no descriptor, and async callers wait for nothing else; use a \
              mechanism that is pollable, such as {} or {}",
@@ -103,18 +130,7 @@ fn wait_policy(route: &Route) -> Result<WaitPolicy, Status> {
             Mechanism::UnixStream
         )));
     }
-    match route.wait {
-        Some(WaitPolicy::Spin) => Err(Status::failed_precondition(format!(
-            "an async caller of {} cannot spin, which would hold its executor; leave `wait` away, \
-             or use {} or {}",
-            route.at,
-            WaitPolicy::Adaptive,
-            WaitPolicy::Poll
-        ))),
-        None if waits.contains(&WaitPolicy::Adaptive) => Ok(WaitPolicy::Adaptive),
-        Some(WaitPolicy::Adaptive) => Ok(WaitPolicy::Adaptive),
-        Some(WaitPolicy::Block | WaitPolicy::Poll) | None => Ok(WaitPolicy::Poll),
-    }
+    Ok(())
 }
 
 /// Greets, and waits until the server has greeted. On the descriptor: a sleep of another kind would

@@ -575,6 +575,13 @@ impl<H: Host> Connection<H> {
         }
     }
 
+    /// Returns whether room for what is sent now is reported by the channel that is watched: while
+    /// a client moves, the last message of its server is waited for instead.
+    pub(crate) fn is_room_reported(&self) -> bool {
+        let inner = self.inner.borrow();
+        inner.old.as_ref().is_none_or(|old| !old.receives || old.has_unsent())
+    }
+
     /// Returns whether messages come by a channel that the loop does not watch yet.
     pub(crate) fn is_between(&self) -> bool {
         let receives = self.inner.borrow().old.as_ref().is_some_and(|old| old.receives);

@@ -19,6 +19,7 @@ mod dropped;
 mod ends;
 mod executors;
 mod pressure;
+mod switches;
 
 /// Longer than anything takes that is not broken.
 const PATIENCE: Duration = Duration::from_secs(20);

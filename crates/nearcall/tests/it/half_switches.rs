@@ -297,7 +297,8 @@ fn what_a_client_has_sent_before_it_ended_comes_by_the_new_channel() {
     });
 }
 
-const SHORT: Duration = Duration::from_millis(100);
+/// Longer than what a client does in one go takes on a machine with too much to do.
+const SHORT: Duration = Duration::from_millis(500);
 
 #[test]
 fn a_handshake_that_takes_too_long_is_refused_and_the_connection_goes_on() {
@@ -345,7 +346,7 @@ fn a_client_that_does_not_move_keeps_no_second_channel() {
 #[test]
 fn an_old_channel_that_is_not_given_up_is_dropped_or_ends_the_connection() {
     in_time(|| {
-        for from in OLD {
+        for from in [Mechanism::Shm, Mechanism::UnixStream, Mechanism::Pipe] {
             let stage = Stage::new(SHORT);
             let at = stage.address.clone();
             stage.join(thread::spawn(move || {
@@ -360,7 +361,7 @@ fn an_old_channel_that_is_not_given_up_is_dropped_or_ends_the_connection() {
                 assert_eq!(reply[1], Kind::Reply as u8);
                 // What this one has asked for it does not read.
                 let mut half = Half::connect(&at, from).open(Mechanism::UnixStream);
-                (0..LONG_CALLS).for_each(|slot| send(&mut half.old, &long_call(slot)));
+                (0..LONG_CALLS / 3).for_each(|slot| send(&mut half.old, &long_call(slot)));
                 half.say(SwitchStep::Last);
                 assert!(receive(half.next()).is_none());
             }));

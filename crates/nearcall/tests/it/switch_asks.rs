@@ -214,7 +214,8 @@ fn what_keeps_a_connection_is_reported() {
 #[test]
 fn a_server_whose_connections_do_not_switch_says_so() {
     in_time(|| {
-        let server = Server::builder().listen(&unique_address()).start().unwrap();
+        let limits = Limits { switches_per_minute_max: 0, ..Limits::default() };
+        let server = Server::builder().limits(limits).listen(&unique_address()).start().unwrap();
         let at = address(&server);
         let (other, client) = (Client::new(), Client::new());
         call(&other, &at);

@@ -16,13 +16,13 @@ use crate::streams::served::{self, Kind, Plan, StreamsCaller, item};
 use crate::support::{LoopThread, everything, unique_address};
 
 /// A server with an echo that counts notes, and with streams.
-struct Both {
-    address: String,
+pub(crate) struct Both {
+    pub(crate) address: String,
     _thread: LoopThread,
 }
 
 impl Both {
-    fn start(limits: Limits) -> Self {
+    pub(crate) fn start(limits: Limits) -> Self {
         Self::listening(limits, everything)
     }
 
@@ -49,7 +49,7 @@ impl Both {
 }
 
 /// The number of a `Say` that asks how many notes have come, if all came in order.
-const BOOKS: u64 = u64::MAX - 1;
+pub(crate) const BOOKS: u64 = u64::MAX - 1;
 
 /// What may take a place in the loop of a server: one of the others takes it whole.
 fn usable(mechanism: Mechanism) -> bool {
@@ -59,7 +59,7 @@ fn usable(mechanism: Mechanism) -> bool {
         && (can.pollable || can.needs_spinning)
 }
 
-fn long(number: u64, bytes: usize) -> Words {
+pub(crate) fn long(number: u64, bytes: usize) -> Words {
     Words { data: (0..=250).cycle().take(bytes).collect::<Vec<u8>>().into(), number }
 }
 
@@ -188,7 +188,7 @@ fn a_connection_that_is_to_stay_on_tcp_stays() {
 #[test]
 fn a_server_that_does_not_allow_it_is_not_asked() {
     in_time(|| {
-        let both = Both::start(Limits::default());
+        let both = Both::start(Limits { switches_per_minute_max: 0, ..Limits::default() });
         let client = Client::new();
         let echo = EchoCaller::new(&client, &both.address).unwrap();
         echo.nothing(&()).unwrap();

@@ -26,6 +26,11 @@ fn moving() -> Limits {
     Limits { switches_per_minute_max: 1_000, ..Limits::default() }
 }
 
+/// Of a server whose connections do not move.
+fn staying() -> Limits {
+    Limits { switches_per_minute_max: 0, ..Limits::default() }
+}
+
 /// Calls after which a connection has moved, if it does: it takes steps in the waits of calls.
 const CALLS: u64 = 200;
 
@@ -208,7 +213,7 @@ fn what_is_to_stay_on_tcp_stays() {
             (moving(), "", "?via=tcp"),
             (moving(), "?allow=tcp", ""),
             (moving(), "?allow=tcp,unix-stream", ""),
-            (Limits::default(), "", ""),
+            (staying(), "", ""),
         ] {
             let (server, at) = plain(limits, parameters);
             let client = Client::new();
@@ -322,7 +327,7 @@ fn one_with_a_line_of_its_own_is_not_invited() {
         let refused = service.meet(&MeetRequest {}).unwrap_err();
         assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
         assert!(refused.message().contains("unix socket"), "{refused}");
-        let (_server, at) = plain(Limits::default(), "");
+        let (_server, at) = plain(staying(), "");
         let service = ServerCaller::new(&client, &at).unwrap();
         let refused = service.meet(&MeetRequest {}).unwrap_err();
         assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
