@@ -3,6 +3,7 @@
 //! Which of them to take is judged by `nearcall_results::advise`, from the runs that this gives.
 
 pub mod busy;
+pub mod costs;
 mod measure;
 mod specs;
 pub mod store;

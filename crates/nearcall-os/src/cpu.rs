@@ -5,7 +5,7 @@
 
 use std::io;
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 /// The processors that the calling thread may run on, ascending. Empty only if the kernel does
 /// not say.
@@ -17,6 +17,17 @@ pub fn allowed() -> Vec<usize> {
     // More processors than the fixed set has room for: the text has no such limit.
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     parse_allowed(&status).unwrap_or_default()
+}
+
+/// The processors that the first thread of another process may run on, ascending.
+///
+/// # Errors
+///
+/// What the kernel says: there is no such process, or too many processors for the fixed set.
+pub fn allowed_of(pid: i32) -> io::Result<Vec<usize>> {
+    let no_process = || io::Error::new(io::ErrorKind::InvalidInput, "no number of a process");
+    let set = sched_getaffinity(Some(Pid::from_raw(pid).ok_or_else(no_process)?))?;
+    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
 }
 
 /// Pins the calling thread to `cpu`, and reads back that it worked. Threads started later by this

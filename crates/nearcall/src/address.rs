@@ -3,7 +3,8 @@
 //! `PLACE[?via=MECHANISM&wait=POLICY&trust=TRUST&user=USER][#INSTANCE]` for a client,
 //! `PLACE[?allow=MECHANISMS&wait=POLICY&trust=TRUST]` for a server. A place is a `NAME` in the
 //! runtime directory, `unix:/path`, `unix:@abstract`, `tcp://host:port`, or `inproc:NAME` for a
-//! server of the same event loop. `#INSTANCE` names one of several objects with the same interface.
+//! server of the same event loop. `via=auto` has the client choose by its traffic. `#INSTANCE`
+//! names one of several objects with the same interface.
 //! **Invariants:** a printed address parses back to the same address.
 //! **Not here:** connecting (`client.rs`).
 
@@ -19,7 +20,7 @@ use crate::trust::Trust;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Address {
     pub(crate) at: At,
-    pub(crate) via: Option<Mechanism>,
+    pub(crate) via: Option<Via>,
     pub(crate) wait: Option<WaitPolicy>,
     pub(crate) trust: Option<Trust>,
     /// The user whose server a client demands: a name or a number.
@@ -28,6 +29,27 @@ pub struct Address {
     pub(crate) allow: Option<MechanismSet>,
     pub(crate) instance: Option<String>,
 }
+
+/// What carries the messages of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Via {
+    /// This.
+    Mechanism(Mechanism),
+    /// What the traffic needs, which the client finds out.
+    Automatic,
+}
+
+impl fmt::Display for Via {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mechanism(mechanism) => mechanism.fmt(f),
+            Self::Automatic => f.write_str(AUTOMATIC),
+        }
+    }
+}
+
+/// The word for [`Via::Automatic`].
+const AUTOMATIC: &str = "auto";
 
 /// The place of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -107,7 +129,11 @@ impl Address {
     /// It cannot be parsed, or a part of it is for clients only.
     pub fn of_listener(text: &str) -> Result<Self, BadAddress> {
         let address = Self::parse(text)?;
-        let why = if let Some(via) = address.via {
+        let why = if let Some(Via::Automatic) = address.via {
+            "`via=auto` is for clients; a server says by `Limits::switches_per_minute_max` how \
+             often they may move to another mechanism"
+                .to_owned()
+        } else if let Some(via) = address.via {
             format!(
                 "`via={via}` is for clients, each of which chooses; what they may choose, a \
                  server says by `allow={via}`"
@@ -137,13 +163,22 @@ impl Address {
         BadAddress { text: self.to_string(), why: why.to_owned() }
     }
 
-    /// Returns the mechanism that carries the messages.
+    /// Returns the mechanism that carries the messages; of `via=auto` the one to begin with where
+    /// nothing is stored of the machine.
     pub fn mechanism(&self) -> Mechanism {
         let usual = match &self.at {
             At::Socket(Place::Tcp { .. }) => Mechanism::Tcp,
             _ => Self::MECHANISM_DEFAULT,
         };
-        self.via.unwrap_or(usual)
+        match self.via {
+            Some(Via::Mechanism(mechanism)) => mechanism,
+            Some(Via::Automatic) | None => usual,
+        }
+    }
+
+    /// Returns whether the client moves the connection to what its traffic needs: `via=auto`.
+    pub fn is_automatic(&self) -> bool {
+        self.via == Some(Via::Automatic)
     }
 
     /// Returns how to wait on the connection, if the address has it.
@@ -223,6 +258,11 @@ impl Address {
                 format!("`user={user}`: only of a server at a unix socket the user is known");
             return Err(bad(text));
         }
+        if address.is_automatic() && (!is_local || address.wait.is_some()) {
+            let why = "`via=auto`: only at a unix socket, and without `wait=`, since the wait \
+                       policy goes with the mechanism";
+            return Err(bad(why.to_owned()));
+        }
         if let Some(allow) = address.allow {
             address
                 .at
@@ -247,7 +287,10 @@ impl Address {
             }
             Some(("trust", word)) => self.trust = Some(word.parse()?),
             Some(("via", word)) => {
-                self.via = Some(word.parse().map_err(|error| format!("{error}"))?);
+                self.via = Some(match word {
+                    AUTOMATIC => Via::Automatic,
+                    word => Via::Mechanism(word.parse().map_err(|error| format!("{error}"))?),
+                });
             }
             Some(("wait", word)) => {
                 self.wait = Some(word.parse().map_err(|error| format!("{error}"))?);
@@ -298,6 +341,7 @@ mod tests {
         for text in [
             "thermostat",
             "thermostat?via=shm-futex",
+            "thermostat?via=auto&trust=yes",
             "unix:/run/x.sock?wait=spin",
             "unix:@x?via=pipe&wait=poll#kitchen",
             "unix:@x?trust=yes",
@@ -320,6 +364,7 @@ mod tests {
             ("tcp://a:1?allow=shm", "begins over `tcp`: name that"),
             ("inproc:x?allow=all", "one way only"),
             ("x?via=cma", "`allow=cma`"),
+            ("x?via=auto", "switches_per_minute_max"),
             ("x?user=root", "is for clients"),
         ] {
             let error = Address::of_listener(text).unwrap_err().to_string();
@@ -333,6 +378,9 @@ mod tests {
             ("", "it is empty"),
             ("x?via=telepathy", "unknown mechanism `telepathy`"),
             ("x?via=pip", "did you mean `pipe`"),
+            ("x?via=auto&wait=spin", "without `wait=`"),
+            ("tcp://a:1?via=auto", "only at a unix socket"),
+            ("x?via=auto&via=shm", "`via` is given twice"),
             ("x?wait=nap", "unknown wait policy `nap`"),
             ("x?speed=high", "unknown parameter `speed=high`"),
             ("x?via=pipe&via=fifo", "`via` is given twice"),

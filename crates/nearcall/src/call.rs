@@ -19,7 +19,7 @@ use nearcall_channel::Loan;
 
 use crate::address::{Address, BadAddress};
 use crate::client::{Binding, Client, ClientCore, HostedObject, ObjectName, ReconnectPolicy, Slot};
-use crate::client::{Target, bind, current_binding, unbind};
+use crate::client::{Target, begin_sample, bind, current_binding, unbind};
 use crate::codec::{self, Body, Message};
 use crate::connection::{Connection, Outgoing, SendMode};
 use crate::deadline::Deadline;
@@ -140,7 +140,13 @@ impl ObjectRef {
         match &binding.target {
             Target::Remote(connection) => {
                 let outgoing = self.outgoing(method, options, deadline);
-                self.call_remote(&binding, connection, method, &outgoing, request, options)
+                let begun_ns = begin_sample(connection);
+                let result =
+                    self.call_remote(&binding, connection, method, &outgoing, request, options);
+                if let Some(begun_ns) = begun_ns {
+                    binding.core.end_sample(connection, begun_ns);
+                }
+                result
             }
             Target::Local(dispatcher, _) => match dispatcher.local::<S>() {
                 Some(service) => {
@@ -254,6 +260,7 @@ impl ObjectRef {
         match &binding.target {
             Target::Remote(connection) => {
                 let outgoing = self.outgoing(method, options, deadline);
+                let sampled = begin_sample(connection).is_some();
                 let mode = mode(&binding.core, deadline);
                 let (binding, connection, call) =
                     match connection.start_call(&outgoing, request, mode) {
@@ -262,6 +269,9 @@ impl ObjectRef {
                             self.start_again(&binding, why, &outgoing, request, options, mode)?
                         }
                     };
+                if sampled {
+                    binding.core.end_start(&connection);
+                }
                 Ok(PendingCall::remote(binding, connection, (call, method.id), deadline))
             }
             Target::Local(dispatcher, _) => {
@@ -348,6 +358,7 @@ impl ObjectRef {
             Target::Hosted(_) => return Err(hosted::no_connection()),
         };
         let outgoing = self.outgoing(method, options, deadline);
+        let sampled = begin_sample(connection).is_some();
         let another;
         let (binding, connection) = match connection.send_oneway(&outgoing, request, mode) {
             Ok(()) => (&binding, connection),
@@ -356,6 +367,9 @@ impl ObjectRef {
                 (&another.0, &another.1)
             }
         };
+        if sampled {
+            binding.core.end_start(connection);
+        }
         match mode {
             SendMode::Keep => binding.core.wait_for_room(connection, deadline),
             SendMode::Try | SendMode::WaitUntil(_) => Ok(()),

@@ -24,6 +24,7 @@ use nearcall_wire::{
     OutgoingCall, PingError,
 };
 
+use crate::auto::Chooser;
 use crate::connection::buffer_pool::BufferPool;
 use crate::connection::connection_info::ConnectionInfo;
 use crate::deadline::{self, Deadline};
@@ -102,6 +103,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) switches: Option<Options>,
     /// It does so as a client when its server asks for it.
     pub(crate) follows_asks: bool,
+    /// What chooses its mechanism; none: nothing does.
+    pub(crate) chooser: Option<Box<Chooser>>,
 }
 
 /// A connection, of one thread unless its host says otherwise.
@@ -141,6 +144,7 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     switching: RefCell<Switching>,
     upgrading: RefCell<Upgrading>,
     show_move: OnceCell<ShowMove>,
+    chooser: Option<Box<Chooser>>,
     streams: RefCell<CallStreams>,
     /// There was a call that streams.
     has_streams: Cell<bool>,
@@ -224,8 +228,17 @@ impl<H: Host> Connection<H> {
         buffers: H::Buffers,
         host: H,
     ) -> Self {
-        let Setup { name, instance, limits, trust, serves, refusals, switches, follows_asks } =
-            setup;
+        let Setup {
+            name,
+            instance,
+            limits,
+            trust,
+            serves,
+            refusals,
+            switches,
+            follows_asks,
+            chooser,
+        } = setup;
         let peer = Peer::of(&endpoint);
         let trust = trust.covers(&peer).then(|| endpoint.trust()).flatten();
         let (is_trusted, origin) = (trust.is_some(), Origin::of_connection(peer.uid()));
@@ -280,6 +293,7 @@ impl<H: Host> Connection<H> {
             switching: RefCell::new(Switching::new(switches, limits.switch_timeout, follows_asks)),
             upgrading: RefCell::default(),
             show_move: OnceCell::new(),
+            chooser,
             streams: RefCell::default(),
             has_streams: Cell::new(false),
             stream_window_bytes: limits.stream_window_bytes,
@@ -392,6 +406,7 @@ impl<H: Host> Connection<H> {
             slots_lent: Some(self.lending.slots_out()),
             slots_borrowed: Some(borrowed),
             traffic: Some(inner.traffic),
+            automatic: self.chooser.as_ref().map(|chooser| chooser.explanation()),
             refusals: self.refusals.as_ref().map_or_else(Vec::new, ConnectionRefusals::counts),
             switches: self.switching.borrow().history.records(),
         }
@@ -409,6 +424,17 @@ impl<H: Host> Connection<H> {
         if let Some(show) = self.show_move.get() {
             show(self.info(), self.with_endpoint(|endpoint| endpoint.hang_up_handle()));
         }
+    }
+
+    /// Returns what it has carried.
+    pub(crate) fn traffic(&self) -> Traffic {
+        self.inner.borrow().traffic
+    }
+
+    /// Returns what chooses its mechanism; none: nothing does.
+    #[inline(always)]
+    pub(crate) fn chooser(&self) -> Option<&Chooser> {
+        self.chooser.as_deref()
     }
 
     /// Returns why it ended, or the status of a call that can no longer be made.

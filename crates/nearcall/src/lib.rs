@@ -93,6 +93,7 @@ extern crate self as nearcall;
 mod address;
 mod async_call;
 mod async_connection;
+mod auto;
 mod borrowed;
 mod call;
 mod client;

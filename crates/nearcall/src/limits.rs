@@ -21,6 +21,88 @@ pub(crate) const MESSAGES_PER_TURN_MAX: usize = 4;
 /// Some tens of small calls; a look at the kernel after that is a percent.
 pub(crate) const TURN_TIME_MAX: Duration = Duration::from_micros(50);
 
+/// Calls between two that an automatic connection times (`?via=auto`), on average.
+///
+/// Three readings of the clock for as many calls are a nanosecond for each.
+pub(crate) const AUTO_SAMPLE_STRIDE: u32 = 64;
+
+/// Time between two calls that are timed, on average, where that is fewer calls than
+/// [`AUTO_SAMPLE_STRIDE`]: the readings are less than a percent of it.
+pub(crate) const AUTO_SAMPLE_TIME: Duration = Duration::from_micros(32);
+
+/// A pause before a call from which both ends have slept, and the next call wakes them.
+///
+/// Longer than ends spin on most machines, and much longer than a caller takes between two calls.
+pub(crate) const AUTO_PAUSE_MIN: Duration = Duration::from_micros(200);
+
+/// Time between two looks at an automatic connection, at least.
+///
+/// A few system calls and comparisons, some tens of microseconds; a phase of a program that is
+/// worth a switch is much longer.
+pub(crate) const AUTO_LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Samples that a look needs, at least: with fewer, one disturbed call decides.
+pub(crate) const AUTO_SAMPLES_MIN: u32 = 8;
+
+/// Time between two readings of the machine's load, at least: it reads a file.
+pub(crate) const AUTO_LOAD_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What a switch must save of the cost of calls, as a share of it, by what is stored.
+///
+/// Stored medians differ from what a program sees by some percent; below that it would be chance.
+pub(crate) const AUTO_GAIN_MIN: f64 = 0.15;
+
+/// The same while more threads want to run than there are CPUs: costs were measured without.
+pub(crate) const AUTO_GAIN_LOADED_MIN: f64 = 0.3;
+
+/// Looks in a row that must advise the same switch.
+pub(crate) const AUTO_LOOKS_MIN: u32 = 2;
+
+/// How long an automatic connection stays where it is after a switch, at least.
+pub(crate) const AUTO_STAY_MIN: Duration = Duration::from_secs(1);
+
+/// Switches of an automatic connection within [`AUTO_MINUTE`], at most, those that are taken back
+/// included: each costs both ends a handshake.
+pub(crate) const AUTO_SWITCHES_MAX: usize = 4;
+
+/// The span in which switches are counted, and over which costs are remembered.
+pub(crate) const AUTO_MINUTE: Duration = Duration::from_secs(60);
+
+/// The time within which a switch must have paid for itself.
+pub(crate) const AUTO_PAYBACK: Duration = Duration::from_secs(10);
+
+/// What a switch costs both ends, in nanoseconds, generously.
+pub(crate) const AUTO_SWITCH_COST_NS: u64 = 1_000_000;
+
+/// Looks by which a switch is judged.
+pub(crate) const AUTO_TRIAL_LOOKS: u32 = 5;
+
+/// How much dearer calls must be after a switch for it to be taken back: below, it may be chance.
+pub(crate) const AUTO_WORSE_MIN: f64 = 1.25;
+
+/// How long a mechanism that made things worse is not tried again in that situation. Doubled each
+/// time, up to [`AUTO_AVOID_MAX`].
+pub(crate) const AUTO_AVOID: Duration = Duration::from_secs(300);
+
+/// See [`AUTO_AVOID`].
+pub(crate) const AUTO_AVOID_MAX: Duration = Duration::from_secs(3_600);
+
+/// How long a mechanism is left alone to which the connection could not move.
+pub(crate) const AUTO_UNAVAILABLE: Duration = Duration::from_secs(600);
+
+/// Mechanisms and situations that are remembered, at most; the oldest is forgotten.
+pub(crate) const AUTO_AVOIDED_MAX: usize = 16;
+
+/// How long a switch that an automatic connection has begun may take.
+pub(crate) const AUTO_SWITCH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How much the time of a call counts for an automatic connection, beside [`AUTO_CPU_WEIGHT`],
+/// unless the program says otherwise.
+pub(crate) const AUTO_LATENCY_WEIGHT: f64 = 0.7;
+
+/// How much the CPU time of both ends counts.
+pub(crate) const AUTO_CPU_WEIGHT: f64 = 0.3;
+
 /// Looks at a spinning connection in one round of the loop, if it is the only one.
 ///
 /// What else a round does costs some 30 ns, as much as three looks; timers and services of others

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nearcall_channel::measure_wake_up_cost;
-use nearcall_channel::spin::tuning::{self, Tuning};
+use nearcall_channel::spin::tuning::{self, MeasuredCost, Tuning};
 use serde::{Deserialize, Serialize};
 
 use crate::report::number;
@@ -35,11 +35,45 @@ pub struct Stored {
     pub wake_up_ns: u64,
     /// How long an end spins before it sleeps, in nanoseconds.
     pub spin_ns: u64,
+    /// What calls cost over mechanisms.
+    #[serde(default)]
+    pub costs: Vec<StoredCost>,
     /// When it was measured, in seconds since 1970 (UTC).
     pub measured_unix_s: u64,
 }
 
-/// Measures what the runtime needs.
+/// What a call costs over a mechanism, in one situation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StoredCost {
+    /// The mechanism's name.
+    pub mechanism: String,
+    /// Where both ends ran: "two-cpus" or "one-cpu".
+    pub placement: String,
+    /// "busy": right after the call before; "rare": after a pause of milliseconds.
+    pub pace: String,
+    /// Bytes of the request; the reply is empty.
+    pub message_bytes: u64,
+    /// The time of a call, in nanoseconds.
+    pub latency_ns: u64,
+    /// CPU time of both ends for a call, in nanoseconds.
+    pub cpu_ns: u64,
+}
+
+impl From<&MeasuredCost> for StoredCost {
+    fn from(cost: &MeasuredCost) -> Self {
+        Self {
+            mechanism: cost.mechanism.clone(),
+            placement: cost.placement.name().to_owned(),
+            pace: cost.pace.name().to_owned(),
+            message_bytes: cost.message_bytes,
+            latency_ns: cost.latency_ns,
+            cpu_ns: cost.cpu_ns,
+        }
+    }
+}
+
+/// Measures what the runtime needs of wake-ups; costs of mechanisms are measured by
+/// [`costs::measure`](super::costs::measure).
 ///
 /// Takes some tens of milliseconds and two threads. `None` if those could not be had.
 #[must_use]
@@ -54,6 +88,7 @@ pub fn measure(now_unix_s: u64) -> Option<Stored> {
         machine: tuning.machine,
         wake_up_ns: tuning.wake_up_ns,
         spin_ns: tuning.spin_ns?,
+        costs: Vec::new(),
         measured_unix_s: now_unix_s,
     })
 }
@@ -66,10 +101,12 @@ impl Stored {
             machine: self.machine.clone(),
             wake_up_ns: self.wake_up_ns,
             spin_ns: Some(self.spin_ns),
+            costs: Vec::new(),
         };
+        let costs: String = self.costs.iter().map(StoredCost::line).collect();
         let (at, version) = (self.measured_unix_s, env!("CARGO_PKG_VERSION"));
         let date = number::date(at);
-        format!("{tuning}# measured {date} by nearcall {version}\nmeasured_unix_s = {at}\n")
+        format!("{tuning}{costs}# measured {date} by nearcall {version}\nmeasured_unix_s = {at}\n")
     }
 
     /// Writes it to `path`, whose directory is made if it is missing, and reads it as the runtime
@@ -96,11 +133,20 @@ impl Stored {
     }
 }
 
+impl StoredCost {
+    fn line(&self) -> String {
+        let Self { mechanism, placement, pace, message_bytes, latency_ns, cpu_ns } = self;
+        format!("cost = {mechanism} {placement} {pace} {message_bytes} {latency_ns} {cpu_ns}\n")
+    }
+}
+
 /// Each takes a few milliseconds.
 const MEASUREMENTS: usize = 7;
 
 #[cfg(test)]
 mod tests {
+    use nearcall_channel::spin::tuning::{EndPlacement, Pace};
+
     use super::*;
 
     #[test]
@@ -114,7 +160,16 @@ mod tests {
 
     #[test]
     fn the_runtime_reads_what_is_stored() {
-        let stored = measure(1_795_000_000).unwrap();
+        let cost = MeasuredCost {
+            mechanism: "shm".to_owned(),
+            placement: EndPlacement::OneCpu,
+            pace: Pace::Rare,
+            message_bytes: 64,
+            latency_ns: 5,
+            cpu_ns: 9,
+        };
+        let costs = vec![StoredCost::from(&cost)];
+        let stored = Stored { costs, ..measure(1_795_000_000).unwrap() };
         let scratch = std::env::temp_dir().join(format!("nearcall-store-{}", std::process::id()));
         let path = scratch.join("deep/tuning.conf");
         // The second time it is replaced.
@@ -122,6 +177,7 @@ mod tests {
             stored.save(&path).unwrap();
             let read = tuning::read(&path).unwrap();
             assert_eq!((read.wake_up_ns, read.spin_ns), (stored.wake_up_ns, Some(stored.spin_ns)));
+            assert_eq!(read.costs, std::slice::from_ref(&cost));
         }
         assert_eq!(fs::read_dir(scratch.join("deep")).unwrap().count(), 1);
         let other = Stored { machine: "abacus".to_owned(), ..stored };

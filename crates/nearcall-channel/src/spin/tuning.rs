@@ -8,13 +8,15 @@
 //! machine = AMD EPYC 7R13 Processor; CPUs 0-1
 //! wake_up_ns = 5200
 //! spin_ns = 26000
+//! cost = shm two-cpus busy 64 459 1100
 //! ```
 //!
 //! **Invariants:** a file counts only if it is one, belongs to this user or to root, no other
 //! process may write it, and it names this machine; what it says is brought within limits. A file
 //! that does not count is passed over in silence: a library never prints. It is read once in a
 //! process.
-//! **Not here:** what follows from it (`spin/wake_up.rs`), how it is made (`nearcall-bench`).
+//! **Not here:** what follows from it (`spin/wake_up.rs`), what a line `cost` says
+//! (`tuning/costs.rs`), how it is made (`nearcall-bench`).
 
 use std::ffi::OsString;
 use std::fmt;
@@ -33,6 +35,11 @@ use thiserror::Error;
 use crate::error::debug_as_display;
 use crate::limits::WAKE_UPS_PER_SPIN;
 
+mod costs;
+
+use self::costs::COSTS_MAX;
+pub use self::costs::{EndPlacement, MeasuredCost, Pace};
+
 /// The tuning of a machine that is stored for the runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tuning {
@@ -42,6 +49,8 @@ pub struct Tuning {
     pub wake_up_ns: u64,
     /// The time to spin before a sleep, in nanoseconds. `None`: a few wake-ups.
     pub spin_ns: Option<u64>,
+    /// What calls cost over mechanisms, as far as it was measured.
+    pub costs: Vec<MeasuredCost>,
 }
 
 /// Why a file does not count.
@@ -146,7 +155,7 @@ impl Tuning {
         let cost_ns = u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX);
         let wake_up_ns = cost_ns.clamp(WAKE_UP_NS_MIN, WAKE_UP_NS_MAX);
         let spin_ns = Some(wake_up_ns * WAKE_UPS_PER_SPIN);
-        Self { machine: machine(), wake_up_ns, spin_ns }
+        Self { machine: machine(), wake_up_ns, spin_ns, costs: Vec::new() }
     }
 
     /// Reads the text of a file. Keys that it does not know are skipped.
@@ -156,6 +165,7 @@ impl Tuning {
     /// [`Unusable::Malformed`].
     pub fn parse(text: &str) -> Result<Self, Unusable> {
         let (mut machine, mut wake_up_ns, mut spin_ns) = (None, None, None);
+        let mut costs = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
             let refused = || Unusable::Malformed { line: number };
             let line = line.trim();
@@ -177,11 +187,14 @@ impl Tuning {
                     wake_up_ns = Some(number()?.clamp(WAKE_UP_NS_MIN, WAKE_UP_NS_MAX));
                 }
                 "spin_ns" => spin_ns = Some(number()?.min(SPIN_NS_MAX)),
+                "cost" if costs.len() < COSTS_MAX => {
+                    costs.push(MeasuredCost::parse(value).ok_or_else(refused)?);
+                }
                 _ => {}
             }
         }
         match (machine, wake_up_ns) {
-            (Some(machine), Some(wake_up_ns)) => Ok(Self { machine, wake_up_ns, spin_ns }),
+            (Some(machine), Some(wake_up_ns)) => Ok(Self { machine, wake_up_ns, spin_ns, costs }),
             _ => Err(Unusable::Malformed { line: 0 }),
         }
     }
@@ -191,10 +204,10 @@ impl fmt::Display for Tuning {
     /// The text of a file.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{VERSION}\nmachine = {}\nwake_up_ns = {}", self.machine, self.wake_up_ns)?;
-        match self.spin_ns {
-            Some(spin_ns) => writeln!(f, "spin_ns = {spin_ns}"),
-            None => Ok(()),
+        if let Some(spin_ns) = self.spin_ns {
+            writeln!(f, "spin_ns = {spin_ns}")?;
         }
+        self.costs.iter().try_for_each(|cost| writeln!(f, "{cost}"))
     }
 }
 
@@ -275,9 +288,15 @@ mod tests {
     #[test]
     fn a_text_is_read_as_it_is_written() {
         for spin_ns in [None, Some(7)] {
-            let tuning = Tuning { machine: "m; CPUs 0-1".to_owned(), wake_up_ns: 5_200, spin_ns };
+            let machine = "m; CPUs 0-1".to_owned();
+            let cost = MeasuredCost::parse("shm two-cpus rare 4096 9 10").unwrap();
+            let costs = vec![cost; usize::from(spin_ns.is_some()) * 2];
+            let tuning = Tuning { machine, wake_up_ns: 5_200, spin_ns, costs };
             assert_eq!(Tuning::parse(&tuning.to_string()).unwrap(), tuning);
         }
+        let many = "cost = shm one-cpu busy 1 1 1\n".repeat(COSTS_MAX + 1);
+        let many = format!("{VERSION}\nmachine = m\nwake_up_ns = 7000\n{many}");
+        assert_eq!(Tuning::parse(&many).unwrap().costs.len(), COSTS_MAX);
         let more = "# why\n\nmachine = m; CPUs 0-1\r\nwake_up_ns=7000\nlater = 1\n";
         assert_eq!(parsed(more), Ok((7_000, None)));
     }
@@ -300,6 +319,7 @@ mod tests {
         let refused = |text: &str| Tuning::parse(text).unwrap_err().to_string();
         assert_eq!(refused("nearcall.tuning/2\n"), "line 1 cannot be parsed");
         assert_eq!(refused("nearcall.tuning/1\nspin\n"), "line 2 cannot be parsed");
+        assert_eq!(refused("nearcall.tuning/1\ncost = shm\n"), "line 2 cannot be parsed");
         assert_eq!(refused("nearcall.tuning/1\nmachine = m\n"), "lacks machine or wake_up_ns");
         assert_eq!(refused(""), "lacks machine or wake_up_ns");
     }
@@ -334,7 +354,8 @@ mod tests {
         fs::create_dir(&dir).unwrap();
         let path = dir.join(FILE);
         let reason = || read(&path).map_err(|error| error.to_string());
-        let good = Tuning { machine: machine(), wake_up_ns: 6_000, spin_ns: None };
+        let costs = Vec::new();
+        let good = Tuning { machine: machine(), wake_up_ns: 6_000, spin_ns: None, costs };
         assert!(reason().unwrap_err().starts_with("cannot be read"));
         fs::write(&path, good.to_string()).unwrap();
         assert_eq!(reason(), Ok(good.clone()));

@@ -46,7 +46,8 @@ fn the_cost_is_the_expected_one() {
 fn what_is_stored_of_this_machine_is_used_and_nothing_else() {
     let dir = env::temp_dir().join(format!("nearcall-tuned-{}", std::process::id()));
     fs::create_dir_all(dir.join(".config/nearcall")).unwrap();
-    let tuning = Tuning { machine: tuning::machine(), wake_up_ns: STORED_NS, spin_ns: None };
+    let (machine, costs) = (tuning::machine(), Vec::new());
+    let tuning = Tuning { machine, wake_up_ns: STORED_NS, spin_ns: None, costs };
     let good = dir.join("good");
     fs::write(&good, tuning.to_string()).unwrap();
     check(Some(&good), &dir, "stored");

@@ -33,7 +33,7 @@ pub(super) fn run(args: &AdviseArgs, arguments: &[OsString]) -> anyhow::Result<E
     let runs = args.run.iter().map(|file| load(file)).collect::<anyhow::Result<Vec<Run>>>()?;
     let json = args.output.format.json;
     if args.modes.profile {
-        return profile::run(json);
+        return profile::run(args.time.time, json);
     }
     let recording = args.modes.trace.as_deref().map(read).transpose()?;
     let requirements = match &recording {

@@ -70,14 +70,16 @@ fn what_is_no_recording_is_refused_with_its_first_line() {
 fn the_file_for_the_runtime_is_stored_where_it_looks() {
     let folder = Folder::new();
     let home = folder.home().join(".config");
-    let ended = folder.run(&["advise", "--profile"]);
+    let ended = folder.run(&["advise", "--profile", "--time", "1s"]);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
     let text = fs::read_to_string(home.join("nearcall/tuning.conf")).unwrap();
     assert!(text.starts_with("nearcall.tuning/1\nmachine = "), "{text}");
     assert!(text.contains("\nwake_up_ns = ") && text.contains("\nspin_ns = "), "{text}");
-    let ended = folder.run(&["advise", "--profile", "--json"]);
+    let ended = folder.run(&["advise", "--profile", "--time", "1s", "--json"]);
+    assert!(text.contains("\ncost = shm two-cpus busy 64 "), "{text}");
     let document: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(document["schema"], "nearcall.tuning/1");
+    assert!(document["costs"].as_array().unwrap().len() > 8, "{document}");
     assert!(document["path"].as_str().unwrap().ends_with("nearcall/tuning.conf"));
     let ended = advise(&folder, &["--profile"]);
     assert!(ended.code == Some(2) && ended.stderr.contains("cannot be used with"), "{ended:?}");

@@ -78,6 +78,7 @@ fn connect_and_greet(
         refusals: None,
         switches: Some(switch_options(route, limits)),
         follows_asks: false,
+        chooser: None,
     };
     let connection = Connection::with_host(endpoint, setup, Box::default(), AsyncHost::default());
     greet(&connection, deadline)?;

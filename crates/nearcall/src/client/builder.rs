@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Client, ReconnectPolicy, Settings};
+use crate::auto::Weights;
 use crate::event_loop::EventLoop;
 use crate::interceptor::{Chain, Interceptor};
 use crate::limits::Limits;
@@ -36,6 +37,7 @@ pub struct ClientBuilder<'a> {
     reconnect: ReconnectPolicy,
     interceptors: Chain,
     follows_asks: bool,
+    weights: Weights,
 }
 
 impl Default for ClientBuilder<'_> {
@@ -47,6 +49,7 @@ impl Default for ClientBuilder<'_> {
             reconnect: ReconnectPolicy::default(),
             interceptors: Chain::default(),
             follows_asks: true,
+            weights: Weights::default(),
         }
     }
 }
@@ -96,19 +99,28 @@ impl<'a> ClientBuilder<'a> {
         self
     }
 
+    /// Sets what connections with `via=auto` minimise: the time of a call and the CPU time of both
+    /// ends for it, each with a weight; 0.7 and 0.3 by default. Only the ratio matters. Weights
+    /// that are negative or no numbers count as 0, and two that are 0 as the default.
+    pub fn automatic_weights(mut self, latency: f64, cpu: f64) -> Self {
+        self.weights = Weights::of(latency, cpu);
+        self
+    }
+
     /// Makes the client. Nothing is connected yet.
     pub fn build(self) -> Client {
-        let Self { event_loop, limits, default_deadline, reconnect, interceptors, follows_asks } =
-            self;
-        let settings = Settings { limits, default_deadline, reconnect, follows_asks, interceptors };
+        let Self { event_loop, limits, default_deadline, reconnect, .. } = self;
+        let Self { interceptors, follows_asks, weights, .. } = self;
+        let settings =
+            Settings { limits, default_deadline, reconnect, follows_asks, interceptors, weights };
         Client::build(settings, event_loop)
     }
 }
 
 impl fmt::Debug for ClientBuilder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { event_loop, limits, default_deadline, reconnect, interceptors, follows_asks } =
-            self;
+        let Self { event_loop, limits, default_deadline, reconnect, .. } = self;
+        let Self { interceptors, follows_asks, weights, .. } = self;
         f.debug_struct("ClientBuilder")
             .field("in_loop", &event_loop.is_some())
             .field("limits", limits)
@@ -116,6 +128,7 @@ impl fmt::Debug for ClientBuilder<'_> {
             .field("reconnect", reconnect)
             .field("interceptors", interceptors)
             .field("follow_asks", follows_asks)
+            .field("weights", weights)
             .finish()
     }
 }

@@ -22,6 +22,7 @@ use super::reconnect::ReconnectPolicy;
 use super::upgrading::upgrade_plan;
 use super::waiting::waiting_failed;
 use crate::address::{Address, At};
+use crate::auto::{self, Chooser};
 use crate::connection::switch_history::SwitchCause;
 use crate::connection::{Connection, ServerId, Setup};
 use crate::deadline::Deadline;
@@ -233,6 +234,7 @@ impl ClientCore {
             refusals: None,
             switches: Some(self.switch_options()),
             follows_asks: self.shared.settings.follows_asks,
+            chooser: route.is_automatic.then(|| Box::new(Chooser::new(self.weights()))),
         };
         let activity = self.reactor.as_ref().map(|reactor| &reactor.activity);
         let connection = Connection::new(endpoint, setup, &self.services().buffers, activity);
@@ -284,7 +286,29 @@ impl ClientCore {
         }
     }
 
+    /// Opens the first channel. An automatic connection begins with what is best while nothing is
+    /// known of its traffic, if it can have that.
     fn open_channel(&self, route: &Route, deadline: Deadline) -> Result<Endpoint, ConnectFailure> {
+        let first = route.is_automatic.then(|| auto::first_mechanism(self.weights())).flatten();
+        match first.filter(|first| *first != route.mechanism) {
+            Some(mechanism) => {
+                let first = Route { mechanism, ..route.clone() };
+                match self.open_channel_by(&first, deadline) {
+                    Err(failure) if failure.status.code() == Code::FailedPrecondition => {
+                        self.open_channel_by(route, deadline)
+                    }
+                    opened => opened,
+                }
+            }
+            None => self.open_channel_by(route, deadline),
+        }
+    }
+
+    fn open_channel_by(
+        &self,
+        route: &Route,
+        deadline: Deadline,
+    ) -> Result<Endpoint, ConnectFailure> {
         let mut options = self.limits().channel();
         options.server_user = route.server_user()?;
         if let Some(left) = deadline.remaining() {
@@ -365,8 +389,9 @@ impl Route {
     pub(super) fn new(address: &Address) -> Self {
         let (mechanism, wait, trust) = (address.mechanism(), address.wait, address.trust());
         let upgrades = mechanism == Mechanism::Tcp && address.via.is_none();
+        let is_automatic = address.is_automatic();
         let (at, user) = (address.at.clone(), address.user.clone());
-        Self { at, mechanism, upgrades, wait, trust, user }
+        Self { at, mechanism, upgrades, is_automatic, wait, trust, user }
     }
 
     /// Returns the user whose server this must be.

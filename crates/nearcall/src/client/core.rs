@@ -14,6 +14,7 @@ use nearcall_channel::{Mechanism, UseCount, WaitPolicy};
 
 use super::shared::{ClientShared, Reservation};
 use crate::address::At;
+use crate::auto::Weights;
 use crate::connection::Connection;
 use crate::connection::connection_info::ConnectionInfo;
 use crate::limits::Limits;
@@ -52,6 +53,8 @@ pub(super) struct Route {
     pub(super) mechanism: Mechanism,
     /// It moves to shared memory where it can.
     pub(super) upgrades: bool,
+    /// It chooses the mechanism by itself, and begins with that one.
+    pub(super) is_automatic: bool,
     pub(super) wait: Option<WaitPolicy>,
     pub(super) trust: Trust,
     /// The user whose server this must be.
@@ -83,6 +86,11 @@ impl ClientCore {
 
     pub(crate) fn limits(&self) -> &Limits {
         &self.shared.settings.limits
+    }
+
+    /// Returns how an automatic connection weighs costs.
+    pub(super) fn weights(&self) -> Weights {
+        self.shared.settings.weights
     }
 
     /// Refuses metadata in the short circuit that a connection would refuse.

@@ -13,6 +13,7 @@ use nearcall_os::fork::Epoch;
 use nearcall_wire::InstanceId;
 
 use super::reconnect::ReconnectPolicy;
+use crate::auto::Weights;
 use crate::connection::ShowMove;
 use crate::connection::connection_info::{ConnectionInfo, ThreadInfo};
 use crate::interceptor::Chain;
@@ -39,6 +40,8 @@ pub(crate) struct Settings {
     /// Connections move to another mechanism when their server asks for it.
     pub(crate) follows_asks: bool,
     pub(crate) interceptors: Chain,
+    /// What automatic connections minimise.
+    pub(crate) weights: Weights,
 }
 
 /// The part of a client that all threads share.

@@ -44,6 +44,9 @@ pub struct ConnectionInfo {
     pub slots_borrowed: Option<usize>,
     /// What it has carried. None: as for `slots_lent`.
     pub traffic: Option<Traffic>,
+    /// Why a connection with `via=auto` is on its mechanism: what was seen of its traffic, and what
+    /// that is expected to cost. None of others, and as for `slots_lent`.
+    pub automatic: Option<String>,
     /// What the server has refused to this client, and how often. Empty at a client.
     pub refusals: Vec<(RefusalKind, u64)>,
     /// The last switches to another mechanism, the oldest first: eight at most. Empty for
@@ -72,7 +75,7 @@ impl ThreadInfo {
 impl ConnectionInfo {
     /// Returns the same without what only the thread of the connection can count.
     pub(crate) fn without_counts(self) -> Self {
-        Self { slots_lent: None, slots_borrowed: None, traffic: None, ..self }
+        Self { slots_lent: None, slots_borrowed: None, traffic: None, automatic: None, ..self }
     }
 }
 

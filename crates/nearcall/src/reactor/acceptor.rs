@@ -80,6 +80,7 @@ impl Acceptor {
             refusals,
             switches,
             follows_asks: false,
+            chooser: None,
         };
         (Connection::new(endpoint, setup, buffers, Some(activity)), by)
     }

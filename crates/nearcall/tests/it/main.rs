@@ -3,6 +3,7 @@
 
 mod async_client;
 mod attach;
+mod automatic;
 mod backpressure;
 mod bad_input;
 mod built_in;

@@ -16,7 +16,9 @@ pub(crate) struct ModeArgs {
 
     /// Write the tuning file of this machine, which the runtime reads
     ///
-    /// It holds the cost of a wake-up and how long to spin. It is written to $NEARCALL_TUNING, else
+    /// It holds the cost of a wake-up, how long to spin, and what calls cost over the mechanisms
+    /// that servers offer by default, by which clients with `via=auto` choose. That takes half a
+    /// minute, or --time. It is written to $NEARCALL_TUNING, else
     /// to nearcall/tuning.conf in $XDG_CONFIG_HOME or ~/.config; the runtime reads it there and
     /// then in /etc.
     #[arg(long, conflicts_with = "run")]

@@ -1,0 +1,139 @@
+//! Connections of a client that choose their mechanism by themselves: `?via=auto`.
+//!
+//! **Invariants:** a look never waits: a switch is begun, and its end comes with later messages.
+//! **Not here:** what is decided (`auto.rs`), moving a connection (`connection/switching.rs`).
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use nearcall_channel::Mechanism;
+use nearcall_channel::spin::tuning::EndPlacement;
+use nearcall_os::{clock, cpu};
+
+use super::core::ClientCore;
+use crate::auto::{Chooser, Surroundings, Verdict};
+use crate::connection::switch_history::SwitchCause;
+use crate::connection::{Connection, Outgoing, SendMode};
+use crate::control::{ServerCaller, SwitchReport};
+use crate::deadline::Deadline;
+use crate::interface::object_id;
+use crate::limits::AUTO_SWITCH_TIMEOUT;
+use crate::status::Status;
+
+/// Begins a call on a connection that may be automatic. Returns when it began, if it is timed.
+#[inline(always)]
+pub(crate) fn begin_sample(connection: &Connection) -> Option<u64> {
+    match connection.chooser() {
+        Some(chooser) if chooser.is_due() => chooser.begin(clock::monotonic_ns()),
+        _ => None,
+    }
+}
+
+impl ClientCore {
+    /// Ends a call that is timed.
+    #[cold]
+    pub(crate) fn end_sample(&self, connection: &Rc<Connection>, begun_ns: u64) {
+        self.note_sample(connection, Some(begun_ns));
+    }
+
+    /// Notes a call that was only started, or a one-way message.
+    #[cold]
+    pub(crate) fn end_start(&self, connection: &Rc<Connection>) {
+        self.note_sample(connection, None);
+    }
+
+    fn note_sample(&self, connection: &Rc<Connection>, begun_ns: Option<u64>) {
+        let Some(chooser) = connection.chooser() else { return };
+        let now_ns = clock::monotonic_ns();
+        if chooser.end(begun_ns, now_ns) {
+            self.look(connection, chooser, now_ns);
+        }
+    }
+
+    fn look(&self, connection: &Rc<Connection>, chooser: &Chooser, now_ns: u64) {
+        if connection.is_closed() {
+            return;
+        }
+        if let Some((to, begun_ns)) = chooser.under_way()
+            && !self.end_switch(connection, chooser, to, now_ns.saturating_sub(begun_ns))
+        {
+            return;
+        }
+        let around = Surroundings {
+            now_ns,
+            cpu_ns: clock::thread_cpu_ns(),
+            traffic: connection.traffic(),
+            mechanism: connection.mechanism(),
+            placement: placement_of(connection),
+        };
+        let verdict = chooser.look(&around);
+        if let Some(note) = chooser.take_note() {
+            report(connection, note, self.try_mode());
+        }
+        if let Verdict::Switch(to) = verdict {
+            chooser.begun(to, now_ns);
+            if let Err(status) = connection.begin_switch(to, SwitchCause::Automatic) {
+                chooser.ended(to, now_ns, Some(status.message()));
+            }
+        }
+    }
+
+    /// Looks whether a switch has ended. False: it is under way.
+    fn end_switch(
+        &self,
+        connection: &Rc<Connection>,
+        chooser: &Chooser,
+        to: Mechanism,
+        span_ns: u64,
+    ) -> bool {
+        let is_late = Duration::from_nanos(span_ns) >= AUTO_SWITCH_TIMEOUT;
+        let outcome: Result<(), Status> = match connection.take_switch_outcome() {
+            Some(outcome) => outcome,
+            None if connection.mechanism() == to => Ok(()),
+            None if is_late => Err(connection.late_switch(to)),
+            None => return false,
+        };
+        let now_ns = clock::monotonic_ns();
+        match outcome {
+            Ok(()) => {
+                chooser.ended(to, now_ns, None);
+                if let Some(note) = chooser.trial_note() {
+                    report(connection, note, self.try_mode());
+                }
+            }
+            Err(status) => chooser.ended(to, now_ns, Some(status.message())),
+        }
+        true
+    }
+}
+
+/// Notes why the last switch was made, or what it was worth, at both ends.
+fn report(connection: &Connection, note: String, mode: SendMode) {
+    let cause = SwitchCause::Automatic;
+    connection.amend_switch(Some(cause), &note);
+    let report = SwitchReport { cause: cause.name().to_owned(), note };
+    let interface = ServerCaller::INTERFACE;
+    let Some(method) = interface.methods.iter().find(|it| it.name == "ReportSwitch") else {
+        return;
+    };
+    let (object, method) = (object_id(&interface.object_name(None)), method.id);
+    let outgoing = Outgoing { object, method, deadline: Deadline::NEVER, metadata: &[] };
+    // A server without room for it, or of an earlier version, does not hear why.
+    let _ = connection.send_oneway(&outgoing, &report, mode);
+}
+
+/// Returns where both ends may run, by the kernel: of the other end its first thread.
+fn placement_of(connection: &Connection) -> EndPlacement {
+    let own = cpu::allowed();
+    let theirs = connection.peer.pid().and_then(|pid| cpu::allowed_of(pid).ok());
+    match (&own[..], theirs.as_deref()) {
+        ([own], Some([theirs])) if own == theirs => EndPlacement::OneCpu,
+        ([_], _) if only_cpu() => EndPlacement::OneCpu,
+        _ => EndPlacement::TwoCpus,
+    }
+}
+
+/// Returns whether the machine has one CPU.
+fn only_cpu() -> bool {
+    std::fs::read_to_string("/sys/devices/system/cpu/online").is_ok_and(|text| text.trim() == "0")
+}

@@ -1,0 +1,177 @@
+//! Connections with `via=auto`. Each case is a process of its own, since a process reads once what
+//! is stored of its machine.
+
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use std::{env, fs};
+
+use nearcall::{Client, ConnectionInfo, EventLoop, Limits, Mechanism, SwitchCause};
+use nearcall_channel::spin::tuning;
+use nearcall_os::clock;
+use nearcall_os::process::Child;
+
+use crate::echo::EchoCaller;
+use crate::stage::{PATIENCE, Scripted, in_time, serve_scripted, words};
+use crate::support::Served;
+
+const CASE: &str = "NEARCALL_TEST_AUTOMATIC";
+
+/// Does what a case says; nothing when the harness runs it.
+#[test]
+fn entry() {
+    let Ok(case) = env::var(CASE) else { return };
+    match case.as_str() {
+        "taken back" => {
+            is_taken_back(&Client::new());
+            let event_loop = EventLoop::new().unwrap();
+            is_taken_back(&Client::in_loop(&event_loop));
+        }
+        "not allowed" => is_not_allowed(),
+        "nothing stored" => has_nothing_stored(),
+        other => panic!("there is no case `{other}`"),
+    }
+}
+
+/// Runs a case with this stored of the machine.
+#[track_caller]
+fn run(case: &str, stored: Option<&str>) {
+    let name = format!("nearcall-automatic-{}-{}", std::process::id(), case.len());
+    let path = env::temp_dir().join(name);
+    if let Some(stored) = stored {
+        fs::write(&path, stored).unwrap();
+    }
+    let mut command = Command::new(env::current_exe().unwrap());
+    command
+        .args(["automatic::entry", "--exact", "--nocapture", "--test-threads=1"])
+        .env(CASE, case)
+        .env("NEARCALL_TUNING", stored.map_or("".as_ref(), |_| path.as_os_str()))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    let mut child = Child::spawn(&mut command).unwrap();
+    let status = child.wait(Some(2 * PATIENCE)).unwrap();
+    if status.is_none() {
+        child.kill().unwrap();
+    }
+    let _ = fs::remove_file(&path);
+    assert!(status.is_some_and(|status| status.success()), "{case}: {status:?}");
+}
+
+/// A table that is wrong: datagrams are said to be much quicker than `shm`, as soon as calls are
+/// made without a pause.
+fn wrong() -> String {
+    let machine = tuning::machine();
+    let mut text = format!("nearcall.tuning/1\nmachine = {machine}\nwake_up_ns = 5000\n");
+    for placement in ["two-cpus", "one-cpu"] {
+        let rows = [("shm", 900_000, 1), ("unix-dgram", 1_000, 9_000_000)];
+        for (mechanism, busy_ns, rare_ns) in rows {
+            for (pace, ns) in [("busy", busy_ns), ("rare", rare_ns)] {
+                text += &format!("cost = {mechanism} {placement} {pace} 64 {ns} {ns}\n");
+            }
+        }
+    }
+    text
+}
+
+#[test]
+fn a_switch_that_makes_things_worse_is_taken_back() {
+    run("taken back", Some(&wrong()));
+}
+
+#[test]
+fn a_server_that_allows_no_switch_leaves_the_connection_where_it_is() {
+    run("not allowed", Some(&wrong()));
+}
+
+#[test]
+fn without_a_stored_table_nothing_is_switched() {
+    run("nothing stored", None);
+}
+
+/// A server whose calls take long while this is set.
+fn serve(switches_per_minute_max: u32, is_slow: &Arc<AtomicBool>) -> Served {
+    let limits = Limits { switches_per_minute_max, ..Limits::default() };
+    let is_slow = Arc::clone(is_slow);
+    serve_scripted(limits, move |_| {
+        Scripted::new(move |_, request| {
+            if is_slow.load(Ordering::Relaxed) {
+                clock::pause(SLOW);
+            }
+            Ok(request.clone())
+        })
+    })
+}
+
+/// Far more than a call takes, on a busy machine as well.
+const SLOW: Duration = Duration::from_millis(5);
+
+/// Calls until the connection is as `is_so` says.
+fn call_until(client: &Client, at: &str, is_so: impl Fn(&ConnectionInfo) -> bool) {
+    let echo = EchoCaller::new(client, at).unwrap();
+    let end = clock::now() + PATIENCE;
+    loop {
+        for number in 0..20 {
+            assert_eq!(echo.say(&words(number)).unwrap(), words(number));
+        }
+        let [info] = &client.connections()[..] else { panic!("one connection") };
+        if is_so(info) {
+            return;
+        }
+        assert!(clock::now() < end, "{info}: {:?}, {:?}", info.automatic, info.switches);
+    }
+}
+
+fn is_taken_back(client: &Client) {
+    let is_slow = Arc::default();
+    let served = serve(100, &is_slow);
+    let at = served.via("?via=auto#s");
+    call_until(client, &at, |info| {
+        is_slow.store(info.mechanism != Mechanism::Shm, Ordering::Relaxed);
+        info.switches.len() >= 2 && !info.switches[1].note.is_empty()
+    });
+    let info = client.connections().remove(0);
+    let [there, back] = &info.switches[..] else { panic!("{:?}", info.switches) };
+    assert_eq!((there.from, there.to), (Mechanism::Shm, Some(Mechanism::UnixDgram)));
+    assert_eq!((back.from, back.to), (Mechanism::UnixDgram, Some(Mechanism::Shm)));
+    for one in [there, back] {
+        assert_eq!((one.cause, &one.outcome), (SwitchCause::Automatic, &Ok(())), "{one}");
+        assert!(one.note.contains("seen: "), "{one}");
+    }
+    assert!(there.note.contains("expected: ") && there.note.contains("worth: +"), "{there}");
+    assert!(back.note.contains("measured: "), "{back}");
+    assert_eq!(info.mechanism, Mechanism::Shm);
+    // It is remembered.
+    let end = clock::now() + Duration::from_secs(2);
+    call_until(client, &at, |_| clock::now() >= end);
+    assert_eq!(client.connections()[0].switches.len(), 2);
+}
+
+fn is_not_allowed() {
+    in_time(|| {
+        let served = serve(0, &Arc::default());
+        let client = Client::new();
+        call_until(&client, &served.via("?via=auto#s"), |info| {
+            let why = info.automatic.as_deref().unwrap_or_default();
+            why.contains("cannot move")
+        });
+        assert_eq!(client.connections()[0].mechanism, Mechanism::Shm);
+    });
+}
+
+fn has_nothing_stored() {
+    in_time(|| {
+        let served = serve(100, &Arc::default());
+        let client = Client::new();
+        let end = clock::now() + Duration::from_secs(1);
+        call_until(&client, &served.via("?via=auto#s"), |_| clock::now() >= end);
+        let info = client.connections().remove(0);
+        assert!(info.switches.is_empty());
+        let why = info.automatic.unwrap();
+        assert!(why.contains("nearcall advise --profile"), "{why}");
+        // One that is not automatic has nothing to explain.
+        let plain = Client::new();
+        EchoCaller::new(&plain, &served.address).unwrap().nothing(&()).unwrap();
+        assert_eq!(plain.connections()[0].automatic, None);
+    });
+}
