@@ -228,17 +228,8 @@ impl<H: Host> Connection<H> {
         buffers: H::Buffers,
         host: H,
     ) -> Self {
-        let Setup {
-            name,
-            instance,
-            limits,
-            trust,
-            serves,
-            refusals,
-            switches,
-            follows_asks,
-            chooser,
-        } = setup;
+        let Setup { name, instance, limits, trust, serves, refusals, .. } = setup;
+        let Setup { switches, follows_asks, chooser, .. } = setup;
         let peer = Peer::of(&endpoint);
         let trust = trust.covers(&peer).then(|| endpoint.trust()).flatten();
         let (is_trusted, origin) = (trust.is_some(), Origin::of_connection(peer.uid()));

@@ -7,20 +7,25 @@
 //! **Invariants:** every run of a workload makes the same calls; those while a connection finds out
 //! what is best count like all others.
 //!
-//! **Not here:** what is decided (`nearcall`), what calls cost (`nearcall advise --profile`).
+//! **Not here:** what is decided (`nearcall`), what calls cost (`advise/costs.rs`).
 #![forbid(unsafe_code)]
 
 mod workload;
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 use std::{env, fs};
 
 use nearcall::{Client, EventLoop, Limits, Mechanism, Server};
+use nearcall_bench::advise::costs;
+use nearcall_bench::advise::store::{self, Stored, StoredCost};
 use nearcall_bench::calls::generated::{Argument, BenchCaller, BenchDispatcher};
 use nearcall_bench::calls::service::FakeService;
+use nearcall_bench::peer;
+use nearcall_bench::runner::{Program, RunContext};
 use nearcall_channel::spin::tuning;
 use nearcall_os::process::Child;
 use nearcall_os::{clock, cpu};
@@ -29,10 +34,12 @@ use serde::{Deserialize, Serialize};
 use self::workload::{Phase, Workload, workloads};
 
 const USAGE: &str = "\
-usage: auto_check [--rounds N] [--seed N] [--only WORKLOAD]
+usage: auto_check [--rounds N] [--seed N] [--only WORKLOAD] [--costs FILE]
   --rounds N        how often each workload runs over each mechanism (3)
   --seed N          decides the order (1)
-  --only WORKLOAD   chatty, bulk, rare, one-cpu or phases";
+  --only WORKLOAD   chatty, bulk, rare, one-cpu or phases
+  --costs FILE      costs of this machine, as `nearcall advise --profile` stores them; without it
+                    they are measured first";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -41,6 +48,7 @@ fn main() -> ExitCode {
         ["serve", address, cpu] => serve(address, cpu),
         ["call", address, via, workload, pid] => call(address, via, workload, pid),
         ["burn"] => burn(),
+        [PEER] => peer::run(),
         _ => match Wanted::parse(&words) {
             Ok(wanted) => compare(&wanted),
             Err(error) => Err(format!("{error}\n{USAGE}")),
@@ -60,18 +68,20 @@ struct Wanted {
     rounds: u32,
     seed: u64,
     only: Option<String>,
+    costs: Option<PathBuf>,
 }
 
 impl Wanted {
     fn parse(words: &[&str]) -> Result<Self, String> {
-        let mut wanted = Self { rounds: 3, seed: 1, only: None };
+        let mut wanted = Self { rounds: 3, seed: 1, only: None, costs: None };
         for pair in words.chunks(2) {
             let &[name, value] = pair else { return Err(format!("a value must follow {pair:?}")) };
-            let number = || value.parse().map_err(|_| format!("{name} {value}: no number"));
+            let number = || value.parse::<u64>().map_err(|_| format!("{name} {value}: no number"));
             match name {
                 "--rounds" => wanted.rounds = u32::try_from(number()?.max(1)).unwrap_or(1),
                 "--seed" => wanted.seed = number()?,
                 "--only" => wanted.only = Some(value.to_owned()),
+                "--costs" => wanted.costs = Some(value.into()),
                 _ => return Err(format!("unknown option {name}")),
             }
         }
@@ -101,13 +111,16 @@ impl Figures {
 
 /// Runs every workload over every mechanism, and prints what that has cost.
 fn compare(wanted: &Wanted) -> Result<(), String> {
-    if tuning::stored().is_none_or(|stored| stored.costs.is_empty()) {
-        return Err("no costs are stored of this machine: run `nearcall advise --profile`".into());
-    }
     let cpus = cpu::allowed();
     if cpus.len() < 2 {
         return Err("two CPUs are needed".into());
     }
+    let costs = match &wanted.costs {
+        Some(path) => path.clone(),
+        None => measure_costs()?,
+    };
+    let stored = tuning::read(&costs).map_err(|error| format!("{}: {error}", costs.display()))?;
+    stored.costs.iter().for_each(|cost| note(&cost.to_string()));
     let chosen: Vec<Workload> = workloads()
         .into_iter()
         .filter(|it| wanted.only.as_ref().is_none_or(|only| only == it.name))
@@ -122,13 +135,30 @@ fn compare(wanted: &Wanted) -> Result<(), String> {
             rng.shuffle(&mut order);
             for via in order {
                 let of = format!("round {}, {} over {via}", round + 1, workload.name);
-                let figures = run(workload, via).map_err(|error| format!("{of}: {error}"))?;
+                let figures =
+                    run(workload, via, &costs).map_err(|error| format!("{of}: {error}"))?;
                 note(&format!("{of}: {:.2} us a call", figures.cost() / 1e3));
                 found.entry((index, via)).or_default().push(figures);
             }
         }
     }
     print(&chosen, &vias, &found)
+}
+
+/// Measures what calls cost on this machine, and stores it in a file of its own.
+fn measure_costs() -> Result<PathBuf, String> {
+    let path = env::temp_dir().join(format!("nearcall-auto-check-{}.conf", std::process::id()));
+    let stored = store::measure(clock::realtime_ns() / 1_000_000_000);
+    let stored = stored.ok_or("cannot measure a wake-up: no thread could be had")?;
+    let context = RunContext {
+        progress: &|done, total, what| note(&format!("costs, launch {done} of {total}: {what}")),
+        ..RunContext::new(Program::current(&[PEER]))
+    };
+    let measured = costs::measure(costs::TIME, &context).map_err(|error| error.to_string())?;
+    let stored = Stored { costs: measured.iter().map(StoredCost::from).collect(), ..stored };
+    stored.save(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    note(&format!("stored in {}", path.display()));
+    Ok(path)
 }
 
 /// Prints a table, and whether `via=auto` is as good as it should be.
@@ -174,13 +204,14 @@ fn print(
 }
 
 /// Runs a workload once, in two fresh processes.
-fn run(workload: &Workload, via: &str) -> Result<Figures, String> {
+fn run(workload: &Workload, via: &str, costs: &Path) -> Result<Figures, String> {
     let name = format!("unix:@nearcall-auto-check-{}", clock::monotonic_ns());
     let cpus = cpu::allowed();
     let program = env::current_exe().map_err(|error| error.to_string())?;
     let start = |arguments: &[&str]| {
         let mut command = Command::new(&program);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.env("NEARCALL_TUNING", costs);
         Child::spawn(&mut command).map_err(|error| error.to_string())
     };
     let burners = (0..if workload.is_loaded { cpus.len() } else { 0 }).map(|_| start(&["burn"]));
@@ -282,6 +313,9 @@ fn median(mut values: Vec<f64>) -> f64 {
 fn note(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
+
+/// The verb of the processes that measure costs.
+const PEER: &str = "peer-process";
 
 const AUTO: &str = "auto";
 
