@@ -208,8 +208,8 @@ pub(crate) enum Command {
     /// Have clients of a server move to another mechanism, while calls go on
     ///
     /// The server asks its clients, all of them unless --client or --connection chooses some. It
-    /// obeys its own user and root, and has to allow switches (`Limits::switches_per_minute_max`)
-    /// and to offer the mechanism. A client in a loop moves at once, one without a loop when it
+    /// obeys its own user and root, has to offer the mechanism, and must not forbid switches
+    /// (`Limits::switches_per_minute_max`). A client in a loop moves at once, one without a loop when it
     /// next calls: until --timeout it is waited for, and after that it still moves. Prints what
     /// has become of each connection, and why one stays.
     ///

@@ -136,7 +136,7 @@ fn requirements(traffic: &Traffic) -> Option<Requirements> {
     let payload = |mean: u64| mean.saturating_sub(HEADER_BYTES).clamp(1, PAYLOAD_BYTES_MAX);
     let message_bytes = payload(from_client.mean_bytes?);
     // One-way messages have no replies; of calls there may be some.
-    let pattern = match to_client.messages >= from_client.messages / 2 {
+    let pattern = match to_client.messages >= from_client.messages.div_ceil(2) {
         true => Pattern::Call,
         false => Pattern::OneWay,
     };
