@@ -40,7 +40,7 @@ impl SwitchSlot {
         waking::retire(waker);
     }
 
-    /// Gives the outcome. Returns whom to wake.
+    /// Gives the outcome. Returns the task to wake.
     pub(super) fn end(&self, outcome: Result<(), Status>) -> Option<Waker> {
         self.with(|waiting| {
             waiting.outcome = Some(outcome);
