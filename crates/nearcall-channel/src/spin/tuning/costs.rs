@@ -5,8 +5,8 @@
 //! ```
 //!
 //! A mechanism, where both ends ran, whether a pause came before each call, the bytes of the
-//! request (the reply is empty), the latency of a call and the CPU time of both ends for it, both in
-//! nanoseconds.
+//! request (the reply is empty), the latency of a call and the CPU time of both ends for it, both
+//! in nanoseconds.
 //!
 //! **Invariants:** numbers are within limits, whatever a file says; mechanisms are names, since a
 //! file may be of a later version.
