@@ -146,17 +146,22 @@ fn a_client_that_does_not_call_moves_when_it_does() {
         assert!(not_yet.message.contains("next call"), "{not_yet:?}");
         let twice = admin.switch_with(&one, &options()).unwrap().connections;
         assert!(twice[0].message.contains("an earlier ask"), "{twice:?}");
-        call(&idle, &at);
-        let moved = idle.connections().remove(0);
-        assert_eq!(moved.mechanism, Mechanism::UnixStream, "{moved}");
+        // The first call does, unless the machine is too busy.
+        crate::observed::wait_until("the move", || {
+            call(&idle, &at);
+            idle.connections()[0].mechanism == Mechanism::UnixStream
+        });
         // Its end is reported.
         let pipe = SwitchRequest { mechanism: "pipe".to_owned(), timeout_ms: 60_000, ..one };
         let waiting = admin.start_switch_with(&pipe, &options());
         // The server has begun the call before once it has answered this one.
         admin.health(&HealthRequest::default()).unwrap();
         drop(idle);
-        let gone = waiting.wait().unwrap().connections;
-        assert_eq!(gone[0].code, Code::Unavailable as i32, "{gone:?}");
+        match waiting.wait() {
+            Ok(reply) => assert_eq!(reply.connections[0].code, Code::Unavailable as i32),
+            // The server has seen its end before the request.
+            Err(status) => assert_eq!(status.code(), Code::NotFound, "{status}"),
+        }
     });
 }
 
