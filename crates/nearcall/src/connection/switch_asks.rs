@@ -66,7 +66,7 @@ impl<H: Host> Connection<H> {
         if !switching.is_possible() {
             return Err(Err(Status::failed_precondition(
                 "this server does not let its connections switch: its program sets \
-                 `Limits::switches_per_minute_max` above 0 for that",
+                 `Limits::switches_per_minute_max` to 0",
             )));
         }
         if let Some(ask) = &switching.ask {
@@ -77,8 +77,7 @@ impl<H: Host> Connection<H> {
         asked.map(drop).map_err(|error| {
             Err(match error {
                 SwitchError::Unsupported => Status::failed_precondition(
-                    "the client cannot switch: it is of an earlier version of nearcall, or shares \
-                     the connection among async callers",
+                    "the client cannot switch: it is of an earlier version of nearcall",
                 ),
                 error => Status::unavailable(format!("the client cannot be asked: {error}")),
             })
@@ -111,8 +110,8 @@ impl<H: Host> Connection<H> {
     pub(super) fn take_declined(&self, reason: SwitchReason) {
         let text = match reason {
             SwitchReason::NotAllowed => {
-                "the client declined: its program does not follow asks, or follows them to this \
-                 mechanism only of servers of its own user or root"
+                "the client declined: its program does not follow asks, or calls by futures, or \
+                 follows them to this mechanism only of servers of its own user or root"
                     .to_owned()
             }
             SwitchReason::Unsupported => {
