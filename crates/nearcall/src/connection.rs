@@ -512,8 +512,13 @@ impl<H: Host> Connection<H> {
     /// handshake.
     #[cold]
     fn failure(&self, is_peer_gone: bool, error: &dyn std::error::Error) -> Status {
+        let refusal = || {
+            let inner = &mut *self.inner.borrow_mut();
+            // A server that has moved says it there.
+            inner.receiver().take_refusal().or_else(|| inner.endpoint.take_refusal())
+        };
         if self.serves.is_none()
-            && let Some((code, why)) = self.inner.borrow_mut().receiver().take_refusal()
+            && let Some((code, why)) = refusal()
         {
             let text = format!("{} refused the connection: {why}", self.name);
             let fate = if code == Refusal::Draining { Fate::NotBegun } else { Fate::Answered };

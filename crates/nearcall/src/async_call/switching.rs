@@ -73,8 +73,10 @@ impl PendingSwitch {
         }
         self.is_over = true;
         let late = self.connection.late_switch(&self.slot, self.mechanism);
+        // It may have moved in the last moment.
+        let moved = matches!(self.slot.poll(waker), Poll::Ready(Ok(())));
         self.slot.leave();
-        Poll::Ready(Err(late))
+        Poll::Ready(if moved { Ok(()) } else { Err(late) })
     }
 }
 

@@ -24,6 +24,10 @@ impl AsyncConnection {
     /// The reason why this connection stays on its channel.
     pub(crate) fn begin_switch(&self, mechanism: Mechanism) -> Result<Arc<SwitchSlot>, Status> {
         self.use_and_rest(|shared| {
+            if shared.switch.is_some() {
+                // It may have ended, and a task that has seen that has not said so yet.
+                shared.follow_switch(&self.driver, self.id);
+            }
             shared.connection.begin_switch(mechanism, SwitchCause::Program)?;
             let slot = Arc::new(SwitchSlot::default());
             shared.switch = Some(Arc::clone(&slot));
@@ -34,7 +38,9 @@ impl AsyncConnection {
     /// Gives up a switch that takes too long, if there is a way back, and returns the status of it.
     pub(crate) fn late_switch(&self, slot: &Arc<SwitchSlot>, mechanism: Mechanism) -> Status {
         self.use_and_rest(|shared| match &shared.switch {
-            Some(current) if Arc::ptr_eq(current, slot) => shared.connection.late_switch(mechanism),
+            Some(current) if Arc::ptr_eq(current, slot) => {
+                shared.connection.late_switch(mechanism, SwitchCause::Program)
+            }
             // It has just ended.
             _ => Status::deadline_exceeded("the connection did not move in time"),
         })
@@ -48,14 +54,14 @@ impl Shared {
         if self.connection.host().take_switched() && !self.connection.is_closed() {
             self.watch_anew(driver, id);
         }
-        if let Some(outcome) = self.connection.take_switch_outcome() {
+        if let Some(outcome) = self.connection.take_switch_outcome(SwitchCause::Program) {
             self.end_switch(outcome);
         }
     }
 
     /// The connection has ended, and the switch that was under way with it.
     pub(super) fn fail_switch(&mut self) {
-        let outcome = self.connection.take_switch_outcome();
+        let outcome = self.connection.take_switch_outcome(SwitchCause::Program);
         self.end_switch(outcome.unwrap_or_else(|| Err(self.connection.close_reason())));
     }
 

@@ -87,12 +87,13 @@ impl ClientCore {
         span_ns: u64,
     ) -> bool {
         let is_late = Duration::from_nanos(span_ns) >= AUTO_SWITCH_TIMEOUT;
-        let outcome: Result<(), Status> = match connection.take_switch_outcome() {
-            Some(outcome) => outcome,
-            None if connection.mechanism() == to => Ok(()),
-            None if is_late => Err(connection.late_switch(to)),
-            None => return false,
-        };
+        let outcome: Result<(), Status> =
+            match connection.take_switch_outcome(SwitchCause::Automatic) {
+                Some(outcome) => outcome,
+                None if connection.mechanism() == to => Ok(()),
+                None if is_late => Err(connection.late_switch(to, SwitchCause::Automatic)),
+                None => return false,
+            };
         let now_ns = clock::monotonic_ns();
         match outcome {
             Ok(()) => {

@@ -232,7 +232,7 @@ impl ClientCore {
             trust: route.trust,
             serves: None,
             refusals: None,
-            switches: Some(self.switch_options()),
+            switches: Some(self.switch_options(route.wait)),
             follows_asks: self.shared.settings.follows_asks,
             chooser: route.is_automatic.then(|| Box::new(Chooser::new(self.weights()))),
         };
@@ -245,12 +245,17 @@ impl ClientCore {
         Ok(connection)
     }
 
-    /// Returns how this client opens another channel of a connection.
-    fn switch_options(&self) -> Options {
+    /// Returns how this client opens another channel of a connection, whose address has it wait so.
+    fn switch_options(&self, wait: Option<WaitPolicy>) -> Options {
         let mut options = self.limits().channel();
-        if self.reactor.is_some() {
-            options.wait_preferred = loop_preference(None);
-        }
+        options.wait_preferred = match (&self.reactor, wait) {
+            (Some(_), wait) => loop_preference(wait),
+            (None, Some(WaitPolicy::Spin)) => &[WaitPolicy::Spin],
+            (None, Some(WaitPolicy::Block)) => &[WaitPolicy::Block],
+            (None, Some(WaitPolicy::Poll)) => &[WaitPolicy::Poll],
+            // A mechanism that can has it as its usual one.
+            (None, Some(WaitPolicy::Adaptive) | None) => &[],
+        };
         options
     }
 
@@ -276,13 +281,13 @@ impl ClientCore {
         connection.begin_switch(mechanism, SwitchCause::Program)?;
         let mut outcome = None;
         self.wait_until(&connection, deadline, || {
-            outcome = connection.take_switch_outcome();
+            outcome = connection.take_switch_outcome(SwitchCause::Program);
             outcome.is_some()
         })?;
         match outcome {
             Some(outcome) => outcome,
             None if connection.is_closed() => Err(connection.close_reason()),
-            None => Err(connection.late_switch(mechanism)),
+            None => Err(connection.late_switch(mechanism, SwitchCause::Program)),
         }
     }
 

@@ -46,8 +46,8 @@ pub(super) struct Switching {
     handshake: Option<Box<Handshake>>,
     /// Open at both ends, and not in use yet.
     opened: Option<Box<Endpoint>>,
-    /// How the last switch of the client has ended.
-    outcome: Option<Result<(), Status>>,
+    /// How the last switch has ended that somebody at this end waits for, and what began it.
+    outcome: Option<(SwitchCause, Result<(), Status>)>,
     /// What the history is to say of it when it ends.
     under_way: Option<SwitchUnderWay>,
     pub(super) history: SwitchHistory,
@@ -107,8 +107,10 @@ impl Switching {
                 let moved = outcome.clone().map(|()| ended.to.unwrap_or(ask.mechanism));
                 self.ask_outcome = Some(moved);
             }
+            if is_awaited(ended.cause) {
+                self.outcome = Some((ended.cause, outcome));
+            }
         }
-        self.outcome = Some(outcome);
     }
 
     /// Drops what the handshake has made.
@@ -118,6 +120,12 @@ impl Switching {
         self.waits_for_loop = false;
         self.limit = Deadline::NEVER;
     }
+}
+
+/// Returns whether what begins a switch for this cause looks for its outcome; of the others an ask
+/// is answered, and an upgrade is tried again.
+fn is_awaited(cause: SwitchCause) -> bool {
+    matches!(cause, SwitchCause::Program | SwitchCause::Automatic)
 }
 
 impl<H: Host> Connection<H> {
@@ -157,7 +165,9 @@ impl<H: Host> Connection<H> {
             let handshake = begin(&mut inner.endpoint, options);
             let handshake = handshake.map_err(|error| self.not_switched(&error))?;
             switching.handshake = Some(Box::new(handshake));
-            switching.outcome = None;
+            if is_awaited(cause) {
+                switching.outcome = None;
+            }
             let (from, to) = (self.mechanism(), Some(mechanism));
             switching.under_way = Some(SwitchUnderWay { from, to, cause });
             inner.protocol.begin_switch().map(drop).map_err(cannot)
@@ -166,16 +176,20 @@ impl<H: Host> Connection<H> {
         begun
     }
 
-    /// Returns how the switch that the client has begun has ended, once it has.
-    pub(crate) fn take_switch_outcome(&self) -> Option<Result<(), Status>> {
-        self.switching.borrow_mut().outcome.take()
+    /// Returns how the switch has ended that the client has begun for this cause, once it has.
+    pub(crate) fn take_switch_outcome(&self, cause: SwitchCause) -> Option<Result<(), Status>> {
+        let ended = &mut self.switching.borrow_mut().outcome;
+        ended.take_if(|(began, _)| *began == cause).map(|(_, outcome)| outcome)
     }
 
-    /// Gives up a switch that takes too long, if there is a way back, and returns the status of it.
+    /// Gives up a switch that takes too long, if it is the one under way and there is a way back,
+    /// and returns the status of it.
     #[cold]
-    pub(crate) fn late_switch(&self, mechanism: Mechanism) -> Status {
+    pub(crate) fn late_switch(&self, mechanism: Mechanism, cause: SwitchCause) -> Status {
         let name = &self.name;
-        if self.refuse_switch(SwitchReason::TimedOut) {
+        let under_way = self.switching.borrow().under_way;
+        let is_it = under_way.is_some_and(|it| (it.to, it.cause) == (Some(mechanism), cause));
+        if is_it && self.refuse_switch(SwitchReason::TimedOut) {
             let status = Status::deadline_exceeded(format!(
                 "{name} did not open {mechanism} in time; the connection stays on {}",
                 self.mechanism()

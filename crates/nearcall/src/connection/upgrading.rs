@@ -28,7 +28,7 @@ use crate::codec::Body;
 use crate::deadline::Deadline;
 use crate::limits::{MEETING_WAIT, UPGRADE_TRIES_MAX};
 use crate::refusals::RefusalKind;
-use crate::status::Status;
+use crate::status::{Code, Status};
 
 /// How a client asks for an invitation, and what it wants then.
 pub(crate) struct UpgradePlan {
@@ -103,10 +103,19 @@ impl<H: Host> Connection<H> {
     /// Takes the reply to [`ask_for_meeting`](Self::ask_for_meeting), and begins.
     #[cold]
     pub(super) fn take_invitation(&self, call: OutgoingCall) {
-        let Some(Ok(reply)) = self.take_outcome(call) else {
-            // A server that does not move, or does not know of it, says the same once more.
-            self.upgrading.borrow_mut().tries_left = 0;
-            return;
+        let reply = match self.take_outcome(call) {
+            Some(Ok(reply)) => reply,
+            // A server without time or means may have them later.
+            Some(Err(status))
+                if matches!(status.code(), Code::DeadlineExceeded | Code::Unavailable) =>
+            {
+                return self.retry_upgrade();
+            }
+            // One that does not move, or does not know of it, says the same once more.
+            _ => {
+                self.upgrading.borrow_mut().tries_left = 0;
+                return;
+            }
         };
         let (invitation, wait) = {
             let upgrading = self.upgrading.borrow();
