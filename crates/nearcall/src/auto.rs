@@ -14,17 +14,23 @@ use std::sync::{Arc, OnceLock};
 
 use nearcall_channel::Mechanism;
 use nearcall_channel::spin::tuning::{self, EndPlacement};
+use nearcall_os::cpu_load;
 
 mod decide;
 mod profile;
 mod sampler;
 
+pub(crate) use self::decide::SwitchNote;
 use self::decide::{Advice, Decider, Observation};
 use self::profile::Profile;
 pub(crate) use self::profile::Weights;
 use self::sampler::Sampler;
+use crate::connection::switch_history::to_note;
 use crate::connection::traffic::Traffic;
-use crate::limits::{AUTO_LOAD_INTERVAL, AUTO_LOOK_INTERVAL, AUTO_SAMPLES_MIN};
+use crate::limits::{
+    AUTO_LOAD_INTERVAL, AUTO_LOOK_INTERVAL, AUTO_MINUTE, AUTO_SAMPLES_MIN, AUTO_UNAVAILABLE,
+};
+use crate::status::{Code, Status};
 
 /// What a connection has that chooses its mechanism by itself.
 pub(crate) struct Chooser {
@@ -41,7 +47,6 @@ pub(crate) struct Chooser {
 #[derive(Clone, Copy, Default)]
 struct Last {
     at_ns: u64,
-    cpu_ns: u64,
     traffic: Traffic,
     load_at_ns: u64,
     is_loaded: bool,
@@ -50,8 +55,6 @@ struct Last {
 /// What only the client can see at a look.
 pub(crate) struct Surroundings {
     pub(crate) now_ns: u64,
-    /// CPU time of this thread.
-    pub(crate) cpu_ns: u64,
     pub(crate) traffic: Traffic,
     pub(crate) mechanism: Mechanism,
     pub(crate) placement: EndPlacement,
@@ -133,9 +136,7 @@ impl Chooser {
         if u128::from(load_span_ns) >= AUTO_LOAD_INTERVAL.as_nanos() {
             (last.load_at_ns, last.is_loaded) = (around.now_ns, is_loaded());
         }
-        let cpu_ns = around.cpu_ns.saturating_sub(last.cpu_ns);
-        last =
-            Last { at_ns: around.now_ns, cpu_ns: around.cpu_ns, traffic: around.traffic, ..last };
+        last = Last { at_ns: around.now_ns, traffic: around.traffic, ..last };
         self.last.set(last);
         if is_first || calls == 0 {
             return Verdict::Stay;
@@ -147,7 +148,6 @@ impl Chooser {
             traffic: since,
             rare_share: sampled.rare_share,
             latency_ns: sampled.latency_ns,
-            own_cpu_ns: cpu_ns as f64 / calls as f64,
             placement: around.placement,
             is_loaded: last.is_loaded,
         };
@@ -174,23 +174,26 @@ impl Chooser {
     }
 
     /// Notes how the switch that was begun has ended.
-    pub(crate) fn ended(&self, to: Mechanism, now_ns: u64, why_not: Option<&str>) {
+    pub(crate) fn ended(&self, to: Mechanism, now_ns: u64, why_not: Option<&Status>) {
         self.under_way.set(None);
         if let (Some(decider), Some(why)) = (&self.decider, why_not) {
-            decider.borrow_mut().failed(to, now_ns);
-            let text = format!("cannot move to {to}: {why}");
+            let text = to_note(&format!("cannot move to {to}: {}", why.message()));
+            // Of one that was refused for the rate of switches, a minute later nothing is left.
+            let is_for_now = why.code() == Code::ResourceExhausted;
+            let span = if is_for_now { AUTO_MINUTE } else { AUTO_UNAVAILABLE };
+            decider.borrow_mut().failed(to, now_ns, text.clone(), span);
             *self.explanation.borrow_mut() = text;
         }
     }
 
     /// Returns the note for the last switch, if there is something new to say: what was seen and
     /// expected, and what it was worth.
-    pub(crate) fn take_note(&self) -> Option<String> {
+    pub(crate) fn take_note(&self) -> Option<SwitchNote> {
         self.decider.as_ref()?.borrow_mut().take_note()
     }
 
     /// Returns what was seen and expected of a switch that is to be judged.
-    pub(crate) fn trial_note(&self) -> Option<String> {
+    pub(crate) fn trial_note(&self) -> Option<SwitchNote> {
         self.decider.as_ref()?.borrow().trial_note()
     }
 
@@ -200,8 +203,10 @@ impl Chooser {
     }
 }
 
-/// Returns whether more threads want to run than there are CPUs. Reads a file.
+/// Returns whether more threads of the machine want to run than it has CPUs, whichever of them this
+/// process may use. Reads a file.
 fn is_loaded() -> bool {
-    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
-    nearcall_os::cpu_load::run_queue().is_some_and(|queue| queue.runnable > cpus)
+    static ONLINE: OnceLock<usize> = OnceLock::new();
+    let online = *ONLINE.get_or_init(|| cpu_load::cpu_times().len().max(1));
+    cpu_load::run_queue().is_some_and(|queue| queue.runnable > online as u64)
 }

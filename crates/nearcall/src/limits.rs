@@ -77,7 +77,8 @@ pub(crate) const AUTO_SWITCH_COST_NS: u64 = 1_000_000;
 /// Looks by which a switch is judged.
 pub(crate) const AUTO_TRIAL_LOOKS: u32 = 5;
 
-/// How much dearer calls must be after a switch for it to be taken back: below, it may be chance.
+/// How many times as long as before a switch, and as expected of it, calls must take for it to be
+/// taken back: below, it may be chance.
 pub(crate) const AUTO_WORSE_MIN: f64 = 1.25;
 
 /// How long a mechanism that made things worse is not tried again in that situation. Doubled each
@@ -87,7 +88,8 @@ pub(crate) const AUTO_AVOID: Duration = Duration::from_secs(300);
 /// See [`AUTO_AVOID`].
 pub(crate) const AUTO_AVOID_MAX: Duration = Duration::from_secs(3_600);
 
-/// How long a mechanism is left alone to which the connection could not move.
+/// How long a mechanism is left alone to which the connection could not move; one that was refused
+/// for the rate of switches only for [`AUTO_MINUTE`].
 pub(crate) const AUTO_UNAVAILABLE: Duration = Duration::from_secs(600);
 
 /// Mechanisms and situations that are remembered, at most; the oldest is forgotten.

@@ -3,15 +3,17 @@
 //!
 //! A switch begins when two looks in a row expect a gain above a threshold, the connection has
 //! stayed for a while, and the minute has had few switches; the last of a minute leads only to what
-//! is best over the last minute. Then the calls after it are compared with those before, where the
-//! traffic is still the same: a switch that made them dearer is taken back, and not tried again in
-//! this situation for some minutes.
+//! is best over the last minute. Then the times of calls after it are compared with those before,
+//! where the traffic is still the same: a switch that made them longer than was expected is taken
+//! back, and not tried again in this situation for some minutes. The CPU time is not judged: that
+//! of a thread has the work of its program in it.
 //! **Invariants:** at most [`AUTO_SWITCHES_MAX`] switches begin within a minute, whatever is seen.
 //! **Not here:** what calls cost (`profile.rs`), what is observed (`sampler.rs`).
 
 use std::collections::VecDeque;
 use std::fmt::{self, Write};
 use std::sync::Arc;
+use std::time::Duration;
 
 use nearcall_channel::Mechanism;
 use nearcall_channel::spin::tuning::EndPlacement;
@@ -21,7 +23,7 @@ use crate::connection::traffic::Traffic;
 use crate::limits::{
     AUTO_AVOID, AUTO_AVOID_MAX, AUTO_AVOIDED_MAX, AUTO_GAIN_LOADED_MIN, AUTO_GAIN_MIN,
     AUTO_LOOKS_MIN, AUTO_MINUTE, AUTO_PAYBACK, AUTO_STAY_MIN, AUTO_SWITCH_COST_NS,
-    AUTO_SWITCHES_MAX, AUTO_TRIAL_LOOKS, AUTO_UNAVAILABLE, AUTO_WORSE_MIN,
+    AUTO_SWITCHES_MAX, AUTO_TRIAL_LOOKS, AUTO_WORSE_MIN,
 };
 
 /// What was seen between two looks.
@@ -36,8 +38,6 @@ pub(super) struct Observation {
     pub(super) rare_share: f64,
     /// The typical time of a call, if calls were timed.
     pub(super) latency_ns: Option<f64>,
-    /// CPU time of this end for a call.
-    pub(super) own_cpu_ns: f64,
     pub(super) placement: EndPlacement,
     /// More threads want to run than there are CPUs.
     pub(super) is_loaded: bool,
@@ -84,17 +84,29 @@ struct Trial {
     from: Mechanism,
     to: Mechanism,
     regime: Regime,
-    /// The score of calls before it, as measured; `None`: none was timed.
-    before: Option<f64>,
-    /// The logarithms of the scores since, and how many looks they are of.
-    sum: f64,
+    /// How long a call took before it, in nanoseconds; `None`: none was timed.
+    before_ns: Option<f64>,
+    /// How many times as long as before calls may take by what is stored, at least 1.
+    expected: f64,
     looks: u32,
+    /// The sum of the logarithms of the times since, of how many looks, and of how many calls.
+    sum: f64,
+    timed_looks: u32,
+    timed_calls: u64,
     is_return: bool,
     /// What was seen and expected.
     note: String,
 }
 
-/// The scores of the last looks in one situation, as measured.
+/// What there is to say of a switch.
+#[derive(Debug, Clone)]
+pub(crate) struct SwitchNote {
+    pub(crate) from: Mechanism,
+    pub(crate) to: Mechanism,
+    pub(crate) text: String,
+}
+
+/// The times of calls at the last looks in one situation.
 #[derive(Debug)]
 struct Recent {
     mechanism: Mechanism,
@@ -104,14 +116,18 @@ struct Recent {
     looks: u32,
 }
 
-/// A mechanism that made things worse, and until when it is not tried again in this situation.
+/// A mechanism that made things worse or cannot be had, and until when it is not tried again.
 #[derive(Debug)]
 struct Avoided {
     mechanism: Mechanism,
-    /// `None`: in any.
+    /// Where it made things worse. `None`: it cannot be had, in any situation.
     regime: Option<Regime>,
     until_ns: u64,
     span_ns: u64,
+    /// How much longer a call took.
+    lost_ns: f64,
+    /// Why, in words.
+    why: String,
 }
 
 /// The cost of the last minute over one mechanism.
@@ -140,7 +156,9 @@ pub(super) struct Decider {
     seen: String,
     /// Why that led to what it led to.
     reason: &'static str,
-    note: Option<String>,
+    /// Why it does not move to what would be better by what is stored.
+    held_back: Option<String>,
+    note: Option<SwitchNote>,
 }
 
 impl Decider {
@@ -160,6 +178,7 @@ impl Decider {
             long_run,
             seen: String::new(),
             reason: "",
+            held_back: None,
             note: None,
         }
     }
@@ -211,24 +230,61 @@ impl Decider {
             self.reason = "no cost of its mechanism is stored for this";
             return None;
         };
-        let (mut best, mut cost) = (current, now);
-        for mechanism in self.profile.mechanisms() {
-            let other = self.profile.call(mechanism, &situation);
-            let Some(other) = other.filter(|_| !self.avoids(mechanism, regime, seen.now_ns)) else {
-                continue;
-            };
-            if other.score(self.weights) < cost.score(self.weights) {
-                (best, cost) = (mechanism, other);
-            }
+        let _ = write!(self.seen, "; expected: {} {}", current, Shown(now));
+        // Whatever is stored of it, it was worse here.
+        let lost_ns = self.lost_over(current, regime, seen.now_ns);
+        let (best, cost) = self.best(&situation, regime, seen.now_ns, (current, now), lost_ns);
+        if best == current {
+            return Some(Choice {
+                best,
+                current,
+                gain: 0.0,
+                saved_ns: 0.0,
+                expected: 1.0,
+                lost_ns,
+            });
+        }
+        let _ = write!(self.seen, ", {best} {}", Shown(cost));
+        if let Some(saved_ns) = lost_ns {
+            let _ = write!(self.seen, "; but {current} made calls longer here");
+            return Some(Choice { best, current, gain: 1.0, saved_ns, expected: 1.0, lost_ns });
         }
         let saved_ns = now.score(self.weights) - cost.score(self.weights);
         let gain = saved_ns / now.score(self.weights).max(1.0);
-        let _ = write!(self.seen, "; expected: {} {}", current, Shown(now));
-        if best != current {
-            let percent = 100.0 * gain;
-            let _ = write!(self.seen, ", {best} {}: {percent:.0} % less", Shown(cost));
+        let _ = write!(self.seen, ": {:.0} % less", 100.0 * gain);
+        let expected = (cost.latency_ns / now.latency_ns.max(1.0)).max(1.0);
+        Some(Choice { best, current, gain, saved_ns, expected, lost_ns })
+    }
+
+    /// Returns the best of what is not avoided, and notes what is better and avoided.
+    fn best(
+        &mut self,
+        situation: &Situation,
+        regime: &Regime,
+        now_ns: u64,
+        current: (Mechanism, Cost),
+        lost_ns: Option<f64>,
+    ) -> (Mechanism, Cost) {
+        let score = |cost: Cost| cost.score(self.weights);
+        let mut best = lost_ns.is_none().then_some(current);
+        let mut avoided: Option<(&Avoided, Cost)> = None;
+        for mechanism in self.profile.mechanisms() {
+            let other = self.profile.call(mechanism, situation).filter(|_| mechanism != current.0);
+            let Some(cost) = other else { continue };
+            match self.avoided(mechanism, regime, now_ns) {
+                None if best.is_none_or(|best| score(cost) < score(best.1)) => {
+                    best = Some((mechanism, cost));
+                }
+                Some(it) if avoided.is_none_or(|that| score(cost) < score(that.1)) => {
+                    avoided = Some((it, cost));
+                }
+                _ => {}
+            }
         }
-        Some(Choice { best, current, gain, saved_ns })
+        let best = best.unwrap_or(current);
+        let better = avoided.filter(|(_, cost)| score(*cost) < score(best.1));
+        self.held_back = better.map(|(it, _)| it.why.clone());
+        best
     }
 
     /// Returns why a choice does not lead to a switch now.
@@ -258,27 +314,33 @@ impl Decider {
             return Err("stays: enough switches within a minute");
         }
         let is_last = self.begun_ns.len() + 1 == AUTO_SWITCHES_MAX;
-        if is_last && self.best_of_long_run() != Some(choice.best) {
+        let is_best = choice.lost_ns.is_some() || self.best_of_long_run() == Some(choice.best);
+        if is_last && !is_best {
             return Err("keeps the last switch of this minute for what is best over all of it");
         }
         Ok(())
     }
 
     fn begin_trial(&mut self, choice: &Choice, from: Mechanism, regime: Regime, is_return: bool) {
+        let is_before = |it: &&Recent| it.mechanism == from && it.regime.is_like(&regime);
         self.trial = Some(Trial {
             from,
             to: choice.best,
             regime,
-            before: self.recent.as_ref().map(|recent| recent.mean.exp()),
-            sum: 0.0,
+            before_ns: self.recent.as_ref().filter(is_before).map(|recent| recent.mean.exp()),
+            expected: choice.expected,
             looks: 0,
+            sum: 0.0,
+            timed_looks: 0,
+            timed_calls: 0,
             is_return,
             note: self.seen.clone(),
         });
         self.favourite = None;
     }
 
-    /// Judges a switch by the calls since. Returns where to go back to, if it made them dearer.
+    /// Judges a switch by the times of the calls since. Returns where to go back to, if it made
+    /// them longer.
     fn judge_trial(
         &mut self,
         seen: &Observation,
@@ -286,49 +348,56 @@ impl Decider {
         regime: &Regime,
     ) -> Option<Choice> {
         let trial = self.trial.as_mut()?;
-        if current == trial.from && trial.looks == 0 {
-            // It is under way.
-            return None;
+        if current != trial.to {
+            return self.end_trial("moved by others before it was judged");
         }
-        let (measured, is_over) =
-            (measured(seen, self.weights), current != trial.to || !regime.is_like(&trial.regime));
-        if is_over {
-            let text = format!("{}; the traffic has changed before it was judged", trial.note);
-            self.note = Some(text);
-            self.trial = None;
-            return None;
+        if !regime.is_like(&trial.regime) {
+            return self.end_trial("the traffic has changed before it was judged");
         }
         trial.looks += 1;
         // The first has calls of both mechanisms.
-        if trial.looks > 1 {
-            trial.sum += measured.map_or(0.0, |score| score.max(1.0).ln());
+        if let Some(latency_ns) = seen.latency_ns.filter(|_| trial.looks > 1) {
+            trial.sum += latency_ns.max(1.0).ln();
+            trial.timed_looks += 1;
+            trial.timed_calls += seen.calls;
         }
         if trial.looks <= AUTO_TRIAL_LOOKS {
             return None;
         }
-        let trial = self.trial.take()?;
-        let after = measured.map(|_| (trial.sum / f64::from(trial.looks - 1)).exp());
-        let (Some(before), Some(after)) = (trial.before, after) else {
-            self.note = Some(format!("{}; no call was timed to judge it by", trial.note));
-            return None;
+        let is_timed = trial.timed_looks >= AUTO_LOOKS_MIN;
+        let (Some(before_ns), true) = (trial.before_ns, is_timed) else {
+            return self.end_trial("too few calls were timed to judge it by");
         };
-        let change = 100.0 * (after / before - 1.0);
-        self.note = Some(format!("{}; worth: {change:+.0} % by {} calls", trial.note, seen.calls));
-        let is_worse = after > before * AUTO_WORSE_MIN && !trial.is_return;
+        let after_ns = (trial.sum / f64::from(trial.timed_looks)).exp();
+        let is_worse = after_ns > before_ns * trial.expected * AUTO_WORSE_MIN && !trial.is_return;
+        let (to, from, regime) = (trial.to, trial.from, trial.regime);
+        let change = 100.0 * (after_ns / before_ns - 1.0);
+        let calls = trial.timed_calls;
+        self.end_trial(&format!("worth: {change:+.0} % of the time of a call, by {calls} calls"));
         is_worse.then(|| {
-            self.avoid(trial.to, Some(trial.regime), seen.now_ns);
-            let (gain, saved_ns) = (1.0 - before / after, after - before);
-            Choice { best: trial.from, current: trial.to, gain, saved_ns }
+            let (gain, saved_ns) = (1.0 - before_ns / after_ns, after_ns - before_ns);
+            self.avoid(to, regime, seen.now_ns, saved_ns);
+            let lost_ns = Some(saved_ns);
+            Choice { best: from, current: to, gain, saved_ns, expected: 1.0, lost_ns }
         })
+    }
+
+    /// Ends a trial, and says how.
+    fn end_trial(&mut self, how: &str) -> Option<Choice> {
+        let trial = self.trial.take()?;
+        let text = format!("{}; {how}", trial.note);
+        self.note = Some(SwitchNote { from: trial.from, to: trial.to, text });
+        None
     }
 
     /// Goes back after a switch that made things worse, if this minute has a switch left.
     fn take_back(&mut self, back: Choice, seen: &Observation) -> Advice {
         self.seen.clear();
+        self.held_back = None;
         let percent = 100.0 * back.gain;
         let _ = write!(
             self.seen,
-            "{}; measured: {} costs {percent:.0} % less than {}",
+            "{}; measured: calls over {} take {percent:.0} % less time than over {}",
             Seen(seen),
             back.best,
             back.current
@@ -349,53 +418,73 @@ impl Decider {
     }
 
     /// Notes that it could not be done: the mechanism is left alone for a while.
-    pub(super) fn failed(&mut self, to: Mechanism, now_ns: u64) {
+    pub(super) fn failed(&mut self, to: Mechanism, now_ns: u64, why: String, span: Duration) {
         self.trial = None;
-        let until_ns = now_ns.saturating_add(ns(AUTO_UNAVAILABLE));
-        self.remember(Avoided { mechanism: to, regime: None, until_ns, span_ns: 0 });
+        let until_ns = now_ns.saturating_add(ns(span));
+        let (span_ns, lost_ns) = (0, 0.0);
+        let one = Avoided { mechanism: to, regime: None, until_ns, span_ns, lost_ns, why };
+        self.remember(one, now_ns);
     }
 
     /// Writes why the connection is where it is.
     pub(super) fn explain(&self, into: &mut String) {
         into.clear();
         let _ = write!(into, "{}: {}", self.reason, self.seen);
+        if let Some(why) = &self.held_back {
+            let _ = write!(into, "; {why}");
+        }
     }
 
     /// Returns what there is to say of the last switch, once.
-    pub(super) fn take_note(&mut self) -> Option<String> {
+    pub(super) fn take_note(&mut self) -> Option<SwitchNote> {
         self.note.take()
     }
 
     /// Returns what was seen and expected of the switch that is to be judged.
-    pub(super) fn trial_note(&self) -> Option<String> {
-        self.trial.as_ref().map(|trial| trial.note.clone())
+    pub(super) fn trial_note(&self) -> Option<SwitchNote> {
+        let trial = self.trial.as_ref()?;
+        Some(SwitchNote { from: trial.from, to: trial.to, text: trial.note.clone() })
     }
 
-    fn avoids(&self, mechanism: Mechanism, regime: &Regime, now_ns: u64) -> bool {
-        self.avoided.iter().any(|it| {
+    /// Returns why a mechanism is left alone in this situation.
+    fn avoided(&self, mechanism: Mechanism, regime: &Regime, now_ns: u64) -> Option<&Avoided> {
+        self.avoided.iter().find(|it| {
             it.mechanism == mechanism
                 && now_ns < it.until_ns
                 && it.regime.is_none_or(|there| there.is_like(regime))
         })
     }
 
-    fn avoid(&mut self, mechanism: Mechanism, regime: Option<Regime>, now_ns: u64) {
-        let is_it = |it: &&Avoided| {
-            it.mechanism == mechanism && it.span_ns > 0 && it.regime.is_some() == regime.is_some()
+    /// Returns how much longer calls took over a mechanism, if it made things worse here.
+    fn lost_over(&self, mechanism: Mechanism, regime: &Regime, now_ns: u64) -> Option<f64> {
+        let is_here = |it: &&Avoided| {
+            it.mechanism == mechanism
+                && now_ns < it.until_ns
+                && it.regime.is_some_and(|there| there.is_like(regime))
         };
-        let before = self.avoided.iter().find(is_it).map_or(0, |it| it.span_ns);
-        let span_ns = (2 * before).clamp(ns(AUTO_AVOID), ns(AUTO_AVOID_MAX));
-        let until_ns = now_ns.saturating_add(span_ns);
-        self.remember(Avoided { mechanism, regime, until_ns, span_ns });
+        self.avoided.iter().find(is_here).map(|it| it.lost_ns)
     }
 
-    fn remember(&mut self, one: Avoided) {
+    fn avoid(&mut self, mechanism: Mechanism, regime: Regime, now_ns: u64, lost_ns: f64) {
+        let is_it = |it: &&Avoided| {
+            it.mechanism == mechanism && it.regime.is_some_and(|there| there.is_like(&regime))
+        };
+        let before = self.avoided.iter().find(is_it).map_or(0, |it| it.span_ns);
+        let span_ns = before.saturating_mul(2).clamp(ns(AUTO_AVOID), ns(AUTO_AVOID_MAX));
+        let until_ns = now_ns.saturating_add(span_ns);
+        let (why, regime) = (format!("{mechanism} made calls longer here"), Some(regime));
+        self.remember(Avoided { mechanism, regime, until_ns, span_ns, lost_ns, why }, now_ns);
+    }
+
+    fn remember(&mut self, one: Avoided, now_ns: u64) {
         self.avoided.retain(|it| {
-            it.mechanism != one.mechanism
-                || match (&it.regime, &one.regime) {
-                    (Some(old), Some(new)) => !old.is_like(new),
-                    (old, new) => old.is_some() != new.is_some(),
-                }
+            let is_same = it.mechanism == one.mechanism
+                && match (&it.regime, &one.regime) {
+                    (Some(old), Some(new)) => old.is_like(new),
+                    (old, new) => old.is_some() == new.is_some(),
+                };
+            // What has ended is needed for a while: the next span is twice as long.
+            !is_same && now_ns < it.until_ns.saturating_add(ns(AUTO_AVOID_MAX))
         });
         if self.avoided.len() >= AUTO_AVOIDED_MAX {
             self.avoided.remove(0);
@@ -418,10 +507,10 @@ impl Decider {
         best.map(|it| it.mechanism)
     }
 
-    /// Notes what calls cost, as measured: a mean of the last looks.
+    /// Notes how long calls take: a mean of the last looks.
     fn note_recent(&mut self, seen: &Observation, mechanism: Mechanism, regime: Regime) {
-        let Some(score) = measured(seen, self.weights) else { return };
-        let log = score.max(1.0).ln();
+        let Some(latency_ns) = seen.latency_ns else { return };
+        let log = latency_ns.max(1.0).ln();
         match &mut self.recent {
             Some(it) if it.mechanism == mechanism && it.regime.is_like(&regime) => {
                 it.looks = (it.looks + 1).min(AUTO_TRIAL_LOOKS);
@@ -432,13 +521,6 @@ impl Decider {
     }
 }
 
-/// Returns the score of the calls that were seen, as measured at this end: the other end's CPU time
-/// is taken to be as much.
-fn measured(seen: &Observation, weights: Weights) -> Option<f64> {
-    let cost = Cost { latency_ns: seen.latency_ns?, cpu_ns: 2.0 * seen.own_cpu_ns };
-    Some(cost.score(weights))
-}
-
 /// The best mechanism for what was seen.
 struct Choice {
     best: Mechanism,
@@ -447,6 +529,10 @@ struct Choice {
     gain: f64,
     /// The same for each call, in nanoseconds of the weighted cost.
     saved_ns: f64,
+    /// How many times as long as now calls may take, at least 1.
+    expected: f64,
+    /// How much longer a call took over the current mechanism, if it made things worse here.
+    lost_ns: Option<f64>,
 }
 
 /// An observation in words.
@@ -477,7 +563,7 @@ impl fmt::Display for Shown {
     }
 }
 
-fn ns(span: std::time::Duration) -> u64 {
+fn ns(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 

@@ -11,7 +11,7 @@ use nearcall_channel::spin::tuning::EndPlacement;
 use nearcall_os::{clock, cpu};
 
 use super::core::ClientCore;
-use crate::auto::{Chooser, Surroundings, Verdict};
+use crate::auto::{Chooser, Surroundings, SwitchNote, Verdict};
 use crate::connection::switch_history::SwitchCause;
 use crate::connection::{Connection, Outgoing, SendMode};
 use crate::control::{ServerCaller, SwitchReport};
@@ -61,7 +61,6 @@ impl ClientCore {
         }
         let around = Surroundings {
             now_ns,
-            cpu_ns: clock::thread_cpu_ns(),
             traffic: connection.traffic(),
             mechanism: connection.mechanism(),
             placement: placement_of(connection),
@@ -73,7 +72,7 @@ impl ClientCore {
         if let Verdict::Switch(to) = verdict {
             chooser.begun(to, now_ns);
             if let Err(status) = connection.begin_switch(to, SwitchCause::Automatic) {
-                chooser.ended(to, now_ns, Some(status.message()));
+                chooser.ended(to, now_ns, Some(&status));
             }
         }
     }
@@ -102,17 +101,20 @@ impl ClientCore {
                     report(connection, note, self.try_mode());
                 }
             }
-            Err(status) => chooser.ended(to, now_ns, Some(status.message())),
+            Err(status) => chooser.ended(to, now_ns, Some(&status)),
         }
         true
     }
 }
 
-/// Notes why the last switch was made, or what it was worth, at both ends.
-fn report(connection: &Connection, note: String, mode: SendMode) {
-    let cause = SwitchCause::Automatic;
-    connection.amend_switch(Some(cause), &note);
-    let report = SwitchReport { cause: cause.name().to_owned(), note };
+/// Notes why a switch was made, or what it was worth: at this end, and at the other if it is the
+/// last, since a server takes a report for that.
+fn report(connection: &Connection, note: SwitchNote, mode: SendMode) {
+    let SwitchNote { from, to, text: note } = note;
+    if !connection.amend_automatic_switch(from, to, &note) {
+        return;
+    }
+    let report = SwitchReport { cause: SwitchCause::Automatic.name().to_owned(), note };
     let interface = ServerCaller::INTERFACE;
     let Some(method) = interface.methods.iter().find(|it| it.name == "ReportSwitch") else {
         return;

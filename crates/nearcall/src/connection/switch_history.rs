@@ -116,15 +116,31 @@ impl SwitchHistory {
     }
 
     /// Says of the newest switch why it was made or what it was worth, and of its cause what this
-    /// end cannot know. False: there was none.
+    /// end cannot know. False: there was none, or this end knows better.
     #[cold]
     pub(super) fn amend(&mut self, cause: Option<SwitchCause>, note: &str) -> bool {
         let Some(record) = self.records.back_mut() else { return false };
-        // What this end has asked for it knows better.
-        let cause = cause.filter(|_| record.cause != SwitchCause::Asked);
+        // The report is of another switch, which was not the newest any more.
+        if record.cause == SwitchCause::Asked && cause.is_some_and(|it| it != record.cause) {
+            return false;
+        }
         record.cause = cause.unwrap_or(record.cause);
         record.note = to_note(note);
         true
+    }
+
+    /// Says of the last switch between two mechanisms that this end has decided on why it was made
+    /// or what it was worth. Returns whether it is the newest of all.
+    #[cold]
+    pub(super) fn amend_automatic(&mut self, from: Mechanism, to: Mechanism, note: &str) -> bool {
+        let is_it = |it: &SwitchRecord| {
+            it.cause == SwitchCause::Automatic
+                && (it.from, it.to) == (from, Some(to))
+                && it.outcome.is_ok()
+        };
+        let Some(at) = self.records.iter().rposition(is_it) else { return false };
+        self.records[at].note = to_note(note);
+        at + 1 == self.records.len()
     }
 
     pub(super) fn records(&self) -> Vec<SwitchRecord> {
@@ -133,7 +149,7 @@ impl SwitchHistory {
 }
 
 /// Returns a text of anyone as one that is short and prints as one line.
-fn to_note(text: &str) -> String {
+pub(crate) fn to_note(text: &str) -> String {
     let mut note = String::new();
     for character in text.chars() {
         let escaped = character.escape_debug();
@@ -183,6 +199,20 @@ mod tests {
         assert!(record.note.len() <= SWITCH_NOTE_BYTES_MAX, "{}", record.note.len());
         assert!(record.note.starts_with("\\u{7}é"), "{}", record.note);
         assert!(!record.to_string().contains('\u{7}'));
+    }
+
+    #[test]
+    fn a_note_is_for_the_switch_that_it_is_of() {
+        let mut history = SwitchHistory::default();
+        history.record(ended(SwitchCause::Automatic), Ok(()));
+        assert!(history.amend_automatic(Mechanism::Shm, Mechanism::Pipe, "first"));
+        assert!(!history.amend_automatic(Mechanism::Pipe, Mechanism::Shm, "another"));
+        history.record(ended(SwitchCause::Program), Ok(()));
+        assert!(!history.amend_automatic(Mechanism::Shm, Mechanism::Pipe, "older"));
+        history.record(ended(SwitchCause::Asked), Ok(()));
+        assert!(!history.amend(Some(SwitchCause::Automatic), "of another"));
+        let notes: Vec<String> = history.records().into_iter().map(|it| it.note).collect();
+        assert_eq!(notes, ["older", "", ""]);
     }
 
     #[test]

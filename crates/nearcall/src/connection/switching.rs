@@ -206,10 +206,22 @@ impl<H: Host> Connection<H> {
 
     /// Says of the newest switch that has ended why it was made or what it was worth, in a text
     /// that is cut off after 512 bytes, and, where `cause` is known, what made it begin. False:
-    /// there was none.
+    /// there was none, or this end has asked for it and `cause` says otherwise.
     #[cold]
     pub(crate) fn amend_switch(&self, cause: Option<SwitchCause>, note: &str) -> bool {
         self.switching.borrow_mut().history.amend(cause, note)
+    }
+
+    /// Says the same of the last switch between two mechanisms that this end has decided on.
+    /// Returns whether it is the newest of all.
+    #[cold]
+    pub(crate) fn amend_automatic_switch(
+        &self,
+        from: Mechanism,
+        to: Mechanism,
+        note: &str,
+    ) -> bool {
+        self.switching.borrow_mut().history.amend_automatic(from, to, note)
     }
 
     /// Takes a step of the peer.

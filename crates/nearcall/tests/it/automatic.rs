@@ -64,7 +64,8 @@ fn wrong() -> String {
     let machine = tuning::machine();
     let mut text = format!("nearcall.tuning/1\nmachine = {machine}\nwake_up_ns = 5000\n");
     for placement in ["two-cpus", "one-cpu"] {
-        let rows = [("shm", 900_000, 1), ("unix-dgram", 1_000, 9_000_000)];
+        // `shm` is still said to be the best over all, to begin with.
+        let rows = [("shm", 900_000, 100), ("unix-dgram", 1_000, 100_000)];
         for (mechanism, busy_ns, rare_ns) in rows {
             for (pace, ns) in [("busy", busy_ns), ("rare", rare_ns)] {
                 text += &format!("cost = {mechanism} {placement} {pace} 64 {ns} {ns}\n");

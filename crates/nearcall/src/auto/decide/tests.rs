@@ -48,8 +48,7 @@ impl World {
             calls,
             traffic,
             rare_share,
-            latency_ns: Some(latency_ns),
-            own_cpu_ns: latency_ns,
+            latency_ns: Some(latency_ns).filter(|it| *it > 0.0),
             placement: EndPlacement::TwoCpus,
             is_loaded: false,
         };
@@ -59,13 +58,19 @@ impl World {
             self.switches.push((self.now_ns, to));
             self.mechanism = to;
         }
-        self.notes.extend(self.decider.take_note());
+        self.notes.extend(self.decider.take_note().map(|note| note.text));
     }
 
     fn looks(&mut self, seconds: u64, bytes: usize, latency_ns: impl Fn(Mechanism) -> f64) {
         for _ in 0..seconds * 10 {
             self.look(bytes, 0.0, latency_ns(self.mechanism));
         }
+    }
+
+    fn explanation(&self) -> String {
+        let mut text = String::new();
+        self.decider.explain(&mut text);
+        text
     }
 
     /// The most switches within any minute.
@@ -151,14 +156,72 @@ fn a_switch_that_made_things_worse_is_taken_back_and_remembered() {
 }
 
 #[test]
+fn what_is_worse_is_left_once_the_minute_has_room() {
+    let mut world = World::new();
+    world.decider.begun_ns.extend([world.now_ns; AUTO_SWITCHES_MAX - 1]);
+    let opposite = |mechanism| if mechanism == Mechanism::Shm { 300_000.0 } else { 900_000.0 };
+    world.looks(2, 1 << 20, opposite);
+    assert_eq!(world.mechanism, Mechanism::ShmUnix);
+    assert!(world.notes[0].contains("worth: +200 %"), "{:?}", world.notes);
+    world.looks(100, 1 << 20, opposite);
+    let to: Vec<Mechanism> = world.switches.iter().map(|it| it.1).collect();
+    assert_eq!(to, [Mechanism::ShmUnix, Mechanism::Shm]);
+}
+
+#[test]
+fn looks_without_a_timed_call_do_not_count() {
+    let mut world = World::new();
+    world.now_ns += ns(AUTO_STAY_MIN);
+    for look in 0..8 {
+        let is_timed = look < 5;
+        world.look(1 << 20, 0.0, if is_timed { as_stored(1 << 20)(world.mechanism) } else { 0.0 });
+    }
+    assert!(world.notes[0].contains("worth: -75 %"), "{:?}", world.notes);
+    assert!(world.notes[0].ends_with("by 2000 calls"), "{:?}", world.notes);
+    let mut world = World::new();
+    (0..20).for_each(|_| world.look(1 << 20, 0.0, 0.0));
+    assert!(world.notes[0].contains("too few calls were timed"), "{:?}", world.notes);
+}
+
+#[test]
+fn a_connection_that_others_move_is_not_judged() {
+    let mut world = World::new();
+    world.looks(1, 1 << 20, as_stored(1 << 20));
+    world.mechanism = Mechanism::Shm;
+    world.looks(3, 1 << 20, as_stored(1 << 20));
+    assert!(world.notes[0].ends_with("moved by others before it was judged"), "{:?}", world.notes);
+    // Later switches are not held up.
+    assert_eq!(world.switches.len(), 2);
+}
+
+#[test]
+fn a_situation_is_avoided_longer_only_for_itself() {
+    let mut decider = World::new().decider;
+    let regime = |log_bytes| Regime { placement: EndPlacement::TwoCpus, is_rare: false, log_bytes };
+    for (log_bytes, at) in [(6.0, 0), (20.0, 0), (6.0, ns(AUTO_AVOID))] {
+        decider.avoid(Mechanism::Shm, regime(log_bytes), at, 1.0);
+    }
+    let spans: Vec<u64> = decider.avoided.iter().map(|it| it.span_ns).collect();
+    assert_eq!(spans, [ns(AUTO_AVOID), 2 * ns(AUTO_AVOID)]);
+    decider.avoid(Mechanism::Pipe, regime(6.0), 2 * ns(AUTO_AVOID_MAX), 1.0);
+    assert_eq!(decider.avoided.len(), 1);
+}
+
+#[test]
 fn what_cannot_be_had_is_left_alone() {
     let mut world = World::new();
     world.looks(1, 1 << 20, as_stored(1 << 20));
     assert_eq!(world.mechanism, Mechanism::ShmUnix);
     world.mechanism = Mechanism::Shm;
-    world.decider.failed(Mechanism::ShmUnix, world.now_ns);
-    world.looks(60, 1 << 20, as_stored(1 << 20));
+    let why = "cannot move to shm-unix: too often".to_owned();
+    world.decider.failed(Mechanism::ShmUnix, world.now_ns, why.clone(), AUTO_MINUTE);
+    world.looks(59, 1 << 20, as_stored(1 << 20));
     assert_eq!(world.switches.len(), 1);
+    // It is still said why.
+    assert!(world.explanation().ends_with(&why), "{}", world.explanation());
+    world.looks(2, 1 << 20, as_stored(1 << 20));
+    assert_eq!(world.switches.len(), 2);
+    assert!(!world.explanation().contains("cannot"), "{}", world.explanation());
 }
 
 #[test]
@@ -174,7 +237,6 @@ fn few_calls_do_not_pay_for_a_switch() {
             traffic,
             rare_share: 0.0,
             latency_ns: None,
-            own_cpu_ns: 1.0,
             placement: EndPlacement::TwoCpus,
             is_loaded: false,
         };
