@@ -25,7 +25,7 @@ use crate::runner::{BenchError, RunContext, bench_specs};
 /// The time that a measurement takes unless the user says otherwise.
 pub const TIME: Duration = Duration::from_secs(25);
 
-/// Measures for about `time`. Empty if it was interrupted.
+/// Measures for about `time`. Empty if it was interrupted, or had too little time to end.
 ///
 /// # Errors
 ///
@@ -34,9 +34,9 @@ pub fn measure(time: Duration, context: &RunContext<'_>) -> Result<Vec<MeasuredC
     let placements =
         if cpu::allowed().len() > 1 { &EndPlacement::ALL[..] } else { &EndPlacement::ALL[1..] };
     let mut costs = Vec::new();
-    for (index, &placement) in placements.iter().enumerate() {
+    let share = time / u32::try_from(placements.len()).unwrap_or(1).max(1);
+    for &placement in placements {
         let specs = specs();
-        let share = time / u32::try_from(placements.len() - index).unwrap_or(1).max(1);
         let plan = BenchPlan {
             kinds: vec![Kind::Latency],
             options: RunOptions {

@@ -32,6 +32,9 @@ pub(super) fn run(time: Option<Duration>, json: bool) -> anyhow::Result<End> {
         return Ok(End::Interrupted);
     }
     let measured = measured.context("cannot measure what calls cost")?;
+    if measured.is_empty() {
+        bail!("the time was too short to measure what calls cost; nothing is stored: raise --time");
+    }
     stored.costs = measured.iter().map(StoredCost::from).collect();
     stored.save(&path).with_context(|| format!("cannot store it in {}", path.display()))?;
     match json {
