@@ -115,11 +115,25 @@ fn compare(wanted: &Wanted) -> Result<(), String> {
     if cpus.len() < 2 {
         return Err("two CPUs are needed".into());
     }
-    let costs = match &wanted.costs {
-        Some(path) => path.clone(),
-        None => measure_costs()?,
-    };
-    let stored = tuning::read(&costs).map_err(|error| format!("{}: {error}", costs.display()))?;
+    if let Some(only) = &wanted.only
+        && !workloads().iter().any(|it| it.name == only)
+    {
+        return Err(format!("there is no workload {only}\n{USAGE}"));
+    }
+    match &wanted.costs {
+        Some(path) => compare_by(wanted, path),
+        None => {
+            let path = costs_path();
+            let outcome = measure_costs(&path).and_then(|()| compare_by(wanted, &path));
+            let _ = fs::remove_file(&path);
+            outcome
+        }
+    }
+}
+
+/// The same, by costs that are stored.
+fn compare_by(wanted: &Wanted, costs: &Path) -> Result<(), String> {
+    let stored = tuning::read(costs).map_err(|error| format!("{}: {error}", costs.display()))?;
     stored.costs.iter().for_each(|cost| note(&cost.to_string()));
     let chosen: Vec<Workload> = workloads()
         .into_iter()
@@ -136,7 +150,7 @@ fn compare(wanted: &Wanted) -> Result<(), String> {
             for via in order {
                 let of = format!("round {}, {} over {via}", round + 1, workload.name);
                 let figures =
-                    run(workload, via, &costs).map_err(|error| format!("{of}: {error}"))?;
+                    run(workload, via, costs).map_err(|error| format!("{of}: {error}"))?;
                 note(&format!("{of}: {:.2} us a call", figures.cost() / 1e3));
                 found.entry((index, via)).or_default().push(figures);
             }
@@ -145,9 +159,13 @@ fn compare(wanted: &Wanted) -> Result<(), String> {
     print(&chosen, &vias, &found)
 }
 
-/// Measures what calls cost on this machine, and stores it in a file of its own.
-fn measure_costs() -> Result<PathBuf, String> {
-    let path = env::temp_dir().join(format!("nearcall-auto-check-{}.conf", std::process::id()));
+/// A file of this process's own, for costs.
+fn costs_path() -> PathBuf {
+    env::temp_dir().join(format!("nearcall-auto-check-{}.conf", std::process::id()))
+}
+
+/// Measures what calls cost on this machine, and stores it.
+fn measure_costs(path: &Path) -> Result<(), String> {
     let stored = store::measure(clock::realtime_ns() / 1_000_000_000);
     let stored = stored.ok_or("cannot measure a wake-up: no thread could be had")?;
     let context = RunContext {
@@ -156,12 +174,10 @@ fn measure_costs() -> Result<PathBuf, String> {
     };
     let measured = costs::measure(costs::TIME, &context).map_err(|error| error.to_string())?;
     let stored = Stored { costs: measured.iter().map(StoredCost::from).collect(), ..stored };
-    stored.save(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    note(&format!("stored in {}", path.display()));
-    Ok(path)
+    stored.save(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Prints a table, and whether `via=auto` is as good as it should be.
+/// Prints a table, and whether `via=auto` is as good as it should be. Fails where it is not.
 fn print(
     chosen: &[Workload],
     vias: &[&str],
@@ -174,7 +190,7 @@ fn print(
     );
     vias.iter().for_each(|via| text += &format!("{via:>15}"));
     text += "\n";
-    let mut verdicts = String::new();
+    let (mut verdicts, mut bad) = (String::new(), Vec::new());
     for (index, workload) in chosen.iter().enumerate() {
         let cost = |via: &str| {
             let all = found.get(&(index, via)).map_or(&[][..], Vec::as_slice);
@@ -187,6 +203,7 @@ fn print(
         let Some((best, least)) = fixed.min_by(|a, b| a.1.total_cmp(&b.1)) else { continue };
         let ratio = cost(AUTO) / least;
         let is_good = if workload.alternates { ratio < 1.0 } else { ratio <= NEAR };
+        bad.extend((!is_good).then_some(workload.name));
         let runs = found.get(&(index, AUTO)).map_or(&[][..], Vec::as_slice);
         let switches: Vec<String> = runs.iter().map(|it| it.switches.to_string()).collect();
         verdicts += &format!(
@@ -200,7 +217,11 @@ fn print(
         }
     }
     let written = writeln!(io::stdout(), "{text}\n{verdicts}");
-    written.map_err(|error| error.to_string())
+    written.map_err(|error| error.to_string())?;
+    match bad.is_empty() {
+        true => Ok(()),
+        false => Err(format!("via=auto is not as good as it should be: {}", bad.join(", "))),
+    }
 }
 
 /// Runs a workload once, in two fresh processes.
