@@ -19,11 +19,10 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 use std::{env, fs};
 
-use nearcall::{Client, EventLoop, Limits, Mechanism, Server};
+use nearcall::{Client, Context, EventLoop, ItemReceiver, Limits, Mechanism, Server, Status};
 use nearcall_bench::advise::costs;
 use nearcall_bench::advise::store::{self, Stored, StoredCost};
-use nearcall_bench::calls::generated::{Argument, BenchCaller, BenchDispatcher};
-use nearcall_bench::calls::service::FakeService;
+use nearcall_bench::calls::generated::{Argument, Bench, BenchCaller, BenchDispatcher};
 use nearcall_bench::peer;
 use nearcall_bench::runner::{Program, RunContext};
 use nearcall_channel::spin::tuning;
@@ -253,6 +252,34 @@ fn run(workload: &Workload, via: &str, costs: &Path) -> Result<Figures, String> 
     serde_json::from_str(&text).map_err(|error| format!("the client failed: {error}"))
 }
 
+/// A server that does no work.
+struct Service;
+
+impl Bench for Service {
+    fn nothing(&self, _context: &Context<'_>, _request: &()) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn take(&self, _context: &Context<'_>, _request: &Argument) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn pass(&self, _context: &Context<'_>, _request: &Argument) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn note(&self, _context: &Context<'_>, _request: &Argument) {}
+
+    fn upload(&self, _context: &Context<'_>, items: ItemReceiver<Argument>) -> Result<(), Status> {
+        while items.recv()?.is_some() {}
+        Ok(())
+    }
+
+    fn mark(&self, _context: &Context<'_>, _request: &()) -> Result<(), Status> {
+        Ok(())
+    }
+}
+
 /// The process that answers.
 fn serve(address: &str, cpu: &str) -> Result<(), String> {
     let cpu = cpu.parse().map_err(|_| "no CPU")?;
@@ -260,7 +287,7 @@ fn serve(address: &str, cpu: &str) -> Result<(), String> {
     let event_loop = EventLoop::new().map_err(|error| error.to_string())?;
     let limits = Limits { switches_per_minute_max: 100, ..Limits::default() };
     let server = Server::with_limits(&event_loop, limits);
-    let registered = server.register(BenchDispatcher::new(FakeService::new()));
+    let registered = server.register(BenchDispatcher::new(Service));
     registered.map_err(|error| error.to_string())?;
     server.listen(address).map_err(|error| error.to_string())?;
     event_loop.run().map_err(|error| error.to_string())
@@ -292,7 +319,7 @@ fn call(address: &str, via: &str, workload: &str, pid: &str) -> Result<(), Strin
             due_ns += phase.span_ns / u64::from(phase.bursts);
             let (begin_ns, cpu_ns) = (clock::monotonic_ns(), clock::thread_cpu_ns());
             for _ in 0..phase.calls {
-                caller.pass(&argument).map_err(|error| error.to_string())?;
+                caller.take(&argument).map_err(|error| error.to_string())?;
             }
             latency_ns += clock::monotonic_ns().saturating_sub(begin_ns) as f64;
             client_cpu_ns += clock::thread_cpu_ns().saturating_sub(cpu_ns) as f64;
