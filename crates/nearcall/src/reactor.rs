@@ -99,6 +99,8 @@ pub(crate) struct Reactor {
     polled_turns: Cell<u32>,
     /// Connections whose doorbell is a signal to this thread.
     signalled: RefCell<Vec<Rc<Connection>>>,
+    /// The signals that were taken when those were looked at last.
+    signals_seen: Cell<u64>,
     timers: RefCell<Timers>,
     /// Answers that services of this thread owe callers of this thread, and until when.
     awaited: RefCell<Vec<(Deadline, sync::Weak<LocalAnswer>)>>,
@@ -157,6 +159,7 @@ impl Reactor {
             fdless: RefCell::default(),
             polled_turns: Cell::new(0),
             signalled: RefCell::default(),
+            signals_seen: Cell::new(0),
             timers: RefCell::default(),
             awaited: RefCell::default(),
             posted: RefCell::default(),

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::rc::Rc;
 
-use nearcall_channel::{Interest, Interrupt, Mechanism, WaitPolicy};
+use nearcall_channel::{Interest, Interrupt, Mechanism, WaitPolicy, signals_taken};
 use nearcall_os::poll;
 
 use super::sharing::Party;
@@ -231,7 +231,20 @@ impl Reactor {
                 self.make_ready(&connection);
             }
         }
+        if self.signalled.borrow().len() > 1 {
+            self.share_signals();
+        }
         !self.ready.borrow().is_empty()
+    }
+
+    /// A signal that one connection has taken may have been for another, which has announced its
+    /// sleep and is not readable any more.
+    #[cold]
+    fn share_signals(&self) {
+        let taken = signals_taken();
+        if self.signals_seen.replace(taken) != taken {
+            self.look_for_signals();
+        }
     }
 
     /// Watches for room where it is wanted. False: look at the connection first.

@@ -10,6 +10,10 @@ use crate::echo::{EchoCaller, EchoDispatcher, Words};
 use crate::stage::alone;
 use crate::support::{LoopThread, Served, Service, unique_address};
 
+/// Calls of each client that shares signals with others: most runs of the loop before it looked at
+/// all of them did not come as far.
+const SHARED_SIGNALS: u32 = 2_000;
+
 fn exchange(mechanism: Mechanism, parameters: &str) {
     let _alone = alone(parameters);
     let served = Served::start();
@@ -87,6 +91,29 @@ fn a_loop_that_sleeps_in_one_connection_receives_signals() {
         futex.nothing_with(&(), &options).unwrap();
         signal.nothing_with(&(), &options).unwrap();
     }
+}
+
+/// A signal to a thread is taken by whichever of its connections comes first. The others had
+/// announced their sleep, and were not looked at: both ends slept.
+#[test]
+fn a_signal_that_one_connection_takes_is_heard_by_the_others() {
+    let served = Served::start();
+    let at = served.via("?via=shm-signal");
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let event_loop = nearcall::EventLoop::new().unwrap();
+                let clients = [(); 2].map(|()| Client::in_loop(&event_loop));
+                let echoes = clients.map(|client| EchoCaller::new(&client, &at).unwrap());
+                let options = CallOptions::new().deadline(Duration::from_secs(20));
+                for _ in 0..SHARED_SIGNALS {
+                    let pending =
+                        echoes.each_ref().map(|echo| echo.start_nothing_with(&(), &options));
+                    pending.into_iter().for_each(|call| call.wait().unwrap());
+                }
+            });
+        }
+    });
 }
 
 /// The outcome of one call over each mechanism that this kernel has.

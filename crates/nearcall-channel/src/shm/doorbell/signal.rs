@@ -9,7 +9,8 @@
 //! late, to a process that took over the number of a dead one, does nothing. The number means the
 //! same to both only within one PID namespace, and sending needs permission: both are tried at the
 //! opening. One thread, several channels: a signal for one makes the descriptors of all readable,
-//! and taking it back silences all. After a wait on descriptors, ask each of the thread's channels.
+//! and taking it silences all. Whoever waits for several asks each of the thread's channels once
+//! more where [`signals_taken`] has changed since it armed them.
 
 use std::cell::Cell;
 use std::io;
@@ -67,7 +68,7 @@ impl Doorbell for Signal {
                 }
                 Ok(())
             }
-            _ => signal::wait_for(&self.set, deadline).map(drop),
+            _ => take(&self.set, deadline),
         }
     }
 
@@ -87,7 +88,7 @@ impl Doorbell for Signal {
     }
 
     fn clear(&self) {
-        let _ = signal::wait_for(&self.set, Deadline::NOW);
+        let _ = take(&self.set, Deadline::NOW);
     }
 
     fn local_wake(&self, _: &Memory) -> Box<dyn Fn() + Send> {
@@ -176,6 +177,22 @@ impl Introduction {
         };
         Err(OpenError::Unsupported(Unsupported::PidMismatch { socket_pid, own_pid }))
     }
+}
+
+thread_local!(static TAKEN: Cell<u64> = const { Cell::new(0) });
+
+/// Returns how many rings of `shm-signal` this thread has taken, each for whichever of its channels.
+#[must_use]
+pub fn signals_taken() -> u64 {
+    TAKEN.get()
+}
+
+#[inline]
+fn take(set: &SignalSet, deadline: Deadline) -> io::Result<()> {
+    if signal::wait_for(set, deadline)?.is_some() {
+        TAKEN.set(TAKEN.get().wrapping_add(1));
+    }
+    Ok(())
 }
 
 /// The number of this thread, asked for once: the kernel would be asked before each sleep.
