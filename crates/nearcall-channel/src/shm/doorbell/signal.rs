@@ -181,7 +181,8 @@ impl Introduction {
 
 thread_local!(static TAKEN: Cell<u64> = const { Cell::new(0) });
 
-/// Returns how many rings of `shm-signal` this thread has taken, each for whichever of its channels.
+/// Returns how many rings of `shm-signal` this thread has taken, each for whichever of its channels it
+/// was.
 #[must_use]
 pub fn signals_taken() -> u64 {
     TAKEN.get()
