@@ -181,8 +181,7 @@ impl Introduction {
 
 thread_local!(static TAKEN: Cell<u64> = const { Cell::new(0) });
 
-/// Returns how many rings of `shm-signal` this thread has taken, each for whichever of its channels it
-/// was.
+/// Returns how many rings of `shm-signal` this thread has taken, for whichever of its channels.
 #[must_use]
 pub fn signals_taken() -> u64 {
     TAKEN.get()
