@@ -28,7 +28,7 @@ pub(crate) struct Phase {
 /// Returns all of them.
 pub(crate) fn workloads() -> Vec<Workload> {
     let span_ns = PHASE_NS;
-    let chatty = Phase { bytes: 64, calls: 300, bursts: 500, span_ns, one_cpu: false };
+    let chatty = Phase { bytes: 64, calls: 100, bursts: 500, span_ns, one_cpu: false };
     let bulk = Phase { bytes: 1 << 20, calls: 20, bursts: 100, span_ns, one_cpu: false };
     let rare = Phase { bytes: 64, calls: 1, bursts: 500, span_ns, one_cpu: false };
     let one_cpu = Phase { bytes: 64 << 10, calls: 50, bursts: 500, span_ns, one_cpu: true };
@@ -38,7 +38,10 @@ pub(crate) fn workloads() -> Vec<Workload> {
         is_loaded: false,
         alternates: false,
     };
-    let phases = [&chatty, &one_cpu].into_iter().cycle().take(PHASES).cloned().collect();
+    // Small messages between CPUs, and long ones on one CPU, where a spin keeps the other end from
+    // running.
+    let long = Phase { bytes: 1 << 20, calls: 5, bursts: 500, span_ns, one_cpu: true };
+    let phases = [&chatty, &long].into_iter().cycle().take(PHASES).cloned().collect();
     vec![
         steady("chatty", &chatty),
         steady("bulk", &bulk),

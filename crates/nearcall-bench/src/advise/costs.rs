@@ -21,6 +21,7 @@ use crate::cell::{CellSpec, Conditions, Subject};
 use crate::conditions::Traffic;
 use crate::run::Kind;
 use crate::runner::{BenchError, RunContext, bench_specs};
+use crate::touch::Touch;
 
 /// The time that a measurement takes unless the user says otherwise.
 pub const TIME: Duration = Duration::from_secs(25);
@@ -72,7 +73,8 @@ fn specs() -> Vec<CellSpec> {
             shape: Shape::Call,
             message_bytes,
             wait: route.usual_wait(),
-            conditions: Conditions { traffic, ..Conditions::default() },
+            // What a program does with its messages costs the same over each mechanism.
+            conditions: Conditions { traffic, touch: Touch::None, ..Conditions::default() },
         })
     };
     offered.flat_map(of).collect()

@@ -164,7 +164,7 @@ impl Serving<'_> {
             let report = server::serve(&mut self.bare, &cell, seed, fault)?;
             self.meeting.say(&serde_json::to_string(&report)?)?;
         } else {
-            self.service.begin(seed, cell.bytes());
+            self.service.begin_with(cell.requests(seed));
             self.meeting.say(READY)?;
         }
         Ok(false)

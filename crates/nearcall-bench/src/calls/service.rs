@@ -44,7 +44,12 @@ impl FakeService {
 
     /// Begins a cell whose arguments have `bytes` bytes.
     pub fn begin(&self, seed: u64, bytes: usize) {
-        *self.payload.borrow_mut() = Payload::new(seed, bytes);
+        self.begin_with(Payload::new(seed, bytes));
+    }
+
+    /// Begins a cell with these arguments, of which only a part may be written and read.
+    pub fn begin_with(&self, payload: Payload) {
+        *self.payload.borrow_mut() = payload;
         self.next.set(0);
         self.received.set(0);
         self.before.take();
