@@ -40,7 +40,7 @@ pub(crate) fn workloads() -> Vec<Workload> {
     };
     // Small messages between CPUs, and long ones on one CPU, where a spin keeps the other end from
     // running.
-    let long = Phase { bytes: 1 << 20, calls: 5, bursts: 500, span_ns, one_cpu: true };
+    let long = Phase { bytes: 1 << 20, calls: 20, bursts: 125, span_ns, one_cpu: true };
     let phases = [&chatty, &long].into_iter().cycle().take(PHASES).cloned().collect();
     vec![
         steady("chatty", &chatty),
