@@ -83,4 +83,4 @@ Examples:
   nearcall bench switches                        all pairs, within three minutes
   nearcall bench switches --quick                a first look
   nearcall bench switches --mechanism shm,pipe,unix-stream
-  nearcall bench switches --json | jq '.cells[] | [.mechanism, .switch.to, .switch.pause_ns.p50]'";
+  nearcall bench switches --json | jq '.cells[].switch.pause_ns.p50'";

@@ -18,7 +18,7 @@ pub(crate) struct StopArgs {
     #[arg(value_name = "NAME")]
     pub(crate) server: Address,
 
-    /// Longest wait for the end of its process
+    /// Longest wait until that is done
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = timeout)]
     pub(crate) timeout: Duration,
 }
@@ -61,7 +61,7 @@ pub(crate) struct SwitchArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) connection: Vec<u64>,
 
-    /// Longest wait for the clients
+    /// Longest wait until that is done
     ///
     /// A minute at most. Clients that have not answered by then may still move.
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = ask_timeout)]
