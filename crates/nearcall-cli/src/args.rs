@@ -210,8 +210,9 @@ pub(crate) enum Command {
     /// The server asks its clients, all of them unless --client or --connection chooses some. It
     /// obeys its own user and root, has to offer the mechanism, and must not forbid switches
     /// (`Limits::switches_per_minute_max`). A client in a loop moves at once, one without a loop
-    /// when it next calls: until --timeout it is waited for, and after that it still moves. Prints
-    /// what has become of each connection, and why one stays.
+    /// when it next calls, and one whose calls are futures at one of these moments: until --timeout
+    /// it is waited for, and after that it still moves. Prints what has become of each connection,
+    /// and why one stays.
     ///
     /// Exit code: 0 all of them use the mechanism; 1 some do not, or the server refused; 2 usage
     /// error.

@@ -37,7 +37,7 @@ mod switching;
 mod waiters;
 
 pub(crate) use self::driver::{Appearance, DriverHandle, Timer, no_driver};
-pub(crate) use self::host::AsyncHost;
+pub(crate) use self::host::{AsyncHost, check_waits};
 pub(crate) use self::shared::Places;
 use self::shared::{Look, Shared};
 pub(crate) use self::switch_slot::SwitchSlot;

@@ -38,7 +38,6 @@ mod thread;
 mod upgrading;
 mod waiting;
 
-pub(crate) use self::async_opening::check_waits;
 use self::async_routes::AsyncRoutes;
 pub(crate) use self::async_routes::{AsyncRoute, Connected, PendingConnection};
 pub use self::attach::{AttachOptions, Attachment, Cause, Notice, NoticeSource};

@@ -12,8 +12,8 @@ use nearcall_channel::{Mechanism, UnknownMechanism};
 
 use super::connecting::poll_timer;
 use crate::address::{Address, BadAddress};
-use crate::async_connection::{AsyncConnection, SwitchSlot, Timer};
-use crate::client::{Client, check_waits};
+use crate::async_connection::{AsyncConnection, SwitchSlot, Timer, check_waits};
+use crate::client::Client;
 use crate::deadline::Deadline;
 use crate::status::Status;
 

@@ -7,11 +7,14 @@
 use std::cell::{Cell, RefCell};
 use std::task::Waker;
 
+use nearcall_channel::{Mechanism, WaitPolicy};
+
 use super::waiters::WakeList;
 use crate::connection::buffer_pool::BufferPool;
 use crate::connection::{Connection, Host};
 use crate::deadline::Deadline;
 use crate::limits::ASYNC_BYTES_PER_TURN_MAX;
+use crate::status::Status;
 
 /// The host of a connection that tasks of any thread share.
 pub(crate) struct AsyncHost {
@@ -57,6 +60,12 @@ impl AsyncHost {
         self.received_bytes.get() < ASYNC_BYTES_PER_TURN_MAX
     }
 
+    /// Returns whether the connection has moved to another channel since that was last taken.
+    #[inline]
+    pub(super) fn has_switched(&self) -> bool {
+        self.has_switched.get()
+    }
+
     /// Returns whether the connection has moved to another channel since the last time.
     pub(super) fn take_switched(&self) -> bool {
         self.has_switched.take()
@@ -95,6 +104,10 @@ impl Host for AsyncHost {
         true
     }
 
+    fn can_wait_for(&self, mechanism: Mechanism) -> bool {
+        check_waits(mechanism).is_ok()
+    }
+
     fn note_switched(&self) {
         self.has_switched.set(true);
     }
@@ -106,4 +119,25 @@ impl Host for AsyncHost {
     fn retire(&self, waker: Waker) {
         self.with_wakes(|wakes| wakes.retire(waker));
     }
+}
+
+/// Checks that async callers can wait for a mechanism.
+pub(crate) fn check_waits(mechanism: Mechanism) -> Result<(), Status> {
+    if !mechanism.waits().contains(&WaitPolicy::Poll) {
+        return Err(Status::failed_precondition(format!(
+            "{mechanism} has no descriptor, and async callers wait for nothing else; use a \
+             mechanism that is pollable, such as {} or {}",
+            Mechanism::Shm,
+            Mechanism::UnixStream
+        )));
+    }
+    if mechanism == Mechanism::ShmSignal {
+        return Err(Status::failed_precondition(format!(
+            "{mechanism} signals one thread, and async callers belong to none; use a mechanism \
+             without that, such as {} or {}",
+            Mechanism::Shm,
+            Mechanism::UnixStream
+        )));
+    }
+    Ok(())
 }

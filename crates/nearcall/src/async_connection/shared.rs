@@ -44,7 +44,7 @@ pub(crate) struct Shared {
     /// The wait of the call that was looked for without success.
     slept: Option<(OutgoingCall, SpinPlan)>,
     watches: Watches,
-    /// The switch to another channel that is under way.
+    /// Where a task waits for the end of the switch that it has begun.
     pub(super) switch: Option<Arc<SwitchSlot>>,
     /// It takes no more requests, and those that waited know it.
     has_drained: bool,
@@ -445,10 +445,11 @@ impl Shared {
         if !is_idle_armed {
             self.connection.host().begin_turn();
         }
-        let is_idle_armed =
-            is_idle_armed || self.switch.is_some() || std::mem::take(&mut self.owes_idle_arm);
+        let mut is_idle_armed = is_idle_armed || std::mem::take(&mut self.owes_idle_arm);
         for _ in 0..ASYNC_MESSAGES_PER_TURN_MAX {
-            if self.switch.is_some() {
+            let is_moving = self.is_moving();
+            if is_moving {
+                is_idle_armed = true;
                 self.follow_switch(driver, id);
             }
             self.grant_slots();
@@ -465,8 +466,7 @@ impl Shared {
             }
             let needs_room =
                 has_pending_writes || (self.room.has_waiting() && self.room.granted() == 0);
-            let needs_room =
-                needs_room && (self.switch.is_none() || self.connection.is_room_reported());
+            let needs_room = needs_room && (!is_moving || self.connection.is_room_reported());
             let reports_room = self.watch_for_room(driver, id, needs_room);
             let (open, _) = self.connection.outgoing_calls();
             if !needs_room && open == 0 && !is_idle_armed {

@@ -24,7 +24,7 @@ impl AsyncConnection {
     /// The reason why this connection stays on its channel.
     pub(crate) fn begin_switch(&self, mechanism: Mechanism) -> Result<Arc<SwitchSlot>, Status> {
         self.use_and_rest(|shared| {
-            if shared.switch.is_some() {
+            if shared.is_moving() {
                 // It may have ended, and a task that has seen that has not said so yet.
                 shared.follow_switch(&self.driver, self.id);
             }
@@ -48,6 +48,14 @@ impl AsyncConnection {
 }
 
 impl Shared {
+    /// Returns whether a switch is under way, whatever has begun it, or has just ended.
+    #[inline]
+    pub(super) fn is_moving(&self) -> bool {
+        self.switch.is_some()
+            || self.connection.is_switching()
+            || self.connection.host().has_switched()
+    }
+
     /// Watches the channel that the connection has moved to, and gives out how a switch has ended.
     #[cold]
     pub(super) fn follow_switch(&mut self, driver: &DriverHandle, id: u64) {

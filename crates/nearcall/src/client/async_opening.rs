@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearcall_channel::{Address as Place, Interest, Mechanism, Options, WaitPolicy, connect};
+use nearcall_channel::{Address as Place, Interest, Options, WaitPolicy, connect};
 use nearcall_os::poll;
 use nearcall_wire::InstanceId;
 
@@ -15,7 +15,7 @@ use super::connecting::{ConnectFailure, connect_failure, no_listener};
 use super::core::Route;
 use super::shared::ClientShared;
 use crate::address::At;
-use crate::async_connection::{AsyncConnection, AsyncHost, DriverHandle, no_driver};
+use crate::async_connection::{AsyncConnection, AsyncHost, DriverHandle, check_waits, no_driver};
 use crate::connection::{Connection, INLINE_BUF, Setup};
 use crate::deadline::Deadline;
 use crate::limits::Limits;
@@ -77,7 +77,7 @@ fn connect_and_greet(
         serves: None,
         refusals: None,
         switches: Some(switch_options(route, limits)),
-        follows_asks: false,
+        follows_asks: client.settings.follows_asks,
         chooser: None,
     };
     let connection = Connection::with_host(endpoint, setup, Box::default(), AsyncHost::default());
@@ -111,27 +111,6 @@ fn switch_options(route: &Route, limits: &Limits) -> Options {
         _ => &[WaitPolicy::Adaptive, WaitPolicy::Poll],
     };
     Options { wait_preferred, ..limits.channel() }
-}
-
-/// Checks that async callers can wait for a mechanism.
-pub(crate) fn check_waits(mechanism: Mechanism) -> Result<(), Status> {
-    if !mechanism.waits().contains(&WaitPolicy::Poll) {
-        return Err(Status::failed_precondition(format!(
-            "{mechanism} has no descriptor, and async callers wait for nothing else; use a \
-             mechanism that is pollable, such as {} or {}",
-            Mechanism::Shm,
-            Mechanism::UnixStream
-        )));
-    }
-    if mechanism == Mechanism::ShmSignal {
-        return Err(Status::failed_precondition(format!(
-            "{mechanism} signals one thread, and async callers belong to none; use a mechanism \
-             without that, such as {} or {}",
-            Mechanism::Shm,
-            Mechanism::UnixStream
-        )));
-    }
-    Ok(())
 }
 
 /// Greets, and waits until the server has greeted. On the descriptor: a sleep of another kind would

@@ -91,7 +91,9 @@ impl<'a> ClientBuilder<'a> {
 
     /// Sets whether connections move to another mechanism when their server asks for it, as its
     /// administrator does by `nearcall switch`; they do by default. A client in a loop follows at
-    /// once, one without a loop at its next call, and async callers never. A server of another user
+    /// once, one without a loop at its next call. Connections of async callers follow at once, but
+    /// for those whose last call has found its reply without a wait, which do at their next call. A
+    /// loop and async callers follow to what they can wait for. A server of another user
     /// than this one's or root is followed only to the mechanisms that servers offer by default,
     /// over which no end can hurt the other. What is not followed is declined, with the reason.
     pub fn follow_asks(mut self, follows: bool) -> Self {

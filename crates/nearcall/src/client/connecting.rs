@@ -24,7 +24,7 @@ use super::waiting::waiting_failed;
 use crate::address::{Address, At};
 use crate::auto::{self, Chooser};
 use crate::connection::switch_history::SwitchCause;
-use crate::connection::{Connection, ServerId, Setup};
+use crate::connection::{Connection, Host, ServerId, Setup};
 use crate::deadline::Deadline;
 use crate::instance::own_thread;
 use crate::limits::DRAINING_TRIES_MAX;
@@ -273,8 +273,7 @@ impl ClientCore {
             );
             return Err(Status::failed_precondition(text));
         };
-        let can = mechanism.capabilities();
-        if self.reactor.is_some() && !can.pollable && !can.needs_spinning {
+        if !connection.host().can_wait_for(mechanism) {
             let text = format!("a loop cannot wait for {mechanism} beside its other connections");
             return Err(Status::failed_precondition(text));
         }

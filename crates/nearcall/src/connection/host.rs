@@ -9,6 +9,8 @@ use std::ops::Deref;
 use std::rc::{Rc, Weak};
 use std::task::Waker;
 
+use nearcall_channel::Mechanism;
+
 use super::{Activity, Connection};
 use crate::connection::buffer_pool::BufferPool;
 use crate::deadline::Deadline;
@@ -35,6 +37,9 @@ pub(crate) trait Host: Sized {
     fn is_watched(&self) -> bool {
         false
     }
+
+    /// Returns whether what drives the connection can wait for a channel of this mechanism.
+    fn can_wait_for(&self, mechanism: Mechanism) -> bool;
 
     /// Notes that the connection has moved to another channel, which is to be watched instead.
     fn note_switched(&self) {}
@@ -96,6 +101,11 @@ impl Host for LoopHost {
 
     fn is_watched(&self) -> bool {
         self.activity.is_some()
+    }
+
+    fn can_wait_for(&self, mechanism: Mechanism) -> bool {
+        let can = mechanism.capabilities();
+        !self.is_watched() || can.pollable || can.needs_spinning
     }
 
     fn note_switched(&self) {

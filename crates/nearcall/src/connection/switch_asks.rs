@@ -97,8 +97,8 @@ impl<H: Host> Connection<H> {
             report(Err(Status::deadline_exceeded(match has_begun {
                 true => "not yet: the client has begun to move, and is not done",
                 false => {
-                    "not yet: the client has not answered; one without a loop answers, and moves, \
-                     at its next call"
+                    "not yet: the client has not answered; one without a loop, or whose calls are \
+                     futures, answers, and moves, at its next call"
                 }
             })));
         }
@@ -110,13 +110,13 @@ impl<H: Host> Connection<H> {
     pub(super) fn take_declined(&self, reason: SwitchReason) {
         let text = match reason {
             SwitchReason::NotAllowed => {
-                "the client declined: its program does not follow asks, or calls by futures, or \
-                 follows them to this mechanism only of servers of its own user or root"
+                "the client declined: its program does not follow asks, or follows them to this \
+                 mechanism only of servers of its own user or root"
                     .to_owned()
             }
             SwitchReason::Unsupported => {
-                "the client declined: it does not have the mechanism, or its loop cannot wait for \
-                 it, or it is on another machine"
+                "the client declined: it does not have the mechanism, or its loop or its futures \
+                 cannot wait for it, or it is on another machine"
                     .to_owned()
             }
             reason => format!("the client declined: {reason}"),
@@ -195,6 +195,7 @@ impl<H: Host> Connection<H> {
     }
 
     /// Returns whether a switch is under way.
+    #[inline]
     pub(crate) fn is_switching(&self) -> bool {
         self.switching.borrow().is_under_way()
     }
@@ -206,9 +207,7 @@ impl<H: Host> Connection<H> {
         }
         let known = Mechanism::all().find(|known| mechanism_id(*known) == id);
         let mechanism = known.ok_or(SwitchReason::Unsupported)?;
-        let can = mechanism.capabilities();
-        let can_wait = !self.host.is_watched() || can.pollable || can.needs_spinning;
-        if !can_wait || mechanism.supported().is_err() {
+        if !self.host.can_wait_for(mechanism) || mechanism.supported().is_err() {
             return Err(SwitchReason::Unsupported);
         }
         // Over the others, another user's server could do more to this process than answer.

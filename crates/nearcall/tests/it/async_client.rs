@@ -15,6 +15,7 @@ use crate::echo::{Echo, EchoDispatcher, Failure, Seen, Span, Words};
 use crate::stage::words;
 use crate::support::{LoopThread, everything, seen, unique_address};
 
+mod asks;
 mod dropped;
 mod ends;
 mod executors;

@@ -18,18 +18,18 @@ use nearcall::{
 use crate::stage::{PATIENCE, in_time};
 use crate::support::unique_address;
 
-fn start(threads: usize, allow: &str) -> RunningServer {
+pub(crate) fn start(threads: usize, allow: &str) -> RunningServer {
     let limits = Limits { switches_per_minute_max: 100, ..Limits::default() };
     let at = format!("{}{allow}", unique_address());
     Server::builder().threads(threads).limits(limits).listen(&at).start().unwrap()
 }
 
 /// The address for clients.
-fn address(server: &RunningServer) -> String {
+pub(crate) fn address(server: &RunningServer) -> String {
     server.address().to_string()
 }
 
-fn service(client: &Client, at: &str) -> ServerCaller {
+pub(crate) fn service(client: &Client, at: &str) -> ServerCaller {
     ServerCaller::new(client, at).unwrap()
 }
 
@@ -37,12 +37,12 @@ fn call(client: &Client, at: &str) {
     service(client, at).describe(&DescribeRequest::default()).unwrap();
 }
 
-fn request(mechanism: &str) -> SwitchRequest {
+pub(crate) fn request(mechanism: &str) -> SwitchRequest {
     let timeout_ms = u32::try_from(PATIENCE.as_millis()).unwrap();
     SwitchRequest { mechanism: mechanism.to_owned(), timeout_ms, ..SwitchRequest::default() }
 }
 
-fn options() -> CallOptions {
+pub(crate) fn options() -> CallOptions {
     CallOptions::new().deadline(2 * PATIENCE)
 }
 
