@@ -203,16 +203,18 @@ impl Client {
     /// as to a client that connects by it. If that fails the connection stays on the mechanism that
     /// it has; [`connections`](Self::connections) shows which that is. Connections within a thread
     /// and over `tcp://` do not switch. Those over `tcp://` move to `shm` by themselves where both
-    /// ends share a kernel and the server allows it, and switch from there; `?via=tcp` has them
-    /// stay. [`switch_async`](Self::switch_async) moves the connection of async callers.
+    /// ends share a kernel and the server allows it, which this waits for, and switch from there;
+    /// `?via=tcp` has them stay. [`switch_async`](Self::switch_async) moves the connection of async
+    /// callers.
     ///
     /// # Errors
     ///
     /// `INVALID_ARGUMENT`: the text is no address, or names no mechanism. `FAILED_PRECONDITION`:
-    /// this thread has no connection there yet, the peer is older than switches, or the server or
-    /// this machine does not have the mechanism. `RESOURCE_EXHAUSTED`: too many switches within a
-    /// minute, or no room at the server. `UNAVAILABLE`: the connection has ended, or another switch
-    /// is under way. `DEADLINE_EXCEEDED`: the server did not answer within `timeout`.
+    /// this thread has no connection there yet, the peer is older than switches, the connection
+    /// stays on `tcp`, or the server or this machine does not have the mechanism.
+    /// `RESOURCE_EXHAUSTED`: too many switches within a minute, or no room at the server.
+    /// `UNAVAILABLE`: the connection has ended, or another switch is under way.
+    /// `DEADLINE_EXCEEDED`: the server did not answer within `timeout`.
     pub fn switch(&self, address: &str, mechanism: &str, timeout: Duration) -> Result<(), Status> {
         let address: Address = address.parse().map_err(|error: BadAddress| Status::from(error))?;
         let mechanism = mechanism

@@ -14,6 +14,7 @@ use nearcall_wire::InstanceId;
 use super::connecting::{ConnectFailure, connect_failure, no_listener};
 use super::core::Route;
 use super::shared::ClientShared;
+use super::upgrading::upgrade_plan;
 use crate::address::At;
 use crate::async_connection::{AsyncConnection, AsyncHost, DriverHandle, check_waits, no_driver};
 use crate::connection::{Connection, INLINE_BUF, Setup};
@@ -38,6 +39,9 @@ pub(super) fn open(
     };
     let account = client.reserve_shared()?;
     let connection = connect_and_greet(client, route, place, Duration::MAX)?;
+    if route.upgrades {
+        connection.plan_upgrade(upgrade_plan());
+    }
     let driver = DriverHandle::new().map_err(|error| no_driver(&error))?;
     AsyncConnection::new(connection, driver, account, on_end).map_err(|error| {
         Status::failed_precondition(format!("cannot wait for {}: {error}", route.at)).into()

@@ -208,7 +208,7 @@ impl ClientCore {
         reservation.fill(connection.info(), hang_up);
         connection.show_moves_by(reservation.refill());
         if route.upgrades {
-            connection.plan_upgrade(upgrade_plan(route.wait));
+            connection.plan_upgrade(upgrade_plan());
         }
         self.drop_ended();
         self.ended.borrow_mut().retain(|(other, _)| *other != route);

@@ -4,7 +4,7 @@
 //! **Not here:** what becomes of it (`connection/upgrading.rs`), the server's part
 //! (`server/built_in.rs`).
 
-use nearcall_channel::{Invitation, Mechanism, WaitPolicy};
+use nearcall_channel::Invitation;
 
 use crate::codec::{self, Body};
 use crate::connection::UpgradePlan;
@@ -12,15 +12,14 @@ use crate::control::{MeetReply, ServerCaller};
 use crate::interface::object_id;
 use crate::status::Status;
 
-/// Returns how a connection asks whose address wants this end to wait so.
-pub(super) fn upgrade_plan(wait: Option<WaitPolicy>) -> UpgradePlan {
+/// Returns how a connection asks.
+pub(super) fn upgrade_plan() -> UpgradePlan {
     let interface = ServerCaller::INTERFACE;
     let meet = interface.methods.iter().find(|method| method.name == "Meet");
     UpgradePlan {
         object: object_id(&interface.object_name(None)),
         method: meet.map_or(0, |method| method.id),
         read: read_invitation,
-        wait: wait.filter(|wait| Mechanism::Shm.waits().contains(wait)),
     }
 }
 

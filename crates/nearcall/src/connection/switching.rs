@@ -46,6 +46,8 @@ pub(super) struct Switching {
     handshake: Option<Box<Handshake>>,
     /// Open at both ends, and not in use yet.
     opened: Option<Box<Endpoint>>,
+    /// What the program wants once the connection has moved to shared memory, or stays.
+    deferred: Option<Mechanism>,
     /// How the last switch has ended that somebody at this end waits for, and what began it.
     outcome: Option<(SwitchCause, Result<(), Status>)>,
     /// What the history is to say of it when it ends.
@@ -75,6 +77,7 @@ impl Switching {
             options: options.map(Box::new),
             handshake: None,
             opened: None,
+            deferred: None,
             outcome: None,
             under_way: None,
             history: SwitchHistory::default(),
@@ -139,6 +142,9 @@ impl<H: Host> Connection<H> {
         mechanism: Mechanism,
         cause: SwitchCause,
     ) -> Result<(), Status> {
+        if cause == SwitchCause::Program && self.is_upgrading() && !self.is_closed() {
+            return self.defer_switch(mechanism);
+        }
         self.begin_switch_by(mechanism, cause, |endpoint, options| {
             endpoint.begin_switch(mechanism, options)
         })
@@ -176,6 +182,39 @@ impl<H: Host> Connection<H> {
         begun
     }
 
+    /// Has a switch of the program begin when the move to shared memory has ended: over `tcp://`
+    /// there is none.
+    #[cold]
+    fn defer_switch(&self, mechanism: Mechanism) -> Result<(), Status> {
+        let switching = &mut *self.switching.borrow_mut();
+        if switching.deferred.is_some() {
+            return Err(self.cannot_switch(mechanism, SwitchError::Busy));
+        }
+        (switching.deferred, switching.outcome) = (Some(mechanism), None);
+        Ok(())
+    }
+
+    /// Begins the switch that has waited for the move to shared memory, once that has ended.
+    #[cold]
+    pub(super) fn begin_deferred(&self) {
+        if self.switching.borrow().deferred.is_none() || self.is_upgrading() {
+            return;
+        }
+        let Some(mechanism) = self.switching.borrow_mut().deferred.take() else { return };
+        let begun = match self.mechanism() == mechanism {
+            true => Some(Ok(())),
+            false => self.begin_switch(mechanism, SwitchCause::Program).err().map(Err),
+        };
+        if let Some(outcome) = begun {
+            self.switching.borrow_mut().outcome = Some((SwitchCause::Program, outcome));
+        }
+    }
+
+    /// Returns what has begun the switch that is under way.
+    pub(super) fn switch_cause(&self) -> Option<SwitchCause> {
+        self.switching.borrow().under_way.map(|it| it.cause)
+    }
+
     /// Returns how the switch has ended that the client has begun for this cause, once it has.
     pub(crate) fn take_switch_outcome(&self, cause: SwitchCause) -> Option<Result<(), Status>> {
         let ended = &mut self.switching.borrow_mut().outcome;
@@ -187,6 +226,14 @@ impl<H: Host> Connection<H> {
     #[cold]
     pub(crate) fn late_switch(&self, mechanism: Mechanism, cause: SwitchCause) -> Status {
         let name = &self.name;
+        if cause == SwitchCause::Program
+            && self.switching.borrow_mut().deferred.take_if(|it| *it == mechanism).is_some()
+        {
+            return Status::deadline_exceeded(format!(
+                "{name} has not moved to {} in time, from where it would go to {mechanism}",
+                Mechanism::Shm
+            ));
+        }
         let under_way = self.switching.borrow().under_way;
         let is_it = under_way.is_some_and(|it| (it.to, it.cause) == (Some(mechanism), cause));
         if is_it && self.refuse_switch(SwitchReason::TimedOut) {
@@ -240,6 +287,7 @@ impl<H: Host> Connection<H> {
         }
         self.send_control(Deadline::NOW);
         self.report_ask();
+        self.begin_deferred();
         // A peer may have this end answer again and again, and read none of it.
         self.owes_events.set(true);
     }

@@ -3,7 +3,8 @@
 //! The client asks the server for an invitation by a call of the built-in service, comes to the
 //! meeting when the reply has come, and begins a switch on the line that it has got there. The
 //! request goes out behind the first one of the program, and everything else happens while calls
-//! wait for their replies.
+//! wait for their replies; over a connection that tasks share the driver does it all, at once.
+//! A switch that the program asks for meanwhile begins after it.
 //! **Invariants:** no call waits for it, and none fails by it: whatever fails leaves the connection
 //! where it is; the peer stays what it was, a [`Peer::Remote`](crate::Peer::Remote) that is not
 //! trusted, for the kernel's word is about the process that came to the meeting, and the connection
@@ -16,8 +17,7 @@ use std::io;
 use std::sync::Arc;
 
 use nearcall_channel::{
-    CannotSwitch, HandshakeError, Invitation, Invited, Mechanism, Meeting, Options, Peer as End,
-    Uninvited, WaitPolicy,
+    CannotSwitch, HandshakeError, Invitation, Invited, Mechanism, Meeting, Peer as End, Uninvited,
 };
 use nearcall_wire::OutgoingCall;
 
@@ -37,8 +37,6 @@ pub(crate) struct UpgradePlan {
     pub(crate) method: u32,
     /// Reads such a reply.
     pub(crate) read: fn(Body<'_>) -> Result<Invitation, Status>,
-    /// How this end is to wait; none: as it waits over shared memory without being told.
-    pub(crate) wait: Option<WaitPolicy>,
 }
 
 /// What an end has of it.
@@ -47,6 +45,8 @@ pub(super) struct Upgrading {
     plan: Option<UpgradePlan>,
     /// The next flush is to ask.
     is_due: bool,
+    /// It has asked, and there is no answer yet.
+    has_asked: bool,
     tries_left: u32,
     /// Of a server, for the client that has asked last.
     invited: Option<Invited>,
@@ -59,9 +59,16 @@ impl<H: Host> Connection<H> {
         if self.inner.borrow().protocol.may_begin_switch().is_ok() {
             let (plan, tries_left) = (Some(plan), UPGRADE_TRIES_MAX);
             *self.upgrading.borrow_mut() =
-                Upgrading { plan, is_due: true, tries_left, invited: None };
+                Upgrading { plan, is_due: true, tries_left, ..Upgrading::default() };
             self.note_blocked();
         }
+    }
+
+    /// Returns whether this client's connection is about to move to shared memory, or to learn that
+    /// it stays.
+    pub(super) fn is_upgrading(&self) -> bool {
+        let Upgrading { is_due, has_asked, .. } = *self.upgrading.borrow();
+        is_due || has_asked || self.switch_cause() == Some(SwitchCause::Upgrade)
     }
 
     /// Has the client ask once more, after something has failed that may succeed later.
@@ -89,7 +96,7 @@ impl<H: Host> Connection<H> {
         // The last place among the calls in flight is the program's.
         let (_, free) = self.outgoing_calls();
         if free < 2 || self.is_closed() {
-            return;
+            return self.begin_deferred();
         }
         let outgoing =
             Outgoing { object, method, deadline: Deadline::after(MEETING_WAIT), metadata: &[] };
@@ -97,12 +104,21 @@ impl<H: Host> Connection<H> {
             && let Some(state) = self.inner.borrow_mut().protocol.value_mut(call)
         {
             *state = CallState::Invitation;
+            self.upgrading.borrow_mut().has_asked = true;
         }
+        self.begin_deferred();
     }
 
     /// Takes the reply to [`ask_for_meeting`](Self::ask_for_meeting), and begins.
     #[cold]
     pub(super) fn take_invitation(&self, call: OutgoingCall) {
+        self.upgrading.borrow_mut().has_asked = false;
+        self.come_to_meeting(call);
+        self.begin_deferred();
+    }
+
+    #[cold]
+    fn come_to_meeting(&self, call: OutgoingCall) {
         let reply = match self.take_outcome(call) {
             Some(Ok(reply)) => reply,
             // A server without time or means may have them later.
@@ -117,10 +133,10 @@ impl<H: Host> Connection<H> {
                 return;
             }
         };
-        let (invitation, wait) = {
+        let invitation = {
             let upgrading = self.upgrading.borrow();
             let Some(plan) = &upgrading.plan else { return };
-            ((plan.read)(Body::copied(&reply.buffer[reply.body.clone()])), plan.wait)
+            (plan.read)(Body::copied(&reply.buffer[reply.body.clone()]))
         };
         self.buffers.give(reply.buffer);
         let Ok(invitation) = invitation else {
@@ -129,7 +145,7 @@ impl<H: Host> Connection<H> {
         };
         let mut is_elsewhere = false;
         let begun = self.begin_switch_by(Mechanism::Shm, SwitchCause::Upgrade, |_, options| {
-            let begun = invitation.begin(Mechanism::Shm, &Options { wait, ..options.clone() });
+            let begun = invitation.begin(Mechanism::Shm, options);
             is_elsewhere =
                 matches!(begun, Err(HandshakeError::CannotSwitch(CannotSwitch::Elsewhere)));
             begun

@@ -21,6 +21,7 @@ mod ends;
 mod executors;
 mod pressure;
 mod switches;
+mod upgrades;
 
 /// Longer than anything takes that is not broken.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -22,12 +22,12 @@ use crate::streams::served::{self, Kind, Plan, StreamsCaller, item};
 use crate::support::LoopThread;
 
 /// Of a server whose connections move.
-fn moving() -> Limits {
+pub(crate) fn moving() -> Limits {
     Limits { switches_per_minute_max: 1_000, ..Limits::default() }
 }
 
 /// Of a server whose connections do not move.
-fn staying() -> Limits {
+pub(crate) fn staying() -> Limits {
     Limits { switches_per_minute_max: 0, ..Limits::default() }
 }
 
@@ -35,7 +35,7 @@ fn staying() -> Limits {
 const CALLS: u64 = 200;
 
 /// A server that answers nothing of its own, in two loops.
-fn plain(limits: Limits, parameters: &str) -> (RunningServer, String) {
+pub(crate) fn plain(limits: Limits, parameters: &str) -> (RunningServer, String) {
     let server = Server::builder().threads(2).limits(limits);
     let server = server.listen(&format!("tcp://127.0.0.1:0{parameters}")).start().unwrap();
     let at = server.address().to_string();
@@ -61,7 +61,7 @@ fn call_until_moved(client: &Client, at: &str) -> Mechanism {
 
 /// A server with an echo that counts notes and says whether it takes its caller for another
 /// machine, and with streams.
-fn busy(limits: Limits) -> (LoopThread, String) {
+pub(crate) fn busy(limits: Limits) -> (LoopThread, String) {
     LoopThread::serve(limits, |_, server| {
         let mut echo = Scripted::new(|_, request| Ok(request.clone()));
         let base = Arc::clone(&echo.base);
@@ -150,6 +150,47 @@ fn the_server_shows_what_has_moved_and_lets_no_more_be_done_by_it() {
         // It goes on from there as any other.
         client.switch(&at, "unix-stream", PATIENCE).unwrap();
         assert_eq!(call_until_moved(&client, &at), Mechanism::UnixStream);
+    });
+}
+
+/// Asks for a switch that nothing over `tcp://` can do, before the connection has moved.
+fn switches_from_there(client: &Client) {
+    let (_server, at) = plain(moving(), "");
+    ServerCaller::new(client, &at).unwrap().health(&Default::default()).unwrap();
+    client.switch(&at, "unix-stream", PATIENCE).unwrap();
+    let connection = client.connections().remove(0);
+    assert_eq!(connection.mechanism, Mechanism::UnixStream);
+    let causes: Vec<_> = connection.switches.iter().map(|it| (it.cause, it.to)).collect();
+    let (upgrade, program) = (SwitchCause::Upgrade, SwitchCause::Program);
+    let wanted = [(upgrade, Some(Mechanism::Shm)), (program, Some(Mechanism::UnixStream))];
+    assert_eq!(causes, wanted, "{:?}", connection.switches);
+    assert_eq!(call_until_moved(client, &at), Mechanism::UnixStream);
+}
+
+#[test]
+fn a_switch_that_is_asked_for_at_once_begins_from_shared_memory() {
+    in_time(|| {
+        switches_from_there(&Client::new());
+        switches_from_there(&Client::in_loop(&EventLoop::new().unwrap()));
+    });
+}
+
+#[test]
+fn a_switch_of_one_that_stays_on_tcp_is_refused_with_the_reason() {
+    in_time(|| {
+        for (limits, parameters, suffix) in
+            [(moving(), "", "?via=tcp"), (moving(), "?allow=tcp", ""), (staying(), "", "")]
+        {
+            let (_server, at) = plain(limits, parameters);
+            let (client, at) = (Client::new(), format!("{at}{suffix}"));
+            let service = ServerCaller::new(&client, &at).unwrap();
+            service.health(&Default::default()).unwrap();
+            let refused = client.switch(&at, "unix-stream", PATIENCE).unwrap_err();
+            assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+            assert!(refused.message().contains("tcp") || parameters.is_empty(), "{refused}");
+            service.health(&Default::default()).unwrap();
+            assert_eq!(mechanism_of(&client), Mechanism::Tcp);
+        }
     });
 }
 

@@ -34,7 +34,7 @@ fn mechanism_of(client: &Client) -> Mechanism {
 }
 
 /// Calls of several lengths, each checked, until `is_over`.
-async fn keep_calling(echo: EchoAsyncCaller, is_over: Arc<AtomicBool>) -> u64 {
+pub(super) async fn keep_calling(echo: EchoAsyncCaller, is_over: Arc<AtomicBool>) -> u64 {
     let mut calls = 0;
     while !is_over.load(Ordering::Relaxed) {
         for bytes in [0, 60, 3_000, 90_000] {
@@ -47,7 +47,7 @@ async fn keep_calling(echo: EchoAsyncCaller, is_over: Arc<AtomicBool>) -> u64 {
 }
 
 /// One-way messages with their numbers, now and then a long one. Returns how many.
-async fn keep_noting(echo: EchoAsyncCaller, is_over: Arc<AtomicBool>) -> u64 {
+pub(super) async fn keep_noting(echo: EchoAsyncCaller, is_over: Arc<AtomicBool>) -> u64 {
     let mut notes = 0;
     while !is_over.load(Ordering::Relaxed) {
         let bytes = if notes % 50 == 0 { 100_000 } else { 10 };
@@ -61,7 +61,7 @@ async fn keep_noting(echo: EchoAsyncCaller, is_over: Arc<AtomicBool>) -> u64 {
 }
 
 /// Items there and back on one stream.
-async fn keep_streaming(streams: StreamsAsyncCaller, is_over: Arc<AtomicBool>) -> u64 {
+pub(super) async fn keep_streaming(streams: StreamsAsyncCaller, is_over: Arc<AtomicBool>) -> u64 {
     let (mut requests, mut replies) = streams.exchange().await.unwrap();
     let mut items = 0;
     while !is_over.load(Ordering::Relaxed) {
