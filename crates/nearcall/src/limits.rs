@@ -50,7 +50,8 @@ pub(crate) const AUTO_LOAD_INTERVAL: Duration = Duration::from_secs(1);
 /// What a switch must save of the cost of calls, as a share of it, by what is stored.
 ///
 /// Stored medians differ from what a program sees by some percent; below that it would be chance.
-pub(crate) const AUTO_GAIN_MIN: f64 = 0.15;
+/// What is measured after a switch decides: one that made things worse is taken back.
+pub(crate) const AUTO_GAIN_MIN: f64 = 0.1;
 
 /// The same while more threads want to run than there are CPUs: costs were measured without.
 pub(crate) const AUTO_GAIN_LOADED_MIN: f64 = 0.3;
@@ -79,7 +80,7 @@ pub(crate) const AUTO_TRIAL_LOOKS: u32 = 5;
 
 /// How many times as long as before a switch, and as expected of it, calls must take for it to be
 /// taken back: below, it may be chance.
-pub(crate) const AUTO_WORSE_MIN: f64 = 1.25;
+pub(crate) const AUTO_WORSE_MIN: f64 = 1.15;
 
 /// How long a mechanism that made things worse is not tried again in that situation. Doubled each
 /// time, up to [`AUTO_AVOID_MAX`].

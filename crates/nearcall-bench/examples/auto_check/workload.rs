@@ -39,9 +39,10 @@ pub(crate) fn workloads() -> Vec<Workload> {
         alternates: false,
     };
     // Small messages between CPUs, and long ones on one CPU, where a spin keeps the other end from
-    // running.
-    let long = Phase { bytes: 1 << 20, calls: 20, bursts: 125, span_ns, one_cpu: true };
-    let phases = [&chatty, &long].into_iter().cycle().take(PHASES).cloned().collect();
+    // running: a third of its time. No phase costs so little that following it cannot pay.
+    let few = Phase { bursts: 250, ..chatty.clone() };
+    let long = Phase { bytes: 1 << 20, calls: 20, bursts: 400, span_ns, one_cpu: true };
+    let phases = [&few, &long].into_iter().cycle().take(PHASES).cloned().collect();
     vec![
         steady("chatty", &chatty),
         steady("bulk", &bulk),

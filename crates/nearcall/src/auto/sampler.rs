@@ -71,7 +71,9 @@ impl Sampler {
             let stride = if is_long { 1 } else { self.next_stride() };
             self.stride.set(stride);
             self.left.set(stride);
-            if !is_long {
+            // A call that is due again at once is timed as well: otherwise only every second
+            // pause would be seen, and in bursts of an even number always those within.
+            if stride > 1 {
                 return None;
             }
         }
@@ -158,5 +160,12 @@ mod tests {
     fn a_pause_after_each_burst_counts_by_its_share() {
         let (sampled, _) = play(200_000, 500, |call| if call % 10 == 9 { 2_000_000 } else { 10 });
         assert!((0.05..0.2).contains(&sampled.rare_share), "{sampled:?}");
+        // Long calls are all sampled.
+        for calls in [5_u32, 20] {
+            let pause = |call| if (call + 1) % calls == 0 { 2_000_000 } else { 10 };
+            let (sampled, _) = play(1_000, 200_000, pause);
+            let off = sampled.rare_share - 1.0 / f64::from(calls);
+            assert!(off.abs() < 0.01, "{calls}: {sampled:?}");
+        }
     }
 }
