@@ -182,7 +182,8 @@ impl Row {
         offered: &[&str],
     ) -> Self {
         let traffic = Traffic::of(now, earlier, watched);
-        let alternatives = Alternatives::of(evidence, traffic.as_ref(), &now.mechanism, offered);
+        let used = (&*now.mechanism, &*now.wait);
+        let alternatives = Alternatives::of(evidence, traffic.as_ref(), used, offered);
         Self {
             connection: now.number,
             client: now.name.clone(),

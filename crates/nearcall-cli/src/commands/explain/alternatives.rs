@@ -75,7 +75,8 @@ pub(super) enum Alternatives {
 pub(super) struct Alternative {
     pub(super) mechanism: String,
     pub(super) wait: String,
-    /// The connection uses this mechanism now.
+    /// The connection uses this mechanism now, and the server waits so. Where no run has measured
+    /// how the server waits, each of the mechanism.
     pub(super) is_used: bool,
     /// The server offers it.
     pub(super) is_offered: bool,
@@ -90,7 +91,7 @@ impl Alternatives {
     pub(super) fn of(
         evidence: &Evidence,
         traffic: Option<&Traffic>,
-        used: &str,
+        used: (&str, &str),
         offered: &[&str],
     ) -> Self {
         let Some(requirements) = traffic.and_then(requirements) else {
@@ -105,8 +106,10 @@ impl Alternatives {
         let runs: Vec<&Run> = evidence.runs.iter().map(|(_, run)| run).collect();
         match advise(&requirements, &runs) {
             Ok(advice) => {
-                let alternative = |one: &Ranked| Alternative::of(one, used, offered);
-                let ranking = advice.ranking.iter().map(alternative).collect();
+                let alternative = |one: &Ranked| Alternative::of(one, offered);
+                let mut ranking: Vec<Alternative> =
+                    advice.ranking.iter().map(alternative).collect();
+                mark_used(&mut ranking, used);
                 Self::Judged { requirements: Box::new(requirements), ranking }
             }
             Err(refusal) => Self::Unknown { why: refusal.to_string(), command },
@@ -115,18 +118,26 @@ impl Alternatives {
 }
 
 impl Alternative {
-    fn of(ranked: &Ranked, used: &str, offered: &[&str]) -> Self {
+    fn of(ranked: &Ranked, offered: &[&str]) -> Self {
         let mechanism = ranked.candidate.mechanism.name();
         Self {
             mechanism: mechanism.to_owned(),
             wait: ranked.candidate.wait.name().to_owned(),
-            is_used: mechanism == used,
+            is_used: false,
             is_offered: offered.contains(&mechanism),
             latency_ns: ranked.latency_ns.map(|figure| figure.value),
             p99_ns: ranked.p99_ns.map(|figure| figure.value),
             cpu_ns_per_message: ranked.cpu_ns_per_message.map(|figure| figure.value),
             cost_ratio: ranked.cost_ratio,
         }
+    }
+}
+
+/// Marks what a connection uses: a mechanism, and how the server waits.
+fn mark_used(ranking: &mut [Alternative], (mechanism, wait): (&str, &str)) {
+    let is_known = ranking.iter().any(|it| it.mechanism == mechanism && it.wait == wait);
+    for one in ranking {
+        one.is_used = one.mechanism == mechanism && (!is_known || one.wait == wait);
     }
 }
 
@@ -191,6 +202,27 @@ mod tests {
     }
 
     #[test]
+    fn what_is_used_is_marked_with_its_wait_where_that_is_known() {
+        let one = |mechanism: &str, wait: &str| Alternative {
+            mechanism: mechanism.to_owned(),
+            wait: wait.to_owned(),
+            is_used: false,
+            is_offered: true,
+            latency_ns: None,
+            p99_ns: None,
+            cpu_ns_per_message: None,
+            cost_ratio: 1.0,
+        };
+        let used = |wait: &str| {
+            let mut ranking = [one("shm", "spin"), one("shm", "block"), one("pipe", "block")];
+            mark_used(&mut ranking, ("shm", wait));
+            ranking.map(|it| it.is_used)
+        };
+        assert_eq!(used("block"), [false, true, false]);
+        assert_eq!(used("adaptive"), [true, true, false]);
+    }
+
+    #[test]
     fn without_a_run_the_command_that_makes_one_is_named() {
         let evidence = Evidence { runs: Vec::new() };
         let traffic = Traffic {
@@ -199,7 +231,7 @@ mod tests {
             to_client: flow(100, Some(72)),
         };
         let Alternatives::Unknown { why, command } =
-            Alternatives::of(&evidence, Some(&traffic), "shm", &["shm"])
+            Alternatives::of(&evidence, Some(&traffic), ("shm", "adaptive"), &["shm"])
         else {
             panic!("judged by nothing")
         };
