@@ -39,7 +39,7 @@ mod waiters;
 pub(crate) use self::driver::{Appearance, DriverHandle, Timer, no_driver};
 pub(crate) use self::host::{AsyncHost, check_waits};
 pub(crate) use self::shared::Places;
-use self::shared::{Look, Shared};
+use self::shared::{EndSample, Look, Shared};
 pub(crate) use self::switch_slot::SwitchSlot;
 use self::waiters::WakeList;
 
@@ -80,10 +80,11 @@ impl AsyncConnection {
         connection: Connection<AsyncHost>,
         driver: DriverHandle,
         account: impl Send + Sync + 'static,
+        end_sample: EndSample,
         on_end: impl Fn(&Self) + Send + Sync + 'static,
     ) -> std::io::Result<Arc<Self>> {
         let id = driver.next_id();
-        let shared = Mutex::new(Shared::new(connection));
+        let shared = Mutex::new(Shared::new(connection, end_sample));
         let (_account, on_end) = (Box::new(account), Box::new(on_end));
         let driver_waits = AtomicBool::new(false);
         let this = Arc::new(Self { shared, driver, driver_waits, id, _account, on_end });
@@ -205,7 +206,11 @@ impl AsyncConnection {
             // Before it has its turn: a call that has waited for that is not looked for, since it
             // still stands in its queue here.
             plan = shared.begin_look();
+            let begun_ns = shared.connection.begin_sample();
             let begun = shared.begin_request(places, waker, true, attempt);
+            if let (Some(begun_ns), Poll::Ready(Ok(call))) = (begun_ns, &begun) {
+                shared.note_timed(*call, begun_ns);
+            }
             let mut look = Look::Over;
             if let (Poll::Ready(Ok(call)), Some(plan)) = (&begun, &mut plan) {
                 look = shared.look(*call, plan, &mut buf);
@@ -304,8 +309,12 @@ impl AsyncConnection {
         reply: MessageType,
     ) -> Poll<Result<R, Status>> {
         let ended = self.locked(|shared| {
+            let outcome = shared.connection.take_outcome(call);
+            if outcome.is_some() && shared.end_timed(call) {
+                shared.rest(&self.driver, self.id, false);
+            }
             let connection = &shared.connection;
-            match connection.take_outcome(call) {
+            match outcome {
                 Some(outcome) => {
                     if let (Ok(reply), Some(metadata)) = (&outcome, metadata) {
                         *metadata = Entries::from_peer(reply.metadata());
@@ -340,9 +349,13 @@ impl AsyncConnection {
         request: &impl Message,
     ) -> Poll<Result<bool, Status>> {
         self.use_and_rest(|shared| {
+            let is_sampled = shared.connection.begin_sample().is_some();
             let sent = shared.begin_request(places, waker, false, |connection| {
                 connection.send_oneway(outgoing, request, SendMode::Try)
             });
+            if is_sampled && matches!(sent, Poll::Ready(Ok(()))) {
+                shared.end_start();
+            }
             let Poll::Ready(Ok(())) = sent else { return sent.map_ok(|()| false) };
             match shared.poll_flushed(places, waker) {
                 Poll::Pending => Poll::Ready(Ok(false)),

@@ -19,7 +19,7 @@ use nearcall_channel::Loan;
 
 use crate::address::{Address, BadAddress};
 use crate::client::{Binding, Client, ClientCore, HostedObject, ObjectName, ReconnectPolicy, Slot};
-use crate::client::{Target, begin_sample, bind, current_binding, unbind};
+use crate::client::{Target, bind, current_binding, unbind};
 use crate::codec::{self, Body, Message};
 use crate::connection::{Connection, Outgoing, SendMode};
 use crate::deadline::Deadline;
@@ -140,7 +140,7 @@ impl ObjectRef {
         match &binding.target {
             Target::Remote(connection) => {
                 let outgoing = self.outgoing(method, options, deadline);
-                let begun_ns = begin_sample(connection);
+                let begun_ns = connection.begin_sample();
                 let result =
                     self.call_remote(&binding, connection, method, &outgoing, request, options);
                 if let Some(begun_ns) = begun_ns {
@@ -260,7 +260,7 @@ impl ObjectRef {
         match &binding.target {
             Target::Remote(connection) => {
                 let outgoing = self.outgoing(method, options, deadline);
-                let sampled = begin_sample(connection).is_some();
+                let sampled = connection.begin_sample().is_some();
                 let mode = mode(&binding.core, deadline);
                 let (binding, connection, call) =
                     match connection.start_call(&outgoing, request, mode) {
@@ -358,7 +358,7 @@ impl ObjectRef {
             Target::Hosted(_) => return Err(hosted::no_connection()),
         };
         let outgoing = self.outgoing(method, options, deadline);
-        let sampled = begin_sample(connection).is_some();
+        let sampled = connection.begin_sample().is_some();
         let another;
         let (binding, connection) = match connection.send_oneway(&outgoing, request, mode) {
             Ok(()) => (&binding, connection),

@@ -41,7 +41,6 @@ mod waiting;
 use self::async_routes::AsyncRoutes;
 pub(crate) use self::async_routes::{AsyncRoute, Connected, PendingConnection};
 pub use self::attach::{AttachOptions, Attachment, Cause, Notice, NoticeSource};
-pub(crate) use self::automatic::begin_sample;
 pub(crate) use self::binding::{Binding, ObjectName, Slot, Target};
 pub use self::builder::ClientBuilder;
 pub(crate) use self::connecting::{ConnectFailure, may_change};

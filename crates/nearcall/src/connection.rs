@@ -19,6 +19,7 @@ use nearcall_channel::account::{Charge, Resource};
 use nearcall_channel::{
     Borrower, DataPath, Endpoint, HangUp, Mechanism, Options, Refusal, WaitPolicy,
 };
+use nearcall_os::clock;
 use nearcall_wire::{
     CallProtocol, CancelReason, CloseReason, End, Event as ProtocolEvent, IncomingCall, InstanceId,
     OutgoingCall, PingError,
@@ -426,6 +427,15 @@ impl<H: Host> Connection<H> {
     #[inline(always)]
     pub(crate) fn chooser(&self) -> Option<&Chooser> {
         self.chooser.as_deref()
+    }
+
+    /// Begins a call on a connection that may be automatic. Returns when it began, if it is timed.
+    #[inline(always)]
+    pub(crate) fn begin_sample(&self) -> Option<u64> {
+        match self.chooser() {
+            Some(chooser) if chooser.is_due() => chooser.begin(clock::monotonic_ns()),
+            _ => None,
+        }
     }
 
     /// Returns why it ended, or the status of a call that can no longer be made.

@@ -18,7 +18,7 @@ use super::driver::{DriverHandle, Watched};
 use super::host::AsyncHost;
 use super::switch_slot::SwitchSlot;
 use super::waiters::{QueuePosition, Waiters, WakeList};
-use crate::connection::{Connection, Event, INLINE_BUF, InlineBuf, Need, NotSent};
+use crate::connection::{Connection, Event, INLINE_BUF, InlineBuf, Need, NotSent, SendMode};
 use crate::deadline::Deadline;
 use crate::limits::{ASYNC_LOOKS_PER_LOCK, ASYNC_MESSAGES_PER_TURN_MAX};
 use crate::peer::{Peer, PeerIdentity};
@@ -46,6 +46,9 @@ pub(crate) struct Shared {
     watches: Watches,
     /// Where a task waits for the end of the switch that it has begun.
     pub(super) switch: Option<Arc<SwitchSlot>>,
+    /// The call that is timed, if the connection is automatic, and when it began.
+    timed: Option<(OutgoingCall, u64)>,
+    end_sample: EndSample,
     /// It takes no more requests, and those that waited know it.
     has_drained: bool,
     /// The driver has to look at the clock then.
@@ -53,6 +56,10 @@ pub(crate) struct Shared {
     /// The connection could not be armed: the driver has to look at it.
     pub(super) is_restless: bool,
 }
+
+/// Ends a call that is timed, by when it began, or notes one that was only started, and moves an
+/// automatic connection if that pays.
+pub(crate) type EndSample = fn(&Connection<AsyncHost>, Option<u64>, SendMode);
 
 /// What the driver watches of a connection.
 #[derive(Debug, Default)]
@@ -101,7 +108,7 @@ enum Received {
 }
 
 impl Shared {
-    pub(super) fn new(connection: Connection<AsyncHost>) -> Self {
+    pub(super) fn new(connection: Connection<AsyncHost>, end_sample: EndSample) -> Self {
         connection.with_endpoint(Endpoint::stay_armed);
         let looks = connection.wait() == WaitPolicy::Adaptive;
         Self {
@@ -116,6 +123,8 @@ impl Shared {
             slept: None,
             watches: Watches::default(),
             switch: None,
+            timed: None,
+            end_sample,
             has_drained: false,
             due: Deadline::NEVER,
             is_restless: false,
@@ -355,6 +364,7 @@ impl Shared {
             if plan.spins() && self.connection.poll_ready(1) {
                 if let Received::Reply(body) = self.receive(Some(call), buf) {
                     self.spinner.record_hit(*plan);
+                    self.end_timed(call);
                     return Look::Reply(body);
                 }
                 if self.connection.is_closed() || self.connection.has_ended(call) {
@@ -369,6 +379,31 @@ impl Shared {
             std::hint::spin_loop();
         }
         Look::Nothing
+    }
+
+    /// Times a call that is sampled if it is the only one; among others its time would be theirs.
+    #[cold]
+    pub(super) fn note_timed(&mut self, call: OutgoingCall, begun_ns: u64) {
+        match self.connection.open_plain_calls() {
+            1 => self.timed = Some((call, begun_ns)),
+            _ => self.end_start(),
+        }
+    }
+
+    /// Notes a call that was only started, or a one-way message.
+    #[cold]
+    pub(super) fn end_start(&mut self) {
+        (self.end_sample)(&self.connection, None, SendMode::Try);
+    }
+
+    /// Ends a call, of which a task takes the end. False: it was not timed.
+    #[inline]
+    pub(super) fn end_timed(&mut self, call: OutgoingCall) -> bool {
+        let timed = self.timed.take_if(|(it, _)| *it == call);
+        if let Some((_, begun_ns)) = timed {
+            (self.end_sample)(&self.connection, Some(begun_ns), SendMode::Try);
+        }
+        timed.is_some()
     }
 
     /// Receives and handles one message, if there is one.

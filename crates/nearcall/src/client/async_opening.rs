@@ -11,12 +11,14 @@ use nearcall_channel::{Address as Place, Interest, Options, WaitPolicy, connect}
 use nearcall_os::poll;
 use nearcall_wire::InstanceId;
 
-use super::connecting::{ConnectFailure, connect_failure, no_listener};
+use super::automatic::end_sample;
+use super::connecting::{ConnectFailure, connect_failure, no_listener, open_first};
 use super::core::Route;
 use super::shared::ClientShared;
 use super::upgrading::upgrade_plan;
 use crate::address::At;
 use crate::async_connection::{AsyncConnection, AsyncHost, DriverHandle, check_waits, no_driver};
+use crate::auto::Chooser;
 use crate::connection::{Connection, INLINE_BUF, Setup};
 use crate::deadline::Deadline;
 use crate::limits::Limits;
@@ -38,12 +40,15 @@ pub(super) fn open(
         .into());
     };
     let account = client.reserve_shared()?;
-    let connection = connect_and_greet(client, route, place, Duration::MAX)?;
+    let can_wait_for = |mechanism| check_waits(mechanism).is_ok();
+    let connection = open_first(route, client.settings.weights, can_wait_for, |route| {
+        connect_and_greet(client, route, place, Duration::MAX)
+    })?;
     if route.upgrades {
         connection.plan_upgrade(upgrade_plan());
     }
     let driver = DriverHandle::new().map_err(|error| no_driver(&error))?;
-    AsyncConnection::new(connection, driver, account, on_end).map_err(|error| {
+    AsyncConnection::new(connection, driver, account, end_sample, on_end).map_err(|error| {
         Status::failed_precondition(format!("cannot wait for {}: {error}", route.at)).into()
     })
 }
@@ -82,7 +87,7 @@ fn connect_and_greet(
         refusals: None,
         switches: Some(switch_options(route, limits)),
         follows_asks: client.settings.follows_asks,
-        chooser: None,
+        chooser: route.is_automatic.then(|| Box::new(Chooser::new(client.settings.weights))),
     };
     let connection = Connection::with_host(endpoint, setup, Box::default(), AsyncHost::default());
     greet(&connection, deadline)?;

@@ -13,103 +13,104 @@ use nearcall_os::{clock, cpu};
 use super::core::ClientCore;
 use crate::auto::{Chooser, Surroundings, SwitchNote, Verdict};
 use crate::connection::switch_history::SwitchCause;
-use crate::connection::{Connection, Outgoing, SendMode};
+use crate::connection::{Connection, Host, Outgoing, SendMode};
 use crate::control::{ServerCaller, SwitchReport};
 use crate::deadline::Deadline;
 use crate::interface::object_id;
 use crate::limits::AUTO_SWITCH_TIMEOUT;
 use crate::status::Status;
 
-/// Begins a call on a connection that may be automatic. Returns when it began, if it is timed.
-#[inline(always)]
-pub(crate) fn begin_sample(connection: &Connection) -> Option<u64> {
-    match connection.chooser() {
-        Some(chooser) if chooser.is_due() => chooser.begin(clock::monotonic_ns()),
-        _ => None,
-    }
-}
-
 impl ClientCore {
     /// Ends a call that is timed.
     #[cold]
     pub(crate) fn end_sample(&self, connection: &Rc<Connection>, begun_ns: u64) {
-        self.note_sample(connection, Some(begun_ns));
+        end_sample(connection, Some(begun_ns), self.try_mode());
     }
 
     /// Notes a call that was only started, or a one-way message.
     #[cold]
     pub(crate) fn end_start(&self, connection: &Rc<Connection>) {
-        self.note_sample(connection, None);
+        end_sample(connection, None, self.try_mode());
     }
+}
 
-    fn note_sample(&self, connection: &Rc<Connection>, begun_ns: Option<u64>) {
-        let Some(chooser) = connection.chooser() else { return };
-        let now_ns = clock::monotonic_ns();
-        if chooser.end(begun_ns, now_ns) {
-            self.look(connection, chooser, now_ns);
+/// Ends a call that is timed, or notes one that was only started, or a one-way message. `mode`: how
+/// the server is told what was seen.
+#[cold]
+pub(super) fn end_sample<H: Host>(
+    connection: &Connection<H>,
+    begun_ns: Option<u64>,
+    mode: SendMode,
+) {
+    let Some(chooser) = connection.chooser() else { return };
+    let now_ns = clock::monotonic_ns();
+    if chooser.end(begun_ns, now_ns) {
+        look(connection, chooser, now_ns, mode);
+    }
+}
+
+fn look<H: Host>(connection: &Connection<H>, chooser: &Chooser, now_ns: u64, mode: SendMode) {
+    if connection.is_closed() {
+        return;
+    }
+    if let Some((to, begun_ns)) = chooser.under_way()
+        && !end_switch(connection, chooser, to, now_ns.saturating_sub(begun_ns), mode)
+    {
+        return;
+    }
+    let around = Surroundings {
+        now_ns,
+        traffic: connection.traffic(),
+        mechanism: connection.mechanism(),
+        placement: placement_of(connection),
+    };
+    let verdict = chooser.look(&around);
+    if let Some(note) = chooser.take_note() {
+        report(connection, note, mode);
+    }
+    if let Verdict::Switch(to) = verdict {
+        if !connection.host().can_wait_for(to) {
+            let why = Status::failed_precondition("what drives this connection cannot wait for it");
+            return chooser.ended(to, now_ns, Some(&why));
+        }
+        chooser.begun(to, now_ns);
+        if let Err(status) = connection.begin_switch(to, SwitchCause::Automatic) {
+            chooser.ended(to, now_ns, Some(&status));
         }
     }
+}
 
-    fn look(&self, connection: &Rc<Connection>, chooser: &Chooser, now_ns: u64) {
-        if connection.is_closed() {
-            return;
-        }
-        if let Some((to, begun_ns)) = chooser.under_way()
-            && !self.end_switch(connection, chooser, to, now_ns.saturating_sub(begun_ns))
-        {
-            return;
-        }
-        let around = Surroundings {
-            now_ns,
-            traffic: connection.traffic(),
-            mechanism: connection.mechanism(),
-            placement: placement_of(connection),
-        };
-        let verdict = chooser.look(&around);
-        if let Some(note) = chooser.take_note() {
-            report(connection, note, self.try_mode());
-        }
-        if let Verdict::Switch(to) = verdict {
-            chooser.begun(to, now_ns);
-            if let Err(status) = connection.begin_switch(to, SwitchCause::Automatic) {
-                chooser.ended(to, now_ns, Some(&status));
+/// Looks whether a switch has ended. False: it is under way.
+fn end_switch<H: Host>(
+    connection: &Connection<H>,
+    chooser: &Chooser,
+    to: Mechanism,
+    span_ns: u64,
+    mode: SendMode,
+) -> bool {
+    let is_late = Duration::from_nanos(span_ns) >= AUTO_SWITCH_TIMEOUT;
+    let outcome: Result<(), Status> = match connection.take_switch_outcome(SwitchCause::Automatic) {
+        Some(outcome) => outcome,
+        None if connection.mechanism() == to => Ok(()),
+        None if is_late => Err(connection.late_switch(to, SwitchCause::Automatic)),
+        None => return false,
+    };
+    let now_ns = clock::monotonic_ns();
+    match outcome {
+        Ok(()) => {
+            chooser.ended(to, now_ns, None);
+            if let Some(note) = chooser.trial_note() {
+                report(connection, note, mode);
             }
         }
+        Err(status) => chooser.ended(to, now_ns, Some(&status)),
     }
-
-    /// Looks whether a switch has ended. False: it is under way.
-    fn end_switch(
-        &self,
-        connection: &Rc<Connection>,
-        chooser: &Chooser,
-        to: Mechanism,
-        span_ns: u64,
-    ) -> bool {
-        let is_late = Duration::from_nanos(span_ns) >= AUTO_SWITCH_TIMEOUT;
-        let outcome: Result<(), Status> =
-            match connection.take_switch_outcome(SwitchCause::Automatic) {
-                Some(outcome) => outcome,
-                None if connection.mechanism() == to => Ok(()),
-                None if is_late => Err(connection.late_switch(to, SwitchCause::Automatic)),
-                None => return false,
-            };
-        let now_ns = clock::monotonic_ns();
-        match outcome {
-            Ok(()) => {
-                chooser.ended(to, now_ns, None);
-                if let Some(note) = chooser.trial_note() {
-                    report(connection, note, self.try_mode());
-                }
-            }
-            Err(status) => chooser.ended(to, now_ns, Some(&status)),
-        }
-        true
-    }
+    true
 }
 
 /// Notes why a switch was made, or what it was worth: at this end, and at the other if it is the
 /// last, since a server takes a report for that.
-fn report(connection: &Connection, note: SwitchNote, mode: SendMode) {
+fn report<H: Host>(connection: &Connection<H>, note: SwitchNote, mode: SendMode) {
     let SwitchNote { from, to, text: note } = note;
     if !connection.amend_automatic_switch(from, to, &note) {
         return;
@@ -126,7 +127,7 @@ fn report(connection: &Connection, note: SwitchNote, mode: SendMode) {
 }
 
 /// Returns where both ends may run, by the kernel: of the other end its first thread.
-fn placement_of(connection: &Connection) -> EndPlacement {
+fn placement_of<H: Host>(connection: &Connection<H>) -> EndPlacement {
     let own = cpu::allowed();
     let theirs = connection.peer.pid().and_then(|pid| cpu::allowed_of(pid).ok());
     match (&own[..], theirs.as_deref()) {

@@ -22,7 +22,7 @@ use super::reconnect::ReconnectPolicy;
 use super::upgrading::upgrade_plan;
 use super::waiting::waiting_failed;
 use crate::address::{Address, At};
-use crate::auto::{self, Chooser};
+use crate::auto::{self, Chooser, Weights};
 use crate::connection::switch_history::SwitchCause;
 use crate::connection::{Connection, Host, ServerId, Setup};
 use crate::deadline::Deadline;
@@ -191,7 +191,8 @@ impl ClientCore {
         }
         self.drop_ended();
         let reservation = self.shared.reserve(&self.pending)?;
-        let endpoint = self.open_channel(&route, deadline)?;
+        let open = |route: &Route| self.open_channel(route, deadline);
+        let endpoint = open_first(&route, self.weights(), |_| true, open)?;
         // A service that ran meanwhile may have connected as well. One connection is enough.
         if let Some(connection) = self.known_connection(&route) {
             return Ok(connection);
@@ -290,29 +291,7 @@ impl ClientCore {
         }
     }
 
-    /// Opens the first channel. An automatic connection begins with what is best while nothing is
-    /// known of its traffic, if it can have that.
     fn open_channel(&self, route: &Route, deadline: Deadline) -> Result<Endpoint, ConnectFailure> {
-        let first = route.is_automatic.then(|| auto::first_mechanism(self.weights())).flatten();
-        match first.filter(|first| *first != route.mechanism) {
-            Some(mechanism) => {
-                let first = Route { mechanism, ..route.clone() };
-                match self.open_channel_by(&first, deadline) {
-                    Err(failure) if failure.status.code() == Code::FailedPrecondition => {
-                        self.open_channel_by(route, deadline)
-                    }
-                    opened => opened,
-                }
-            }
-            None => self.open_channel_by(route, deadline),
-        }
-    }
-
-    fn open_channel_by(
-        &self,
-        route: &Route,
-        deadline: Deadline,
-    ) -> Result<Endpoint, ConnectFailure> {
         let mut options = self.limits().channel();
         options.server_user = route.server_user()?;
         if let Some(left) = deadline.remaining() {
@@ -386,6 +365,24 @@ impl ClientCore {
             }
         }
         Err(connection.close_reason())
+    }
+}
+
+/// Opens the first channel of a connection by `open`. An automatic one begins with what is best
+/// while nothing is known of its traffic, if it can have that.
+pub(super) fn open_first<T>(
+    route: &Route,
+    weights: Weights,
+    can_wait_for: impl FnOnce(Mechanism) -> bool,
+    open: impl Fn(&Route) -> Result<T, ConnectFailure>,
+) -> Result<T, ConnectFailure> {
+    let first = route.is_automatic.then(|| auto::first_mechanism(weights)).flatten();
+    match first.filter(|first| *first != route.mechanism && can_wait_for(*first)) {
+        Some(mechanism) => match open(&Route { mechanism, ..route.clone() }) {
+            Err(failure) if failure.status.code() == Code::FailedPrecondition => open(route),
+            opened => opened,
+        },
+        None => open(route),
     }
 }
 

@@ -49,8 +49,7 @@ pub struct ConnectionInfo {
     pub automatic: Option<String>,
     /// What the server has refused to this client, and how often. Empty at a client.
     pub refusals: Vec<(RefusalKind, u64)>,
-    /// The last switches to another mechanism, the oldest first: eight at most. Empty for
-    /// connections of async callers.
+    /// The last switches to another mechanism, the oldest first: eight at most.
     pub switches: Vec<SwitchRecord>,
 }
 

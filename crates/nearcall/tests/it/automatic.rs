@@ -12,7 +12,8 @@ use nearcall_channel::spin::tuning;
 use nearcall_os::clock;
 use nearcall_os::process::Child;
 
-use crate::echo::EchoCaller;
+use crate::async_client::block_on;
+use crate::echo::{EchoAsyncCaller, EchoCaller, Words};
 use crate::stage::{PATIENCE, Scripted, in_time, serve_scripted, words};
 use crate::support::Served;
 
@@ -24,10 +25,12 @@ fn entry() {
     let Ok(case) = env::var(CASE) else { return };
     match case.as_str() {
         "taken back" => {
-            is_taken_back(&Client::new());
+            is_taken_back(&Client::new(), blocking);
             let event_loop = EventLoop::new().unwrap();
-            is_taken_back(&Client::in_loop(&event_loop));
+            is_taken_back(&Client::in_loop(&event_loop), blocking);
         }
+        "taken back by futures" => is_taken_back(&Client::new(), awaiting),
+        "not for futures" => has_no_descriptor(),
         "not allowed" => is_not_allowed(),
         "nothing stored" => has_nothing_stored(),
         other => panic!("there is no case `{other}`"),
@@ -61,11 +64,16 @@ fn run(case: &str, stored: Option<&str>) {
 /// A table that is wrong: datagrams are said to be much quicker than `shm`, as soon as calls are
 /// made without a pause.
 fn wrong() -> String {
+    wrong_for(Mechanism::UnixDgram)
+}
+
+/// The same for another mechanism than datagrams.
+fn wrong_for(wrong: Mechanism) -> String {
     let machine = tuning::machine();
     let mut text = format!("nearcall.tuning/1\nmachine = {machine}\nwake_up_ns = 5000\n");
     for placement in ["two-cpus", "one-cpu"] {
         // `shm` is still said to be the best over all, to begin with.
-        let rows = [("shm", 900_000, 100), ("unix-dgram", 1_000, 100_000)];
+        let rows = [("shm", 900_000, 100), (wrong.name(), 1_000, 100_000)];
         for (mechanism, busy_ns, rare_ns) in rows {
             for (pace, ns) in [("busy", busy_ns), ("rare", rare_ns)] {
                 text += &format!("cost = {mechanism} {placement} {pace} 64 {ns} {ns}\n");
@@ -78,6 +86,16 @@ fn wrong() -> String {
 #[test]
 fn a_switch_that_makes_things_worse_is_taken_back() {
     run("taken back", Some(&wrong()));
+}
+
+#[test]
+fn one_that_tasks_share_takes_a_switch_back_as_well() {
+    run("taken back by futures", Some(&wrong()));
+}
+
+#[test]
+fn one_that_tasks_share_stays_off_what_has_no_descriptor() {
+    run("not for futures", Some(&wrong_for(Mechanism::ShmFutex)));
 }
 
 #[test]
@@ -107,13 +125,25 @@ fn serve(switches_per_minute_max: u32, is_slow: &Arc<AtomicBool>) -> Served {
 /// Far more than a call takes, on a busy machine as well.
 const SLOW: Duration = Duration::from_millis(5);
 
-/// Calls until the connection is as `is_so` says.
-fn call_until(client: &Client, at: &str, is_so: impl Fn(&ConnectionInfo) -> bool) {
+/// What makes one call.
+type Say = Box<dyn Fn(&Words) -> Words>;
+
+fn blocking(client: &Client, at: &str) -> Say {
     let echo = EchoCaller::new(client, at).unwrap();
+    Box::new(move |words| echo.say(words).unwrap())
+}
+
+fn awaiting(client: &Client, at: &str) -> Say {
+    let echo = EchoAsyncCaller::new(client, at).unwrap();
+    Box::new(move |words| block_on(echo.say(words)).unwrap())
+}
+
+/// Calls until the connection is as `is_so` says.
+fn call_until(client: &Client, say: &Say, is_so: impl Fn(&ConnectionInfo) -> bool) {
     let end = clock::now() + PATIENCE;
     loop {
         for number in 0..20 {
-            assert_eq!(echo.say(&words(number)).unwrap(), words(number));
+            assert_eq!(say(&words(number)), words(number));
         }
         let [info] = &client.connections()[..] else { panic!("one connection") };
         if is_so(info) {
@@ -123,11 +153,11 @@ fn call_until(client: &Client, at: &str, is_so: impl Fn(&ConnectionInfo) -> bool
     }
 }
 
-fn is_taken_back(client: &Client) {
+fn is_taken_back(client: &Client, caller: fn(&Client, &str) -> Say) {
     let is_slow = Arc::default();
     let served = serve(100, &is_slow);
-    let at = served.via("?via=auto#s");
-    call_until(client, &at, |info| {
+    let say = caller(client, &served.via("?via=auto#s"));
+    call_until(client, &say, |info| {
         is_slow.store(info.mechanism != Mechanism::Shm, Ordering::Relaxed);
         info.switches.len() >= 2 && !info.switches[1].note.is_empty()
     });
@@ -144,15 +174,29 @@ fn is_taken_back(client: &Client) {
     assert_eq!(info.mechanism, Mechanism::Shm);
     // It is remembered.
     let end = clock::now() + Duration::from_secs(2);
-    call_until(client, &at, |_| clock::now() >= end);
+    call_until(client, &say, |_| clock::now() >= end);
     assert_eq!(client.connections()[0].switches.len(), 2);
+}
+
+fn has_no_descriptor() {
+    in_time(|| {
+        let served = serve(100, &Arc::default());
+        let client = Client::new();
+        let say = awaiting(&client, &served.via("?via=auto#s"));
+        call_until(&client, &say, |info| {
+            let why = info.automatic.as_deref().unwrap_or_default();
+            why.contains("cannot wait for it")
+        });
+        let info = client.connections().remove(0);
+        assert_eq!((info.mechanism, info.switches.len()), (Mechanism::Shm, 0));
+    });
 }
 
 fn is_not_allowed() {
     in_time(|| {
         let served = serve(0, &Arc::default());
         let client = Client::new();
-        call_until(&client, &served.via("?via=auto#s"), |info| {
+        call_until(&client, &blocking(&client, &served.via("?via=auto#s")), |info| {
             let why = info.automatic.as_deref().unwrap_or_default();
             why.contains("cannot move")
         });
@@ -165,7 +209,9 @@ fn has_nothing_stored() {
         let served = serve(100, &Arc::default());
         let client = Client::new();
         let end = clock::now() + Duration::from_secs(1);
-        call_until(&client, &served.via("?via=auto#s"), |_| clock::now() >= end);
+        call_until(&client, &blocking(&client, &served.via("?via=auto#s")), |_| {
+            clock::now() >= end
+        });
         let info = client.connections().remove(0);
         assert!(info.switches.is_empty());
         let why = info.automatic.unwrap();
