@@ -68,8 +68,9 @@ struct Outbox {
     buffer: Box<[u8]>,
     fragment_bytes: usize,
     pending: Range<usize>,
-    /// A fragment was given up, perhaps in its middle: nothing may follow it.
-    has_failed: bool,
+    /// A fragment was given up, perhaps in its middle, or the other end has closed: nothing may
+    /// follow.
+    is_over: bool,
 }
 
 /// The bytes that have been read ahead.
@@ -94,7 +95,7 @@ impl<B: ByteStream> StreamTransport<B> {
                 buffer: open_buffer(STREAM_FRAGMENT_BYTES)?,
                 fragment_bytes: 0,
                 pending: 0..0,
-                has_failed: false,
+                is_over: false,
             },
             inbox: Inbox {
                 buffer: open_buffer(AHEAD_BYTES)?,
@@ -109,7 +110,7 @@ impl<B: ByteStream> StreamTransport<B> {
     /// other error they are never sent: their message may be sent again over another connection.
     #[inline]
     fn push(&mut self, deadline: Deadline) -> Result<(), SendError> {
-        let Outbox { buffer, pending, has_failed, .. } = &mut self.outbox;
+        let Outbox { buffer, pending, is_over, .. } = &mut self.outbox;
         while pending.start < pending.end {
             let rest = &buffer[pending.clone()];
             let attempt = |line: &mut B, how| line.write(rest, how);
@@ -118,7 +119,7 @@ impl<B: ByteStream> StreamTransport<B> {
                 Ok(Some(bytes)) => pending.start += bytes,
                 Ok(None) => return Err(SendError::Full),
                 Err(error) => {
-                    (*pending, *has_failed) = (0..0, true);
+                    (*pending, *is_over) = (0..0, true);
                     return Err(error.into());
                 }
             }
@@ -172,10 +173,17 @@ fn read_once<B: ByteStream>(
     }
     let attempt = |line: &mut B, how| line.read(into, how);
     match strategy.until_done(line, Interest::Receive, deadline, attempt)? {
-        Some(0) => Err(ReceiveError::PeerGone),
+        Some(0) => Err(ended(outbox)),
         Some(bytes) => Ok(bytes),
         None => Err(ReceiveError::Empty),
     }
+}
+
+/// The other end has closed, and everything from it was read. TCP would still take a message.
+#[cold]
+fn ended(outbox: &mut Outbox) -> ReceiveError {
+    outbox.is_over = true;
+    ReceiveError::PeerGone
 }
 
 /// Reads once, and moves on what earlier sends left here: the other end may wait for just that
@@ -204,7 +212,7 @@ fn read_while_sending<B: ByteStream>(
             }
         }
         match line.read(into, Attempt::NonBlocking)? {
-            Some(0) => return Err(ReceiveError::PeerGone),
+            Some(0) => return Err(ended(outbox)),
             Some(bytes) => return Ok(bytes),
             None if deadline.has_passed() => return Err(ReceiveError::Empty),
             None => {}
@@ -234,7 +242,7 @@ impl<B: ByteStream> Transport for StreamTransport<B> {
 
     #[inline]
     fn reserve(&mut self, fragment_bytes: usize, deadline: Deadline) -> Result<(), SendError> {
-        if self.line.is_gone() || self.outbox.has_failed {
+        if self.line.is_gone() || self.outbox.is_over {
             return Err(SendError::PeerGone);
         }
         self.push(deadline)?;

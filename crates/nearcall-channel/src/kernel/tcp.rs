@@ -4,9 +4,10 @@
 //! over `tcp://` (`handshake/remote.rs`) the stream on which the two ends met becomes the channel.
 //!
 //! **Invariants:** Nagle's delay is off. The first send after the other end has closed succeeds as
-//! far as TCP knows, so the watcher reports that. An end that closes in order reads what is still
-//! there first, because the kernel would answer unread bytes with a reset that overtakes what was
-//! sent. An end that is killed with unread bytes may still lose the last of what it sent that way.
+//! far as TCP knows, so the watcher reports that, or the read that has come to the end before. An
+//! end that closes in order reads what is still there first, because the kernel would answer unread
+//! bytes with a reset that overtakes what was sent. An end that is killed with unread bytes may
+//! still lose the last of what it sent that way.
 //! **Not here:** fragments (`stream.rs`), the system calls (`unix.rs`).
 
 use std::io;
