@@ -67,6 +67,7 @@ impl<H: Host> Connection<H> {
             CallState::Invitation => return self.take_invitation(call),
             CallState::Done(outcome) => self.discard(outcome),
         }
+        self.resume_upgrade();
         if self.has_streams.get() {
             self.end_outgoing_stream(call);
         }
@@ -140,6 +141,7 @@ impl<H: Host> Connection<H> {
             }
             self.send_control(Deadline::NOW);
         }
+        self.resume_upgrade();
     }
 
     /// Returns whether a call that is started now finds a place, after results that were not taken

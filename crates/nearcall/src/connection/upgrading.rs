@@ -45,6 +45,8 @@ pub(super) struct Upgrading {
     plan: Option<UpgradePlan>,
     /// The next flush is to ask.
     is_due: bool,
+    /// So is one after a call has ended: there was no place for one more.
+    waits_for_place: bool,
     /// It has asked, and there is no answer yet.
     has_asked: bool,
     tries_left: u32,
@@ -67,8 +69,8 @@ impl<H: Host> Connection<H> {
     /// Returns whether this client's connection is about to move to shared memory, or to learn that
     /// it stays.
     pub(super) fn is_upgrading(&self) -> bool {
-        let Upgrading { is_due, has_asked, .. } = *self.upgrading.borrow();
-        is_due || has_asked || self.switch_cause() == Some(SwitchCause::Upgrade)
+        let Upgrading { is_due, waits_for_place, has_asked, .. } = *self.upgrading.borrow();
+        (is_due && !waits_for_place) || has_asked || self.switch_cause() == Some(SwitchCause::Upgrade)
     }
 
     /// Has the client ask once more, after something has failed that may succeed later.
@@ -81,23 +83,35 @@ impl<H: Host> Connection<H> {
         }
     }
 
-    /// Asks for an invitation, if that is due.
+    /// Has the next flush ask that did not find a place among the calls, now that one has ended.
+    #[inline]
+    pub(super) fn resume_upgrade(&self) {
+        if self.upgrading.borrow().waits_for_place {
+            self.upgrading.borrow_mut().waits_for_place = false;
+            self.note_blocked();
+        }
+    }
+
+    /// Asks for an invitation, if that is due and there is a place for one more call.
     #[cold]
     pub(super) fn ask_for_meeting(&self) {
-        let (object, method) = {
-            let upgrading = &mut *self.upgrading.borrow_mut();
-            if !std::mem::take(&mut upgrading.is_due) {
-                return;
-            }
-            upgrading.tries_left = upgrading.tries_left.saturating_sub(1);
-            let Some(plan) = &upgrading.plan else { return };
-            (plan.object, plan.method)
-        };
-        // The last place among the calls in flight is the program's.
-        let (_, free) = self.outgoing_calls();
-        if free < 2 || self.is_closed() {
-            return self.begin_deferred();
+        if !self.upgrading.borrow().is_due {
+            return;
         }
+        // The last place among the calls in flight is the program's, which uses another one.
+        let (open, free) = self.outgoing_calls();
+        let has_place = free >= 2 && self.make_call_slot() && !self.is_closed();
+        let target = {
+            let upgrading = &mut *self.upgrading.borrow_mut();
+            upgrading.waits_for_place = !has_place && open + free > 2;
+            upgrading.is_due = upgrading.waits_for_place;
+            if !upgrading.waits_for_place {
+                upgrading.tries_left = upgrading.tries_left.saturating_sub(1);
+            }
+            let plan = upgrading.plan.as_ref().filter(|_| has_place);
+            plan.map(|plan| (plan.object, plan.method))
+        };
+        let Some((object, method)) = target else { return self.begin_deferred() };
         let outgoing =
             Outgoing { object, method, deadline: Deadline::after(MEETING_WAIT), metadata: &[] };
         if let Ok(call) = self.start_call(&outgoing, &(), SendMode::Keep)

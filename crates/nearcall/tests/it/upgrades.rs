@@ -17,7 +17,7 @@ use nearcall_os::clock;
 use nearcall_os::socket::{UnixAddress, try_send, unix_connect};
 
 use crate::echo::{EchoCaller, EchoDispatcher, Words};
-use crate::stage::{PATIENCE, Scripted, in_time, words};
+use crate::stage::{PATIENCE, Scripted, command, in_time, keeper, words};
 use crate::streams::served::{self, Kind, Plan, StreamsCaller, item};
 use crate::support::LoopThread;
 
@@ -131,6 +131,50 @@ fn a_connection_over_tcp_moves_to_shared_memory_under_load() {
 #[test]
 fn a_connection_over_tcp_of_a_loop_moves_to_shared_memory_under_load() {
     in_time(|| exchange_while_it_moves(&Client::in_loop(&EventLoop::new().unwrap())));
+}
+
+/// With all places taken by calls of the program, the client asks when one of these has ended.
+fn move_after_a_full_table(client: &Client) {
+    let limits = Limits { calls_max: 4, ..moving() };
+    let (_server, at) = LoopThread::serve(limits, |_, server| {
+        server.register(EchoDispatcher::new(keeper())).unwrap();
+        server.listen("tcp://127.0.0.1:0").unwrap().to_string()
+    });
+    let options = CallOptions::new().deadline(PATIENCE);
+    let echo = EchoCaller::new(client, &at).unwrap();
+    let kept: Vec<_> =
+        (0..4).map(|number| echo.start_later_with(&words(number), &options)).collect();
+    // A wait sends what is due, and so does this one.
+    let late = echo.start_say_with(&words(0), &CallOptions::new().deadline(SOON)).wait();
+    assert!(late.is_err(), "there is no place for it");
+    let other = Client::new();
+    let answers = EchoCaller::new(&other, &format!("{at}?via=tcp")).unwrap();
+    let answer = words(command::ANSWER);
+    let mut answered = 0;
+    while answered < 4 {
+        answered += answers.say_with(&answer, &options).unwrap().number;
+    }
+    for (number, call) in kept.into_iter().enumerate() {
+        assert_eq!(call.wait().unwrap(), words(number as u64));
+    }
+    for _ in 0..CALLS {
+        echo.say_with(&words(command::WANTED), &options).unwrap();
+        if mechanism_of(client) == Mechanism::Shm {
+            return;
+        }
+    }
+    panic!("still on tcp: {:?}", client.connections()[0].switches);
+}
+
+/// Long enough for a client to send what it has.
+const SOON: Duration = Duration::from_millis(50);
+
+#[test]
+fn one_whose_calls_have_taken_every_place_moves_when_they_have_ended() {
+    in_time(|| {
+        move_after_a_full_table(&Client::new());
+        move_after_a_full_table(&Client::in_loop(&EventLoop::new().unwrap()));
+    });
 }
 
 #[test]
