@@ -335,7 +335,13 @@ impl<H: Host> Connection<H> {
         let Some(options) = &switching.options else { return };
         let handshake = self.inner.borrow_mut().endpoint.serve_switch(options);
         switching.under_way = Some(self.begun_switch(&mut switching.ask, is_asked));
-        switching.end(Err(self.refused(reason)));
+        switching.end(Err(match reason {
+            SwitchReason::TooOften => Status::resource_exhausted(
+                "the client has switched as often in a minute as this server allows: \
+                 `Limits::switches_per_minute_max`; try again later",
+            ),
+            reason => Status::unavailable(format!("this server does not switch: {reason}")),
+        }));
         self.note_refusal(RefusalKind::ResourceLimit, &format!("a switch was refused: {reason}"));
         drop(handshake);
     }

@@ -70,7 +70,9 @@ impl<H: Host> Connection<H> {
     /// it stays.
     pub(super) fn is_upgrading(&self) -> bool {
         let Upgrading { is_due, waits_for_place, has_asked, .. } = *self.upgrading.borrow();
-        (is_due && !waits_for_place) || has_asked || self.switch_cause() == Some(SwitchCause::Upgrade)
+        (is_due && !waits_for_place)
+            || has_asked
+            || self.switch_cause() == Some(SwitchCause::Upgrade)
     }
 
     /// Has the client ask once more, after something has failed that may succeed later.

@@ -131,8 +131,9 @@ fn ask_some(
         };
         let row = SwitchOutcome { before: connection.mechanism().name().to_owned(), ..row };
         let gathering = Arc::clone(&job.gathering);
-        let report = Box::new(move |outcome| gathering.add([ended(row, outcome)]));
-        connection.ask_switch(job.mechanism, job.until, report);
+        let asked = job.mechanism;
+        let report = Box::new(move |outcome| gathering.add([ended(row, asked, outcome)]));
+        connection.ask_switch(asked, job.until, report);
     }
     if !later.is_empty() {
         let (job, in_loop) = (Arc::clone(job), handle.clone());
@@ -152,9 +153,19 @@ fn row_of(info: ConnectionInfo) -> SwitchOutcome {
     }
 }
 
-fn ended(row: SwitchOutcome, outcome: Result<Mechanism, Status>) -> SwitchOutcome {
+fn ended(
+    row: SwitchOutcome,
+    asked: Mechanism,
+    outcome: Result<Mechanism, Status>,
+) -> SwitchOutcome {
     match outcome {
-        Ok(mechanism) => SwitchOutcome { after: mechanism.name().to_owned(), ..row },
+        Ok(moved) if moved == asked => SwitchOutcome { after: moved.name().to_owned(), ..row },
+        // What a client opens is its own choice.
+        Ok(moved) => {
+            let message = format!("the client has moved to {moved} instead of {asked}");
+            let code = Code::FailedPrecondition as i32;
+            SwitchOutcome { after: moved.name().to_owned(), code, message, ..row }
+        }
         Err(status) => {
             let (code, message) = (status.code() as i32, status.message().to_owned());
             SwitchOutcome { after: row.before.clone(), code, message, ..row }

@@ -10,6 +10,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use nearcall::control::{ServerCaller, SwitchRequest};
 use nearcall::{
     CallOptions, Client, Code, Deadline, EventLoop, Limits, Mechanism, RefusalKind, Server,
 };
@@ -79,6 +80,8 @@ struct Half {
     old: Endpoint,
     new: Option<Endpoint>,
     begun: u64,
+    /// The ask that the next switch answers.
+    answers: u64,
     /// Switches that this machine was too slow for.
     late: u64,
 }
@@ -87,7 +90,7 @@ impl Half {
     fn connect(address: &str, mechanism: Mechanism) -> Self {
         let mut old = channel_at(&address.parse().unwrap(), mechanism);
         send(&mut old, &hello(1, 2));
-        Self { old, new: None, begun: 0, late: 0 }
+        Self { old, new: None, begun: 0, answers: 0, late: 0 }
     }
 
     fn begin(&mut self, to: Mechanism) -> Handshake {
@@ -98,7 +101,8 @@ impl Half {
 
     fn say_begun(&mut self) {
         self.begun += 1;
-        self.say(SwitchStep::Begin { ask: 0 });
+        let ask = std::mem::take(&mut self.answers);
+        self.say(SwitchStep::Begin { ask });
     }
 
     fn say(&mut self, step: SwitchStep) {
@@ -174,18 +178,18 @@ impl Half {
     }
 }
 
-fn frame(number: u64, step: SwitchStep) -> Vec<u8> {
+pub(crate) fn frame(number: u64, step: SwitchStep) -> Vec<u8> {
     Frame::Switch { number, step }.encode().to_vec()
 }
 
-fn step_of(message: &[u8]) -> Option<SwitchStep> {
+pub(crate) fn step_of(message: &[u8]) -> Option<SwitchStep> {
     match Frame::decode(message, message.len()) {
         Ok(Frame::Switch { step, .. }) => Some(step),
         _ => None,
     }
 }
 
-fn send(endpoint: &mut Endpoint, message: &[u8]) {
+pub(crate) fn send(endpoint: &mut Endpoint, message: &[u8]) {
     endpoint.send(message, Deadline::after(PATIENCE)).unwrap();
     endpoint.flush(Deadline::after(PATIENCE)).unwrap();
 }
@@ -443,6 +447,49 @@ fn a_client_that_does_not_read_its_old_channel_is_ended() {
             assert_eq!(stage.refused(RefusalKind::SlowReader), 1, "{from}");
             assert_eq!(stage.refused(RefusalKind::HandshakeTimeout), late, "{from}");
         }
+    });
+}
+
+/// An administrator learns where a client is that has moved to another mechanism than it was asked
+/// for.
+#[test]
+fn a_client_that_answers_an_ask_by_another_mechanism_is_reported_there() {
+    in_time(|| {
+        let stage = Stage::new(PATIENCE);
+        let at = stage.address.clone();
+        let half = stage.join(thread::spawn(move || {
+            let mut half = Half::connect(&at, Mechanism::Shm);
+            half.calls_by_old(1);
+            half
+        }));
+        let at = stage.address.clone();
+        let admin = thread::spawn(move || {
+            let service = ServerCaller::new(&Client::new(), &at).unwrap();
+            let request = SwitchRequest {
+                mechanism: "pipe".to_owned(),
+                all: true,
+                timeout_ms: u32::try_from(PATIENCE.as_millis()).unwrap(),
+                ..SwitchRequest::default()
+            };
+            let options = CallOptions::new().deadline(PATIENCE);
+            service.switch_with(&request, &options).unwrap().connections
+        });
+        let half = stage.join(thread::spawn(move || {
+            let mut half = half;
+            let message = receive(&mut half.old).expect("an ask");
+            let Ok(Frame::Switch { number, step: SwitchStep::Ask { .. } }) =
+                Frame::decode(&message, message.len())
+            else {
+                panic!("{message:?}")
+            };
+            half.answers = number;
+            half.open(Mechanism::UnixStream).has_moved().0.expect("in time")
+        }));
+        let [outcome] = &stage.join(admin)[..] else { panic!("one client") };
+        assert_eq!((&*outcome.before, &*outcome.after), ("shm", "unix-stream"), "{outcome:?}");
+        assert_eq!(outcome.code, Code::FailedPrecondition as i32, "{outcome:?}");
+        assert!(outcome.message.contains("moved to unix-stream instead"), "{outcome:?}");
+        drop(half);
     });
 }
 

@@ -14,6 +14,7 @@ mod fdless;
 mod figures;
 mod fuzzing;
 mod half_switches;
+mod hostile_switches;
 mod hunts;
 mod interceptors;
 mod loop_events;

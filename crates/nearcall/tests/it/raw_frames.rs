@@ -44,7 +44,7 @@ pub(crate) fn expect_closed(mut endpoint: Endpoint, what: &str) {
     }
 }
 
-fn echo_object() -> u64 {
+pub(crate) fn echo_object() -> u64 {
     // FNV-1a of the name, as the protocol says.
     "echo.v1.Echo".bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -231,6 +231,30 @@ fn a_server_whose_connections_do_not_switch_says_so() {
 }
 
 #[test]
+fn an_ask_beyond_what_the_server_allows_in_a_minute_is_refused_and_says_so() {
+    in_time(|| {
+        let limits = Limits { switches_per_minute_max: 1, ..Limits::default() };
+        let at = format!("{}?allow=all", unique_address());
+        let server = Server::builder().limits(limits).listen(&at).start().unwrap();
+        let at = address(&server);
+        let moving = Elsewhere::start(&at, true);
+        let client = Client::new();
+        let admin = service(&client, &at);
+        let all = |mechanism| SwitchRequest { all: true, ..request(mechanism) };
+        let moved = admin.switch_with(&all("pipe"), &options()).unwrap().connections;
+        assert_eq!((moved[0].code, &*moved[0].after), (0, "pipe"), "{moved:?}");
+        for _ in 0..3 {
+            let stayed = admin.switch_with(&all("shm"), &options()).unwrap().connections;
+            let [refused] = &stayed[..] else { panic!("{stayed:?}") };
+            assert_eq!(refused.code, Code::ResourceExhausted as i32, "{refused:?}");
+            assert!(refused.message.contains("switches_per_minute_max"), "{refused:?}");
+            assert_eq!(refused.after, "pipe", "{refused:?}");
+        }
+        moving.stop();
+    });
+}
+
+#[test]
 fn a_client_says_why_it_has_switched_in_few_plain_words() {
     in_time(|| {
         let server = start(2, "?allow=all");

@@ -341,10 +341,10 @@ pub struct SwitchOutcome {
     #[prost(string, tag = "5")]
     pub after: ::nearcall::prost::alloc::string::String,
     /// The number of a status code: 0, the connection uses the mechanism; `DEADLINE_EXCEEDED`, not
-    /// yet: the client has not answered in time and moves later; others, it stays where it is.
+    /// yet: the client has not answered in time and moves later; others, it does not.
     #[prost(int32, tag = "6")]
     pub code: i32,
-    /// Why it stays; empty if it does not.
+    /// Why it does not; empty if it does.
     #[prost(string, tag = "7")]
     pub message: ::nearcall::prost::alloc::string::String,
 }
