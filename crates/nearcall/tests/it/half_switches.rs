@@ -138,7 +138,7 @@ impl Half {
         self.new.is_some()
     }
 
-    /// Hears that step, or that this has come too late for it.
+    /// Receives that step, or that this has come too late for it.
     fn hear_or_late(&mut self, wanted: SwitchStep) -> bool {
         let heard = self.hear();
         let is_late = heard == SwitchStep::Refuse(SwitchReason::TimedOut);

@@ -80,7 +80,7 @@ impl ByHand {
         send(&mut self.endpoint, &[&head.encode()[..], body].concat());
     }
 
-    /// Asks, and hears the answer.
+    /// Asks, and receives the answer.
     fn ask(&mut self) {
         self.counts.asks += 1;
         let step = SwitchStep::Ask { mechanism: self.mechanism };
