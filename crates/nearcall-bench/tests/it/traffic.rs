@@ -40,11 +40,10 @@ fn a_stall_of_the_receiver_shows_in_the_open_loop_and_not_in_the_closed_one() {
     // The same exchanges, from when they were due and from when they began.
     let (from_due, from_begin) = (of(true).rtt_ns.as_ref().unwrap(), &pace.service_ns);
     let times = format!("{from_due:?} {from_begin:?} {closed:?}");
-    // One has met the stall. Counted from its beginning, it alone has waited, as in a closed
-    // loop.
+    // One has met the stall. Counted from its beginning, it alone has waited.
     assert!(from_begin.max.unwrap() >= stall_ns.unwrap(), "{times}");
-    // Those that were due meanwhile have waited for 250, 200 ... 50 ms at least, for nothing that is
-    // due begins before the one has ended; or the last began too late to be made.
+    // Those that were due meanwhile have waited for 250, 200 ... 50 ms at least: nothing that is
+    // due begins before the one has ended. Or the last would have begun too late, and are not made.
     let waited_ns = (from_due.mean.unwrap() - from_begin.mean.unwrap()) * pace.sent as f64;
     let is_behind = pace.sent < pace.planned;
     assert!(waited_ns > 2.0 * STALL.as_nanos() as f64 || is_behind, "{times} {pace:?}");
