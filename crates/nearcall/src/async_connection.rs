@@ -206,7 +206,7 @@ impl AsyncConnection {
             // Before it has its turn: a call that has waited for that is not looked for, since it
             // still stands in its queue here.
             plan = shared.begin_look();
-            let begun_ns = shared.connection.begin_sample();
+            let begun_ns = begin_sample(shared, places);
             let begun = shared.begin_request(places, waker, true, attempt);
             if let (Some(begun_ns), Poll::Ready(Ok(call))) = (begun_ns, &begun) {
                 shared.note_timed(*call, begun_ns);
@@ -349,7 +349,7 @@ impl AsyncConnection {
         request: &impl Message,
     ) -> Poll<Result<bool, Status>> {
         self.use_and_rest(|shared| {
-            let is_sampled = shared.connection.begin_sample().is_some();
+            let is_sampled = begin_sample(shared, places).is_some();
             let sent = shared.begin_request(places, waker, false, |connection| {
                 connection.send_oneway(outgoing, request, SendMode::Try)
             });
@@ -435,6 +435,13 @@ impl AsyncConnection {
         }
         self.lock().connection.next_deadline()
     }
+}
+
+/// Works like [`Connection::begin_sample`]. One that has waited for its turn would be sampled at
+/// each try.
+#[inline(always)]
+fn begin_sample(shared: &Shared, places: &Places) -> Option<u64> {
+    if places.is_empty() { shared.connection.begin_sample() } else { None }
 }
 
 /// A step with a connection.

@@ -28,7 +28,9 @@ impl Rate {
             (self.minute, self.now) = (minute, 0);
         }
         let left_ns = MINUTE_NS - now.as_ns() % MINUTE_NS;
-        let weighed = u128::from(self.before) * u128::from(left_ns) / u128::from(MINUTE_NS);
+        // Rounded up: the border of a minute brings nothing new.
+        let weighed = u128::from(self.before) * u128::from(left_ns);
+        let weighed = weighed.div_ceil(u128::from(MINUTE_NS));
         let is_within = weighed + u128::from(self.now) < u128::from(self.per_minute_max);
         self.now += u32::from(is_within);
         is_within
@@ -58,6 +60,14 @@ mod tests {
         assert!(!rate.count(at_seconds(30)), "time that goes back brings nothing");
         assert!((0..10).all(|_| rate.count(at_seconds(1_000))));
         assert!(!rate.count(at_seconds(1_000)));
+    }
+
+    #[test]
+    fn a_limit_of_one_allows_no_second_right_behind_a_border() {
+        let mut rate = Rate::new(1);
+        assert!(rate.count(at_seconds(59)));
+        assert!(!rate.count(at_seconds(61)) && !rate.count(at_seconds(119)));
+        assert!(rate.count(at_seconds(120)));
     }
 
     #[test]

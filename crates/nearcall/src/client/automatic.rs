@@ -58,6 +58,10 @@ fn look<H: Host>(connection: &Connection<H>, chooser: &Chooser, now_ns: u64, mod
     {
         return;
     }
+    // By the program, by an ask of the server, or away from tcp: what it brings is looked at then.
+    if connection.awaits_switch() {
+        return;
+    }
     let around = Surroundings {
         now_ns,
         traffic: connection.traffic(),
@@ -73,9 +77,9 @@ fn look<H: Host>(connection: &Connection<H>, chooser: &Chooser, now_ns: u64, mod
             let why = Status::failed_precondition("what drives this connection cannot wait for it");
             return chooser.ended(to, now_ns, Some(&why));
         }
-        chooser.begun(to, now_ns);
-        if let Err(status) = connection.begin_switch(to, SwitchCause::Automatic) {
-            chooser.ended(to, now_ns, Some(&status));
+        match connection.begin_switch(to, SwitchCause::Automatic) {
+            Ok(()) => chooser.begun(to, now_ns),
+            Err(status) => chooser.ended(to, now_ns, Some(&status)),
         }
     }
 }

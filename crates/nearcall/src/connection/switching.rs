@@ -210,6 +210,12 @@ impl<H: Host> Connection<H> {
         }
     }
 
+    /// Returns whether another switch has to end before one can begin, whatever it leads to.
+    pub(crate) fn awaits_switch(&self) -> bool {
+        let may_begin = self.inner.borrow().protocol.may_begin_switch();
+        self.is_switching() || matches!(may_begin, Err(it) if it != SwitchError::Unsupported)
+    }
+
     /// Returns what has begun the switch that is under way.
     pub(super) fn switch_cause(&self) -> Option<SwitchCause> {
         self.switching.borrow().under_way.map(|it| it.cause)

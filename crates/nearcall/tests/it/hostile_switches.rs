@@ -156,9 +156,12 @@ fn a_client_follows_so_many_asks_of_a_flood_and_goes_on() {
             assert!(connection.switches.len() <= 8, "{}", connection.switches.len());
             drop((echo, client));
             let counts = server.join().unwrap();
-            let followed = if name == "pipe" { FOLLOWED_MAX } else { 0 };
-            assert_eq!((counts.asks, counts.begun), (1_000, followed), "{name}: {counts:?}");
-            assert_eq!(counts.too_often, 1_000 - FOLLOWED_MAX, "{name}: {counts:?}");
+            assert_eq!(counts.asks, 1_000, "{name}: {counts:?}");
+            // A few more, if the flood lasts for seconds.
+            let taken = counts.asks - counts.too_often;
+            assert!((FOLLOWED_MAX..900).contains(&taken), "{name}: {counts:?}");
+            let followed = if name == "pipe" { taken } else { 0 };
+            assert_eq!(counts.begun, followed, "{name}: {counts:?}");
         }
     });
 }
