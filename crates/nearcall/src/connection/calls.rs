@@ -67,10 +67,10 @@ impl<H: Host> Connection<H> {
             CallState::Invitation => return self.take_invitation(call),
             CallState::Done(outcome) => self.discard(outcome),
         }
-        self.resume_upgrade();
         if self.has_streams.get() {
             self.end_outgoing_stream(call);
         }
+        self.resume_upgrade();
     }
 
     /// Takes back the buffer of a reply that is not read.

@@ -39,13 +39,17 @@ pub(crate) struct UpgradePlan {
     pub(crate) read: fn(Body<'_>) -> Result<Invitation, Status>,
 }
 
+/// Free places among the calls in flight with which a client asks: the last one is the program's,
+/// which uses another one.
+const PLACES_TO_ASK: usize = 2;
+
 /// What an end has of it.
 #[derive(Default)]
 pub(super) struct Upgrading {
     plan: Option<UpgradePlan>,
     /// The next flush is to ask.
     is_due: bool,
-    /// So is one after a call has ended: there was no place for one more.
+    /// It was to, and the end of a call is to: there was no place for one more.
     waits_for_place: bool,
     /// It has asked, and there is no answer yet.
     has_asked: bool,
@@ -69,10 +73,8 @@ impl<H: Host> Connection<H> {
     /// Returns whether this client's connection is about to move to shared memory, or to learn that
     /// it stays.
     pub(super) fn is_upgrading(&self) -> bool {
-        let Upgrading { is_due, waits_for_place, has_asked, .. } = *self.upgrading.borrow();
-        (is_due && !waits_for_place)
-            || has_asked
-            || self.switch_cause() == Some(SwitchCause::Upgrade)
+        let Upgrading { is_due, has_asked, .. } = *self.upgrading.borrow();
+        is_due || has_asked || self.switch_cause() == Some(SwitchCause::Upgrade)
     }
 
     /// Has the client ask once more, after something has failed that may succeed later.
@@ -85,12 +87,12 @@ impl<H: Host> Connection<H> {
         }
     }
 
-    /// Has the next flush ask that did not find a place among the calls, now that one has ended.
+    /// Asks, if there was no place for that among the calls and now is, since one has ended. At
+    /// once: the flush that follows may come with the next call of the program.
     #[inline]
     pub(super) fn resume_upgrade(&self) {
-        if self.upgrading.borrow().waits_for_place {
-            self.upgrading.borrow_mut().waits_for_place = false;
-            self.note_blocked();
+        if self.upgrading.borrow().waits_for_place && self.outgoing_calls().1 >= PLACES_TO_ASK {
+            self.ask_for_meeting();
         }
     }
 
@@ -100,12 +102,11 @@ impl<H: Host> Connection<H> {
         if !self.upgrading.borrow().is_due {
             return;
         }
-        // The last place among the calls in flight is the program's, which uses another one.
         let (open, free) = self.outgoing_calls();
-        let has_place = free >= 2 && self.make_call_slot() && !self.is_closed();
+        let has_place = free >= PLACES_TO_ASK && self.make_call_slot() && !self.is_closed();
         let target = {
             let upgrading = &mut *self.upgrading.borrow_mut();
-            upgrading.waits_for_place = !has_place && open + free > 2;
+            upgrading.waits_for_place = !has_place && open + free >= PLACES_TO_ASK;
             upgrading.is_due = upgrading.waits_for_place;
             if !upgrading.waits_for_place {
                 upgrading.tries_left = upgrading.tries_left.saturating_sub(1);

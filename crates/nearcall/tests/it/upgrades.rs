@@ -147,6 +147,9 @@ fn move_after_a_full_table(client: &Client) {
     // A wait sends what is due, and so does this one.
     let late = echo.start_say_with(&words(0), &CallOptions::new().deadline(SOON)).wait();
     assert!(late.is_err(), "there is no place for it");
+    // Nor for a switch, which waits for the move: its time is up first.
+    let late = client.switch(&at, "unix-stream", SOON).unwrap_err();
+    assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
     let other = Client::new();
     let answers = EchoCaller::new(&other, &format!("{at}?via=tcp")).unwrap();
     let answer = words(command::ANSWER);
@@ -174,6 +177,19 @@ fn one_whose_calls_have_taken_every_place_moves_when_they_have_ended() {
     in_time(|| {
         move_after_a_full_table(&Client::new());
         move_after_a_full_table(&Client::in_loop(&EventLoop::new().unwrap()));
+    });
+}
+
+/// The last place is for the program's calls, and the other one is enough to ask.
+#[test]
+fn one_with_two_places_for_calls_moves_and_one_with_a_single_place_stays() {
+    in_time(|| {
+        for (calls_max, mechanism) in [(2, Mechanism::Shm), (1, Mechanism::Tcp)] {
+            let (_server, at) = plain(Limits { calls_max, ..moving() }, "");
+            assert_eq!(call_until_moved(&Client::new(), &at), mechanism, "{calls_max}");
+            let in_loop = Client::in_loop(&EventLoop::new().unwrap());
+            assert_eq!(call_until_moved(&in_loop, &at), mechanism, "{calls_max} in a loop");
+        }
     });
 }
 
