@@ -428,12 +428,17 @@ impl AsyncConnection {
         is_over
     }
 
-    /// Ends the calls whose deadlines have passed, for the driver. Returns the next deadline.
+    /// Ends the calls, and the switch, whose deadlines have passed, for the driver. Returns the
+    /// next deadline.
     fn handle_timeout(&self, now: Deadline) -> Deadline {
-        if self.lock().connection.next_deadline() <= now {
+        let next = || {
+            let connection = &self.lock().connection;
+            connection.next_deadline().min(connection.switch_due())
+        };
+        if next() <= now {
             self.use_and_rest(|shared| shared.connection.handle_timeout());
         }
-        self.lock().connection.next_deadline()
+        next()
     }
 }
 

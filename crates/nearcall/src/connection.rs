@@ -458,15 +458,16 @@ impl<H: Host> Connection<H> {
         self.inner.borrow().protocol.is_cancelled(call)
     }
 
-    /// Reads the clock, and ends the calls whose deadlines have passed.
+    /// Reads the clock, and ends the calls, and the switch, whose deadlines have passed.
     pub(crate) fn handle_timeout(&self) {
-        let now = deadline::to_wire(deadline::now());
-        self.inner.borrow_mut().protocol.handle_timeout(now);
+        let now = deadline::now();
+        self.inner.borrow_mut().protocol.handle_timeout(deadline::to_wire(now));
         self.handle_events();
         self.send_control(Deadline::NOW);
+        self.handle_switch_timeout(now);
     }
 
-    /// Returns when `handle_timeout` has something to do.
+    /// Returns when `handle_timeout` has a call to end.
     pub(crate) fn next_deadline(&self) -> Deadline {
         let next = self.inner.borrow().protocol.poll_timeout();
         next.map_or(Deadline::NEVER, deadline::from_wire)

@@ -545,7 +545,9 @@ pub struct Limits {
     /// Longest time that one part of a switch may take a client: until the new channel is open,
     /// until the client moves, and until it needs the channel before no more. 5 s, as a step of a
     /// handshake has. Then the server refuses the switch; once it cannot any more it drops what it
-    /// holds for it, and ends a connection that still needs that.
+    /// holds for it, and ends a connection that still needs that. A client gives a server as long
+    /// to open the new channel, where no program waits for it: a switch that the server has asked
+    /// for, or a move from `tcp://` to `shm`.
     pub switch_timeout: Duration,
     /// Room of a channel in each direction, in bytes: 256 KiB, half of a usual second-level cache.
     pub room_bytes: u32,

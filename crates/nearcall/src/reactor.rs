@@ -359,14 +359,11 @@ impl Reactor {
     fn end_calls(&self, now: Deadline) {
         self.activity.clear_deadline();
         for connection in self.connections() {
-            if connection.next_deadline() <= now {
+            let next = || connection.next_deadline().min(connection.switch_due());
+            if next() <= now {
                 connection.handle_timeout();
             }
-            if connection.switch_due() <= now {
-                connection.handle_switch_timeout(now);
-            }
-            let next = connection.next_deadline().min(connection.switch_due());
-            self.activity.note_deadline(next);
+            self.activity.note_deadline(next());
             self.activity.note_deadline(connection.expire_ask(now));
         }
         self.wake_awaited(now);

@@ -486,6 +486,7 @@ impl Shared {
             if is_moving {
                 is_idle_armed = true;
                 self.follow_switch(driver, id);
+                self.due = self.due.min(self.connection.switch_due());
             }
             self.grant_slots();
             if !self.has_drained && !self.connection.is_open() {

@@ -112,8 +112,8 @@ impl ClientCore {
         asked: Deadline,
         mut is_done: impl FnMut() -> bool,
     ) {
-        // Calls that were started on the same connection have deadlines, too.
-        let mut deadline = asked.min(connection.next_deadline());
+        // Calls that were started on the same connection have deadlines, too, and so may a switch.
+        let mut deadline = asked.min(connection.next_deadline()).min(connection.switch_due());
         if connection.has_pending_writes() {
             connection.flush(Deadline::NOW);
             if !connection.has_pending_writes() {

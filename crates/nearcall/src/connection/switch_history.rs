@@ -12,6 +12,7 @@ use nearcall_channel::Mechanism;
 use nearcall_os::clock;
 
 use crate::limits::{SWITCH_HISTORY_MAX, SWITCH_NOTE_BYTES_MAX};
+use crate::status::Status;
 
 /// What made a connection move to another mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +52,32 @@ impl SwitchCause {
 impl fmt::Display for SwitchCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+/// How the last switch has ended of each cause for which something at this end looks for that,
+/// until it has. Of the others an ask is answered, and an upgrade is tried again.
+#[derive(Debug, Default)]
+pub(super) struct AwaitedOutcomes {
+    program: Option<Result<(), Status>>,
+    automatic: Option<Result<(), Status>>,
+}
+
+impl AwaitedOutcomes {
+    pub(super) fn put(&mut self, cause: SwitchCause, outcome: Result<(), Status>) {
+        match cause {
+            SwitchCause::Program => self.program = Some(outcome),
+            SwitchCause::Automatic => self.automatic = Some(outcome),
+            SwitchCause::Asked | SwitchCause::Upgrade => {}
+        }
+    }
+
+    pub(super) fn take(&mut self, cause: SwitchCause) -> Option<Result<(), Status>> {
+        match cause {
+            SwitchCause::Program => self.program.take(),
+            SwitchCause::Automatic => self.automatic.take(),
+            SwitchCause::Asked | SwitchCause::Upgrade => None,
+        }
     }
 }
 
@@ -169,6 +196,19 @@ pub(crate) fn to_note(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_outcome_is_kept_for_its_own_cause() {
+        let (program, automatic) = (SwitchCause::Program, SwitchCause::Automatic);
+        let mut outcomes = AwaitedOutcomes::default();
+        outcomes.put(program, Ok(()));
+        outcomes.put(SwitchCause::Asked, Ok(()));
+        assert!(outcomes.take(automatic).is_none());
+        outcomes.put(automatic, Err(Status::unavailable("full")));
+        assert!(matches!(outcomes.take(automatic), Some(Err(_))));
+        assert!(matches!(outcomes.take(program), Some(Ok(()))));
+        assert!(outcomes.take(program).is_none() && outcomes.take(SwitchCause::Asked).is_none());
+    }
 
     fn ended(cause: SwitchCause) -> SwitchUnderWay {
         SwitchUnderWay { from: Mechanism::Shm, to: Some(Mechanism::Pipe), cause }

@@ -33,9 +33,9 @@ use nearcall_wire::{SwitchError, SwitchEvent, SwitchReason, SwitchState};
 use super::borrowing::Borrowing;
 use super::old_channel::OldChannel;
 use super::switch_asks::OpenAsk;
-use super::switch_history::{SwitchCause, SwitchHistory, SwitchUnderWay};
+use super::switch_history::{AwaitedOutcomes, SwitchCause, SwitchHistory, SwitchUnderWay};
 use super::{Connection, Host, Inner, takes_whole};
-use crate::deadline::Deadline;
+use crate::deadline::{self, Deadline};
 use crate::refusals::RefusalKind;
 use crate::status::Status;
 
@@ -48,16 +48,16 @@ pub(super) struct Switching {
     opened: Option<Box<Endpoint>>,
     /// What the program wants once the connection has moved to shared memory, or stays.
     deferred: Option<Mechanism>,
-    /// How the last switch has ended that somebody at this end waits for, and what began it.
-    outcome: Option<(SwitchCause, Result<(), Status>)>,
+    /// How those have ended that something at this end waits for.
+    outcomes: AwaitedOutcomes,
     /// What the history is to say of it when it ends.
     under_way: Option<SwitchUnderWay>,
     pub(super) history: SwitchHistory,
     /// It goes on once the loop has let go of the channel before the last switch.
     waits_for_loop: bool,
-    /// How long a step of the client may take.
+    /// How long a step of the other end may take.
     timeout: Duration,
-    /// When the server gives up.
+    /// When this end gives up: a server, or a client for which nothing else looks at the time.
     limit: Deadline,
     /// When the channel before is asked for room, if it has no descriptor that would report that.
     look_at: Deadline,
@@ -78,7 +78,7 @@ impl Switching {
             handshake: None,
             opened: None,
             deferred: None,
-            outcome: None,
+            outcomes: AwaitedOutcomes::default(),
             under_way: None,
             history: SwitchHistory::default(),
             waits_for_loop: false,
@@ -110,9 +110,7 @@ impl Switching {
                 let moved = outcome.clone().map(|()| ended.to.unwrap_or(ask.mechanism));
                 self.ask_outcome = Some(moved);
             }
-            if is_awaited(ended.cause) {
-                self.outcome = Some((ended.cause, outcome));
-            }
+            self.outcomes.put(ended.cause, outcome);
         }
     }
 
@@ -123,12 +121,6 @@ impl Switching {
         self.waits_for_loop = false;
         self.limit = Deadline::NEVER;
     }
-}
-
-/// Returns whether what begins a switch for this cause looks for its outcome; of the others an ask
-/// is answered, and an upgrade is tried again.
-fn is_awaited(cause: SwitchCause) -> bool {
-    matches!(cause, SwitchCause::Program | SwitchCause::Automatic)
 }
 
 impl<H: Host> Connection<H> {
@@ -142,6 +134,10 @@ impl<H: Host> Connection<H> {
         mechanism: Mechanism,
         cause: SwitchCause,
     ) -> Result<(), Status> {
+        if self.switch_due() != Deadline::NEVER {
+            // Without a loop nothing else may have looked at the time.
+            self.handle_switch_timeout(deadline::now());
+        }
         if cause == SwitchCause::Program && self.is_upgrading() && !self.is_closed() {
             return self.defer_switch(mechanism);
         }
@@ -171,13 +167,14 @@ impl<H: Host> Connection<H> {
             let handshake = begin(&mut inner.endpoint, options);
             let handshake = handshake.map_err(|error| self.not_switched(&error))?;
             switching.handshake = Some(Box::new(handshake));
-            if is_awaited(cause) {
-                switching.outcome = None;
-            }
+            drop(switching.outcomes.take(cause));
             let (from, to) = (self.mechanism(), Some(mechanism));
             switching.under_way = Some(SwitchUnderWay { from, to, cause });
             inner.protocol.begin_switch().map(drop).map_err(cannot)
         };
+        if begun.is_ok() && matches!(cause, SwitchCause::Asked | SwitchCause::Upgrade) {
+            self.begin_limit();
+        }
         self.send_control(Deadline::NOW);
         begun
     }
@@ -190,7 +187,8 @@ impl<H: Host> Connection<H> {
         if switching.deferred.is_some() {
             return Err(self.cannot_switch(mechanism, SwitchError::Busy));
         }
-        (switching.deferred, switching.outcome) = (Some(mechanism), None);
+        switching.deferred = Some(mechanism);
+        drop(switching.outcomes.take(SwitchCause::Program));
         Ok(())
     }
 
@@ -206,7 +204,7 @@ impl<H: Host> Connection<H> {
             false => self.begin_switch(mechanism, SwitchCause::Program).err().map(Err),
         };
         if let Some(outcome) = begun {
-            self.switching.borrow_mut().outcome = Some((SwitchCause::Program, outcome));
+            self.switching.borrow_mut().outcomes.put(SwitchCause::Program, outcome);
         }
     }
 
@@ -223,8 +221,7 @@ impl<H: Host> Connection<H> {
 
     /// Returns how the switch has ended that the client has begun for this cause, once it has.
     pub(crate) fn take_switch_outcome(&self, cause: SwitchCause) -> Option<Result<(), Status>> {
-        let ended = &mut self.switching.borrow_mut().outcome;
-        ended.take_if(|(began, _)| *began == cause).map(|(_, outcome)| outcome)
+        self.switching.borrow_mut().outcomes.take(cause)
     }
 
     /// Gives up a switch that takes too long, if it is the one under way and there is a way back,
@@ -235,10 +232,13 @@ impl<H: Host> Connection<H> {
         if cause == SwitchCause::Program
             && self.switching.borrow_mut().deferred.take_if(|it| *it == mechanism).is_some()
         {
-            return Status::deadline_exceeded(format!(
+            let status = Status::deadline_exceeded(format!(
                 "{name} has not moved to {} in time, from where it would go to {mechanism}",
                 Mechanism::Shm
             ));
+            // Has tasks that share the connection see that none of them waits for it any more.
+            self.switching.borrow_mut().outcomes.put(cause, Err(status.clone()));
+            return status;
         }
         let under_way = self.switching.borrow().under_way;
         let is_it = under_way.is_some_and(|it| (it.to, it.cause) == (Some(mechanism), cause));
@@ -325,13 +325,12 @@ impl<H: Host> Connection<H> {
         }
     }
 
-    /// Gives the client of a server the time for its next part.
+    /// Gives the client of a server the time for its next part, or the server of a client the time
+    /// until the new channel is open.
     fn begin_limit(&self) {
-        if self.serves.is_some() {
-            let switching = &mut *self.switching.borrow_mut();
-            switching.limit = Deadline::after(switching.timeout);
-            self.note_deadline(switching.limit);
-        }
+        let switching = &mut *self.switching.borrow_mut();
+        switching.limit = Deadline::after(switching.timeout);
+        self.note_deadline(switching.limit);
     }
 
     /// Takes the line of a switch that was refused before it began, and closes it.
@@ -392,7 +391,10 @@ impl<H: Host> Connection<H> {
                 if opened.message_bytes_max() >= self.message_bytes_max.get() as usize
                     && !is_hung_up(&opened) =>
             {
-                self.switching.borrow_mut().opened = Some(Box::new(opened));
+                {
+                    let switching = &mut *self.switching.borrow_mut();
+                    (switching.opened, switching.limit) = (Some(Box::new(opened)), Deadline::NEVER);
+                }
                 self.end_old_channel();
             }
             Some(Ok(_)) => self.refuse_opened(),
@@ -698,7 +700,8 @@ impl<H: Host> Connection<H> {
         switching.limit.min(switching.look_at)
     }
 
-    /// Asks the channel before a switch for room, and ends what a client does not finish in time.
+    /// Asks the channel before a switch for room, and ends what the other end does not finish in
+    /// time.
     #[cold]
     pub(crate) fn handle_switch_timeout(&self, now: Deadline) {
         if self.switching.borrow().look_at <= now {
@@ -707,13 +710,16 @@ impl<H: Host> Connection<H> {
             // The loop has it asked again, if that was not enough.
             self.touch(Deadline::NEVER);
         }
-        if self.switching.borrow().limit <= now && !self.is_closed() {
+        if self.switching.borrow().limit <= now {
             self.switching.borrow_mut().limit = Deadline::NEVER;
-            self.end_late_switch();
+            if !self.is_closed() {
+                self.end_late_switch();
+                self.begin_deferred();
+            }
         }
     }
 
-    /// Ends a switch that the client does not finish.
+    /// Ends a switch that the other end does not finish.
     #[cold]
     fn end_late_switch(&self) {
         let state = self.inner.borrow().protocol.switch_state();

@@ -13,13 +13,15 @@ use std::time::Duration;
 use nearcall::control::{ServerCaller, SwitchRequest};
 use nearcall::{
     CallOptions, Client, Code, Deadline, EventLoop, Limits, Mechanism, RefusalKind, Server,
+    SwitchCause,
 };
 use nearcall_channel::{Endpoint, Handshake, Listener, MechanismSet, Options, ReceiveError};
 use nearcall_os::socket::{self, Kind as SocketKind};
 use nearcall_os::{clock, descriptor};
-use nearcall_wire::{Frame, Kind, SwitchReason, SwitchStep};
+use nearcall_wire::{Frame, Kind, Payload, SwitchReason, SwitchStep};
 
-use crate::echo::{EchoCaller, EchoDispatcher};
+use crate::async_client::block_on;
+use crate::echo::{EchoAsyncCaller, EchoCaller, EchoDispatcher};
 use crate::raw_frames::{call, channel_at, note, receive};
 use crate::stage::{PATIENCE, Scripted, in_time, turn_until, words};
 use crate::support::{Service, everything, hello, unique_address};
@@ -315,6 +317,78 @@ fn half_server(listener: &Listener) -> (Endpoint, Endpoint) {
                 return (old, new);
             }
             Some(other) => panic!("{other:?}"),
+        }
+    }
+}
+
+/// A server that asks for a switch and says nothing to it: after some time the client drops what it
+/// has begun, with a loop, without one, and by the driver of those that tasks share.
+#[test]
+fn a_server_that_is_silent_about_what_it_has_asked_for_is_given_up() {
+    in_time(|| {
+        let switch_timeout = Duration::from_millis(50);
+        let limits = Limits { switch_timeout, ..Limits::default() };
+        for kind in ["blocking", "in a loop", "shared"] {
+            let address = unique_address();
+            let listener = Listener::bind(&address.parse().unwrap()).unwrap();
+            let server = thread::spawn(move || ask_and_say_nothing(&listener));
+            let event_loop = EventLoop::new().unwrap();
+            let client = Client::builder().limits(limits);
+            let client = if kind == "in a loop" { client.in_loop(&event_loop) } else { client };
+            let (client, at) = (client.build(), format!("{address}?via=shm"));
+            match kind {
+                "shared" => {
+                    let echo = EchoAsyncCaller::new(&client, &at).unwrap();
+                    block_on(echo.nothing(&())).unwrap();
+                }
+                _ => {
+                    let echo = EchoCaller::new(&client, &at).unwrap();
+                    echo.nothing_with(&(), &CallOptions::new().deadline(PATIENCE)).unwrap();
+                }
+            }
+            match kind {
+                "in a loop" => turn_until(&event_loop, || server.is_finished()),
+                // The first call has not waited for long enough if this thread had to.
+                "blocking" => {
+                    while !server.is_finished() {
+                        let echo = EchoCaller::new(&client, &at).unwrap();
+                        echo.nothing_with(&(), &CallOptions::new().deadline(switch_timeout))
+                            .unwrap_err();
+                    }
+                }
+                _ => {}
+            }
+            let (_old, reason) = server.join().unwrap();
+            assert_eq!(reason, SwitchReason::TimedOut, "{kind}");
+            let connection = client.connections().remove(0);
+            let [late] = &connection.switches[..] else { panic!("{kind}: {connection:?}") };
+            assert_eq!((late.cause, late.to), (SwitchCause::Asked, Some(Mechanism::Pipe)));
+            assert!(late.outcome.is_err(), "{kind}: {late}");
+            assert_eq!(connection.mechanism, Mechanism::Shm, "{kind}");
+        }
+    });
+}
+
+/// Asks the client that has made a call for a switch, and returns why that gives it up.
+fn ask_and_say_nothing(listener: &Listener) -> (Endpoint, SwitchReason) {
+    let options = Options { offered: MechanismSet::ALL, ..Options::default() };
+    let mut old = listener.accept(Deadline::after(PATIENCE), &options).unwrap();
+    send(&mut old, &hello(1, 2));
+    let mut has_asked = false;
+    loop {
+        let message = receive(&mut old).expect("the client goes on");
+        match Frame::decode(&message, message.len()) {
+            Ok(Frame::Call { id, .. }) if !has_asked => {
+                has_asked = true;
+                let pipe = b"pipe".iter();
+                let mechanism = pipe.fold(0x811c_9dc5_u32, |hash, byte| {
+                    (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+                });
+                send(&mut old, &frame(1, SwitchStep::Ask { mechanism }));
+                send(&mut old, &Frame::Reply { id, payload: Payload::EMPTY }.encode());
+            }
+            Ok(Frame::Switch { step: SwitchStep::Refuse(reason), .. }) => return (old, reason),
+            _ => {}
         }
     }
 }
