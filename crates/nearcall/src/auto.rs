@@ -70,11 +70,14 @@ pub(crate) enum Verdict {
 /// Returns the mechanism to begin with, as long as nothing is known of the traffic. `None`: nothing
 /// is stored of this machine.
 pub(crate) fn first_mechanism(weights: Weights) -> Option<Mechanism> {
-    let placement = match nearcall_os::cpu::allowed().len() {
-        1 => EndPlacement::OneCpu,
-        _ => EndPlacement::TwoCpus,
-    };
+    // A thread that is pinned to one CPU does not know where the other end runs.
+    let placement = if has_one_cpu() { EndPlacement::OneCpu } else { EndPlacement::TwoCpus };
     stored_profile()?.first(weights, placement)
+}
+
+/// Returns whether the machine has one CPU.
+pub(crate) fn has_one_cpu() -> bool {
+    std::fs::read_to_string("/sys/devices/system/cpu/online").is_ok_and(|text| text.trim() == "0")
 }
 
 /// Returns what is stored of this machine. Reads files at the first call in a process.

@@ -11,7 +11,7 @@ use nearcall_channel::spin::tuning::EndPlacement;
 use nearcall_os::{clock, cpu};
 
 use super::core::ClientCore;
-use crate::auto::{Chooser, Surroundings, SwitchNote, Verdict};
+use crate::auto::{Chooser, Surroundings, SwitchNote, Verdict, has_one_cpu};
 use crate::connection::switch_history::SwitchCause;
 use crate::connection::{Connection, Host, Outgoing, SendMode};
 use crate::control::{ServerCaller, SwitchReport};
@@ -136,12 +136,7 @@ fn placement_of<H: Host>(connection: &Connection<H>) -> EndPlacement {
     let theirs = connection.peer.pid().and_then(|pid| cpu::allowed_of(pid).ok());
     match (&own[..], theirs.as_deref()) {
         ([own], Some([theirs])) if own == theirs => EndPlacement::OneCpu,
-        ([_], _) if only_cpu() => EndPlacement::OneCpu,
+        ([_], _) if has_one_cpu() => EndPlacement::OneCpu,
         _ => EndPlacement::TwoCpus,
     }
-}
-
-/// Returns whether the machine has one CPU.
-fn only_cpu() -> bool {
-    std::fs::read_to_string("/sys/devices/system/cpu/online").is_ok_and(|text| text.trim() == "0")
 }
