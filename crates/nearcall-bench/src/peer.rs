@@ -4,7 +4,7 @@
 //! measures the cells and reports what it found. The program calls [`run`] for its hidden verb.
 //! **Not here:** starting the processes (`runner/processes.rs`), the measured loops (`exchange/`).
 
-use nearcall_channel::{Address, Listener, Mechanism};
+use nearcall_channel::{Address, Listener, Mechanism, wake_up_cost};
 use nearcall_os::cpu;
 
 use crate::cell::{CellSpec, Subject};
@@ -59,6 +59,8 @@ fn play(launch: &LaunchRequest, custom: &dyn CustomSubjects) -> Result<(), Failu
     if let Some(cpu) = launch.cpu {
         cpu::pin_current(cpu)?;
     }
+    // An end that spins would have it measured by a thread beside what is measured here.
+    let _ = wake_up_cost();
     if launch.slices {
         return match launch.role {
             Role::Client => slices::client(launch),

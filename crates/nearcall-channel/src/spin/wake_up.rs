@@ -34,9 +34,9 @@ pub(super) struct Known {
 
 /// Returns the cost of a wake-up on this machine. A [stored](super::tuning) cost is used; otherwise
 /// it is measured at the first call, which takes a few milliseconds and two threads. Later calls
-/// cost one load.
+/// cost one load. After it no end that spins starts a thread for that.
 pub fn wake_up_cost() -> Duration {
-    let is_known = COST_NS.load(Ordering::Acquire) != 0 || tuning::stored().is_some();
+    let is_known = COST_NS.load(Ordering::Acquire) != 0;
     if !is_known && let Some(measuring) = begin(measure) {
         let _ = measuring.join();
     }
