@@ -152,7 +152,7 @@ impl Storm {
 
     /// Goes on with the streams in one direction, some of which are dropped before their end.
     fn stream(&mut self) {
-        let Self { random, streams, options, figures, .. } = self;
+        let Self { random, streams, options, figures, at, .. } = self;
         match self.planned.take() {
             None => {
                 let plan = Plan { items: PLANNED, bytes: 900, code: 0 };
@@ -175,9 +175,14 @@ impl Storm {
             self.added.take().unwrap_or_else(|| (streams.sum_with(options).unwrap(), 0));
         match random.u8(..16) {
             0 => figures.dropped += 1,
-            1 => assert_eq!(stream.finish().unwrap().number, sum),
+            1 => {
+                let total = stream.finish();
+                let total = total.unwrap_or_else(|status| panic!("the sum over {at}: {status}"));
+                assert_eq!(total.number, sum);
+            }
             number => {
-                stream.send(&item(number.into(), 700)).unwrap();
+                let sent = stream.send(&item(number.into(), 700));
+                sent.unwrap_or_else(|status| panic!("an item to add over {at}: {status}"));
                 figures.items += 1;
                 self.added = Some((stream, sum + u64::from(number)));
             }
