@@ -28,8 +28,7 @@ impl<H: Host> Connection<H> {
             // Before an item is taken, since this may send others of the same stream. Those may
             // have filled the channel again: then sending this one would flush, and let others
             // pass it.
-            if self.has_pending_writes()
-                && (!self.flush(Deadline::NOW) || self.has_pending_writes())
+            if self.has_pending_writes() && (!self.flush_out_of_turn() || self.has_pending_writes())
             {
                 return self.note_blocked();
             }

@@ -391,6 +391,13 @@ impl<H: Host> Connection<H> {
         }
     }
 
+    /// As [`flush`](Self::flush), for whoever is not in a turn: a look for room ends the sleep that
+    /// the loop has announced, whether it finds any or not.
+    pub(super) fn flush_out_of_turn(&self) -> bool {
+        self.touch(Deadline::NEVER);
+        self.flush(Deadline::NOW)
+    }
+
     /// Returns whether something waits for room in the channel.
     #[inline]
     pub(crate) fn has_pending_writes(&self) -> bool {

@@ -154,7 +154,7 @@ impl<H: Host> Connection<H> {
             return Err(self.item_not_sent(Unsent::TooLarge(usize::MAX)));
         };
         let may_block = matches!(mode, SendMode::WaitUntil(_));
-        if !may_block && self.has_pending_writes() && !self.flush(Deadline::NOW) {
+        if !may_block && self.has_pending_writes() && !self.flush_out_of_turn() {
             return Err(ItemUnsent::NoRoom);
         }
         let mut inner = self.inner.borrow_mut();

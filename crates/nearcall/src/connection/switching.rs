@@ -706,9 +706,8 @@ impl<H: Host> Connection<H> {
     pub(crate) fn handle_switch_timeout(&self, now: Deadline) {
         if self.switching.borrow().look_at <= now {
             self.switching.borrow_mut().look_at = Deadline::NEVER;
-            self.flush(Deadline::NOW);
             // The loop has it asked again, if that was not enough.
-            self.touch(Deadline::NEVER);
+            self.flush_out_of_turn();
         }
         if self.switching.borrow().limit <= now {
             self.switching.borrow_mut().limit = Deadline::NEVER;

@@ -1,8 +1,11 @@
 //! Readers that stop reading: their senders stop, and no other call does.
 
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client, Code, EventLoop, Limits};
+use nearcall::{CallOptions, Client, Code, Deadline, EventLoop, Limits};
+use nearcall_os::clock;
 
 use super::served::{Kind, Plan, Served, item, own_addresses};
 use crate::stage::in_time;
@@ -72,6 +75,48 @@ fn a_service_that_does_not_read_stops_its_caller() {
         requests.finish().unwrap();
         assert_eq!(replies.recv().unwrap(), None);
     });
+}
+
+/// A look for room that finds none ends the announced sleep of the channel: the loop has to announce
+/// the next one.
+#[test]
+fn a_loop_that_has_looked_for_room_in_vain_hears_of_it() {
+    in_time(|| {
+        for mechanism in ["shm", "shm-eventfd", "shm-unix"] {
+            let served = Served::start(Kind::Loop);
+            let (locked, is_locked) = mpsc::channel();
+            let (go_on, may_go_on) = mpsc::channel();
+            thread::scope(|scope| {
+                let counts = &served.counts;
+                scope.spawn(move || {
+                    let _reading = counts.reading.lock().unwrap();
+                    locked.send(()).unwrap();
+                    may_go_on.recv().unwrap();
+                    // The client sleeps by then.
+                    thread::sleep(Duration::from_millis(50));
+                });
+                is_locked.recv().unwrap();
+                look_in_vain(&served, mechanism, || go_on.send(()).unwrap());
+            });
+        }
+    });
+}
+
+fn look_in_vain(served: &Served, mechanism: &str, go_on: impl FnOnce()) {
+    let event_loop = EventLoop::new().unwrap();
+    let streams = served.caller(&Client::in_loop(&event_loop), &format!("?via={mechanism}"));
+    streams.say(&item(0, 1)).unwrap();
+    let mut summed = streams.sum().unwrap();
+    // More than the channel holds, and a sleep of the loop.
+    let asked: Vec<_> = (0..60).map(|it| streams.start_say(&item(it, 60_000))).collect();
+    let soon = clock::now() + Duration::from_millis(20);
+    assert!(event_loop.next(Deadline::at(soon)).unwrap().is_none());
+    go_on();
+    summed.send(&item(2, 1)).unwrap();
+    assert_eq!(summed.finish().unwrap().number, 2, "{mechanism}");
+    for (number, call) in (0..).zip(asked) {
+        assert_eq!(call.wait().unwrap(), item(number, 60_000), "{mechanism}");
+    }
 }
 
 /// An item may be longer than the window; the next one waits until it was read.
