@@ -253,7 +253,9 @@ impl UringTransport {
             }
         };
         self.ring.submit()?;
-        Ok(self.ring.is_under_way(direction) && !self.ring.is_done(direction))
+        // A send that has ended since it was armed has rung the bell that was taken back here.
+        let has_sent = interest == Interest::Receive && self.ring.is_done(Direction::Send);
+        Ok(!has_sent && self.ring.is_under_way(direction) && !self.ring.is_done(direction))
     }
 
     /// Has the socket take what it has not taken yet.
@@ -400,6 +402,33 @@ mod tests {
     use super::*;
     use crate::handshake::{Options, accept_over, connect_over};
     use crate::mechanism::{Mechanism, MechanismSet};
+
+    /// The bell that the receive takes back may have rung for the send.
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn a_send_that_ends_before_the_sleep_is_seen_by_the_receive() {
+        if probe().is_err() {
+            return;
+        }
+        let (here, there) = socket::unix_pair(socket::Kind::Seqpacket).unwrap();
+        let options = || Options::offering(MechanismSet::ALL);
+        let accepted = std::thread::spawn(move || accept_over(here, &options()).unwrap());
+        let mut sender = connect_over(there, Mechanism::Uring, &options()).unwrap();
+        let mut receiver = accepted.join().unwrap();
+        let mut sent = 0;
+        while sender.send(&[0; 60_000], Deadline::NOW).is_ok() {
+            sent += 1;
+        }
+        assert!(sender.arm(Interest::Send));
+        let mut bytes = [0; 60_000];
+        for _ in 0..sent {
+            receiver.receive(Deadline::NEVER).unwrap().read(&mut bytes).unwrap();
+        }
+        // What was under way has ended by then.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(!sender.arm(Interest::Receive), "a sleep that nothing ends");
+        assert!(sender.flush(Deadline::NOW).is_ok() && sender.arm(Interest::Receive));
+    }
 
     #[test]
     #[cfg_attr(miri, ignore = "needs the kernel")]

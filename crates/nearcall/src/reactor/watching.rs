@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::rc::Rc;
 
-use nearcall_channel::{Interest, Interrupt, Mechanism, WaitPolicy, signals_taken};
+use nearcall_channel::{Endpoint, Interest, Interrupt, Mechanism, WaitPolicy, signals_taken};
 use nearcall_os::poll;
 
 use super::sharing::Party;
@@ -65,7 +65,7 @@ impl Reactor {
                     .tokens
                     .update(|tokens| Tokens { receive: Some(token), ..tokens });
                 if connection.mechanism() == Mechanism::ShmSignal {
-                    self.signalled.borrow_mut().push(Rc::clone(connection));
+                    self.note_signalled(connection);
                 }
                 self.activity.note_used(connection);
                 return Ok(());
@@ -75,6 +75,15 @@ impl Reactor {
         };
         self.sources.borrow_mut().remove(token);
         watched
+    }
+
+    /// Lists a connection that a signal wakes.
+    #[cold]
+    fn note_signalled(&self, connection: &Rc<Connection>) {
+        let mut signalled = self.signalled.borrow_mut();
+        if !signalled.iter().any(|other| Rc::ptr_eq(other, connection)) {
+            signalled.push(Rc::clone(connection));
+        }
     }
 
     fn sleep_in(&self, connection: &Rc<Connection>) -> io::Result<()> {
@@ -231,14 +240,14 @@ impl Reactor {
                 self.make_ready(&connection);
             }
         }
-        if self.signalled.borrow().len() > 1 {
+        if !self.signalled.borrow().is_empty() {
             self.share_signals();
         }
         !self.ready.borrow().is_empty()
     }
 
-    /// A signal that one connection has taken may have been for another, which has announced its
-    /// sleep and is not readable any more.
+    /// A signal that was taken in this thread, by a connection of this loop or for a client without
+    /// one, may have been for another, which has announced its sleep and is not readable any more.
     #[cold]
     fn share_signals(&self) {
         let taken = signals_taken();
@@ -282,6 +291,10 @@ impl Reactor {
                     self.epoll.add(room.fd, kernel_interest(room.writable), token).map(|()| true)
                 });
                 let added = added.unwrap_or(Ok(false));
+                let mechanism = connection.with_old_endpoint(Endpoint::mechanism);
+                if mechanism == Some(Mechanism::ShmSignal) {
+                    self.note_signalled(connection);
+                }
                 match added {
                     Ok(true) => tokens.before = Some(token),
                     _ => drop(self.sources.borrow_mut().remove(token)),

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use nearcall::{
-    CallOptions, Client, Code, Limits, ListenOptions, Mechanism, MechanismSet, Server, Status,
+    CallOptions, Client, Code, Deadline, EventLoop, Limits, ListenOptions, Mechanism, MechanismSet,
+    Server, Status,
 };
+use nearcall_os::clock;
 
-use crate::echo::{EchoCaller, EchoDispatcher, Words};
+use crate::echo::{EchoCaller, EchoDispatcher, Span, Words};
 use crate::stage::alone;
 use crate::support::{LoopThread, Served, Service, unique_address};
 
@@ -55,7 +57,7 @@ fn every_mechanism_carries_calls_of_a_client_in_a_loop() {
             continue;
         }
         let served = Served::start();
-        let event_loop = nearcall::EventLoop::new().unwrap();
+        let event_loop = EventLoop::new().unwrap();
         let client = Client::in_loop(&event_loop);
         let via = format!("?via={mechanism}");
         let echo = EchoCaller::new(&client, &served.via(&via)).unwrap();
@@ -102,7 +104,7 @@ fn a_signal_that_one_connection_takes_is_heard_by_the_others() {
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let event_loop = nearcall::EventLoop::new().unwrap();
+                let event_loop = EventLoop::new().unwrap();
                 let clients = [(); 2].map(|()| Client::in_loop(&event_loop));
                 let echoes = clients.map(|client| EchoCaller::new(&client, &at).unwrap());
                 let options = CallOptions::new().deadline(Duration::from_secs(20));
@@ -114,6 +116,23 @@ fn a_signal_that_one_connection_takes_is_heard_by_the_others() {
             });
         }
     });
+}
+
+/// As a service that calls on in the thread of its loop.
+#[test]
+fn a_signal_that_a_client_without_a_loop_takes_is_heard_by_the_loop() {
+    let at = [(); 2].map(|()| Served::start());
+    let at = at.each_ref().map(|served| served.via("?via=shm-signal"));
+    let event_loop = EventLoop::new().unwrap();
+    let echo = EchoCaller::new(&Client::in_loop(&event_loop), &at[0]).unwrap();
+    let other = EchoCaller::new(&Client::new(), &at[1]).unwrap();
+    let options = CallOptions::new().deadline(Duration::from_secs(20));
+    let first = echo.start_work_with(&Span { ms: 30 }, &options);
+    let soon = clock::now() + Duration::from_millis(10);
+    assert!(event_loop.next(Deadline::at(soon)).unwrap().is_none());
+    // The reply to the first one comes while this one sleeps.
+    other.work_with(&Span { ms: 60 }, &options).unwrap();
+    first.wait().unwrap();
 }
 
 /// The outcome of one call over each mechanism that this kernel has.

@@ -77,8 +77,8 @@ fn a_service_that_does_not_read_stops_its_caller() {
     });
 }
 
-/// A look for room that finds none ends the announced sleep of the channel: the loop has to announce
-/// the next one.
+/// A look for room that finds none ends the announced sleep of the channel: the loop has to
+/// announce the next one.
 #[test]
 fn a_loop_that_has_looked_for_room_in_vain_hears_of_it() {
     in_time(|| {

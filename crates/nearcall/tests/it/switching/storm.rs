@@ -58,6 +58,8 @@ struct Storm {
 struct Figures {
     /// From when a switch is asked for until it is done.
     spans: Vec<Duration>,
+    /// The longest of them, from where to where.
+    longest: Option<(Duration, Mechanism, Mechanism)>,
     /// From the beginning of a switch until the first call after it has ended.
     pauses: Vec<Duration>,
     /// Calls right after a switch, and others.
@@ -204,7 +206,11 @@ impl Storm {
             self.figures.refused += 1;
             return;
         }
-        self.figures.spans.push(begin.elapsed());
+        let took = begin.elapsed();
+        if self.figures.longest.as_ref().is_none_or(|(longest, ..)| took > *longest) {
+            self.figures.longest = Some((took, self.at, to));
+        }
+        self.figures.spans.push(took);
         self.at = to;
     }
 
@@ -223,16 +229,18 @@ impl Storm {
         assert_eq!(self.exchange.1.recv().unwrap(), None);
         let books = self.echo.say_with(&words(BOOKS), &self.options).unwrap();
         assert_eq!(books.number, self.notes, "one-way messages");
-        let Figures { spans, pauses, after, calls, items, dropped, late, refused } = self.figures;
+        let Figures { spans, longest, pauses, after, calls, items, dropped, late, refused } =
+            self.figures;
         let switched = spans.len();
         assert!(switched > 3 && refused * 10 < switched, "{switched} switches, {refused} refused");
         format!(
             "{switched} switches, {refused} refused, {} notes, {} items, {dropped} dropped, \
-             {late} late; median / p99 / longest: switch {}, pause {}, first call after it {}, \
+             {late} late; median / p99 / longest: switch {}{}, pause {}, first call after it {}, \
              other calls {}",
             self.notes,
             items + self.exchanged,
             figures(spans),
+            longest.map_or(String::new(), |(_, from, to)| format!(" ({from} to {to})")),
             figures(pauses),
             figures(after),
             figures(calls)
