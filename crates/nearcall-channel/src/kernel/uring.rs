@@ -253,9 +253,12 @@ impl UringTransport {
             }
         };
         self.ring.submit()?;
-        // A send that has ended since it was armed has rung the bell that was taken back here.
-        let has_sent = interest == Interest::Receive && self.ring.is_done(Direction::Send);
-        Ok(!has_sent && self.ring.is_under_way(direction) && !self.ring.is_done(direction))
+        if interest == Interest::Receive && self.ring.is_done(Direction::Send) {
+            // It has rung the bell that was taken back here. Taken once, or nothing would sleep.
+            let _ = self.send_rest(Deadline::NOW);
+            return Ok(false);
+        }
+        Ok(self.ring.is_under_way(direction) && !self.ring.is_done(direction))
     }
 
     /// Has the socket take what it has not taken yet.

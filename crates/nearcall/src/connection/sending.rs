@@ -522,7 +522,7 @@ impl Inner {
         body: &impl Message,
         deadline: Deadline,
     ) -> Result<Option<O::Prepared>, Unsent<O::Refused>> {
-        let Self { endpoint, protocol, .. } = self;
+        let Self { endpoint, protocol, unflushed, .. } = self;
         let message_bytes = message.message_bytes();
         let claim = match endpoint.claim(message_bytes, deadline) {
             Ok(claim) => claim,
@@ -540,6 +540,8 @@ impl Inner {
             Ok(()) => Ok(Some(prepared)),
             Err(unsent) => {
                 message.undo(protocol, prepared);
+                // The part of it that the peer has to forget may have found no room.
+                *unflushed = matches!(flush_channel(endpoint, Deadline::NOW), Ok(false));
                 match unsent {
                     // Its time was up in the middle; the channel has had the peer forget it.
                     Unsent::Channel(SendError::Full) => Ok(None),

@@ -244,8 +244,8 @@ impl<H: Host> Connection<H> {
             return true;
         };
         let mut inner = self.inner.borrow_mut();
-        let has_credit = inner.protocol.has_credit(call, payload);
-        has_credit && !inner.unflushed && inner.outbox.is_empty()
+        let has_unsent = inner.unflushed || !inner.outbox.is_empty() || inner.has_unsent_before();
+        !has_unsent && inner.protocol.has_credit(call, payload)
     }
 
     /// Notes that items were read which cost so much together, and lets the peer send more.

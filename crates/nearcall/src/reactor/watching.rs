@@ -86,6 +86,10 @@ impl Reactor {
         }
     }
 
+    fn forget_signalled(&self, connection: &Rc<Connection>) {
+        self.signalled.borrow_mut().retain(|other| !Rc::ptr_eq(other, connection));
+    }
+
     fn sleep_in(&self, connection: &Rc<Connection>) -> io::Result<()> {
         if let Some(fdless) = &*self.fdless.borrow() {
             return Err(io::Error::other(format!(
@@ -158,7 +162,7 @@ impl Reactor {
             drop(fdless);
         }
         let tokens = connection.readiness.tokens.take();
-        self.signalled.borrow_mut().retain(|other| !Rc::ptr_eq(other, connection));
+        self.forget_signalled(connection);
         for (interest, token) in
             [(Interest::Receive, tokens.receive), (Interest::Send, tokens.send)]
         {
@@ -223,11 +227,23 @@ impl Reactor {
         let armed = connection.arm();
         let state = &connection.readiness.state;
         match (armed, state.get()) {
-            (true, ReadinessState::Used) => state.set(ReadinessState::Armed),
+            (true, ReadinessState::Used) => {
+                state.set(ReadinessState::Armed);
+                if self.is_only_signalled(connection) {
+                    // Its own look has seen what those signals were for.
+                    self.signals_seen.set(signals_taken());
+                }
+            }
             (false, ReadinessState::Armed) => state.set(ReadinessState::Used),
             _ => {}
         }
         armed
+    }
+
+    /// Returns whether signals wake this connection, and no other of the loop.
+    #[inline]
+    fn is_only_signalled(&self, connection: &Rc<Connection>) -> bool {
+        matches!(&**self.signalled.borrow(), [only] if Rc::ptr_eq(only, connection))
     }
 
     /// Arms all connections that were used. True: some have to be looked at before a sleep.
@@ -282,7 +298,12 @@ impl Reactor {
     fn watch_room_before(&self, connection: &Rc<Connection>, wanted: bool) -> io::Result<()> {
         let mut tokens = connection.readiness.tokens.get();
         match (wanted, tokens.before.take()) {
-            (false, Some(token)) => self.unwatch_before(connection, token),
+            (false, Some(token)) => {
+                self.unwatch_before(connection, token);
+                if connection.mechanism() != Mechanism::ShmSignal {
+                    self.forget_signalled(connection);
+                }
+            }
             (true, None) => {
                 let token =
                     self.sources.borrow_mut().add(Source::Connection(Rc::clone(connection)));

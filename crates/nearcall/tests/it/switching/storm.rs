@@ -1,9 +1,9 @@
 //! A storm of switches: a connection moves to a random mechanism every ten milliseconds while
 //! calls, one-way messages and streams go on, some of which are cancelled or come too late.
 //!
-//! `NEARCALL_STORM_S` seconds, 2 by default, from the seed `NEARCALL_STORM_SEED`, 1 by default: an
-//! odd one has channels that are full again and again. `cargo xtask switch-storm` runs it for
-//! minutes. Prints what a switch takes, and what calls feel.
+//! `NEARCALL_STORM_S` seconds, 2 by default, from the seed `NEARCALL_STORM_SEED`, 1 by default;
+//! `cargo xtask switch-storm` runs it for minutes. Of the storms of a seed one has channels that
+//! are full again and again. Prints what a switch takes, and what calls feel.
 //! **Invariants:** nothing is lost, doubled or overtaken, whatever moves meanwhile: one-way
 //! messages and items have numbers, replies are those to their requests, and the books of both ends
 //! are equal at the end.
@@ -12,6 +12,7 @@
 
 use std::time::Duration;
 
+use nearcall::control::{ConnectionsRequest, Refusal, ServerCaller};
 use nearcall::{
     CallOptions, Client, Code, EventLoop, Limits, Mechanism, PendingCall, ReplyStream,
     RequestStream,
@@ -229,14 +230,19 @@ impl Storm {
         assert_eq!(self.exchange.1.recv().unwrap(), None);
         let books = self.echo.say_with(&words(BOOKS), &self.options).unwrap();
         assert_eq!(books.number, self.notes, "one-way messages");
+        let server = ServerCaller::new(&self.client, &self.address).unwrap();
+        let reply =
+            server.connections(&ConnectionsRequest { own_only: false, live: false }).unwrap();
+        let what = |refusal: &Refusal| format!("{} {}", refusal.count, refusal.kind);
+        let by_server: Vec<_> = reply.refusals.iter().map(what).collect();
         let Figures { spans, longest, pauses, after, calls, items, dropped, late, refused } =
             self.figures;
         let switched = spans.len();
         assert!(switched > 3 && refused * 10 < switched, "{switched} switches, {refused} refused");
         format!(
-            "{switched} switches, {refused} refused, {} notes, {} items, {dropped} dropped, \
-             {late} late; median / p99 / longest: switch {}{}, pause {}, first call after it {}, \
-             other calls {}",
+            "{switched} switches, {refused} refused, {by_server:?} by the server, {} notes, \
+             {} items, {dropped} dropped, {late} late; median / p99 / longest: switch {}{}, \
+             pause {}, first call after it {}, other calls {}",
             self.notes,
             items + self.exchanged,
             figures(spans),
@@ -267,7 +273,7 @@ fn storm(
     let time = Duration::from_secs(seconds);
     let figures = in_time_of(time + 2 * PATIENCE, move || {
         let mut limits = Limits { switches_per_minute_max: u32::MAX, ..Limits::default() };
-        if !seed.is_multiple_of(2) {
+        if seed.is_multiple_of(2) == has_queues {
             limits.room_bytes = NARROW_BYTES;
         }
         let both = Both::start(limits);
