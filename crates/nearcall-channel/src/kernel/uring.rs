@@ -427,8 +427,9 @@ mod tests {
         for _ in 0..sent {
             receiver.receive(Deadline::NEVER).unwrap().read(&mut bytes).unwrap();
         }
-        // What was under way has ended by then.
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        let bell = sender.readiness(Interest::Send).unwrap().fd;
+        let rung = poll_one(bell, poll::Interest::Readable, Deadline::NEVER).unwrap();
+        assert!(rung.is_some());
         assert!(!sender.arm(Interest::Receive), "a sleep that nothing ends");
         assert!(sender.flush(Deadline::NOW).is_ok() && sender.arm(Interest::Receive));
     }

@@ -93,7 +93,7 @@ fn a_loop_that_has_looked_for_room_in_vain_hears_of_it() {
                     locked.send(()).unwrap();
                     may_go_on.recv().unwrap();
                     // The client sleeps by then.
-                    thread::sleep(Duration::from_millis(50));
+                    clock::pause(Duration::from_millis(50));
                 });
                 is_locked.recv().unwrap();
                 look_in_vain(&served, mechanism, || go_on.send(()).unwrap());
