@@ -207,9 +207,9 @@ pub fn bench_cells(
         out_of_time: false,
         apart: None,
         patience_ns: ns(budget) / QUIET_SHARE,
-        cell_ns_max: match (cell_max, plan.options.time_budget) {
-            (Some(cell_max), _) => ns(cell_max),
-            (None, Some(_)) => CELL_NS_CEILING,
+        cell_ns_max: match (plan.options.time_budget, cell_max) {
+            (Some(_), _) => CELL_NS_CEILING,
+            (None, Some(cell_max)) => ns(cell_max),
             (None, None) => CELL_NS_MAX,
         },
     };
@@ -707,7 +707,7 @@ const BUDGET_QUICK: Duration = Duration::from_secs(15);
 /// More time per cell and launch does not make a figure better; only more launches do.
 const CELL_NS_MAX: u64 = 500_000_000;
 
-/// With a budget of the user's, who may want long tails.
+/// With a budget of the user's, who may want long tails: no experiment ends before it is used up.
 const CELL_NS_CEILING: u64 = 20_000_000_000;
 
 /// Less time per cell and launch measures the start.

@@ -56,7 +56,8 @@ pub struct ExperimentDefaults {
     pub budget: Duration,
     /// The same with [`RunOptions::quick`].
     pub budget_quick: Duration,
-    /// For one cell in one launch; `None`: as for mechanisms.
+    /// For one cell in one launch, unless the user says how long all takes; `None`: as for
+    /// mechanisms.
     pub cell_max: Option<Duration>,
 }
 

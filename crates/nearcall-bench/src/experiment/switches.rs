@@ -82,5 +82,6 @@ const EXAMPLES: &str = "\
 Examples:
   nearcall bench switches                        all pairs, within three minutes
   nearcall bench switches --quick                a first look
-  nearcall bench switches --mechanism shm,pipe,unix-stream
+  nearcall bench switches --mechanism shm,pipe --time 2m
+                                                 with the 99th percentiles of pauses
   nearcall bench switches --json | jq '.cells[].switch.pause_ns.p50'";
