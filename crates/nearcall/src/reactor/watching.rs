@@ -432,9 +432,8 @@ impl Reactor {
     /// in a connection the watcher polls for it, sees none, and has ours taken for seen.
     #[cold]
     fn look_for_signals(&self) {
-        let signalled = self.signalled.borrow().clone();
-        for connection in signalled {
-            self.make_ready(&connection);
+        for connection in self.signalled.borrow().iter() {
+            self.make_ready(connection);
         }
     }
 }
