@@ -707,7 +707,7 @@ const BUDGET_QUICK: Duration = Duration::from_secs(15);
 /// More time per cell and launch does not make a figure better; only more launches do.
 const CELL_NS_MAX: u64 = 500_000_000;
 
-/// With a budget of the user's, who may want long tails: no experiment ends before it is used up.
+/// With a budget of the user's, who may want long tails.
 const CELL_NS_CEILING: u64 = 20_000_000_000;
 
 /// Less time per cell and launch measures the start.

@@ -164,8 +164,8 @@ impl EventLoop {
     /// Serves what is ready, without waiting, and leaves the loop so that its descriptor becomes
     /// readable when there is something to do. For the host of this loop.
     ///
-    /// Over `shm-signal` a client without a loop, and another hosted loop, may take a signal of
-    /// this thread between two turns without a notice to this one: use `shm` there.
+    /// Over `shm-signal` a client without a loop, another hosted loop, and the loop of a library
+    /// may take a signal of this thread without a notice to this one: use `shm` there.
     ///
     /// # Errors
     ///

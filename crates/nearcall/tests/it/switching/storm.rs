@@ -28,7 +28,7 @@ use crate::streams::served::{Item, Plan, StreamsCaller, item};
 const PERIOD: Duration = Duration::from_millis(10);
 /// Items that a service sends at once, into a stream that is read in parts or dropped.
 const PLANNED: u64 = 30;
-/// Room of a channel from an odd seed, in bytes: that of a few calls.
+/// Room of a channel of the storm with narrow ones, in bytes: that of a few calls.
 const NARROW_BYTES: u32 = 70_000;
 /// Bytes of calls.
 const BYTES: [usize; 4] = [0, 60, 2_000, 70_000];
