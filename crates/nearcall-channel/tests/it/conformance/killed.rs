@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nearcall_channel::{Deadline, Endpoint, Mechanism, Options, ReceiveError};
+use nearcall_channel::{Deadline, Endpoint, Mechanism, Options, ReceiveError, SendError};
 use nearcall_os::{clock, process};
 
 use super::closing::{expect_gone, let_it_sleep, send_until_gone};
@@ -150,8 +150,13 @@ pub(super) fn killed_while_echoing(play: &mut Play) {
         process::kill_pidfd(&victim).unwrap();
         clock::monotonic_ns()
     });
-    endpoint.send(&pattern(0, 60), Deadline::NEVER).unwrap();
-    let error = echo(&mut endpoint).unwrap_err();
+    // It may be killed before the first message.
+    let begun = endpoint.send(&pattern(0, 60), Deadline::NEVER);
+    let begun = begun.map_err(|error| match error {
+        SendError::PeerGone => ReceiveError::PeerGone,
+        error => panic!("{error:?}"),
+    });
+    let error = begun.and_then(|()| echo(&mut endpoint)).unwrap_err();
     let noticed_ns = clock::monotonic_ns();
     let took = Duration::from_nanos(noticed_ns.saturating_sub(killer.join().unwrap()));
     note(&format!("{} by {}: death in echo noticed after {took:?}", play.mechanism, play.wait));
