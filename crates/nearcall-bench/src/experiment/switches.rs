@@ -83,5 +83,5 @@ Examples:
   nearcall bench switches                        all pairs, within three minutes
   nearcall bench switches --quick                a first look
   nearcall bench switches --mechanism shm,pipe --time 2m
-                                                 with the 99th percentiles of pauses
+                                                 with 99th percentiles
   nearcall bench switches --json | jq '.cells[].switch.pause_ns.p50'";
