@@ -7,12 +7,14 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::event::EventfdFlags;
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::deadline::Deadline;
 use crate::descriptor::none_if_blocked;
+use crate::fork::Epoch;
 use crate::poll::{Interest, poll_one};
 use crate::seam::{self, Call};
 
@@ -67,17 +69,20 @@ pub fn try_add_one(eventfd: impl AsFd) -> io::Result<bool> {
 /// not added, and then the counter wakes in any case. Whoever else holds the eventfd can fill it at
 /// any moment, so neither a look before a write nor `O_NONBLOCK`, which they share, would do.
 ///
-/// Three system calls, by the end of an asynchronous poll of the eventfd itself: at once if there
-/// is room in the counter, else when the poll is given up. For rare events.
+/// Two system calls, by the end of an asynchronous poll of the eventfd itself: at once if there is
+/// room in the counter, else when the poll is given up. For rare events.
 ///
 /// # Errors
 ///
 /// ENOSYS where the kernel has no asynchronous I/O, EPERM where a filter of system calls refuses it
 /// ([`lacks_signal`]); EAGAIN at `fs.aio-max-nr`, which any user can exhaust. Nothing was added.
 pub fn signal(eventfd: impl AsFd) -> io::Result<()> {
-    let context = AioContext::create()?;
+    let mut context = CONTEXT.lock().unwrap_or_else(PoisonError::into_inner);
+    if !context.as_ref().is_some_and(|context| context.epoch.is_current()) {
+        *context = Some(AioContext::create()?);
+    }
     let fd = eventfd.as_fd().as_raw_fd().cast_unsigned();
-    let mut request = AioRequest {
+    let request = AioRequest {
         opcode: AIO_POLL,
         fd,
         // The events, in the place of a buffer.
@@ -86,14 +91,7 @@ pub fn signal(eventfd: impl AsFd) -> io::Result<()> {
         eventfd: fd,
         ..AioRequest::default()
     };
-    let mut requests = [&raw mut request];
-    // SAFETY: the kernel copies the one request, which points to no memory, and writes its key into
-    // it before the call returns.
-    let submitted =
-        unsafe { libc::syscall(libc::SYS_io_submit, context.0, 1_i64, requests.as_mut_ptr()) };
-    let outcome = if submitted == 1 { Ok(()) } else { Err(io::Error::last_os_error()) };
-    drop(context);
-    outcome
+    context.as_ref().map_or(Ok(()), |context| context.complete(request))
 }
 
 /// Returns whether [`signal`] failed because this process cannot make its calls, and never will.
@@ -102,25 +100,82 @@ pub fn lacks_signal(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM))
 }
 
-/// A context of the kernel's asynchronous I/O, for one request.
-struct AioContext(libc::c_ulong);
+/// The context of this process. It is kept, since the kernel takes tens of milliseconds to end one:
+/// it waits for all processors to have passed a quiescent state, and its caller with it.
+static CONTEXT: Mutex<Option<AioContext>> = Mutex::new(None);
+
+/// A context of the kernel's asynchronous I/O, for one request at a time.
+struct AioContext {
+    id: libc::c_ulong,
+    /// A forked process inherits the number only.
+    epoch: Epoch,
+}
 
 impl AioContext {
     fn create() -> io::Result<Self> {
-        let mut context = 0;
+        let mut id = 0;
         // SAFETY: the kernel writes the number of the new context.
-        match unsafe { libc::syscall(libc::SYS_io_setup, 1_u32, &raw mut context) } {
-            0 => Ok(Self(context)),
+        match unsafe { libc::syscall(libc::SYS_io_setup, 1_u32, &raw mut id) } {
+            0 => Ok(Self { id, epoch: Epoch::current() }),
             _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Begins the request, gives it up if it does not end at once, and takes its event.
+    fn complete(&self, mut request: AioRequest) -> io::Result<()> {
+        let mut requests = [&raw mut request];
+        // SAFETY: the kernel copies the one request, which points to no memory, and writes its key
+        // into it before the call returns.
+        let submitted =
+            unsafe { libc::syscall(libc::SYS_io_submit, self.id, 1_i64, requests.as_mut_ptr()) };
+        if submitted != 1 {
+            return Err(io::Error::last_os_error());
+        }
+        if !self.take_event(0)? {
+            let mut event = AioEvent::default();
+            // SAFETY: the kernel compares the address of the request and its key, and writes at
+            // most the event. What it says does not matter: the request ends in any case.
+            let _ = unsafe {
+                libc::syscall(libc::SYS_io_cancel, self.id, &raw mut request, &raw mut event)
+            };
+            self.take_event(1)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the event of a request that has ended. Waits for at least so many.
+    fn take_event(&self, least: i64) -> io::Result<bool> {
+        let mut event = AioEvent::default();
+        let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let timeout = if least == 0 { &raw const at_once } else { std::ptr::null() };
+        loop {
+            // SAFETY: room for one event, and a time that the kernel reads, or none.
+            let taken = unsafe {
+                libc::syscall(
+                    libc::SYS_io_getevents,
+                    self.id,
+                    least,
+                    1_i64,
+                    &raw mut event,
+                    timeout,
+                )
+            };
+            match taken {
+                0.. => return Ok(taken > 0),
+                _ if Errno::from_io_error(&io::Error::last_os_error()) == Some(Errno::INTR) => {}
+                _ => return Err(io::Error::last_os_error()),
+            }
         }
     }
 }
 
-impl Drop for AioContext {
-    fn drop(&mut self) {
-        // SAFETY: `create` made it, and it is destroyed once. Waits for its requests.
-        let _ = unsafe { libc::syscall(libc::SYS_io_destroy, self.0) };
-    }
+/// `struct io_event` of the kernel.
+#[repr(C)]
+#[derive(Default)]
+struct AioEvent {
+    data: u64,
+    object: u64,
+    outcomes: [i64; 2],
 }
 
 /// `struct iocb` of the kernel, little-endian.
