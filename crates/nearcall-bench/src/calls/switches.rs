@@ -301,10 +301,11 @@ const ROUNDS_UNMEASURED: u64 = 3;
 const SWITCHES_MIN: u64 = 5;
 
 /// Calls before a switch begins, after its end, and over the other connection: enough that each
-/// begins as those of a client that calls without a pause, and as many times as during a switch.
-const CALLS_BEFORE: usize = 16;
-const CALLS_AFTER: usize = 16;
-const CALLS_UNDISTURBED: usize = 48;
+/// begins as those of a client that calls without a pause, and about as many as during a switch.
+/// Not more: a 99th percentile of a pair takes a thousand switches.
+const CALLS_BEFORE: usize = 8;
+const CALLS_AFTER: usize = 8;
+const CALLS_UNDISTURBED: usize = 16;
 
 /// Room for the calls of one switch.
 const CALLS_USUAL: usize = 1 << 10;
