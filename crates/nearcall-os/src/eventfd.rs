@@ -7,7 +7,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, TryLockError};
 
 use rustix::event::EventfdFlags;
 use rustix::io::{Errno, retry_on_intr};
@@ -77,7 +77,14 @@ pub fn try_add_one(eventfd: impl AsFd) -> io::Result<bool> {
 /// ENOSYS where the kernel has no asynchronous I/O, EPERM where a filter of system calls refuses it
 /// ([`lacks_signal`]); EAGAIN at `fs.aio-max-nr`, which any user can exhaust. Nothing was added.
 pub fn signal(eventfd: impl AsFd) -> io::Result<()> {
-    let mut context = CONTEXT.lock().unwrap_or_else(PoisonError::into_inner);
+    // The lock is not waited for: in a forked process no thread may be there to release it.
+    let mut kept = match CONTEXT.try_lock() {
+        Ok(kept) => Some(kept),
+        Err(TryLockError::Poisoned(kept)) => Some(kept.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    };
+    let mut own = None;
+    let context = kept.as_deref_mut().unwrap_or(&mut own);
     if !context.as_ref().is_some_and(|context| context.epoch.is_current()) {
         *context = Some(AioContext::create()?);
     }
@@ -91,7 +98,12 @@ pub fn signal(eventfd: impl AsFd) -> io::Result<()> {
         eventfd: fd,
         ..AioRequest::default()
     };
-    context.as_ref().map_or(Ok(()), |context| context.complete(request))
+    let outcome = context.as_ref().map_or(Ok(()), |context| context.complete(request));
+    if outcome.is_err() {
+        // Its request, which may be under way, ends with it.
+        *context = None;
+    }
+    outcome
 }
 
 /// Returns whether [`signal`] failed because this process cannot make its calls, and never will.
@@ -165,6 +177,15 @@ impl AioContext {
                 _ if Errno::from_io_error(&io::Error::last_os_error()) == Some(Errno::INTR) => {}
                 _ => return Err(io::Error::last_os_error()),
             }
+        }
+    }
+}
+
+impl Drop for AioContext {
+    fn drop(&mut self) {
+        if self.epoch.is_current() {
+            // SAFETY: `create` made it, and it is destroyed once. Waits for its requests.
+            let _ = unsafe { libc::syscall(libc::SYS_io_destroy, self.id) };
         }
     }
 }
