@@ -144,15 +144,20 @@ impl StreamedCall {
         while let Sent::MustWait = self.send_once(item, mode)? {
             let item_bytes = codec::encoded_bytes(item);
             self.wait_until(|| self.connection.may_send_item(self.call.into(), item_bytes))?;
+            // Else an attempt that still finds no room would follow, and so on without end.
+            if self.connection.has_ended(self.call) {
+                return Err(self.no_more_items());
+            }
         }
         Ok(())
     }
 
-    /// Waits until `done`, or until the call has ended.
+    /// Waits until `done`, or until the call has ended: at its deadline at the latest.
     fn wait_until(&self, done: impl Fn() -> bool) -> Result<(), Status> {
         let connection = &self.connection;
         let is_done = || done() || connection.has_ended(self.call);
-        if !self.core().wait_until(connection, self.deadline, is_done)? {
+        let in_time = self.core().wait_until(connection, self.deadline, is_done)?;
+        if !in_time || self.deadline.has_passed() {
             connection.handle_timeout();
         }
         Ok(())

@@ -35,10 +35,8 @@ impl<H: Host> Connection<H> {
             let Some(item) = stream.outlet.take() else { break };
             match self.send_item(call.into(), &item, SendMode::Keep) {
                 Ok(()) => {}
-                // The credit resumes it.
-                Err(ItemUnsent::NoCredit) => return stream.outlet.put_back(item),
-                Err(ItemUnsent::NoRoom) => {
-                    self.note_blocked();
+                // The credit resumes it, or the room, which was noted.
+                Err(ItemUnsent::NoCredit | ItemUnsent::NoRoom) => {
                     return stream.outlet.put_back(item);
                 }
                 Err(ItemUnsent::Ended) => return,
@@ -67,6 +65,10 @@ impl<H: Host> Connection<H> {
         for (call, stream) in streams {
             if stream.outlet.is_posted() {
                 self.pump_stream(call, &stream);
+            }
+            // There is no room for the others either, and their looks for it would lead here.
+            if self.inner.borrow().has_blocked_streams {
+                break;
             }
         }
     }

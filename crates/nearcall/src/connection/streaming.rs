@@ -168,7 +168,13 @@ impl<H: Host> Connection<H> {
                 self.touch(Deadline::NEVER);
                 Ok(())
             }
-            Err(unsent) => Err(self.item_not_sent(unsent)),
+            Err(unsent) => {
+                if matches!(unsent, Unsent::Full) && mode == SendMode::Keep {
+                    // Neither the channel has room nor the outbox, which then may be empty.
+                    self.note_blocked();
+                }
+                Err(self.item_not_sent(unsent))
+            }
         }
     }
 
@@ -244,8 +250,7 @@ impl<H: Host> Connection<H> {
             return true;
         };
         let mut inner = self.inner.borrow_mut();
-        let has_unsent = inner.unflushed || !inner.outbox.is_empty() || inner.has_unsent_before();
-        !has_unsent && inner.protocol.has_credit(call, payload)
+        !inner.has_pending_writes() && inner.protocol.has_credit(call, payload)
     }
 
     /// Notes that items were read which cost so much together, and lets the peer send more.

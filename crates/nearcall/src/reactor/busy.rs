@@ -137,6 +137,7 @@ impl Reactor {
         while let Some(connection) = self.activity.pop_busy() {
             self.arm_or_queue(&connection);
         }
+        self.share_signals();
     }
 
     fn arm_or_queue(&self, connection: &Rc<Connection>) {

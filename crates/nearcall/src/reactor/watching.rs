@@ -256,16 +256,17 @@ impl Reactor {
                 self.make_ready(&connection);
             }
         }
-        if !self.signalled.borrow().is_empty() {
-            self.share_signals();
-        }
+        self.share_signals();
         !self.ready.borrow().is_empty()
     }
 
     /// A signal that was taken in this thread, by a connection of this loop or for a client without
     /// one, may have been for another, which has announced its sleep and is not readable any more.
-    #[cold]
-    fn share_signals(&self) {
+    #[inline]
+    pub(super) fn share_signals(&self) {
+        if self.signalled.borrow().is_empty() {
+            return;
+        }
         let taken = signals_taken();
         if self.signals_seen.replace(taken) != taken {
             self.look_for_signals();

@@ -85,13 +85,14 @@ fn a_loop_that_has_looked_for_room_in_vain_hears_of_it() {
         for mechanism in ["shm", "shm-eventfd", "shm-unix"] {
             let served = Served::start(Kind::Loop);
             let (locked, is_locked) = mpsc::channel();
-            let (go_on, may_go_on) = mpsc::channel();
             thread::scope(|scope| {
+                let (go_on, may_go_on) = mpsc::channel();
                 let counts = &served.counts;
                 scope.spawn(move || {
                     let _reading = counts.reading.lock().unwrap();
                     locked.send(()).unwrap();
-                    may_go_on.recv().unwrap();
+                    // A failure of the test drops the other end.
+                    let _ = may_go_on.recv();
                     // The client sleeps by then.
                     clock::pause(Duration::from_millis(50));
                 });
@@ -117,6 +118,29 @@ fn look_in_vain(served: &Served, mechanism: &str, go_on: impl FnOnce()) {
     for (number, call) in (0..).zip(asked) {
         assert_eq!(call.wait().unwrap(), item(number, 60_000), "{mechanism}");
     }
+}
+
+/// The window has credit for an item for which neither the channel nor the outbox has room.
+#[test]
+fn an_item_that_finds_no_room_waits_until_its_deadline() {
+    in_time(|| {
+        let limits = Limits { stream_window_bytes: 1 << 24, ..Limits::default() };
+        let event_loop = EventLoop::new().unwrap();
+        let clients = [None, Some(&event_loop)].map(|it| Client::with_limits(it, limits));
+        for (client, bytes) in clients.iter().flat_map(|it| [(it, 10), (it, 60_000)]) {
+            let served = Served::with(Kind::Loop, limits);
+            let streams = served.caller(client, "");
+            streams.say(&item(0, 1)).unwrap();
+            let reading = served.counts.reading.lock().unwrap();
+            let options = CallOptions::new().deadline(Duration::from_millis(300));
+            let mut summed = streams.sum_with(&options).unwrap();
+            let sent = (0..1_000_000).map(|number| summed.send(&item(number, bytes)));
+            let late = sent.filter_map(Result::err).next().unwrap();
+            assert_eq!(late.code(), Code::DeadlineExceeded, "{bytes}: {late}");
+            drop(reading);
+            assert_eq!(streams.say(&item(1, 1)).unwrap(), item(1, 1));
+        }
+    });
 }
 
 /// An item may be longer than the window; the next one waits until it was read.
