@@ -29,11 +29,26 @@ const SIZES: [usize; 9] = [0, 1, 8, 4087, 4096, 65_528, 65_529, 200_000, 1 << 20
 fn pair(mechanism: Mechanism, wait: WaitPolicy, buffer_bytes: u32) -> (Endpoint, Endpoint) {
     let options =
         Options { wait: Some(wait), buffer_bytes, ..Options::offering(MechanismSet::ALL) };
-    let (server, client) = unix_pair(Kind::Seqpacket).unwrap();
+    let (client, server) = connected(mechanism, &options, |_| {});
+    (server, client)
+}
+
+/// The end that connects and the one that accepts. A thread that has ended made the second, and
+/// used it first.
+pub(super) fn connected(
+    mechanism: Mechanism,
+    options: &Options,
+    first_use: impl FnOnce(&mut Endpoint) + Send + 'static,
+) -> (Endpoint, Endpoint) {
+    let (here, there) = unix_pair(Kind::Seqpacket).unwrap();
     let theirs = options.clone();
-    let server = thread::spawn(move || accept_over(server, &theirs).unwrap());
-    let client = connect_over(client, mechanism, &options).unwrap();
-    (server.join().unwrap(), client)
+    let accepted = thread::spawn(move || {
+        let mut endpoint = accept_over(here, &theirs).unwrap();
+        first_use(&mut endpoint);
+        endpoint
+    });
+    let connected = connect_over(there, mechanism, options).unwrap();
+    (connected, accepted.join().unwrap())
 }
 
 fn each(check: impl Fn(Mechanism, WaitPolicy)) {

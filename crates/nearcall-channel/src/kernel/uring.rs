@@ -403,8 +403,14 @@ const CANCELLED: i32 = 125;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handshake::{Options, accept_over, connect_over};
+    use crate::endpoint::Endpoint;
+    use crate::handshake::Options;
+    use crate::kernel::tests::connected;
     use crate::mechanism::{Mechanism, MechanismSet};
+
+    fn pair(first_use: impl FnOnce(&mut Endpoint) + Send + 'static) -> (Endpoint, Endpoint) {
+        connected(Mechanism::Uring, &Options::offering(MechanismSet::ALL), first_use)
+    }
 
     /// The bell that the receive takes back may have rung for the send.
     #[test]
@@ -413,11 +419,7 @@ mod tests {
         if probe().is_err() {
             return;
         }
-        let (here, there) = socket::unix_pair(socket::Kind::Seqpacket).unwrap();
-        let options = || Options::offering(MechanismSet::ALL);
-        let accepted = std::thread::spawn(move || accept_over(here, &options()).unwrap());
-        let mut sender = connect_over(there, Mechanism::Uring, &options()).unwrap();
-        let mut receiver = accepted.join().unwrap();
+        let (mut sender, mut receiver) = pair(|_| {});
         let bell = sender.readiness(Interest::Send).unwrap().fd.try_clone_to_owned().unwrap();
         let mut sent = 0;
         while sender.send(&[0; 60_000], Deadline::NOW).is_ok() {
@@ -440,15 +442,9 @@ mod tests {
         if probe().is_err() {
             return;
         }
-        let (here, there) = socket::unix_pair(socket::Kind::Seqpacket).unwrap();
-        let beginner = std::thread::spawn(move || {
-            let mut endpoint = accept_over(here, &Options::offering(MechanismSet::ALL)).unwrap();
-            assert!(matches!(endpoint.receive(Deadline::NOW), Err(ReceiveError::Empty)));
-            endpoint
+        let (mut sender, mut receiver) = pair(|receiver| {
+            assert!(matches!(receiver.receive(Deadline::NOW), Err(ReceiveError::Empty)));
         });
-        let mut sender =
-            connect_over(there, Mechanism::Uring, &Options::offering(MechanismSet::ALL)).unwrap();
-        let mut receiver = beginner.join().unwrap();
         sender.send(b"still there", Deadline::NEVER).unwrap();
         let mut bytes = [0; 11];
         let mut message = receiver.receive(Deadline::NEVER).unwrap();

@@ -418,9 +418,9 @@ const DIRECT_BYTES_MIN: usize = 4 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handshake::{Options, accept_over, connect_over};
+    use crate::handshake::Options;
+    use crate::kernel::tests::connected;
     use crate::mechanism::{Mechanism, MechanismSet};
-    use nearcall_os::socket;
 
     fn sender(pipe: OwnedFd) -> Sender {
         let capacity = pipe::size_bytes(&pipe).unwrap() + FRAME_BYTES_MAX;
@@ -453,13 +453,8 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "needs the kernel")]
     fn messages_stay_as_they_were_sent_round_both_buffers() {
-        let (here, there) = socket::unix_pair(socket::Kind::Seqpacket).unwrap();
-        let server = std::thread::spawn(move || {
-            accept_over(here, &Options::offering(MechanismSet::ALL)).unwrap()
-        });
         let options = Options::offering(MechanismSet::ALL);
-        let mut sender = connect_over(there, Mechanism::Vmsplice, &options).unwrap();
-        let mut receiver = server.join().unwrap();
+        let (mut sender, mut receiver) = connected(Mechanism::Vmsplice, &options, |_| {});
         let reader = std::thread::spawn(move || {
             for round in 0..ROUNDS {
                 let mut message = receiver.receive(Deadline::NEVER).unwrap();

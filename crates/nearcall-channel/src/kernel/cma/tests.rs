@@ -9,7 +9,8 @@ use super::*;
 use crate::control::Control;
 use crate::error::{OpenError, Unsupported};
 use crate::fds::ChannelFds;
-use crate::handshake::{Options, accept_over, connect_over};
+use crate::handshake::Options;
+use crate::kernel::tests::connected;
 use crate::mechanism::{Mechanism, MechanismSet};
 use crate::settings::{Peer, PeerIdentity};
 
@@ -125,13 +126,8 @@ fn what_was_sent_can_be_read_after_the_sender_closed() {
     if probe().is_err() {
         return;
     }
-    let (here, there) = socket::unix_pair(socket::Kind::Seqpacket).unwrap();
-    let server = std::thread::spawn(move || {
-        accept_over(here, &Options::offering(MechanismSet::ALL)).unwrap()
-    });
-    let mut sender =
-        connect_over(there, Mechanism::Cma, &Options::offering(MechanismSet::ALL)).unwrap();
-    let mut receiver = server.join().unwrap();
+    let options = Options::offering(MechanismSet::ALL);
+    let (mut sender, mut receiver) = connected(Mechanism::Cma, &options, |_| {});
     sender.send(b"farewell", Deadline::NEVER).unwrap();
     drop(sender);
     let mut bytes = [0; 8];
