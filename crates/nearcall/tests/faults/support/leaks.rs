@@ -66,6 +66,11 @@ impl Holdings {
                 count(&mut holdings.mappings, fields.nth(3).unwrap_or("anonymous").to_owned());
             }
         }
+        // A process keeps one from its first signal of an eventfd on.
+        if let Some(contexts) = holdings.mappings.get_mut("/[aio]") {
+            *contexts -= 1;
+        }
+        holdings.mappings.retain(|_, count| *count > 0);
         for entry in fs::read_dir(format!("{proc}/task"))? {
             let Ok(name) = fs::read_to_string(entry?.path().join("comm")) else { continue };
             count(&mut holdings.threads, name.trim().to_owned());
