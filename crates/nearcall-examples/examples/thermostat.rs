@@ -19,7 +19,9 @@ use std::io::Write;
 use std::process::{self, Command, ExitCode};
 
 use nearcall::event_loop::Interest;
-use nearcall::{Client, Context, Deadline, Event, EventLoop, ListenError, Server, Status};
+use nearcall::{
+    Client, Context, Deadline, Event, EventLoop, ListenError, Server, Status, TerminationSignals,
+};
 
 use self::home::{Temperature, Thermostat, ThermostatCaller, ThermostatDispatcher};
 
@@ -98,6 +100,8 @@ fn server(event_loop: &EventLoop, address: &str) -> Result<Server, Box<dyn Error
 
 /// Serves until SIGTERM or SIGINT, then lets the calls under way end and removes the socket.
 fn serve(address: &str) -> Outcome {
+    // Who reads that it listens may stop it before it waits for signals.
+    let _termination = TerminationSignals::install()?;
     let event_loop = EventLoop::new()?;
     let server = server(&event_loop, address)?;
     Ok(server.run_until_signal(&event_loop)?)

@@ -22,7 +22,7 @@ use nearcall::{RunningServer, Server, ServerError, StartError};
 use nearcall_os::Deadline;
 use nearcall_os::library::{Library, LibraryFile, LoadError, serve_libraries};
 use nearcall_os::poll::{self, PollFd, PollFlags};
-use nearcall_os::signal::Termination;
+use nearcall_os::signal::TerminationSignals;
 use serde::{Deserialize, Serialize};
 
 mod registry;
@@ -105,7 +105,7 @@ pub fn run_group(libraries: &[LibraryConfig]) -> Result<(), GroupError> {
         let service = service.map_err(|error| GroupError::Load(config.name.clone(), error))?;
         services.push(Arc::new(service));
     }
-    let termination = Termination::install().map_err(GroupError::Os)?;
+    let termination = TerminationSignals::install().map_err(GroupError::Os)?;
     let mut running = Vec::with_capacity(libraries.len());
     for (config, service) in libraries.iter().zip(&services) {
         REGISTRY.add(config, service);
@@ -152,7 +152,7 @@ fn start(config: &LibraryConfig, service: &Arc<Service>) -> Result<RunningServer
 }
 
 /// Waits for a signal, or for the first server that ends by itself.
-fn wait(termination: &Termination, running: &[RunningServer]) -> io::Result<Option<usize>> {
+fn wait(termination: &TerminationSignals, running: &[RunningServer]) -> io::Result<Option<usize>> {
     let signal = termination.fd();
     let ends = running.iter().map(AsFd::as_fd);
     let mut fds: Vec<_> = std::iter::once(signal.as_fd())

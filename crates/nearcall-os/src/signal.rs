@@ -19,7 +19,7 @@ use std::time::Duration;
 pub use caught::Caught;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 pub use rustix::process::Signal;
-pub use termination::Termination;
+pub use termination::TerminationSignals;
 
 use crate::deadline::Deadline;
 

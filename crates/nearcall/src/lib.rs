@@ -155,6 +155,7 @@ pub use limits::Limits;
 pub use metadata::{BadMetadata, Metadata, ReplyMetadata};
 pub use names::{NameEntry, NameProblem, names, names_within};
 pub use nearcall_channel::{HandshakeError, Loan, Mechanism, MechanismSet, WaitPolicy};
+pub use nearcall_os::signal::TerminationSignals;
 pub use options::CallOptions;
 pub use peer::{Peer, PeerIdentity};
 pub use prost;

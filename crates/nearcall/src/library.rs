@@ -12,6 +12,8 @@ use std::io::Write;
 use std::mem;
 use std::process::ExitCode;
 
+use nearcall_os::signal::TerminationSignals;
+
 use crate::server::{Server, ServerBuilder};
 use crate::service::dispatcher::Dispatcher;
 
@@ -106,6 +108,8 @@ pub fn run_service(name: &str, make: MakeService) -> ExitCode {
         let ServiceSetup { builder, objects, .. } = setup;
         // Those of a library.
         drop(objects);
+        // Before it listens: a client may stop it at once.
+        let _termination = TerminationSignals::install()?;
         Ok(builder.nest_calls().listen(&address).start()?.run_until_signal()?)
     };
     let Err(error) = run() else { return ExitCode::SUCCESS };

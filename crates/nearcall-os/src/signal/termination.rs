@@ -4,7 +4,7 @@
 //! A handler and not a signalfd: a signalfd needs the signals blocked in every thread of the
 //! process, also in those that started before. A handler runs in whichever thread takes the signal.
 //! **Invariants:** the handler makes system calls only, none of which waits, and keeps errno; when
-//! the last [`Termination`] is dropped, the actions from before hold again.
+//! the last [`TerminationSignals`] is dropped, the actions from before hold again.
 //! **Not here:** what a program does when it is asked to end.
 #![allow(unsafe_code, reason = "rustix has no signal handlers")]
 
@@ -20,13 +20,15 @@ use super::{NO_FD, Signal, SignalSet, block, unblock};
 use crate::eventfd;
 
 /// Reports SIGTERM and SIGINT as long as it lives. Several may live at once; each reports the same
-/// signal.
+/// signal. A server that is told to end as soon as it listens needs one from before that; its
+/// `run_until_signal`, and each one after that, returns at once if a signal has come.
 ///
 /// The first signal makes [`fd`](Self::fd) readable. The second, whichever of the two it is, has
 /// its default action: it ends the process. An ignored signal is caught as well. The thread that
 /// made it does not block the two signals meanwhile, so they are taken even if every other thread
 /// blocks them.
-pub struct Termination {
+#[must_use = "the signals are caught as long as it lives"]
+pub struct TerminationSignals {
     /// Those of the two that this thread had blocked.
     blocked: Vec<Signal>,
     /// The mask is the thread's.
@@ -36,7 +38,7 @@ pub struct Termination {
 /// The signals that ask a program to end.
 const SIGNALS: [Signal; 2] = [Signal::TERM, Signal::INT];
 
-impl Termination {
+impl TerminationSignals {
     /// Installs the handler.
     ///
     /// # Errors
@@ -60,8 +62,8 @@ impl Termination {
         Ok(termination)
     }
 
-    /// A descriptor that is readable from the first signal on, until the last `Termination` is
-    /// dropped. Do not read from it.
+    /// A descriptor that is readable from the first signal on, until the last `TerminationSignals`
+    /// is dropped. Do not read from it.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'static> {
         // SAFETY: `install` made the descriptor, and it is never closed.
@@ -69,13 +71,13 @@ impl Termination {
     }
 }
 
-impl std::fmt::Debug for Termination {
+impl std::fmt::Debug for TerminationSignals {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Termination").finish_non_exhaustive()
+        f.debug_struct("TerminationSignals").finish_non_exhaustive()
     }
 }
 
-impl Drop for Termination {
+impl Drop for TerminationSignals {
     fn drop(&mut self) {
         let mut users = USERS.lock().unwrap_or_else(PoisonError::into_inner);
         users.count -= 1;

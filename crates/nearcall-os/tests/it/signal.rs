@@ -5,7 +5,7 @@ use std::process::Command;
 
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::process::{Child, pid, tid};
-use nearcall_os::signal::{self, Interrupt, Signal, SignalSet, Termination};
+use nearcall_os::signal::{self, Interrupt, Signal, SignalSet, TerminationSignals};
 use nearcall_os::socket;
 
 use crate::partner::{self, PATIENCE, SHORT};
@@ -99,7 +99,7 @@ fn the_first_request_to_end_is_reported_and_the_second_of_either_kind_kills() {
 fn wait_to_be_terminated() {
     // What holds again when the first two are dropped.
     let before = Interrupt::install().unwrap();
-    let both = [Termination::install().unwrap(), Termination::install().unwrap()];
+    let both = [TerminationSignals::install().unwrap(), TerminationSignals::install().unwrap()];
     let is_readable = |fd, patience| poll_one(fd, Interest::Readable, patience).unwrap().is_some();
     assert!(!is_readable(both[0].fd(), SHORT));
     partner::send("installed");
@@ -107,7 +107,7 @@ fn wait_to_be_terminated() {
     drop(both);
     assert!(!before.interrupted());
     // A new one has its own first signal.
-    let again = Termination::install().unwrap();
+    let again = TerminationSignals::install().unwrap();
     assert!(!is_readable(again.fd(), SHORT));
     partner::send("terminated");
     partner::send("installed");

@@ -10,7 +10,7 @@
 use std::io;
 use std::rc::Rc;
 
-use nearcall_os::signal::Termination;
+use nearcall_os::signal::TerminationSignals;
 
 use super::{Server, ServerCore};
 use crate::deadline::Deadline;
@@ -33,6 +33,10 @@ impl Server {
     /// A method that runs when the signal comes holds the loop up until it returns. One-way
     /// messages are counted for each loop: this waits for those of its other servers as well.
     ///
+    /// A signal before this call has its default action: it ends the process, and leaves the socket
+    /// files for the next server to take over. With a [`TerminationSignals`] from before
+    /// [`listen`](Self::listen), as below, such a signal ends the server well too.
+    ///
     /// # Errors
     ///
     /// `InvalidInput`: the server is in another event loop. The kernel's: the handler could not be
@@ -41,9 +45,10 @@ impl Server {
     /// # Examples
     ///
     /// ```no_run
-    /// use nearcall::{EventLoop, Server};
+    /// use nearcall::{EventLoop, Server, TerminationSignals};
     ///
     /// fn main() -> Result<(), Box<dyn std::error::Error>> {
+    ///     let _termination = TerminationSignals::install()?;
     ///     let event_loop = EventLoop::new()?;
     ///     let server = Server::new(&event_loop);
     ///     // ... register
@@ -57,7 +62,7 @@ impl Server {
             let text = "this server is in another event loop: pass the one that it was made with";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        let termination = Termination::install()?;
+        let termination = TerminationSignals::install()?;
         let signal = event_loop.add_descriptor(termination.fd(), Interest::Readable)?;
         let stopper = event_loop.stopper();
         let stoppable = self.core.state.stoppable(move || stopper.stop());

@@ -15,7 +15,7 @@ use std::time::Duration;
 use nearcall_channel::Listener;
 use nearcall_os::fork::Epoch;
 use nearcall_os::poll::{self, PollFd, PollFlags};
-use nearcall_os::signal::Termination;
+use nearcall_os::signal::TerminationSignals;
 
 use super::errors::{ServerError, StartError};
 use super::group::{Group, Order, Orders};
@@ -221,13 +221,17 @@ impl RunningServer {
     /// and which signals they block. A method that runs for longer than the limit is cut off by the
     /// end of the program.
     ///
+    /// A signal before this call has its default action: it ends the process, and leaves the socket
+    /// files for the next server to take over. Make a [`TerminationSignals`] before
+    /// [`start`](crate::ServerBuilder::start) to have such a signal end the server well too.
+    ///
     /// # Errors
     ///
     /// [`ServerError::LoopFailed`]: the server ended by itself. [`ServerError::Signals`]: the
     /// handler could not be installed.
     pub fn run_until_signal(&self) -> Result<(), ServerError> {
         let signals = |error: io::Error| ServerError::Signals(error.to_string());
-        let termination = Termination::install().map_err(signals)?;
+        let termination = TerminationSignals::install().map_err(signals)?;
         let signal = termination.fd();
         let mut ends = [&signal as &dyn AsFd, &*self.group]
             .map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN));

@@ -2,6 +2,7 @@
 //!
 //! **Not here:** the servers with threads themselves (`server_threads.rs`).
 
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -9,10 +10,10 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use nearcall::{Client, Code, EventLoop, Limits, Server};
+use nearcall::{Client, Code, EventLoop, Limits, Server, TerminationSignals};
 use nearcall_os::clock;
-use nearcall_os::process::Child;
-use nearcall_os::signal::{self, Signal, SignalSet, Termination, send_by_pidfd};
+use nearcall_os::process::{self, Child};
+use nearcall_os::signal::{self, Signal, SignalSet, send_by_pidfd};
 
 use crate::echo::{EchoCaller, EchoDispatcher};
 use crate::observed::{PATIENCE, wait_until};
@@ -39,6 +40,20 @@ pub(crate) fn serve(part: &str, address: &str) {
             server.run_until_signal(&event_loop).unwrap();
             assert!(server.connections().is_empty());
         }
+        "one loop too early" => {
+            let _termination = TerminationSignals::install().unwrap();
+            let event_loop = EventLoop::new().unwrap();
+            let server = Server::new(&event_loop);
+            server.listen(address).unwrap();
+            signal_itself();
+            server.run_until_signal(&event_loop).unwrap();
+        }
+        "two loops too early" => {
+            let _termination = TerminationSignals::install().unwrap();
+            let server = Server::builder().threads(2).listen(address).start().unwrap();
+            signal_itself();
+            server.run_until_signal().unwrap();
+        }
         // Threads from before the server, that take signals.
         "threads before" => {
             let (give, take) = mpsc::channel::<()>();
@@ -60,6 +75,11 @@ pub(crate) fn serve(part: &str, address: &str) {
         }
         _ => serve_in_threads(address),
     }
+}
+
+fn signal_itself() {
+    let pidfd = process::pidfd_open(process::pid()).unwrap();
+    send_by_pidfd(pidfd.as_fd(), Signal::TERM).unwrap();
 }
 
 fn serve_in_threads(address: &str) {
@@ -115,11 +135,19 @@ impl Drop for Directory {
     }
 }
 
-/// Starts a server that ends by a signal, and waits until it listens.
+/// Starts a server that ends by a signal, and waits until it listens and waits for signals.
 fn server(part: &str, address: &str) -> Child {
     let server = start(part, address);
     Client::new().hunt(address, PATIENCE).unwrap();
+    wait_until("its handlers", || catches_signals(&server));
     server
+}
+
+fn catches_signals(server: &Child) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    let caught = u64::from_str_radix(caught.trim(), 16).unwrap();
+    [Signal::TERM, Signal::INT].iter().all(|signal| caught >> (signal.as_raw() - 1) & 1 == 1)
 }
 
 fn send(server: &Child, signal: Signal) {
@@ -153,6 +181,19 @@ fn a_signal_ends_a_server_with_0_and_without_its_socket_file() {
 }
 
 #[test]
+fn a_signal_before_a_server_waits_for_it_ends_it_as_well() {
+    in_time(|| {
+        let directory = Directory::new();
+        for part in ["one loop too early", "two loops too early"] {
+            let mut server = start(part, &directory.address("socket"));
+            let status = wait(&mut server);
+            assert_eq!(status.code(), Some(0), "{part}: {status}");
+            assert!(directory.is_empty(), "{part}");
+        }
+    });
+}
+
+#[test]
 fn ten_servers_leave_no_file() {
     in_time(|| {
         let directory = Directory::new();
@@ -163,6 +204,7 @@ fn ten_servers_leave_no_file() {
             let address = directory.address(&number.to_string());
             Client::new().hunt(&address, PATIENCE).unwrap();
         }
+        wait_until("their handlers", || servers.iter().all(catches_signals));
         assert_eq!(directory.files(), 10);
         servers.iter().for_each(|server| send(server, Signal::TERM));
         for server in &mut servers {
@@ -256,10 +298,11 @@ fn the_mask_of_the_thread_is_as_before() {
         let set = SignalSet::new(&[Signal::TERM, Signal::INT]);
         let mask = || signal::block(&SignalSet::new(&[])).unwrap();
         signal::unblock(&set).unwrap();
-        drop(Termination::install().unwrap());
+        drop(TerminationSignals::install().unwrap());
         assert!(!mask().contains(Signal::TERM) && !mask().contains(Signal::INT));
         signal::block(&SignalSet::new(&[Signal::TERM])).unwrap();
-        let (one, two) = (Termination::install().unwrap(), Termination::install().unwrap());
+        let (one, two) =
+            (TerminationSignals::install().unwrap(), TerminationSignals::install().unwrap());
         assert!(!mask().contains(Signal::TERM));
         drop((two, one));
         assert!(mask().contains(Signal::TERM) && !mask().contains(Signal::INT));

@@ -37,7 +37,12 @@ fn entry() {
         "client" => ask(&address),
         "deaf" => listen(&address),
         "caller" => call(&address),
-        "one loop" | "two loops" | "threads before" | "all blocked" => {
+        "one loop"
+        | "two loops"
+        | "threads before"
+        | "all blocked"
+        | "one loop too early"
+        | "two loops too early" => {
             crate::server_signals::serve(&part, &address);
         }
         "streams" => crate::streams::killed::serve(&address),
