@@ -10,7 +10,7 @@
 //! **Not here:** the switch itself (`switching.rs`), who may ask for one (`server/built_in.rs`).
 
 use nearcall_channel::{Mechanism, MechanismSet};
-use nearcall_wire::{SwitchError, SwitchReason};
+use nearcall_wire::{SwitchError, SwitchReason, SwitchState};
 
 use super::switch_history::{SwitchCause, SwitchUnderWay};
 use super::{Connection, Host};
@@ -70,7 +70,7 @@ impl<H: Host> Connection<H> {
             )));
         }
         if let Some(ask) = &switching.ask {
-            let text = format!("an earlier ask to move to {} has no answer yet", ask.mechanism);
+            let text = format!("an earlier ask to move to {} is not over yet", ask.mechanism);
             return Err(Err(Status::unavailable(text)));
         }
         let asked = self.inner.borrow_mut().protocol.ask_switch(mechanism_id(mechanism));
@@ -88,19 +88,24 @@ impl<H: Host> Connection<H> {
     pub(crate) fn expire_ask(&self, now: Deadline) -> Deadline {
         // The time of the switch itself may be up.
         self.report_ask();
-        let (report, has_begun) = match &mut self.switching.borrow_mut().ask {
-            Some(ask) if ask.until > now && ask.report.is_some() => return ask.until,
-            Some(ask) => (ask.report.take(), ask.has_begun),
-            None => (None, false),
+        let (report, has_begun, outcome) = {
+            let switching = &mut *self.switching.borrow_mut();
+            match &mut switching.ask {
+                Some(ask) if ask.until > now && ask.report.is_some() => return ask.until,
+                Some(ask) => (ask.report.take(), ask.has_begun, switching.ask_outcome.clone()),
+                None => (None, false, None),
+            }
         };
         if let Some(report) = report {
-            report(Err(Status::deadline_exceeded(match has_begun {
-                true => "not yet: the client has begun to move, and is not done",
-                false => {
-                    "not yet: the client has not answered; one without a loop, or whose calls are \
-                     futures, answers, and moves, at its next call"
-                }
-            })));
+            report(outcome.unwrap_or_else(|| {
+                Err(Status::deadline_exceeded(match has_begun {
+                    true => "not yet: the client has begun to move, and is not done",
+                    false => {
+                        "not yet: the client has not answered; one without a loop, or whose calls \
+                         are futures, answers, and moves, at its next call"
+                    }
+                }))
+            }));
         }
         Deadline::NEVER
     }
@@ -142,9 +147,24 @@ impl<H: Host> Connection<H> {
         SwitchUnderWay { from, to, cause: SwitchCause::Asked }
     }
 
-    /// Reports the ask whose switch has ended.
+    /// Reports the ask whose switch has ended. While the client has to say yet that it needs the
+    /// channel before no more, another ask would be refused, so this one has not ended.
     #[cold]
     pub(super) fn report_ask(&self) {
+        if !self.awaits_done() {
+            self.give_ask_outcome();
+        }
+    }
+
+    /// Returns whether the client has yet to say that it needs the channel before no more, and has
+    /// time for that.
+    fn awaits_done(&self) -> bool {
+        let inner = self.inner.borrow();
+        let keeps_old = inner.old.as_ref().is_some_and(|old| !old.is_over);
+        keeps_old && inner.protocol.switch_state() == SwitchState::AwaitingDone
+    }
+
+    fn give_ask_outcome(&self) {
         let (ask, outcome) = {
             let switching = &mut *self.switching.borrow_mut();
             let Some(outcome) = switching.ask_outcome.take() else { return };
@@ -155,14 +175,15 @@ impl<H: Host> Connection<H> {
         }
     }
 
-    /// Reports the ask of a connection that has ended.
+    /// Reports the ask of a connection that has ended, maybe after it has moved.
     #[cold]
     pub(super) fn end_ask(&self) {
         let is_open = self.switching.borrow().ask.is_some();
         if is_open {
             let gone = format!("the connection has ended: {}", self.close_reason().message());
-            self.switching.borrow_mut().ask_outcome = Some(Err(Status::unavailable(gone)));
-            self.report_ask();
+            let gone = Err(Status::unavailable(gone));
+            self.switching.borrow_mut().ask_outcome.get_or_insert(gone);
+            self.give_ask_outcome();
         }
     }
 

@@ -584,7 +584,6 @@ impl<H: Host> Connection<H> {
                 Err(error) => Err(error),
             }
         };
-        self.report_ask();
         match moved {
             // A client is watched by its old channel until the server's last message.
             Ok(true) if self.serves.is_some() => {

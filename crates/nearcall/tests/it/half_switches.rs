@@ -265,33 +265,40 @@ fn replies_that_are_not_read_keep_no_loop_awake_and_no_new_channel_unread() {
 #[test]
 fn a_server_that_does_not_go_on_keeps_no_client_awake() {
     in_time(|| {
-        for from in OLD {
-            let address = unique_address();
-            let listener = Listener::bind(&address.parse().unwrap()).unwrap();
-            let (go_on, wait) = mpsc::channel::<()>();
-            let server = thread::spawn(move || {
-                let (old, new) = half_server(&listener);
-                wait.recv().unwrap_or(());
-                drop((old, new));
-            });
-            let event_loop = EventLoop::new().unwrap();
-            let client = Client::in_loop(&event_loop);
-            let at = format!("{address}?via={from}");
-            let echo = EchoCaller::new(&client, &at).unwrap();
-            let quick = CallOptions::new().deadline(Duration::from_millis(300));
-            echo.note_with(&words(1), &CallOptions::new().deadline(PATIENCE)).unwrap();
-            let late = client.switch(&at, "unix-stream", Duration::from_millis(300)).unwrap_err();
-            assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
-            let long = crate::echo::Words { data: vec![3; 60_000].into(), number: 0 };
-            let (start, before) = (clock::now(), clock::thread_cpu_ns());
-            let full = (0..100).find_map(|_| echo.note_with(&long, &quick).err());
-            let share = percent(clock::thread_cpu_ns() - before, start.elapsed());
-            assert_eq!(full.expect("they are not read").code(), Code::DeadlineExceeded);
-            assert!(share < 50, "{from}: {share} % of a processor");
-            drop(go_on);
-            server.join().unwrap();
-        }
+        thread::scope(|scope| {
+            for from in OLD {
+                scope.spawn(move || wait_for_a_server_that_does_not_go_on(from));
+            }
+        });
     });
+}
+
+fn wait_for_a_server_that_does_not_go_on(from: Mechanism) {
+    let address = unique_address();
+    let listener = Listener::bind(&address.parse().unwrap()).unwrap();
+    let (go_on, wait) = mpsc::channel::<()>();
+    let server = thread::spawn(move || {
+        let (old, new) = half_server(&listener);
+        wait.recv().unwrap_or(());
+        drop((old, new));
+    });
+    let event_loop = EventLoop::new().unwrap();
+    let client = Client::in_loop(&event_loop);
+    let at = format!("{address}?via={from}");
+    let echo = EchoCaller::new(&client, &at).unwrap();
+    let quick = CallOptions::new().deadline(Duration::from_millis(300));
+    echo.note_with(&words(1), &CallOptions::new().deadline(PATIENCE)).unwrap();
+    // The server has opened the new channel by then.
+    let late = client.switch(&at, "unix-stream", Duration::from_secs(2)).unwrap_err();
+    assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
+    let long = crate::echo::Words { data: vec![3; 60_000].into(), number: 0 };
+    let (start, before) = (clock::now(), clock::thread_cpu_ns());
+    let full = (0..100).find_map(|_| echo.note_with(&long, &quick).err());
+    let share = percent(clock::thread_cpu_ns() - before, start.elapsed());
+    assert_eq!(full.expect("they are not read").code(), Code::DeadlineExceeded);
+    assert!(share < 50, "{from}: {share} % of a processor");
+    drop(go_on);
+    server.join().unwrap();
 }
 
 /// Serves the handshake of a switch, and does nothing any more.
@@ -529,42 +536,56 @@ fn a_client_that_does_not_read_its_old_channel_is_ended() {
 #[test]
 fn a_client_that_answers_an_ask_by_another_mechanism_is_reported_there() {
     in_time(|| {
-        let stage = Stage::new(PATIENCE);
-        let at = stage.address.clone();
-        let half = stage.join(thread::spawn(move || {
-            let mut half = Half::connect(&at, Mechanism::Shm);
-            half.calls_by_old(1);
-            half
-        }));
-        let at = stage.address.clone();
-        let admin = thread::spawn(move || {
-            let service = ServerCaller::new(&Client::new(), &at).unwrap();
-            let request = SwitchRequest {
-                mechanism: "pipe".to_owned(),
-                all: true,
-                timeout_ms: u32::try_from(PATIENCE.as_millis()).unwrap(),
-                ..SwitchRequest::default()
-            };
-            let options = CallOptions::new().deadline(PATIENCE);
-            service.switch_with(&request, &options).unwrap().connections
-        });
-        let half = stage.join(thread::spawn(move || {
-            let mut half = half;
-            let message = receive(&mut half.old).expect("an ask");
-            let Ok(Frame::Switch { number, step: SwitchStep::Ask { .. } }) =
-                Frame::decode(&message, message.len())
-            else {
-                panic!("{message:?}")
-            };
-            half.answers = number;
-            half.open(Mechanism::UnixStream).has_moved().0.expect("in time")
-        }));
-        let [outcome] = &stage.join(admin)[..] else { panic!("one client") };
-        assert_eq!((&*outcome.before, &*outcome.after), ("shm", "unix-stream"), "{outcome:?}");
-        assert_eq!(outcome.code, Code::FailedPrecondition as i32, "{outcome:?}");
-        assert!(outcome.message.contains("moved to unix-stream instead"), "{outcome:?}");
-        drop(half);
+        answer_by_another_mechanism(true);
+        answer_by_another_mechanism(false);
     });
+}
+
+/// Its last step, or the end of the connection, has the ask reported before its deadline.
+fn answer_by_another_mechanism(is_last_step_taken: bool) {
+    let start = clock::now();
+    let stage = Stage::new(PATIENCE);
+    let at = stage.address.clone();
+    let half = stage.join(thread::spawn(move || {
+        let mut half = Half::connect(&at, Mechanism::Shm);
+        half.calls_by_old(1);
+        half
+    }));
+    let at = stage.address.clone();
+    let admin = thread::spawn(move || {
+        let service = ServerCaller::new(&Client::new(), &at).unwrap();
+        let request = SwitchRequest {
+            mechanism: "pipe".to_owned(),
+            all: true,
+            timeout_ms: u32::try_from(PATIENCE.as_millis()).unwrap(),
+            ..SwitchRequest::default()
+        };
+        let options = CallOptions::new().deadline(PATIENCE);
+        service.switch_with(&request, &options).unwrap().connections
+    });
+    let half = stage.join(thread::spawn(move || {
+        let mut half = half;
+        let message = receive(&mut half.old).expect("an ask");
+        let Ok(Frame::Switch { number, step: SwitchStep::Ask { .. } }) =
+            Frame::decode(&message, message.len())
+        else {
+            panic!("{message:?}")
+        };
+        half.answers = number;
+        let (half, _) = half.open(Mechanism::UnixStream).has_moved();
+        let mut half = half.expect("in time");
+        is_last_step_taken.then(|| {
+            let done = frame(half.begun, SwitchStep::Done);
+            send(half.next(), &done);
+            half
+        })
+    }));
+    let [outcome] = &stage.join(admin)[..] else { panic!("one client") };
+    assert_eq!((&*outcome.before, &*outcome.after), ("shm", "unix-stream"), "{outcome:?}");
+    assert_eq!(outcome.code, Code::FailedPrecondition as i32, "{outcome:?}");
+    assert!(outcome.message.contains("moved to unix-stream instead"), "{outcome:?}");
+    assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+    drop(half);
 }
 
 /// What is no line of a handshake is refused, and costs no other client anything.

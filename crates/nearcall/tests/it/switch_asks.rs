@@ -2,8 +2,8 @@
 //!
 //! **Not here:** switches that a client begins (`switching.rs`).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ impl Elsewhere {
     fn start(at: &str, in_loop: bool) -> Self {
         let (stop, at) = (Arc::new(AtomicBool::new(false)), at.to_owned());
         let stopped = Arc::clone(&stop);
-        let (give, connected) = std::sync::mpsc::channel();
+        let (give, connected) = mpsc::channel();
         let thread = thread::spawn(move || {
             let event_loop = EventLoop::new().unwrap();
             let client = if in_loop { Client::in_loop(&event_loop) } else { Client::new() };
@@ -174,14 +174,16 @@ fn what_keeps_a_connection_is_reported() {
         let calls = Arc::new(AtomicBool::new(true));
         let calling = Arc::clone(&calls);
         let unwilling_at = at.clone();
+        let (give, both_have_called) = mpsc::channel();
         let thread = thread::spawn(move || {
             let client = Client::new();
             while calling.load(Ordering::Relaxed) {
                 call(&unwilling, &unwilling_at);
                 call(&client, &unwilling_at);
+                let _ = give.send(());
             }
         });
-        crate::observed::wait_until("both", || server.connections().len() == 2);
+        both_have_called.recv().unwrap();
         let client = Client::new();
         let admin = service(&client, &at);
         let all = |mechanism: &str| SwitchRequest { all: true, ..request(mechanism) };
