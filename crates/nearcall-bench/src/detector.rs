@@ -262,14 +262,17 @@ mod tests {
     #[test]
     fn a_burner_on_the_same_cpu_is_seen_as_gaps() {
         let Some(&cpu) = cpu::allowed().first() else { return };
-        let stop = std::sync::atomic::AtomicBool::new(false);
+        let stop = &std::sync::atomic::AtomicBool::new(false);
+        let (tell, told) = std::sync::mpsc::channel();
         let seen = thread::scope(|scope| {
-            scope.spawn(|| {
+            scope.spawn(move || {
                 cpu::pin_current(cpu).unwrap();
+                tell.send(()).unwrap();
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                     clock::spin_hint();
                 }
             });
+            told.recv().unwrap();
             let seen = watch(&[cpu], Duration::from_millis(200));
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
             seen

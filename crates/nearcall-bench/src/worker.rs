@@ -262,8 +262,8 @@ const MARK: &str = "nearcall-worker ";
 /// How often an interruption is looked for.
 pub(crate) const POLL: Duration = Duration::from_millis(50);
 
-/// How long a process may take to end after it has closed its output.
-const GRACE: Duration = Duration::from_millis(500);
+/// How long a process may take to end after it has closed its output. Only one that hangs takes it.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// A report with a whole histogram has some tens of kilobytes.
 const LINE_BYTES_MAX: usize = 16 << 20;

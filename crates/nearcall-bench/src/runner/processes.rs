@@ -210,5 +210,6 @@ const PADDING: &str = "NEARCALL_PADDING";
 /// How long a client that is asked to end may take for the slice that it is in and for its report.
 const REPORT_TIME: Duration = Duration::from_secs(5);
 
-/// How long a process may take to end after the other has.
-const GRACE: Duration = Duration::from_millis(500);
+/// How long a process may take to end after the other has, and its parent to see that. Only one
+/// that hangs takes it.
+const GRACE: Duration = Duration::from_secs(5);
