@@ -22,7 +22,7 @@ mod home {
     nearcall::include_proto!("home.v1");
 }
 
-const HEATING: Duration = Duration::from_millis(200);
+const HEATING: Duration = Duration::from_secs(1);
 
 struct House;
 

@@ -254,9 +254,11 @@ fn named(name: String, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     thread::Builder::new().name(name).spawn(body).unwrap()
 }
 
-/// Of one thread: turns on a processor, and time there.
+/// Of one thread: turns on a processor, time there, and whether it waits for something else than a
+/// processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Used {
+    is_asleep: bool,
     voluntary_switches: u64,
     run_ns: Option<u64>,
 }
@@ -278,24 +280,27 @@ fn used() -> BTreeMap<String, Used> {
         let schedstat = fs::read_to_string(path.join("schedstat")).unwrap_or_default();
         let schedstat = nearcall_os::counters::parse_schedstat(&schedstat);
         let voluntary_switches = field("voluntary_ctxt_switches").parse().unwrap();
-        let used = Used { voluntary_switches, run_ns: schedstat.map(|stat| stat.run_ns) };
+        let (is_asleep, run_ns) = (field("State").starts_with('S'), schedstat.map(|it| it.run_ns));
+        let used = Used { is_asleep, voluntary_switches, run_ns };
         threads.insert(format!("{} {number}", field("Name")), used);
     }
     threads
 }
 
-/// Once nothing changes any more.
+/// Once nothing changes any more and nothing waits for a processor.
 fn settled() -> BTreeMap<String, Used> {
     let until = clock::now() + Duration::from_secs(20);
     let mut last = used();
     loop {
         clock::pause(Duration::from_millis(100));
         let now = used();
-        if now == last {
+        if now == last && now.values().all(|used| used.is_asleep) {
             return now;
         }
-        let busy: Vec<_> =
-            now.iter().filter(|(name, used)| last.get(*name) != Some(used)).collect();
+        let busy: Vec<_> = now
+            .iter()
+            .filter(|(name, used)| !used.is_asleep || last.get(*name) != Some(used))
+            .collect();
         assert!(clock::now() < until, "never idle: {busy:#?}");
         last = now;
     }

@@ -53,7 +53,7 @@ fn declared_system_calls_and_copies_are_those_that_are_counted() {
             };
             for end in [&calls.ends.client, &calls.ends.server] {
                 let what = format!("{mechanism} {wait}: {end:?}");
-                end.iter().for_each(|call| check(call, &what));
+                end.iter().for_each(|call| check(call, spins, &what));
             }
             let Some(counted) = copies.kernel_one_way else { continue };
             let declared = f64::from(copies.declared_kernel);
@@ -66,9 +66,14 @@ fn declared_system_calls_and_copies_are_those_that_are_counted() {
     no_children_are_left();
 }
 
-fn check(call: &CountedCall, what: &str) {
+fn check(call: &CountedCall, spins: bool, what: &str) {
     // Of what is not declared there must be none.
-    let [least, most] = call.declared.unwrap_or([0.0, 0.0]);
+    let [least, mut most] = call.declared.unwrap_or([0.0, 0.0]);
+    // On a busy machine the other end may have no CPU for long, and an end that spins yields all
+    // the while.
+    if spins && call.name == "sched_yield" {
+        most = f64::INFINITY;
+    }
     let counted = call.per_exchange;
     let in_range = (least - TOLERANCE..=most + TOLERANCE).contains(&counted);
     assert!(in_range, "{} is made {counted} times: {what}", call.name);

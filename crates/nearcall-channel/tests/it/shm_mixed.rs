@@ -13,7 +13,7 @@ use nearcall_os::{clock, poll};
 
 use crate::support::bytes::{expect_pattern, pattern};
 use crate::support::stage::report;
-use crate::support::{PATIENCE, patient};
+use crate::support::{DEATH_NOTICED, PATIENCE, patient};
 
 /// How an end of these tests waits.
 #[derive(Debug, Clone, Copy)]
@@ -189,7 +189,7 @@ fn long_messages_arrive_whatever_the_two_ends_sleep_on() {
     });
 }
 
-/// Asks again and again after the other end has gone, at least for so long: how long it took.
+/// Asks again and again after the other end has gone, until this end notices.
 fn time_to_notice(waits: Waits, mut ask: impl FnMut(&mut Endpoint) -> bool) {
     let (mut client, server) = pair_with_room(128 << 10, waits, waits);
     assert!(!ask(&mut client), "{waits:?}");
@@ -197,7 +197,7 @@ fn time_to_notice(waits: Waits, mut ask: impl FnMut(&mut Endpoint) -> bool) {
     let start = clock::now();
     while !ask(&mut client) {
         let so_far = clock::now() - start;
-        assert!(so_far < DEATH_NOTICED_MAX, "{waits:?}: no notice after {so_far:?}");
+        assert!(so_far < DEATH_NOTICED, "{waits:?}: no notice after {so_far:?}");
     }
 }
 
@@ -297,9 +297,6 @@ fn a_tiny_dev_shm_does_not_matter() {
 
 /// Calls of each pair.
 const ROUNDS: u64 = 60;
-
-/// Longest time after which a dead end may still be taken for a living one.
-const DEATH_NOTICED_MAX: Duration = Duration::from_millis(500);
 
 /// Messages of each stream.
 const STREAM: u64 = 200;

@@ -5,7 +5,9 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use nearcall::control::{DescribeRequest, ServerCaller, SwitchReport};
 use nearcall::{Client, Limits, RunningServer, Server};
@@ -13,12 +15,17 @@ use serde_json::Value;
 
 use crate::program::{Ended, Folder};
 
+/// Longest wait of one step. Far above what is needed, so that it only ends a hang.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// A server in a runtime directory of its own, and a client that calls it until it is dropped.
 struct Scene {
     folder: Folder,
     server: RunningServer,
     stop: Arc<AtomicBool>,
     calling: Option<JoinHandle<()>>,
+    /// Each mechanism of the client, once the server has its note of it.
+    reported: Receiver<String>,
 }
 
 impl Scene {
@@ -33,12 +40,19 @@ impl Scene {
             Server::builder().threads(2).limits(limits).listen(&listening).start().unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
+        let (tell, reported) = mpsc::channel();
         let calling = thread::spawn(move || {
             let client = Client::new();
             let caller = ServerCaller::new(&client, &at).unwrap();
             let mut mechanism = client.connections().first().map(|it| it.mechanism);
+            let mut told = None;
             while !stopped.load(Ordering::Relaxed) {
                 caller.describe(&DescribeRequest::default()).unwrap();
+                // A note has no reply; the server takes it before the next call.
+                if told != mechanism {
+                    tell.send(mechanism.map_or_else(String::new, |it| it.to_string())).unwrap();
+                    told = mechanism;
+                }
                 let now = client.connections().first().map(|it| it.mechanism);
                 if now != mechanism {
                     let note = "asked, and \u{1b}[2J gladly".to_owned();
@@ -48,11 +62,15 @@ impl Scene {
                 }
             }
         });
-        let scene = Self { folder, server, stop, calling: Some(calling) };
-        while scene.server.connection_counts().iter().sum::<usize>() == 0 {
-            thread::yield_now();
-        }
+        let scene = Self { folder, server, stop, calling: Some(calling), reported };
+        scene.wait_until_reported("shm");
         scene
+    }
+
+    /// Waits until the server has the note of the client that it uses `mechanism` now.
+    #[track_caller]
+    fn wait_until_reported(&self, mechanism: &str) {
+        while self.reported.recv_timeout(PATIENCE).unwrap() != mechanism {}
     }
 
     fn directory(&self) -> PathBuf {
@@ -87,6 +105,7 @@ fn clients_move_and_the_server_explains_why() {
     let ended = scene.run(&["switch", "thermostat", "unix-stream"]);
     assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{ended:?}");
     assert!(ended.stdout.ends_with("\n1 of 1 connections use unix-stream.\n"), "{ended:?}");
+    scene.wait_until_reported("unix-stream");
     // By the process of the server, and of the client, which are this one.
     let pid = std::process::id().to_string();
     let ended = scene.run(&["switch", &pid, "pipe", "--client", &pid, "--json"]);
@@ -95,6 +114,7 @@ fn clients_move_and_the_server_explains_why() {
     let row = &document["connections"][0];
     assert_eq!((&row["before"], &row["after"]), (&"unix-stream".into(), &"pipe".into()));
     assert_eq!(row["why"], Value::Null);
+    scene.wait_until_reported("pipe");
     let ended = scene.run(&["explain", "thermostat", "--watch", "100ms"]);
     assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{ended:?}");
     for part in [
@@ -110,7 +130,8 @@ fn clients_move_and_the_server_explains_why() {
         assert!(ended.stdout.contains(part), "{part}: {}", ended.stdout);
     }
     assert!(!ended.stdout.contains('\u{1b}'), "{ended:?}");
-    let document = json(&scene.run(&["explain", &pid, "--watch", "50ms", "--json"]));
+    // Long enough that the client has its turn on a busy machine.
+    let document = json(&scene.run(&["explain", &pid, "--watch", "1s", "--json"]));
     assert_eq!(document["schema"], "nearcall.explain/1");
     let row = &document["connections"][0];
     assert_eq!(

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use nearcall_os::process::Child;
 
-/// No example runs for more than a second; a busy machine may take longer.
+/// No example runs for more than two seconds; a busy machine may take longer.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The end of an example.

@@ -73,7 +73,8 @@ fn of_twenty_libraries_one_panics_one_blocks_and_one_aborts() {
     for caller in fresh {
         assert_eq!(set(&caller, 20.0).unwrap(), 0.0, "it has begun anew");
     }
-    assert!(!host.service("room5").is_unresponsive);
+    // On a busy machine one that answers may be late at times.
+    host.wait_for("room5", |service| !service.is_unresponsive);
     assert_eq!(host.stop(), Some(0), "{}", host.log());
     assert!(host.directory.sockets().is_empty(), "{:?}", host.directory.sockets());
 }

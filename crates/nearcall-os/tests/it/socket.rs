@@ -24,6 +24,8 @@ fn only_the_holder_of_its_handle_connects_to_a_socket_without_a_name() {
     // Its path is still listed, and leads nowhere.
     assert!(names.contains(place.0.to_str().unwrap()));
     assert!(socket::unix_connect(UnixAddress::Path(&place.0), PATIENCE).is_err());
+    // A process that another test forks has a copy until its `exec`.
+    socket::shutdown(&listener, Half::Both).unwrap();
     drop(listener);
     let gone = socket::unix_connect(UnixAddress::Path(&handle), PATIENCE).unwrap_err();
     assert_eq!(gone.kind(), std::io::ErrorKind::ConnectionRefused);

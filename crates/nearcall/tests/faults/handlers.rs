@@ -100,7 +100,10 @@ fn act(server: &ServerProcess, act: &str) -> (Result<Words, Status>, Result<(), 
     let options = CallOptions::new().deadline(span);
     let caller = |at: &str| EchoCaller::new(&Client::new(), &format!("{}{at}", server.address));
     let words = Words { number, ..Words::default() };
-    let outcome = caller("#bad").unwrap().say_with(&words, &options);
+    let bad = caller("#bad").unwrap();
+    // Connected, so that all of the time is the call's.
+    bad.nothing_with(&(), &CallOptions::new().deadline(PATIENCE)).unwrap();
+    let outcome = bad.say_with(&words, &options);
     (outcome, caller("").unwrap().nothing_with(&(), &options))
 }
 

@@ -189,14 +189,18 @@ fn a_nested_call_ends_with_the_call_that_it_serves() {
         let (give, take) = mpsc::channel();
         let first = serve_scripted(Limits::default(), move |event_loop| {
             let next = EchoCaller::new(&Client::in_loop(event_loop), &to).unwrap();
+            next.nothing(&()).unwrap();
             Scripted::new(move |_, request| {
                 let ended = next.later(request);
                 give.send(ended.clone().unwrap_err()).unwrap();
                 ended
             })
         });
-        let options = CallOptions::new().deadline(Duration::from_millis(30));
-        let status = scripted(&first).say_with(&words(0), &options).unwrap_err();
+        let echo = scripted(&first);
+        // Both are connected, so that all of the time is the calls'.
+        echo.nothing(&()).unwrap();
+        let options = CallOptions::new().deadline(Duration::from_millis(200));
+        let status = echo.say_with(&words(0), &options).unwrap_err();
         assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
         let status = take.recv_timeout(PATIENCE).unwrap();
         assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");

@@ -45,15 +45,19 @@ fn a_call_without_a_deadline_holds_up_no_other_beyond_its_deadline() {
     in_time(|| {
         let last = serve_scripted(Limits::default(), |_| keeper());
         let (gate, begun) = gateway(&last, Limits::default());
-        let options = CallOptions::new().deadline(Duration::from_secs(1));
-        let echo = caller(&gate);
-        let honest = std::thread::spawn(move || echo.say_with(&words(0), &options));
+        let (honest, hostile) = (caller(&gate), caller(&gate));
+        // Connected, so that the hostile call begins well within the time of the honest one.
+        honest.nothing(&()).unwrap();
+        hostile.nothing(&()).unwrap();
+        let options = CallOptions::new().deadline(Duration::from_secs(3));
+        let honest = honest.start_say_with(&words(0), &options);
         wait_until("the honest call", || begun.load(Ordering::Relaxed) == 1);
-        let hostile = wait_in(&gate);
+        let options = CallOptions::new().no_deadline();
+        let hostile = hostile.start_say_with(&words(1), &options);
         wait_until("the hostile call", || begun.load(Ordering::Relaxed) == 2);
         // Its method goes on when that of the hostile call has ended, so it may come late.
-        let _ = honest.join().unwrap();
-        let status = hostile.join().unwrap();
+        let _ = honest.wait();
+        let status = hostile.wait().unwrap_err();
         assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
         caller(&last).say(&words(command::DROP)).unwrap();
     });

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Mechanism, Server, Status};
 use nearcall_channel::Listener;
+use nearcall_channel::limits::HANDSHAKE_TIMEOUT;
 use nearcall_os::clock;
 use nearcall_os::process::{self, Child};
 use nearcall_os::signal::{Signal, send_by_pidfd};
@@ -24,8 +25,9 @@ const PART: &str = "NEARCALL_TEST_PART";
 const ADDRESS: &str = "NEARCALL_TEST_ADDRESS";
 /// Calls that are under way when somebody dies.
 const CALLS: usize = 5;
-/// What a survivor may take. The promise is 100 ms; a busy machine may not run it for longer.
-const AT_ONCE: Duration = Duration::from_secs(2);
+/// What a survivor may take. The promise is 100 ms; a busy machine may not run it for longer. No
+/// time-out that would end it otherwise is shorter.
+const AT_ONCE: Duration = HANDSHAKE_TIMEOUT;
 
 /// Where the other process begins; nothing when the harness runs it.
 #[test]
@@ -179,7 +181,9 @@ fn r09_a_server_that_vanishes_ends_each_call_once_and_at_once() {
         let later = || echo.start_later(&Words::default());
         let started: Vec<_> = (0..CALLS).map(|_| later()).collect();
         let killer = kill_soon(&first);
-        expect_gone(echo.later(&Words::default()), via);
+        // It may begin after the death, and find no server.
+        let status = echo.later(&Words::default()).expect_err("its server is dead");
+        assert_eq!(status.code(), Code::Unavailable, "{via}: {status}");
         let took = killer.join().unwrap().elapsed();
         assert!(took < AT_ONCE, "{via}: {took:?}");
         for call in started {

@@ -199,12 +199,14 @@ fn the_server_shows_what_has_moved_and_lets_no_more_be_done_by_it() {
         let (server, at) = plain(moving(), "");
         let client = Client::new();
         assert_eq!(call_until_moved(&client, &at), Mechanism::Shm);
+        // A server that answers by the new channel has moved as well.
+        let service = ServerCaller::new(&client, &at).unwrap();
+        service.health(&Default::default()).unwrap();
         let shown = &server.connections()[0];
         assert_eq!((shown.mechanism, shown.peer.uid()), (Mechanism::Shm, None));
         let [moved] = &shown.switches[..] else { panic!("{:?}", shown.switches) };
         assert_eq!((moved.cause, &moved.outcome), (SwitchCause::Upgrade, &Ok(())), "{moved}");
         // What is for the server's own user is not for its clients over tcp.
-        let service = ServerCaller::new(&client, &at).unwrap();
         let denied = service.connections(&ConnectionsRequest::default()).unwrap_err();
         assert_eq!(denied.code(), Code::PermissionDenied, "{denied}");
         // It goes on from there as any other.
@@ -286,7 +288,7 @@ fn one_that_has_moved_in_another_thread_ends_with_its_client() {
 #[test]
 fn a_program_that_pauses_between_its_calls_loses_none() {
     in_time(|| {
-        let limits = Limits { switch_timeout: Duration::from_millis(20), ..moving() };
+        let limits = Limits { switch_timeout: Duration::from_millis(100), ..moving() };
         let mut moved = 0;
         for calls in 1..=10 {
             let (_server, at) = plain(limits, "");
@@ -298,7 +300,7 @@ fn a_program_that_pauses_between_its_calls_loses_none() {
                     let outcome = service.health_with(&Default::default(), &options);
                     outcome.unwrap_or_else(|status| panic!("call {call} of {calls}: {status}"));
                 }
-                clock::pause(Duration::from_millis(80));
+                clock::pause(Duration::from_millis(200));
             }
             moved += u64::from(call_until_moved(&client, &at) == Mechanism::Shm);
         }

@@ -175,9 +175,14 @@ fn a_hunt_gives_up_in_time() {
     for client in [Client::new(), Client::in_loop(&event_loop)] {
         let (address, start) = (unique_address(), clock::now());
         let outcome = client.hunt(&address, Duration::from_millis(100));
-        expect(outcome, Code::Unavailable, &["no server listens", &address]);
+        let status = outcome.unwrap_err();
+        // On a busy machine an attempt may end by the time.
+        assert!(matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded), "{status}");
+        let whys = ["no server listens", "in time"];
+        assert!(whys.iter().any(|why| status.message().contains(why)), "{status}");
+        assert!(status.message().contains(&address), "{status}");
         let took = start.elapsed();
-        assert!((40..1000).contains(&took.as_millis()), "{took:?}");
+        assert!(took >= Duration::from_millis(40) && took < PATIENCE, "{took:?}");
     }
 }
 

@@ -1,7 +1,5 @@
 //! Too large and too many: refused with the limit in the text, and nothing else ends.
 
-use std::time::Duration;
-
 use nearcall::prost::DecodeError;
 use nearcall::prost::bytes::{Buf, BufMut};
 use nearcall::prost::encoding::{DecodeContext, WireType};
@@ -199,7 +197,7 @@ fn r11_a_client_that_never_reads_is_cut_off() {
             loop {
                 assert!(clock::now() < end, "not cut off after {calls} calls");
                 let call = call(((calls / 256 + 1) << 16) | (calls % 256), "Say", &[], &body);
-                match endpoint.send(&call, Deadline::after(Duration::from_secs(1))) {
+                match endpoint.send(&call, Deadline::at(end)) {
                     Ok(()) => calls += 1,
                     Err(SendError::PeerGone) => break,
                     Err(error) => panic!("after {calls} calls: {error}"),

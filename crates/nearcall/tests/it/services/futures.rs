@@ -180,13 +180,17 @@ impl Drop for CountsItsEnd {
 }
 
 impl Walk {
-    async fn go(self: Arc<Self>) -> Result<Words, Status> {
-        let _end = CountsItsEnd(Arc::clone(&self));
-        for signal in &self.signals {
-            self.reached.fetch_add(1, Ordering::SeqCst);
-            signal.wait().await;
+    /// A future that has not begun when its call ends is dropped as well.
+    fn go(self: Arc<Self>) -> impl Future<Output = Result<Words, Status>> + Send + 'static {
+        let end = CountsItsEnd(Arc::clone(&self));
+        async move {
+            let _end = end;
+            for signal in &self.signals {
+                self.reached.fetch_add(1, Ordering::SeqCst);
+                signal.wait().await;
+            }
+            Ok(Words::default())
         }
-        Ok(Words::default())
     }
 
     fn dropped(&self) -> usize {
@@ -220,6 +224,8 @@ fn end_at(point: usize, end: End, runner: &TaskRunner, way: &str) {
         End::Late => options().deadline(SOON),
         _ => options(),
     };
+    // Connected, so that all of the time is the call's.
+    other.nothing(&()).unwrap();
     let call = start(&echo, &words(0), &until);
     walk.signals[..point].iter().for_each(Signal::set);
     // On a busy machine the deadline may pass before.

@@ -102,14 +102,24 @@ fn a_deadline_ends_the_whole_stream() {
         streams.say(&item(1, 1)).unwrap();
         let options = CallOptions::new().deadline(Duration::from_millis(200));
         let (mut requests, mut replies) = streams.exchange_with(&options).unwrap();
-        requests.send(&item(0, 10)).unwrap();
-        assert_eq!(replies.recv().unwrap().unwrap().number, 0);
-        assert_eq!(replies.recv().unwrap_err().code(), Code::DeadlineExceeded, "{kind:?}");
+        let first = requests.send(&item(0, 10)).and_then(|()| replies.recv());
+        // On a busy machine the time may be over before the echo is there.
+        let echoes = first.is_ok();
+        let ended = match first {
+            Ok(reply) => {
+                assert_eq!(reply.unwrap().number, 0);
+                replies.recv().unwrap_err()
+            }
+            Err(status) => status,
+        };
+        assert_eq!(ended.code(), Code::DeadlineExceeded, "{kind:?}");
         let late = requests.send(&item(1, 10)).unwrap_err();
         assert_eq!(late.code(), Code::DeadlineExceeded, "{kind:?}");
-        // Whichever end notices first.
-        let code = served.failure();
-        assert!(matches!(code, Code::DeadlineExceeded | Code::Cancelled), "{kind:?}: {code}");
+        if echoes {
+            // Whichever end notices first.
+            let code = served.failure();
+            assert!(matches!(code, Code::DeadlineExceeded | Code::Cancelled), "{kind:?}: {code}");
+        }
     });
 }
 

@@ -125,7 +125,9 @@ fn a_task_waits_for_credit_and_for_its_deadline() {
         let client = Client::with_limits(None, limits);
         let streams = StreamsAsyncCaller::new(&client, &served.address).unwrap();
         block_on(async {
-            let options = CallOptions::new().deadline(Duration::from_millis(100));
+            // Connected, so that all of the time is the call's.
+            streams.say(&item(1, 1)).await.unwrap();
+            let options = CallOptions::new().deadline(Duration::from_millis(300));
             let (mut requests, mut replies) = streams.exchange_with(&options).await.unwrap();
             // The echoes are not read, so the service stops reading.
             let late = loop {
@@ -153,6 +155,8 @@ fn a_deadline_ends_a_wait_for_room_behind_others() {
         let (give_stuck, stuck) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
         block_on(async {
+            // Connected, so that all of the time is the call's.
+            streams.say(&item(1, 1)).await.unwrap();
             let options = CallOptions::new().deadline(Duration::from_millis(300));
             let mut late = streams.drain_with(&options).await.unwrap();
             let mut other = streams.drain().await.unwrap();
