@@ -185,10 +185,24 @@ impl Address {
     /// Returns the path of the socket, if it is in the file system.
     pub(crate) fn path(&self) -> io::Result<Option<PathBuf>> {
         Ok(match self {
-            Self::Name(name) => Some(runtime_dir::existing()?.join(name)),
+            Self::Name(name) => Some(runtime_dir::socket_path(name)?),
             Self::Path(path) => Some(path.clone()),
             Self::Abstract(_) | Self::Tcp { .. } => None,
         })
+    }
+
+    /// Returns an error if no server can listen here whatever else is there: the socket of the name
+    /// would have a path that is too long, or the runtime directory is not to be trusted. Makes
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// That reason.
+    pub fn check_place(&self) -> io::Result<()> {
+        match self {
+            Self::Name(name) => runtime_dir::check_name(name),
+            Self::Path(_) | Self::Abstract(_) | Self::Tcp { .. } => Ok(()),
+        }
     }
 
     /// Returns the path where the socket of a server appears that begins to listen here: for
@@ -215,7 +229,10 @@ impl Address {
         }
     }
 
-    fn with_unix<T>(&self, act: impl Fn(UnixAddress<'_>) -> io::Result<T>) -> io::Result<T> {
+    pub(crate) fn with_unix<T>(
+        &self,
+        act: impl Fn(UnixAddress<'_>) -> io::Result<T>,
+    ) -> io::Result<T> {
         match (self, self.path()?) {
             (Self::Abstract(name), _) => act(UnixAddress::Abstract(name.as_bytes())),
             (_, Some(path)) => act(UnixAddress::Path(&path)),

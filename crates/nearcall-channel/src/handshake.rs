@@ -20,13 +20,13 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nearcall_os::fork::Epoch;
-use nearcall_os::socket;
+use nearcall_os::inotify::Inotify;
+use nearcall_os::{descriptor, process, socket};
 
-pub use error::{BadOptions, CannotSwitch, HandshakeError};
+pub use error::{BadOptions, CannotSwitch, HandshakeError, InUse};
 pub use meeting::{Invitation, Invited, Meeting, Uninvited};
 pub use options::Options;
 pub use steps::Handshake;
@@ -53,10 +53,8 @@ mod switch;
 pub struct Listener {
     socket: OwnedFd,
     address: Address,
-    /// The file of its socket, if it has one.
-    file: Option<SocketFile>,
-    /// It was not removed yet.
-    has_file: AtomicBool,
+    /// The file of its socket, if it has one and has not removed it.
+    file: Mutex<Option<SocketFile>>,
     /// Another process has bound the socket, and goes on with it after this one.
     is_inherited: bool,
     /// The socket at which that process asks how this one is.
@@ -96,20 +94,14 @@ impl Listener {
             }
             _ => address.listen(access).map(|(socket, file)| (socket, address.clone(), file)),
         };
-        let (socket, address, file) = bound.map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => match inherited::why_not_adopted(address) {
-                Some(why) => HandshakeError::CannotListen(why),
-                None => HandshakeError::AddressInUse(address.clone()),
-            },
-            _ => HandshakeError::CannotListen(error),
-        })?;
+        let (socket, address, file) = bound.map_err(|error| cannot_bind(address, error))?;
         Ok(Self::new(socket, address, file))
     }
 
     fn new(socket: OwnedFd, address: Address, file: Option<SocketFile>) -> Self {
-        let (has_file, epoch) = (AtomicBool::new(true), Epoch::current());
+        let (file, epoch) = (Mutex::new(file), Epoch::current());
         let (is_inherited, health) = (false, Mutex::default());
-        Self { socket, address, file, has_file, is_inherited, health, epoch }
+        Self { socket, address, file, is_inherited, health, epoch }
     }
 
     fn adopt(address: &Address, adopted: Adopted) -> io::Result<Self> {
@@ -139,7 +131,71 @@ impl Listener {
     ///
     /// The kernel's: to give a file to another user takes the privilege to do so.
     pub fn set_access(&self, access: SocketAccess) -> io::Result<()> {
-        self.file.as_ref().map_or(Ok(()), |file| file.set_access(access))
+        self.file().as_mut().map_or(Ok(()), |file| file.set_access(access))
+    }
+
+    fn file(&self) -> MutexGuard<'_, Option<SocketFile>> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether the socket has a file that this listener has made, and has not removed.
+    pub fn has_file(&self) -> bool {
+        self.file().is_some()
+    }
+
+    /// Returns whether the file of the socket, if there is one, and its lock are where this listener
+    /// has made them.
+    pub fn is_file_whole(&self) -> bool {
+        self.file().as_ref().is_none_or(SocketFile::is_whole)
+    }
+
+    /// Has `inotify` report when clients may not find the file of the socket any more: it was
+    /// removed or renamed, or its lock or its directory was.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn watch_file(&self, inotify: &Inotify) -> io::Result<()> {
+        let file = self.file();
+        let Some(file) = &*file else { return Ok(()) };
+        let (directory, files) = file.watched();
+        for file in files {
+            inotify.watch_file(file)?;
+        }
+        match inotify.watch_name_of_directory(directory) {
+            // It is gone, which the file reports.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            watched => watched.map(drop),
+        }
+    }
+
+    /// Makes the file of the socket, its lock and the runtime directory again, where they are not
+    /// there any more, with the access that was set last. Returns whether anything was made. The
+    /// descriptor of the listener may refer to another open file then, so do not watch it meanwhile.
+    /// Clients that wait at the socket before are lost; accept them first.
+    ///
+    /// # Errors
+    ///
+    /// Something else has the path, or it cannot be made there: clients find another server or none
+    /// from then on. The text names the path and this process.
+    pub fn restore_file(&self) -> io::Result<bool> {
+        let mut file = self.file();
+        let Some(file) = file.as_mut().filter(|file| !file.is_whole()) else { return Ok(false) };
+        // Makes the directory.
+        let restored = self.address.awaited_path().and_then(|_| file.restore(BACKLOG));
+        let replaced = restored.and_then(|socket| match socket {
+            Some(socket) => descriptor::replace(self.socket.as_fd(), &socket),
+            None => Ok(()),
+        });
+        replaced.map(|()| true).map_err(|error| {
+            let text = format!(
+                "no client finds process {} at {} any more: {error}; start its server again, or \
+                 use another address",
+                process::pid(),
+                file.path().display()
+            );
+            io::Error::new(error.kind(), text)
+        })
     }
 
     /// Returns the mode and the owner of the file of the socket. `None`: it has no file.
@@ -179,9 +235,8 @@ impl Listener {
     /// forked from the one that listens removes nothing.
     pub fn unlink(&self) {
         // Once only: another server may have made a file of the same name since.
-        if let Some(file) = &self.file
-            && self.has_file.swap(false, Ordering::AcqRel)
-        {
+        let file = self.file().take();
+        if let Some(file) = file {
             file.remove();
         }
     }
@@ -226,6 +281,28 @@ impl Listener {
             _ => Rendezvous::Local,
         }
     }
+}
+
+/// Returns why there is no listener.
+fn cannot_bind(address: &Address, error: io::Error) -> HandshakeError {
+    let is_in_use = error.kind() == io::ErrorKind::AddrInUse;
+    let hint = inherited::hint_at_others(address, is_in_use);
+    if !is_in_use {
+        return match hint.is_empty() {
+            true => HandshakeError::CannotListen(error),
+            false => {
+                HandshakeError::CannotListen(io::Error::new(error.kind(), format!("{error}{hint}")))
+            }
+        };
+    }
+    // Without a text of ours it is the kernel's, which says the same again.
+    let mut holder = error.get_ref().map(ToString::to_string);
+    if let Some(holder) = &mut holder
+        && address.path_unchecked().is_some_and(|path| !path.exists())
+    {
+        holder.push_str("; its socket was removed and no client finds it");
+    }
+    HandshakeError::AddressInUse(address.clone(), InUse { holder, hint })
 }
 
 /// Opens the clients of a [`Listener`]. It outlives the listener.

@@ -4,13 +4,16 @@
 //! **Invariants:** a socket is adopted once.
 //! **Not here:** how sockets are handed over (`nearcall-os`).
 
+use std::fs;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use nearcall_os::socket_activation::{self, InheritedSocket, ListeningPlace};
+use nearcall_os::socket::Kind;
+use nearcall_os::socket_activation::{self, InheritedSocket, InheritedState, ListeningPlace};
 
 use crate::address::Address;
 
@@ -61,12 +64,15 @@ fn rest() -> io::Result<MutexGuard<'static, Rest>> {
 ///
 /// # Errors
 ///
-/// What was handed over cannot be understood, or is a socket of another type; the runtime directory
-/// of a name is not to be trusted.
+/// What was handed over cannot be understood, or is a socket of another type or in another state;
+/// the runtime directory of a name is not to be trusted.
 pub(crate) fn take(address: &Address) -> io::Result<Option<Adopted>> {
     let mut rest = rest()?;
     let is_own = |inherited: &InheritedSocket| is_at(&inherited.place, address);
-    let Some(at) = rest.sockets.iter().position(is_own) else {
+    let is_usable =
+        |it: &InheritedSocket| it.state == InheritedState::Listening && it.kind == kind_of(address);
+    let usable = rest.sockets.iter().position(|it| is_own(it) && is_usable(it));
+    let Some(at) = usable.or_else(|| rest.sockets.iter().position(is_own)) else {
         return match &rest.failure {
             None => Ok(None),
             Some(failure) => Err(io::Error::other(format!(
@@ -77,21 +83,55 @@ pub(crate) fn take(address: &Address) -> io::Result<Option<Adopted>> {
     };
     // Its clients refuse a directory that others may change, and so does whoever binds there.
     address.path()?;
-    if !rest.sockets[at].is_seqpacket && !matches!(address, Address::Tcp { .. }) {
-        let text = format!(
-            "the socket of {address} that was handed over is no SOCK_SEQPACKET: have its binder \
-             make one of that type (a socket unit of systemd says `ListenSequentialPacket=`)"
-        );
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    if !is_usable(&rest.sockets[at]) {
+        return Err(cannot_use(address, &rest.sockets[at]));
     }
     let inherited = rest.sockets.remove(at);
     let of_health = format!("{}{HEALTH_SUFFIX}", inherited.name);
     let Some(socket) = inherited.take()? else { return Ok(None) };
-    let health = match rest.sockets.iter().position(|inherited| inherited.name == of_health) {
+    let is_health =
+        |it: &InheritedSocket| it.name == of_health && it.state == InheritedState::Listening;
+    let health = match rest.sockets.iter().position(is_health) {
         Some(at) => take_health(rest.sockets.remove(at))?,
         None => None,
     };
     Ok(Some(Adopted { socket, health }))
+}
+
+/// Returns the type of the socket of a server.
+fn kind_of(address: &Address) -> Kind {
+    match address {
+        Address::Tcp { .. } => Kind::Stream,
+        _ => Kind::Seqpacket,
+    }
+}
+
+/// Returns why a server does not listen at a socket of its address that was handed over.
+fn cannot_use(address: &Address, inherited: &InheritedSocket) -> io::Error {
+    let needed = match kind_of(address) {
+        Kind::Stream => "`ListenStream=`",
+        _ => "`ListenSequentialPacket=`, a SOCK_SEQPACKET socket",
+    };
+    let text = match (inherited.kind, inherited.state) {
+        // What a client has sent lies in it, and nothing reads that.
+        (Kind::Stream | Kind::Seqpacket, InheritedState::Connected) => format!(
+            "LISTEN_FDS has a connected socket of {address}, of one client: a server accepts its \
+             clients itself; set `Accept=no` in the socket unit"
+        ),
+        (Kind::Datagram, _) => format!(
+            "LISTEN_FDS has a socket of datagrams at {address}, at which no server listens: have \
+             its binder make one of connections (a socket unit says {needed})"
+        ),
+        (kind, InheritedState::Listening) if kind != kind_of(address) => format!(
+            "LISTEN_FDS has a socket of another type at {address}: have its binder make one of the \
+             right type (a socket unit says {needed})"
+        ),
+        _ => format!(
+            "LISTEN_FDS has a socket at {address} that does not listen: have its binder call \
+             `listen` before it starts this program"
+        ),
+    };
+    io::Error::new(io::ErrorKind::InvalidInput, text)
 }
 
 fn take_health(inherited: InheritedSocket) -> io::Result<Option<(OwnedFd, Address)>> {
@@ -106,17 +146,26 @@ fn take_health(inherited: InheritedSocket) -> io::Result<Option<(OwnedFd, Addres
     Ok(inherited.take()?.map(|socket| (socket, address)))
 }
 
-/// Returns why the socket of an address that is in use may not have been handed over to this
-/// process, if sockets were handed over to its parent.
-pub(crate) fn why_not_adopted(address: &Address) -> Option<io::Error> {
-    let other = socket_activation::announced_to_another()?;
-    let text = format!(
-        "{address} is in use, and sockets were handed over to process {other} (LISTEN_PID), while \
-         this is process {}: if a script starts this program, have it use `exec`; otherwise stop \
-         the other server, or use another address",
-        std::process::id()
-    );
-    Some(io::Error::new(io::ErrorKind::AddrInUse, text))
+/// Returns what to add to the reason why this process cannot bind the socket of an address, if one
+/// may have been meant for it. Empty: none was handed over.
+pub(crate) fn hint_at_others(address: &Address, is_in_use: bool) -> String {
+    if is_in_use && let Some(other) = socket_activation::announced_to_another() {
+        return format!(
+            "; sockets were handed over to process {other} (LISTEN_PID), while this is process {}: \
+             if a script starts this program, have it use `exec`",
+            std::process::id()
+        );
+    }
+    let Ok(rest) = rest() else { return String::new() };
+    let places: Vec<_> = rest.sockets.iter().map(|it| it.place.to_string()).collect();
+    if places.is_empty() {
+        return String::new();
+    }
+    format!(
+        "; LISTEN_FDS has sockets at {}, and none at {address}: have whoever starts this program \
+         (a socket unit of systemd) and the program name the same address",
+        places.join(", ")
+    )
 }
 
 /// Returns whether a socket at this place is that of the address.
@@ -135,7 +184,11 @@ fn is_at(place: &ListeningPlace, address: &Address) -> bool {
 
 fn is_same_path(one: &Path, other: &Path) -> bool {
     let absolute = |path: &Path| std::path::absolute(path).ok();
-    one == other || absolute(one).is_some_and(|one| Some(one) == absolute(other))
+    // By a directory that is a link, as /var/run is, the same file has another path.
+    let file = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    one == other
+        || absolute(one).is_some_and(|one| Some(one) == absolute(other))
+        || file(one).is_some_and(|one| Some(one) == file(other))
 }
 
 fn is_same_port(bound: &SocketAddr, host: &str, port: u16) -> bool {

@@ -3,18 +3,18 @@
 //!
 //! Beside `name` lies `.name.lock`, which the listener has locked for as long as the file is its
 //! own: of two that start in the same instant one gets it, and a file whose lock is free has no
-//! listener. The next listener takes over both files of one that was killed.
+//! listener. The next listener takes over both files of one that was killed. What was removed while
+//! its listener lives is made again: with another socket, as none is bound twice.
 //!
 //! **Invariants:** no client can connect before owner and mode are set; a file is removed only
-//! while it is the one that this process made.
+//! while it is the one that this process made; nothing is connected to.
 //! **Not here:** addresses (`address.rs`), the runtime directory (`runtime_dir.rs`).
 
 use std::fs::{self, Metadata, Permissions};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use nearcall_os::fork::Epoch;
 use nearcall_os::lock_file::LockFile;
@@ -43,6 +43,7 @@ impl Default for SocketAccess {
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
+    access: SocketAccess,
     /// Holds the file, so that no other one gets its number while this lives.
     file: OwnedFd,
     lock: LockFile,
@@ -67,42 +68,78 @@ impl SocketFile {
             _ => error,
         })?;
         // From here on no other listener of this library comes or goes here.
-        let bound = remove_stale(path).and_then(|()| socket::unix_bind(UnixAddress::Path(path)));
-        let socket = bound.inspect_err(|_| lock.remove())?;
-        let file = hold(path).inspect_err(|_| lock.remove())?;
-        let file = Self { path: path.to_owned(), file, lock, epoch: Epoch::current() };
-        let ready =
-            file.set_access(access).and_then(|()| socket::start_listening(&socket, backlog));
-        ready.inspect_err(|_| file.remove())?;
-        file.announce();
-        Ok((socket, file))
+        let bound = remove_stale(path).and_then(|()| bind(path, access, backlog));
+        let (socket, file) = bound.inspect_err(|_| lock.remove())?;
+        Ok((socket, Self { path: path.to_owned(), access, file, lock, epoch: Epoch::current() }))
     }
 
-    /// Has the directory report the file once more, to clients that wait for it: only now can they
-    /// connect, and `listen` itself is not reported. Should that fail, they are late and not lost:
-    /// once a file has appeared they try for a while.
-    fn announce(&self) {
-        let _ = descriptor::touch(&self.file);
-    }
-
-    /// Sets owner and mode, whatever the umask has made of the mode.
-    pub(crate) fn set_access(&self, access: SocketAccess) -> io::Result<()> {
-        let SocketAccess { mode, owner } = access;
-        // Not by its path, which may name something else by now.
-        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        if let Some((uid, gid)) = owner {
-            std::os::unix::fs::chown(&path, Some(uid), Some(gid)).map_err(|error| {
-                let text = format!(
-                    "cannot give {} to user {uid} and group {gid}: {error}",
-                    self.path.display()
-                );
-                io::Error::new(error.kind(), text)
-            })?;
+    /// Makes what is not there any more of the file and its lock. Returns the socket that clients
+    /// find from then on, if it is another one: none can be bound again.
+    ///
+    /// # Errors
+    ///
+    /// Something else is there, or nothing can be made there. The text does not name the file.
+    pub(crate) fn restore(&mut self, backlog: u16) -> io::Result<Option<OwnedFd>> {
+        self.epoch.check()?;
+        let is_missing = match fs::symlink_metadata(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+            Ok(now) if descriptor::identity(&self.file)? == (now.dev(), now.ino()) => false,
+            Ok(now) => {
+                let text = format!("something else has its name, of user {}", now.uid());
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+            }
+            Err(error) => return Err(error),
+        };
+        if is_missing {
+            check_directory(&self.path)?;
         }
-        fs::set_permissions(path, Permissions::from_mode(mode)).map_err(|error| {
-            let text = format!("cannot set the mode of {}: {error}", self.path.display());
-            io::Error::new(error.kind(), text)
-        })
+        // Whoever has locked another file of that name is the listener there from now on.
+        let lock = match self.lock.is_in_place() {
+            true => None,
+            false => Some(LockFile::acquire(&lock_path(&self.path)?)?),
+        };
+        // What was renamed, or moved with its directory, gets its name back and keeps its socket.
+        let bound = match is_missing && self.link().is_err() {
+            true => bind(&self.path, self.access, backlog).map(Some),
+            false => Ok(None),
+        };
+        let bound = bound.inspect_err(|_| lock.iter().for_each(LockFile::remove))?;
+        if let Some(lock) = lock {
+            self.lock = lock;
+        }
+        Ok(bound.map(|(socket, file)| {
+            self.file = file;
+            socket
+        }))
+    }
+
+    /// Gives the file its name again, which fails where it has no other any more.
+    fn link(&self) -> io::Result<()> {
+        descriptor::link(&self.file, &self.path)
+    }
+
+    /// Returns whether clients find the file, and the next listener its lock.
+    pub(crate) fn is_whole(&self) -> bool {
+        let now = fs::symlink_metadata(&self.path).map(|now| (now.dev(), now.ino()));
+        let is_own =
+            now.is_ok_and(|now| descriptor::identity(&self.file).is_ok_and(|own| own == now));
+        is_own && self.lock.is_in_place()
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the directory, and what is to be watched: the file and its lock.
+    pub(crate) fn watched(&self) -> (&Path, [BorrowedFd<'_>; 2]) {
+        (directory_of(&self.path), [self.file.as_fd(), self.lock.as_fd()])
+    }
+
+    /// Sets owner and mode, also of the file that is made when this one is removed.
+    pub(crate) fn set_access(&mut self, access: SocketAccess) -> io::Result<()> {
+        set_access(&self.path, &self.file, access)?;
+        self.access = access;
+        Ok(())
     }
 
     /// Removes the file and its lock, unless the file is another's by now or this process was
@@ -111,14 +148,50 @@ impl SocketFile {
         if !self.epoch.is_current() {
             return;
         }
-        let ours = descriptor::identity(&self.file);
-        let now = fs::symlink_metadata(&self.path);
-        if let (Ok(ours), Ok(now)) = (ours, now)
-            && ours == (now.dev(), now.ino())
-        {
-            let _ = fs::remove_file(&self.path);
-        }
+        remove_own(&self.path, &self.file);
         self.lock.remove();
+    }
+}
+
+/// Listens at a path where nothing is. Also returns the file.
+fn bind(path: &Path, access: SocketAccess, backlog: u16) -> io::Result<(OwnedFd, OwnedFd)> {
+    let socket = socket::unix_bind(UnixAddress::Path(path))?;
+    let file = hold(path)?;
+    let ready =
+        set_access(path, &file, access).and_then(|()| socket::start_listening(&socket, backlog));
+    ready.inspect_err(|_| remove_own(path, &file))?;
+    // Has the directory report the file once more, to clients that wait for it: only now can they
+    // connect, and `listen` itself is not reported. Should that fail, they are late and not lost:
+    // once a file has appeared they try for a while.
+    let _ = descriptor::touch(&file);
+    Ok((socket, file))
+}
+
+/// Sets owner and mode of a file, whatever the umask has made of the mode.
+fn set_access(path: &Path, file: &OwnedFd, access: SocketAccess) -> io::Result<()> {
+    let SocketAccess { mode, owner } = access;
+    // Not by its path, which may name something else by now.
+    let held = format!("/proc/self/fd/{}", file.as_raw_fd());
+    if let Some((uid, gid)) = owner {
+        std::os::unix::fs::chown(&held, Some(uid), Some(gid)).map_err(|error| {
+            let path = path.display();
+            let text = format!("cannot give {path} to user {uid} and group {gid}: {error}");
+            io::Error::new(error.kind(), text)
+        })?;
+    }
+    fs::set_permissions(held, Permissions::from_mode(mode)).map_err(|error| {
+        let text = format!("cannot set the mode of {}: {error}", path.display());
+        io::Error::new(error.kind(), text)
+    })
+}
+
+/// Removes a file that this process has made, unless its path is another's by now.
+fn remove_own(path: &Path, file: &OwnedFd) {
+    let (ours, now) = (descriptor::identity(file), fs::symlink_metadata(path));
+    if let (Ok(ours), Ok(now)) = (ours, now)
+        && ours == (now.dev(), now.ino())
+    {
+        let _ = fs::remove_file(path);
     }
 }
 
@@ -186,12 +259,18 @@ fn remove_stale(path: &Path) -> io::Result<()> {
         let text = format!("{} is there and is no socket", path.display());
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
     }
-    // The lock was free, so no listener of this library lives; another program's may.
-    match socket::unix_connect(UnixAddress::Path(path), Some(Duration::ZERO)) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            fs::remove_file(path).map_err(|error| cannot_remove(path, &found, &error))
+    // The lock was free, so no listener of this library lives; another program's may, such as one
+    // that starts a program for each client.
+    match socket::unix_bound(UnixAddress::Path(path))? {
+        None => fs::remove_file(path).map_err(|error| cannot_remove(path, &found, &error)),
+        Some(_) => {
+            let text = format!(
+                "the socket at {} is bound by a program that has not locked it, so that it is none \
+                 of nearcall or has handed the socket over",
+                path.display()
+            );
+            Err(io::Error::new(io::ErrorKind::AddrInUse, text))
         }
-        _ => Err(io::ErrorKind::AddrInUse.into()),
     }
 }
 

@@ -200,6 +200,19 @@ impl Config {
         libraries.try_for_each(|it| library::check(&it.file).map_err(|why| (it.name.clone(), why)))
     }
 
+    /// Looks whether the host and its services could listen at their addresses by the runtime
+    /// directory of this process. Makes nothing.
+    ///
+    /// # Errors
+    ///
+    /// The first address that no server can listen at, and why.
+    pub fn check_places(&self) -> Result<(), (String, io::Error)> {
+        let places = self.services().map(|service| &service.listen);
+        std::iter::once(&self.listen)
+            .chain(places)
+            .try_for_each(|place| place.check_place().map_err(|why| (place.to_string(), why)))
+    }
+
     /// Returns the number of services.
     pub fn service_count(&self) -> usize {
         self.services().count()

@@ -266,11 +266,20 @@ impl Host {
         }
     }
 
-    /// Binds the sockets of a unit that are not bound yet.
+    /// Binds the sockets of a unit that are not bound yet, or whose files are gone.
     fn listen(&mut self, unit: &Unit) -> io::Result<()> {
         for service in &unit.services {
             let name = service.listen.to_string();
-            if self.listeners.contains_key(&name) {
+            if let Some(listener) = self.listeners.get(&name) {
+                // The next process gets the new socket; the host cannot give it to one that runs.
+                match listener.restore_file() {
+                    Ok(false) => {}
+                    Ok(true) => (self.options.log)(&format!(
+                        "{}: another program had removed the socket of {name}, which is made again",
+                        service.name
+                    )),
+                    Err(error) => (self.options.log)(&format!("{}: {error}", service.name)),
+                }
                 continue;
             }
             let listener = Listener::bind_for(&service.listen, service.access);

@@ -4,6 +4,7 @@
 //! moment, so an early return closes it.
 //! **Not here:** making sockets (`socket.rs`), waiting for them (`poll.rs`), the senders of
 //! messages (`sender.rs`).
+#![allow(unsafe_code, reason = "rustix replaces a descriptor for who has it to itself only")]
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -61,6 +62,31 @@ pub fn hold_path(path: &Path) -> io::Result<OwnedFd> {
 pub fn identity(file: impl AsFd) -> io::Result<(u64, u64)> {
     let stat = rustix::fs::fstat(file)?;
     Ok((stat.st_dev, stat.st_ino))
+}
+
+/// Gives a file that [`hold_path`] has returned one more name.
+///
+/// # Errors
+///
+/// ENOENT: it has no name any more, or the directory of `path` is not there. EXDEV: that is on
+/// another file system. EEXIST: something is there.
+pub fn link(held: impl AsFd, path: &Path) -> io::Result<()> {
+    let file = format!("/proc/self/fd/{}", held.as_fd().as_raw_fd());
+    Ok(rustix::fs::linkat(CWD, file, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+/// Returns whether a file has an access list beside its mode, whose mask the mode shows in the place
+/// of the rights of the group.
+///
+/// # Errors
+///
+/// The kernel's; a file system without such lists is none.
+pub fn has_access_list(path: &Path) -> io::Result<bool> {
+    match rustix::fs::lgetxattr_query(path, "system.posix_acl_access") {
+        Ok(_) => Ok(true),
+        Err(Errno::NODATA | Errno::NOTSUP) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Sets the times of a file that [`hold_path`] has returned to now, which whoever watches its
@@ -183,6 +209,22 @@ pub fn open_nonblocking(path: &Path) -> io::Result<File> {
 /// The error of the kernel.
 pub fn is_nonblocking(fd: impl AsFd) -> io::Result<bool> {
     Ok(fcntl_getfl(fd)?.contains(OFlags::NONBLOCK))
+}
+
+/// Has the number of `old` refer to the open file of `new` from now on, close-on-exec; what it has
+/// referred to is closed. Calls of other threads that use the number at that moment go on with
+/// either.
+///
+/// # Errors
+///
+/// The error of the kernel; nothing has changed then.
+pub fn replace(old: BorrowedFd<'_>, new: &OwnedFd) -> io::Result<()> {
+    // SAFETY: dup3 takes two numbers and touches no memory. `old` is open, and it is open and its
+    // owner's afterwards, so that whoever borrows it has what it was promised.
+    match unsafe { libc::dup3(new.as_raw_fd(), old.as_raw_fd(), libc::O_CLOEXEC) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
 }
 
 /// A second descriptor for the same open file, close-on-exec.

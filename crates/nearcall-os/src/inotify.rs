@@ -7,7 +7,7 @@
 use std::ffi::OsStr;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -70,6 +70,30 @@ impl Inotify {
             | WatchFlags::DELETE_SELF
             | WatchFlags::MOVE_SELF
             | WatchFlags::ONLYDIR;
+        inotify::add_watch(&self.fd, path, flags).map(WatchId).map_err(explain)
+    }
+
+    /// Watches a file itself: that it gets another name, or one name less, or other attributes. One
+    /// that this process holds open is not gone before it is closed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`watch_directory`](Self::watch_directory). ENOENT: there is no `/proc`.
+    pub fn watch_file(&self, file: impl AsFd) -> io::Result<WatchId> {
+        self.epoch.check()?;
+        let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+        let flags = WatchFlags::ATTRIB | WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
+        inotify::add_watch(&self.fd, path, flags).map(WatchId).map_err(explain)
+    }
+
+    /// Watches whether the directory at `path` gets another name or is gone, and nothing in it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`watch_directory`](Self::watch_directory).
+    pub fn watch_name_of_directory(&self, path: &Path) -> io::Result<WatchId> {
+        self.epoch.check()?;
+        let flags = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF | WatchFlags::ONLYDIR;
         inotify::add_watch(&self.fd, path, flags).map(WatchId).map_err(explain)
     }
 
@@ -216,6 +240,27 @@ mod tests {
         assert_ne!(again, watch);
         inotify.unwatch(again);
         assert_eq!(changes(&inotify, again), ["."], "the end of the watch");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn a_file_that_is_held_reports_the_loss_of_its_name_and_nothing_beside_it() {
+        let directory = Directory::make("held");
+        let path = directory.0.join("held");
+        fs::write(&path, "").unwrap();
+        let held = crate::descriptor::hold_path(&path).unwrap();
+        let inotify = Inotify::create().unwrap();
+        let watch = inotify.watch_file(&held).unwrap();
+        let of_directory = inotify.watch_name_of_directory(&directory.0).unwrap();
+        fs::write(directory.0.join("other"), "").unwrap();
+        fs::remove_file(directory.0.join("other")).unwrap();
+        assert!(changes(&inotify, watch).is_empty());
+        fs::remove_file(&path).unwrap();
+        assert_eq!(changes(&inotify, watch), ["."]);
+        let away = directory.0.with_extension("away");
+        fs::rename(&directory.0, &away).unwrap();
+        assert_eq!(changes(&inotify, of_directory), ["."]);
+        fs::rename(&away, &directory.0).unwrap();
     }
 
     #[test]

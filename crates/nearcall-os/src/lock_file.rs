@@ -7,6 +7,7 @@
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -64,16 +65,25 @@ impl LockFile {
         Err(io::Error::new(io::ErrorKind::WouldBlock, format!("{} is busy", path.display())))
     }
 
+    /// Returns whether the file is still at its path, so that nothing else can lock that.
+    pub fn is_in_place(&self) -> bool {
+        let files =
+            fs::symlink_metadata(&self.path).and_then(|now| Ok((now, self.file.metadata()?)));
+        files.is_ok_and(|(now, ours)| is_same(&now, &ours))
+    }
+
     /// Removes the file, so that nothing is left. The lock itself ends with this value. A process
     /// that was forked from the owner removes nothing.
     pub fn remove(&self) {
-        let is_ours = || {
-            let (now, ours) = (fs::symlink_metadata(&self.path)?, self.file.metadata()?);
-            io::Result::Ok(is_same(&now, &ours))
-        };
-        if self.epoch.is_current() && is_ours().unwrap_or(false) {
+        if self.epoch.is_current() && self.is_in_place() {
             let _ = fs::remove_file(&self.path);
         }
+    }
+}
+
+impl AsFd for LockFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 
@@ -111,9 +121,29 @@ fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
+/// Returns the process that has locked a file, as far as the kernel shows it here.
+fn holder(file: &Metadata) -> Option<u32> {
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    holder_in(&locks, rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()), file.ino())
+}
+
+/// Reads lines as `1: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF`.
+fn holder_in(locks: &str, major: u32, minor: u32, number: u64) -> Option<u32> {
+    let place = format!("{major:02x}:{minor:02x}:{number}");
+    let lines = locks.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let mut held = lines.filter(|line| line.get(1) == Some(&"FLOCK"));
+    let line = held.find(|line| line.get(5) == Some(&place.as_str()))?;
+    // Of another PID namespace it is 0.
+    line[4].parse().ok().filter(|pid| *pid > 0)
+}
+
 fn is_held(path: &Path, file: &Metadata) -> io::Error {
     let (path, owner) = (path.display(), file.uid());
-    let text = format!("another process has locked {path}, which belongs to user {owner}");
+    let process = match holder(file) {
+        Some(pid) => format!("process {pid}"),
+        None => "another process".to_owned(),
+    };
+    let text = format!("{process} has locked {path}, which belongs to user {owner}");
     match owner == crate::process::user_id() {
         true => io::Error::new(io::ErrorKind::WouldBlock, text),
         false => {
@@ -138,6 +168,8 @@ mod tests {
         let lock = LockFile::acquire(&path).unwrap();
         let refused = LockFile::acquire(&path).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::WouldBlock, "{refused}");
+        let holder = format!("process {} has locked", std::process::id());
+        assert!(refused.to_string().contains(&holder), "{refused}");
         drop(lock);
         // The file of an owner that has gone.
         let lock = LockFile::acquire(&path).unwrap();
@@ -148,6 +180,17 @@ mod tests {
         lock.remove();
         assert!(path.exists(), "it removed another's file");
         next.remove();
+    }
+
+    #[test]
+    fn the_process_that_has_a_lock_is_read_from_the_kernels_list() {
+        let locks = "1: POSIX  ADVISORY  WRITE 7 08:01:131 0 EOF\n\
+                     2: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF\n\
+                     2: -> FLOCK  ADVISORY  WRITE 8 08:01:131 0 EOF\n\
+                     3: FLOCK  ADVISORY  WRITE 0 00:1f:132 0 EOF\n";
+        assert_eq!(holder_in(locks, 8, 1, 131), Some(4711));
+        assert_eq!(holder_in(locks, 0, 31, 132), None);
+        assert_eq!(holder_in(locks, 8, 2, 131), None);
     }
 
     #[test]

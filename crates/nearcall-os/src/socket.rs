@@ -192,6 +192,42 @@ pub fn unix_connect(
     Ok(socket)
 }
 
+/// What is bound to the name of a unix socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// A socket of datagrams.
+    Datagram,
+    /// A socket of connections, SOCK_STREAM or SOCK_SEQPACKET, which need not listen.
+    Connections,
+}
+
+/// Finds what is bound to the name of a unix socket; `None`: the file of one that is gone. Connects
+/// to nothing: a listener gets no client by it, and whatever starts a program for each client starts
+/// none.
+///
+/// # Errors
+///
+/// ENOENT when there is no such name, EACCES when this user may not connect to it.
+pub fn unix_bound(address: UnixAddress<'_>) -> io::Result<Option<Bound>> {
+    let address = socket_address(address)?;
+    // A datagram socket is never connected to one of another type, and the kernel reports that one
+    // is bound before it looks for more.
+    let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    match retry_on_intr(|| connect(&socket, &address)) {
+        // It takes datagrams of another socket only.
+        Ok(()) | Err(Errno::PERM) => Ok(Some(Bound::Datagram)),
+        Err(Errno::PROTOTYPE) => Ok(Some(Bound::Connections)),
+        Err(Errno::CONNREFUSED) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns whether a connect failed because the socket is not SOCK_SEQPACKET.
+#[must_use]
+pub fn is_of_another_type(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::PROTOTYPE)
+}
+
 /// Works like [`unix_connect`] without waiting; `None` while the queue is full. The socket does not
 /// block.
 ///

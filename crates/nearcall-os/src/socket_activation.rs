@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{CString, OsStr, OsString, c_char};
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -22,11 +23,12 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd, retry_on_intr};
-use rustix::net::{SocketAddrUnix, SocketType, getsockname, sockopt};
+use rustix::net::{SocketAddrUnix, SocketType, getpeername, getsockname, sockopt};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::process::{Child, DescriptorLimit, die_with};
 use crate::signal::{self, SignalSet};
+use crate::socket::Kind;
 
 /// The first descriptor that is handed over: the one behind the standard three.
 const FIRST_FD: RawFd = 3;
@@ -34,20 +36,33 @@ const FIRST_FD: RawFd = 3;
 /// Most sockets that are handed over at once: as many as systemd hands over by default.
 pub const SOCKETS_MAX: usize = 4096;
 
-/// A listening socket that this process was started with, and that nothing of it has taken yet.
+/// A socket that this process was started with, and that nothing of it has taken yet.
 #[derive(Debug)]
 pub struct InheritedSocket {
     /// Its name among those that were handed over; systemd says `unknown` where its unit says
     /// nothing.
     pub name: String,
-    /// Where it listens.
+    /// Where it is bound.
     pub place: ListeningPlace,
-    /// Its messages have borders: `SOCK_SEQPACKET`.
-    pub is_seqpacket: bool,
+    /// Its type.
+    pub kind: Kind,
+    /// What it was handed over as.
+    pub state: InheritedState,
     number: RawFd,
 }
 
-/// Where a socket listens.
+/// What a socket was handed over as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InheritedState {
+    /// It listens.
+    Listening,
+    /// It is the connection to one client, which its binder has accepted.
+    Connected,
+    /// Neither: it is bound only.
+    Bound,
+}
+
+/// Where a socket is bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListeningPlace {
     /// At a unix socket with a file, by the path with which it was bound.
@@ -58,11 +73,22 @@ pub enum ListeningPlace {
     Tcp(SocketAddr),
 }
 
-/// Finds the listening sockets that this process was started with, and keeps them from the programs
-/// that it starts. The next call gives none.
+impl fmt::Display for ListeningPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => write!(f, "{}", path.display()),
+            Self::Abstract(name) => write!(f, "@{}", name.escape_ascii()),
+            Self::Tcp(address) => write!(f, "{address}"),
+        }
+    }
+}
+
+/// Finds the sockets that this process was started with, and keeps those that listen from the
+/// programs that it starts. The next call gives none.
 ///
 /// What has one of their numbers and is close-on-exec was opened by this process, or taken by
-/// another part of it. That is left as it is, and so is what is no listening socket.
+/// another part of it. That is left as it is, and so is what is no listening socket: it is returned
+/// if it is a socket that is bound.
 ///
 /// # Errors
 ///
@@ -91,7 +117,9 @@ impl InheritedSocket {
     pub fn take(self) -> io::Result<Option<OwnedFd>> {
         // SAFETY: as in `find`.
         let borrowed = unsafe { BorrowedFd::borrow_raw(self.number) };
-        if !is_listening(borrowed) || listening_place(borrowed)? != Some(self.place) {
+        if state(borrowed) != InheritedState::Listening
+            || listening_place(borrowed)? != Some(self.place)
+        {
             return Ok(None);
         }
         crate::descriptor::set_nonblocking(borrowed, true)?;
@@ -131,24 +159,38 @@ pub fn announced_to_another() -> Option<u32> {
     (pid != std::process::id()).then_some(pid)
 }
 
-/// Looks at a descriptor by its number. `None`: it is not open, was not inherited, or is no
-/// listening socket.
+/// Looks at a descriptor by its number. `None`: it is not open, was not inherited, or is no socket
+/// with an address.
 fn find(name: String, number: RawFd) -> io::Result<Option<InheritedSocket>> {
     // SAFETY: the borrow ends before anything could close the descriptor; a number that is not open
     // is an error of the call.
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
     let Ok(flags) = fcntl_getfd(borrowed) else { return Ok(None) };
-    if flags.contains(FdFlags::CLOEXEC) || !is_listening(borrowed) {
+    // Only a socket has a type.
+    let Ok(kind) = sockopt::socket_type(borrowed) else { return Ok(None) };
+    if flags.contains(FdFlags::CLOEXEC) {
         return Ok(None);
     }
     let Some(place) = listening_place(borrowed)? else { return Ok(None) };
-    let is_seqpacket = sockopt::socket_type(borrowed)? == SocketType::SEQPACKET;
-    fcntl_setfd(borrowed, flags | FdFlags::CLOEXEC)?;
-    Ok(Some(InheritedSocket { name, place, is_seqpacket, number }))
+    let kind = match kind {
+        SocketType::SEQPACKET => Kind::Seqpacket,
+        SocketType::DGRAM => Kind::Datagram,
+        _ => Kind::Stream,
+    };
+    let state = state(borrowed);
+    if state == InheritedState::Listening {
+        fcntl_setfd(borrowed, flags | FdFlags::CLOEXEC)?;
+    }
+    Ok(Some(InheritedSocket { name, place, kind, state, number }))
 }
 
-fn is_listening(socket: BorrowedFd<'_>) -> bool {
-    sockopt::socket_acceptconn(socket).unwrap_or(false)
+fn state(socket: BorrowedFd<'_>) -> InheritedState {
+    match sockopt::socket_acceptconn(socket) {
+        Ok(true) => InheritedState::Listening,
+        // Of a unix socket also when the client has gone meanwhile.
+        _ if getpeername(socket).is_ok() => InheritedState::Connected,
+        _ => InheritedState::Bound,
+    }
 }
 
 /// Returns where a socket listens; `None` for an address that is neither of unix nor of TCP.
@@ -159,8 +201,10 @@ fn is_listening(socket: BorrowedFd<'_>) -> bool {
 pub fn listening_place(socket: impl AsFd) -> io::Result<Option<ListeningPlace>> {
     let address = getsockname(socket)?;
     if let Ok(unix) = SocketAddrUnix::try_from(address.clone()) {
-        let path = unix.path_bytes().map(|path| PathBuf::from(OsStr::from_bytes(path)));
-        let name = unix.abstract_name().map(<[u8]>::to_vec);
+        // One that was never bound has an empty address.
+        let path = unix.path_bytes().filter(|path| !path.is_empty());
+        let path = path.map(|path| PathBuf::from(OsStr::from_bytes(path)));
+        let name = unix.abstract_name().filter(|name| !name.is_empty()).map(<[u8]>::to_vec);
         return Ok(path.map(ListeningPlace::Path).or(name.map(ListeningPlace::Abstract)));
     }
     Ok(SocketAddr::try_from(address).ok().map(ListeningPlace::Tcp))
@@ -353,7 +397,8 @@ fn c_string(text: &OsStr) -> io::Result<CString> {
 mod tests {
     use super::*;
 
-    use crate::socket::{self, Kind, UnixAddress};
+    use crate::deadline::Deadline;
+    use crate::socket::{self, UnixAddress};
 
     fn target(number: RawFd) -> PathBuf {
         std::fs::read_link(format!("/proc/self/fd/{number}")).unwrap()
@@ -361,11 +406,11 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "needs the kernel")]
-    fn only_listening_sockets_without_close_on_exec_are_found() {
-        let name = crate::descriptor::random_name("nearcall-os-").unwrap();
-        let listener = socket::unix_listen(UnixAddress::Abstract(name.as_bytes()), 1).unwrap();
+    fn only_sockets_with_an_address_and_without_close_on_exec_are_found() {
+        let name = crate::descriptor::random_name("nearcall-os-").unwrap().into_bytes();
+        let listener = socket::unix_listen(UnixAddress::Abstract(&name), 1).unwrap();
         let (datagrams, _other) = socket::unix_pair(Kind::Datagram).unwrap();
-        // Another program that is started meanwhile gets these two for as long as it runs.
+        // Other programs that are started meanwhile get these for as long as they run.
         let inherited = rustix::io::dup(&listener).unwrap();
         let other = rustix::io::dup(&datagrams).unwrap();
         let flags = |fd: &OwnedFd| (fcntl_getfd(fd).unwrap(), target(fd.as_raw_fd()));
@@ -376,7 +421,18 @@ mod tests {
         }
         let found = find("one".into(), inherited.as_raw_fd()).unwrap().unwrap();
         assert!(fcntl_getfd(&inherited).unwrap().contains(FdFlags::CLOEXEC));
-        assert_eq!(found.place, ListeningPlace::Abstract(name.into_bytes()));
+        assert_eq!(found.place, ListeningPlace::Abstract(name.clone()));
+        assert_eq!((found.kind, found.state), (Kind::Seqpacket, InheritedState::Listening));
+        // The connection to a client has the address of its listener, and stays what it is.
+        let client = socket::unix_connect(UnixAddress::Abstract(&name), Deadline::NEVER).unwrap();
+        let accepted = socket::accept(&listener, Deadline::NEVER).unwrap().unwrap();
+        let connected = rustix::io::dup(&accepted).unwrap();
+        drop(client);
+        let other_state = find(String::new(), connected.as_raw_fd()).unwrap().unwrap();
+        assert_eq!(other_state.state, InheritedState::Connected);
+        assert_eq!(other_state.place, found.place);
+        assert!(other_state.take().unwrap().is_none());
+        assert_eq!(fcntl_getfd(&connected).unwrap(), FdFlags::empty());
         // Its number is another's by then.
         let moved = InheritedSocket { number: other.as_raw_fd(), ..found };
         assert!(moved.take().unwrap().is_none());

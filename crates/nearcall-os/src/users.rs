@@ -84,6 +84,38 @@ pub fn group_id_of(name: &str) -> io::Result<Option<u32>> {
     }
 }
 
+/// Returns why processes of other users than this one and root may be in a group: a member's name,
+/// or that the group is unknown. `None`: it is that user's own. By `/etc/group` and `/etc/passwd`
+/// only, so that a group of a directory service is unknown.
+#[must_use]
+pub fn other_member(gid: u32, uid: u32) -> Option<String> {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    other_member_in(&read("/etc/group"), &read("/etc/passwd"), gid, uid)
+}
+
+fn other_member_in(groups: &str, users: &str, gid: u32, uid: u32) -> Option<String> {
+    let fields = |line: &'_ str| line.split(':').map(str::to_owned).collect::<Vec<_>>();
+    let number = |fields: &[String], at: usize| fields.get(at).and_then(|it| it.parse().ok());
+    let trusted = |other: u32| other == 0 || other == uid;
+    let users: Vec<_> = users.lines().map(fields).collect();
+    let Some(group) = groups.lines().map(fields).find(|group| number(group, 2) == Some(gid)) else {
+        return Some("is not in /etc/group".to_owned());
+    };
+    let is_trusted = |name: &str| {
+        users.iter().any(|user| user[0] == name && number(user, 2).is_some_and(trusted))
+    };
+    let members = group.get(3).into_iter().flat_map(|names| names.split(','));
+    let mut others = members.map(str::trim).filter(|name| !name.is_empty() && !is_trusted(name));
+    // Those that have the group from the moment when they log in are not among its members.
+    let by_login = || {
+        let is_other = |user: &&Vec<String>| {
+            number(user, 3) == Some(gid) && !number(user, 2).is_some_and(trusted)
+        };
+        users.iter().find(is_other).map(|user| user[0].as_str())
+    };
+    others.next().or_else(by_login).map(|name| format!("has the member `{}`", name.escape_debug()))
+}
+
 /// Returns whether this number stands for every user that has none in the user namespace of this
 /// process, so that two processes with it may be of different users. A process that has no number
 /// itself has this one as well.
@@ -97,6 +129,22 @@ pub fn is_overflow_user(uid: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_with_another_member_is_not_a_users_own() {
+        let users = "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/:/bin/sh\n\
+                     bob:x:1001:1001::/:/bin/sh\neve:x:1002:1003::/:/bin/sh\nbroken\n";
+        let other = |groups: &str, gid| other_member_in(groups, users, gid, 1000);
+        assert_eq!(other("root:x:0:\nann:x:1000:\n", 1000), None);
+        assert_eq!(other("ann:x:1000:ann,root\n", 1000), None);
+        assert_eq!(other("root:x:0:\n", 0), None);
+        let has = |name: &str| Some(format!("has the member `{name}`"));
+        assert_eq!(other("ann:x:1000:ann,bob\n", 1000), has("bob"));
+        assert_eq!(other("ann:x:1000:gone\n", 1000), has("gone"));
+        assert_eq!(other("team:x:1003:\n", 1003), has("eve"));
+        assert_eq!(other("root:x:0:\nbroken\n", 1000).as_deref(), Some("is not in /etc/group"));
+        assert_eq!(other("", 0).as_deref(), Some("is not in /etc/group"));
+    }
 
     #[test]
     #[cfg_attr(miri, ignore = "needs the kernel")]

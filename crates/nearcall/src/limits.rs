@@ -361,6 +361,10 @@ pub(crate) const POSTS_PER_ROUND_MAX: usize = 64;
 /// Rounds of one turn of a hosted loop. A host that has more to do gets its turn between them.
 pub(crate) const ROUNDS_PER_TURN_MAX: usize = 4;
 
+/// Time after which the file of a socket is made again that is removed once more: whoever may write
+/// to its directory removes it as often as it likes, and each time costs some 100 us.
+pub(crate) const SOCKET_FILE_PAUSE: Duration = Duration::from_millis(100);
+
 /// Clients taken from a listener before others have their turn: each costs system calls, so that a
 /// crowd of them must not delay the calls of those that are connected.
 pub(crate) const ACCEPTS_PER_ROUND_MAX: usize = 16;

@@ -175,8 +175,11 @@ fn describe(
     answers.find(|answer| !answer.as_ref().is_err_and(is_refused)).unwrap_or(first)
 }
 
-/// Returns why no server can be connected to; `None` if one can.
+/// Returns why no server can be connected to; `None` if one may.
 fn connect_error(socket: &NamedSocket) -> Option<io::ErrorKind> {
-    let place = UnixAddress::Path(&socket.path);
-    socket::unix_connect(place, Some(Duration::ZERO)).err().map(|error| error.kind())
+    match socket::unix_bound(UnixAddress::Path(&socket.path)) {
+        Ok(Some(_)) => None,
+        Ok(None) => Some(io::ErrorKind::ConnectionRefused),
+        Err(error) => Some(error.kind()),
+    }
 }

@@ -47,9 +47,11 @@ mod busy;
 pub(crate) mod census;
 mod handshakes;
 mod hosting;
+mod meetings;
 mod placing;
 mod posts;
 mod sharing;
+mod socket_files;
 mod sources;
 mod timers;
 mod turns;
@@ -115,6 +117,8 @@ pub(crate) struct Reactor {
     /// One-way messages to servers of this thread, for the next round.
     local_oneways: RefCell<VecDeque<LocalOneway>>,
     handshakes: handshakes::PendingHandshakes,
+    /// The files of the sockets that clients find its servers by.
+    socket_files: socket_files::SocketFiles,
     /// When the memory that ended connections have given back goes back to the kernel.
     trim_at: Cell<Deadline>,
     /// The servers whose clients connect to this loop.
@@ -168,6 +172,7 @@ impl Reactor {
             guests: Cell::new(None),
             local_oneways: RefCell::default(),
             handshakes: handshakes::PendingHandshakes::default(),
+            socket_files: socket_files::SocketFiles::default(),
             trim_at: Cell::new(Deadline::NEVER),
             acceptors: RefCell::default(),
             user_events: RefCell::default(),
@@ -323,6 +328,8 @@ impl Reactor {
                 // The end of the round has it look.
                 Some(Source::Guest) | None => {}
                 Some(Source::Signal) => self.read_signal()?,
+                Some(Source::SocketFiles) => self.note_socket_files(),
+                Some(Source::Meeting(attended)) => self.attend_meeting(event.token, &attended),
                 Some(Source::User(_)) => self.report(event.token, event.ready),
             }
         }
@@ -350,6 +357,7 @@ impl Reactor {
             }
         }
         self.handshakes.run_due(self, now);
+        self.restore_socket_files(now);
         if self.activity.deadline() <= now {
             self.end_calls(now);
         }
@@ -402,7 +410,7 @@ impl Reactor {
     fn next_due(&self) -> Deadline {
         let timers = self.timers.borrow().next();
         let due = timers.min(self.activity.deadline()).min(self.handshakes.next_due());
-        due.min(self.trim_at.get())
+        due.min(self.trim_at.get()).min(self.socket_files.due())
     }
 
     /// Returns whether one more one-way message to a server of this thread may wait.

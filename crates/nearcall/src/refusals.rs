@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nearcall_channel::HandshakeError;
+use nearcall_channel::{HandshakeError, Uninvited};
 
 use crate::deadline::{self, Deadline};
 use crate::limits::{
@@ -192,6 +192,14 @@ impl Refusals {
         });
         rows.collect()
     }
+
+    /// Counts and logs the processes that were not served at a meeting.
+    pub(crate) fn note_uninvited(&self, uninvited: Vec<Uninvited>) {
+        for Uninvited { user, pid, error } in uninvited {
+            let why = format!("at a meeting of tcp:// clients: {error}");
+            self.note(RefusalKind::of_handshake(&error), user, pid, &why);
+        }
+    }
 }
 
 /// What a server has refused to the peer of one connection.
@@ -217,14 +225,9 @@ impl ConnectionRefusals {
         self.of_server.note(kind, peer.uid(), peer.pid(), why);
     }
 
-    /// Counts a refusal to another process for the server alone.
-    pub(crate) fn note_other(
-        &self,
-        kind: RefusalKind,
-        (uid, pid): (Option<u32>, Option<i32>),
-        why: &str,
-    ) {
-        self.of_server.note(kind, uid, pid, why);
+    /// Counts the processes that were not served at a meeting, for the server alone.
+    pub(crate) fn note_uninvited(&self, uninvited: Vec<Uninvited>) {
+        self.of_server.note_uninvited(uninvited);
     }
 
     pub(crate) fn counts(&self) -> Vec<(RefusalKind, u64)> {

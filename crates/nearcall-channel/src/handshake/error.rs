@@ -2,6 +2,7 @@
 //!
 //! **Invariants:** no text of the other end reaches a terminal unescaped.
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
@@ -22,9 +23,9 @@ pub enum HandshakeError {
     /// No server listens at the address. Start the server, or wait until it is there.
     #[error("nothing listens at {0}: start its server, or wait until it is there")]
     NoListener(Address),
-    /// The address is taken by a listener that lives.
-    #[error("{0} is in use by another server: stop it, or use another address")]
-    AddressInUse(Address),
+    /// The address is taken by a listener that lives, and what is known of that.
+    #[error("{0} is in use by another server{1}: stop it, or use another address")]
+    AddressInUse(Address, InUse),
     /// The address cannot be listened at: the directory, the socket or its lock forbids it.
     #[error("{0}")]
     CannotListen(#[source] io::Error),
@@ -32,6 +33,21 @@ pub enum HandshakeError {
     /// change: no server in it is believed to be the right one.
     #[error("{0}")]
     UntrustedDirectory(#[source] io::Error),
+    /// The socket of the name has a path that no unix socket can have, by the runtime directory.
+    #[error("{0}")]
+    PathTooLong(#[source] io::Error),
+    /// What is bound at the address is no socket of a server of nearcall.
+    #[error(
+        "the socket at {address} is a {found} socket, and that of a server is SOCK_SEQPACKET: \
+         another program has the address, or the socket unit that binds it has to say \
+         `ListenSequentialPacket=`"
+    )]
+    OtherSocket {
+        /// Where it is.
+        address: Address,
+        /// Its type.
+        found: &'static str,
+    },
     /// The wait policy or a limit cannot be had; nothing was sent.
     #[error("{0}")]
     BadOptions(BadOptions),
@@ -150,6 +166,24 @@ pub enum BadOptions {
     },
 }
 
+/// What is known of the listener that has an address, for a text.
+#[derive(Default, Clone, PartialEq, Eq)]
+pub struct InUse {
+    /// What it holds, and which process that is.
+    pub holder: Option<String>,
+    /// What may have gone wrong in this process.
+    pub hint: String,
+}
+
+impl fmt::Display for InUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(holder) = &self.holder {
+            write!(f, " ({holder})")?;
+        }
+        f.write_str(&self.hint)
+    }
+}
+
 /// Why two ends that are connected cannot open another mechanism between them.
 #[derive(Error, Clone, PartialEq, Eq)]
 pub enum CannotSwitch {
@@ -190,7 +224,7 @@ pub enum CannotSwitch {
     OtherProcess,
 }
 
-debug_as_display!(HandshakeError, BadOptions, CannotSwitch);
+debug_as_display!(HandshakeError, BadOptions, CannotSwitch, InUse);
 
 /// Returns a user for people.
 fn user(uid: Option<u32>) -> String {

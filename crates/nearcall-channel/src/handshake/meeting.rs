@@ -17,7 +17,9 @@
 //! use. These processes could get at it, and gain this:
 //!
 //! - Names of abstract sockets can be read by every process of the network namespace. A process
-//!   that connects there without a token is closed; one that guesses does so among 2^128.
+//!   that connects there without a token is closed; one that guesses does so among 2^128. Those of
+//!   one user take no seat of another's, and the queue is emptied for as long as a client is
+//!   expected. A crowd that fills it faster keeps a client where it is, on its connection.
 //! - A name belongs to the network namespace. Where the client has another one than the server, or
 //!   another kernel (a proxy, a container, a tunnel lies between), a third process that has access
 //!   to both could take the server's name in the client's namespace, get the token, show it to the
@@ -35,14 +37,16 @@
 //! The place is a keyed hash, so that a client of another machine learns nothing by it.
 //! **Invariants:** no step waits; a token is good for one line, a bounded time, and only for the
 //! connection that it was made for; the process that answers the client is the one that listens; a
-//! line that waits is charged to the user of its process, and the others are bounded in number.
+//! line that waits is charged to the user of its process, and the others are bounded in number, for
+//! each user and in all; while no client is expected nothing needs to be looked at, and no line of
+//! an unknown process is held.
 //! **Not here:** what travels over the connection, and what peers count as afterwards (the users of
 //! this crate); the handshake (`local.rs`), that of ends with a control line (`switch.rs`).
 
 use std::collections::VecDeque;
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -58,7 +62,10 @@ use super::options::Options;
 use super::steps::Handshake;
 use crate::account::{Accounts, Charge, Resource};
 use crate::error::Violation;
-use crate::limits::{MEETING_QUEUE_MAX, MEETING_SILENT_MAX, MEETING_TIME};
+use crate::limits::{
+    MEETING_ACCEPTS_MAX, MEETING_QUEUE_MAX, MEETING_SILENT_ALL_MAX, MEETING_SILENT_MAX,
+    MEETING_TIME,
+};
 use crate::mechanism::Mechanism;
 use crate::settings::PeerIdentity;
 use crate::wait::Deadline;
@@ -105,8 +112,11 @@ pub struct Uninvited {
 struct Guests {
     expected: Vec<Expected>,
     /// They have not shown a token yet, the first that came in front.
-    silent: VecDeque<(OwnedFd, Option<Credentials>)>,
+    silent: VecDeque<Silent>,
 }
+
+/// A line that has shown no token, and the process that has connected.
+type Silent = (OwnedFd, Option<Credentials>);
 
 /// What is known of a client that was invited.
 struct Expected {
@@ -149,53 +159,85 @@ impl Meeting {
         let token = random::bytes()?;
         let mut guests = self.guests();
         guests.forget_late();
-        // So that there is room in the queue.
-        self.look(&mut guests, uninvited);
+        // So that there is room in the queue. Without a descriptor to take one with, they wait.
+        let _ = self.look(&mut guests, MEETING_QUEUE_MAX, uninvited);
         guests.expected.push(Expected { token, until: Deadline::after(MEETING_TIME), line: None });
         drop(guests);
         Ok(Invited { meeting: Arc::clone(self), token })
+    }
+
+    /// Takes the processes that have come, for whoever has found the socket readable. Returns
+    /// whether a client is expected: if none is, do not watch the socket before the next
+    /// [`invite`](Self::invite). Adds the processes that have come uninvited. Does not wait.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's. The clients still wait after EMFILE, so do not ask again at once.
+    pub fn attend(&self, uninvited: &mut Vec<Uninvited>) -> io::Result<bool> {
+        self.epoch.check()?;
+        let mut guests = self.guests();
+        guests.forget_late();
+        if guests.expected.is_empty() {
+            return Ok(false);
+        }
+        self.accept(&mut guests, MEETING_ACCEPTS_MAX, uninvited)?;
+        Ok(true)
     }
 
     fn guests(&self) -> MutexGuard<'_, Guests> {
         self.guests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the clients from the queue, and looks at their tokens.
-    fn look(&self, guests: &mut Guests, uninvited: &mut Vec<Uninvited>) {
-        let silent = std::mem::take(&mut guests.silent);
-        for (socket, peer) in silent {
-            self.seat(guests, socket, peer, uninvited);
+    /// Looks at the tokens of the clients that have come, and takes others from the queue.
+    fn look(
+        &self,
+        guests: &mut Guests,
+        accepts_max: u16,
+        uninvited: &mut Vec<Uninvited>,
+    ) -> io::Result<()> {
+        for silent in std::mem::take(&mut guests.silent) {
+            if let Some(silent) = self.seat(guests, silent, uninvited) {
+                guests.silent.push_back(silent);
+            }
         }
-        for _ in 0..MEETING_QUEUE_MAX {
-            // Without a descriptor to take one with, they wait.
-            let Ok(Some(socket)) = socket::accept(&self.socket, Deadline::NOW) else { break };
-            let peer = socket::peer_credentials(&socket).ok();
-            self.seat(guests, socket, peer, uninvited);
-        }
+        self.accept(guests, accepts_max, uninvited)
     }
 
-    /// Keeps the line of a client that shows a good token, or has shown none yet.
+    /// Takes clients from the queue.
+    fn accept(
+        &self,
+        guests: &mut Guests,
+        accepts_max: u16,
+        uninvited: &mut Vec<Uninvited>,
+    ) -> io::Result<()> {
+        for _ in 0..accepts_max {
+            let Some(socket) = socket::accept(&self.socket, Deadline::NOW)? else { break };
+            let peer = socket::peer_credentials(&socket).ok();
+            let Some(silent) = self.seat(guests, (socket, peer), uninvited) else { continue };
+            guests.silent.push_back(silent);
+            let Some(first) = guests.take_surplus() else { continue };
+            // It may have shown its token meanwhile.
+            if let Some((_, peer)) = self.seat(guests, first, uninvited) {
+                let (user, pid) = (peer.map(|it| it.uid), peer.and_then(|it| it.pid));
+                uninvited.push(Uninvited { user, pid, error: HandshakeError::TimedOut });
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the line of a client that shows a good token. Returns one that has shown none yet.
     fn seat(
         &self,
         guests: &mut Guests,
-        socket: OwnedFd,
-        peer: Option<Credentials>,
+        (socket, peer): Silent,
         uninvited: &mut Vec<Uninvited>,
-    ) {
+    ) -> Option<Silent> {
         let (user, pid) = (peer.map(|peer| peer.uid), peer.and_then(|peer| peer.pid));
         let mut packet = [0; TOKEN_PACKET_BYTES];
         let received = socket::try_recv_message(&socket, &mut packet);
         let (_, shown) = packet.split_at(1);
         let outcome = match received {
-            Ok(None) => {
-                guests.silent.push_back((socket, peer));
-                if guests.silent.len() <= MEETING_SILENT_MAX {
-                    return;
-                }
-                let Some((_, first)) = guests.silent.pop_front() else { return };
-                let (user, pid) = (first.map(|it| it.uid), first.and_then(|it| it.pid));
-                return uninvited.push(Uninvited { user, pid, error: HandshakeError::TimedOut });
-            }
+            Ok(None) => return Some((socket, peer)),
             Ok(Some(TOKEN_PACKET_BYTES)) if packet[0] == TOKEN => guests
                 .expecting(shown)
                 .ok_or(HandshakeError::PeerBroken(Violation::BadPacket))
@@ -212,6 +254,13 @@ impl Meeting {
         if let Err(error) = outcome {
             uninvited.push(Uninvited { user, pid, error });
         }
+        None
+    }
+}
+
+impl AsFd for Meeting {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 
@@ -222,6 +271,31 @@ impl Guests {
             let now = Deadline::from_ns(clock::monotonic_ns());
             self.expected.retain(|expected| expected.until > now);
         }
+        self.send_away();
+    }
+
+    /// Closes the lines of unknown processes if no client is expected that one could be.
+    fn send_away(&mut self) {
+        if self.expected.is_empty() {
+            self.silent.clear();
+        }
+    }
+
+    /// Takes out the line that gives way if the last one is one too many: the first of its user, or
+    /// of the user that has most.
+    fn take_surplus(&mut self) -> Option<Silent> {
+        let user = |silent: &Silent| silent.1.map(|peer| peer.uid);
+        let count = |of| self.silent.iter().filter(|silent| user(silent) == of).count();
+        let last = user(self.silent.back()?);
+        let from = if count(last) > MEETING_SILENT_MAX {
+            last
+        } else if self.silent.len() > MEETING_SILENT_ALL_MAX {
+            self.silent.iter().map(user).max_by_key(|user| count(*user))?
+        } else {
+            return None;
+        };
+        let first = self.silent.iter().position(|silent| user(silent) == from)?;
+        self.silent.remove(first)
     }
 
     /// Returns the client that is expected with this token and has not come. Compares each byte of
@@ -265,7 +339,7 @@ impl Invited {
         meeting.epoch.check().map_err(HandshakeError::Os)?;
         let mut guests = meeting.guests();
         guests.forget_late();
-        meeting.look(&mut guests, uninvited);
+        let _ = meeting.look(&mut guests, MEETING_QUEUE_MAX, uninvited);
         let own = guests.expected.iter_mut().find(|it| it.token == self.token);
         let line = own.and_then(|own| own.line.take());
         drop(guests);
@@ -280,7 +354,9 @@ impl Drop for Invited {
     fn drop(&mut self) {
         // A forked process may have the lock of its parent.
         if self.meeting.epoch.is_current() {
-            self.meeting.guests().expected.retain(|expected| expected.token != self.token);
+            let mut guests = self.meeting.guests();
+            guests.expected.retain(|expected| expected.token != self.token);
+            guests.send_away();
         }
     }
 }
@@ -357,3 +433,36 @@ fn place(meeting: [u8; 16]) -> io::Result<u64> {
 const TOKEN: u8 = 0xDA;
 
 const TOKEN_PACKET_BYTES: usize = 17;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn lines_without_a_token_give_way_to_those_of_other_users() {
+        let mut guests = Guests::default();
+        let seat = |guests: &mut Guests, uid: u32, pid: usize| {
+            let socket = socket::unix_pair(socket::Kind::Seqpacket).unwrap().0;
+            let peer = Credentials { pid: i32::try_from(pid).ok(), uid, gid: 0 };
+            guests.silent.push_back((socket, Some(peer)));
+            guests.take_surplus().and_then(|(_, peer)| peer).map(|peer| (peer.uid, peer.pid))
+        };
+        assert_eq!(seat(&mut guests, 7, 1), None);
+        for pid in 1..=MEETING_SILENT_MAX {
+            assert_eq!(seat(&mut guests, 1000, pid), None);
+        }
+        // Its own first one gives way, and not the one that has waited for longest.
+        assert_eq!(seat(&mut guests, 1000, 99), Some((1000, Some(1))));
+        // So many users that no more have a seat.
+        let free = MEETING_SILENT_ALL_MAX - guests.silent.len();
+        for other in 0..free {
+            assert_eq!(seat(&mut guests, 2000 + u32::try_from(other).unwrap(), 1), None);
+        }
+        assert_eq!(seat(&mut guests, 3000, 1), Some((1000, Some(2))));
+        assert_eq!(guests.silent.len(), MEETING_SILENT_ALL_MAX);
+        assert!(guests.silent.iter().any(|(_, peer)| peer.is_some_and(|peer| peer.uid == 7)));
+        guests.forget_late();
+        assert!(guests.silent.is_empty(), "no client is expected");
+    }
+}

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use nearcall_os::poll::{Interest, poll_one};
+use nearcall_os::socket::{self, Bound};
 
 use super::Rendezvous;
 use super::error::HandshakeError;
@@ -21,7 +22,7 @@ use crate::control::Control;
 use crate::endpoint::Endpoint;
 use crate::mechanism::Mechanism;
 use crate::packet::Refusal;
-use crate::runtime_dir::Untrusted;
+use crate::runtime_dir::{PathTooLong, Untrusted};
 use crate::settings::PeerIdentity;
 use crate::wait::Deadline;
 
@@ -205,6 +206,16 @@ fn unreachable(address: &Address, error: io::Error) -> HandshakeError {
             HandshakeError::NoListener(address.clone())
         }
         io::ErrorKind::TimedOut => HandshakeError::TimedOut,
+        _ if socket::is_of_another_type(&error) => {
+            let found = match address.with_unix(socket::unix_bound) {
+                Ok(Some(Bound::Datagram)) => "SOCK_DGRAM",
+                _ => "SOCK_STREAM",
+            };
+            HandshakeError::OtherSocket { address: address.clone(), found }
+        }
+        _ if error.get_ref().is_some_and(|inner| inner.is::<PathTooLong>()) => {
+            HandshakeError::PathTooLong(error)
+        }
         _ if error.get_ref().is_some_and(|inner| inner.is::<Untrusted>()) => {
             HandshakeError::UntrustedDirectory(error)
         }

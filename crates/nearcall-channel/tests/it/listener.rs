@@ -73,7 +73,7 @@ fn of_listeners_that_take_over_a_stale_socket_in_the_same_instant_one_gets_it() 
                     drop(client);
                     1
                 }
-                Err(HandshakeError::AddressInUse(_)) => 0,
+                Err(HandshakeError::AddressInUse(..)) => 0,
                 Err(error) => panic!("round {round}: {error}"),
             }
         };
@@ -184,7 +184,7 @@ fn a_lock_that_is_no_file_and_a_listener_of_another_kind_are_refused() {
     // A program that knows of no lock listens there.
     let other = socket::unix_listen(UnixAddress::Path(&place.socket()), 1).unwrap();
     let refused = Listener::bind(&place.address()).err().unwrap();
-    assert!(matches!(refused, HandshakeError::AddressInUse(_)), "{refused}");
+    assert!(matches!(refused, HandshakeError::AddressInUse(..)), "{refused}");
     assert!(socket::accept(&other, Deadline::NOW).is_ok());
     assert_eq!(place.files(), ["socket"]);
 }

@@ -123,7 +123,7 @@ fn what_cannot_be_is_said_before_anything_is_sent() {
     assert!(error.to_string().contains("only the mechanism tcp"), "{error}");
     assert!(listener.accept_socket().unwrap().is_none());
     let taken = Listener::bind(listener.address()).err().unwrap();
-    assert!(matches!(taken, HandshakeError::AddressInUse(_)), "{taken:?}");
+    assert!(matches!(taken, HandshakeError::AddressInUse(..)), "{taken:?}");
     let address = listener.address().clone();
     // A process that another test forks has a copy until its `exec`.
     socket::shutdown(&listener, socket::Half::Both).unwrap();

@@ -16,6 +16,8 @@ pub(super) fn run(args: &HostArgs) -> anyhow::Result<End> {
     if args.check {
         let (file, checked) = (args.file.display(), config.check_libraries());
         checked.map_err(|(service, why)| anyhow!("{file}: service `{service}`: {why}"))?;
+        let placed = config.check_places();
+        placed.map_err(|(address, why)| anyhow!("{file}: cannot listen at {address}: {why}"))?;
         let (services, processes) = (config.service_count(), config.process_count());
         output::result(&format!("{file}: {services} services in {processes} processes\n"))?;
         return Ok(End::Done);

@@ -23,10 +23,14 @@ pub(super) fn run(args: &JsonArgs) -> anyhow::Result<End> {
     let directory = directory.display().to_string();
     if names.is_empty() {
         output::diagnostic(&match has_directory {
-            true => format!("no server of this user listens by name in {directory}"),
+            true => format!(
+                "no server of this user listens by name in {directory}, chosen by {}",
+                runtime_dir::chosen_by()
+            ),
             false => format!(
                 "no server of this user has listened by name yet: the runtime directory \
-                 {directory} is not there"
+                 {directory}, chosen by {}, is not there",
+                runtime_dir::chosen_by()
             ),
         });
     }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
+use std::process::Stdio;
 use std::time::Duration;
 
 use nearcall::Client;
@@ -50,6 +51,17 @@ fn a_file_is_checked_and_its_errors_name_the_line() {
         assert_eq!((ended.code, &*ended.stdout), (Some(1), ""), "{ended:?}");
         assert!(ended.stderr.starts_with("error: services.toml:"), "{ended:?}");
         assert!(ended.stderr.contains(expected), "{ended:?}");
+    }
+    // The host itself listens at a name, in a directory that leaves no room for it.
+    fs::write(folder.path().join("services.toml"), &good).unwrap();
+    let long = format!("/{}", "d".repeat(99));
+    let mut command = folder.command(&["host", "services.toml", "--check"]);
+    command.env("NEARCALL_RUNTIME_DIR", &long).stdout(Stdio::null()).stderr(Stdio::piped());
+    let ended = command.output().unwrap();
+    let error = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{error}");
+    for word in ["cannot listen at nearcall-host", &long, "100 bytes", "107", "RUNTIME_DIR"] {
+        assert!(error.contains(word), "{error}");
     }
     let ended = folder.run(&["host", "absent.toml"]);
     assert_eq!(ended.code, Some(1));

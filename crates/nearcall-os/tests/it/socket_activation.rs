@@ -7,7 +7,7 @@ use std::thread;
 
 use nearcall_os::signal::{self, Signal, SignalSet};
 use nearcall_os::socket::{self, UnixAddress};
-use nearcall_os::socket_activation::{self, ListeningPlace};
+use nearcall_os::socket_activation::{self, InheritedState, ListeningPlace};
 
 use crate::partner::{PATIENCE, read_until, role, send};
 
@@ -66,7 +66,8 @@ fn take() {
             inherited.place,
             ListeningPlace::Abstract(format!("{prefix}{name}").into_bytes())
         );
-        assert!(inherited.is_seqpacket);
+        assert_eq!(inherited.kind, socket::Kind::Seqpacket);
+        assert_eq!(inherited.state, InheritedState::Listening);
         let socket = inherited.take().unwrap().unwrap();
         socket::start_listening(&socket, 8).unwrap();
         (name, socket)

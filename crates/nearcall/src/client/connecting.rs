@@ -466,19 +466,22 @@ pub(super) fn no_listener(at: &At) -> Status {
             "no server of this event loop listens at {at}; `inproc:` reaches servers of the same \
              loop only"
         ),
-        At::Socket(place) => {
+        At::Socket(Place::Name(name)) => {
             // The directory depends on the user and the environment of each process.
-            let socket = match place {
-                Place::Name(name) => format!(" ({})", runtime_dir::path().join(name).display()),
-                _ => String::new(),
-            };
+            let (path, by) = (runtime_dir::path().join(name), runtime_dir::chosen_by());
+            let next = runtime_dir::hint_at_other(name);
+            let next = next.as_deref().unwrap_or(START_IT);
             format!(
-                "no server listens at {at}{socket}: start the server, or wait for it with \
-                 Client::hunt"
+                "no server listens at {at} ({}; the directory was chosen by {by}): {next}",
+                path.display()
             )
         }
+        At::Socket(_) => format!("no server listens at {at}: {START_IT}"),
     })
 }
+
+/// What to do where no server listens.
+const START_IT: &str = "start the server, or wait for it with Client::hunt";
 
 pub(super) fn connect_failure(
     at: &At,
@@ -517,6 +520,8 @@ fn connect_error(at: &At, error: &HandshakeError, deadline: Deadline) -> Status 
         | HandshakeError::NotOffered { .. }
         | HandshakeError::OtherUser { .. }
         | HandshakeError::UntrustedDirectory(_)
+        | HandshakeError::PathTooLong(_)
+        | HandshakeError::OtherSocket { .. }
         | HandshakeError::Refused { code: Refusal::NotOffered, .. } => {
             Status::failed_precondition(format!("cannot connect to {at}: {error}"))
         }

@@ -27,7 +27,6 @@ use super::{Connection, Host, Outgoing, SendMode};
 use crate::codec::Body;
 use crate::deadline::Deadline;
 use crate::limits::{MEETING_WAIT, UPGRADE_TRIES_MAX};
-use crate::refusals::RefusalKind;
 use crate::status::{Code, Status};
 
 /// How a client asks for an invitation, and what it wants then.
@@ -219,10 +218,8 @@ impl<H: Host> Connection<H> {
 
     /// Counts and logs the processes that were not served at the meeting.
     pub(super) fn note_uninvited(&self, uninvited: Vec<Uninvited>) {
-        let Some(refusals) = &self.refusals else { return };
-        for Uninvited { user, pid, error } in uninvited {
-            let why = format!("at a meeting of tcp:// clients: {error}");
-            refusals.note_other(RefusalKind::of_handshake(&error), (user, pid), &why);
+        if let Some(refusals) = &self.refusals {
+            refusals.note_uninvited(uninvited);
         }
     }
 

@@ -118,7 +118,10 @@ impl Reactor {
         let entry = Rc::new(entry);
         let token = self.sources.borrow_mut().add(Source::Listener(Rc::clone(&entry)));
         match self.epoll.add(&entry.listener, poll::Interest::Readable, token) {
-            Ok(()) => Ok(ListenerId(token)),
+            Ok(()) => {
+                self.watch_socket_file(&entry.listener);
+                Ok(ListenerId(token))
+            }
             Err(error) => {
                 self.sources.borrow_mut().remove(token);
                 Err(error)

@@ -4,10 +4,10 @@
 //! **Not here:** what happens when a source is ready (`reactor.rs`).
 
 use std::os::fd::OwnedFd;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::rc::{Rc, Weak};
+use std::sync::{self, Arc};
 
-use nearcall_channel::Listener;
+use nearcall_channel::{Listener, Meeting};
 use nearcall_os::poll::Interest;
 
 use crate::connection::Connection;
@@ -36,8 +36,19 @@ pub(crate) enum Source {
     Signal,
     /// A loop of a library that waits in this one has something.
     Guest,
+    /// The file of a listener's socket may be gone.
+    SocketFiles,
+    /// Processes have come to the meeting of a server, while it expects a client there.
+    Meeting(Rc<AttendedMeeting>),
     /// A descriptor of the user.
     User(Rc<UserFd>),
+}
+
+/// The meeting of a server, and what counts the processes that came there uninvited.
+pub(crate) struct AttendedMeeting {
+    /// It goes with its server.
+    pub(super) meeting: sync::Weak<Meeting>,
+    pub(super) acceptor: Weak<Acceptor>,
 }
 
 /// Names a listener of a loop.
@@ -95,6 +106,27 @@ impl Sources {
         *current = current.wrapping_add(1);
         self.free.push(u32::try_from(index).unwrap_or(u32::MAX));
         Some(source)
+    }
+
+    /// Returns the listeners among them, with their tokens.
+    pub(crate) fn listeners(&self) -> Vec<(ListenerId, Rc<ListenerEntry>)> {
+        let entries = self.entries.iter().enumerate();
+        let listener = |(index, (generation, source)): (usize, &(u32, Option<Source>))| {
+            let Some(Source::Listener(entry)) = source else { return None };
+            Some((ListenerId(u64::from(*generation) << 32 | index as u64), Rc::clone(entry)))
+        };
+        entries.filter_map(listener).collect()
+    }
+
+    /// Returns the meetings among them, with their tokens.
+    pub(crate) fn meetings(&self) -> impl Iterator<Item = (u64, &Rc<AttendedMeeting>)> {
+        let entries = self.entries.iter().enumerate();
+        entries.filter_map(|(index, (generation, source))| match source {
+            Some(Source::Meeting(attended)) => {
+                Some((u64::from(*generation) << 32 | index as u64, attended))
+            }
+            _ => None,
+        })
     }
 
     /// Returns the connections among them; one that waits for room may be there twice.

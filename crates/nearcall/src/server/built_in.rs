@@ -209,7 +209,12 @@ impl Server for BuiltIn {
             return Err(Status::failed_precondition(text));
         };
         let core = self.core()?;
-        let invitation = connection.invite(|| core.state.meeting())?;
+        let invitation = connection.invite(|| {
+            let meeting = core.state.meeting()?;
+            // Without it the client is met when it says that it has come, if it could come.
+            let _ = core.reactor.watch_meeting(&meeting, &core.acceptor);
+            Ok(meeting)
+        })?;
         let Invitation { number, token, place } = invitation;
         let bytes = |bytes: [u8; 16]| Bytes::copy_from_slice(&bytes);
         Ok(MeetReply { number: bytes(number), token: bytes(token), place })

@@ -72,7 +72,7 @@ impl fmt::Display for ListenError {
             Self::InUse(address) => write!(f, "{address} is in use by a server of this process"),
             Self::Limits(address, text) => write!(f, "cannot listen at {address}: {text}"),
             Self::Rendezvous(address, error) => match &**error {
-                HandshakeError::AddressInUse(_) => write!(
+                HandshakeError::AddressInUse(..) => write!(
                     f,
                     "{error}; to serve one address in several threads, use \
                      `Server::builder().threads(n)`"
