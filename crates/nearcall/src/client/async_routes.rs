@@ -134,6 +134,11 @@ impl AsyncRoute {
         &self.route.at
     }
 
+    /// Returns whether tasks can have a connection there: not by a mechanism without a descriptor.
+    pub(crate) fn can_be_had(&self) -> bool {
+        async_opening::can_be_had(&self.route)
+    }
+
     /// Returns the number of attempts to connect that have begun. One that begins from now on gets
     /// a higher number.
     pub(crate) fn attempts(&self) -> u64 {

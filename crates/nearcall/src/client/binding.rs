@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::core::ClientCore;
 use super::hosted::HostedObject;
 use crate::address::Address;
-use crate::codec::{self, Body, Message};
+use crate::codec::{self, Body, Encoded, Message};
 use crate::connection::{Connection, Outcome, Reply};
 use crate::decoded_size::{self, MessageType, Part};
 use crate::interface::Interface;
@@ -54,7 +54,7 @@ impl Drop for Slot {
 }
 
 /// The name of an object: its interface and its address.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct ObjectName {
     pub(crate) interface: &'static Interface,
     pub(crate) address: Address,
@@ -93,6 +93,9 @@ pub(crate) enum Target {
     Local(Rc<Registered>, u64),
     /// In another library of the same host.
     Hosted(HostedObject),
+    /// Over a connection that threads and tasks share: this thread found no place for one of its
+    /// own, when so many places had been given back.
+    Shared(u64),
 }
 
 impl Binding {
@@ -106,7 +109,24 @@ impl Binding {
             Target::Local(_, epoch) => *epoch == self.core.services().registry.epoch(),
             // The host says at each call whether it is still there.
             Target::Hosted(_) => self.core.shared.is_of_this_process(),
+            // A place that is free now is this thread's as well as another's.
+            Target::Shared(returned) => {
+                *returned == self.core.shared.returned_places()
+                    && self.core.shared.is_of_this_process()
+            }
         }
+    }
+
+    /// Reads the result of a call that came over a shared connection.
+    pub(crate) fn read_encoded<R: Message + Default>(
+        &self,
+        reply: &Encoded,
+        method: u32,
+    ) -> Result<R, Status> {
+        let message = MessageType { interface: self.name.interface, method, part: Part::Reply };
+        let body = reply.as_body();
+        decoded_size::check(&body, message, self.core.limits().decoded_bytes_max)?;
+        codec::decode(body)
     }
 
     /// Reads the result of a call from its outcome.

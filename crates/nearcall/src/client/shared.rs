@@ -1,7 +1,7 @@
 //! What all threads of a client share: its settings, and an account of its connections.
 //!
-//! **Invariants:** nothing of it is locked or counted on the path of a call; a connection counts
-//! from before its handshake until its thread has dropped it.
+//! **Invariants:** nothing of it is locked or counted on the path of a call that has a connection;
+//! a connection counts from before its handshake until its thread has dropped it.
 //! **Not here:** the connections themselves, which belong to their threads (`client/core.rs`).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use crate::auto::Weights;
 use crate::connection::ShowMove;
 use crate::connection::connection_info::{ConnectionInfo, ThreadInfo};
 use crate::interceptor::Chain;
-use crate::limits::Limits;
+use crate::limits::{Limits, OWN_CONNECTIONS_ALONE_MAX};
 use crate::status::Status;
 
 /// Clients that were closed, in this process. A thread that has seen fewer looks for what it still
@@ -52,6 +52,8 @@ pub(crate) struct ClientShared {
     short_circuits: AtomicBool,
     closed: ClosedFlag,
     accounts: Mutex<Accounts>,
+    /// Places that were given back.
+    returned: AtomicU64,
     /// A forked process has the same connections as its parent, and must not use them.
     epoch: Epoch,
 }
@@ -88,6 +90,7 @@ impl ClientShared {
             short_circuits: AtomicBool::new(true),
             closed: ClosedFlag::default(),
             accounts: Mutex::default(),
+            returned: AtomicU64::new(0),
             epoch: Epoch::current(),
         }
     }
@@ -153,11 +156,25 @@ impl ClientShared {
         ended.iter().for_each(HangUp::hang_up);
     }
 
+    /// Returns how many places of connections were given back. Once it has changed, a thread that
+    /// found no place may find one. One load.
+    #[inline]
+    pub(crate) fn returned_places(&self) -> u64 {
+        self.returned.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether so many threads have connections of their own that there is to be one that
+    /// further ones share.
+    pub(crate) fn has_many_threads(&self) -> bool {
+        let accounts = self.accounts();
+        accounts.open.iter().filter(|it| it.thread.is_some()).count() >= OWN_CONNECTIONS_ALONE_MAX
+    }
+
     /// Takes a place among the connections of this client, for the thread that calls.
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: there are as many as it may have.
+    /// `RESOURCE_EXHAUSTED`: its threads have as many as they may have.
     pub(super) fn reserve(
         self: &Arc<Self>,
         pending: &Arc<UseCount>,
@@ -165,7 +182,8 @@ impl ClientShared {
         self.reserve_for(Some(ThreadInfo::current()), pending)
     }
 
-    /// Takes a place for a connection that tasks of any thread share.
+    /// Takes a place for a connection that tasks and threads share. Those are counted apart, so
+    /// that a client whose threads have all that they may have still gets one.
     ///
     /// # Errors
     ///
@@ -181,13 +199,14 @@ impl ClientShared {
     ) -> Result<Reservation, Status> {
         let max = self.settings.limits.client_connections_max;
         let mut accounts = self.accounts();
-        let open = accounts.open.len();
+        let is_shared = thread.is_none();
+        let open = accounts.open.iter().filter(|it| it.thread.is_none() == is_shared).count();
         if open >= max {
             drop(accounts);
+            let kind = if is_shared { "shared connections" } else { "connections of threads" };
             return Err(Status::resource_exhausted(format!(
-                "this client has {open} connections in all of its threads, and its limit is {max}; \
-                 raise `Limits::client_connections_max`, or let fewer threads call: each has a \
-                 connection of its own to each address"
+                "this client has {open} {kind}, and its limit is {max}: raise \
+                 `Limits::client_connections_max`, or use fewer addresses or threads"
             )));
         }
         accounts.last += 1;
@@ -256,5 +275,7 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         let mut accounts = self.shared.accounts();
         accounts.open.retain(|account| account.number != self.number);
+        drop(accounts);
+        self.shared.returned.fetch_add(1, Ordering::Relaxed);
     }
 }
