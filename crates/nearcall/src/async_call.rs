@@ -156,7 +156,7 @@ impl AsyncObjectRef {
     }
 
     #[inline]
-    fn route(&self) -> &Arc<AsyncRoute> {
+    pub(crate) fn route(&self) -> &Arc<AsyncRoute> {
         &self.object.route
     }
 

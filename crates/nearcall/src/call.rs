@@ -164,7 +164,7 @@ impl ObjectRef {
             Target::Hosted(object) => {
                 self.call_hosted((&binding, *object), method, request, options, deadline)
             }
-            Target::Shared(_) => self.call_shared(&binding, method, request, options, deadline),
+            Target::Shared(..) => self.call_shared(&binding, method, request, options, deadline),
         }
     }
 
@@ -302,7 +302,7 @@ impl ObjectRef {
                 Ok(PendingCall::local(Rc::clone(&binding), reply, deadline))
             }
             Target::Hosted(_) => Err(hosted::no_connection()),
-            Target::Shared(_) => {
+            Target::Shared(..) => {
                 let mode = mode(&binding.core, deadline);
                 self.start_shared(&binding, method, request, options, (deadline, mode))
             }
@@ -382,7 +382,7 @@ impl ObjectRef {
                 return binding.send_local(oneway, mode);
             }
             Target::Hosted(_) => return Err(hosted::no_connection()),
-            Target::Shared(_) => {
+            Target::Shared(..) => {
                 return self.send_shared(&binding, method, request, options, (deadline, mode));
             }
         };
@@ -457,7 +457,7 @@ impl ObjectRef {
                 loan.map_err(|why| connection.no_loan(&why, Deadline::NEVER))
             }
             Target::Local(..) | Target::Hosted(_) => Ok(Loan::plain(bytes)),
-            Target::Shared(_) => self.try_loan_shared(&binding, bytes, &options, deadline),
+            Target::Shared(..) => self.try_loan_shared(&binding, bytes, &options, deadline),
         }
     }
 

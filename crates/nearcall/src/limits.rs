@@ -419,6 +419,10 @@ pub(crate) const SIGNAL_LOOK_INTERVAL: Duration = Duration::from_millis(1);
 /// not be opened any more. A sixteenth more connections for programs with so many threads.
 pub(crate) const OWN_CONNECTIONS_ALONE_MAX: usize = 16;
 
+/// Interval at which a thread that shares a connection asks for one of its own: thousands of such
+/// threads ask a server that has no more some hundred times a second.
+pub(crate) const OWN_CONNECTION_RETRY_INTERVAL: Duration = Duration::from_secs(5);
+
 /// Looks for a reply of a task that calls while its shared connection is locked: about a
 /// microsecond, so that another task that calls meanwhile waits no longer than for a call that is
 /// marshalled.

@@ -60,14 +60,6 @@ impl AsyncObjectRef {
         Self { object: Arc::new(object) }
     }
 
-    /// Opens the shared connection in the background, if it can be had and there is none.
-    pub(crate) fn prepare(&self, policy: ReconnectPolicy) {
-        if self.route().can_be_had() {
-            // An error is that of a thread which needs it.
-            let _ = self.route().connect(policy);
-        }
-    }
-
     /// Returns once there is a shared connection.
     pub(crate) async fn connect(
         &self,

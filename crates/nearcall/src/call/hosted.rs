@@ -39,7 +39,7 @@ impl ObjectRef {
         let binding = self.binding_elsewhere(options, deadline)?;
         let connection = match &binding.target {
             Target::Remote(connection) => connection,
-            Target::Shared(_) => {
+            Target::Shared(..) => {
                 return self.call_shared(&binding, method, request, options, deadline);
             }
             Target::Local(..) | Target::Hosted(_) => return Err(no_connection()),

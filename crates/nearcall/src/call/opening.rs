@@ -118,7 +118,7 @@ impl ObjectRef {
         let binding = self.binding_with_connection(options, deadline)?;
         let connection = match &binding.target {
             Target::Remote(connection) => connection,
-            Target::Shared(_) => {
+            Target::Shared(..) => {
                 let asked = Asked { method, options, deadline };
                 return self.open_shared(&binding, &Encoded::new(request), shape, asked);
             }
@@ -152,7 +152,7 @@ impl ObjectRef {
         deadline: Deadline,
     ) -> Result<Rc<Binding>, Status> {
         let binding = self.binding(options, deadline)?;
-        if let Target::Remote(_) | Target::Shared(_) = binding.target {
+        if let Target::Remote(_) | Target::Shared(..) = binding.target {
             return Ok(binding);
         }
         let (core, name) = (Rc::clone(&binding.core), Arc::clone(&binding.name));

@@ -21,6 +21,7 @@ use crate::codec::{Encoded, Message};
 use crate::connection::SendMode;
 use crate::deadline::Deadline;
 use crate::interface::Method;
+use crate::limits::OWN_CONNECTION_RETRY_INTERVAL;
 use crate::options::CallOptions;
 use crate::status::{Code, Fate, Status};
 
@@ -45,21 +46,26 @@ impl ObjectRef {
     ) -> Result<Target, Status> {
         let client = self.object.client.shared();
         let returned = client.returned_places();
+        if client.has_many_places() && self.shared().route().is_due_for_threads() {
+            // Before those of further threads, which may take what it needs. It is tried once, and
+            // an error is that of a thread which needs it.
+            let policy = policy.without_patience();
+            let _ = core.block_on(self.shared().connect(policy, deadline))?;
+        }
         let failure = match core.connect_by(policy, &self.object.name.address, deadline) {
-            Ok(connection) => {
-                if client.has_many_threads() {
-                    self.shared().prepare(policy);
-                }
-                return Ok(Target::Remote(connection));
-            }
+            Ok(connection) => return Ok(Target::Remote(connection)),
             Err(failure) => failure,
         };
+        let again_at = || Deadline::after(OWN_CONNECTION_RETRY_INTERVAL);
+        // One that is open already.
+        if failure.is_refused && self.shared().route().connection().is_some() {
+            return Ok(Target::Shared(returned, again_at()));
+        }
         if !failure.is_short {
             return Err(failure.status.with_fate(Fate::NotBegun));
         }
-        let connected = core.block_on(self.shared().connect(policy, deadline));
-        let why = match connected {
-            Ok(Ok(_)) => return Ok(Target::Shared(returned)),
+        let why = match core.block_on(self.shared().connect(policy, deadline)) {
+            Ok(Ok(_)) => return Ok(Target::Shared(returned, again_at())),
             // It would be as short of that.
             Ok(Err(status)) if status.code() == Code::ResourceExhausted => failure.status,
             Ok(Err(status)) if status.code() == Code::FailedPrecondition => {
@@ -84,7 +90,7 @@ impl ObjectRef {
     #[cold]
     pub(super) fn shared_instead(&self, status: Status) -> Result<Rc<Binding>, Status> {
         match current_binding(&self.object.slot) {
-            Some(binding) if matches!(binding.target, Target::Shared(_)) => Ok(binding),
+            Some(binding) if matches!(binding.target, Target::Shared(..)) => Ok(binding),
             _ => Err(status),
         }
     }

@@ -12,6 +12,7 @@ use super::hosted::HostedObject;
 use crate::address::Address;
 use crate::codec::{self, Body, Encoded, Message};
 use crate::connection::{Connection, Outcome, Reply};
+use crate::deadline::Deadline;
 use crate::decoded_size::{self, MessageType, Part};
 use crate::interface::Interface;
 use crate::limits::SHARED_BYTES_MIN;
@@ -93,9 +94,9 @@ pub(crate) enum Target {
     Local(Rc<Registered>, u64),
     /// In another library of the same host.
     Hosted(HostedObject),
-    /// Over a connection that threads and tasks share: this thread found no place for one of its
-    /// own, when so many places had been given back.
-    Shared(u64),
+    /// Over a connection that threads and tasks share: this thread found none of its own, when so
+    /// many places had been given back. Then it looks again if more were, or at this time.
+    Shared(u64, Deadline),
 }
 
 impl Binding {
@@ -110,8 +111,9 @@ impl Binding {
             // The host says at each call whether it is still there.
             Target::Hosted(_) => self.core.shared.is_of_this_process(),
             // A place that is free now is this thread's as well as another's.
-            Target::Shared(returned) => {
+            Target::Shared(returned, again_at) => {
                 *returned == self.core.shared.returned_places()
+                    && !again_at.has_passed()
                     && self.core.shared.is_of_this_process()
             }
         }

@@ -41,12 +41,14 @@ pub(crate) struct ConnectFailure {
     /// A connection that is shared may be had instead of one of this thread: the client, this
     /// process or the server has too little of something for another one.
     pub(crate) is_short: bool,
+    /// The server has refused this connection, and may serve others.
+    pub(crate) is_refused: bool,
 }
 
 impl From<Status> for ConnectFailure {
     fn from(status: Status) -> Self {
         let is_short = status.code() == Code::ResourceExhausted;
-        Self { status, is_absent: false, is_short }
+        Self { status, is_absent: false, is_short, is_refused: false }
     }
 }
 
@@ -202,7 +204,7 @@ impl ClientCore {
         self.drop_ended();
         let reservation = match place {
             Some(place) => place,
-            None => self.shared.reserve(&self.pending)?,
+            None => self.shared.reserve(&route, &self.pending)?,
         };
         let open = |route: &Route| self.open_channel(route, deadline);
         let endpoint = open_first(&route, self.weights(), |_| true, open)?;
@@ -211,7 +213,8 @@ impl ClientCore {
             return Ok(connection);
         }
         let connection = self.new_connection(endpoint, &route)?;
-        self.greet(&connection, deadline)?;
+        self.greet(&connection, deadline)
+            .map_err(|status| ConnectFailure { is_refused: true, ..status.into() })?;
         if let Some(known) = self.known_connection(&route) {
             connection.close(Status::unavailable("another connection was quicker"));
             self.forget_closed();
@@ -501,7 +504,8 @@ pub(super) fn connect_failure(
     let is_absent = matches!(error, HandshakeError::NoListener(_));
     let status = connect_error(at, error, deadline);
     let is_short = status.code() == Code::ResourceExhausted || error.shortage().is_some();
-    ConnectFailure { status, is_absent, is_short }
+    let is_refused = matches!(error, HandshakeError::Refused { .. } | HandshakeError::TimedOut);
+    ConnectFailure { status, is_absent, is_short, is_refused }
 }
 
 fn connect_error(at: &At, error: &HandshakeError, deadline: Deadline) -> Status {

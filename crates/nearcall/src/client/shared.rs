@@ -12,6 +12,7 @@ use nearcall_channel::{ClosedFlag, HangUp, UseCount};
 use nearcall_os::fork::Epoch;
 use nearcall_wire::InstanceId;
 
+use super::core::Route;
 use super::reconnect::ReconnectPolicy;
 use crate::auto::Weights;
 use crate::connection::ShowMove;
@@ -52,7 +53,7 @@ pub(crate) struct ClientShared {
     short_circuits: AtomicBool,
     closed: ClosedFlag,
     accounts: Mutex<Accounts>,
-    /// Places that were given back.
+    /// Places of open connections that were given back.
     returned: AtomicU64,
     /// A forked process has the same connections as its parent, and must not use them.
     epoch: Epoch,
@@ -70,6 +71,8 @@ struct Account {
     number: u64,
     /// None: tasks of any thread share it.
     thread: Option<ThreadInfo>,
+    /// Where the connection of a thread leads.
+    route: Option<Route>,
     /// Calls that were started and neither taken nor dropped.
     pending: Arc<UseCount>,
     /// None: its handshake is under way.
@@ -156,18 +159,25 @@ impl ClientShared {
         ended.iter().for_each(HangUp::hang_up);
     }
 
-    /// Returns how many places of connections were given back. Once it has changed, a thread that
+    /// Returns how many places of open connections were given back. Once it has changed, a thread that
     /// found no place may find one. One load.
     #[inline]
     pub(crate) fn returned_places(&self) -> u64 {
         self.returned.load(Ordering::Relaxed)
     }
 
-    /// Returns whether so many threads have connections of their own that there is to be one that
-    /// further ones share.
-    pub(crate) fn has_many_threads(&self) -> bool {
+    /// Returns whether any address may have so many connections of threads that there is to be one
+    /// that further ones share.
+    pub(crate) fn has_many_places(&self) -> bool {
+        self.accounts().open.len() >= OWN_CONNECTIONS_ALONE_MAX
+    }
+
+    /// Returns whether so many threads have connections of their own there that there is to be one
+    /// that further ones share.
+    pub(super) fn has_many_threads(&self, route: &Route) -> bool {
         let accounts = self.accounts();
-        accounts.open.iter().filter(|it| it.thread.is_some()).count() >= OWN_CONNECTIONS_ALONE_MAX
+        let threads = accounts.open.iter().filter(|it| it.route.as_ref() == Some(route)).count();
+        threads >= OWN_CONNECTIONS_ALONE_MAX
     }
 
     /// Takes a place among the connections of this client, for the thread that calls.
@@ -177,9 +187,10 @@ impl ClientShared {
     /// `RESOURCE_EXHAUSTED`: its threads have as many as they may have.
     pub(super) fn reserve(
         self: &Arc<Self>,
+        route: &Route,
         pending: &Arc<UseCount>,
     ) -> Result<Reservation, Status> {
-        self.reserve_for(Some(ThreadInfo::current()), pending)
+        self.reserve_for(Some((ThreadInfo::current(), route.clone())), pending)
     }
 
     /// Takes a place for a connection that tasks and threads share. Those are counted apart, so
@@ -194,7 +205,7 @@ impl ClientShared {
 
     fn reserve_for(
         self: &Arc<Self>,
-        thread: Option<ThreadInfo>,
+        thread: Option<(ThreadInfo, Route)>,
         pending: &Arc<UseCount>,
     ) -> Result<Reservation, Status> {
         let max = self.settings.limits.client_connections_max;
@@ -212,7 +223,8 @@ impl ClientShared {
         accounts.last += 1;
         let number = accounts.last;
         let pending = Arc::clone(pending);
-        accounts.open.push(Account { number, thread, pending, opened: None });
+        let (thread, route) = thread.unzip();
+        accounts.open.push(Account { number, thread, route, pending, opened: None });
         drop(accounts);
         Ok(Reservation { shared: Arc::clone(self), number })
     }
@@ -274,8 +286,12 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         let mut accounts = self.shared.accounts();
-        accounts.open.retain(|account| account.number != self.number);
+        let index = accounts.open.iter().position(|account| account.number == self.number);
+        let returned = index.map(|index| accounts.open.swap_remove(index));
         drop(accounts);
-        self.shared.returned.fetch_add(1, Ordering::Relaxed);
+        // One that was never open was of use to nobody, and is not now.
+        if returned.is_some_and(|account| account.opened.is_some()) {
+            self.shared.returned.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
