@@ -76,9 +76,13 @@ pub(crate) const STDERR_LINE_BYTES_MAX: usize = 1024;
 /// megabyte a second at most.
 pub(crate) const LOG_RATE_DEFAULT: u32 = 1000;
 
-/// Bytes of lines of one process, or of the host itself, that wait for the reader of the log: what
-/// a pipe holds by default. With as many processes as there may be, 20 MiB.
-pub(crate) const LOG_SOURCE_BYTES_MAX: usize = 64 << 10;
+/// Bytes of lines of one process that wait for the reader of the log: what it writes at the default
+/// rate in some seconds. With as many processes as there may be, 80 MiB.
+pub(crate) const LOG_SOURCE_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes of lines of the host itself that wait so: the last lines of half of all services, which
+/// may end at once.
+pub(crate) const LOG_OWN_BYTES_MAX: usize = 4 << 20;
 
 /// Interval at which the log reports lines that were dropped: often enough to see it, and one line
 /// a second for each service.

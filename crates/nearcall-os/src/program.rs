@@ -76,7 +76,7 @@ impl ProgramFile {
         Ok(Self { fd: file.into(), path: trusted.ok() })
     }
 
-    /// Returns the path to run it by, if nobody else can put another file there.
+    /// Returns the path to run it by, if no other user can put another file there.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
@@ -96,7 +96,7 @@ pub(crate) fn identity(found: &Metadata) -> Identity {
 }
 
 /// Opens a regular file that only root or the user of this process can have written.
-/// With `O_NONBLOCK` a FIFO keeps nobody waiting.
+/// With `O_NONBLOCK` a FIFO does not make it wait.
 pub(crate) fn open_trusted(path: &Path, flags: i32) -> Result<(File, Metadata), Untrusted> {
     let refuse = |why: String, remedy| Untrusted { why, remedy };
     let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
@@ -168,4 +168,60 @@ fn is_unreadable(path: &Path) -> bool {
 fn is_script(mut file: &File) -> bool {
     let mut head = [0; 2];
     file.read_exact(&mut head).is_ok() && head == *b"#!"
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::Command;
+
+    use super::*;
+    use crate::Deadline;
+    use crate::socket_activation::spawn_file;
+
+    /// A directory that is removed when this is dropped.
+    struct Directory(PathBuf);
+
+    impl Drop for Directory {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "starts processes")]
+    fn a_program_runs_by_its_descriptor_where_others_can_replace_it_and_a_script_does_not() {
+        let name = crate::descriptor::random_name("nearcall-program-").unwrap();
+        let directory = Directory(std::env::temp_dir().join(name));
+        fs::create_dir(&directory.0).unwrap();
+        let (program, script) = (directory.0.join("sh"), directory.0.join("script"));
+        fs::copy("/bin/sh", &program).unwrap();
+        fs::write(&script, "#!/bin/sh\nexit 7\n").unwrap();
+        set_mode(&program, 0o755);
+        set_mode(&script, 0o755);
+        let run = |path: &Path| {
+            let file = ProgramFile::open(path).unwrap();
+            let mut command = Command::new(path);
+            command.args(["-c", "exit 7"]);
+            let mut child = spawn_file(command, Some(&file), &[], None).unwrap();
+            let status = child.wait(Deadline::NEVER).unwrap().unwrap();
+            assert_eq!(status.code(), Some(7), "{}", path.display());
+            file.path().is_some()
+        };
+        assert!(run(&program) && run(&script), "by their paths");
+        set_mode(&directory.0, 0o777);
+        assert!(!run(&program), "by its descriptor");
+        let refused = ProgramFile::open(&script).unwrap_err().to_string();
+        assert!(refused.contains("is a script") && refused.contains("writable by others"));
+        set_mode(&program, 0o644);
+        let refused = ProgramFile::open(&program).unwrap_err().to_string();
+        assert!(refused.contains("`chmod +x`"), "{refused}");
+        set_mode(&program, 0o775);
+        let refused = ProgramFile::open(&program).unwrap_err().to_string();
+        assert!(refused.contains("(mode 0775)") && refused.contains("`chmod go-w`"), "{refused}");
+    }
 }

@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 
 use nearcall_os::clock;
 
-use crate::limits::{LOG_DRAIN_TIME, LOG_DROPS_INTERVAL, LOG_SOURCE_BYTES_MAX};
+use crate::limits::{
+    LOG_DRAIN_TIME, LOG_DROPS_INTERVAL, LOG_OWN_BYTES_MAX, LOG_SOURCE_BYTES_MAX,
+};
 
 /// Writes lines of the log.
 pub(super) struct Log {
@@ -35,8 +37,9 @@ pub(super) struct LogSource {
 struct Account {
     /// What each line begins with.
     prefix: String,
-    /// Bytes that wait to be written.
+    /// Bytes that wait to be written, and may.
     queued_bytes: usize,
+    queued_bytes_max: usize,
     /// Lines that were dropped and not reported.
     dropped: u64,
     rate: Option<Rate>,
@@ -81,7 +84,8 @@ impl Log {
             lock(&there.queue).has_ended = true;
             there.changed.notify_all();
         })?;
-        let own = LogSource { shared: Arc::clone(&shared), account: Arc::default() };
+        let own = Account { queued_bytes_max: LOG_OWN_BYTES_MAX, ..Account::default() };
+        let own = LogSource { shared: Arc::clone(&shared), account: Arc::new(Mutex::new(own)) };
         Ok(Self { shared, own, writer: Some(writer) })
     }
 
@@ -93,7 +97,8 @@ impl Log {
     /// Returns a source for the lines of a process, of which so many are written in a second.
     pub(super) fn source(&self, name: &str, lines_max: u32) -> LogSource {
         let rate = Some(Rate { lines_max, began: clock::now(), lines: 0 });
-        let account = Account { prefix: format!("[{name}] "), rate, ..Account::default() };
+        let (prefix, queued_bytes_max) = (format!("[{name}] "), LOG_SOURCE_BYTES_MAX);
+        let account = Account { prefix, queued_bytes_max, rate, ..Account::default() };
         LogSource { shared: Arc::clone(&self.shared), account: Arc::new(Mutex::new(account)) }
     }
 }
@@ -126,7 +131,7 @@ impl LogSource {
     pub(super) fn add(&self, line: &str) {
         let mut account = lock(&self.account);
         let bytes = account.prefix.len() + line.len();
-        let has_room = account.queued_bytes + bytes <= LOG_SOURCE_BYTES_MAX;
+        let has_room = account.queued_bytes + bytes <= account.queued_bytes_max;
         if has_room && account.rate.as_mut().is_none_or(Rate::admit) {
             account.queued_bytes += bytes;
             let line = format!("{}{line}", account.prefix);
@@ -149,6 +154,9 @@ impl LogSource {
 
 impl Rate {
     fn admit(&mut self) -> bool {
+        if self.lines_max == 0 {
+            return false;
+        }
         if self.lines >= self.lines_max {
             // Only here, so that few lines cost no clock.
             let now = clock::now();
@@ -290,8 +298,9 @@ mod tests {
     #[test]
     fn a_log_that_is_not_read_holds_nothing_up() {
         let (log, _go_on, _lines) = stuck();
-        for _ in 0..2 * LOG_SOURCE_BYTES_MAX / 10 {
-            log.add("0123456789");
+        let line = "x".repeat(1000);
+        for _ in 0..2 * LOG_OWN_BYTES_MAX / line.len() {
+            log.add(&line);
         }
         drop(log);
     }

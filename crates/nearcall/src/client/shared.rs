@@ -289,7 +289,7 @@ impl Drop for Reservation {
         let index = accounts.open.iter().position(|account| account.number == self.number);
         let returned = index.map(|index| accounts.open.swap_remove(index));
         drop(accounts);
-        // One that was never open was of use to nobody, and is not now.
+        // A place of a connection that was never open is of no use to threads that found none.
         if returned.is_some_and(|account| account.opened.is_some()) {
             self.shared.returned.fetch_add(1, Ordering::Relaxed);
         }
