@@ -275,22 +275,21 @@ impl ObjectRef {
                 let outgoing = self.outgoing(method, options, deadline);
                 let sampled = connection.begin_sample().is_some();
                 let mode = mode(&binding.core, deadline);
-                let (binding, connection, call) =
-                    match connection.start_call(&outgoing, request, mode) {
-                        Ok(call) => (Rc::clone(&binding), Rc::clone(connection), call),
-                        Err(why) => {
-                            match self.start_again(&binding, why, &outgoing, request, options, mode)
-                            {
-                                Ok(started) => started,
-                                Err(status) => {
-                                    let shared = self.shared_instead(status)?;
-                                    let wait = (deadline, mode);
-                                    return self
-                                        .start_shared(&shared, method, request, options, wait);
-                                }
+                let (binding, connection, call) = match connection
+                    .start_call(&outgoing, request, mode)
+                {
+                    Ok(call) => (Rc::clone(&binding), Rc::clone(connection), call),
+                    Err(why) => {
+                        match self.start_again(&binding, why, &outgoing, request, options, mode) {
+                            Ok(started) => started,
+                            Err(status) => {
+                                let shared = self.shared_instead(status)?;
+                                let wait = (deadline, mode);
+                                return self.start_shared(&shared, method, request, options, wait);
                             }
                         }
-                    };
+                    }
+                };
                 if sampled {
                     binding.core.end_start(&connection);
                 }

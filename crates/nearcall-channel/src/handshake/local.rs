@@ -8,9 +8,9 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use nearcall_os::{descriptor, process};
 use nearcall_os::sender::Sender;
 use nearcall_os::socket::{self, Credentials};
+use nearcall_os::{descriptor, process};
 
 use super::error::{BadOptions, CannotSwitch, HandshakeError};
 use super::options::{

@@ -16,9 +16,7 @@ use std::time::{Duration, Instant};
 
 use nearcall_os::clock;
 
-use crate::limits::{
-    LOG_DRAIN_TIME, LOG_DROPS_INTERVAL, LOG_OWN_BYTES_MAX, LOG_SOURCE_BYTES_MAX,
-};
+use crate::limits::{LOG_DRAIN_TIME, LOG_DROPS_INTERVAL, LOG_OWN_BYTES_MAX, LOG_SOURCE_BYTES_MAX};
 
 /// Writes lines of the log.
 pub(super) struct Log {

@@ -189,9 +189,8 @@ fn clients_in_the_queue_of_a_service_that_is_taken_out_get_the_reason() {
 /// A log that is a pipe of which nothing is read.
 fn with_unread_log(services: &str) -> (TestedHost, std::os::fd::OwnedFd) {
     let (read, write) = std::io::pipe().unwrap();
-    let host = TestedHost::start_by(services, |mut command| {
-        Child::spawn(command.stderr(write)).unwrap()
-    });
+    let host =
+        TestedHost::start_by(services, |mut command| Child::spawn(command.stderr(write)).unwrap());
     (host, read.into())
 }
 
@@ -210,7 +209,8 @@ fn a_log_that_is_not_read_holds_up_neither_questions_nor_the_end() {
 
 #[test]
 fn a_service_that_writes_without_end_leaves_the_log_to_others() {
-    let services = [process("loud", &["endless"], "log-rate = 10"), process("room", &["plain"], "")];
+    let services =
+        [process("loud", &["endless"], "log-rate = 10"), process("room", &["plain"], "")];
     let mut host = TestedHost::start(&services.concat());
     host.wait_for("room", |service| service.state == "up");
     wait_until("the count of lines that were dropped", || {

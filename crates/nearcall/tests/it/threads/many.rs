@@ -4,6 +4,7 @@
 //! **Invariants:** all threads of a test live at once, and none gives its connection back before
 //! all have called.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use nearcall_os::process::Child;
 
 use crate::echo::{EchoCaller, Words};
 use crate::stage::{PATIENCE, in_time, keeper, serve_scripted, words};
+use crate::streams::{self, served::Kind, served::item};
 use crate::support::{Served, unique_address};
 use crate::two_processes::{start, start_limited};
 
@@ -125,39 +127,76 @@ fn a_lack_of_descriptors_names_the_side_that_has_it() {
     });
 }
 
-/// All forms of calls of a thread that has no connection of its own.
+/// Runs `share` while another thread of the client has the only place that threads may have, which
+/// `call` takes: without a loop, and in a loop that goes on serving.
+fn while_sharing(call: impl Fn(&Client) + Sync, share: impl Fn(&Client)) {
+    let limits = Limits { client_connections_max: 1, ..Limits::default() };
+    let event_loop = EventLoop::new().unwrap();
+    let builder = || Client::builder().limits(limits.clone());
+    for client in [builder().build(), builder().in_loop(&event_loop).build()] {
+        let all_there = Barrier::new(2);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                call(&client);
+                all_there.wait();
+                all_there.wait();
+            });
+            all_there.wait();
+            let shared = catch_unwind(AssertUnwindSafe(|| share(&client)));
+            let connections = client.connections();
+            all_there.wait();
+            // Nothing is checked before the other thread may end: a failure must not keep it.
+            shared.unwrap();
+            let own = nearcall_os::process::tid();
+            let is_own =
+                connections.iter().any(|it| it.thread.as_ref().is_some_and(|it| it.tid == own));
+            assert!(!is_own && connections.len() == 2, "{connections:?}");
+        });
+    }
+}
+
 #[test]
 fn every_form_of_call_works_over_the_shared_connection() {
     in_time(|| {
         let served = Served::start();
-        let limits = Limits { client_connections_max: 1, ..Limits::default() };
-        let client = Client::builder().limits(limits).build();
-        let caller = EchoCaller::new(&client, &served.address).unwrap();
-        caller.nothing(&()).unwrap();
-        let use_all = |caller: &EchoCaller| {
-            assert_eq!(caller.say(&words(1)).unwrap().number, 1);
-            let long = Words { number: 2, data: Bytes::from(vec![7; 300 << 10]) };
-            assert_eq!(caller.say(&long).unwrap(), long);
-            let calls: Vec<_> = (0..10).map(|number| caller.start_say(&words(number))).collect();
-            for (number, call) in calls.into_iter().enumerate() {
-                assert_eq!(call.wait().unwrap().number, number as u64);
-            }
-            assert_eq!(caller.try_start_say(&words(3)).unwrap().wait().unwrap().number, 3);
-            drop(caller.start_say(&words(4)));
-        };
-        thread::scope(|scope| {
-            scope.spawn(|| use_all(&caller)).join().unwrap();
-        });
-        // A thread of a loop shares as well, and its loop goes on serving.
-        let there = caller.clone();
-        thread::spawn(move || {
-            let event_loop = EventLoop::new().unwrap();
-            let caller = there;
-            use_all(&caller);
-            drop(event_loop);
-        })
-        .join()
-        .unwrap();
+        let caller = |client: &Client| EchoCaller::new(client, &served.address).unwrap();
+        while_sharing(
+            |client| caller(client).nothing(&()).unwrap(),
+            |client| {
+                let caller = caller(client);
+                assert_eq!(caller.say(&words(1)).unwrap().number, 1);
+                let long = Words { number: 2, data: Bytes::from(vec![7; 300 << 10]) };
+                assert_eq!(caller.say(&long).unwrap(), long);
+                let calls: Vec<_> =
+                    (0..10).map(|number| caller.start_say(&words(number))).collect();
+                for (number, call) in (0..).zip(calls) {
+                    assert_eq!(call.wait().unwrap().number, number);
+                }
+                let started = caller.try_start_say(&words(3)).unwrap();
+                assert_eq!(started.wait().unwrap().number, 3);
+                drop(caller.start_say(&words(4)));
+                caller.note(&words(5)).unwrap();
+                caller.try_note(&words(6)).unwrap();
+                for loan in [caller.loan(100_000), caller.try_loan(100_000)] {
+                    let mut loan = loan.unwrap();
+                    loan.fill(7);
+                    let lent = Words { number: 8, data: loan.freeze() };
+                    assert_eq!(caller.say(&lent).unwrap(), lent);
+                }
+            },
+        );
+    });
+}
+
+#[test]
+fn streams_work_over_the_shared_connection() {
+    in_time(|| {
+        let served = streams::served::Served::start(Kind::Thread);
+        let caller = |client: &Client| served.caller(client, "");
+        while_sharing(
+            |client| drop(caller(client).say(&item(1, 1)).unwrap()),
+            |client| streams::exchange_all(&caller(client)),
+        );
     });
 }
 
