@@ -15,7 +15,8 @@ use nearcall_os::process::Child;
 
 use crate::echo::{EchoCaller, Words};
 use crate::stage::{PATIENCE, in_time, keeper, serve_scripted, words};
-use crate::streams::{self, served::Kind, served::item};
+use crate::streams;
+use crate::streams::served::{Kind, StreamsCaller, item};
 use crate::support::{Served, unique_address};
 use crate::two_processes::{start, start_limited};
 
@@ -192,7 +193,7 @@ fn every_form_of_call_works_over_the_shared_connection() {
 fn streams_work_over_the_shared_connection() {
     in_time(|| {
         let served = streams::served::Served::start(Kind::Thread);
-        let caller = |client: &Client| served.caller(client, "");
+        let caller = |client: &Client| StreamsCaller::new(client, &served.address).unwrap();
         while_sharing(
             |client| drop(caller(client).say(&item(1, 1)).unwrap()),
             |client| streams::exchange_all(&caller(client)),
