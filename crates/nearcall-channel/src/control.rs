@@ -232,8 +232,8 @@ impl Control {
         };
         let received = received?.ok_or(ReceiveError::Empty)?;
         let whole = received.bytes < buffer.len();
-        if received.truncated && whole && received.fds.is_empty() && descriptors_max > 0 {
-            // Of descriptors that were sent none came: this process has room for no more.
+        if received.truncated && whole && received.fds.len() < descriptors_max {
+            // Fewer came than there was room for: this process may have no more.
             if buffer[..received.bytes] == [LINE] {
                 // That handshake fails, and the connection goes on.
                 return Ok(ChannelFds { bytes: vec![LINE], descriptors: Vec::new() });
@@ -365,8 +365,7 @@ fn check_sent(sent: Option<usize>, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn no_descriptor_left() -> ReceiveError {
-    let text = "no descriptor left to take one from the other end; raise the limit";
-    ReceiveError::Os(io::Error::other(text))
+    ReceiveError::Os(descriptor::no_descriptor_left())
 }
 
 /// Returns whether no process has the other end of a line any more.

@@ -10,7 +10,7 @@ use std::io;
 use std::path::PathBuf;
 
 use nearcall_os::region::RegionError;
-use nearcall_os::{cma, mqueue, uring};
+use nearcall_os::{cma, descriptor, mqueue, uring};
 use thiserror::Error;
 
 use crate::account::Exceeded;
@@ -305,7 +305,12 @@ impl From<RegionError> for OpenError {
         match error {
             // What is missing is missing here: the other end did nothing wrong.
             RegionError::Os(errno) if error.is_shortage() => {
-                let error = io::Error::new(io::Error::from(errno).kind(), error);
+                let kernel = io::Error::from(errno);
+                // The text of the region has the limit of memory and space.
+                let error = match descriptor::means_no_descriptor(&kernel) {
+                    true => kernel,
+                    false => io::Error::new(kernel.kind(), error),
+                };
                 Self::Os { doing: "making or mapping shared memory", error }
             }
             error => Self::BadParts(BadParts::Region(error)),

@@ -1,7 +1,7 @@
 //! The program that the tests of hosts start: a host, its process for libraries, and services, well
 //! behaved or not.
 //!
-//! `host FILE`, `worker`; `exit CODE`, `abort` and `silent` for services that fail; anything else
+//! `host FILE`, `worker`; `exit CODE`, `abort`, `endless` and `silent` for services that fail; anything else
 //! are arguments of the service that `test_library.rs` is as a library.
 //! **Not here:** the tests (`tests/it`).
 #![forbid(unsafe_code)]
@@ -31,6 +31,9 @@ fn main() -> ExitCode {
             eprintln!("the heating burns");
             std::process::abort()
         }
+        ["endless"] => loop {
+            eprintln!("the heating is on");
+        },
         ["silent"] => loop {
             thread::park();
         },

@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use nearcall_channel::{Address, SocketAccess};
 use nearcall_os::library::{LibraryFile, LoadError};
+use nearcall_os::program::ProgramFile;
 use nearcall_os::{descriptor, process};
 
 use self::raw::RawFile;
@@ -61,6 +62,8 @@ pub(crate) struct Unit {
     pub(crate) policy: Policy,
     pub(crate) ready_within: Duration,
     pub(crate) stop_within: Duration,
+    /// Lines that the log takes from it in a second.
+    pub(crate) log_rate: u32,
 }
 
 /// The name of a unit. A group and a service may have the same name.
@@ -166,7 +169,8 @@ impl Config {
     /// # Errors
     ///
     /// It cannot be read, other users may write it, it is no configuration, or a file that it names
-    /// is not there or cannot be run here: the text names the line and what to do.
+    /// is not there, may be written by other users or cannot be run here: the text names the line
+    /// and what to do.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = read_checked(path);
         let text =
@@ -175,7 +179,7 @@ impl Config {
         let (config, files) = Self::parse(&source)?;
         for file in files {
             let checked = match file.run {
-                Run::Process => check_program(&file.path),
+                Run::Process => open_program(&file.path).map(drop),
                 // Not loaded here: that would run its code in the host.
                 Run::Library => {
                     LibraryFile::open(&file.path).map(drop).map_err(|error| error.to_string())
@@ -300,21 +304,16 @@ fn read_checked(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Returns why a file cannot be run as a program, as far as that can be seen.
-fn check_program(path: &Path) -> Result<(), String> {
-    let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => {
-            format!(
-                "there is no program {}: build or install it, or correct `file`",
-                path.display()
-            )
-        }
-        _ => format!("the program {} cannot be seen: {error}", path.display()),
-    })?;
-    if !metadata.is_file() || metadata.mode() & 0o111 == 0 {
-        return Err(format!("{} is no program: `chmod +x` it, or correct `file`", path.display()));
+/// Returns the program of a service, which may run; or why not.
+pub(crate) fn open_program(path: &Path) -> Result<ProgramFile, String> {
+    if std::fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        return Err(format!(
+            "there is no program {}: build or install it, or correct `file`",
+            path.display()
+        ));
     }
-    Ok(())
+    let opened = ProgramFile::open(path);
+    opened.map_err(|untrusted| format!("the program {} {untrusted}", path.display()))
 }
 
 #[cfg(test)]

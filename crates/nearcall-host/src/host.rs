@@ -1,10 +1,11 @@
 //! A host of services: does what its supervisor decides, and reports to it what happens.
 //!
-//! **Invariants:** the host never waits for one service: whatever may take long is in a thread of
-//! its own, or comes as an event. Processes are started by one thread, with which they die.
+//! **Invariants:** the host never waits for one service, nor for who reads its log: whatever may
+//! take long is in a thread of its own, or comes as an event. Processes are started by one thread, with which they die.
 //! **Not here:** the decisions (`supervisor.rs`), one process (`host/process.rs`), asking services
 //! whether they serve (`host/watch.rs`), being asked (`host/service.rs`).
 
+mod log;
 mod notify;
 mod process;
 mod service;
@@ -25,6 +26,7 @@ use nearcall_channel::{Address, Listener, Refusal, SocketAccess};
 use nearcall_os::process::DescriptorLimit;
 use nearcall_os::{clock, process as os_process};
 
+use self::log::Log;
 use self::process::{Parts, Process};
 use self::service::{HostService, Request, Requests};
 use self::watch::{Finding, Findings};
@@ -38,8 +40,8 @@ pub struct HostOptions {
     /// The program and the arguments that start the process of a group of libraries. It reads its
     /// libraries from its standard input and calls [`run_worker`](crate::run_worker).
     pub worker: Vec<OsString>,
-    /// Takes each line of the log.
-    pub log: Box<dyn Fn(&str)>,
+    /// Writes a line of the log. Called in a thread of its own, so that it may wait for a reader.
+    pub log: Box<dyn Fn(&str) + Send>,
 }
 
 impl fmt::Debug for HostOptions {
@@ -136,7 +138,8 @@ pub fn run(config: Config, options: HostOptions) -> Result<Ending, HostError> {
         waiting: BTreeMap::new(),
         next_token: 0,
         started: clock::now(),
-        options,
+        worker: options.worker,
+        log: Log::start(options.log)?,
         descriptors,
         directories,
     };
@@ -160,7 +163,8 @@ struct Host {
     waiting: BTreeMap<u64, Responder<HostRestartReply>>,
     next_token: u64,
     started: Instant,
-    options: HostOptions,
+    worker: Vec<OsString>,
+    log: Log,
     /// The limits that it was started with, and its services get.
     descriptors: DescriptorLimit,
     /// Where it can make files.
@@ -229,7 +233,7 @@ impl Host {
                     Action::Kill(id) => self.with(id, Process::kill),
                     Action::Close(address) => self.close(&address),
                     Action::SetAccess => self.set_access(),
-                    Action::Report(report) => (self.options.log)(&report.to_string()),
+                    Action::Report(report) => self.log.add(&report.to_string()),
                     Action::Reply(token, outcome) => self.reply(token, outcome),
                     Action::Settled => notify::ready(&self.summary()),
                     Action::Exit(ending) => return Some(ending),
@@ -251,7 +255,8 @@ impl Host {
                 listeners: &self.listeners,
                 event_loop: &self.event_loop,
                 findings: &self.findings,
-                worker: &self.options.worker,
+                worker: &self.worker,
+                log: &self.log,
                 directories: &self.directories,
                 descriptors: self.descriptors,
             };
@@ -287,7 +292,7 @@ impl Host {
                 io::Error::other(format!("it cannot listen at {}: {error}", service.listen))
             })?;
             if listener.is_inherited() && service.access != SocketAccess::default() {
-                (self.options.log)(&format!(
+                self.log.add(&format!(
                     "{}: `socket-mode` and `socket-owner` mean nothing for {}, which was bound \
                      before this host started: write `SocketMode=`, `SocketUser=` and \
                      `SocketGroup=` into its unit of systemd",
@@ -306,7 +311,7 @@ impl Host {
             let outcome = listener.map_or(Ok(()), |listener| listener.set_access(service.access));
             if let Err(error) = outcome {
                 let name = &service.name;
-                (self.options.log)(&format!("{name}: clients have access as before: {error}"));
+                self.log.add(&format!("{name}: clients have access as before: {error}"));
             }
         }
     }
@@ -339,10 +344,10 @@ impl Host {
         };
         let Some(process) = self.processes.get_mut(&id) else { return };
         if process.is_stderr(descriptor) {
-            process.read_stderr(&self.event_loop, &*self.options.log);
+            process.read_stderr(&self.event_loop);
             return;
         }
-        let Some(end) = process.take_end(&self.event_loop, &*self.options.log) else { return };
+        let Some(end) = process.take_end(&self.event_loop) else { return };
         let lines = process.last_lines();
         if let Some(process) = self.processes.remove(&id) {
             self.listen_again(&process);
@@ -405,7 +410,7 @@ impl Host {
 
     fn refuse(&mut self, token: Option<Token>, error: &dyn fmt::Display) {
         let text = format!("{error}; what ran before goes on");
-        (self.options.log)(&format!("not restarted: {text}"));
+        self.log.add(&format!("not restarted: {text}"));
         if let Some(token) = token {
             self.reply(token, Err(text));
         }

@@ -71,6 +71,31 @@ pub(crate) const STDERR_LINES_MAX: usize = 20;
 /// Longest line of standard error, in bytes. A longer one is cut.
 pub(crate) const STDERR_LINE_BYTES_MAX: usize = 1024;
 
+/// Lines of standard error of one unit that the log takes in a second, by default: a service that
+/// traces each of a thousand calls a second fits, and one that writes without end costs the log a
+/// megabyte a second at most.
+pub(crate) const LOG_RATE_DEFAULT: u32 = 1000;
+
+/// Bytes of lines of one process that wait for the reader of the log: what it writes at the default
+/// rate in some seconds. With as many processes as there may be, 80 MiB.
+pub(crate) const LOG_SOURCE_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes of lines of the host itself that wait so: the last lines of half of all services, which
+/// may end at once.
+pub(crate) const LOG_OWN_BYTES_MAX: usize = 4 << 20;
+
+/// Interval at which the log reports lines that were dropped: often enough to see it, and one line
+/// a second for each service.
+pub(crate) const LOG_DROPS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long the host waits at its end for the reader of its log: what a reader that lives needs for
+/// some lines.
+pub(crate) const LOG_DRAIN_TIME: Duration = Duration::from_millis(500);
+
+/// How long a message to the service manager may wait for room in its socket, whose queue is full
+/// only if it does not read.
+pub(crate) const NOTIFY_TIMEOUT: Duration = Duration::from_millis(100);
+
 /// Bytes of standard error in a reply to `nearcall status`, of all processes together: a quarter of
 /// what a message may have, shared by them in equal parts.
 pub(crate) const STATUS_LINES_BYTES_MAX: usize = 1 << 20;

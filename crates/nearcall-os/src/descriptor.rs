@@ -278,6 +278,40 @@ pub fn means_shortage(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|errno| shortages.contains(&errno))
 }
 
+/// Returns whether an error of the kernel says that this process, or the machine, may open no
+/// further descriptor.
+#[must_use]
+pub fn means_no_descriptor(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
+/// Returns the error of the kernel for a process that has as many descriptors open as it may.
+#[must_use]
+pub fn no_descriptor_left() -> io::Error {
+    Errno::MFILE.into()
+}
+
+/// Returns a shortage for people: what a process, "it", or the machine has too little of, with the
+/// limit of it, and what to do.
+#[must_use]
+pub fn explain_shortage(error: &io::Error) -> String {
+    match Errno::from_io_error(error) {
+        Some(Errno::MFILE) => {
+            let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+            let limit = limit.map_or("unlimited".into(), |limit| limit.to_string());
+            format!(
+                "it has as many descriptors open as its limit allows, {limit}: close some, or \
+                 raise that limit where it is started (`ulimit -n`, or `LimitNOFILE=` in a unit of \
+                 systemd)"
+            )
+        }
+        Some(Errno::NFILE) => "the machine has as many files open as its limit allows: close \
+                               some, or raise `fs.file-max` (`sysctl`)"
+            .into(),
+        _ => format!("it gets no more memory or space ({error}): free some, or raise its limit"),
+    }
+}
+
 /// Turns `WouldBlock` into `None`.
 pub(crate) fn none_if_blocked<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
     match outcome {

@@ -28,6 +28,7 @@ pub mod pipe;
 pub mod poll;
 pub mod process;
 pub mod procfs_memory;
+pub mod program;
 pub mod pshared;
 pub mod ptrace;
 pub mod random;

@@ -27,6 +27,7 @@ use rustix::net::{SocketAddrUnix, SocketType, getpeername, getsockname, sockopt}
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::process::{Child, DescriptorLimit, die_with};
+use crate::program::{self, ProgramFile};
 use crate::signal::{self, SignalSet};
 use crate::socket::Kind;
 
@@ -222,7 +223,22 @@ pub fn listening_place(socket: impl AsFd) -> io::Result<Option<ListeningPlace>> 
 /// `InvalidInput`: a name with a colon, a text with a zero byte, too many sockets. Otherwise as
 /// [`Child::spawn`].
 pub fn spawn(
+    command: Command,
+    sockets: &[(&str, BorrowedFd<'_>)],
+    limit: Option<DescriptorLimit>,
+) -> io::Result<Child> {
+    spawn_file(command, None, sockets, limit)
+}
+
+/// Starts `command` like [`spawn`], and runs this file, which was checked, under the name of its
+/// program.
+///
+/// # Errors
+///
+/// As [`spawn`].
+pub fn spawn_file(
     mut command: Command,
+    file: Option<&ProgramFile>,
     sockets: &[(&str, BorrowedFd<'_>)],
     limit: Option<DescriptorLimit>,
 ) -> io::Result<Child> {
@@ -230,7 +246,7 @@ pub fn spawn(
         let text = format!("{} sockets are more than {SOCKETS_MAX}", sockets.len());
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
-    let mut exec = Exec::new(&command, sockets, limit)?;
+    let mut exec = Exec::new(&command, file, sockets, limit)?;
     let (failure, low) = pipe_with(PipeFlags::CLOEXEC)?;
     // Above all targets. The pipe by which std reports the error of a child is not: its number may
     // be a target, so the child must neither need it nor write to it.
@@ -277,6 +293,8 @@ struct Exec {
     pid: Box<[u8; PID_ENTRY_BYTES]>,
     sockets: Vec<OwnedFd>,
     limit: Option<DescriptorLimit>,
+    /// What `program` leads to, if it is named by that. Closed by the exec.
+    _file: Option<OwnedFd>,
 }
 
 /// Texts, and the array of pointers to them that exec takes.
@@ -313,6 +331,7 @@ impl Strings {
 impl Exec {
     fn new(
         command: &Command,
+        file: Option<&ProgramFile>,
         sockets: &[(&str, BorrowedFd<'_>)],
         limit: Option<DescriptorLimit>,
     ) -> io::Result<Self> {
@@ -321,7 +340,17 @@ impl Exec {
             let text = format!("the name `{name}` of a socket has a colon");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        let program = c_string(command.get_program())?;
+        let first = first_behind(sockets.len());
+        let (program, file) = match file.map(|file| (file.path(), file)) {
+            None => (c_string(command.get_program())?, None),
+            Some((Some(path), _)) => (c_string(path.as_os_str())?, None),
+            Some((None, file)) => {
+                // Above all targets.
+                let file = fcntl_dupfd_cloexec(file, first)?;
+                let path = program::descriptor_path(file.as_fd());
+                (c_string(path.as_os_str())?, Some(file))
+            }
+        };
         let arguments = [command.get_program()].into_iter().chain(command.get_args());
         let arguments = arguments.map(c_string).collect::<io::Result<_>>()?;
         let mut variables: BTreeMap<OsString, OsString> = env::vars_os().collect();
@@ -342,12 +371,11 @@ impl Exec {
         let environment = variables.into_iter().map(entry).collect::<io::Result<_>>()?;
         let mut pid = Box::new([0; PID_ENTRY_BYTES]);
         pid[..PID_NAME.len()].copy_from_slice(PID_NAME);
-        let first = first_behind(sockets.len());
         // Above all targets, so that none is written over before it was duplicated.
         let sockets = sockets.iter().map(|(_, socket)| fcntl_dupfd_cloexec(socket, first));
         let sockets = sockets.collect::<Result<_, _>>()?;
         let (arguments, environment) = (Strings::new(arguments), Strings::new(environment));
-        Ok(Self { program, arguments, environment, pid, sockets, limit })
+        Ok(Self { program, arguments, environment, pid, sockets, limit, _file: file })
     }
 
     /// Becomes the program. Returns only if that fails. Allocates nothing and takes no lock, so

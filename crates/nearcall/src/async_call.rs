@@ -21,6 +21,7 @@ use crate::nesting::inherited_deadline;
 use crate::options::CallOptions;
 use crate::status::Status;
 
+mod by_threads;
 mod call;
 mod connecting;
 mod hunting;
@@ -32,13 +33,16 @@ mod sending;
 mod streaming;
 mod switching;
 
+pub(crate) use self::by_threads::{Asked, StartedCall, try_once};
 pub use self::call::{AsyncCall, AsyncCallWithMetadata, AsyncSend};
 pub use self::reply_stream::AsyncReplyStream;
 pub use self::request_stream::AsyncRequestStream;
+pub(crate) use self::streaming::AsyncStreamedCall;
 
 /// An object at an address, whose calls are futures: `Send`, for any executor and any thread.
 ///
-/// All tasks of a client share one connection to each address. A call looks for its reply for a few
+/// All tasks of a client share one connection to each address, with threads that find none for
+/// themselves. A call looks for its reply for a few
 /// microseconds in the poll that sends it, if no other call is in flight, for as long as that has
 /// paid lately (not where there is one CPU only, and never with `?wait=poll`). Otherwise one thread
 /// of the process, `nearcall-driver`, waits for all of them and wakes their tasks; it runs while
@@ -136,8 +140,7 @@ impl AsyncObjectRef {
             None => CallOptions::new().deadline_for_loan(default, inherited),
         };
         let policy = self.reconnect_policy(options);
-        let connection = connecting::connection(self.route(), policy, deadline).await?;
-        lending::loan(&connection, bytes, deadline).await
+        self.loan_until(bytes, policy, deadline).await
     }
 
     /// Returns the interface of the object.
@@ -153,7 +156,7 @@ impl AsyncObjectRef {
     }
 
     #[inline]
-    fn route(&self) -> &Arc<AsyncRoute> {
+    pub(crate) fn route(&self) -> &Arc<AsyncRoute> {
         &self.object.route
     }
 

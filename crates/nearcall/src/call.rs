@@ -7,17 +7,19 @@
 //! **Invariants:** both give the same results, errors and deadlines as a call to another process.
 //! **Not here:** connections (`client.rs`), calls that are waited for later (`call/pending.rs`),
 //! waiting until a request may be sent (`call/backpressure.rs`), sending one again
-//! (`call/resending.rs`), interceptors (`call/observed.rs`).
+//! (`call/resending.rs`), calls of threads that share a connection (`call/shared.rs`), interceptors
+//! (`call/observed.rs`).
 
 use std::borrow::Cow;
 use std::fmt;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use nearcall_channel::Loan;
 
 use crate::address::{Address, BadAddress};
+use crate::async_call::AsyncObjectRef;
 use crate::client::{Binding, Client, ClientCore, HostedObject, ObjectName, ReconnectPolicy, Slot};
 use crate::client::{Target, bind, current_binding, unbind};
 use crate::codec::{self, Body, Message};
@@ -40,6 +42,7 @@ mod pending;
 mod reply_stream;
 mod request_stream;
 mod resending;
+mod shared;
 mod streaming;
 
 pub use self::pending::PendingCall;
@@ -63,6 +66,8 @@ struct Object {
     interceptors: Chain,
     name: Arc<ObjectName>,
     client: Client,
+    /// Of a connection that threads share, once one of them needs it.
+    shared: OnceLock<AsyncObjectRef>,
 }
 
 impl Drop for Object {
@@ -92,6 +97,7 @@ impl ObjectRef {
             interceptors: client.shared().settings.interceptors.clone(),
             name: Arc::new(name),
             client: client.clone(),
+            shared: OnceLock::new(),
         };
         Ok(Self { object: Arc::new(object) })
     }
@@ -158,6 +164,7 @@ impl ObjectRef {
             Target::Hosted(object) => {
                 self.call_hosted((&binding, *object), method, request, options, deadline)
             }
+            Target::Shared(..) => self.call_shared(&binding, method, request, options, deadline),
         }
     }
 
@@ -178,7 +185,13 @@ impl ObjectRef {
         let (binding, connection, call) = match connection.start_call(outgoing, request, mode) {
             Ok(call) => (binding, connection, call),
             Err(why) => {
-                another = self.start_again(binding, why, outgoing, request, options, mode)?;
+                match self.start_again(binding, why, outgoing, request, options, mode) {
+                    Ok(started) => another = started,
+                    Err(status) => {
+                        let shared = self.shared_instead(status)?;
+                        return self.call_shared(&shared, method, request, options, deadline);
+                    }
+                }
                 (&another.0, &another.1, another.2)
             }
         };
@@ -262,13 +275,21 @@ impl ObjectRef {
                 let outgoing = self.outgoing(method, options, deadline);
                 let sampled = connection.begin_sample().is_some();
                 let mode = mode(&binding.core, deadline);
-                let (binding, connection, call) =
-                    match connection.start_call(&outgoing, request, mode) {
-                        Ok(call) => (Rc::clone(&binding), Rc::clone(connection), call),
-                        Err(why) => {
-                            self.start_again(&binding, why, &outgoing, request, options, mode)?
+                let (binding, connection, call) = match connection
+                    .start_call(&outgoing, request, mode)
+                {
+                    Ok(call) => (Rc::clone(&binding), Rc::clone(connection), call),
+                    Err(why) => {
+                        match self.start_again(&binding, why, &outgoing, request, options, mode) {
+                            Ok(started) => started,
+                            Err(status) => {
+                                let shared = self.shared_instead(status)?;
+                                let wait = (deadline, mode);
+                                return self.start_shared(&shared, method, request, options, wait);
+                            }
                         }
-                    };
+                    }
+                };
                 if sampled {
                     binding.core.end_start(&connection);
                 }
@@ -280,6 +301,10 @@ impl ObjectRef {
                 Ok(PendingCall::local(Rc::clone(&binding), reply, deadline))
             }
             Target::Hosted(_) => Err(hosted::no_connection()),
+            Target::Shared(..) => {
+                let mode = mode(&binding.core, deadline);
+                self.start_shared(&binding, method, request, options, (deadline, mode))
+            }
         }
     }
 
@@ -356,6 +381,9 @@ impl ObjectRef {
                 return binding.send_local(oneway, mode);
             }
             Target::Hosted(_) => return Err(hosted::no_connection()),
+            Target::Shared(..) => {
+                return self.send_shared(&binding, method, request, options, (deadline, mode));
+            }
         };
         let outgoing = self.outgoing(method, options, deadline);
         let sampled = connection.begin_sample().is_some();
@@ -363,7 +391,13 @@ impl ObjectRef {
         let (binding, connection) = match connection.send_oneway(&outgoing, request, mode) {
             Ok(()) => (&binding, connection),
             Err(why) => {
-                another = self.send_again(&binding, why, &outgoing, request, options, mode)?;
+                match self.send_again(&binding, why, &outgoing, request, options, mode) {
+                    Ok(sent) => another = sent,
+                    Err(status) => {
+                        let (shared, sent) = (self.shared_instead(status)?, (deadline, mode));
+                        return self.send_shared(&shared, method, request, options, sent);
+                    }
+                }
                 (&another.0, &another.1)
             }
         };
@@ -414,12 +448,15 @@ impl ObjectRef {
     pub fn try_loan(&self, bytes: usize) -> Result<Loan, Status> {
         let options = CallOptions::new();
         let options = self.without_wait(&options);
-        match &self.binding(&options, inherited_deadline())?.target {
+        let deadline = inherited_deadline();
+        let binding = self.binding(&options, deadline)?;
+        match &binding.target {
             Target::Remote(connection) => {
                 let loan = connection.loan(bytes);
                 loan.map_err(|why| connection.no_loan(&why, Deadline::NEVER))
             }
             Target::Local(..) | Target::Hosted(_) => Ok(Loan::plain(bytes)),
+            Target::Shared(..) => self.try_loan_shared(&binding, bytes, &options, deadline),
         }
     }
 
@@ -477,9 +514,15 @@ impl ObjectRef {
             {
                 Target::Hosted(object)
             } else {
-                let connection = core
-                    .connect_by(policy, &name.address, deadline)
-                    .map_err(|status| status.with_fate(Fate::NotBegun))?;
+                let connection = match self.connect(&core, policy, deadline)? {
+                    Target::Remote(connection) => connection,
+                    shared => {
+                        let binding = Binding { core, target: shared, name: Arc::clone(name) };
+                        let binding = Rc::new(binding);
+                        bind(slot, Rc::clone(&binding));
+                        return Ok(binding);
+                    }
+                };
                 // The server may be one of this thread under another name. Its greeting says which
                 // one; that it is in this process the kernel has to say: any server may greet so.
                 let may_be_own = short_circuits && connection.peer.is_this_process();

@@ -2,7 +2,7 @@
 //!
 //! **Invariants:** a handle may be used, cloned and dropped in any thread. The connections behind
 //! it belong to the threads that call: a call takes no lock and waits for no other thread. Only
-//! calls that are futures share one for each address.
+//! calls that are futures, and threads beyond those that may have one, share one for each address.
 //! **Not here:** one call (`call.rs`), a thread's part of a client (`client/core.rs`).
 
 use std::fmt;
@@ -58,7 +58,10 @@ pub(crate) use self::thread::{InUse, bind, current_binding, forget_stale, unbind
 /// connection of its own to each address, made at its first call there, so that no call waits for
 /// another thread's and none takes a lock. [`connections`](Self::connections) shows what that
 /// costs, and [`Limits::client_connections_max`] bounds it. Async callers share one more connection
-/// to each address, whichever threads poll their futures.
+/// to each address, whichever threads poll their futures. So do threads that find no place, no
+/// descriptor or no share of the server left for a connection of their own: their calls take some
+/// microseconds more, and wait for each other as those of async callers do. A mechanism without a
+/// descriptor, such as `shm-futex`, cannot be shared: their calls fail with `RESOURCE_EXHAUSTED`.
 ///
 /// A connection is closed when its thread ends, or with the last handle of the client: callers are
 /// handles as well. Where other threads have connections then, their servers see the end at once

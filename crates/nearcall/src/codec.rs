@@ -130,13 +130,19 @@ impl OwnedBody {
     }
 }
 
-/// A message that was marshalled in another thread. Only ever sent.
-#[derive(Debug)]
-pub(crate) struct Encoded(Vec<u8>);
+/// A message as bytes, of whatever type: it is marshalled before it is sent, and unmarshalled after
+/// it was received, by code that knows the type.
+#[derive(Debug, Default)]
+pub(crate) struct Encoded(Bytes);
 
 impl Encoded {
     pub(crate) fn new(message: &impl Message) -> Self {
-        Self(message.encode_to_vec())
+        Self(message.encode_to_vec().into())
+    }
+
+    /// Returns the message, for a reader that copies long fields no more.
+    pub(crate) fn as_body(&self) -> Body<'_> {
+        Body::sliced(&self.0, 0)
     }
 }
 
@@ -149,6 +155,12 @@ impl Message for Encoded {
         self.0.len()
     }
 
+    fn merge(&mut self, mut buf: impl Buf) -> Result<(), DecodeError> {
+        self.0 = buf.copy_to_bytes(buf.remaining());
+        Ok(())
+    }
+
+    /// Not called: [`merge`](Self::merge) takes all fields.
     fn merge_field(
         &mut self,
         tag: u32,
@@ -159,7 +171,9 @@ impl Message for Encoded {
         prost::encoding::skip_field(wire_type, tag, buf, context)
     }
 
-    fn clear(&mut self) {}
+    fn clear(&mut self) {
+        self.0.clear();
+    }
 }
 
 /// Reads a message that a peer sent. Copies what the message owns, but for long `bytes` fields of

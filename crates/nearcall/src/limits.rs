@@ -418,6 +418,15 @@ pub(crate) const GUEST_LOOK_INTERVAL: Duration = Duration::from_millis(1);
 /// then.
 pub(crate) const SIGNAL_LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
+/// Connections that the threads of a client have before it opens a shared one beside them, for
+/// threads that find no place, no descriptor or no share of the server left: at that time it could
+/// not be opened any more. A sixteenth more connections for programs with so many threads.
+pub(crate) const OWN_CONNECTIONS_ALONE_MAX: usize = 16;
+
+/// Interval at which a thread that shares a connection asks for one of its own: thousands of such
+/// threads ask a server that has no more some hundred times a second.
+pub(crate) const OWN_CONNECTION_RETRY_INTERVAL: Duration = Duration::from_secs(5);
+
 /// Looks for a reply of a task that calls while its shared connection is locked: about a
 /// microsecond, so that another task that calls meanwhile waits no longer than for a call that is
 /// marshalled.
@@ -561,10 +570,11 @@ pub struct Limits {
     /// Connections of one user id to one server: 2048, half of all, so that one user cannot keep
     /// the others out.
     pub connections_per_uid_max: usize,
-    /// Connections of one client, those of all threads together: 256. Each thread that calls has
-    /// one to each address. With three descriptors each, as over `shm`, they leave a quarter of
-    /// the usual limit of a process, 1024, to the rest of it. The next one fails with
-    /// `RESOURCE_EXHAUSTED`.
+    /// Connections of one client that belong to threads, all of them together: 256. Each thread
+    /// that calls has one to each address. With three descriptors each, as over `shm`, they leave a
+    /// quarter of the usual limit of a process, 1024, to the rest of it. Further threads share one
+    /// connection to each address, with the tasks of async callers. Of those there may be as many
+    /// again, for as many addresses; the next one fails with `RESOURCE_EXHAUSTED`.
     pub client_connections_max: usize,
     /// Longest wait of `run_until_signal` for the calls under way, before it closes their
     /// connections: 5 s, half of the time after which container managers kill what does not end.

@@ -6,12 +6,15 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
+use nearcall_os::descriptor;
 use nearcall_os::users::is_overflow_user;
 use thiserror::Error;
 
 use crate::account::Exceeded;
 use crate::address::Address;
-use crate::error::{OpenError, ReceiveError, Violation, debug_as_display, means_peer_gone};
+use crate::error::{
+    OpenError, ReceiveError, Unsupported, Violation, debug_as_display, means_peer_gone,
+};
 use crate::limits::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, MESSAGE_BYTES_MAX_CEILING};
 use crate::mechanism::{Mechanism, MechanismSet, UnknownMechanism};
 use crate::packet::{Refusal, Version};
@@ -225,6 +228,21 @@ pub enum CannotSwitch {
 }
 
 debug_as_display!(HandshakeError, BadOptions, CannotSwitch, InUse);
+
+impl HandshakeError {
+    /// Returns the error of the kernel, if that is that this end has too little of something, such
+    /// as descriptors. It may pass.
+    #[must_use]
+    pub fn shortage(&self) -> Option<&io::Error> {
+        let error = match self {
+            Self::Os(error)
+            | Self::Open(_, OpenError::Os { error, .. })
+            | Self::Open(_, OpenError::Unsupported(Unsupported::Os { error, .. })) => error,
+            _ => return None,
+        };
+        descriptor::means_shortage(error).then_some(error)
+    }
+}
 
 /// Returns a user for people.
 fn user(uid: Option<u32>) -> String {

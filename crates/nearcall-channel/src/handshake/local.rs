@@ -8,9 +8,9 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use nearcall_os::process;
 use nearcall_os::sender::Sender;
 use nearcall_os::socket::{self, Credentials};
+use nearcall_os::{descriptor, process};
 
 use super::error::{BadOptions, CannotSwitch, HandshakeError};
 use super::options::{
@@ -233,9 +233,18 @@ pub(super) fn refuse(control: &Control, error: &HandshakeError) {
         HandshakeError::Open(_, OpenError::BadParts(_)) => Refusal::Parts,
         HandshakeError::Exceeded(_) => Refusal::Exhausted,
         HandshakeError::PeerGone | HandshakeError::Refused { .. } => return,
+        error if error.shortage().is_some() => Refusal::Exhausted,
         _ => Refusal::Other,
     };
-    control.send_refusal(code, &error.to_string());
+    match error.shortage() {
+        // The client reads this, whose limits are others.
+        Some(shortage) => {
+            let why = descriptor::explain_shortage(shortage);
+            let pid = std::process::id();
+            control.send_refusal(code, &format!("the server is process {pid}, and {why}"));
+        }
+        None => control.send_refusal(code, &error.to_string()),
+    }
 }
 
 /// A packet, and the descriptors that came with it.

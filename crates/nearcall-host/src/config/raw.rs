@@ -52,6 +52,7 @@ pub(super) struct RawService {
     pub(super) ready_within: Option<Span>,
     pub(super) stop_within: Option<Span>,
     pub(super) watchdog: Option<Span>,
+    pub(super) log_rate: Option<u32>,
 }
 
 /// How a service runs.

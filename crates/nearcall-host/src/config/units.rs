@@ -17,8 +17,8 @@ use super::order::order;
 use super::raw::{RawService, Restart, Run, Span};
 use super::{ConfigError, NamedFile, Policy, Service, Source, Unit, UnitName};
 use crate::limits::{
-    BACK_OFF_MAX_DEFAULT, BACK_OFF_MIN_DEFAULT, READY_WITHIN_DEFAULT, RESTART_LIMIT_DEFAULT,
-    SERVICES_MAX, STOP_WITHIN_DEFAULT,
+    BACK_OFF_MAX_DEFAULT, BACK_OFF_MIN_DEFAULT, LOG_RATE_DEFAULT, READY_WITHIN_DEFAULT,
+    RESTART_LIMIT_DEFAULT, SERVICES_MAX, STOP_WITHIN_DEFAULT,
 };
 
 type RawServices = BTreeMap<Spanned<String>, RawService>;
@@ -136,6 +136,7 @@ fn draft(
         policy,
         ready_within: raw.ready_within.map_or(READY_WITHIN_DEFAULT, |Span(span)| span),
         stop_within: raw.stop_within.map_or(STOP_WITHIN_DEFAULT, |Span(span)| span),
+        log_rate: raw.log_rate.unwrap_or(LOG_RATE_DEFAULT),
     };
     let after = raw.after.into_iter().map(|name| (name.get_ref().clone(), name.span())).collect();
     Ok(Draft { unit, after, span })
@@ -256,6 +257,7 @@ fn join(source: &Source<'_>, group: &mut Draft, member: Draft) -> Result<(), Con
     let longest = |one: Duration, other: Duration| one.max(other);
     group.unit.ready_within = longest(group.unit.ready_within, unit.ready_within);
     group.unit.stop_within = longest(group.unit.stop_within, unit.stop_within);
+    group.unit.log_rate = group.unit.log_rate.max(unit.log_rate);
     group.unit.services.extend(unit.services);
     group.after.extend(after);
     Ok(())

@@ -18,10 +18,12 @@ use nearcall::EventLoop;
 use nearcall::event_loop::{DescriptorId, Interest, Signal};
 use nearcall_channel::{HEALTH_SUFFIX, Listener};
 use nearcall_os::process::{self, Child, DescriptorLimit};
+use nearcall_os::program::ProgramFile;
 use nearcall_os::{Deadline, descriptor, signal, socket_activation};
 
+use super::log::{Log, LogSource};
 use super::watch::{Findings, HealthSocket, Watcher};
-use crate::config::{Run, Unit};
+use crate::config::{Run, Unit, open_program};
 use crate::library::LibraryConfig;
 use crate::limits::{STDERR_LINE_BYTES_MAX, STDERR_LINES_MAX, STDERR_READ_BYTES};
 use crate::supervisor::{End, InstanceId};
@@ -48,6 +50,7 @@ pub(super) struct Parts<'a> {
     pub(super) event_loop: &'a EventLoop,
     pub(super) findings: &'a Arc<Findings>,
     pub(super) worker: &'a [OsString],
+    pub(super) log: &'a Log,
     /// Where the host can make files.
     pub(super) directories: &'a [PathBuf],
     /// The limits that the host was started with.
@@ -78,9 +81,11 @@ impl Process {
             handed.push((format!("{}{HEALTH_SUFFIX}", service.name), health.socket.as_fd()));
         }
         let sockets: Vec<_> = handed.iter().map(|(name, fd)| (name.as_str(), *fd)).collect();
-        let child = socket_activation::spawn(command, &sockets, Some(parts.descriptors))?;
+        let (program, limit) = (program(unit)?, Some(parts.descriptors));
+        let child = socket_activation::spawn_file(command, program.as_ref(), &sockets, limit)?;
         let ended = event_loop.add_descriptor(child.pidfd(), Interest::Readable)?;
-        let (unit, lines) = (Rc::clone(unit), Lines::new(unit.name.to_string()));
+        let log = parts.log.source(&unit.name.to_string(), unit.log_rate);
+        let (unit, lines) = (Rc::clone(unit), Lines::new(log));
         // From here on what it has started ends with it, also if the rest fails.
         let mut process = Self { unit, child, ended, stderr: None, lines, watchers: Vec::new() };
         if let Some(stdin) = process.child.pipes().stdin.take() {
@@ -128,16 +133,16 @@ impl Process {
     }
 
     /// Passes on what it has written to its standard error.
-    pub(super) fn read_stderr(&mut self, event_loop: &EventLoop, log: &dyn Fn(&str)) {
+    pub(super) fn read_stderr(&mut self, event_loop: &EventLoop) {
         let Some(stderr) = &mut self.stderr else { return };
         let mut buffer = vec![0; STDERR_READ_BYTES];
         match stderr.pipe.read(&mut buffer) {
             Ok(0) => {
                 event_loop.remove_descriptor(stderr.descriptor);
                 self.stderr = None;
-                self.lines.finish(log);
+                self.lines.finish();
             }
-            Ok(length) => self.lines.add(&buffer[..length], log),
+            Ok(length) => self.lines.add(&buffer[..length]),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => {
@@ -148,7 +153,7 @@ impl Process {
     }
 
     /// Returns how it has ended, if it has, and what it wrote before.
-    pub(super) fn take_end(&mut self, event_loop: &EventLoop, log: &dyn Fn(&str)) -> Option<End> {
+    pub(super) fn take_end(&mut self, event_loop: &EventLoop) -> Option<End> {
         // What it leaves behind could have sockets that were handed over to it, where no process
         // accepts any more. As long as it is not waited for, the group is its own.
         if process::wait_pidfd(self.child.pidfd(), Deadline::NOW).is_ok_and(|has_ended| has_ended) {
@@ -165,11 +170,11 @@ impl Process {
         };
         event_loop.remove_descriptor(self.ended);
         // What is in the pipe now. A process that it has started may write on; that is not read.
-        self.read_stderr(event_loop, log);
+        self.read_stderr(event_loop);
         if let Some(stderr) = self.stderr.take() {
             event_loop.remove_descriptor(stderr.descriptor);
         }
-        self.lines.finish(log);
+        self.lines.finish();
         Some(end)
     }
 
@@ -182,6 +187,16 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill_group();
+    }
+}
+
+/// Returns the file of the program of a unit, checked again: it may be another one since the
+/// configuration was read.
+fn program(unit: &Unit) -> io::Result<Option<ProgramFile>> {
+    let service = &unit.services[0];
+    match service.run {
+        Run::Process => open_program(&service.file).map(Some).map_err(io::Error::other),
+        Run::Library => Ok(None),
     }
 }
 
@@ -230,18 +245,18 @@ fn write_libraries(unit: &Unit, mut stdin: impl Write + Send + 'static) -> io::R
 
 /// The lines of a process's standard error.
 struct Lines {
-    name: String,
+    log: LogSource,
     last: VecDeque<String>,
     /// The line that has no end yet.
     rest: Vec<u8>,
 }
 
 impl Lines {
-    fn new(name: String) -> Self {
-        Self { name, last: VecDeque::new(), rest: Vec::new() }
+    fn new(log: LogSource) -> Self {
+        Self { log, last: VecDeque::new(), rest: Vec::new() }
     }
 
-    fn add(&mut self, bytes: &[u8], log: &dyn Fn(&str)) {
+    fn add(&mut self, bytes: &[u8]) {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let (text, is_whole) = match part.strip_suffix(b"\n") {
                 Some(text) => (text, true),
@@ -250,26 +265,26 @@ impl Lines {
             let room = STDERR_LINE_BYTES_MAX.saturating_sub(self.rest.len());
             self.rest.extend(&text[..text.len().min(room)]);
             if is_whole {
-                self.end_line(log);
+                self.end_line();
             }
         }
     }
 
     /// Ends the line that has none.
-    fn finish(&mut self, log: &dyn Fn(&str)) {
+    fn finish(&mut self) {
         if !self.rest.is_empty() {
-            self.end_line(log);
+            self.end_line();
         }
     }
 
-    fn end_line(&mut self, log: &dyn Fn(&str)) {
+    fn end_line(&mut self) {
         let text = String::from_utf8_lossy(&std::mem::take(&mut self.rest)).into_owned();
         // What a service writes must not steer the terminal of whoever reads the log.
         let text: String = text
             .chars()
             .map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c })
             .collect();
-        log(&format!("[{}] {text}", self.name));
+        self.log.add(&text);
         self.last.push_back(text);
         if self.last.len() > STDERR_LINES_MAX {
             self.last.pop_front();
@@ -279,23 +294,24 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
+    use std::sync::mpsc::channel;
 
     use super::*;
 
     #[test]
     fn lines_are_passed_on_whole_and_the_last_ones_are_kept() {
-        let logged = RefCell::new(Vec::new());
-        let log = |line: &str| logged.borrow_mut().push(line.to_owned());
-        let mut lines = Lines::new("room".into());
-        lines.add(b"one\ntw", &log);
-        lines.add(b"o\n\x1b[2J\n", &log);
+        let (give, logged) = channel();
+        let log = Log::start(Box::new(move |line: &str| drop(give.send(line.to_owned())))).unwrap();
+        let mut lines = Lines::new(log.source("room", 1000));
+        lines.add(b"one\ntw");
+        lines.add(b"o\n\x1b[2J\n");
         for number in 0..STDERR_LINES_MAX {
-            lines.add(format!("{number}\n").as_bytes(), &log);
+            lines.add(format!("{number}\n").as_bytes());
         }
-        lines.add(&vec![b'x'; 3 * STDERR_LINE_BYTES_MAX], &log);
-        lines.finish(&log);
-        let logged = logged.into_inner();
+        lines.add(&vec![b'x'; 3 * STDERR_LINE_BYTES_MAX]);
+        lines.finish();
+        drop(log);
+        let logged: Vec<String> = logged.iter().collect();
         assert_eq!(logged[..3], ["[room] one", "[room] two", "[room] \u{fffd}[2J"]);
         assert_eq!(lines.last.len(), STDERR_LINES_MAX);
         assert_eq!(lines.last[0], "1");

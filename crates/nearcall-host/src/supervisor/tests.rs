@@ -37,6 +37,7 @@ fn unit_with(name: UnitName, services: &[&str], after: &[&str], policy: Policy) 
         policy,
         ready_within: 10 * SECOND,
         stop_within: 5 * SECOND,
+        log_rate: 1000,
     })
 }
 

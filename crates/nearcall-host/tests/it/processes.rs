@@ -1,11 +1,13 @@
 //! What the processes of services are given, what they leave behind, and who can reach them.
 
 use std::fs;
+use std::io::{self, PipeReader, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::thread;
 
 use nearcall::{Code, ReconnectPolicy};
+use nearcall_os::descriptor;
 use nearcall_os::process::{Child, kill_pidfd, pidfd_open, user_id};
 use nearcall_os::socket::{self, UnixAddress};
 
@@ -184,4 +186,66 @@ fn clients_in_the_queue_of_a_service_that_is_taken_out_get_the_reason() {
     let length = socket::recv_message(&client, &mut packet).unwrap();
     let text = String::from_utf8_lossy(&packet[..length]);
     assert!(text.contains("room is stopped: ask `nearcall status`"), "{text}");
+}
+
+/// A host whose log is a pipe that is full and not read.
+fn with_unread_log(services: &str) -> (TestedHost, PipeReader) {
+    let (read, mut write) = io::pipe().unwrap();
+    descriptor::set_nonblocking(&write, true).unwrap();
+    while write.write(&[b'.'; 4096]).is_ok() {}
+    descriptor::set_nonblocking(&write, false).unwrap();
+    let host =
+        TestedHost::start_by(services, |mut command| Child::spawn(command.stderr(write)).unwrap());
+    (host, read)
+}
+
+#[test]
+fn a_log_that_is_not_read_holds_up_neither_questions_nor_the_end() {
+    let services = [process("loud", &["endless"], ""), process("room", &["plain"], "")].concat();
+    let (mut host, log) = with_unread_log(&services);
+    host.wait_for("room", |service| service.state == "up");
+    host.restart(&["room"]).unwrap();
+    host.wait_for("room", |service| service.state == "up");
+    assert_eq!(host.stop(), Some(0));
+    drop(log);
+}
+
+#[test]
+fn a_service_that_writes_without_end_leaves_the_log_to_others() {
+    let services =
+        [process("loud", &["endless"], "log-rate = 10"), process("room", &["plain"], "")];
+    let mut host = TestedHost::start(&services.concat());
+    host.wait_for("room", |service| service.state == "up");
+    wait_until("the count of lines that were dropped", || {
+        let log = host.log();
+        log.lines().any(|line| line.starts_with("[loud] ") && line.contains(" lines dropped: "))
+    });
+    assert!(host.log().contains("room is up"), "{}", host.log());
+    assert_eq!(host.stop(), Some(0));
+}
+
+/// The file is checked when it is read, and again when the program starts.
+#[test]
+fn a_program_that_others_can_write_is_not_run() {
+    let directory = Directory::new();
+    directory.script("exec PROGRAM plain");
+    let path = directory.path("script");
+    let mode = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    let services = "[service.room]\nrun = \"process\"\nfile = \"script\"\n\
+                    listen = \"unix:DIRECTORY/room\"\nrestart = \"never\"\n";
+    let mut host = TestedHost::start_in(directory, services, "-c 0");
+    host.wait_until_up();
+    mode(0o777);
+    let refused = host.restart(&["room"]).unwrap_err();
+    assert!(refused.message().contains("is writable by others (mode 0777)"), "{refused}");
+    assert!(refused.message().contains("`chmod go-w`"), "{refused}");
+    host.wait_until_up();
+    mode(0o755);
+    host.restart(&["room"]).unwrap();
+    if user_id() == 0 {
+        std::os::unix::fs::chown(&path, Some(12345), None).unwrap();
+        let refused = host.restart(&["room"]).unwrap_err();
+        assert!(refused.message().contains("belongs to user 12345"), "{refused}");
+    }
+    assert_eq!(host.stop(), Some(0));
 }

@@ -47,8 +47,8 @@ fn expect_refusal(file: &Path, why: &str, remedy: &str) {
 fn a_file_that_is_not_as_trusted_as_the_program_is_refused() {
     let directory = Directory::new();
     let bytes = fs::read(test_library()).unwrap();
-    expect_refusal(&directory.0.join("none.so"), "cannot be opened", "build the library");
-    expect_refusal(&directory.0, "is no regular file", "name the library itself");
+    expect_refusal(&directory.0.join("none.so"), "cannot be opened", "build or install it");
+    expect_refusal(&directory.0, "is no regular file", "name the file itself");
     let writable = directory.file("writable.so", &bytes);
     for mode in [0o775, 0o757, 0o777] {
         fs::set_permissions(&writable, fs::Permissions::from_mode(mode)).unwrap();

@@ -4,17 +4,17 @@
 //! **Invariants:** what was checked is what is loaded: the file is opened once, checked by its
 //! descriptor, and loaded by its path if only root and the user of this process can have put
 //! another file there; otherwise by its descriptor.
-//! **Not here:** loading (`loaded.rs`). Libraries that it needs itself are found and loaded by the
+//! **Not here:** which files are trusted (`program.rs`), loading (`loaded.rs`). Libraries that it needs itself are found and loaded by the
 //! dynamic linker, by its rules.
 
-use std::fs::{self, File, Metadata, OpenOptions};
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::error::LoadError;
-use crate::process;
+pub(super) use crate::program::Identity;
+use crate::program::{self, identity};
 
 /// A file that may be loaded: a dynamic library for this machine, that only root or the user of
 /// this process can have written.
@@ -24,19 +24,6 @@ pub struct LibraryFile {
     fd: OwnedFd,
     identity: Identity,
 }
-
-/// The device and the number of a file.
-pub(super) type Identity = (u64, u64);
-
-fn identity(found: &Metadata) -> Identity {
-    (found.dev(), found.ino())
-}
-
-/// Permissions by which others than the owner could change a file.
-const WRITABLE_BY_OTHERS: u32 = 0o022;
-
-/// The permission by which only the owner of a file may remove or replace it in a directory.
-const STICKY: u32 = 0o1000;
 
 /// Length of the parts of an ELF header that are checked, in bytes.
 const ELF_HEAD_BYTES: usize = 20;
@@ -70,29 +57,8 @@ impl LibraryFile {
             why,
             remedy,
         };
-        // A FIFO must not keep us waiting.
-        let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
-        let file = opened.map_err(|failed| {
-            error(format!("cannot be opened: {failed}"), "correct the path, or build the library")
-        })?;
-        let found = file.metadata().map_err(|failed| {
-            error(format!("cannot be read: {failed}"), "check the permissions")
-        })?;
-        if !found.is_file() {
-            return Err(error("is no regular file".into(), "name the library itself"));
-        }
-        let (owner, own) = (found.uid(), process::user_id());
-        if !is_trusted_user(owner) {
-            let why = format!("belongs to user {owner}; this process runs as user {own}");
-            return Err(error(
-                why,
-                "only files of root or of the own user are loaded: use `chown`",
-            ));
-        }
-        if found.mode() & WRITABLE_BY_OTHERS != 0 {
-            let why = format!("is writable by others (mode {:04o})", found.mode() & 0o7777);
-            return Err(error(why, "whoever can write it can run code here: use `chmod go-w`"));
-        }
+        let opened = program::open_trusted(path, libc::O_NONBLOCK);
+        let (file, found) = opened.map_err(|untrusted| error(untrusted.why, untrusted.remedy))?;
         check_elf(&file).map_err(|(why, remedy)| error(why, remedy))?;
         let identity = identity(&found);
         Ok(Self { path: path.to_owned(), fd: file.into(), identity })
@@ -105,24 +71,7 @@ impl LibraryFile {
     ///
     /// Why there is none.
     pub(super) fn trusted_path(&self) -> Result<PathBuf, String> {
-        let path = fs::read_link(self.descriptor_path());
-        let path = path.map_err(|error| format!("its path is not known: {error}"))?;
-        let read = |path: &Path| {
-            let found = fs::symlink_metadata(path);
-            found.map_err(|error: io::Error| format!("{} cannot be read: {error}", path.display()))
-        };
-        if identity(&read(&path)?) != self.identity {
-            return Err(format!("{} is another file meanwhile", path.display()));
-        }
-        for directory in path.ancestors().skip(1) {
-            let (found, name) = (read(directory)?, directory.display());
-            if !is_trusted_user(found.uid()) {
-                return Err(format!("the directory {name} belongs to user {}", found.uid()));
-            }
-            if found.mode() & WRITABLE_BY_OTHERS != 0 && found.mode() & STICKY == 0 {
-                return Err(format!("the directory {name} is writable by others"));
-            }
-        }
+        let path = program::trusted_path(self.fd.as_fd(), self.identity)?;
         match path.to_string_lossy().contains('$') {
             true => Err("its path has a `$`, which the linker would replace".to_owned()),
             false => Ok(path),
@@ -131,7 +80,7 @@ impl LibraryFile {
 
     /// Returns the path that names the file as long as its descriptor is open.
     pub(super) fn descriptor_path(&self) -> PathBuf {
-        PathBuf::from(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))
+        program::descriptor_path(self.fd.as_fd())
     }
 
     pub(super) fn identity(&self) -> Identity {
@@ -154,11 +103,6 @@ impl AsFd for LibraryFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
-}
-
-/// Returns whether files of this user may be loaded.
-fn is_trusted_user(user: u32) -> bool {
-    user == 0 || user == process::user_id()
 }
 
 /// Checks that a file is a dynamic library for this machine: the dynamic linker's own message is

@@ -75,7 +75,10 @@ impl<'a, Q, R> AsyncCall<'a, Q, R> {
         request: &'a Q,
         options: Option<&'a CallOptions>,
     ) -> Self {
-        let sending = Sending::new(object, method, options);
+        Self::sent_by(Sending::new(object, method, options), request)
+    }
+
+    pub(super) fn sent_by(sending: Sending<'a>, request: &'a Q) -> Self {
         Self { request, sending, state: State::Sending, result: PhantomData }
     }
 
@@ -223,7 +226,16 @@ impl<'a, Q> AsyncSend<'a, Q> {
         request: &'a Q,
         options: Option<&'a CallOptions>,
     ) -> Self {
-        Self { request, sending: Sending::new(object, method, options), state: SendState::Sending }
+        Self::sent_by(Sending::new(object, method, options), request)
+    }
+
+    pub(super) fn sent_by(sending: Sending<'a>, request: &'a Q) -> Self {
+        Self { request, sending, state: SendState::Sending }
+    }
+
+    /// Returns whether a part of it is in the channel, and the rest follows by itself.
+    pub(crate) fn has_begun(&self) -> bool {
+        matches!(self.state, SendState::Unflushed)
     }
 }
 

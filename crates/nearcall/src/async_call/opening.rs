@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use nearcall_wire::Shape;
 
+use super::by_threads::without_connection;
 use super::sending::Sending;
 use super::streaming::AsyncStreamedCall;
 use super::{AsyncObjectRef, AsyncReplyStream, AsyncRequestStream};
@@ -70,7 +71,15 @@ impl AsyncObjectRef {
         shape: Shape,
         options: Option<&CallOptions>,
     ) -> Result<AsyncStreamedCall, Status> {
-        let mut sending = Sending::new(self, method, options);
+        self.open_by(Sending::new(self, method, options), request, shape).await
+    }
+
+    pub(super) async fn open_by<Q: Message>(
+        &self,
+        mut sending: Sending<'_>,
+        request: &Q,
+        shape: Shape,
+    ) -> Result<AsyncStreamedCall, Status> {
         let started = poll_fn(|context| {
             sending.poll(context.waker(), request, |connection, places, waker, outgoing| {
                 connection.start_stream(places, waker, outgoing, request, shape)
@@ -84,7 +93,7 @@ impl AsyncObjectRef {
                 return Err(status);
             }
         }) else {
-            return Err(Status::internal("a call was started without a connection"));
+            return Err(without_connection());
         };
         let (observed, reply) = (sending.take_observed(), sending.reply_type());
         Ok(AsyncStreamedCall::new(self.clone(), connection, (call, stream), reply, observed))

@@ -41,7 +41,7 @@ pub struct AsyncReplyStream<R> {
 impl<R> Unpin for AsyncReplyStream<R> {}
 
 impl<R: Message + Default> AsyncReplyStream<R> {
-    pub(super) fn new(call: Arc<AsyncStreamedCall>) -> Self {
+    pub(crate) fn new(call: Arc<AsyncStreamedCall>) -> Self {
         let batch = ItemBatch::default();
         Self { call, batch, unreported_cost: 0, has_ended: false, item: PhantomData }
     }

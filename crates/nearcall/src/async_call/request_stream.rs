@@ -10,6 +10,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::task::ready;
 
+use super::by_threads::try_once;
 use super::streaming::AsyncStreamedCall;
 use crate::async_connection::Places;
 use crate::codec::Message;
@@ -43,12 +44,12 @@ impl Drop for Place<'_> {
 }
 
 impl<Q: Message, R: Message + Default> AsyncRequestStream<Q, R> {
-    pub(super) fn with_reply(call: Arc<AsyncStreamedCall>) -> Self {
+    pub(crate) fn with_reply(call: Arc<AsyncStreamedCall>) -> Self {
         Self { call, has_reply: true, early: None, is_finished: false, types: PhantomData }
     }
 
     /// Creates the stream of a call whose replies are a stream as well.
-    pub(super) fn without_reply(call: Arc<AsyncStreamedCall>) -> Self {
+    pub(crate) fn without_reply(call: Arc<AsyncStreamedCall>) -> Self {
         Self { call, has_reply: false, early: None, is_finished: false, types: PhantomData }
     }
 
@@ -76,6 +77,16 @@ impl<Q: Message, R: Message + Default> AsyncRequestStream<Q, R> {
             Err(_) if self.call.has_ended() => Err(self.no_more_items().await),
             sent => sent,
         }
+    }
+
+    /// Sends an item if that needs no wait.
+    pub(crate) fn try_send(&mut self, item: &Q) -> Result<(), Status> {
+        try_once(self.send(item)).unwrap_or_else(|| {
+            Err(Status::resource_exhausted(
+                "the service has to read earlier items of this stream first, or the connection \
+                 that threads share has no room; `send` waits for that",
+            ))
+        })
     }
 
     /// Returns why no item can be sent any more.

@@ -71,6 +71,18 @@ impl<'a> Sending<'a> {
         }
     }
 
+    /// Creates one of a call that has begun: it has a deadline, and the interceptors know it.
+    pub(crate) fn until(
+        object: &'a AsyncObjectRef,
+        method: &'static Method,
+        options: &'a CallOptions,
+        deadline: Deadline,
+    ) -> Self {
+        let mut this = Self::new(object, method, Some(options));
+        this.deadline = Some(deadline);
+        this
+    }
+
     /// Returns the deadline. Shows the request to the interceptors of the client, if there are any.
     ///
     /// # Errors

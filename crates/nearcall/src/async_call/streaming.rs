@@ -21,7 +21,7 @@ use crate::stream::call_stream::CallStream;
 use crate::waking;
 
 /// A call of tasks that streams.
-pub(super) struct AsyncStreamedCall {
+pub(crate) struct AsyncStreamedCall {
     object: AsyncObjectRef,
     connection: Arc<AsyncConnection>,
     call: OutgoingCall,
@@ -49,6 +49,11 @@ impl AsyncStreamedCall {
         let (state, (call, stream)) = (Mutex::new(State { end: None, observed }), started);
         stream.expect(reply);
         Self { object, connection, call, reply, stream, state }
+    }
+
+    /// Has the interceptors see the end of the call.
+    pub(crate) fn set_observed(&self, observed: Box<ObservedCall>) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).observed = Some(observed);
     }
 
     pub(super) fn object(&self) -> &AsyncObjectRef {

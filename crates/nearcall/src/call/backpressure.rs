@@ -112,6 +112,7 @@ impl ObjectRef {
         let connection = match &binding.target {
             Target::Remote(connection) => connection,
             Target::Local(..) | Target::Hosted(_) => return Ok(Loan::plain(bytes)),
+            Target::Shared(..) => return self.loan_shared(&binding, bytes, options, deadline),
         };
         let mut loan = connection.loan(bytes);
         let mut pauses = Pauses::LOAN;

@@ -37,7 +37,13 @@ impl ObjectRef {
             return result;
         }
         let binding = self.binding_elsewhere(options, deadline)?;
-        let Target::Remote(connection) = &binding.target else { return Err(no_connection()) };
+        let connection = match &binding.target {
+            Target::Remote(connection) => connection,
+            Target::Shared(..) => {
+                return self.call_shared(&binding, method, request, options, deadline);
+            }
+            Target::Local(..) | Target::Hosted(_) => return Err(no_connection()),
+        };
         let outgoing = self.outgoing(method, options, deadline);
         self.call_remote(&binding, connection, method, &outgoing, request, options)
     }

@@ -11,13 +11,42 @@ use nearcall_wire::Shape;
 use super::hosted::no_connection;
 use super::streaming::StreamedCall;
 use super::{ObjectRef, ReplyStream, RequestStream};
+use crate::async_call::{Asked, AsyncStreamedCall};
 use crate::client::{Binding, InUse, Target};
-use crate::codec::Message;
+use crate::codec::{Encoded, Message};
 use crate::connection::Connection;
 use crate::deadline::Deadline;
+use crate::interceptor::ObservedCall;
 use crate::interface::Method;
 use crate::options::CallOptions;
 use crate::status::Status;
+
+/// A call that streams, for its handles.
+pub(super) enum OpenedStream {
+    Own(Rc<StreamedCall>),
+    /// Over a connection that threads and tasks share.
+    Shared(Arc<AsyncStreamedCall>, InUse),
+}
+
+impl OpenedStream {
+    /// Has the interceptors see the end of the call, which has no handle yet.
+    fn observed_by(self, observed: Box<ObservedCall>) -> Self {
+        match &self {
+            Self::Own(call) => call.set_observed(observed),
+            Self::Shared(call, _) => call.set_observed(observed),
+        }
+        self
+    }
+
+    fn for_both(&self) -> Self {
+        match self {
+            Self::Own(call) => Self::Own(Rc::clone(call)),
+            Self::Shared(call, in_use) => {
+                Self::Shared(Arc::clone(call), InUse::new(Rc::clone(in_use.binding())))
+            }
+        }
+    }
+}
 
 impl ObjectRef {
     /// Starts a call whose reply is a stream of items.
@@ -32,7 +61,7 @@ impl ObjectRef {
         options: &CallOptions,
     ) -> Result<ReplyStream<R>, Status> {
         let call = self.open_stream(method, request, Shape::CalleeStreams, options)?;
-        Ok(ReplyStream::new(Rc::new(call)))
+        Ok(ReplyStream::new(call, method.id))
     }
 
     /// Starts a call whose request is a stream of items.
@@ -46,7 +75,7 @@ impl ObjectRef {
         options: &CallOptions,
     ) -> Result<RequestStream<Q, R>, Status> {
         let call = self.open_stream(method, &(), Shape::CallerStreams, options)?;
-        Ok(RequestStream::with_reply(Rc::new(call)))
+        Ok(RequestStream::with_reply(call, method.id))
     }
 
     /// Starts a call whose request and reply are streams of items, independent of each other.
@@ -59,8 +88,9 @@ impl ObjectRef {
         method: &'static Method,
         options: &CallOptions,
     ) -> Result<(RequestStream<Q, ()>, ReplyStream<R>), Status> {
-        let call = Rc::new(self.open_stream(method, &(), Shape::BothStream, options)?);
-        Ok((RequestStream::without_reply(Rc::clone(&call)), ReplyStream::new(call)))
+        let call = self.open_stream(method, &(), Shape::BothStream, options)?;
+        let requests = RequestStream::without_reply(call.for_both(), method.id);
+        Ok((requests, ReplyStream::new(call, method.id)))
     }
 
     fn open_stream<Q: Message>(
@@ -69,10 +99,10 @@ impl ObjectRef {
         request: &Q,
         shape: Shape,
         options: &CallOptions,
-    ) -> Result<StreamedCall, Status> {
+    ) -> Result<OpenedStream, Status> {
         if self.is_intercepted() {
             let open = |options: &CallOptions| self.open_plain(method, request, shape, options);
-            return self.observe_start(method, request, options, open, StreamedCall::observed_by);
+            return self.observe_start(method, request, options, open, OpenedStream::observed_by);
         }
         self.open_plain(method, request, shape, options)
     }
@@ -83,11 +113,16 @@ impl ObjectRef {
         request: &Q,
         shape: Shape,
         options: &CallOptions,
-    ) -> Result<StreamedCall, Status> {
+    ) -> Result<OpenedStream, Status> {
         let deadline = self.deadline(method, options);
         let binding = self.binding_with_connection(options, deadline)?;
-        let Target::Remote(connection) = &binding.target else {
-            return Err(no_connection());
+        let connection = match &binding.target {
+            Target::Remote(connection) => connection,
+            Target::Shared(..) => {
+                let asked = Asked { method, options, deadline };
+                return self.open_shared(&binding, &Encoded::new(request), shape, asked);
+            }
+            Target::Local(..) | Target::Hosted(_) => return Err(no_connection()),
         };
         let outgoing = self.outgoing(method, options, deadline);
         let mode = binding.core.send_mode(deadline);
@@ -95,9 +130,18 @@ impl ObjectRef {
             |connection: &Rc<Connection>| connection.start_stream(&outgoing, request, shape, mode);
         let (binding, connection, (call, stream)) = match start(connection) {
             Ok(started) => (Rc::clone(&binding), Rc::clone(connection), started),
-            Err(why) => self.send_until(&binding, why, deadline, options, mode, start)?,
+            Err(why) => match self.send_until(&binding, why, deadline, options, mode, start) {
+                Ok(done) => done,
+                Err(status) => {
+                    let binding = self.shared_instead(status)?;
+                    let asked = Asked { method, options, deadline };
+                    return self.open_shared(&binding, &Encoded::new(request), shape, asked);
+                }
+            },
         };
-        Ok(StreamedCall::new(InUse::new(binding), connection, (call, stream), method.id, deadline))
+        let (started, in_use) = ((call, stream), InUse::new(binding));
+        let call = StreamedCall::new(in_use, connection, started, method.id, deadline);
+        Ok(OpenedStream::Own(Rc::new(call)))
     }
 
     /// Returns a connection to the object, also to one of this thread: it gives streams their
@@ -108,12 +152,12 @@ impl ObjectRef {
         deadline: Deadline,
     ) -> Result<Rc<Binding>, Status> {
         let binding = self.binding(options, deadline)?;
-        if let Target::Remote(_) = binding.target {
+        if let Target::Remote(_) | Target::Shared(..) = binding.target {
             return Ok(binding);
         }
         let (core, name) = (Rc::clone(&binding.core), Arc::clone(&binding.name));
         let policy = self.reconnect_policy(options);
-        let target = Target::Remote(core.connect_by(policy, &name.address, deadline)?);
+        let target = self.connect(&core, policy, deadline)?;
         Ok(Rc::new(Binding { core, target, name }))
     }
 }

@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 
 use nearcall_wire::OutgoingCall;
 
+use crate::async_call::StartedCall;
 use crate::client::{Binding, InUse};
 use crate::codec::{self, Body, Message};
 use crate::connection::Connection;
@@ -67,6 +68,8 @@ enum State {
     /// Over a connection, of the method with this number.
     Remote(InUse, Rc<Connection>, OutgoingCall, u32),
     Local(InUse, LocalReply),
+    /// Over a connection that threads and tasks share, of the method with this number.
+    Shared(InUse, StartedCall, u32),
     Failed(Status),
     Taken,
 }
@@ -83,6 +86,15 @@ impl<R: Message + Default> PendingCall<R> {
 
     pub(super) fn local(binding: Rc<Binding>, reply: LocalReply, deadline: Deadline) -> Self {
         Self::new(State::Local(InUse::new(binding), reply), deadline)
+    }
+
+    pub(super) fn shared(
+        binding: Rc<Binding>,
+        started: StartedCall,
+        method: u32,
+        deadline: Deadline,
+    ) -> Self {
+        Self::new(State::Shared(InUse::new(binding), started, method), deadline)
     }
 
     pub(super) fn failed(status: Status) -> Self {
@@ -146,6 +158,11 @@ impl<R: Message + Default> PendingCall<R> {
                 read_metadata(&result.metadata);
                 codec::decode(Body::copied(&result.body))
             }
+            State::Shared(used, mut call, method) => {
+                let (ended, metadata) = used.binding().core.block_on(call.end())?;
+                read_metadata(metadata.as_bytes());
+                used.binding().read_encoded(&ended?, method)
+            }
             State::Failed(status) => Err(status),
             State::Taken => Err(Status::failed_precondition("the result was taken before")),
         }
@@ -162,6 +179,7 @@ impl<R: Message + Default> PendingCall<R> {
                 connection.has_ended(*call)
             }
             State::Local(_, reply) => reply.has_ended() || self.deadline.has_passed(),
+            State::Shared(_, call, _) => call.has_ended(),
             State::Failed(_) | State::Taken => true,
         }
     }
@@ -200,10 +218,15 @@ impl<R: Message + Default> Future for PendingCall<R> {
         if self.is_done() {
             return Poll::Ready(self.take(|_| {}));
         }
-        match &self.state {
+        match &mut self.state {
             State::Remote(_, connection, call, _) => connection.set_waker(*call, context.waker()),
             // The loop wakes it at its deadline.
             State::Local(_, reply) => reply.set_waker(context.waker()),
+            State::Shared(_, call, _) => {
+                if call.poll(context.waker()).is_ready() {
+                    return Poll::Ready(self.take(|_| {}));
+                }
+            }
             State::Failed(_) | State::Taken => {}
         }
         Poll::Pending
@@ -230,7 +253,9 @@ fn not_in_a_loop(binding: &Binding) -> Status {
 impl<R> fmt::Debug for PendingCall<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match &self.state {
-            State::Remote(used, ..) | State::Local(used, _) => Some(&used.binding().name),
+            State::Remote(used, ..) | State::Local(used, _) | State::Shared(used, ..) => {
+                Some(&used.binding().name)
+            }
             State::Failed(_) | State::Taken => None,
         };
         f.debug_struct("PendingCall").field("object", &name).finish_non_exhaustive()

@@ -8,8 +8,11 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::rc::Rc;
 
+use super::opening::OpenedStream;
 use super::streaming::{StreamedCall, Unread};
-use crate::codec::Message;
+use crate::async_call::AsyncReplyStream;
+use crate::client::InUse;
+use crate::codec::{Encoded, Message};
 use crate::metadata::ReplyMetadata;
 use crate::status::Status;
 use crate::thread_marker::BelongsToItsThread;
@@ -29,16 +32,28 @@ use crate::thread_marker::BelongsToItsThread;
 #[must_use = "a stream that is dropped cancels its call"]
 pub struct ReplyStream<R> {
     _thread: BelongsToItsThread,
-    call: Rc<StreamedCall>,
-    unread: Unread,
+    source: Source,
     has_ended: bool,
     item: PhantomData<fn() -> R>,
 }
 
+enum Source {
+    Own(Rc<StreamedCall>, Unread),
+    /// Over a connection that threads and tasks share, of the method with this number. It ends
+    /// before what keeps the connection of its client.
+    Shared(AsyncReplyStream<Encoded>, u32, InUse),
+}
+
 impl<R: Message + Default> ReplyStream<R> {
-    pub(super) fn new(call: Rc<StreamedCall>) -> Self {
+    pub(super) fn new(opened: OpenedStream, method: u32) -> Self {
+        let source = match opened {
+            OpenedStream::Own(call) => Source::Own(call, Unread::default()),
+            OpenedStream::Shared(call, in_use) => {
+                Source::Shared(AsyncReplyStream::new(call), method, in_use)
+            }
+        };
         let _thread = BelongsToItsThread::default();
-        Self { call, unread: Unread::default(), has_ended: false, item: PhantomData, _thread }
+        Self { source, has_ended: false, item: PhantomData, _thread }
     }
 
     /// Waits for the next item. `None`: the method has ended with `OK`, and no more items come.
@@ -51,7 +66,15 @@ impl<R: Message + Default> ReplyStream<R> {
         if self.has_ended {
             return Ok(None);
         }
-        let next = self.call.next(&mut self.unread);
+        let next = match &mut self.source {
+            Source::Own(call, unread) => call.next(unread),
+            Source::Shared(stream, method, in_use) => {
+                let binding = in_use.binding();
+                let read = |item: Encoded| binding.read_encoded(&item, *method);
+                let item = binding.core.block_on(stream.next())?;
+                item.transpose().and_then(|item| item.map(read).transpose())
+            }
+        };
         self.has_ended = !matches!(next, Ok(Some(_)));
         next
     }
@@ -59,7 +82,10 @@ impl<R: Message + Default> ReplyStream<R> {
     /// Returns what the service sent beside the end of the call, with `OK` or with an error
     /// ([`Status::metadata`]), once that end was returned here; nothing before.
     pub fn metadata(&self) -> ReplyMetadata {
-        self.call.metadata()
+        match &self.source {
+            Source::Own(call, _) => call.metadata(),
+            Source::Shared(stream, ..) => stream.metadata(),
+        }
     }
 
     /// Gives the call up. The server is informed.
@@ -78,14 +104,20 @@ impl<R: Message + Default> Iterator for ReplyStream<R> {
 
 impl<R> Drop for ReplyStream<R> {
     fn drop(&mut self) {
-        if !self.has_ended {
-            self.call.cancel(Status::cancelled("the stream of replies was dropped"));
+        // One that is shared does so itself.
+        if let (Source::Own(call, _), false) = (&self.source, self.has_ended) {
+            call.cancel(Status::cancelled("the stream of replies was dropped"));
         }
     }
 }
 
 impl<R> fmt::Debug for ReplyStream<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReplyStream").field("server", &self.call.server()).finish_non_exhaustive()
+        let mut debug = f.debug_struct("ReplyStream");
+        match &self.source {
+            Source::Own(call, _) => debug.field("server", &call.server()),
+            Source::Shared(stream, ..) => debug.field("stream", stream),
+        };
+        debug.finish_non_exhaustive()
     }
 }

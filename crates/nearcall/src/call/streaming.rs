@@ -61,9 +61,8 @@ impl StreamedCall {
     }
 
     /// Has the interceptors see the end of the call.
-    pub(super) fn observed_by(self, observed: Box<ObservedCall>) -> Self {
+    pub(super) fn set_observed(&self, observed: Box<ObservedCall>) {
         self.observed.set(Some(observed));
-        self
     }
 
     /// Shows the interceptors the end of the call, once.

@@ -53,6 +53,11 @@ pub(super) fn open(
     })
 }
 
+/// Returns whether a connection by this route can be shared.
+pub(super) fn can_be_had(route: &Route) -> bool {
+    matches!(route.at, At::Socket(_)) && wait_policy(route).is_ok()
+}
+
 /// Connects, for at most `timeout`, and returns who answers: the instance and its process.
 pub(super) fn look(
     client: &Arc<ClientShared>,

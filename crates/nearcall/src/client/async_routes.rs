@@ -134,6 +134,12 @@ impl AsyncRoute {
         &self.route.at
     }
 
+    /// Returns whether so many threads have connections of their own there that there is to be one
+    /// that further ones share, and can be.
+    pub(crate) fn is_due_for_threads(&self) -> bool {
+        self.client.has_many_threads(&self.route) && async_opening::can_be_had(&self.route)
+    }
+
     /// Returns the number of attempts to connect that have begun. One that begins from now on gets
     /// a higher number.
     pub(crate) fn attempts(&self) -> u64 {

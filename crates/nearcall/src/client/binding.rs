@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::core::ClientCore;
 use super::hosted::HostedObject;
 use crate::address::Address;
-use crate::codec::{self, Body, Message};
+use crate::codec::{self, Body, Encoded, Message};
 use crate::connection::{Connection, Outcome, Reply};
+use crate::deadline::Deadline;
 use crate::decoded_size::{self, MessageType, Part};
 use crate::interface::Interface;
 use crate::limits::SHARED_BYTES_MIN;
@@ -54,7 +55,7 @@ impl Drop for Slot {
 }
 
 /// The name of an object: its interface and its address.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct ObjectName {
     pub(crate) interface: &'static Interface,
     pub(crate) address: Address,
@@ -93,6 +94,9 @@ pub(crate) enum Target {
     Local(Rc<Registered>, u64),
     /// In another library of the same host.
     Hosted(HostedObject),
+    /// Over a connection that threads and tasks share: this thread found none of its own, when so
+    /// many places had been given back. Then it looks again if more were, or at this time.
+    Shared(u64, Deadline),
 }
 
 impl Binding {
@@ -106,7 +110,25 @@ impl Binding {
             Target::Local(_, epoch) => *epoch == self.core.services().registry.epoch(),
             // The host says at each call whether it is still there.
             Target::Hosted(_) => self.core.shared.is_of_this_process(),
+            // A place that is free now is this thread's as well as another's.
+            Target::Shared(returned, again_at) => {
+                *returned == self.core.shared.returned_places()
+                    && !again_at.has_passed()
+                    && self.core.shared.is_of_this_process()
+            }
         }
+    }
+
+    /// Reads the result of a call that came over a shared connection.
+    pub(crate) fn read_encoded<R: Message + Default>(
+        &self,
+        reply: &Encoded,
+        method: u32,
+    ) -> Result<R, Status> {
+        let message = MessageType { interface: self.name.interface, method, part: Part::Reply };
+        let body = reply.as_body();
+        decoded_size::check(&body, message, self.core.limits().decoded_bytes_max)?;
+        codec::decode(body)
     }
 
     /// Reads the result of a call from its outcome.

@@ -38,11 +38,17 @@ pub(crate) struct ConnectFailure {
     pub(crate) status: Status,
     /// No server listens: there is nothing to try before one does.
     pub(crate) is_absent: bool,
+    /// A connection that is shared may be had instead of one of this thread: the client, this
+    /// process or the server has too little of something for another one.
+    pub(crate) is_short: bool,
+    /// The server has refused this connection, and may serve others.
+    pub(crate) is_refused: bool,
 }
 
 impl From<Status> for ConnectFailure {
     fn from(status: Status) -> Self {
-        Self { status, is_absent: false }
+        let is_short = status.code() == Code::ResourceExhausted;
+        Self { status, is_absent: false, is_short, is_refused: false }
     }
 }
 
@@ -59,12 +65,13 @@ impl ClientCore {
         policy: ReconnectPolicy,
         address: &Address,
         deadline: Deadline,
-    ) -> Result<Rc<Connection>, Status> {
+    ) -> Result<Rc<Connection>, ConnectFailure> {
         match policy {
             ReconnectPolicy::Never => self.connect_first(address, deadline),
             ReconnectPolicy::Once => self.connect_past_draining(address, deadline),
             ReconnectPolicy::Wait(span) | ReconnectPolicy::AtOnce(span) => {
-                self.retry(address, deadline, || Deadline::after(span))
+                let is_final = |failure: &ConnectFailure| failure.is_short;
+                self.retry(address, deadline, is_final, || Deadline::after(span))
             }
         }
     }
@@ -75,7 +82,7 @@ impl ClientCore {
         &self,
         address: &Address,
         deadline: Deadline,
-    ) -> Result<Rc<Connection>, Status> {
+    ) -> Result<Rc<Connection>, ConnectFailure> {
         let mut outcome = self.connect(address, deadline);
         for _ in 0..DRAINING_TRIES_MAX {
             match &outcome {
@@ -85,7 +92,7 @@ impl ClientCore {
                 _ => break,
             }
         }
-        Ok(outcome?)
+        outcome
     }
 
     /// Connects, unless there was a connection that has ended.
@@ -93,11 +100,11 @@ impl ClientCore {
         &self,
         address: &Address,
         deadline: Deadline,
-    ) -> Result<Rc<Connection>, Status> {
+    ) -> Result<Rc<Connection>, ConnectFailure> {
         self.drop_ended();
         let route = Route::new(address);
         if self.known_connection(&route).is_some() {
-            return Ok(self.connect(address, deadline)?);
+            return self.connect(address, deadline);
         }
         let draining = self
             .connections
@@ -107,33 +114,35 @@ impl ClientCore {
             .map(|it| it.connection.close_reason());
         let ended = self.ended.borrow().iter().find(|(other, _)| *other == route).cloned();
         let Some(reason) = draining.or(ended.map(|(_, reason)| reason)) else {
-            return Ok(self.connect(address, deadline)?);
+            return self.connect(address, deadline);
         };
-        Err(connects_once(&reason))
+        Err(connects_once(&reason).into())
     }
 
     /// Connects as soon as a server listens, until `deadline` at most.
     pub(super) fn hunt(&self, address: &Address, deadline: Deadline) -> Result<(), Status> {
-        self.retry(address, deadline, || deadline).map(drop)
+        Ok(self.retry(address, deadline, |_| false, || deadline).map(drop)?)
     }
 
-    /// Tries to connect until a server listens, `deadline`, or the end that `end` returns after the
-    /// first failure: a call that finds its server reads no clock for that.
+    /// Tries to connect until a server listens, a failure `is_final`, `deadline`, or the end that
+    /// `end` returns after the first failure: a call that finds its server reads no clock for that.
     fn retry(
         &self,
         address: &Address,
         deadline: Deadline,
+        is_final: impl Fn(&ConnectFailure) -> bool,
         end: impl FnOnce() -> Deadline,
-    ) -> Result<Rc<Connection>, Status> {
+    ) -> Result<Rc<Connection>, ConnectFailure> {
+        let may_pass = |failure: &ConnectFailure| may_change(&failure.status) && !is_final(failure);
         let mut failure = match self.connect(address, deadline) {
-            Err(failure) if may_change(&failure.status) => failure,
-            outcome => return Ok(outcome?),
+            Err(failure) if may_pass(&failure) => failure,
+            outcome => return outcome,
         };
         let (end, mut hunt) = (end(), None::<Hunt>);
         while !end.has_passed() {
             if deadline.has_passed() {
                 let text = format!("no server in time: {}", failure.status.message());
-                return Err(Status::deadline_exceeded(text));
+                return Err(Status::deadline_exceeded(text).into());
             }
             // The first attempt may have missed what has come before it is watched for.
             if let Some(hunt) = &mut hunt {
@@ -142,11 +151,11 @@ impl ClientCore {
             }
             hunt.get_or_insert_with(|| Hunt::start(&address.at)).begin_attempt(&address.at);
             failure = match self.connect(address, deadline) {
-                Err(failure) if may_change(&failure.status) => failure,
-                outcome => return Ok(outcome?),
+                Err(failure) if may_pass(&failure) => failure,
+                outcome => return outcome,
             };
         }
-        Err(failure.status)
+        Err(failure)
     }
 
     /// Waits until the next attempt is due; a loop goes on serving.
@@ -189,8 +198,14 @@ impl ClientCore {
         if let Some(connection) = self.known_connection(&route) {
             return Ok(connection);
         }
+        // So that a connection in the place of one that has ended does not lose that to another
+        // thread.
+        let place = self.take_ended_place(&route);
         self.drop_ended();
-        let reservation = self.shared.reserve(&self.pending)?;
+        let reservation = match place {
+            Some(place) => place,
+            None => self.shared.reserve(&route, &self.pending)?,
+        };
         let open = |route: &Route| self.open_channel(route, deadline);
         let endpoint = open_first(&route, self.weights(), |_| true, open)?;
         // A service that ran meanwhile may have connected as well. One connection is enough.
@@ -198,7 +213,8 @@ impl ClientCore {
             return Ok(connection);
         }
         let connection = self.new_connection(endpoint, &route)?;
-        self.greet(&connection, deadline)?;
+        self.greet(&connection, deadline)
+            .map_err(|status| ConnectFailure { is_refused: true, ..status.into() })?;
         if let Some(known) = self.known_connection(&route) {
             connection.close(Status::unavailable("another connection was quicker"));
             self.forget_closed();
@@ -489,10 +505,20 @@ pub(super) fn connect_failure(
     deadline: Deadline,
 ) -> ConnectFailure {
     let is_absent = matches!(error, HandshakeError::NoListener(_));
-    ConnectFailure { status: connect_error(at, error, deadline), is_absent }
+    let status = connect_error(at, error, deadline);
+    let is_short = status.code() == Code::ResourceExhausted || error.shortage().is_some();
+    let is_refused = matches!(error, HandshakeError::Refused { .. } | HandshakeError::TimedOut);
+    ConnectFailure { status, is_absent, is_short, is_refused }
 }
 
 fn connect_error(at: &At, error: &HandshakeError, deadline: Deadline) -> Status {
+    if let Some(shortage) = error.shortage() {
+        // What is missing here now may be there later.
+        return Status::unavailable(format!(
+            "this process cannot connect to {at}: {}",
+            descriptor::explain_shortage(shortage)
+        ));
+    }
     match error {
         HandshakeError::NoListener(_) => no_listener(at),
         HandshakeError::BadOptions(_) | HandshakeError::UnknownMechanism(_) => {

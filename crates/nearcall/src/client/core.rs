@@ -114,6 +114,18 @@ impl ClientCore {
         known.map(|known| Rc::clone(&known.connection))
     }
 
+    /// Takes the place of a connection of this route that has ended, for another one.
+    pub(super) fn take_ended_place(&self, route: &Route) -> Option<Reservation> {
+        let mut connections = self.connections.borrow_mut();
+        let index =
+            connections.iter().position(|it| it.route == *route && it.connection.is_closed())?;
+        let Known { connection, reservation, .. } = connections.swap_remove(index);
+        drop(connections);
+        self.has_dropped.set(true);
+        drop(connection);
+        Some(reservation)
+    }
+
     /// Drops the connections that have ended, and keeps why.
     pub(super) fn drop_ended(&self) {
         let mut connections = self.connections.borrow_mut();

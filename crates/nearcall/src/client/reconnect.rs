@@ -43,4 +43,12 @@ impl ReconnectPolicy {
             Self::Never | Self::Once => None,
         }
     }
+
+    /// Returns the policy of a call that waits for no server.
+    pub(crate) fn without_patience(self) -> Self {
+        match self {
+            Self::Never => Self::Never,
+            Self::Once | Self::Wait(_) | Self::AtOnce(_) => Self::Once,
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! What all threads of a client share: its settings, and an account of its connections.
 //!
-//! **Invariants:** nothing of it is locked or counted on the path of a call; a connection counts
-//! from before its handshake until its thread has dropped it.
+//! **Invariants:** nothing of it is locked or counted on the path of a call that has a connection;
+//! a connection counts from before its handshake until its thread has dropped it.
 //! **Not here:** the connections themselves, which belong to their threads (`client/core.rs`).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,12 +12,13 @@ use nearcall_channel::{ClosedFlag, HangUp, UseCount};
 use nearcall_os::fork::Epoch;
 use nearcall_wire::InstanceId;
 
+use super::core::Route;
 use super::reconnect::ReconnectPolicy;
 use crate::auto::Weights;
 use crate::connection::ShowMove;
 use crate::connection::connection_info::{ConnectionInfo, ThreadInfo};
 use crate::interceptor::Chain;
-use crate::limits::Limits;
+use crate::limits::{Limits, OWN_CONNECTIONS_ALONE_MAX};
 use crate::status::Status;
 
 /// Clients that were closed, in this process. A thread that has seen fewer looks for what it still
@@ -52,6 +53,8 @@ pub(crate) struct ClientShared {
     short_circuits: AtomicBool,
     closed: ClosedFlag,
     accounts: Mutex<Accounts>,
+    /// Places of open connections that were given back.
+    returned: AtomicU64,
     /// A forked process has the same connections as its parent, and must not use them.
     epoch: Epoch,
 }
@@ -68,6 +71,8 @@ struct Account {
     number: u64,
     /// None: tasks of any thread share it.
     thread: Option<ThreadInfo>,
+    /// Where the connection of a thread leads.
+    route: Option<Route>,
     /// Calls that were started and neither taken nor dropped.
     pending: Arc<UseCount>,
     /// None: its handshake is under way.
@@ -88,6 +93,7 @@ impl ClientShared {
             short_circuits: AtomicBool::new(true),
             closed: ClosedFlag::default(),
             accounts: Mutex::default(),
+            returned: AtomicU64::new(0),
             epoch: Epoch::current(),
         }
     }
@@ -153,19 +159,42 @@ impl ClientShared {
         ended.iter().for_each(HangUp::hang_up);
     }
 
+    /// Returns how many places of open connections were given back. Once it has changed, a thread that
+    /// found no place may find one. One load.
+    #[inline]
+    pub(crate) fn returned_places(&self) -> u64 {
+        self.returned.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether any address may have so many connections of threads that there is to be one
+    /// that further ones share.
+    pub(crate) fn has_many_places(&self) -> bool {
+        self.accounts().open.len() >= OWN_CONNECTIONS_ALONE_MAX
+    }
+
+    /// Returns whether so many threads have connections of their own there that there is to be one
+    /// that further ones share.
+    pub(super) fn has_many_threads(&self, route: &Route) -> bool {
+        let accounts = self.accounts();
+        let threads = accounts.open.iter().filter(|it| it.route.as_ref() == Some(route)).count();
+        threads >= OWN_CONNECTIONS_ALONE_MAX
+    }
+
     /// Takes a place among the connections of this client, for the thread that calls.
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: there are as many as it may have.
+    /// `RESOURCE_EXHAUSTED`: its threads have as many as they may have.
     pub(super) fn reserve(
         self: &Arc<Self>,
+        route: &Route,
         pending: &Arc<UseCount>,
     ) -> Result<Reservation, Status> {
-        self.reserve_for(Some(ThreadInfo::current()), pending)
+        self.reserve_for(Some((ThreadInfo::current(), route.clone())), pending)
     }
 
-    /// Takes a place for a connection that tasks of any thread share.
+    /// Takes a place for a connection that tasks and threads share. Those are counted apart, so
+    /// that a client whose threads have all that they may have still gets one.
     ///
     /// # Errors
     ///
@@ -176,24 +205,26 @@ impl ClientShared {
 
     fn reserve_for(
         self: &Arc<Self>,
-        thread: Option<ThreadInfo>,
+        thread: Option<(ThreadInfo, Route)>,
         pending: &Arc<UseCount>,
     ) -> Result<Reservation, Status> {
         let max = self.settings.limits.client_connections_max;
         let mut accounts = self.accounts();
-        let open = accounts.open.len();
+        let is_shared = thread.is_none();
+        let open = accounts.open.iter().filter(|it| it.thread.is_none() == is_shared).count();
         if open >= max {
             drop(accounts);
+            let kind = if is_shared { "shared connections" } else { "connections of threads" };
             return Err(Status::resource_exhausted(format!(
-                "this client has {open} connections in all of its threads, and its limit is {max}; \
-                 raise `Limits::client_connections_max`, or let fewer threads call: each has a \
-                 connection of its own to each address"
+                "this client has {open} {kind}, and its limit is {max}: raise \
+                 `Limits::client_connections_max`, or use fewer addresses or threads"
             )));
         }
         accounts.last += 1;
         let number = accounts.last;
         let pending = Arc::clone(pending);
-        accounts.open.push(Account { number, thread, pending, opened: None });
+        let (thread, route) = thread.unzip();
+        accounts.open.push(Account { number, thread, route, pending, opened: None });
         drop(accounts);
         Ok(Reservation { shared: Arc::clone(self), number })
     }
@@ -255,6 +286,12 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         let mut accounts = self.shared.accounts();
-        accounts.open.retain(|account| account.number != self.number);
+        let index = accounts.open.iter().position(|account| account.number == self.number);
+        let returned = index.map(|index| accounts.open.swap_remove(index));
+        drop(accounts);
+        // A place of a connection that was never open is of no use to threads that found none.
+        if returned.is_some_and(|account| account.opened.is_some()) {
+            self.shared.returned.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }

@@ -4,12 +4,16 @@
 //! **Not here:** starting a call (`call.rs`).
 
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use nearcall_os::descriptor;
 use nearcall_wire::OutgoingCall;
 
 use super::core::ClientCore;
+use super::hunting::Alarm;
 use crate::connection::{Connection, INLINE_BUF, Outcome, SendMode};
 use crate::deadline::Deadline;
 use crate::limits::{CLIENT_ROOM_INTERVAL, FOLLOWING_WAIT_MAX, MESSAGES_PER_TURN_MAX};
@@ -191,6 +195,32 @@ impl ClientCore {
     ) -> Result<bool, Status> {
         let Some(reactor) = &self.reactor else { return Ok(false) };
         reactor.run_until(deadline, done).map_err(|error| waiting_failed(&error))
+    }
+
+    /// Waits for a future that other threads move on; a loop goes on serving.
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> Result<T, Status> {
+        let mut future = pin!(future);
+        let Some(reactor) = &self.reactor else {
+            let alarm = Arc::<Alarm>::default();
+            let waker = Waker::from(Arc::clone(&alarm));
+            loop {
+                if let Poll::Ready(outcome) = future.as_mut().poll(&mut Context::from_waker(&waker))
+                {
+                    return Ok(outcome);
+                }
+                alarm.wait(Deadline::NEVER);
+            }
+        };
+        let waker = Waker::from(Arc::clone(&reactor.mailbox));
+        let mut outcome = None;
+        let is_done = || {
+            if let Poll::Ready(ended) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                outcome = Some(ended);
+            }
+            outcome.is_some()
+        };
+        reactor.run_until(Deadline::NEVER, is_done).map_err(|error| waiting_failed(&error))?;
+        outcome.ok_or_else(|| Status::internal("the event loop ended a wait too early"))
     }
 
     /// Receives what has come, without waiting. For clients without a loop.

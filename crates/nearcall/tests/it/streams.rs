@@ -47,7 +47,7 @@ fn exchange(streams: &StreamsCaller, options: &CallOptions, items: u64, bytes: u
     assert_eq!(streams.say_with(&item(7, bytes), options).unwrap(), item(7, bytes));
 }
 
-fn exchange_all(streams: &StreamsCaller) {
+pub(crate) fn exchange_all(streams: &StreamsCaller) {
     let options = CallOptions::new().deadline(Duration::from_secs(30));
     for (items, bytes) in [(0, 0), (1, 0), (300, 8), (20, 20_000), (5, 1 << 20)] {
         exchange(streams, &options, items, bytes);

@@ -54,6 +54,7 @@ fn entry() {
         "impostor" => crate::short_circuit::impersonate(&address),
         "rude" => crate::bad_input::be_rude(&address),
         "attached" | "restarted" => crate::restarts::serve(&address),
+        "threads" => crate::threads::many::call_by_many(&address),
         "hurt" => crate::bad_input::leaves_nothing(),
         "lends" => crate::zero_copy::kept::lend_to_the_dying(&address),
         "holds" => crate::zero_copy::kept::hold(&address),
@@ -63,6 +64,14 @@ fn entry() {
 
 pub(crate) fn start(part: &str, address: &str) -> Child {
     start_as(Command::new(std::env::current_exe().unwrap()), part, address)
+}
+
+/// Starts the other process with a limit of open descriptors.
+pub(crate) fn start_limited(descriptors: u32, part: &str, address: &str) -> Child {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -n {descriptors}; exec \"$0\" \"$@\"")]);
+    command.arg(std::env::current_exe().unwrap());
+    start_as(command, part, address)
 }
 
 /// Starts the other process with a listening socket.

@@ -1,0 +1,227 @@
+//! Calls of a thread over a connection that threads and tasks share, because the client, this
+//! process or the server has no other one left for it.
+//!
+//! **Invariants:** they have the results, errors and deadlines of calls over a connection of their
+//! thread; while one of a client in a loop waits, the loop goes on serving. For each method only
+//! marshalling is compiled.
+//! **Not here:** such a call itself (`async_call/by_threads.rs`), the places of connections
+//! (`client/shared.rs`).
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use nearcall_channel::Loan;
+use nearcall_wire::Shape;
+
+use super::opening::OpenedStream;
+use super::{Object, ObjectRef, PendingCall};
+use crate::async_call::{Asked, AsyncObjectRef, try_once};
+use crate::client::{Binding, ClientCore, InUse, ReconnectPolicy, Target, current_binding};
+use crate::codec::{Encoded, Message};
+use crate::connection::SendMode;
+use crate::deadline::Deadline;
+use crate::interface::Method;
+use crate::limits::OWN_CONNECTION_RETRY_INTERVAL;
+use crate::options::CallOptions;
+use crate::status::{Code, Fate, Status};
+
+impl ObjectRef {
+    /// Returns the object for calls over the shared connection.
+    fn shared(&self) -> &AsyncObjectRef {
+        let Object { name, client, number, shared, .. } = &*self.object;
+        shared.get_or_init(|| AsyncObjectRef::for_threads(client, name, *number))
+    }
+
+    /// Connects this thread to the object, or has it share a connection where there is none left
+    /// for it.
+    ///
+    /// # Errors
+    ///
+    /// There is neither: the request was not sent.
+    pub(super) fn connect(
+        &self,
+        core: &Rc<ClientCore>,
+        policy: ReconnectPolicy,
+        deadline: Deadline,
+    ) -> Result<Target, Status> {
+        let client = self.object.client.shared();
+        let returned = client.returned_places();
+        if client.has_many_places() && self.shared().route().is_due_for_threads() {
+            // Before those of further threads, which may take what it needs. It is tried once, and
+            // an error is that of a thread which needs it.
+            let policy = policy.without_patience();
+            let _ = core.block_on(self.shared().connect(policy, deadline))?;
+        }
+        let failure = match core.connect_by(policy, &self.object.name.address, deadline) {
+            Ok(connection) => return Ok(Target::Remote(connection)),
+            Err(failure) => failure,
+        };
+        let again_at = || Deadline::after(OWN_CONNECTION_RETRY_INTERVAL);
+        // One that is open already.
+        if failure.is_refused && self.shared().route().connection().is_some() {
+            return Ok(Target::Shared(returned, again_at()));
+        }
+        if !failure.is_short {
+            return Err(failure.status.with_fate(Fate::NotBegun));
+        }
+        let why = match core.block_on(self.shared().connect(policy, deadline)) {
+            Ok(Ok(_)) => return Ok(Target::Shared(returned, again_at())),
+            // It would be as short of that.
+            Ok(Err(status)) if status.code() == Code::ResourceExhausted => failure.status,
+            Ok(Err(status)) if status.code() == Code::FailedPrecondition => {
+                let text = format!(
+                    "{}; and no connection can be shared: {}",
+                    failure.status.message(),
+                    status.message()
+                );
+                Status::new(failure.status.code(), text)
+            }
+            Ok(Err(status)) | Err(status) => status,
+        };
+        Err(why.with_fate(Fate::NotBegun))
+    }
+
+    /// Returns where the object is for a thread that could not send a request, because it has no
+    /// connection of its own any more and found no place for another one.
+    ///
+    /// # Errors
+    ///
+    /// `status`: that is not why.
+    #[cold]
+    pub(super) fn shared_instead(&self, status: Status) -> Result<Rc<Binding>, Status> {
+        match current_binding(&self.object.slot) {
+            Some(binding) if matches!(binding.target, Target::Shared(..)) => Ok(binding),
+            _ => Err(status),
+        }
+    }
+
+    /// Calls a method and waits for its end.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn call_shared<Q: Message, R: Message + Default>(
+        &self,
+        binding: &Binding,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+        deadline: Deadline,
+    ) -> Result<R, Status> {
+        let asked = Asked { method, options, deadline };
+        let reply = self.call_encoded(binding, &Encoded::new(request), asked)?;
+        binding.read_encoded(&reply, method.id)
+    }
+
+    fn call_encoded(
+        &self,
+        binding: &Binding,
+        request: &Encoded,
+        asked: Asked<'_>,
+    ) -> Result<Encoded, Status> {
+        binding.core.block_on(self.shared().call_encoded(request, asked))?
+    }
+
+    /// Starts a call whose end is taken later.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn start_shared<Q: Message, R: Message + Default>(
+        &self,
+        binding: &Rc<Binding>,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+        (deadline, mode): (Deadline, SendMode),
+    ) -> Result<PendingCall<R>, Status> {
+        let (asked, request) = (Asked { method, options, deadline }, Encoded::new(request));
+        let started = self.shared().start_encoded(&request, asked);
+        let started = self.send_by_mode(binding, asked, mode, started)?;
+        Ok(PendingCall::shared(Rc::clone(binding), started, method.id, deadline))
+    }
+
+    /// Sends a message that is never answered.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn send_shared<Q: Message>(
+        &self,
+        binding: &Rc<Binding>,
+        method: &'static Method,
+        request: &Q,
+        options: &CallOptions,
+        (deadline, mode): (Deadline, SendMode),
+    ) -> Result<(), Status> {
+        let (asked, request) = (Asked { method, options, deadline }, Encoded::new(request));
+        let mut sent = self.shared().send_encoded(&request, asked);
+        match self.send_by_mode(binding, asked, mode, &mut sent) {
+            // What has begun goes on by itself.
+            Err(_) if may_not_wait(mode) && sent.has_begun() => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// Waits until a request is sent, or only tries.
+    fn send_by_mode<T>(
+        &self,
+        binding: &Binding,
+        asked: Asked<'_>,
+        mode: SendMode,
+        sending: impl Future<Output = Result<T, Status>>,
+    ) -> Result<T, Status> {
+        if !may_not_wait(mode) {
+            return binding.core.block_on(sending)?;
+        }
+        let policy = self.reconnect_policy(asked.options);
+        binding.core.block_on(self.shared().connect(policy, asked.deadline))??;
+        try_once(sending).unwrap_or_else(|| {
+            Err(Status::resource_exhausted(format!(
+                "the connection to {} that threads share has no room now: use the form that waits",
+                self.object.name.address.at
+            )))
+        })
+    }
+
+    /// Starts a call that streams.
+    #[cold]
+    pub(super) fn open_shared(
+        &self,
+        binding: &Rc<Binding>,
+        request: &Encoded,
+        shape: Shape,
+        asked: Asked<'_>,
+    ) -> Result<OpenedStream, Status> {
+        let call = binding.core.block_on(self.shared().open_encoded(request, shape, asked))??;
+        Ok(OpenedStream::Shared(Arc::new(call), InUse::new(Rc::clone(binding))))
+    }
+
+    /// Returns memory to lend, once there is some.
+    #[cold]
+    pub(super) fn loan_shared(
+        &self,
+        binding: &Binding,
+        bytes: usize,
+        options: &CallOptions,
+        deadline: Deadline,
+    ) -> Result<Loan, Status> {
+        let policy = self.reconnect_policy(options);
+        binding.core.block_on(self.shared().loan_until(bytes, policy, deadline))?
+    }
+
+    /// Returns memory to lend, if there is any now.
+    #[cold]
+    pub(super) fn try_loan_shared(
+        &self,
+        binding: &Binding,
+        bytes: usize,
+        options: &CallOptions,
+        deadline: Deadline,
+    ) -> Result<Loan, Status> {
+        let policy = self.reconnect_policy(options);
+        let connection = binding.core.block_on(self.shared().connect(policy, deadline))??;
+        connection.with(|connection| {
+            let loan = connection.loan(bytes);
+            loan.map_err(|why| connection.no_loan(&why, Deadline::NEVER))
+        })
+    }
+}
+
+fn may_not_wait(mode: SendMode) -> bool {
+    matches!(mode, SendMode::Try | SendMode::TRY_WHOLE)
+}
