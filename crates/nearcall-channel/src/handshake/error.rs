@@ -32,6 +32,9 @@ pub enum HandshakeError {
     /// change: no server in it is believed to be the right one.
     #[error("{0}")]
     UntrustedDirectory(#[source] io::Error),
+    /// The file system does not let this user reach the socket.
+    #[error("{0}")]
+    NoAccess(#[source] io::Error),
     /// The wait policy or a limit cannot be had; nothing was sent.
     #[error("{0}")]
     BadOptions(BadOptions),
