@@ -57,7 +57,8 @@ pub(super) fn rank(rows: &[Row], weights: &Weights) -> Vec<Position> {
                 false => difference(&rows[row], &rows[cheapest], weights),
             };
             let main = main.contains(&row);
-            let tied = main && half.is_none_or(|half| cost <= half);
+            // Without an interval nothing says that what measured clearly worse may be as good.
+            let tied = main && cost <= half.unwrap_or(TIE_MAX.ln());
             Position { row, cost, half, tied }
         })
         .collect();
@@ -82,8 +83,8 @@ fn choice(rows: &[Row], standings: &[Position], main: &[usize]) -> Option<usize>
     let row = |at: usize| &rows[standings[at].row];
     let least = Burden::of(row(0).candidate);
     let is_equal = |at: &usize| {
-        let Position { row: index, cost, half, tied } = standings[*at];
-        let spares_burden = half.is_some() && Burden::of(row(*at).candidate) < least;
+        let Position { row: index, cost, tied, .. } = standings[*at];
+        let spares_burden = Burden::of(row(*at).candidate) < least;
         let is_near = cost <= ALIKE_MAX.ln() || (tied && (cost <= TIE_MAX.ln() || spares_burden));
         main.contains(&index) && is_near
     };
