@@ -23,7 +23,7 @@ use thiserror::Error;
 
 use crate::error::debug_as_display;
 use crate::runtime_dir;
-use crate::socket_file::{SocketAccess, SocketFile};
+use crate::socket_file::{self, SocketAccess, SocketFile};
 
 /// Longest name of a service, in bytes: with the directory it must fit a socket path of 107.
 pub const NAME_BYTES_MAX: usize = 64;
@@ -217,6 +217,22 @@ impl Address {
             runtime_dir::create()?;
         }
         self.path()
+    }
+
+    /// Removes the socket that a server has left here which was killed, and returns its path.
+    /// `None`: there is none, or a server listens.
+    ///
+    /// # Errors
+    ///
+    /// The runtime directory is not to be trusted, or the socket, its lock or its directory belongs
+    /// to another user.
+    pub fn remove_left_socket(&self) -> io::Result<Option<PathBuf>> {
+        let path = match self.path() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            path => path?,
+        };
+        let Some(path) = path else { return Ok(None) };
+        Ok(socket_file::remove_left(&path)?.then_some(path))
     }
 
     /// Returns the path of the socket, if it is in the file system, of a directory that was not

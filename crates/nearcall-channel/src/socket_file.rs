@@ -195,6 +195,32 @@ fn remove_own(path: &Path, file: &OwnedFd) {
     }
 }
 
+/// Removes the socket at `path` that a listener has left which was killed, and its lock. Returns
+/// whether there was one. The socket of a listener that lives, or that starts in this instant,
+/// stays: only whoever holds the lock removes anything.
+///
+/// # Errors
+///
+/// The lock or the socket belongs to another user, the directory may not be written, or what lies
+/// there is no socket.
+pub(crate) fn remove_left(path: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        found => found?,
+    };
+    check_directory(path)?;
+    let lock = match LockFile::acquire(&lock_path(path)?) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+        lock => lock?,
+    };
+    let removed = remove_stale(path);
+    lock.remove();
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(false),
+        removed => removed.map(|()| true),
+    }
+}
+
 /// Returns whether the file of a socket has a lock beside it, as those that this library makes: its
 /// listener touches the file once it listens.
 pub fn has_lock(path: &Path) -> bool {

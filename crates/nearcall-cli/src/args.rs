@@ -198,10 +198,12 @@ pub(crate) enum Command {
 
     /// End a server as SIGTERM does, and wait for its process
     ///
-    /// The server finishes the calls under way and takes no more. It obeys its own user and root,
-    /// if its program waits in `run_until_signal`.
+    /// The server finishes the calls under way and takes no more. It obeys its own user and root. A
+    /// program that does not wait in `run_until_signal`, such as a host of services, gets SIGTERM.
+    /// Of a server that was killed before, what it has left is removed.
     ///
-    /// Exit code: 0 the process has ended; 1 it has not, or the server refused; 2 usage error.
+    /// Exit code: 0 the process has ended, or had been killed; 1 it has not, or the server refused;
+    /// 2 usage error.
     #[command(before_help = servers::STOP_EXAMPLES)]
     Stop(StopArgs),
 

@@ -36,10 +36,11 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.collect();
     let cli = match args::parse(arguments.iter().cloned()) {
         Ok(cli) => cli,
-        Err(error) => {
-            // Help goes to standard output, whose reader may have closed it: no failure.
-            let _ = error.print();
-            return code(error.exit_code());
+        Err(message) => {
+            return match output::usage(&message) {
+                Ok(()) => code(message.exit_code()),
+                Err(error) => fail(&error),
+            };
         }
     };
     terminal::set_color(cli.color);
@@ -69,12 +70,14 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     match outcome {
         Ok(End::Done) => ExitCode::SUCCESS,
         Ok(End::Interrupted) => code(CODE_INTERRUPTED),
-        Err(error) => {
-            // With its causes, in one line.
-            output::diagnostic(&format!("error: {error:#}"));
-            code(if error.is::<Usage>() { CODE_USAGE } else { CODE_FAILED })
-        }
+        Err(error) => fail(&error),
     }
+}
+
+/// Reports a failure, with its causes, in one line.
+fn fail(error: &anyhow::Error) -> ExitCode {
+    output::diagnostic(&format!("error: {error:#}"));
+    code(if error.is::<Usage>() { CODE_USAGE } else { CODE_FAILED })
 }
 
 /// The end of a command that did not fail.

@@ -1,24 +1,52 @@
 //! Output: results to standard output, diagnostics to standard error.
 //!
 //! **Invariants:** a reader that closes the pipe early (`| head`) ends the program silently and is
-//! no failure.
+//! no failure; any other failed write is one. What servers, their clients and files of others have
+//! chosen reaches standard output without hidden characters, in texts and in JSON, whichever
+//! command prints it.
 //!
 //! **Not here:** width and colour (`terminal.rs`).
 
 use std::io::{self, Write};
 
 use anyhow::Context;
-use nearcall_results::run::printable;
+use nearcall_results::visible::{printable, printable_json, printable_lines};
 use serde::Serialize;
 
-/// Writes a result.
+use crate::terminal;
+
+/// Writes a result for people. Hidden characters are escaped but for line breaks and colours.
 ///
 /// # Errors
 ///
 /// Any error of the system but a closed pipe.
 pub(crate) fn result(text: &str) -> anyhow::Result<()> {
+    file(&printable_lines(text, terminal::has_color()))
+}
+
+/// Writes the content of a file as it is, such as a page.
+///
+/// # Errors
+///
+/// As [`result`].
+pub(crate) fn file(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    check(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+}
+
+/// Writes what is said of the arguments: help and version to standard output, errors to standard
+/// error.
+///
+/// # Errors
+///
+/// As [`result`].
+pub(crate) fn usage(message: &clap::Error) -> anyhow::Result<()> {
+    check(message.print().and_then(|()| io::stdout().flush()))
+}
+
+/// Judges a write to standard output.
+fn check(written: io::Result<()>) -> anyhow::Result<()> {
+    match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         outcome => outcome.context("cannot write to standard output"),
     }
@@ -30,9 +58,16 @@ pub(crate) fn result(text: &str) -> anyhow::Result<()> {
 ///
 /// As [`result`].
 pub(crate) fn json(document: &impl Serialize) -> anyhow::Result<()> {
-    let mut text = serde_json::to_string_pretty(document).context("cannot make JSON")?;
-    text.push('\n');
-    result(&text)
+    json_text(&serde_json::to_string_pretty(document).context("cannot make JSON")?)
+}
+
+/// Writes the text of a JSON document, and a line break.
+///
+/// # Errors
+///
+/// As [`result`].
+pub(crate) fn json_text(document: &str) -> anyhow::Result<()> {
+    file(&(printable_json(document) + "\n"))
 }
 
 /// Writes a diagnostic, such as a failure, to standard error. If that fails too, it is lost.

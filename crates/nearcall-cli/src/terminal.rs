@@ -34,7 +34,7 @@ fn columns() -> Option<usize> {
 }
 
 /// Returns whether to write colours to standard output.
-fn has_color() -> bool {
+pub(crate) fn has_color() -> bool {
     match COLOR.get().copied().unwrap_or_default() {
         ColorChoice::Always => true,
         ColorChoice::Never => false,

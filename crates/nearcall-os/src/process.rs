@@ -156,6 +156,18 @@ pub fn kill_pidfd(pidfd: impl AsFd) -> io::Result<()> {
     }
 }
 
+/// Asks the process of `pidfd` to end, by SIGTERM. One that is dead already is no error.
+///
+/// # Errors
+///
+/// EPERM when it is another user's.
+pub fn terminate_pidfd(pidfd: impl AsFd) -> io::Result<()> {
+    match send_by_pidfd(pidfd, Signal::TERM) {
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+        outcome => outcome,
+    }
+}
+
 /// Has the kernel send `signal` to this process when the thread that started it ends.
 ///
 /// # Errors

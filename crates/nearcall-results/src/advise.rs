@@ -51,6 +51,7 @@ pub use text::text;
 use crate::noise::Grade;
 use crate::report::number;
 use crate::run::Run;
+use evidence::EvidenceSet;
 use judge::{Judged, judge};
 use rank::{Position, Row, rank};
 
@@ -99,11 +100,13 @@ pub fn advise(requirements: &Requirements, runs: &[&Run]) -> Result<Advice, Refu
         choice,
         address: choice.address(&requirements.needs),
         server_address: choice.server_address(&requirements.needs),
+        server_must: choice.server_must(&requirements.needs),
         confidence: confidence(requirements, &judged, &standings),
         reasons: reasons::reasons(requirements, &judged, &standings),
         runner_up: reasons::runner_up(requirements, &judged, &standings),
         ranking,
         evidence: evidence_words(requirements, &judged),
+        measured_rate_per_s: judged.times.as_ref().and_then(EvidenceSet::rate_per_s),
         warnings: warnings(&judged, &standings, run),
         unmeasured: judged.unmeasured,
         excluded,
@@ -160,6 +163,8 @@ fn ranked(requirements: &Requirements, row: &Row, standing: &Position) -> Ranked
     Ranked {
         candidate: row.candidate,
         address: row.candidate.address(&requirements.needs),
+        server_address: row.candidate.server_address(&requirements.needs),
+        offered_by_default: row.candidate.mechanism.offered_by_default(),
         cost_ratio: cost.exp(),
         cost_ratio_ci95: standing.half.map(|half| [(cost - half).exp(), (cost + half).exp()]),
         tied: standing.tied,

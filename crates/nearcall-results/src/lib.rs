@@ -24,4 +24,5 @@ pub mod sizes;
 pub mod stats;
 pub mod system_files;
 pub mod topology;
+pub mod visible;
 pub mod words;

@@ -26,9 +26,7 @@ pub use cell::{
 pub use facts::{
     BurstFacts, CallFacts, ClientsFacts, GapFacts, LoadAchieved, PaceFacts, StartFacts, SwitchFacts,
 };
-pub use file::{
-    LoadError, ParseError, RUN_BYTES_MAX, check_writable, printable, read_text, save_text,
-};
+pub use file::{LoadError, ParseError, RUN_BYTES_MAX, check_writable, read_text, save_text};
 pub(crate) use file::{create_beside, save_with};
 pub use key::{CellKey, Headline, List, Rhythm, StudyKey};
 pub use library::{IdleServer, Library};
@@ -36,6 +34,8 @@ pub(crate) use machine::fnv1a;
 pub use machine::{Machine, MachineState, UNKNOWN};
 pub use study::{ClaimVerdict, Judged, StudyFacts, StudyFigure, StudyResult, StudyRow, StudyTable};
 pub use times::RttNs;
+
+pub use crate::visible::printable;
 
 /// The version that this program writes. It reads this one only.
 pub const SCHEMA: &str = "nearcall.run/1";

@@ -20,4 +20,10 @@
 //! its user by `?user=` in the address.
 //! **Not here:** how a server answers (`server/built_in.rs`), asking all servers (`names.rs`).
 
+/// The key of the metadata with which a server refuses `stop` whose program can be ended by a
+/// signal only; the value is the signal. Send it to the process that the kernel reports at the
+/// other end of the connection: the number in the text is the server's word, in its own PID
+/// namespace.
+pub const STOP_BY_SIGNAL: &str = "nearcall-stop-by";
+
 include!("control/golden/server.rs");

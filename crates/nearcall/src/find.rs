@@ -86,7 +86,7 @@ pub fn find_within(interface: &str, timeout: Duration) -> Result<Found, Status> 
 impl Found {
     fn among(interface: &str, entries: Vec<NameEntry>) -> Self {
         let (mut objects, mut silent) = (Vec::new(), Vec::new());
-        for NameEntry { name, server } in entries {
+        for NameEntry { name, server, .. } in entries {
             let Ok(server) = server else {
                 silent.push(name);
                 continue;
@@ -180,11 +180,12 @@ mod tests {
             health: (*health).into(),
         });
         let server = DescribeReply { objects: objects.collect(), ..DescribeReply::default() };
-        NameEntry { name: name.to_owned(), server: Ok(server) }
+        NameEntry { name: name.to_owned(), server: Ok(server), process: None }
     }
 
     fn found() -> Found {
-        let silent = NameEntry { name: "silent".to_owned(), server: Err(NameProblem::Stale) };
+        let server = Err(NameProblem::Stale);
+        let silent = NameEntry { name: "silent".to_owned(), server, process: None };
         let entries = vec![
             entry("a", &[("x.Y", "", Health::NotServing), ("x.Z", "", Health::Serving)]),
             entry("b", &[("x.Y", "one", Health::Serving), ("x.Y", "a b", Health::Serving)]),

@@ -21,6 +21,7 @@ use crate::client::Client;
 use crate::control::{DescribeReply, DescribeRequest, ServerCaller};
 use crate::limits::{NAME_ANSWER_MAX, NAMES_ASKED_AT_ONCE_MAX};
 use crate::options::CallOptions;
+use crate::peer::{Peer, PeerIdentity};
 use crate::status::{Code, Status};
 
 /// A name in the runtime directory, and what became of asking its server.
@@ -31,6 +32,9 @@ pub struct NameEntry {
     pub name: String,
     /// What the server says of itself, or why it is not known.
     pub server: Result<DescribeReply, NameProblem>,
+    /// What the kernel reports of the process that has answered. Only this names it: what the
+    /// server says of itself is its own word, and its number is that of its own PID namespace.
+    pub process: Option<PeerIdentity>,
 }
 
 /// Why the server of a name is not known.
@@ -50,7 +54,8 @@ impl fmt::Display for NameProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stale => f.write_str(
-                "stale: the server was killed; the next one that listens here takes the name over",
+                "stale: the server was killed; the next one that listens here takes the name over, \
+                 and `nearcall stop` removes what it has left",
             ),
             Self::OtherUser(uid) => write!(
                 f,
@@ -133,8 +138,12 @@ pub(crate) fn ask_all(
 /// Asks the server of a socket. `None`: the socket is gone meanwhile.
 fn ask(socket: &NamedSocket, request: &DescribeRequest, timeout: Duration) -> Option<NameEntry> {
     let name = socket.name.clone();
+    let mut process = None;
     let server = match describe(socket, request, clock::now().checked_add(timeout)) {
-        Ok(reply) => Ok(reply),
+        Ok((reply, identity)) => {
+            process = identity;
+            Ok(reply)
+        }
         Err(_) if socket.uid != process::user_id() => Err(NameProblem::OtherUser(socket.uid)),
         Err(status) => match connect_error(socket) {
             Some(io::ErrorKind::NotFound) => return None,
@@ -142,15 +151,16 @@ fn ask(socket: &NamedSocket, request: &DescribeRequest, timeout: Duration) -> Op
             _ => Err(NameProblem::NoAnswer(status)),
         },
     };
-    Some(NameEntry { name, server })
+    Some(NameEntry { name, server, process })
 }
 
-/// Has the server of a socket describe itself, over the first mechanism that it offers.
+/// Has the server of a socket describe itself, over the first mechanism that it offers. Also returns
+/// what the kernel reports of it.
 fn describe(
     socket: &NamedSocket,
     request: &DescribeRequest,
     end: Option<Instant>,
-) -> Result<DescribeReply, Status> {
+) -> Result<(DescribeReply, Option<PeerIdentity>), Status> {
     let options = match end {
         Some(end) => CallOptions::new().deadline_at(end),
         None => CallOptions::new().no_deadline(),
@@ -159,8 +169,15 @@ fn describe(
         // Whoever else has the name could claim anything.
         let user = process::user_id();
         let address = format!("{}?via={mechanism}&user={user}", socket.name);
-        let server = ServerCaller::new(&Client::new(), &address)?;
-        server.describe_with(request, &options)
+        let client = Client::new();
+        let server = ServerCaller::new(&client, &address)?;
+        let reply = server.describe_with(request, &options)?;
+        let peers = client.connections().into_iter().map(|connection| connection.peer);
+        let mut processes = peers.filter_map(|peer| match peer {
+            Peer::Process(identity) => Some(identity),
+            Peer::Local | Peer::Remote(_) => None,
+        });
+        Ok((reply, processes.next()))
     };
     // It needs the least of both ends for one call.
     let first = describe(Mechanism::UnixStream);

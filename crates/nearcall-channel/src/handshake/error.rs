@@ -51,6 +51,9 @@ pub enum HandshakeError {
         /// Its type.
         found: &'static str,
     },
+    /// The file system does not let this user reach the socket.
+    #[error("{0}")]
+    NoAccess(#[source] io::Error),
     /// The wait policy or a limit cannot be had; nothing was sent.
     #[error("{0}")]
     BadOptions(BadOptions),

@@ -4,11 +4,15 @@
 //! of its own; a client that a server does not open gets the reason.
 //! **Not here:** what a step does, over a unix socket (`local.rs`) and over TCP (`remote.rs`).
 
+use std::fs::{self, Metadata};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use nearcall_os::poll::{Interest, poll_one};
+use nearcall_os::process;
 use nearcall_os::socket::{self, Bound};
 
 use super::Rendezvous;
@@ -219,12 +223,73 @@ fn unreachable(address: &Address, error: io::Error) -> HandshakeError {
         _ if error.get_ref().is_some_and(|inner| inner.is::<Untrusted>()) => {
             HandshakeError::UntrustedDirectory(error)
         }
+        io::ErrorKind::PermissionDenied => match address.path_unchecked() {
+            Some(path) => HandshakeError::NoAccess(no_access(&path, &error)),
+            None => HandshakeError::Os(error),
+        },
         _ => HandshakeError::Os(error),
     }
+}
+
+/// Says what keeps this user from the socket at `path`, and what to do.
+fn no_access(path: &Path, error: &io::Error) -> io::Error {
+    let own = process::user_id();
+    let owned = |file: &Metadata| {
+        format!("of user {}, group {}, mode {:04o}", file.uid(), file.gid(), file.mode() & 0o7777)
+    };
+    // Below a directory that may not be entered nothing can be seen.
+    let seen = path.ancestors().find_map(|it| Some((it, fs::symlink_metadata(it).ok()?)));
+    let text = match seen {
+        Some((at, file)) if at == path => format!(
+            "user {own} may not connect to the socket {} ({}): have its server let this user in \
+             (`ListenOptions::users`, `groups` or `socket_mode`), or connect as its user",
+            path.display(),
+            owned(&file)
+        ),
+        Some((at, directory)) => format!(
+            "user {own} may not enter {} ({}), on the way to the socket {}: have the server listen \
+             at a path that both users can reach, such as `unix:/run/...`, or connect as its user",
+            at.display(),
+            owned(&directory),
+            path.display()
+        ),
+        None => format!("user {own} may not reach the socket {}: {error}", path.display()),
+    };
+    io::Error::new(error.kind(), text)
 }
 
 impl AsFd for Handshake {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.control.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn a_socket_that_may_not_be_reached_is_named_with_its_owner_and_mode() {
+        let path = std::env::temp_dir().join(format!("nearcall-no-access-{}", std::process::id()));
+        fs::write(&path, "").unwrap();
+        let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+        let HandshakeError::NoAccess(error) = unreachable(&Address::Path(path.clone()), denied())
+        else {
+            panic!("the address has a path")
+        };
+        let mode = fs::metadata(&path).unwrap().mode() & 0o7777;
+        fs::remove_file(&path).unwrap();
+        let own = process::user_id();
+        let expected = format!(
+            "user {own} may not connect to the socket {} (of user {own}, group {}, mode {mode:04o})",
+            path.display(),
+            process::group_id()
+        );
+        assert!(error.to_string().starts_with(&expected), "{error}");
+        // What is not seen is below a directory that may not be entered.
+        let text = no_access(&path, &denied()).to_string();
+        let directory = format!("may not enter {} (of user", std::env::temp_dir().display());
+        assert!(text.contains(&directory) && text.contains("on the way to"), "{text}");
     }
 }

@@ -1,9 +1,17 @@
-//! The server that a command asks: at an address, or in a process.
+//! The server that a command asks: at an address, or in a process; and the process of a server that
+//! was asked.
 //!
+//! **Invariants:** a process is the one that the kernel reports at the other end of the connection.
+//! What a server says of its process is its own word, and counts in its own PID namespace.
 //! **Not here:** what it is asked.
 
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
 use anyhow::{Context, bail};
+use nearcall::{Client, Code, Peer, PeerIdentity, ReconnectPolicy, Status};
 use nearcall_channel::runtime_dir;
+use nearcall_os::process;
 
 use crate::args::ServerChoice;
 
@@ -14,13 +22,75 @@ pub(super) fn address(choice: &ServerChoice) -> anyhow::Result<String> {
         ServerChoice::Process(pid) => *pid,
     };
     let names = nearcall::names().context("cannot look for the server of the process")?;
-    let is_it = |server: &nearcall::control::DescribeReply| server.pid == Some(pid);
-    match names.iter().find(|entry| entry.server.as_ref().is_ok_and(is_it)) {
+    let is_it = |process: &PeerIdentity| process.pid == Some(pid);
+    match names.iter().find(|entry| entry.process.as_ref().is_some_and(is_it)) {
         Some(entry) => Ok(entry.name.clone()),
         None => bail!(
             "no server of process {pid} listens by name in {} and answers: give its address \
              instead; `nearcall list` shows the names",
             runtime_dir::path().display()
         ),
+    }
+}
+
+/// Returns a client for one server that is the same one in each of its calls.
+pub(super) fn client() -> Client {
+    Client::builder().reconnect(ReconnectPolicy::Never).build()
+}
+
+/// Returns what the kernel reports of the server that a client for one server has asked. `None`:
+/// it was asked over the network.
+pub(super) fn process_of(client: &Client) -> Option<PeerIdentity> {
+    client.connections().into_iter().find_map(|connection| match connection.peer {
+        Peer::Process(identity) => Some(identity),
+        Peer::Local | Peer::Remote(_) => None,
+    })
+}
+
+/// Returns a hold on the process of a server, which keeps its meaning when the process has ended.
+/// `claimed` is the number that the server gives itself.
+pub(super) fn hold(identity: &PeerIdentity, claimed: Option<i32>) -> Option<Arc<OwnedFd>> {
+    if let Some(pidfd) = &identity.pidfd {
+        return Some(Arc::clone(pidfd));
+    }
+    // The kernel is older than Linux 6.5. It may know only who has made the socket, which is
+    // another process than the server if they disagree.
+    let pid = identity.pid.filter(|pid| Some(*pid) == claimed)?;
+    process::pidfd_open(pid).ok().map(Arc::new)
+}
+
+/// Returns whether the number that a server gives its process is another one than the kernel gives
+/// it here.
+pub(super) fn is_elsewhere(process: Option<&PeerIdentity>, claimed: Option<i32>) -> bool {
+    process.is_some_and(|process| claimed.is_some() && process.pid != claimed)
+}
+
+/// Returns a failure of asking as who typed the command needs it: a program could wait for a server,
+/// a command line cannot.
+pub(super) fn failure(status: Status) -> anyhow::Error {
+    let text = status.message().replace(", or wait for it with Client::hunt", "");
+    match text.len() == status.message().len() {
+        true => status.into(),
+        false => Status::new(status.code(), text).into(),
+    }
+}
+
+/// Returns whether no server listens where one was asked.
+pub(super) fn is_absent(status: &Status) -> bool {
+    status.code() == Code::Unavailable && status.message().starts_with("no server listens at ")
+}
+
+/// Returns a failure of asking a host at `address`.
+pub(super) fn host_failure(status: Status, address: &impl std::fmt::Display) -> anyhow::Error {
+    match is_absent(&status) {
+        true => Status::new(
+            status.code(),
+            format!(
+                "no host runs at {address}: start one with `nearcall host FILE.toml`, or name its \
+                 address by --host"
+            ),
+        )
+        .into(),
+        false => failure(status),
     }
 }

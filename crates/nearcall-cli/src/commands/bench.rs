@@ -97,7 +97,7 @@ fn deliver(run: &Run, args: &RunArgs, file: Option<&Path>) -> anyhow::Result<()>
             run.save(file).with_context(|| format!("cannot store the run in {}", file.display()));
     }
     if args.output.format.json {
-        output::result(&(run.to_json() + "\n"))?;
+        output::json_text(&run.to_json())?;
     } else {
         let mut text = table(run, style());
         if let (Some(file), Ok(())) = (file, &stored) {

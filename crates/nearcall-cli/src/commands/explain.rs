@@ -11,7 +11,7 @@ use nearcall::control::{
     Connection, ConnectionsRequest, DescribeReply, DescribeRequest, MessageCounts, ServerCaller,
     SwitchRecord,
 };
-use nearcall::{CallOptions, Client, Code};
+use nearcall::{CallOptions, Code};
 use nearcall_os::{clock, process};
 use serde::Serialize;
 
@@ -27,9 +27,13 @@ mod text;
 pub(super) fn run(args: &ExplainArgs) -> anyhow::Result<End> {
     let address = asked_server::address(&args.server)?;
     let evidence = Evidence::find(&args.run)?;
-    let server = ServerCaller::new(&Client::new(), &address)?;
+    let client = asked_server::client();
+    let server = ServerCaller::new(&client, &address)?;
     let options = CallOptions::new().deadline(ANSWER_MAX);
-    let described = server.describe_with(&DescribeRequest::default(), &options)?;
+    let described = server
+        .describe_with(&DescribeRequest::default(), &options)
+        .map_err(asked_server::failure)?;
+    let pid = asked_server::process_of(&client).map_or(described.pid, |process| process.pid);
     let before = connections(&server)?;
     let began = clock::now();
     clock::pause(args.watch);
@@ -41,12 +45,17 @@ pub(super) fn run(args: &ExplainArgs) -> anyhow::Result<End> {
     }
     let offered: Vec<&str> =
         described.mechanisms.iter().filter(|it| it.offered).map(|it| &*it.name).collect();
-    let rows = after.iter().filter(|connection| connection.pid != Some(process::pid()));
+    // A server that does not mark it is older, and may know this process by another number.
+    let is_marked = after.iter().any(|connection| connection.is_asking);
+    let rows = after.iter().filter(|connection| match is_marked {
+        true => !connection.is_asking,
+        false => connection.pid != Some(process::pid()),
+    });
     let rows = rows.map(|now| {
         let earlier = before.iter().find(|earlier| earlier.number == now.number);
         Row::of(now, earlier, watched, &evidence, &offered)
     });
-    let document = Document::new(&address, &described, watched, &evidence, rows.collect());
+    let document = Document::new(&address, (pid, &described), watched, &evidence, rows.collect());
     match args.format.json {
         true => output::json(&document)?,
         false => output::result(&text::text(&document, style()))?,
@@ -81,6 +90,7 @@ fn connections(server: &ServerCaller) -> anyhow::Result<Vec<Connection>> {
 struct Document {
     schema: &'static str,
     server: String,
+    /// As the kernel reports it here. Null: it cannot be seen from here.
     pid: Option<i32>,
     uid: Option<u32>,
     version: String,
@@ -94,7 +104,7 @@ struct Document {
 impl Document {
     fn new(
         address: &str,
-        described: &DescribeReply,
+        (pid, described): (Option<i32>, &DescribeReply),
         watched: Duration,
         evidence: &Evidence,
         connections: Vec<Row>,
@@ -102,7 +112,7 @@ impl Document {
         Self {
             schema: SCHEMA,
             server: address.to_owned(),
-            pid: described.pid,
+            pid,
             uid: described.uid,
             version: described.version.clone(),
             watched_s: watched.as_secs_f64(),

@@ -15,15 +15,13 @@ pub(super) fn check(out: Option<&Path>) -> anyhow::Result<()> {
 }
 
 /// Stores `json` in `out`, if there is one, and prints it or the `table`.
-pub(super) fn deliver(
-    json: String,
-    table: Option<String>,
-    out: Option<&Path>,
-) -> anyhow::Result<()> {
-    let json = json + "\n";
-    let stored =
-        out.map_or(Ok(()), |file| save_text(file, &json).with_context(|| cannot_store(file)));
-    output::result(&table.unwrap_or(json))?;
+pub(super) fn deliver(json: &str, table: Option<String>, out: Option<&Path>) -> anyhow::Result<()> {
+    let save = |file| save_text(file, &format!("{json}\n")).with_context(|| cannot_store(file));
+    let stored = out.map_or(Ok(()), save);
+    match table {
+        Some(table) => output::result(&table)?,
+        None => output::json_text(&json)?,
+    }
     stored
 }
 

@@ -3,7 +3,7 @@
 //! **Not here:** finding and asking them, which is `nearcall::names`.
 
 use nearcall::control::{DescribeReply, MechanismUse, Object};
-use nearcall::{Health, NameEntry, NameProblem};
+use nearcall::{Health, NameEntry, NameProblem, PeerIdentity};
 use nearcall_channel::runtime_dir;
 use nearcall_results::report::lines::{Ink, Style, Writer};
 use nearcall_results::report::number::MISSING;
@@ -62,7 +62,10 @@ struct Row {
 /// What a server says of itself.
 #[derive(Serialize)]
 struct ServerRow {
+    /// As the kernel reports it here. Null: it cannot be seen from here.
     pid: Option<i32>,
+    /// The number that the server gives its process: another one in another PID namespace.
+    own_pid: Option<i32>,
     uid: Option<u32>,
     version: String,
     uptime_ms: u64,
@@ -97,7 +100,7 @@ struct Problem {
 impl Row {
     fn of(entry: &NameEntry) -> Self {
         let (server, problem) = match &entry.server {
-            Ok(server) => (Some(ServerRow::of(server)), None),
+            Ok(server) => (Some(ServerRow::of(server, entry.process.as_ref())), None),
             Err(problem) => (None, Some(Problem::of(problem))),
         };
         Self { name: entry.name.clone(), server, problem }
@@ -105,7 +108,7 @@ impl Row {
 }
 
 impl ServerRow {
-    fn of(server: &DescribeReply) -> Self {
+    fn of(server: &DescribeReply, process: Option<&PeerIdentity>) -> Self {
         let object = |object: &Object| ObjectRow {
             interface: object.interface.clone(),
             instance: Some(object.instance.clone()).filter(|instance| !instance.is_empty()),
@@ -117,7 +120,8 @@ impl ServerRow {
             connections: mechanism.connections,
         };
         Self {
-            pid: server.pid,
+            pid: process.map_or(server.pid, |process| process.pid),
+            own_pid: server.pid,
             uid: server.uid,
             version: server.version.clone(),
             uptime_ms: server.uptime_ms,
@@ -126,6 +130,13 @@ impl ServerRow {
             objects: server.objects.iter().map(object).collect(),
             mechanisms: server.mechanisms.iter().map(mechanism).collect(),
         }
+    }
+}
+
+impl ServerRow {
+    /// Whether the server knows its process by another number than the kernel here.
+    fn is_elsewhere(&self) -> bool {
+        self.own_pid.is_some() && self.pid != self.own_pid
     }
 }
 
@@ -167,6 +178,9 @@ fn text(names: &[Row], style: Style) -> String {
     }
     if !answered.is_empty() {
         grid.print(&mut out);
+        if answered.iter().any(|(_, server)| server.is_elsewhere()) {
+            out.note(&format!("* in another PID namespace: {ELSEWHERE}"));
+        }
         out.blank();
     }
     let unknown = names.iter().filter_map(|row| Some((&row.name, row.problem.as_ref()?)));
@@ -190,12 +204,13 @@ fn cells(name: &str, server: &ServerRow, object: Option<&ObjectRow>) -> Vec<Stri
     };
     let used = server.mechanisms.iter().filter(|it| it.connections.is_some_and(|count| count > 0));
     let used: Vec<_> = used.map(|it| it.name.as_str()).collect();
+    let mark = if server.is_elsewhere() { "*" } else { "" };
     let clients = server.mechanisms.iter().filter_map(|it| it.connections);
     vec![
         name.to_owned(),
         or_missing(object.map(|object| object.interface.clone())),
         or_missing(object.and_then(|object| object.instance.clone())),
-        or_missing(server.pid.map(|pid| pid.to_string())),
+        format!("{}{mark}", or_missing(server.pid.map(|pid| pid.to_string()))),
         or_missing(server.uid.map(|uid| uid.to_string())),
         or_missing(Some(used.join(",")).filter(|used| !used.is_empty())),
         clients.map(u64::from).sum::<u64>().to_string(),
@@ -217,6 +232,10 @@ pub(super) fn uptime(ms: u64) -> String {
 }
 
 const SCHEMA: &str = "nearcall.list/1";
+
+/// What numbers of processes of another PID namespace are worth.
+pub(super) const ELSEWHERE: &str =
+    "the number is the kernel's here; those that its programs print are others";
 
 const SERVING: &str = "serving";
 
@@ -258,7 +277,7 @@ mod tests {
         let escape = "\u{1b}[2J\n".to_owned();
         let object = Object { interface: escape.clone(), ..Object::default() };
         let server = DescribeReply { objects: vec![object], ..DescribeReply::default() };
-        let server = Some(ServerRow::of(&server));
+        let server = Some(ServerRow::of(&server, None));
         let problem = Problem { kind: "no-answer", text: escape };
         let names = [
             Row { name: "one".to_owned(), server, problem: None },

@@ -137,7 +137,7 @@ fn facts(args: &ReportArgs) -> PageFacts {
 
 fn write(path: &Path, text: &str, written: &mut Vec<String>) -> anyhow::Result<()> {
     if is_stdout(path) {
-        return output::result(text);
+        return output::file(text);
     }
     save_text(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     written.push(path.display().to_string());

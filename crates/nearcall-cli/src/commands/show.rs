@@ -16,13 +16,15 @@ pub(super) fn run(args: &ShowArgs) -> anyhow::Result<End> {
     let text = read_text(&args.file).with_context(name)?;
     if let Some(found) = MemoryFindings::parse(&text) {
         let found = found.map_err(Error::msg).with_context(name)?;
-        let table = || table::footprint::table(&found, style());
-        output::result(&if args.format.json { found.to_json() + "\n" } else { table() })?;
+        match args.format.json {
+            true => output::json_text(&found.to_json())?,
+            false => output::result(&table::footprint::table(&found, style()))?,
+        }
         return Ok(End::Done);
     }
     let mut run = Run::parse(&text).with_context(name)?;
     if args.format.json {
-        output::result(&(run.to_json() + "\n"))?;
+        output::json_text(&run.to_json())?;
         return Ok(End::Done);
     }
     stored::judge_again(&mut run);

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use nearcall::{CallOptions, Client};
+use nearcall::CallOptions;
 use nearcall_host::proto::{HostCaller, HostStatusReply, HostStatusRequest, HostedService};
 use nearcall_results::report::lines::{Ink, Style, Writer};
 use nearcall_results::report::number::MISSING;
@@ -12,20 +12,27 @@ use nearcall_results::report::table::grid::{Align, Grid};
 use nearcall_results::run::printable;
 use serde::Serialize;
 
-use super::End;
 use super::list::uptime;
+use super::{End, asked_server};
 use crate::args::StatusArgs;
 use crate::output;
 use crate::terminal::style;
 
 pub(super) fn run(args: &StatusArgs) -> anyhow::Result<End> {
-    let host = HostCaller::new(&Client::new(), &args.asked.host.to_string())?;
+    let (client, address) = (asked_server::client(), &args.asked.host);
+    let host = HostCaller::new(&client, &address.to_string())?;
     let options = CallOptions::new().deadline(ANSWER_MAX);
-    let reply = host.status_with(&HostStatusRequest {}, &options)?;
+    let reply = host
+        .status_with(&HostStatusRequest {}, &options)
+        .map_err(|status| asked_server::host_failure(status, address))?;
+    let process = asked_server::process_of(&client);
+    let claimed = i32::try_from(reply.pid).ok();
+    let is_elsewhere = asked_server::is_elsewhere(process.as_ref(), claimed);
+    let pid = process.map_or(claimed, |process| process.pid);
     if args.format.json {
-        output::json(&Document::of(reply))?;
+        output::json(&Document::of(reply, pid, is_elsewhere))?;
     } else {
-        output::result(&text(&reply, style()))?;
+        output::result(&text(&reply, pid, is_elsewhere, style()))?;
     }
     Ok(End::Done)
 }
@@ -37,7 +44,10 @@ const ANSWER_MAX: Duration = Duration::from_secs(5);
 #[derive(Serialize)]
 struct Document {
     schema: &'static str,
-    pid: u32,
+    /// As the kernel reports it here. Null: it cannot be seen from here.
+    pid: Option<i32>,
+    /// The host is in another PID namespace: the numbers of its services are those of there.
+    other_pid_namespace: bool,
     uptime_ms: u64,
     version: String,
     file: String,
@@ -69,10 +79,11 @@ struct Row {
 }
 
 impl Document {
-    fn of(reply: HostStatusReply) -> Self {
+    fn of(reply: HostStatusReply, pid: Option<i32>, other_pid_namespace: bool) -> Self {
         Self {
             schema: SCHEMA,
-            pid: reply.pid,
+            pid,
+            other_pid_namespace,
             uptime_ms: reply.uptime_ms,
             version: reply.version,
             file: reply.file,
@@ -104,7 +115,7 @@ impl Row {
     }
 }
 
-fn text(reply: &HostStatusReply, style: Style) -> String {
+fn text(reply: &HostStatusReply, pid: Option<i32>, is_elsewhere: bool, style: Style) -> String {
     let mut out = Writer::new(style);
     let mut grid = Grid::new(&HEAD).compact();
     for service in &reply.services {
@@ -114,6 +125,9 @@ fn text(reply: &HostStatusReply, style: Style) -> String {
         }
     }
     grid.print(&mut out);
+    if is_elsewhere {
+        out.note("the host is in another PID namespace, and these numbers are those of there");
+    }
     out.blank();
     for service in reply.services.iter().filter(|service| !service.last_end.is_empty()) {
         let label = format!("  {}  ", printable(&service.name));
@@ -129,9 +143,9 @@ fn text(reply: &HostStatusReply, style: Style) -> String {
         count => format!(", and {count} replaced processes finish their calls"),
     };
     out.answer(&format!(
-        "{up} of {} services are up. Host {} of {} runs for {}{retiring}{stopping}.",
+        "{up} of {} services are up. Host{} of {} runs for {}{retiring}{stopping}.",
         reply.services.len(),
-        reply.pid,
+        pid.map_or_else(String::new, |pid| format!(" {pid}")),
         printable(&reply.file),
         uptime(reply.uptime_ms)
     ));
@@ -190,7 +204,7 @@ mod tests {
             ..HostedService::default()
         };
         let reply = HostStatusReply { services: vec![service], ..HostStatusReply::default() };
-        let text = text(&reply, Style::PLAIN);
+        let text = text(&reply, Some(1), false, Style::PLAIN);
         assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
         assert!(text.contains("0 of 1 services"), "{text}");
     }

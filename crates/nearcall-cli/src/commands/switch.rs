@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use nearcall::control::{ServerCaller, SwitchOutcome, SwitchRequest};
-use nearcall::{CallOptions, Client, Code};
+use nearcall::{CallOptions, Code};
 use nearcall_results::report::lines::{Ink, Style, Writer};
 use nearcall_results::report::table::grid::{Align, Grid};
 use nearcall_results::run::printable;
@@ -19,7 +19,7 @@ use crate::terminal::style;
 
 pub(super) fn run(args: &SwitchArgs) -> anyhow::Result<End> {
     let address = asked_server::address(&args.server)?;
-    let server = ServerCaller::new(&Client::new(), &address)?;
+    let server = ServerCaller::new(&asked_server::client(), &address)?;
     let (connections, pid) = (args.connection.clone(), args.client);
     let request = SwitchRequest {
         mechanism: args.mechanism.name().to_owned(),
@@ -34,7 +34,7 @@ pub(super) fn run(args: &SwitchArgs) -> anyhow::Result<End> {
             let why = format!("the server at {address} is of a version without switches");
             anyhow::Error::from(status).context(why)
         }
-        _ => status.into(),
+        _ => asked_server::failure(status),
     })?;
     let rows: Vec<_> = reply.connections.iter().map(Row::of).collect();
     match args.format.json {

@@ -22,7 +22,7 @@ pub(super) fn run(args: &TimersArgs) -> anyhow::Result<End> {
         found.warnings.push("a debug build: readings cost more than in a release build".to_owned());
     }
     let table = (!args.output.format.json).then(|| table::clocks::table(&found, style()));
-    findings::deliver(found.to_json(), table, args.output.out.as_deref())?;
+    findings::deliver(&found.to_json(), table, args.output.out.as_deref())?;
     Ok(if found.partial.is_some() { End::Interrupted } else { End::Done })
 }
 

@@ -108,10 +108,28 @@ fn a_closed_pipe_ends_the_program_silently() {
 
 #[test]
 fn a_full_disk_is_a_failure() {
-    let Ok(full) = File::options().write(true).open("/dev/full") else { return };
-    let ended = Folder::new().run_into(&["mechanisms"], full.into(), Path::new("/dev/null"));
-    assert_eq!(ended.code, Some(1));
-    assert!(ended.stderr.contains("error: cannot write to standard output"), "{}", ended.stderr);
+    let folder = Folder::new();
+    stored().save(&folder.path().join("run.json")).unwrap();
+    for words in [
+        &["mechanisms"][..],
+        &["mechanisms", "--json"],
+        &["show", "run.json"],
+        &["show", "run.json", "--json"],
+        &["report", "run.json", "-o", "-"],
+        &["compare", "run.json", "run.json"],
+        &["list", "--json"],
+        &["--help"],
+        &["-h"],
+        &["bench", "--help"],
+        &["help", "explain"],
+        &["--version"],
+    ] {
+        let Ok(full) = File::options().write(true).open("/dev/full") else { return };
+        let ended = folder.run_into(words, full.into(), Path::new("/dev/null"));
+        assert_eq!(ended.code, Some(1), "{words:?}: {ended:?}");
+        let why = "error: cannot write to standard output: No space left on device";
+        assert!(ended.stderr.contains(why), "{words:?}: {}", ended.stderr);
+    }
 }
 
 #[test]

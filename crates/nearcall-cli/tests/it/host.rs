@@ -99,9 +99,14 @@ fn a_host_is_asked_and_told_from_the_command_line() {
     let ended = folder.run(&["restart", "attic", "--host", &address]);
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains("there is no service `attic`"), "{ended:?}");
-    send_by_pidfd(host.pidfd(), Signal::TERM).unwrap();
+    // A host ends by a signal.
+    let ended = folder.run(&["stop", &address, "--timeout", "30s"]);
+    let expected = format!("{address}: process {} has ended\n", host.pid());
+    assert_eq!((ended.code, &ended.stdout), (Some(0), &expected), "{ended:?}");
     assert_eq!(host.wait(Some(PATIENCE)).unwrap().unwrap().code(), Some(0));
     let ended = folder.run(&["status", "--host", &address]);
     assert_eq!(ended.code, Some(1));
-    assert!(ended.stderr.contains("no server listens at"), "{ended:?}");
+    let why = format!("no host runs at {address}: start one with `nearcall host FILE.toml`");
+    assert!(ended.stderr.contains(&why), "{ended:?}");
+    assert!(!ended.stderr.contains("hunt"), "{ended:?}");
 }

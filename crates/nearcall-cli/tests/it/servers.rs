@@ -4,15 +4,18 @@
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nearcall::control::{DescribeRequest, ServerCaller};
-use nearcall::{CallOptions, Client, EventLoop, RunningServer, Server};
-use nearcall_os::process::Child;
+use nearcall::{Client, EventLoop, RunningServer, Server, TerminationSignals};
+use nearcall_os::process::{self, Child};
+use nearcall_os::signal::Signal;
 use serde_json::Value;
 
+use crate::bench::children;
 use crate::program::{Ended, Folder};
 
 const ADDRESS: &str = "NEARCALL_TEST_ADDRESS";
@@ -20,14 +23,29 @@ const ADDRESS: &str = "NEARCALL_TEST_ADDRESS";
 /// Longest wait of one step.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// What the other process does: `waits` for a signal, has `started` a server and waits for nothing,
+/// or `stays` when its server has ended.
+const MODE: &str = "NEARCALL_TEST_MODE";
+
 /// The server of another process; nothing when the harness runs it.
 #[test]
 fn entry() {
     let Ok(address) = std::env::var(ADDRESS) else { return };
+    let mode = std::env::var(MODE).unwrap();
+    if mode == "started" {
+        let _server = Server::builder().listen(&address).start().unwrap();
+        loop {
+            std::thread::park();
+        }
+    }
+    let _termination = TerminationSignals::install().unwrap();
     let event_loop = EventLoop::new().unwrap();
     let server = Server::new(&event_loop);
     server.listen(&address).unwrap();
     server.run_until_signal(&event_loop).unwrap();
+    while mode == "stays" {
+        std::thread::park();
+    }
 }
 
 /// A runtime directory of its own, and the program in it.
@@ -51,6 +69,26 @@ impl Names {
     /// A server of this process.
     fn serve(&self, name: &str) -> RunningServer {
         Server::builder().listen(&self.address(name)).start().unwrap()
+    }
+
+    /// A server of a process of its own, started by `before`, such as nothing or `unshare`.
+    fn spawn(&self, name: &str, mode: &str, before: &[&str]) -> Child {
+        let test = std::env::current_exe().unwrap();
+        let (program, words) = before.split_first().unwrap_or((&"env", &[]));
+        let mut command = Command::new(program);
+        command.args(words).arg(test);
+        command.args(["servers::entry", "--exact", "--nocapture", "--test-threads=1"]);
+        command.env(ADDRESS, self.address(name)).env(MODE, mode);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let process = Child::spawn(&mut command).unwrap();
+        Client::new().hunt(&self.address(name), PATIENCE).unwrap();
+        process
+    }
+
+    /// The files of the runtime directory.
+    fn files(&self) -> Vec<String> {
+        let files = fs::read_dir(self.directory()).unwrap();
+        files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect()
     }
 
     #[track_caller]
@@ -123,12 +161,7 @@ fn no_servers_are_no_failure_and_a_directory_that_is_not_safe_is_one() {
 #[test]
 fn a_server_is_stopped_and_its_process_waited_for() {
     let names = Names::new();
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["servers::entry", "--exact", "--nocapture", "--test-threads=1"]);
-    command.env(ADDRESS, names.address("thermostat"));
-    command.stdin(Stdio::null()).stdout(Stdio::null());
-    let mut process = Child::spawn(&mut command).unwrap();
-    Client::new().hunt(&names.address("thermostat"), PATIENCE).unwrap();
+    let mut process = names.spawn("thermostat", "waits", &[]);
     let ended = names.run(&["stop", "thermostat", "--timeout", "30s"]);
     let expected = format!("thermostat: process {} has ended\n", process.pid());
     assert_eq!((ended.code, ended.stdout), (Some(0), expected), "{}", ended.stderr);
@@ -136,35 +169,84 @@ fn a_server_is_stopped_and_its_process_waited_for() {
     let ended = names.run(&["stop", "thermostat"]);
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.stderr.contains("no server listens at thermostat"), "{ended:?}");
+    assert!(!ended.stderr.contains("hunt"), "no program waits: {ended:?}");
+}
+
+#[test]
+fn a_server_whose_program_waits_for_nothing_is_ended_by_a_signal() {
+    let names = Names::new();
+    let mut process = names.spawn("thermostat", "started", &[]);
+    let ended = names.run(&["stop", "thermostat", "--timeout", "30s"]);
+    let socket = names.directory().join("thermostat");
+    let expected = format!(
+        "thermostat: process {} has ended; {}, which it has left, is removed\n",
+        process.pid(),
+        socket.display()
+    );
+    assert_eq!((ended.code, ended.stdout), (Some(0), expected), "{}", ended.stderr);
+    let status = process.wait(Some(PATIENCE)).unwrap().unwrap();
+    assert_eq!(status.signal(), Some(Signal::TERM.as_raw()));
+    assert_eq!(names.files(), [""; 0]);
+}
+
+#[test]
+fn what_a_killed_server_has_left_is_listed_and_removed() {
+    let names = Names::new();
+    let mut process = names.spawn("thermostat", "waits", &[]);
+    process.kill().unwrap();
+    let ended = names.run(&["list"]);
+    assert!(ended.stdout.contains("`nearcall stop` removes what it has left"), "{ended:?}");
+    let ended = names.run(&["stop", "thermostat"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.stdout.contains("its server was killed before"), "{ended:?}");
+    assert_eq!(names.files(), [""; 0]);
+    assert_eq!(names.run(&["stop", "thermostat"]).code, Some(1));
+    // What is no socket is nobody's to remove.
+    fs::write(names.directory().join("thermostat"), "").unwrap();
+    let ended = names.run(&["stop", "thermostat"]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert_eq!(names.files(), ["thermostat"]);
 }
 
 #[test]
 fn a_process_that_does_not_end_is_reported() {
     let names = Names::new();
-    // It does not wait for anything, so it ends in a way of its own.
-    let server = names.serve("thermostat");
-    let ended = names.run(&["stop", "thermostat"]);
+    let process = names.spawn("thermostat", "stays", &[]);
+    // It may not wait for the call yet, and is ended by a signal then, which it catches as well.
+    let ended = names.run(&["stop", "thermostat", "--timeout", "300ms"]);
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    let signal = format!("end it by a signal to process {}", std::process::id());
-    assert!(ended.stderr.contains(&signal), "{ended:?}");
-    // This process does more when its server has ended.
-    std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| server.run_until_signal());
-        let client = Client::new();
-        let caller = ServerCaller::new(&client, &names.address("thermostat")).unwrap();
-        let options = CallOptions::new().deadline(PATIENCE);
-        caller.describe_with(&DescribeRequest::default(), &options).unwrap();
-        let ended = loop {
-            let ended = names.run(&["stop", "thermostat", "--timeout", "300ms"]);
-            // It may not wait yet.
-            if !ended.stderr.contains(&signal) {
-                break ended;
-            }
-        };
-        assert_eq!(ended.code, Some(1), "{ended:?}");
-        assert!(ended.stderr.contains("has not ended within 300ms"), "{ended:?}");
-        waiting.join().unwrap().unwrap();
-    });
+    let why = format!("and process {} has not ended within 300ms", process.pid());
+    assert!(ended.stderr.contains(&why), "{ended:?}");
+}
+
+#[test]
+fn the_process_of_a_server_is_the_one_that_the_kernel_reports() {
+    let names = Names::new();
+    let user: &[&str] = if process::user_id() == 0 { &[] } else { &["--user", "--map-root-user"] };
+    let before = [&["unshare"], user, &["--pid", "--fork", "--kill-child"]].concat();
+    let works = Command::new("unshare").args(&before[1..]).arg("true").output();
+    if !works.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: `unshare --pid` does not work here");
+        return;
+    }
+    let mut unshare = names.spawn("thermostat", "waits", &before);
+    // Its number is 1 there, which is another process here.
+    let inside = children(unshare.pid())[0].to_string();
+    let ended = names.run(&["list"]);
+    let row = ended.stdout.lines().find(|line| line.contains("thermostat")).unwrap();
+    assert_eq!(row.split_whitespace().nth(3), Some(&*format!("{inside}*")), "{row}");
+    assert!(ended.stdout.contains("* in another PID namespace"), "{ended:?}");
+    let document: Value = serde_json::from_str(&names.run(&["list", "--json"]).stdout).unwrap();
+    let server = &document["names"][0]["server"];
+    assert_eq!((server["pid"].to_string(), &server["own_pid"]), (inside.clone(), &1.into()));
+    let ended = names.run(&["explain", &inside, "--watch", "1ms"]);
+    assert!(ended.stdout.contains(&format!("(process {inside}) has 0 connections")), "{ended:?}");
+    let ended = names.run(&["explain", "1"]);
+    assert!(ended.stderr.contains("no server of process 1 listens by name"), "{ended:?}");
+    let ended = names.run(&["stop", "thermostat", "--timeout", "30s"]);
+    let expected = format!("thermostat: process {inside} (1 in its own PID namespace) has ended\n");
+    assert_eq!((ended.code, ended.stdout), (Some(0), expected), "{}", ended.stderr);
+    assert!(unshare.wait(Some(PATIENCE)).unwrap().is_some());
 }
 
 #[test]

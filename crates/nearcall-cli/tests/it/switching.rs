@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use nearcall::control::{DescribeRequest, ServerCaller, SwitchReport};
 use nearcall::{Client, Limits, RunningServer, Server};
+use nearcall_results::visible::is_hidden;
 use serde_json::Value;
 
 use crate::program::{Ended, Folder};
@@ -55,7 +56,8 @@ impl Scene {
                 }
                 let now = client.connections().first().map(|it| it.mechanism);
                 if now != mechanism {
-                    let note = "asked, and \u{1b}[2J gladly".to_owned();
+                    let note =
+                        "asked, and \u{1b}[2J gladly\u{9b}\u{202e}\u{200b}\u{2028}".to_owned();
                     let report = SwitchReport { cause: String::new(), note };
                     caller.report_switch(&report).unwrap();
                     mechanism = now;
@@ -129,15 +131,19 @@ fn clients_move_and_the_server_explains_why() {
     ] {
         assert!(ended.stdout.contains(part), "{part}: {}", ended.stdout);
     }
-    assert!(!ended.stdout.contains('\u{1b}'), "{ended:?}");
+    assert!(!ended.stdout.chars().any(|c| c != '\n' && is_hidden(c)), "{ended:?}");
     // Long enough that the client has its turn on a busy machine.
-    let document = json(&scene.run(&["explain", &pid, "--watch", "1s", "--json"]));
+    let ended = scene.run(&["explain", &pid, "--watch", "1s", "--json"]);
+    assert!(!ended.stdout.chars().any(|c| c != '\n' && is_hidden(c)), "{ended:?}");
+    let document = json(&ended);
     assert_eq!(document["schema"], "nearcall.explain/1");
     let row = &document["connections"][0];
     assert_eq!(
         (&row["mechanism"], &row["switches"][1]["cause"]),
         (&"pipe".into(), &"asked".into())
     );
+    let note = row["switches"][1]["note"].as_str().unwrap();
+    assert!(note.ends_with("gladly\u{9b}\u{202e}\u{200b}\u{2028}"), "the value stays: {note:?}");
     assert_eq!(row["traffic"]["is_current"], true);
     assert!(row["traffic"]["from_client"]["messages"].as_u64().unwrap() > 0, "{row}");
     assert!(row["alternatives"]["command"].as_str().unwrap().starts_with("nearcall advise"));

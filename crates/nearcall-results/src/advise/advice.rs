@@ -34,6 +34,10 @@ pub struct Advice {
     pub address: String,
     /// What the server listens at.
     pub server_address: String,
+    /// What the server has to do so that a client gets the choice, in a sentence; `null` where
+    /// servers offer it by default.
+    #[serde(default)]
+    pub server_must: Option<String>,
     /// How far to trust it.
     pub confidence: Confidence,
     /// Why this one, in sentences; the most important first.
@@ -45,6 +49,9 @@ pub struct Advice {
     /// What the figures are, in sentences: the run, the exchange, each step away from what was
     /// wanted.
     pub evidence: Vec<String>,
+    /// The rate at which the times were measured that decided; `null`: one right after the other.
+    #[serde(default)]
+    pub measured_rate_per_s: Option<f64>,
     /// What to know before following it, in sentences, such as what else ran meanwhile.
     #[serde(default)]
     pub warnings: Vec<String>,
@@ -75,6 +82,12 @@ pub struct Ranked {
     pub candidate: Candidate,
     /// What a client puts into its program.
     pub address: String,
+    /// What the server listens at.
+    #[serde(default)]
+    pub server_address: String,
+    /// Whether a server offers it that is not told what to offer.
+    #[serde(default)]
+    pub offered_by_default: bool,
     /// How many times the cost of the best one it has, by the weights; 1 is the best.
     pub cost_ratio: f64,
     /// The 95 % confidence interval of it, where there were launches enough.
@@ -113,6 +126,9 @@ pub struct RunnerUp {
     pub candidate: Candidate,
     /// What a client puts into its program.
     pub address: String,
+    /// What the server listens at.
+    #[serde(default)]
+    pub server_address: String,
     /// When it would win, each a phrase that reads after "wins"; empty if nothing that was measured
     /// speaks for it.
     pub wins: Vec<String>,

@@ -134,6 +134,24 @@ impl Candidate {
         let words: Vec<_> = wait.into_iter().chain(allow).collect();
         if words.is_empty() { at.to_owned() } else { format!("{at}?{}", words.join("&")) }
     }
+
+    /// Says what a server has to do so that a client gets this mechanism. `None`: nothing, since
+    /// servers offer it by default.
+    #[must_use]
+    pub fn server_must(&self, needs: &[Need]) -> Option<String> {
+        let mechanism = self.mechanism;
+        let reason = mechanism.reason_to_be_named()?;
+        // Over tcp:// there is nothing to allow.
+        (!needs.contains(&Need::MultiMachine)).then(|| {
+            format!(
+                "A server does not offer {mechanism} by default ({reason}), and refuses the client \
+                 unless it listens at {}, or with \
+                 ListenOptions::new().mechanisms(Mechanism::{mechanism:?}); list there what its \
+                 other clients use as well.",
+                self.server_address(needs)
+            )
+        })
+    }
 }
 
 impl fmt::Display for Candidate {

@@ -242,6 +242,11 @@ impl EvidenceSet<'_> {
         })
     }
 
+    /// The rate at which it was measured; `None`: one right after the other.
+    pub(super) fn rate_per_s(&self) -> Option<f64> {
+        rate_of(self.rhythm)
+    }
+
     /// What was exchanged, where and how, as a sentence.
     pub(super) fn words(&self, requirements: &Requirements) -> String {
         let there_and_back = self.shape == Shape::Echo.name();
@@ -257,6 +262,7 @@ impl EvidenceSet<'_> {
         };
         let rhythm = match self.rhythm {
             Rhythm::Pace(rate) => format!("{rate} per second, timed from when each was due"),
+            Rhythm::Gap(ns) => format!("each after a pause of {}", number::time(ns as f64)),
             _ if self.kind == Kind::Throughput => "as fast as they go".to_owned(),
             _ => "one right after the other".to_owned(),
         };
@@ -403,19 +409,36 @@ fn of_rhythm(wanted: Option<f64>, rhythm: Rhythm) -> Option<Step> {
                  messages and take longer to wake."
             ),
         )),
-        (Some(rate), Rhythm::Pace(measured)) => {
-            let doublings = (f64::from(measured) / rate).log2().abs();
-            let both_rare = rate.max(f64::from(measured)) <= RATE_LOW;
-            match doublings {
-                near if near < 0.02 => Some(Step::default()),
-                near if near <= RATE_DOUBLINGS_MAX || both_rare => Some(Step::new(
-                    (0.1 * near).min(0.8),
-                    (0.05 * near).min(0.3),
-                    format!("Measured at {measured} per second instead of {rate}."),
-                )),
-                _ => None,
-            }
-        }
+        (Some(rate), _) => of_rate(rate, rate_of(rhythm)?, rhythm),
+        _ => None,
+    }
+}
+
+/// A step from a rate that is wanted to one that was measured.
+fn of_rate(rate: f64, measured: f64, rhythm: Rhythm) -> Option<Step> {
+    let doublings = (measured / rate).log2().abs();
+    let both_rare = rate.max(measured) <= RATE_LOW;
+    // A gap begins when the exchange before has ended, whenever that is.
+    let (paused, pause) = match rhythm {
+        Rhythm::Gap(ns) => (GAP_DISTANCE, format!(", with a pause of {}", number::time(ns as f64))),
+        _ => (0.0, String::new()),
+    };
+    match doublings {
+        near if near < 0.02 && pause.is_empty() => Some(Step::default()),
+        near if near <= RATE_DOUBLINGS_MAX || both_rare => Some(Step::new(
+            (0.1 * near).min(0.8) + paused,
+            (0.05 * near).min(0.3),
+            format!("Measured at {measured} per second{pause} instead of {rate}."),
+        )),
+        _ => None,
+    }
+}
+
+/// The rate at which a rhythm has exchanges; `None` of one right after the other.
+fn rate_of(rhythm: Rhythm) -> Option<f64> {
+    match rhythm {
+        Rhythm::Pace(rate_per_s) => Some(f64::from(rate_per_s)),
+        Rhythm::Gap(ns) if ns > 0 => Some(1e9 / ns as f64),
         _ => None,
     }
 }
@@ -485,6 +508,9 @@ pub(super) fn rate_of_calls(requirements: &Requirements) -> Option<f64> {
 
 /// A doubling of size away is so much distance.
 const PER_DOUBLING: f64 = 0.1;
+
+/// What was timed from when it was due says a little more of a rate than what came after a pause.
+const GAP_DISTANCE: f64 = 0.05;
 
 /// Sixteen times as often or as rarely is something else.
 const RATE_DOUBLINGS_MAX: f64 = 3.4;

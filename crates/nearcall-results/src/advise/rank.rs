@@ -3,8 +3,9 @@
 //! A cost is the product of a candidate's ratios to another, each to the power of its weight. Where
 //! launches were made in rounds, ratios are those within a round, so that the machine's drift
 //! cancels. Always true: the order does not depend on units, and the same rows give the same order.
-//! What the measurement cannot tell apart is ordered by a fixed tie-break, so that the advice is
-//! stable; that never costs more than [`TIE_MAX`].
+//! What the measurement cannot tell apart, by the interval of the ratio, is a tie, and of a tie what
+//! burdens the user least is the choice. Where both are as much of a burden, the choice never
+//! measured more than [`TIE_MAX`] worse than the other.
 
 use super::candidates::{Candidate, OURS};
 use super::interpolation::Value;
@@ -56,7 +57,8 @@ pub(super) fn rank(rows: &[Row], weights: &Weights) -> Vec<Position> {
                 false => difference(&rows[row], &rows[cheapest], weights),
             };
             let main = main.contains(&row);
-            let tied = main && half.is_none_or(|half| cost <= half);
+            // Without an interval nothing says that what measured clearly worse may be as good.
+            let tied = main && cost <= half.unwrap_or(TIE_MAX.ln());
             Position { row, cost, half, tied }
         })
         .collect();
@@ -64,21 +66,61 @@ pub(super) fn rank(rows: &[Row], weights: &Weights) -> Vec<Position> {
         let dropped = |one: &Position| !main.contains(&one.row);
         dropped(a).cmp(&dropped(b)).then(a.cost.total_cmp(&b.cost)).then(a.row.cmp(&b.row))
     });
-    let alike = |one: &Position| {
-        main.contains(&one.row)
-            && (one.cost <= ALIKE_MAX.ln() || (one.tied && one.cost <= TIE_MAX.ln()))
-    };
-    let liked = (0..standings.len())
-        .filter(|&at| alike(&standings[at]))
-        .min_by(|&a, &b| tie_break(&rows[standings[a].row], &rows[standings[b].row]));
-    if let Some(liked) = liked {
-        if !standings[liked].tied {
+    if let Some(choice) = choice(rows, &standings, main) {
+        if !standings[choice].tied {
             // The cheapest is told from what is chosen instead of it.
             standings.iter_mut().for_each(|one| one.tied &= one.row != cheapest);
         }
-        standings[..=liked].rotate_right(1);
+        standings[..=choice].rotate_right(1);
     }
     standings
+}
+
+/// Returns the place of the choice among `standings`, of which those of `main` may be chosen: of
+/// what cannot be told from the cheapest, or is as good as it, what burdens the user least, and of
+/// several such, one that is as good as the cheapest of them.
+fn choice(rows: &[Row], standings: &[Position], main: &[usize]) -> Option<usize> {
+    let row = |at: usize| &rows[standings[at].row];
+    let least = Burden::of(row(0).candidate);
+    let is_equal = |at: &usize| {
+        let Position { row: index, cost, tied, .. } = standings[*at];
+        let spares_burden = Burden::of(row(*at).candidate) < least;
+        let is_near = cost <= ALIKE_MAX.ln() || (tied && (cost <= TIE_MAX.ln() || spares_burden));
+        main.contains(&index) && is_near
+    };
+    let equals: Vec<usize> = (0..standings.len()).filter(is_equal).collect();
+    let burden = |at: &usize| Burden::of(row(*at).candidate);
+    let lightest = equals.iter().map(burden).min()?;
+    let mut equals = equals.into_iter().filter(|at| burden(at) == lightest).peekable();
+    let cheapest = standings[*equals.peek()?].cost;
+    equals
+        .filter(|&at| standings[at].cost - cheapest <= TIE_MAX.ln())
+        .min_by(|&a, &b| tie_break(row(a), row(b)))
+}
+
+/// What a choice asks of the user beside its cost; less is better, the first field first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Burden {
+    /// Servers refuse it unless they are told to offer it.
+    pub(super) must_be_offered: bool,
+    /// It keeps a CPU busy while it waits.
+    pub(super) spins: bool,
+    /// A hostile peer can interfere.
+    trusts_peer: bool,
+    /// An end that is killed can leave a lock or an object behind.
+    needs_care: bool,
+}
+
+impl Burden {
+    pub(super) fn of(candidate: Candidate) -> Self {
+        let can = candidate.mechanism.capabilities();
+        Self {
+            must_be_offered: !candidate.mechanism.offered_by_default(),
+            spins: candidate.spins(),
+            trusts_peer: !can.isolation,
+            needs_care: !can.kill_safe || !can.vanishes_with_both,
+        }
+    }
 }
 
 /// The row of the least cost. Rows are compared with one of them, then with the cheapest of those.
@@ -137,13 +179,12 @@ fn ratio(own: &Value, other: &Value) -> (f64, Option<f64>) {
     ((own.value / other.value).ln(), half)
 }
 
-/// Orders two that cost the same: nearcall's own channel as it comes, then what
-/// spins less, then what takes less CPU time, then what stands first in the table of mechanisms.
+/// Orders two that cost the same and burden the user as much: nearcall's own channel as it comes,
+/// then what takes less CPU time, then what stands first in the table of mechanisms.
 fn tie_break(a: &Row, b: &Row) -> std::cmp::Ordering {
-    let key = |row: &Row| {
+    let is_other = |row: &Row| {
         let Candidate { mechanism, wait } = row.candidate;
-        let usual = mechanism == OURS && wait == WaitPolicy::Adaptive;
-        (!usual, row.candidate.spins())
+        mechanism != OURS || wait != WaitPolicy::Adaptive
     };
     let cpu = |row: &Row| row.value(Objective::Cpu).map_or(f64::INFINITY, |cpu| cpu.value);
     let place = |row: &Row| {
@@ -151,13 +192,14 @@ fn tie_break(a: &Row, b: &Row) -> std::cmp::Ordering {
         let among = mechanism.waits().iter().position(|&one| one == wait);
         (Mechanism::all().position(|one| one == mechanism), among)
     };
-    key(a).cmp(&key(b)).then(cpu(a).total_cmp(&cpu(b))).then(place(a).cmp(&place(b)))
+    is_other(a).cmp(&is_other(b)).then(cpu(a).total_cmp(&cpu(b))).then(place(a).cmp(&place(b)))
 }
 
 /// What is dearer by less makes no difference to anybody.
 const ALIKE_MAX: f64 = 1.03;
 
-/// What cannot be told from the cheapest is chosen instead only if it is no dearer than this.
+/// What cannot be told from the cheapest, and spares the user no burden, is chosen instead only if
+/// it is no dearer than this: within a wide interval the figure is still the best guess.
 pub(super) const TIE_MAX: f64 = 1.05;
 
 /// Fewer rounds give no interval that is worth it.
@@ -263,8 +305,49 @@ mod tests {
         assert_eq!(names(&two(1_200.0), &weights), ["shm-spin", "shm"]);
         let mut vague = two(1_200.0);
         vague[1].values[0].as_mut().unwrap().spread = Some([-0.5, 0.5]);
+        // Servers offer it, and it sleeps.
         let found = rank(&vague, &weights);
-        assert!(found[0].row == 0 && found[1].tied);
+        assert!(found[0].row == 1 && found[1].tied, "{found:?}");
+        // No interval, so nothing says that it may be as good.
+        vague[1].values[0].as_mut().unwrap().spread = None;
+        assert_eq!(rank(&vague, &weights)[0].row, 0);
+    }
+
+    #[test]
+    fn of_what_cannot_be_told_apart_the_least_burden_is_chosen() {
+        use Mechanism::{Cma, Pipe, Shm, ShmSpin, UnixDgram, UnixStream, Vmsplice};
+        use WaitPolicy::{Adaptive, Block, Spin};
+        let weights = Weights::only(Objective::Latency);
+        let vague = |mechanism, wait, ns: f64| {
+            let spread = Some([-0.9, 0.9]);
+            row(mechanism, wait, Value { value: ns, spread, launches: Vec::new() })
+        };
+        let choice = |rows: &[Row]| rows[rank(rows, &weights)[0].row].candidate.to_string();
+        // Offered by default before what has to be named, which sleeps or not.
+        assert_eq!(
+            choice(&[vague(Cma, Block, 1_000.0), vague(UnixStream, Block, 1_400.0)]),
+            "unix-stream block"
+        );
+        assert_eq!(choice(&[vague(ShmSpin, Spin, 1_000.0), vague(Shm, Spin, 1_400.0)]), "shm spin");
+        // Then what sleeps.
+        assert_eq!(
+            choice(&[vague(Shm, Spin, 1_000.0), vague(Shm, Adaptive, 1_400.0)]),
+            "shm adaptive"
+        );
+        assert_eq!(
+            choice(&[vague(ShmSpin, Spin, 1_000.0), vague(Vmsplice, Block, 1_400.0)]),
+            "vmsplice block"
+        );
+        // Of as light ones what measured better, unless that is next to nothing.
+        let offered = [
+            vague(Cma, Block, 900.0),
+            vague(UnixDgram, Block, 1_000.0),
+            vague(Shm, Adaptive, 1_400.0),
+            vague(UnixStream, Block, 1_030.0),
+        ];
+        assert_eq!(choice(&offered), "unix-dgram block");
+        // What is told apart is no tie.
+        assert_eq!(choice(&[vague(Cma, Block, 1_000.0), vague(Pipe, Block, 9_000.0)]), "cma block");
     }
 
     #[test]

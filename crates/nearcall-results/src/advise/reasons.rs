@@ -8,7 +8,7 @@ use super::evidence::{EvidenceSet, message_bytes};
 use super::interpolation::Point;
 use super::judge::Judged;
 use super::needs::Need;
-use super::rank::{Position, Row};
+use super::rank::{Burden, Position, Row, TIE_MAX};
 use super::requirements::{Objective, Pattern, Requirements};
 use crate::report::number;
 use nearcall_channel::WaitPolicy;
@@ -37,13 +37,7 @@ pub(super) fn reasons(
         .map(|one| judged.rows[one.row].candidate.to_string())
         .collect();
     if let Some(better) = standings.get(1).filter(|_| standings[0].cost > 0.0) {
-        let by = (standings[0].cost.exp() - 1.0) * 100.0;
-        let cheapest = judged.rows[better.row].candidate;
-        reasons.push(format!(
-            "{cheapest} measured {by:.1} % better, which is no difference that can be told or that \
-             matters. Of equals nearcall's own channel comes first, then what spins less, then \
-             what takes less CPU time."
-        ));
+        reasons.push(why_not_cheapest(first, &judged.rows[better.row], &standings[0]));
     }
     match standings.get(1) {
         _ if !tied.is_empty() => {
@@ -70,6 +64,33 @@ pub(super) fn reasons(
         );
     }
     reasons
+}
+
+/// Why the choice is another one than what measured best.
+fn why_not_cheapest(choice: &Row, cheapest: &Row, standing: &Position) -> String {
+    let (own, other) = (choice.candidate, cheapest.candidate);
+    let by = match standing.cost.exp() {
+        ratio if ratio < 2.0 => format!("{:.1} %", (ratio - 1.0) * 100.0),
+        ratio => number::ratio(ratio),
+    };
+    let matters = match standing.cost <= TIE_MAX.ln() {
+        true => "which is no difference that can be told or that matters",
+        false => "which these launches cannot tell from chance; more of them (`--time`) may",
+    };
+    let (least, burden) = (Burden::of(own), Burden::of(other));
+    let why = if burden.must_be_offered && !least.must_be_offered {
+        format!(
+            "Servers offer {} by default, and {} only if told to.",
+            own.mechanism, other.mechanism
+        )
+    } else if burden.spins && !least.spins {
+        "The choice keeps no CPU busy while it waits.".to_owned()
+    } else if least < burden {
+        "The choice relies less on the other end.".to_owned()
+    } else {
+        "Of equals nearcall's own channel comes first, then what takes less CPU time.".to_owned()
+    };
+    format!("{other} measured {by} better, {matters}. {why}")
 }
 
 /// The figures of the first choice that count.
@@ -164,6 +185,7 @@ pub(super) fn runner_up(
     Some(RunnerUp {
         candidate: second.candidate,
         address: second.candidate.address(&requirements.needs),
+        server_address: second.candidate.server_address(&requirements.needs),
         wins,
     })
 }

@@ -16,6 +16,9 @@ pub fn text(advice: &Advice, style: Style) -> String {
     let mut out = Writer::new(style);
     out.title(&format!("Use {}: {}", advice.choice, advice.address));
     out.wrap("  ", &format!("The server listens at {}.", advice.server_address));
+    if let Some(must) = &advice.server_must {
+        out.wrap_in(Ink::Bad, "  ! ", must);
+    }
     out.wrap("  ", &format!("Confidence: {}.", advice.confidence.name()));
     for warning in &advice.warnings {
         out.wrap_in(Ink::Bad, "  ! ", &crate::run::printable(warning));

@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::identity::place;
 use crate::report::hosts::Host;
 use crate::run::{Cell, CellKey, Run};
+use crate::visible::printable_json;
 
 /// One column of the table.
 #[derive(Clone, Copy, Debug)]
@@ -83,8 +84,10 @@ impl Line<'_> {
     /// That of `out`.
     pub fn write_json(&self, mut out: impl Write) -> io::Result<()> {
         let names = COLUMNS.iter().map(|column| column.name);
-        serde_json::Serializer::new(&mut out).collect_map(names.zip(self.values()))?;
-        out.write_all(b"\n")
+        let mut text = Vec::new();
+        serde_json::Serializer::new(&mut text).collect_map(names.zip(self.values()))?;
+        let text = String::from_utf8(text).map_err(io::Error::other)?;
+        writeln!(out, "{}", printable_json(&text))
     }
 }
 

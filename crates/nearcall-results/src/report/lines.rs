@@ -2,8 +2,11 @@
 //!
 //! **Invariants:** no text is cut; a word is broken only where it is longer than a whole line of
 //! a terminal. Colour adds escape sequences and moves nothing: without them the text is the same.
+//! Hidden characters of a text are escaped.
 //!
 //! **Not here:** columns (`table/grid.rs`), and which terminal there is, which the caller knows.
+
+use crate::visible::{is_hidden, printable_lines};
 
 /// The form in which a result is written: the width of its lines, and whether it has colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,8 +181,11 @@ impl Writer {
         self.hang(ink, &" ".repeat(indent), &" ".repeat(indent + 2), text);
     }
 
-    /// One indentation before the first line, another before the others.
+    /// One indentation before the first line, another before the others. Nothing of the text leaves
+    /// its place, whoever has chosen the names in it.
     fn hang(&mut self, ink: Ink, first: &str, others: &str, text: &str) {
+        let text = &printable_lines(&text.replace('\t', " "), false);
+        let first = &*printable_lines(first, false);
         let columns = self.style.prose_columns().saturating_sub(others.chars().count());
         // A first line that fits stays whole even if it is less indented.
         let whole = text.trim_start_matches(' ');
@@ -232,7 +238,7 @@ pub fn clean(text: &str) -> String {
 
 /// The same for text that may be as long as `chars_max`.
 pub fn clean_to(text: &str, chars_max: usize) -> String {
-    let shown = |c: char| if c.is_control() || is_invisible(c) { '\u{fffd}' } else { c };
+    let shown = |c: char| if is_hidden(c) { '\u{fffd}' } else { c };
     clip(&text.chars().take(chars_max + 1).map(shown).collect::<String>(), chars_max)
 }
 
@@ -243,16 +249,6 @@ pub(crate) fn clip(text: &str, columns: usize) -> String {
         return text.to_owned();
     }
     text.chars().take(columns.saturating_sub(1)).chain(std::iter::once('…')).collect()
-}
-
-/// Whether a character turns the direction of writing or has no width, so that text of a stranger
-/// could hide something, or is none that XML may have.
-#[must_use]
-pub(crate) fn is_invisible(c: char) -> bool {
-    matches!(
-        u32::from(c),
-        0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff | 0xfffe..=0xffff
-    )
 }
 
 /// Units that never begin a line.

@@ -6,12 +6,12 @@
 
 use super::columns::{self, Column, values};
 use super::hosts::{Entry, Host};
-use super::lines::is_invisible;
 use super::number;
 use super::page::{Advised, Summary, studies, summary, verdict_columns};
 use super::table::class_words;
 use super::table::grid::Align;
 use crate::run::{Cell, Definition, List, Rhythm};
+use crate::visible::is_hidden;
 
 /// Renders machine after machine: what it is, what is fast, and tables. Ends with a line break.
 #[must_use]
@@ -38,8 +38,13 @@ fn machine(host: &Host<'_>, summary: &Summary) -> String {
         let [name, what, next] = [&found.mechanism, &found.what, &found.next()].map(|t| escape(t));
         let (question, figure, trust) = (answer.question, found.figure(), found.trust());
         let advice = match &answer.advice {
-            Advised::Use { address, confidence, .. } => {
-                format!(" Use `{address}` (confidence {confidence}).")
+            Advised::Use { address, server_address, server_must, confidence, .. } => {
+                let must = server_must.as_deref().map(|must| format!(" {}", escape(must)));
+                format!(
+                    " Use `{address}` (confidence {confidence}); the server listens at \
+                     `{server_address}`.{}",
+                    must.unwrap_or_default()
+                )
             }
             Advised::Refused(_) => String::new(),
         };
@@ -115,8 +120,8 @@ pub(crate) fn table<'r, R: 'r>(
 /// Text in which nothing is markup, in one line: it makes no link, no mention and no table.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::new();
-    // A soft hyphen would hide what stands around it.
-    let shown = text.chars().filter(|&c| !is_invisible(c) && c != '\u{ad}');
+    // What is hidden would hide what stands around it; controls become blanks below.
+    let shown = text.chars().filter(|&c| c.is_control() || !is_hidden(c));
     for c in shown.take(TEXT_CHARS_MAX) {
         match c {
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' | '!' => out.extend(['\\', c]),

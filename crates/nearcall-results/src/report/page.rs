@@ -29,6 +29,7 @@ use super::chart;
 use super::figure::{self, Shown};
 use super::hosts::Host;
 use crate::run::Run;
+use crate::visible::is_hidden;
 
 /// What the page says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -170,7 +171,7 @@ fn suffix(hosts: &[Host<'_>], id: &str, index: usize) -> String {
 /// The last line of defence: characters that no text of ours has become visible, whoever wrote
 /// them.
 fn harmless(page: &str) -> String {
-    let shown = |c: char| if c.is_control() && c != '\n' { '\u{fffd}' } else { c };
+    let shown = |c: char| if is_hidden(c) && c != '\n' { '\u{fffd}' } else { c };
     page.chars().map(shown).collect()
 }
 

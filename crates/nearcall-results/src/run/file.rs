@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::{Cell, Kind, Run, SCHEMA};
+use crate::visible::printable;
 
 impl Run {
     /// Reads a run from a file of at most [`RUN_BYTES_MAX`].
@@ -192,20 +193,6 @@ impl ParseError {
         // It quotes the text.
         Self::Field { what: printable(&error.to_string()) }
     }
-}
-
-/// The text in one line that a terminal shows as it is: control and invisible characters are
-/// escaped.
-#[must_use]
-pub fn printable(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '"' | '\'' | '\\' => out.push(c),
-            c => out.extend(c.escape_debug()),
-        }
-    }
-    out
 }
 
 /// Judges the schema first, so that a newer file is called newer and not broken.

@@ -1,11 +1,15 @@
 //! What the first screen answers: figure and advice are of one exchange, and noise is called noise.
 
+use std::path::Path;
+
+use nearcall_channel::Mechanism;
 use nearcall_results::noise::Grade;
 use nearcall_results::report::hosts::hosts;
+use nearcall_results::report::markdown::markdown;
 use nearcall_results::report::page::{Advised, PageFacts, page, summary};
 use nearcall_results::run::{Cell, RttNs, Run};
 
-use crate::page_reader::tags;
+use crate::page_reader::{Tag, tags};
 use crate::table::{empty, latency};
 
 /// The answer to the first question in one line.
@@ -87,6 +91,49 @@ fn placements_and_pairs_never_meet_in_an_answer() {
     assert!(line.contains("**1.00 µs** over pipe") && line.contains("one cache"), "{line}");
 }
 
+#[test]
+fn what_cannot_be_told_apart_is_advised_as_servers_offer_it_by_default() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runs");
+    let runs = [Run::load(&docs.join("epyc-2cpu-tour.json")).unwrap()];
+    let answers = summary(&hosts(&runs).unwrap()[0], 0, 1).answers;
+    let advised: Vec<_> = answers
+        .iter()
+        .filter_map(|answer| match &answer.advice {
+            Advised::Use { mechanism, server_must, .. } => Some((mechanism, server_must)),
+            Advised::Refused(_) => None,
+        })
+        .collect();
+    // Others measured better, by less than their launches differ.
+    assert_eq!(advised.len(), 4, "{answers:?}");
+    for (mechanism, server_must) in advised {
+        let mechanism: Mechanism = mechanism.parse().unwrap();
+        assert!(mechanism.offered_by_default(), "{mechanism}: {answers:?}");
+        assert_eq!(*server_must, None);
+    }
+}
+
+#[test]
+fn what_servers_refuse_by_default_is_advised_with_what_the_server_must_do() {
+    let cells = vec![
+        latency("shm-spin", 8, "spin", 150.0, None),
+        latency("shm", 8, "adaptive", 9_000.0, None),
+    ];
+    let runs = [Run { cells, ..empty() }];
+    let hosts = hosts(&runs).unwrap();
+    let page = page(&hosts, &PageFacts::default());
+    let tags = tags(&page);
+    let must = |tag: &&Tag| tag.has_class("use") && tag.text.contains("refuses the client unless");
+    assert_eq!(tags.iter().filter(must).count(), 1, "{page}");
+    let code = tags.iter().find(|tag| tag.name == "pre").unwrap();
+    let both = "server.listen(\"thermostat?wait=spin&allow=shm-spin\")?; \
+                let thermostat = ThermostatCaller::new(&Client::new(), \
+                \"thermostat?via=shm-spin&wait=spin\")?;";
+    assert_eq!(code.text, both);
+    let short = markdown(&hosts);
+    assert!(short.contains("listens at `NAME?wait=spin&allow=shm-spin`"), "{short}");
+    assert!(short.contains("mechanisms(Mechanism::ShmSpin)"), "{short}");
+}
+
 fn within(name: &str, p50: f64, p50_ci95: [f64; 2]) -> Cell {
     let mut cell = latency(name, 8, "block", p50, None);
     cell.rtt_ns = Some(RttNs { p50: Some(p50), p50_ci95: Some(p50_ci95), ..RttNs::default() });
@@ -129,8 +176,9 @@ fn questions_without_an_answer_have_no_card() {
     );
     let snippet = tags.iter().find(|tag| tag.name == "pre").unwrap();
     let address = "\"thermostat?via=pipe&wait=block\"";
-    let expected = format!("let thermostat = ThermostatCaller::new(&Client::new(), {address})?;");
-    assert_eq!(snippet.text, expected);
+    let client = format!("let thermostat = ThermostatCaller::new(&Client::new(), {address})?;");
+    let server = "server.listen(\"thermostat?allow=pipe\")?;";
+    assert_eq!(snippet.text, format!("{server} {client}"));
 }
 
 #[test]

@@ -220,6 +220,24 @@ fn a_tour_is_one_table() {
     assert!(["p99", "ratio", "CPU"].iter().all(|head| table(&run, PAGE).contains(head)));
 }
 
+/// The table in README.md is that of the stored run, shortened by whole paragraphs.
+#[test]
+fn the_sample_of_the_readme_is_what_is_printed() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let run = Run::load(&root.join("docs/runs/epyc-2cpu-tour.json")).unwrap();
+    let printed = table(&run, PAGE);
+    let (_, rest) = readme.split_once("`nearcall show docs/runs/epyc-2cpu-tour.json`").unwrap();
+    let (_, rest) = rest.split_once("```text\n").unwrap();
+    let (sample, _) = rest.split_once("\n```\n").unwrap();
+    let mut left = printed.as_str();
+    assert!(sample.contains("adaptive") && sample.contains("Fastest for"), "{sample}");
+    for paragraph in sample.split("\n\n") {
+        let found = left.split_once(paragraph);
+        left = found.unwrap_or_else(|| panic!("not printed:\n{paragraph}\n\nbut:\n{printed}")).1;
+    }
+}
+
 #[test]
 fn a_run_that_fits_in_no_single_table_shows_every_cell() {
     let mut run = full();

@@ -162,11 +162,17 @@ impl Server for BuiltIn {
             count: refusal.count,
         });
         let refusals = refusals.collect();
+        let asking = context.own_connection().and_then(|connection| connection.number());
+        let reply = move |mut connections: Vec<Connection>| {
+            let is_asking = |it: &Connection| asking.is_some_and(|number| it.number == number);
+            connections.iter_mut().for_each(|it| it.is_asking = is_asking(it));
+            ConnectionsReply { connections, refusals }
+        };
         if request.live {
             return context
-                .answer_later(|responder| core.gather_connections(own, refusals, responder));
+                .answer_later(|responder| core.gather_connections(own, reply, responder));
         }
-        Ok(ConnectionsReply { connections: core.describe_connections(own), refusals })
+        Ok(reply(core.describe_connections(own)))
     }
 
     fn switch(
@@ -194,13 +200,15 @@ impl Server for BuiltIn {
         if core.state.stop() {
             return Ok(StopReply { pid });
         }
-        Err(Status::failed_precondition(match core.state.stop_remedy() {
-            Some(remedy) => remedy.to_owned(),
-            None => format!(
-                "the program of this server does not wait in `run_until_signal`: end it by a \
-                 signal to process {pid}"
-            ),
-        }))
+        if let Some(remedy) = core.state.stop_remedy() {
+            return Err(Status::failed_precondition(remedy));
+        }
+        let text = format!(
+            "the program of this server does not wait in `run_until_signal`: end it by a signal to \
+             process {pid}"
+        );
+        let refusal = Status::failed_precondition(text);
+        Err(refusal.clone().with_metadata(control::STOP_BY_SIGNAL, "SIGTERM").unwrap_or(refusal))
     }
 
     fn meet(&self, context: &Context<'_>, _request: &MeetRequest) -> Result<MeetReply, Status> {
@@ -259,10 +267,9 @@ impl ServerCore {
     fn gather_connections(
         &self,
         of_user: Option<u32>,
-        refusals: Vec<Refusal>,
+        reply: impl FnOnce(Vec<Connection>) -> ConnectionsReply + Send + 'static,
         responder: Responder<ConnectionsReply>,
     ) {
-        let reply = |connections| ConnectionsReply { connections, refusals };
         let gathering = Gathering::new(responder, reply);
         for handle in self.state.loops() {
             if handle.index == self.acceptor.loop_index {
@@ -303,6 +310,7 @@ fn describe_connection(loop_index: usize, info: ConnectionInfo) -> Connection {
         slots_borrowed: info.slots_borrowed.map(|slots| slots as u64),
         r#loop: u32::try_from(loop_index).unwrap_or(u32::MAX),
         number: info.number.unwrap_or_default(),
+        is_asking: false,
         switches: info.switches.into_iter().map(describe_switch).collect(),
         traffic: info.traffic.map(|traffic| control::Traffic {
             received: Some(describe_counts(&traffic.received)),

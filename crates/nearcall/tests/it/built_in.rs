@@ -7,7 +7,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use nearcall::control::{
-    ConnectionsRequest, DescribeReply, DescribeRequest, HealthRequest, ServerCaller, StopRequest,
+    ConnectionsRequest, DescribeReply, DescribeRequest, HealthRequest, STOP_BY_SIGNAL, ServerCaller,
+    StopRequest,
 };
 use nearcall::prost::Message;
 use nearcall::prost_types::FileDescriptorSet;
@@ -131,6 +132,11 @@ fn a_server_with_several_loops_answers_as_one() {
             }
             let counted = listed.connections.iter().filter(|it| it.slots_lent.is_some()).count();
             assert_eq!(counted, 1, "only the own loop counts what is lent");
+            for live in [false, true] {
+                let request = ConnectionsRequest { live, ..ConnectionsRequest::default() };
+                let listed = caller.connections(&request).unwrap().connections;
+                assert_eq!(listed.iter().filter(|it| it.is_asking).count(), 1, "{listed:?}");
+            }
             let described = describe(caller);
             let shm = described.mechanisms.iter().find(|it| it.name == "shm").unwrap();
             assert_eq!(shm.connections, Some(1), "the one of the call does not count");
@@ -311,6 +317,7 @@ fn a_program_that_ends_in_another_way_is_not_stopped() {
     assert_eq!(refused.code(), Code::FailedPrecondition);
     let pid = format!("a signal to process {}", process::pid());
     assert!(refused.message().contains(&pid), "{refused}");
+    assert_eq!(refused.metadata().get(STOP_BY_SIGNAL), Some("SIGTERM"));
     assert_eq!(describe(&caller).health(), Health::Serving);
     drop(served);
     assert_eq!(describe_or_fail(&caller).unwrap_err().code(), Code::Unavailable);

@@ -30,7 +30,7 @@ pub(super) fn run(args: &MemoryArgs) -> anyhow::Result<End> {
         found.warnings.push("a debug build: its code takes more memory".to_owned());
     }
     let table = (!args.output.format.json).then(|| table::footprint::table(&found, style()));
-    findings::deliver(found.to_json(), table, args.output.out.as_deref())?;
+    findings::deliver(&found.to_json(), table, args.output.out.as_deref())?;
     if interrupt.interrupted() {
         return Ok(End::Interrupted);
     }

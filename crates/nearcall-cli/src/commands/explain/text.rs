@@ -3,12 +3,13 @@
 //! **Invariants:** texts of the server and of its clients have no control characters when printed.
 //! **Not here:** how it comes about (`explain.rs`).
 
+use nearcall_results::advise::Weights;
 use nearcall_results::report::lines::{Ink, Style, Writer};
 use nearcall_results::report::number::{self, MISSING};
 use nearcall_results::report::table::grid::{Align, Grid};
 use nearcall_results::run::printable;
 
-use super::alternatives::{Alternative, Alternatives};
+use super::alternatives::{Alternative, Alternatives, WEIGHTS};
 use super::{Document, Flow, Row, Switch, Traffic};
 use crate::commands::list::uptime;
 
@@ -54,7 +55,18 @@ fn connection(out: &mut Writer, row: &Row, watched_s: f64) {
         Some(traffic) => carried(out, traffic, watched_s),
     }
     match &row.alternatives {
-        Alternatives::Judged { ranking, .. } => table(out, ranking),
+        Alternatives::Judged { ranking, measured_rate_per_s, .. } => {
+            table(out, ranking);
+            let when = match measured_rate_per_s {
+                Some(rate) => format!("at {}", number::message_rate(*rate)),
+                None => "right after each other".to_owned(),
+            };
+            let Weights { latency, cpu, .. } = WEIGHTS;
+            out.note(&format!(
+                "measured {when}; cost: {latency} of the median and {cpu} of the CPU time of both \
+                 ends"
+            ));
+        }
         Alternatives::Unknown { why, command } => {
             out.wrap("  instead  ", &format!("not known: {}", printable(why)));
             if let Some(command) = command {

@@ -41,6 +41,11 @@ pub enum Advised {
         wait: String,
         /// What a client puts into its program, for a service called NAME.
         address: String,
+        /// What the server listens at.
+        server_address: String,
+        /// What the server has to do so that a client gets the mechanism; `null` where servers
+        /// offer it by default.
+        server_must: Option<String>,
         /// How far to trust it: "low", "medium", "high".
         confidence: &'static str,
         /// The reasons, the most important first.
@@ -181,6 +186,8 @@ impl Question {
                 mechanism: advice.choice.mechanism.name().to_owned(),
                 wait: advice.choice.wait.name().to_owned(),
                 address: advice.address,
+                server_address: advice.server_address,
+                server_must: advice.server_must,
                 confidence: advice.confidence.name(),
                 reasons: advice.reasons,
             },

@@ -92,11 +92,13 @@ fn one(answer: &Answer) -> Markup {
             (told(found, matches!(answer.advice, Advised::Refused(_))))
         }
         @match &answer.advice {
-            Advised::Use { address, confidence, reasons, .. } => {
+            Advised::Use { address, server_address, server_must, confidence, reasons, .. } => {
                 p.use {
-                    "Use " code { (address) } " (confidence " (confidence) "). "
+                    "Use " code { (address) } " (confidence " (confidence) "); the server listens at "
+                    code { (server_address) } ". "
                     @if let Some(reason) = reasons.get(1) { (plain_long(reason)) }
                 }
+                @if let Some(must) = server_must { p.use { (plain_long(must)) } }
             },
             Advised::Refused(why) => p.use { "No advice: " (plain_long(why)) "." },
         }

@@ -26,7 +26,7 @@ pub struct Summary {
     pub facts: Vec<(&'static str, String)>,
     /// What is fast and what to use.
     pub answers: Vec<Answer>,
-    /// How a client uses the first address that is advised: a line of Rust.
+    /// How a server and a client use the first address that is advised: a line of Rust for each.
     pub snippet: Option<String>,
     /// Runs that were cut short: cells of their plans are missing.
     pub partial: Vec<CutShort>,
@@ -65,14 +65,19 @@ pub fn summary(host: &Host<'_>, index: usize, count: usize) -> Summary {
     }
 }
 
-/// A client of the README's service at the first address that an answer with a figure advises.
+/// Both ends of the README's service at the first address that an answer with a figure advises.
 fn snippet(answers: &[Answer]) -> Option<String> {
-    let address = answers.iter().find_map(|answer| match &answer.advice {
-        Advised::Use { address, .. } if answer.found.is_some() => Some(address),
+    let addresses = answers.iter().find_map(|answer| match &answer.advice {
+        Advised::Use { address, server_address, .. } if answer.found.is_some() => {
+            Some([server_address, address])
+        }
         _ => None,
     })?;
-    let address = address.replacen("NAME", "thermostat", 1);
-    Some(format!("let thermostat = ThermostatCaller::new(&Client::new(), {address:?})?;"))
+    let [server, client] = addresses.map(|at| at.replacen("NAME", "thermostat", 1));
+    Some(format!(
+        "server.listen({server:?})?;\n\
+         let thermostat = ThermostatCaller::new(&Client::new(), {client:?})?;"
+    ))
 }
 
 fn cut_short(run: &Run) -> CutShort {

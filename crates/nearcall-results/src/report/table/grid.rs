@@ -9,6 +9,7 @@
 
 use crate::report::lines::{Ink, Style, Writer};
 pub(in crate::report) use crate::report::lines::{clean, clean_to, clip};
+use crate::visible::{is_hidden, printable};
 
 /// How a column is filled up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +84,8 @@ impl Grid {
     pub fn row(&mut self, cells: Vec<String>) {
         let ink = |(cell, column): (String, &Column)| {
             let is_bad = column.align == Align::Grade && cell.contains('D');
+            // Whoever has chosen a name in it: it stays in its line and place.
+            let cell = if cell.chars().any(is_hidden) { printable(&cell) } else { cell };
             (cell, if is_bad { Ink::Bad } else { Ink::Plain })
         };
         self.rows.push(Row::Cells(cells.into_iter().zip(&self.columns).map(ink).collect()));
