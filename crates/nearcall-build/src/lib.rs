@@ -89,8 +89,11 @@ mod method_id;
 mod model;
 mod names;
 mod options;
+mod panics;
 mod polish;
+mod source_text;
 mod sources;
+mod type_names;
 
 pub use prost_reflect::DescriptorPool;
 
