@@ -21,10 +21,8 @@ use crate::derived_names::Taken;
 use crate::error::{BuildError, Place};
 use crate::extern_paths::ExternPaths;
 use crate::model::{Kind, Service};
+use crate::scopes::{Modules, Names};
 use crate::{names, type_names};
-
-/// The names in each Rust module, by its path from the root of the generated modules.
-pub(crate) type Modules = BTreeMap<Vec<String>, Names>;
 
 /// Checks the names of everything that is generated from `pool`, and names what is derived.
 pub(crate) fn assign_names(
@@ -49,7 +47,7 @@ pub(crate) fn assign_names(
     }
     for (path, names) in &modules {
         let mut taken = Taken::default();
-        names.0.keys().for_each(|name| taken.insert(name));
+        names.iter().for_each(|name| taken.insert(name));
         let services = services.iter_mut();
         let services = services.filter(|service| names::module_path(&service.package) == *path);
         assign_types(&mut services.collect::<Vec<_>>(), taken);
@@ -138,59 +136,4 @@ fn assign_functions(service: &mut Service) {
     [names.new] = taken.derive(["new".to_owned()]);
     [names.loan, names.loan_with, names.try_loan] =
         taken.derive(["loan", "loan_with", "try_loan"].map(str::to_owned));
-}
-
-/// The Rust names in use in one module, struct, enum or trait, each with its owner.
-#[derive(Default)]
-pub(crate) struct Names(BTreeMap<String, Owner>);
-
-/// What a name belongs to.
-struct Owner {
-    /// A description, such as ``method `New` ``.
-    what: String,
-    place: Place,
-    is_module: bool,
-}
-
-impl Names {
-    /// Claims the name of an item.
-    pub(crate) fn claim(
-        &mut self,
-        name: String,
-        what: String,
-        place: &Place,
-    ) -> Result<(), BuildError> {
-        self.claim_as(name, Owner { what, place: place.clone(), is_module: false })
-    }
-
-    /// Claims the name of a module, which a message and packages may share.
-    pub(crate) fn claim_module(
-        &mut self,
-        name: String,
-        what: String,
-        place: &Place,
-    ) -> Result<(), BuildError> {
-        self.claim_as(name, Owner { what, place: place.clone(), is_module: true })
-    }
-
-    fn claim_as(&mut self, name: String, owner: Owner) -> Result<(), BuildError> {
-        let Owner { what, place, is_module } = owner;
-        if name.is_empty() {
-            return Err(BuildError::NoRustName { place, what });
-        }
-        match self.0.get(&name) {
-            Some(first) if !(first.is_module && is_module) => Err(BuildError::NameClash {
-                place,
-                first: first.what.clone(),
-                first_place: Box::new(first.place.clone()),
-                second: what,
-                name,
-            }),
-            Some(_) => Ok(()),
-            None => {
-                self.0.insert(name, Owner { what, place, is_module });
-                Ok(())
-            }
-        }
-    }
 }

@@ -97,6 +97,7 @@ mod names;
 mod options;
 mod panics;
 mod polish;
+mod scopes;
 mod source_text;
 mod sources;
 mod type_names;

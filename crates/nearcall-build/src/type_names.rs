@@ -15,10 +15,10 @@ use prost_reflect::{
     OneofDescriptor, ServiceDescriptor,
 };
 
-use crate::clashes::{Modules, Names};
 use crate::error::{BuildError, Place};
 use crate::extern_paths::ExternPaths;
 use crate::names;
+use crate::scopes::{Modules, Names};
 
 /// Claims the names of all types of `file` in the module of its package.
 pub(crate) fn claim_file(

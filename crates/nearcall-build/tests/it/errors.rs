@@ -93,83 +93,70 @@ fn names_of_an_interface_that_are_one_in_rust_are_refused() {
     }
 }
 
-/// Each line of the text begins at column 1, and both places are named.
+/// Text, the second item with its place, the first one, and the name that both need.
+const CLASHES: &[(&str, &str, &str, &str)] = &[
+    (
+        "enum E { FOO_BAR = 0;\nfooBar = 1; }",
+        "3:1: value `fooBar`",
+        "value `FOO_BAR` (2:10)",
+        "FooBar",
+    ),
+    ("enum Foo { FOO_BAR = 0;\nBAR = 1; }", "3:1: value `BAR`", "value `FOO_BAR` (2:12)", "Bar"),
+    ("enum E { E_SELF = 0;\nSELF = 1; }", "3:1: value `SELF`", "value `E_SELF` (2:10)", "Self_"),
+    (
+        "message M { message a_b {}\nmessage A_b {} }",
+        "3:9: message `M.A_b`",
+        "message `M.a_b` (2:21)",
+        "AB",
+    ),
+    (
+        "message M { message N { enum a_b { A = 0; }\nmessage A_b {} } }",
+        "2:30: enum `M.N.a_b`",
+        "message `M.N.A_b` (3:9)",
+        "AB",
+    ),
+    (
+        "message M { string foo = 1;\noneof FOO { string x = 2; } }",
+        "3:7: oneof `FOO`",
+        "field `foo` (2:20)",
+        "foo",
+    ),
+    (
+        "message M { oneof foo { X x = 1; }\noneof FOO { X y = 2; } }",
+        "3:7: oneof `FOO`",
+        "oneof `foo` (2:19)",
+        "Foo",
+    ),
+    (
+        "message M { message Foo {} message FooOneOf {}\noneof foo { X x = 1; } }",
+        "3:7: oneof `foo`",
+        "message `M.FooOneOf` (2:36)",
+        "FooOneOf",
+    ),
+    (
+        "enum E { Z = 0; } message M { E kind = 1;\nE set_kind = 2; }",
+        "3:3: the accessor `set_kind` of field `set_kind`",
+        "the accessor `set_kind` of field `kind` (2:33)",
+        "set_kind",
+    ),
+    (
+        "enum E { Z = 0; } message M { repeated E k = 1;\noptional int32 push_k = 2; }",
+        "3:16: the accessor `push_k` of field `push_k`",
+        "the accessor `push_k` of field `k` (2:42)",
+        "push_k",
+    ),
+    (
+        "enum E { Z = 0; } message M { map<string, E> k = 1;\noptional int32 get_k = 2; }",
+        "3:16: the accessor `get_k` of field `get_k`",
+        "the accessor `get_k` of field `k` (2:46)",
+        "get_k",
+    ),
+    ("message _1 {\nmessage N {} }", "2:9: the module of message `_1`", "message `_1` (2:9)", "_1"),
+];
+
 #[test]
 fn names_of_types_that_are_one_in_rust_are_refused_with_both_places() {
-    for (text, second, first, name) in [
-        (
-            "enum E { FOO_BAR = 0;\nfooBar = 1; }",
-            "3:1: value `fooBar`",
-            "value `FOO_BAR` (2:10)",
-            "FooBar",
-        ),
-        (
-            "enum Foo { FOO_BAR = 0;\nBAR = 1; }",
-            "3:1: value `BAR`",
-            "value `FOO_BAR` (2:12)",
-            "Bar",
-        ),
-        (
-            "enum E { E_SELF = 0;\nSELF = 1; }",
-            "3:1: value `SELF`",
-            "value `E_SELF` (2:10)",
-            "Self_",
-        ),
-        (
-            "message M { message a_b {}\nmessage A_b {} }",
-            "3:9: message `M.A_b`",
-            "message `M.a_b` (2:21)",
-            "AB",
-        ),
-        (
-            "message M { message N { enum a_b { A = 0; }\nmessage A_b {} } }",
-            "2:30: enum `M.N.a_b`",
-            "message `M.N.A_b` (3:9)",
-            "AB",
-        ),
-        (
-            "message M { string foo = 1;\noneof FOO { string x = 2; } }",
-            "3:7: oneof `FOO`",
-            "field `foo` (2:20)",
-            "foo",
-        ),
-        (
-            "message M { oneof foo { X x = 1; }\noneof FOO { X y = 2; } }",
-            "3:7: oneof `FOO`",
-            "oneof `foo` (2:19)",
-            "Foo",
-        ),
-        (
-            "message M { message Foo {} message FooOneOf {}\noneof foo { X x = 1; } }",
-            "3:7: oneof `foo`",
-            "message `M.FooOneOf` (2:36)",
-            "FooOneOf",
-        ),
-        (
-            "enum E { Z = 0; } message M { E kind = 1;\nE set_kind = 2; }",
-            "3:3: the accessor `set_kind` of field `set_kind`",
-            "the accessor `set_kind` of field `kind` (2:33)",
-            "set_kind",
-        ),
-        (
-            "enum E { Z = 0; } message M { repeated E k = 1;\noptional int32 push_k = 2; }",
-            "3:16: the accessor `push_k` of field `push_k`",
-            "the accessor `push_k` of field `k` (2:42)",
-            "push_k",
-        ),
-        (
-            "enum E { Z = 0; } message M { map<string, E> k = 1;\noptional int32 get_k = 2; }",
-            "3:16: the accessor `get_k` of field `get_k`",
-            "the accessor `get_k` of field `k` (2:46)",
-            "get_k",
-        ),
-        (
-            "message _1 {\nmessage N {} }",
-            "2:9: the module of message `_1`",
-            "message `_1` (2:9)",
-            "_1",
-        ),
-    ] {
+    for (text, second, first, name) in CLASHES {
         let expected = format!(
             "a.proto:{second} and {} need the same Rust name `{name}`; rename one of them",
             first.replace('(', "(a.proto:")
