@@ -1,7 +1,7 @@
 //! `cargo xtask corpus`: generates and checks code for interfaces that others have published.
 //!
 //! Packages of registries that ship `.proto` files are downloaded by `cargo`, `go`, `npm` and `pip`,
-//! compiled by `corpus/driver.rs`, and the generated code is checked by `cargo check`. A file fails
+//! compiled by `corpus/src/main.rs`, and the generated code is checked by `cargo check`. A file fails
 //! if nearcall refuses it and protoc and prost accept it, or if its code does not compile.
 //!
 //! Invariants: every version is pinned in [`PACKAGES`]; all that is written lies in
@@ -180,7 +180,7 @@ fn find_crate(name: &str) -> io::Result<PathBuf> {
 fn drive(root: &Path, corpus: &Path, protoc: &Path, every: u32) -> io::Result<Vec<String>> {
     let driver = corpus.join("driver");
     fs::create_dir_all(&driver)?;
-    fs::write(driver.join("main.rs"), include_str!("../corpus/driver.rs"))?;
+    fs::write(driver.join("main.rs"), include_str!("../corpus/src/main.rs"))?;
     fs::copy(root.join("Cargo.lock"), driver.join("Cargo.lock"))?;
     let path = root.join("crates/nearcall-build").display().to_string();
     let manifest = format!(
