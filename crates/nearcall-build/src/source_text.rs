@@ -111,8 +111,8 @@ fn token_length(rest: &str, first: char) -> usize {
     let up_to = |end: Option<usize>| end.unwrap_or(rest.len());
     if rest.starts_with("//") {
         up_to(rest.find('\n'))
-    } else if rest.starts_with("/*") {
-        up_to(rest[2..].find("*/").map(|end| end + 4))
+    } else if let Some(comment) = rest.strip_prefix("/*") {
+        up_to(comment.find("*/").map(|end| end + 4))
     } else if first == '"' || first == '\'' {
         let mut is_escaped = false;
         let ends = |char: char| {
