@@ -101,6 +101,15 @@ pub enum Chore {
         #[arg(long, default_value_t = 60, value_parser = value_parser!(u32).range(1..))]
         seconds: u32,
     },
+    /// Interfaces that others have published: generated and checked; needs cargo, go, npm and pip
+    Corpus {
+        /// The one package to compile
+        #[arg(long)]
+        package: Option<String>,
+        /// Compile every Nth file of each package
+        #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
+        every: u32,
+    },
     /// Measures whether the advice is right, half a minute for each set of requirements
     AdviseCheck {
         /// How many random sets of requirements
@@ -150,6 +159,7 @@ mod tests {
             ("simulate --seed 0", Chore::Simulate { seconds: None, seed: Some(0) }),
             ("soak", Chore::Soak { seconds: HOUR_S, json: None }),
             ("soak --json a --hours 0.5", Chore::Soak { seconds: 1800, json: Some("a".into()) }),
+            ("corpus --every 9", Chore::Corpus { package: None, every: 9 }),
             ("advise-check --seed 9 --sets 3", Chore::AdviseCheck { sets: 3, seed: 9 }),
         ] {
             assert_eq!(parse(line).unwrap(), expected, "{line}");

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod chore;
+pub mod corpus;
 pub mod facts;
 pub mod plan;
 pub mod repository;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use xtask::chore::Chore;
+use xtask::corpus;
 use xtask::facts::Facts;
 use xtask::repository::Repository;
 use xtask::tidy::{circles, words};
@@ -23,7 +24,7 @@ fn main() -> ExitCode {
     match run(&chore) {
         Ok(code) => code,
         Err(error) => {
-            let _ = writeln!(io::stderr(), "cannot read the repository: {error}");
+            let _ = writeln!(io::stderr(), "cannot go on: {error}");
             ExitCode::FAILURE
         }
     }
@@ -43,6 +44,9 @@ fn run(chore: &Chore) -> io::Result<ExitCode> {
 fn findings(chore: &Chore) -> io::Result<Option<Vec<String>>> {
     let repository = Repository::open()?;
     Ok(match chore {
+        Chore::Corpus { package, every } => {
+            Some(corpus::run(repository.root(), package.as_deref(), *every)?)
+        }
         Chore::Circles => Some(circles::problems(&repository.rust_files()?)),
         Chore::Words => {
             let texts = repository.texts()?;

@@ -46,7 +46,8 @@ pub fn steps(chore: &Chore, facts: &Facts) -> Vec<Step> {
     match chore {
         Chore::Ci { quick } => ci(*quick, facts),
         Chore::Tidy => vec![Step::Run(tidy())],
-        Chore::Circles | Chore::Words => Vec::new(), // They print findings and run nothing.
+        // They print findings and have no steps.
+        Chore::Circles | Chore::Words | Chore::Corpus { .. } => Vec::new(),
         Chore::Loom => vec![Step::Run(loom(facts))],
         Chore::Miri => vec![when(&facts.miri, miri())],
         Chore::ReleaseCheck => release_check(facts),

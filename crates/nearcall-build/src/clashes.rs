@@ -3,14 +3,15 @@
 //!
 //! # Invariants
 //!
-//! - Within a package, no two messages, enums or services share a Rust name.
+//! - Within a module, no two messages, enums, oneofs or services share a Rust name. A message and a
+//!   package may share a module (`include_file.rs`).
 //! - Within a service, no two methods share a Rust name.
 //! - Names of the interface are given first, then those that are derived from services and methods,
 //!   then the caller's own (`new`, `loan`). Derived names are escaped, so that all others pass.
-//! - The names of a service depend on its package alone.
+//! - The names of a service depend on the module of its package alone.
 //!
-//! **Not here:** duplicates within the file, which the parser refuses, and clashes among the fields
-//! of a message, which rustc reports.
+//! **Not here:** the names of types (`type_names.rs`), and duplicates within the file, which the
+//! parser refuses.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,8 @@ use crate::derived_names::Taken;
 use crate::error::{BuildError, Place};
 use crate::extern_paths::ExternPaths;
 use crate::model::{Kind, Service};
-use crate::names;
+use crate::scopes::{Modules, Names};
+use crate::{names, type_names};
 
 /// Checks the names of everything that is generated from `pool`, and names what is derived.
 pub(crate) fn assign_names(
@@ -28,59 +30,57 @@ pub(crate) fn assign_names(
     services: &mut [Service],
     extern_paths: &ExternPaths,
 ) -> Result<(), BuildError> {
-    // Types and modules share one namespace, for each package.
-    let mut packages: BTreeMap<String, Names> = BTreeMap::new();
+    let mut modules = Modules::default();
     for file in pool.files() {
-        let names = packages.entry(file.package_name().to_owned()).or_default();
-        claim_types(&file, names, extern_paths)?;
+        type_names::claim_file(&file, &mut modules, extern_paths)?;
+    }
+    let mut packages: BTreeMap<Vec<String>, (String, Place)> = BTreeMap::new();
+    for file in pool.files().filter(|file| extern_paths.leaves_some_of(file)) {
+        claim_package(&file, &mut modules, &mut packages)?;
     }
     for service in &mut *services {
-        let names = packages.entry(service.package.clone()).or_default();
+        let names = modules.entry(names::module_path(&service.package)).or_default();
         let Service { name, rust_name, place, .. } = service;
         names.claim(rust_name.clone(), format!("service `{name}`"), place)?;
         claim_methods(service)?;
         assign_functions(service);
     }
-    for (package, names) in &packages {
+    for (path, names) in &modules {
         let mut taken = Taken::default();
-        names.0.keys().for_each(|name| taken.insert(name));
-        // The module of the package `a.b` lies in that of the package `a`.
-        let inner = packages.keys().filter_map(|other| inner_module(package, other));
-        inner.for_each(|module| taken.insert(&names::to_snake(module)));
-        let services = services.iter_mut().filter(|service| service.package == *package);
+        names.iter().for_each(|name| taken.insert(name));
+        let services = services.iter_mut();
+        let services = services.filter(|service| names::module_path(&service.package) == *path);
         assign_types(&mut services.collect::<Vec<_>>(), taken);
     }
     Ok(())
 }
 
-/// Returns the first part of the package `other` below `package`.
-fn inner_module<'a>(package: &str, other: &'a str) -> Option<&'a str> {
-    let rest = match package {
-        "" => other,
-        package => other.strip_prefix(package)?.strip_prefix('.')?,
-    };
-    rest.split('.').next().filter(|part| !part.is_empty())
-}
-
-fn claim_types(
+/// Claims the modules of the package of `file`: that of `a.b` lies in that of `a`. Two packages
+/// have two modules, since each has a file and a descriptor set of its own.
+fn claim_package(
     file: &FileDescriptor,
-    names: &mut Names,
-    extern_paths: &ExternPaths,
+    modules: &mut Modules,
+    packages: &mut BTreeMap<Vec<String>, (String, Place)>,
 ) -> Result<(), BuildError> {
-    for message in file.messages().filter(|one| !extern_paths.contains(one.full_name())) {
-        let place = Place::from_item(file, message.path());
-        let what = format!("message `{}`", message.name());
-        names.claim(names::to_upper_camel(message.name()), what, &place)?;
-        // prost puts the types that are declared within the message there.
-        let what = format!("the module of message `{}`", message.name());
-        names.claim(names::to_snake(message.name()), what, &place)?;
+    let package = file.package_name();
+    let (path, place) = (names::module_path(package), Place::from_package(file));
+    let what = format!("package `{package}`");
+    for (depth, module) in path.iter().enumerate() {
+        let outer = modules.entry(path[..depth].to_vec()).or_default();
+        outer.claim_module(module.clone(), what.clone(), &place)?;
     }
-    for enumeration in file.enums().filter(|one| !extern_paths.contains(one.full_name())) {
-        let what = format!("enum `{}`", enumeration.name());
-        let place = Place::from_item(file, enumeration.path());
-        names.claim(names::to_upper_camel(enumeration.name()), what, &place)?;
+    let (first, first_place) =
+        packages.entry(path.clone()).or_insert_with(|| (package.to_owned(), place.clone()));
+    match first == package {
+        true => Ok(()),
+        false => Err(BuildError::NameClash {
+            place,
+            first: format!("package `{first}`"),
+            first_place: Box::new(first_place.clone()),
+            second: what,
+            name: path.join("::"),
+        }),
     }
-    Ok(())
 }
 
 fn claim_methods(service: &Service) -> Result<(), BuildError> {
@@ -136,40 +136,4 @@ fn assign_functions(service: &mut Service) {
     [names.new] = taken.derive(["new".to_owned()]);
     [names.loan, names.loan_with, names.try_loan] =
         taken.derive(["loan", "loan_with", "try_loan"].map(str::to_owned));
-}
-
-/// The Rust names in use, each with a description of its owner.
-#[derive(Default)]
-struct Names(BTreeMap<String, String>);
-
-impl Names {
-    fn claim(&mut self, name: String, what: String, place: &Place) -> Result<(), BuildError> {
-        match self.0.get(&name) {
-            Some(first) => Err(BuildError::NameClash {
-                place: place.clone(),
-                first: first.clone(),
-                second: what,
-                name,
-            }),
-            None => {
-                self.0.insert(name, what);
-                Ok(())
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::inner_module;
-
-    #[test]
-    fn a_package_lies_in_the_module_of_another() {
-        assert_eq!(inner_module("a", "a.b.c"), Some("b"));
-        assert_eq!(inner_module("", "a.b"), Some("a"));
-        assert_eq!(
-            [("a", "ab.c"), ("a", "a"), ("", "")].map(|(a, b)| inner_module(a, b)),
-            [None; 3]
-        );
-    }
 }

@@ -71,7 +71,7 @@ pub enum BuildError {
     },
     /// Two items would have the same name in Rust.
     #[error(
-        "{place}: {second} and {first} need the same Rust name `{name}`; {}",
+        "{place}: {second} and {first} ({first_place}) need the same Rust name `{name}`; {}",
         hint_at_rename(first, second)
     )]
     NameClash {
@@ -79,10 +79,70 @@ pub enum BuildError {
         place: Place,
         /// A description of the first item, such as ``method `New` ``.
         first: String,
+        /// The place of the first item.
+        first_place: Box<Place>,
         /// A description of the second item.
         second: String,
         /// The name.
         name: String,
+    },
+    /// A name has no letter and no digit.
+    #[error("{place}: {what} has no letter or digit to make a Rust name from; rename it")]
+    NoRustName {
+        /// The place of the item.
+        place: Place,
+        /// A description of the item, such as ``field `_` ``.
+        what: String,
+    },
+    /// A map of enum values has the name of a keyword.
+    #[error(
+        "{place}: the map `{field}` has enum values and the name of a keyword, which prost cannot \
+         generate; rename the field"
+    )]
+    KeywordMap {
+        /// The place of the field.
+        place: Place,
+        /// The name of the field.
+        field: String,
+    },
+    /// A type of `google.protobuf` that is newer than those of the runtime.
+    #[error(
+        "{place}: the runtime has no type {name}; name a Rust type for it with `extern_path`, or \
+         use another type"
+    )]
+    UnknownGoogleType {
+        /// The place of the field or method that uses the type.
+        place: Place,
+        /// The full name of the type.
+        name: String,
+    },
+    /// A file begins with `edition`.
+    #[error("{place}: editions are not supported; use syntax = \"proto3\"")]
+    Edition {
+        /// The place of the edition.
+        place: Place,
+    },
+    /// Brackets are nested too deep for the parser.
+    #[error(
+        "{place}: brackets are nested deeper than {limit} levels, the limit; flatten the value or \
+         message"
+    )]
+    Nesting {
+        /// The place of the first bracket that is too deep.
+        place: Place,
+        /// The limit.
+        limit: usize,
+    },
+    /// The parser or prost has panicked.
+    #[error(
+        "{files}: cannot generate code, because a library panicked: {text}; report this with the \
+         `.proto` files as a defect of nearcall-build"
+    )]
+    Internal {
+        /// The files that were compiled.
+        files: String,
+        /// The message of the panic.
+        text: String,
     },
     /// `rename` names a service or method that does not exist.
     #[error("rename: there is no service or method `{path}`; {}", list_known(known))]
@@ -167,6 +227,11 @@ pub enum BuildError {
 }
 
 impl BuildError {
+    /// Creates the error for a panic in a library.
+    pub(crate) fn internal(files: impl fmt::Display, text: String) -> Self {
+        Self::Internal { files: files.to_string(), text }
+    }
+
     /// Converts an error of the parser. Only its `Debug` form has the place.
     pub(crate) fn proto(error: &protox::Error) -> Self {
         let text = format!("{error:?}");
@@ -210,7 +275,12 @@ impl Place {
         Self { file: file.name().to_owned(), at }
     }
 
-    /// Finds the name of a message, enum, service or method.
+    /// Finds the package of a file.
+    pub(crate) fn from_package(file: &FileDescriptor) -> Self {
+        Self::from_path(file, &[PACKAGE_TAG])
+    }
+
+    /// Finds the name of a message, enum, service, method, field, oneof or value.
     pub(crate) fn from_item(file: &FileDescriptor, path: &[i32]) -> Self {
         Self::from_path(file, &[path, &[NAME_TAG]].concat())
     }
@@ -241,6 +311,9 @@ fn list_known(known: &[String]) -> String {
         format!("there are: {}", known.join(", "))
     }
 }
+
+/// The number of the field `package` in the descriptor of a file.
+const PACKAGE_TAG: i32 = 2;
 
 /// The number of the field `name` in the descriptors of messages, enums, services and methods.
 const NAME_TAG: i32 = 1;

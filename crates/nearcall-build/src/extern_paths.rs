@@ -9,6 +9,8 @@
 
 use std::collections::BTreeMap;
 
+use prost_reflect::FileDescriptor;
+
 use crate::error::BuildError;
 
 /// The paths of the `.proto` files whose types are not generated.
@@ -32,12 +34,26 @@ impl ExternPaths {
 
     /// Returns whether the message, enum or service with this full name is not generated.
     pub(crate) fn contains(&self, full_name: &str) -> bool {
-        let covers = |path: &String| {
-            let rest = full_name.strip_prefix(path.as_str());
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
-        self.0.iter().any(covers)
+        self.0.iter().any(|path| is_below(path, full_name))
     }
+
+    /// Returns whether a type of `google.protobuf` with this full name comes from `prost-types`.
+    pub(crate) fn is_google(&self, full_name: &str) -> bool {
+        let is_replaced = |path: &String| path != GOOGLE && is_below(path, full_name);
+        is_below(GOOGLE, full_name) && !self.0.iter().any(is_replaced)
+    }
+
+    /// Returns whether any message, enum or service of `file` is generated.
+    pub(crate) fn leaves_some_of(&self, file: &FileDescriptor) -> bool {
+        file.messages().any(|one| !self.contains(one.full_name()))
+            || file.enums().any(|one| !self.contains(one.full_name()))
+            || file.services().any(|one| !self.contains(one.full_name()))
+    }
+}
+
+/// Returns whether `name` is the item or package `path`, or lies in it.
+fn is_below(path: &str, name: &str) -> bool {
+    name.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// The package whose types are part of `prost-types`.

@@ -8,17 +8,19 @@
 //! **Not here:** reading (`sources.rs`), checks (`model.rs`, `clashes.rs`) and writing
 //! (`builder.rs`).
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 
 use prost_build::{Config, Module, ServiceGenerator};
 use prost_reflect::DescriptorPool;
 
 use crate::error::BuildError;
 use crate::extern_paths::ExternPaths;
+use crate::include_file::{self, Tree};
 use crate::model::{self, Service};
 use crate::{
-    async_caller, attributes, caller, clashes, comments, descriptor_set, dispatcher, include_file,
-    interface, names, polish,
+    async_caller, attributes, caller, clashes, comments, descriptor_set, dispatcher, interface,
+    names, panics, polish,
 };
 
 /// The options of the generator. [`Builder`](crate::Builder) has a function for each.
@@ -63,31 +65,65 @@ pub fn generate(
     clashes::assign_names(pool, &mut services, &extern_paths)?;
     attributes::check(pool, &extern_paths, &options.type_attributes, &options.field_attributes)?;
     let mut config = configure(options);
-    let mut sources: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut packages: BTreeMap<Module, Package> = BTreeMap::new();
     let mut requests = Vec::new();
     for file in pool.files() {
-        let name = names::file_name(file.package_name());
-        sources.entry(name).or_default().push(file.name().to_owned());
+        let module = Module::from_protobuf_package_name(file.package_name());
+        let package = packages.entry(module.clone()).or_default();
+        // One package at most is generated into a module, but others may have files without types.
+        if package.name.is_empty() || extern_paths.leaves_some_of(&file) {
+            package.name = file.package_name().to_owned();
+        }
+        package.sources.push(file.name().to_owned());
         let mut proto = file.file_descriptor_proto().clone();
         let full_name = |name: &str| format!("{}.{name}", file.package_name());
         comments::prepare(&mut proto);
         proto.service.retain(|one| is_generated(full_name(one.name()).trim_start_matches('.')));
-        requests.push((Module::from_protobuf_package_name(proto.package()), proto));
+        requests.push((module, proto));
     }
     config.service_generator(Box::new(Services { pool: pool.clone(), services }));
-    let modules = config.generate(requests);
-    let modules = modules.map_err(|error| BuildError::Options { text: error.to_string() })?;
+    let names = || pool.files().map(|file| file.name().to_owned()).collect::<Vec<_>>().join(", ");
+    let written = panics::catch(|| {
+        let modules = config.generate(requests);
+        let modules = modules.map_err(|error| BuildError::Options { text: error.to_string() })?;
+        write_files(modules, &packages, options)
+    });
+    written.map_err(|text| BuildError::internal(names(), text))?
+}
+
+/// A package, and the `.proto` files that it consists of.
+#[derive(Default)]
+struct Package {
+    name: String,
+    sources: Vec<String>,
+}
+
+/// Formats the text that prost has generated for each module, and adds the file that includes all.
+fn write_files(
+    modules: HashMap<Module, String>,
+    packages: &BTreeMap<Module, Package>,
+    options: &Options,
+) -> Result<Vec<GeneratedFile>, BuildError> {
+    let mut tree = Tree::default();
+    for module in modules.keys() {
+        tree.insert(module, &packages[module].name);
+    }
+    // A package that is merged into another one takes along what was merged into it before.
+    let mut modules: Vec<(Module, String)> = modules.into_iter().collect();
+    modules.sort_by_key(|(module, _)| (Reverse(module.len()), module.clone()));
     let mut files = Vec::new();
-    let mut packages = Vec::new();
     for (module, text) in modules {
-        let name = names::module_file_name(&module);
-        let from = sources.get(&name).map(|files| files.join(", ")).unwrap_or_default();
-        let text = polish::format_file(&from, &text);
-        packages.push((module, name.clone()));
-        files.push(GeneratedFile { name, text });
+        let Package { name, sources } = &packages[&module];
+        let mut file = polish::parse(&text);
+        if options.include_file.is_some() {
+            tree.merge_into(&module, &mut file);
+        }
+        let text = polish::format(&sources.join(", "), file);
+        files.push(GeneratedFile { name: names::file_name(name), text });
     }
     if let Some(name) = &options.include_file {
-        let text = include_file::generate(name, packages)?;
+        let names: Vec<String> = files.iter().map(|file| file.name.clone()).collect();
+        let text = include_file::generate(name, names, &tree)?;
         files.push(GeneratedFile { name: name.clone(), text });
     }
     files.sort_by(|one, other| one.name.cmp(&other.name));

@@ -21,7 +21,11 @@
 //! ```
 //!
 //! or all of them by one file, which has these modules ([`Builder::include_file`]). Packages that
-//! import each other need exactly this tree, since they find each other by `super`.
+//! import each other need exactly this tree, since they find each other by `super`. A file has the
+//! name of its package as it is written, and a module the one that Rust allows: `google.type` is
+//! `pub mod google { pub mod r#type { nearcall::include_proto!("google.type"); } }`. The types
+//! within a message `shop.v1.Cart` and a package `shop.v1.cart` have one module, which only the one
+//! file makes.
 //!
 //! For `service Thermostat { rpc SetTarget(Temperature) returns (Temperature); }` the file has
 //!
@@ -54,13 +58,15 @@
 //! ends in `_`, and so do the others of its group: beside a method `StartScan` the started call of
 //! `Scan` is `start_scan_`, with options `start_scan_with_`; beside a method `New` the caller is
 //! made by `new_`. The docs of the function say so. [`Builder::rename`] gives a service or method
-//! any other name, also where two names of the interface are the same in Rust.
+//! any other name, also where two names of the interface are the same in Rust. Two types, fields or
+//! values that are the same in Rust are an error, which names both places.
 //!
 //! # `.proto` files
 //!
 //! `protoc` is not needed. `import "nearcall/options.proto"` and `google/protobuf/*.proto` work
-//! without an include directory. A method may have `option (nearcall.oneway) = true;` or
-//! `option (nearcall.deadline_ms) = 250;`.
+//! without an include directory; those of an include directory win. Editions are not supported;
+//! proto2 is, apart from extensions of messages, which prost does not keep. A method may have
+//! `option (nearcall.oneway) = true;` or `option (nearcall.deadline_ms) = 250;`.
 //!
 //! # Invariants
 //!
@@ -89,8 +95,12 @@ mod method_id;
 mod model;
 mod names;
 mod options;
+mod panics;
 mod polish;
+mod scopes;
+mod source_text;
 mod sources;
+mod type_names;
 
 pub use prost_reflect::DescriptorPool;
 

@@ -4,7 +4,6 @@
 //! differ. Not here: two names that become one (`clashes.rs`).
 
 use heck::{ToShoutySnakeCase, ToSnakeCase, ToUpperCamelCase};
-use prost_build::Module;
 
 /// Names a function or module: `SetTarget` becomes `set_target`, `Type` becomes `r#type`.
 pub(crate) fn to_snake(name: &str) -> String {
@@ -26,14 +25,27 @@ pub(crate) fn to_shouty(name: &str) -> String {
     name.to_shouty_snake_case()
 }
 
-/// The file of a package, by the rule of prost: `home.v1.rs` for `home.v1`, `_.rs` for none.
-pub(crate) fn file_name(package: &str) -> String {
-    module_file_name(&Module::from_protobuf_package_name(package))
+/// Names a value of the enum with the Rust name `enumeration`: the name of the enum is left out at
+/// the start of its values.
+pub(crate) fn to_variant(enumeration: &str, value: &str) -> String {
+    let name = to_upper_camel(value);
+    let short = name.strip_prefix(enumeration);
+    match short.filter(|short| short.starts_with(char::is_uppercase)) {
+        Some(short) => escape(short.to_owned()),
+        None => escape(name),
+    }
 }
 
-/// As [`file_name`], for a package that prost has parsed.
-pub(crate) fn module_file_name(module: &Module) -> String {
-    module.to_file_name_or(NO_PACKAGE)
+/// The modules of a package: `google` and `r#type` for `google.type`.
+pub(crate) fn module_path(package: &str) -> Vec<String> {
+    package.split('.').filter(|part| !part.is_empty()).map(to_snake).collect()
+}
+
+/// The file of a package, by its name as it is written, so that `include_proto!` takes that name:
+/// `google.type.rs` for `google.type`, `_.rs` for none.
+pub(crate) fn file_name(package: &str) -> String {
+    let stem = if package.is_empty() { NO_PACKAGE } else { package };
+    format!("{stem}.rs")
 }
 
 /// Returns whether the name could be one of a `.proto` file, which every rule here can convert.
@@ -85,5 +97,19 @@ mod tests {
     fn a_package_is_a_file() {
         assert_eq!(file_name("home.v1"), "home.v1.rs");
         assert_eq!(file_name(""), "_.rs");
+        assert_eq!(file_name("google.type.Self"), "google.type.Self.rs");
+        assert_eq!(
+            module_path("google.type.Self.fooBar"),
+            ["google", "r#type", "self_", "foo_bar"]
+        );
+        assert!(module_path("").is_empty());
+    }
+
+    #[test]
+    fn a_value_loses_the_name_of_its_enum() {
+        let cases = [("FOO_BAR", "Bar"), ("FOOBAR", "Foobar"), ("FOO", "Foo"), ("FOO_1", "Foo1")];
+        for (value, variant) in [&cases[..], &[("FOO_SELF", "Self_"), ("self", "Self_")]].concat() {
+            assert_eq!(to_variant("Foo", value), variant, "{value}");
+        }
     }
 }

@@ -3,11 +3,17 @@
 //! # Invariants
 //!
 //! - `nearcall/options.proto` is the one of this crate, whatever the include directories hold.
-//! - `google/protobuf/*.proto` need no include directory.
+//! - `google/protobuf/*.proto` need no include directory. One that lies there is used, as by protoc:
+//!   it may have options that the built-in one lacks.
 //!
-//! **Not here:** demands on an interface beyond correct proto3 (`model.rs`).
+//! **Not here:** demands on an interface beyond correct syntax (`model.rs`), and what the parser
+//! cannot read (`source_text.rs`).
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::{fs, io};
 
 use prost_reflect::DescriptorPool;
 use protox::Compiler;
@@ -16,6 +22,7 @@ use protox::file::{
 };
 
 use crate::error::BuildError;
+use crate::{panics, source_text};
 
 /// The descriptors of the files, and where they came from.
 pub(crate) struct Sources {
@@ -29,18 +36,24 @@ pub(crate) fn read(files: &[PathBuf], includes: &[PathBuf]) -> Result<Sources, B
     if files.is_empty() {
         return Err(BuildError::NoFile);
     }
-    let mut compiler = Compiler::with_file_resolver(build_resolver(files, includes));
+    let directories = list_directories(files, includes);
+    let opened = Opened::default();
+    let mut compiler = Compiler::with_file_resolver(build_resolver(&directories, &opened));
     compiler.include_source_info(true).include_imports(true);
     for file in files {
-        compiler.open_file(file).map_err(|error| BuildError::proto(&error))?;
+        let result = panics::catch(|| compiler.open_file(file).map(|_| ()));
+        let result = result.map_err(|text| BuildError::internal(file.display(), text))?;
+        result.map_err(|error| BuildError::proto(&error))?;
+        check_shadow(file, &directories, &opened.borrow())?;
     }
-    let paths = compiler.files().filter_map(|file| file.path().map(Path::to_owned)).collect();
-    Ok(Sources { pool: compiler.descriptor_pool(), paths })
+    let paths = compiler.files().filter_map(|file| opened.borrow().get(file.name()).cloned());
+    Ok(Sources { paths: paths.collect(), pool: compiler.descriptor_pool() })
 }
 
-fn build_resolver(files: &[PathBuf], includes: &[PathBuf]) -> ChainFileResolver {
-    let mut resolver = ChainFileResolver::new();
-    resolver.add(OptionsResolver);
+/// The files that were read from the disk: the path of each by the name of its imports.
+type Opened = Rc<RefCell<BTreeMap<String, PathBuf>>>;
+
+fn list_directories(files: &[PathBuf], includes: &[PathBuf]) -> Vec<PathBuf> {
     let mut directories: Vec<PathBuf> = includes.to_vec();
     if directories.is_empty() {
         for file in files {
@@ -51,11 +64,80 @@ fn build_resolver(files: &[PathBuf], includes: &[PathBuf]) -> ChainFileResolver 
             }
         }
     }
+    directories
+}
+
+fn build_resolver(directories: &[PathBuf], opened: &Opened) -> ChainFileResolver {
+    let mut resolver = ChainFileResolver::new();
+    resolver.add(OptionsResolver);
     for directory in directories {
-        resolver.add(IncludeFileResolver::new(directory));
+        let names = IncludeFileResolver::new(directory.clone());
+        let (directory, opened) = (directory.clone(), Rc::clone(opened));
+        resolver.add(DirectoryResolver { names, directory, opened });
     }
     resolver.add(GoogleFileResolver::new());
     resolver
+}
+
+/// Refuses a file whose name leads to another file, in a directory before its own.
+fn check_shadow(
+    file: &Path,
+    directories: &[PathBuf],
+    opened: &BTreeMap<String, PathBuf>,
+) -> Result<(), BuildError> {
+    let resolvers = directories.iter().cloned().map(IncludeFileResolver::new);
+    let name = resolvers.filter_map(|resolver| resolver.resolve_path(file)).next();
+    let used = name.and_then(|name| opened.get(&name));
+    let same = |used: &Path| fs::canonicalize(used).ok() == fs::canonicalize(file).ok();
+    match used.filter(|used| !same(used)) {
+        None => Ok(()),
+        Some(used) => Err(BuildError::Proto {
+            text: format!(
+                "{}: its name leads to {}; change the order of the include directories",
+                file.display(),
+                used.display()
+            ),
+        }),
+    }
+}
+
+/// Resolves the files in one directory.
+struct DirectoryResolver {
+    names: IncludeFileResolver,
+    directory: PathBuf,
+    opened: Opened,
+}
+
+impl FileResolver for DirectoryResolver {
+    fn resolve_path(&self, path: &Path) -> Option<String> {
+        self.names.resolve_path(path)
+    }
+
+    fn open_file(&self, name: &str) -> Result<File, protox::Error> {
+        let path = self.directory.join(name);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(protox::Error::file_not_found(name));
+            }
+            Err(error) => return Err(refuse(format!("{}: cannot read: {error}", path.display()))),
+        };
+        let text = match str::from_utf8(&bytes) {
+            Ok(text) => text,
+            Err(error) => {
+                let at = error.valid_up_to();
+                return Err(refuse(format!("{}: byte {at} is not UTF-8", path.display())));
+            }
+        };
+        let text = source_text::prepare(name, text).map_err(protox::Error::new)?;
+        let file = File::from_source(name, &text)?;
+        self.opened.borrow_mut().insert(name.to_owned(), path);
+        Ok(file)
+    }
+}
+
+fn refuse(text: String) -> protox::Error {
+    protox::Error::new(BuildError::Proto { text })
 }
 
 /// Resolves one file: `nearcall/options.proto`.

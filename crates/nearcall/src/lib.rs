@@ -195,7 +195,8 @@ pub mod __host {
 /// Includes the file that `nearcall-build` has generated for a package, or the one that includes
 /// all packages (`Builder::include_file`), in a crate with a build script.
 ///
-/// The name is that of the file without `.rs`. Put a package into the modules of its name, so that
+/// The name is that of the file without `.rs`: the package as it is written, such as `google.type`,
+/// whose module is `r#type`. Put a package into the modules of its name, so that
 /// other packages find its types:
 ///
 /// ```ignore

@@ -7,7 +7,10 @@ mod included {
 }
 
 use self::included::common::v1::Id;
-use self::included::shop::v1::{Orders, OrdersCaller, OrdersDispatcher};
+use self::included::shop::r#type::Money;
+use self::included::shop::v1::cart::line::{Note, Unit};
+use self::included::shop::v1::cart::{Checkout, CheckoutCaller, CheckoutDispatcher, Coupon, Line};
+use self::included::shop::v1::{Cart, Orders, OrdersCaller, OrdersDispatcher};
 use self::included::shop::{Item, item};
 use crate::runtime::register;
 use crate::{Client, Context, ItemSender, Status};
@@ -27,6 +30,28 @@ impl Orders for Shop {
     ) -> Result<(), Status> {
         items.send(&Item { id: Some(*request), kind: item::Kind::Unspecified.into() })
     }
+}
+
+impl Checkout for Shop {
+    fn pay(&self, _: &Context<'_>, request: &Cart) -> Result<Money, Status> {
+        request.coupon.and_then(|coupon| coupon.value).ok_or(Status("no coupon"))
+    }
+
+    fn weigh(&self, _: &Context<'_>, request: &Line) -> Result<Line, Status> {
+        Ok(request.clone())
+    }
+}
+
+#[test]
+fn a_package_and_a_message_share_a_module() {
+    register(CheckoutDispatcher::new(Shop));
+    let checkout = CheckoutCaller::new(&Client::default(), "here").unwrap();
+    let coupon = Some(Coupon { value: Some(Money { cents: 5 }) });
+    let note = Some(Note { text: "ripe".to_owned() });
+    let line = Line { unit: Unit::Piece.into(), note };
+    let cart = Cart { lines: vec![line.clone()], coupon };
+    assert_eq!(checkout.pay(&cart), Ok(Money { cents: 5 }));
+    assert_eq!(checkout.weigh(&line), Ok(line));
 }
 
 #[test]

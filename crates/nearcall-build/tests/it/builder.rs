@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 
 use nearcall_build::{BuildError, Builder, DescriptorPool, Options, generate};
 
@@ -173,4 +174,115 @@ fn descriptors_without_places_can_be_generated() {
     assert!(files[0].text.contains("/// The service `a.S`.\n"), "{}", files[0].text);
     let renames = BTreeMap::from([("a.S.A".to_owned(), "B".to_owned())]);
     assert!(generate(&pool, &Options { renames, ..Options::default() }).is_err());
+}
+
+/// Generates the package of `text`, and returns the names of the files and the text of the first.
+fn generate_package(text: &str, set: impl FnOnce(Builder) -> Builder) -> (Vec<String>, String) {
+    let directory = TestDir::new();
+    let file = directory.write("a.proto", text);
+    let written = set(Builder::new().file(file)).out_dir(directory.path()).write().unwrap();
+    let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+    let names = written.files.iter().map(|file| name(&file.path)).collect();
+    (names, fs::read_to_string(&written.files[0].path).unwrap())
+}
+
+#[test]
+fn a_file_has_the_name_of_its_package_as_it_is_written() {
+    for (package, modules) in [
+        ("google.type", "google r#type"),
+        ("self.Super.crate", "self_ super_ crate_"),
+        ("fooBar.async", "foo_bar r#async"),
+    ] {
+        let text = format!("syntax = \"proto3\"; package {package}; message M {{}}");
+        let (names, _) = generate_package(&text, |builder| builder);
+        assert_eq!(names, [format!("{package}.rs")]);
+        let (names, all) = generate_package(&text, |builder| builder.include_file("all.rs"));
+        assert_eq!(names, ["all.rs".to_owned(), format!("{package}.rs")]);
+        assert!(all.contains(&format!("include!(\"{package}.rs\");")), "{all}");
+        for module in modules.split(' ') {
+            assert!(all.contains(&format!("pub mod {module} {{")), "{module} in {all}");
+        }
+        assert!(all.contains(&format!("/// The package `{package}`.")), "{all}");
+    }
+}
+
+/// What a current `google/protobuf/descriptor.proto` has, and a file that uses it.
+#[test]
+fn a_current_descriptor_can_be_imported() {
+    let directory = TestDir::new();
+    let path = directory.write(
+        "google/protobuf/descriptor.proto",
+        "syntax = \"proto2\"; package google.protobuf;\n\
+         message FileDescriptorProto { optional string name = 1; }\n\
+         message FieldOptions { optional bool deprecated = 3; optional bool debug_redact = 16;\n\
+         extensions 1000 to max; }\n\
+         message FeatureSet { extensions 1000 [declaration = { number: 1000, type: \".x\" }];\n\
+         extensions 9995 to 9999, 10000 [verification = UNVERIFIED]; }\n\
+         message ExtensionRangeOptions { optional VerificationState verification = 3;\n\
+         enum VerificationState { DECLARATION = 0; UNVERIFIED = 1; }\n\
+         message Declaration { optional int32 number = 1; optional string type = 3; }\n\
+         repeated Declaration declaration = 2; }",
+    );
+    let file = directory.write(
+        "a.proto",
+        "syntax = \"proto3\"; package a; import \"google/protobuf/descriptor.proto\";\n\
+         extend google.protobuf.FieldOptions { string label = 50001; }\n\
+         message M { string secret = 1 [debug_redact = true, (label) = \"x\"]; }\n\
+         service S { rpc Get(M) returns (M); }",
+    );
+    let written = Builder::new().file(file).out_dir(directory.path().join("out")).write().unwrap();
+    assert_eq!(written.files.len(), 1);
+    assert!(written.sources.contains(&path), "{written:?}");
+}
+
+/// proto2: what of it is generated, and what an extension is not.
+#[test]
+fn proto2_is_generated_as_prost_does() {
+    let text = "package a; message M { required string name = 1; optional int32 size = 2 [default = 5];\n\
+                optional group Part = 3 { optional bytes b = 1 [default = \"a\\001\"]; } extensions 100 to 200; }\n\
+                extend M { optional int32 more = 100; } service S { rpc Get(M) returns (M); }";
+    let (_, text) = generate_package(text, |builder| builder);
+    for expected in ["required, tag = \"1\"", "default = \"5\"", "group, optional", "trait S"] {
+        assert!(text.contains(expected), "{expected} in {text}");
+    }
+    assert!(!text.contains("pub more"), "{text}");
+}
+
+/// Input that made prost or the parser panic or overflow its stack, and other nasty files.
+#[test]
+fn no_file_leads_to_a_panic() {
+    let deep = format!("option (x) = {}{};", "{ r ".repeat(5_000), "}".repeat(5_000));
+    let chain: String =
+        (0..50).map(|i| format!("message A{i} {{ A{} f = 1; }}\n", i + 1)).collect();
+    let texts = [
+        "message M { optional bytes d = 7 [default = \"\\xg\"]; }".to_owned(),
+        "message M { optional bytes d = 7 [default = \"\\\\\\\"\\377\"]; }".to_owned(),
+        "message M { optional E e = 1 [default = B]; } enum E { A = 0; }".to_owned(),
+        "message M { map<string, M> m = 1; } message MEntry {} message m {}".to_owned(),
+        "message Ü {}".to_owned(),
+        "message M { message M { message M { optional M m = 1; } } }".to_owned(),
+        "enum E { option allow_alias = true; A = 0; a = 0; }".to_owned(),
+        "/* ``` \u{202e} */ message M { /** * / [x] <b> */ optional string s = 1; // \\\"\n }"
+            .to_owned(),
+        "// \0 \x0c \x7f \r\nmessage M {}".to_owned(),
+        "message M { extensions 5 [".to_owned(),
+        "message M { oneof o {} }".to_owned(),
+        "import \"a.proto\";".to_owned(),
+        "import \"/a.proto\"; import \"../a.proto\"; import \"\";".to_owned(),
+        "syntax = \"proto4\";".to_owned(),
+        "option java_package = 1; package a; package b;".to_owned(),
+        "\u{feff}message M {}".to_owned(),
+        String::new(),
+        format!("{chain} message A50 {{}}"),
+        deep,
+    ];
+    for text in texts {
+        for syntax in ["", "syntax = \"proto3\";\n"] {
+            let directory = TestDir::new();
+            let file = directory.write("a.proto", &format!("{syntax}{text}"));
+            let result = Builder::new().file(file).out_dir(directory.path()).write();
+            let internal = matches!(&result, Err(BuildError::Internal { .. }));
+            assert!(!internal, "{result:?} for {}", text.chars().take(200).collect::<String>());
+        }
+    }
 }

@@ -70,26 +70,202 @@ fn names_of_an_interface_that_are_one_in_rust_are_refused() {
     for (text, expected) in [
         (
             "service S { rpc SetTarget(X) returns (X);\nrpc set_target(X) returns (X); }",
-            "a.proto:3:5: method `set_target` and method `SetTarget` need the same Rust name \
-             `set_target`; give the service or method another Rust name with `rename`",
+            "a.proto:3:5: method `set_target` and method `SetTarget` (a.proto:2:17) need the \
+             same Rust name `set_target`; give the service or method another Rust name with `rename`",
         ),
         (
             "service FooBar {}\nservice foo_bar {}",
-            "a.proto:3:9: service `foo_bar` and service `FooBar` need the same Rust name \
-             `FooBar`; give the service or method another Rust name with `rename`",
+            "a.proto:3:9: service `foo_bar` and service `FooBar` (a.proto:2:9) need the same \
+             Rust name `FooBar`; give the service or method another Rust name with `rename`",
         ),
         (
             "message Home {}\nservice home {}",
-            "a.proto:3:9: service `home` and message `Home` need the same Rust name `Home`; give \
-             the service or method another Rust name with `rename`",
+            "a.proto:3:9: service `home` and message `Home` (a.proto:2:9) need the same Rust \
+             name `Home`; give the service or method another Rust name with `rename`",
         ),
         (
             "message y {}\nenum Y { Y_UNSPECIFIED = 0; }",
-            "a.proto:3:6: enum `Y` and message `y` need the same Rust name `Y`; rename one of \
-             them",
+            "a.proto:3:6: enum `Y` and message `y` (a.proto:2:9) need the same Rust name `Y`; \
+             rename one of them",
         ),
     ] {
         check(text, expected);
+    }
+}
+
+/// Text, the second item with its place, the first one, and the name that both need.
+const CLASHES: &[(&str, &str, &str, &str)] = &[
+    (
+        "enum E { FOO_BAR = 0;\nfooBar = 1; }",
+        "3:1: value `fooBar`",
+        "value `FOO_BAR` (2:10)",
+        "FooBar",
+    ),
+    ("enum Foo { FOO_BAR = 0;\nBAR = 1; }", "3:1: value `BAR`", "value `FOO_BAR` (2:12)", "Bar"),
+    ("enum E { E_SELF = 0;\nSELF = 1; }", "3:1: value `SELF`", "value `E_SELF` (2:10)", "Self_"),
+    (
+        "message M { message a_b {}\nmessage A_b {} }",
+        "3:9: message `M.A_b`",
+        "message `M.a_b` (2:21)",
+        "AB",
+    ),
+    (
+        "message M { message N { enum a_b { A = 0; }\nmessage A_b {} } }",
+        "2:30: enum `M.N.a_b`",
+        "message `M.N.A_b` (3:9)",
+        "AB",
+    ),
+    (
+        "message M { string foo = 1;\noneof FOO { string x = 2; } }",
+        "3:7: oneof `FOO`",
+        "field `foo` (2:20)",
+        "foo",
+    ),
+    (
+        "message M { oneof foo { X x = 1; }\noneof FOO { X y = 2; } }",
+        "3:7: oneof `FOO`",
+        "oneof `foo` (2:19)",
+        "Foo",
+    ),
+    (
+        "message M { message Foo {} message FooOneOf {}\noneof foo { X x = 1; } }",
+        "3:7: oneof `foo`",
+        "message `M.FooOneOf` (2:36)",
+        "FooOneOf",
+    ),
+    (
+        "enum E { Z = 0; } message M { E kind = 1;\nE set_kind = 2; }",
+        "3:3: the accessor `set_kind` of field `set_kind`",
+        "the accessor `set_kind` of field `kind` (2:33)",
+        "set_kind",
+    ),
+    (
+        "enum E { Z = 0; } message M { repeated E k = 1;\noptional int32 push_k = 2; }",
+        "3:16: the accessor `push_k` of field `push_k`",
+        "the accessor `push_k` of field `k` (2:42)",
+        "push_k",
+    ),
+    (
+        "enum E { Z = 0; } message M { map<string, E> k = 1;\noptional int32 get_k = 2; }",
+        "3:16: the accessor `get_k` of field `get_k`",
+        "the accessor `get_k` of field `k` (2:46)",
+        "get_k",
+    ),
+    ("message _1 {\nmessage N {} }", "2:9: the module of message `_1`", "message `_1` (2:9)", "_1"),
+];
+
+#[test]
+fn names_of_types_that_are_one_in_rust_are_refused_with_both_places() {
+    for (text, second, first, name) in CLASHES {
+        let expected = format!(
+            "a.proto:{second} and {} need the same Rust name `{name}`; rename one of them",
+            first.replace('(', "(a.proto:")
+        );
+        check(text, &expected);
+    }
+}
+
+/// In proto3 the parser refuses such fields, since their names are one in JSON.
+#[test]
+fn fields_of_proto2_that_are_one_in_rust_are_refused() {
+    for (fields, second, first, name) in [
+        ("FOO = 1;\noptional X foo", "field `foo`", "field `FOO`", "foo"),
+        ("TYPE = 1;\noptional X type", "field `type`", "field `TYPE`", "r#type"),
+    ] {
+        let text = format!("message X {{}} message M {{ optional X {fields} = 2; }}");
+        let expected = format!(
+            "b.proto:2:12: {second} and {first} (b.proto:1:37) need the same Rust name `{name}`; \
+             rename one of them"
+        );
+        check_files(&[("b.proto", &text)], &["b.proto"], &expected);
+    }
+    check_files(
+        &[("b.proto", "message X {} message M { oneof o { X FOO = 1;\nX foo = 2; } }")],
+        &["b.proto"],
+        "b.proto:2:3: field `foo` and field `FOO` (b.proto:1:38) need the same Rust name `Foo`; \
+         rename one of them",
+    );
+}
+
+#[test]
+fn packages_that_are_one_module_in_rust_are_refused() {
+    check_files(
+        &[
+            ("b.proto", "syntax = \"proto3\";\npackage foo.bar; message M {}"),
+            ("c.proto", "syntax = \"proto3\";\npackage foo.Bar; message N {}"),
+        ],
+        &["b.proto", "c.proto"],
+        "c.proto:2:1: package `foo.Bar` and package `foo.bar` (b.proto:2:1) need the same Rust name \
+         `foo::bar`; rename one of them",
+    );
+    let cart = "syntax = \"proto3\"; package shop; message Cart { message Item {} }";
+    check_files(
+        &[
+            ("b.proto", cart),
+            ("c.proto", "syntax = \"proto3\"; package shop.cart;\nmessage Item {}"),
+        ],
+        &["b.proto", "c.proto"],
+        "c.proto:2:9: message `Item` and message `Cart.Item` (b.proto:1:57) need the same Rust name \
+         `Item`; rename one of them",
+    );
+}
+
+#[test]
+fn a_name_without_letters_is_refused() {
+    for (text, expected) in [
+        ("message _ {}", "2:9: message `_`"),
+        ("enum E { _ = 0; }", "2:10: value `_`"),
+        ("message M { string __ = 1; }", "2:20: field `__`"),
+        ("message M { oneof _ { string x = 1; } }", "2:19: oneof `_`"),
+        ("service _ {}", "2:9: service `_`"),
+        ("service S { rpc _(X) returns (X); }", "2:17: method `_`"),
+    ] {
+        let expected = format!(
+            "a.proto:{expected} has no letter or digit to make a Rust name from; rename it"
+        );
+        check(text, &expected);
+    }
+    check_files(
+        &[("b.proto", "syntax = \"proto3\"; package a._.b;\nmessage M {}")],
+        &["b.proto"],
+        "b.proto:1:20: package `a._.b` has no letter or digit to make a Rust name from; rename it",
+    );
+}
+
+#[test]
+fn what_prost_cannot_generate_is_refused() {
+    check(
+        "enum E { Z = 0; } message M { map<string, E> type = 1; }",
+        "a.proto:2:46: the map `type` has enum values and the name of a keyword, which prost cannot \
+         generate; rename the field",
+    );
+    let descriptor = "syntax = \"proto2\"; package google.protobuf; message FeatureSet {}";
+    check_files(
+        &[
+            ("google/protobuf/descriptor.proto", descriptor),
+            (
+                "b.proto",
+                "syntax = \"proto3\"; import \"google/protobuf/descriptor.proto\";\nmessage M {\n\
+                 google.protobuf.FeatureSet f = 1; }",
+            ),
+        ],
+        &["b.proto"],
+        "b.proto:3:28: the runtime has no type google.protobuf.FeatureSet; name a Rust type for it \
+         with `extern_path`, or use another type",
+    );
+}
+
+#[test]
+fn editions_are_refused_with_their_place() {
+    for edition in ["2023", "2024"] {
+        check_files(
+            &[
+                ("b.proto", &format!("// A comment.\nedition = \"{edition}\"; message M {{}}")),
+                ("c.proto", "syntax = \"proto3\"; import \"b.proto\"; message N {}"),
+            ],
+            &["c.proto"],
+            "b.proto:2:1: editions are not supported; use syntax = \"proto3\"",
+        );
     }
 }
 
@@ -118,8 +294,8 @@ fn a_rename_needs_an_item_and_a_name_that_is_free() {
     check_with(
         service,
         rename("a.S.A", "B"),
-        "a.proto:2:39: method `B` and method `A` need the same Rust name `b`; give the service \
-         or method another Rust name with `rename`",
+        "a.proto:2:39: method `B` and method `A` (a.proto:2:17) need the same Rust name `b`; \
+         give the service or method another Rust name with `rename`",
     );
 }
 

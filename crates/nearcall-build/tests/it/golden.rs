@@ -50,9 +50,18 @@ fn every_shape_under_names_that_clash() {
 fn packages_that_import_each_other() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/packages");
     let (out, proto) = (TestDir::new(), golden.join("proto"));
-    let builder = Builder::new().file(proto.join("shop/orders.proto")).include(proto);
+    let builder = Builder::new().file(proto.join("shop/orders.proto")).include(&proto);
+    let builder = builder.file(proto.join("shop/checkout.proto"));
     let written = builder.include_file("interfaces.rs").out_dir(out.path()).write().unwrap();
-    let names = ["common.v1.rs", "interfaces.rs", "shop.rs", "shop.v1.rs"];
+    let names = [
+        "common.v1.rs",
+        "interfaces.rs",
+        "shop.rs",
+        "shop.type.rs",
+        "shop.v1.cart.line.rs",
+        "shop.v1.cart.rs",
+        "shop.v1.rs",
+    ];
     let paths: Vec<_> = written.files.iter().map(|file| file.path.clone()).collect();
     assert_eq!(paths, names.map(|name| out.path().join(name)));
     names.iter().for_each(|name| compare(&out.path().join(name), &golden.join(name)));
