@@ -18,7 +18,7 @@ use crate::extern_paths::ExternPaths;
 use crate::model::{self, Service};
 use crate::{
     async_caller, attributes, caller, clashes, comments, descriptor_set, dispatcher, include_file,
-    interface, names, polish,
+    interface, names, nesting, polish,
 };
 
 /// The options of the generator. [`Builder`](crate::Builder) has a function for each.
@@ -63,6 +63,7 @@ pub fn generate(
     clashes::assign_names(pool, &mut services, &extern_paths)?;
     attributes::check(pool, &extern_paths, &options.type_attributes, &options.field_attributes)?;
     let mut config = configure(options);
+    nesting::mark(pool, &mut config);
     let mut sources: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut requests = Vec::new();
     for file in pool.files() {

@@ -88,6 +88,7 @@ mod interface;
 mod method_id;
 mod model;
 mod names;
+mod nesting;
 mod options;
 mod polish;
 mod sources;

@@ -54,6 +54,7 @@ mod sources;
 mod timers;
 mod turns;
 mod user_events;
+mod wakes;
 mod watching;
 
 pub(crate) use self::handshakes::{Connected, NOT_LISTENING};
@@ -89,6 +90,8 @@ pub(crate) struct Reactor {
     ready: RefCell<sharing::FairQueue<Rc<Connection>>>,
     /// How users share its time.
     clock: turns::TurnClock,
+    /// Connections whose peers wake the loop for nothing.
+    pauses: wakes::Pauses,
     /// The time for which polling the busy connections pays.
     busy: busy::Busy,
     /// Connections that are polled in each round.
@@ -154,6 +157,7 @@ impl Reactor {
             sources: RefCell::default(),
             ready: RefCell::default(),
             clock: turns::TurnClock::default(),
+            pauses: wakes::Pauses::default(),
             busy: busy::Busy::default(),
             spinning: RefCell::default(),
             fdless: RefCell::default(),
@@ -350,6 +354,7 @@ impl Reactor {
             }
         }
         self.handshakes.run_due(self, now);
+        self.end_pauses(now);
         if self.activity.deadline() <= now {
             self.end_calls(now);
         }
@@ -402,7 +407,7 @@ impl Reactor {
     fn next_due(&self) -> Deadline {
         let timers = self.timers.borrow().next();
         let due = timers.min(self.activity.deadline()).min(self.handshakes.next_due());
-        due.min(self.trim_at.get())
+        due.min(self.trim_at.get()).min(self.pauses.next_due())
     }
 
     /// Returns whether one more one-way message to a server of this thread may wait.

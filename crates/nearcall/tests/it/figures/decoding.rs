@@ -1,13 +1,18 @@
 //! How long one message keeps a loop busy that decodes it: the longest ones by default, of each
-//! kind that grows, with the bound of the decoded size and without.
+//! kind that grows, with the bound of the decoded size and without; and how long one message of any
+//! kind keeps another client waiting.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use nearcall::control::ServerCaller;
 use nearcall::prost::encoding::encode_varint;
-use nearcall::{CallOptions, Client, Limits};
+use nearcall::{CallOptions, Client, Interface, Limits};
 use nearcall_os::clock;
 
 use super::rounds;
 use crate::decoded_size::sizes::{Count, SizesCaller};
-use crate::decoded_size::{Raw, serve};
+use crate::decoded_size::{Raw, nested, serve};
 use crate::support::{method, object};
 
 /// The longest body: a message with its header is 4 MiB.
@@ -60,9 +65,7 @@ fn time_of_the_longest_messages() {
             let outcome = object.start::<_, Count>(send, &body, &CallOptions::new()).wait();
             ((clock::monotonic_ns() - start_ns) as f64 / 1e6, outcome.is_ok())
         };
-        let mut packed = vec![2 << 3 | 2];
-        encode_varint((BODY_BYTES - 5) as u64, &mut packed);
-        packed.resize(BODY_BYTES, 1);
+        let packed = numbers();
         let all =
             KINDS.iter().map(|(kind, field)| (*kind, repeated(field, BODY_BYTES), Some(field)));
         for (kind, body, field) in all.chain([("numbers of one byte", packed, None)]) {
@@ -98,4 +101,97 @@ fn longest_taken(try_bytes: impl Fn(usize) -> Option<Vec<u8>>) -> Vec<u8> {
         }
     }
     longest
+}
+
+/// The message of numbers of one byte that is as long as possible.
+fn numbers() -> Vec<u8> {
+    let mut packed = vec![2 << 3 | 2];
+    encode_varint((BODY_BYTES - 5) as u64, &mut packed);
+    packed.resize(BODY_BYTES, 1);
+    packed
+}
+
+/// A message with one field, number 1, of so many equal bytes.
+fn field(byte: u8, bytes: usize) -> Vec<u8> {
+    let mut body = vec![1 << 3 | 2];
+    encode_varint(bytes as u64, &mut body);
+    body.resize(body.len() + bytes, byte);
+    body
+}
+
+/// How much longer than numbers that are taken any other message may keep a loop busy.
+const STALL_RATIO_MAX: f64 = 12.0;
+
+/// What a message is, and where it goes.
+type Case = (&'static str, &'static Interface, &'static str, Vec<u8>);
+
+/// Large messages, bad ones, and those that grow: as long as they may be, and as long as the loop
+/// decodes them.
+fn cases(longest: impl Fn(fn(usize) -> Vec<u8>) -> Vec<u8>) -> Vec<Case> {
+    let (sizes, server) = (SizesCaller::INTERFACE, ServerCaller::INTERFACE);
+    let mut cases = vec![
+        ("numbers of one byte, 4 MiB", sizes, "Send", numbers()),
+        ("one field that no type has, 4 MiB", sizes, "Nothing", field(b'x', BODY_BYTES - 5)),
+        ("100,000 levels", sizes, "Send", nested(100_000)),
+        ("bad in the last byte, 4 MiB", sizes, "Send", {
+            let mut body = numbers();
+            *body.last_mut().unwrap() = 0x80;
+            body
+        }),
+        ("Health of a name of 4 MiB", server, "Health", field(0x7f, BODY_BYTES - 5)),
+        ("Describe of an interface of 4 MiB", server, "Describe", field(0x7f, BODY_BYTES - 5)),
+        ("Switch to a mechanism of 4 MiB", server, "Switch", field(0x7f, BODY_BYTES - 5)),
+    ];
+    for (kind, make) in KINDS {
+        cases.push((kind, sizes, "Send", repeated(make, BODY_BYTES)));
+        cases.push((kind, sizes, "Send", longest(make)));
+    }
+    cases
+}
+
+/// The longest wait of a client that calls all the time while another one sends one message. The
+/// least of some rounds counts: beside other work the others are those of that.
+#[test]
+fn longest_stall_by_one_message() {
+    let served = serve(Limits::default());
+    let client = Client::new();
+    let (address, rounds) = (served.address.clone(), rounds().max(5));
+    let (longest_ns, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let call = |interface, name, body: &[u8]| {
+        let object = object(&client, interface, &address);
+        let body = Raw(body.to_vec());
+        object.start::<_, Raw>(method(interface, name), &body, &CallOptions::new()).wait().is_ok()
+    };
+    let takes = |body: &[u8]| call(SizesCaller::INTERFACE, "Send", body);
+    let cases =
+        cases(|make| longest_taken(|bytes| Some(repeated(make, bytes)).filter(|body| takes(body))));
+    let stalls: Vec<_> = thread::scope(|scope| {
+        scope.spawn(|| {
+            let client = Client::new();
+            let other = SizesCaller::new(&client, &address).unwrap();
+            while !is_over.load(Ordering::Relaxed) {
+                let start_ns = clock::monotonic_ns();
+                other.nothing(&()).unwrap();
+                longest_ns.fetch_max(clock::monotonic_ns() - start_ns, Ordering::Relaxed);
+            }
+        });
+        let mut stall_ms = |(what, interface, name, body): Case| {
+            let least_ns = (0..rounds).map(|_| {
+                longest_ns.store(0, Ordering::Relaxed);
+                call(interface, name, &body);
+                longest_ns.load(Ordering::Relaxed)
+            });
+            let least_ms = least_ns.min().unwrap() as f64 / 1e6;
+            eprintln!("{what}, {} bytes: {least_ms:.2} ms", body.len());
+            (what, least_ms)
+        };
+        let stalls = cases.into_iter().map(&mut stall_ms).collect();
+        is_over.store(true, Ordering::Relaxed);
+        stalls
+    });
+    let (_, numbers_ms) = stalls[0];
+    for (what, ms) in stalls {
+        let ratio = ms / numbers_ms;
+        assert!(ratio < STALL_RATIO_MAX, "{what}: {ratio:.1} times as long as numbers");
+    }
 }
