@@ -165,15 +165,14 @@ pub(crate) const LOOK_THREADS_MAX: usize = 4;
 /// counts as one that does not answer.
 pub(crate) const PING_INTERVAL_MIN: Duration = Duration::from_millis(1);
 
-/// Turns for nothing that a connection gets one after the other: its descriptor was ready, and no
-/// message had come. A correct peer causes one where both ends become active at once, and one for
-/// each part of a long message, of which a message of 16 MiB has as many over a socket.
-pub(crate) const EMPTY_WAKES_MAX: u32 = 256;
+/// Turns for nothing that a connection gets one after the other: its descriptor was ready, and
+/// nothing had come. A correct peer causes one where both ends become active at once.
+pub(crate) const EMPTY_WAKES_MAX: u32 = 64;
 
 /// Time after which a connection that has had so many gets another one; its descriptors are not
 /// watched until then. A message that comes meanwhile is late by this at most, and a peer that does
-/// nothing but wake takes about a percent of a CPU.
-pub(crate) const EMPTY_WAKE_INTERVAL: Duration = Duration::from_micros(200);
+/// nothing but wake takes less than a percent of a CPU.
+pub(crate) const EMPTY_WAKE_INTERVAL: Duration = Duration::from_millis(1);
 
 /// What a turn for nothing costs its user beside the time of the turn, in nanoseconds: the look at
 /// the kernel that has found its descriptor ready, and the round.

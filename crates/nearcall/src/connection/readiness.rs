@@ -32,6 +32,8 @@ pub(crate) struct EmptyWakes {
     pub(crate) spent: Cell<u32>,
     /// When they were counted last.
     pub(crate) at: Cell<Deadline>,
+    /// The bytes of a message that had come then and was not whole.
+    pub(crate) collected: Cell<usize>,
     /// Its descriptor is not watched at present.
     pub(crate) is_paused: Cell<bool>,
     /// The server has counted that as a refusal.
@@ -41,7 +43,8 @@ pub(crate) struct EmptyWakes {
 impl Default for EmptyWakes {
     fn default() -> Self {
         let (is_paused, is_noted) = (Cell::new(false), Cell::new(false));
-        Self { spent: Cell::new(0), at: Cell::new(Deadline::from_ns(0)), is_paused, is_noted }
+        let (spent, at) = (Cell::new(0), Cell::new(Deadline::from_ns(0)));
+        Self { spent, at, collected: Cell::new(0), is_paused, is_noted }
     }
 }
 

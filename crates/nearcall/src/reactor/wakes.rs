@@ -64,6 +64,12 @@ impl Reactor {
         if self.is_shared() {
             self.ready.borrow_mut().charge(Party::of(connection), EMPTY_WAKE_COST_NS);
         }
+        // Parts of a long message are no message yet, and room for one is none either.
+        let collected = connection.with_endpoint(|endpoint| endpoint.collected_bytes());
+        let before = connection.readiness.empty_wakes.collected.replace(collected);
+        if collected != before || connection.has_pending_writes() {
+            return;
+        }
         let now = deadline::now();
         if spend(&connection.readiness.empty_wakes, now) {
             return;
