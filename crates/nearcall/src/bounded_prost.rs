@@ -18,7 +18,7 @@ use std::cell::Cell;
 use ::prost_types::value::Kind;
 use ::prost_types::{ListValue, Struct, Value};
 
-pub use ::prost::*;
+pub use ::prost::{DecodeError, Message, Name, UnknownEnumValue, alloc, bytes};
 
 use crate::limits::MESSAGE_DEPTH_MAX;
 
@@ -125,12 +125,15 @@ fn is_struct_within(fields: &Struct, levels: usize) -> bool {
 
 /// `prost::encoding`, but for the lengths of messages within messages.
 pub mod encoding {
-    pub use ::prost::encoding::*;
+    pub use ::prost::encoding::{
+        DecodeContext, bool, bytes, double, fixed32, fixed64, float, int32, int64, sfixed32,
+        sfixed64, sint32, sint64, skip_field, string, uint32, uint64, wire_type,
+    };
 
     /// Messages with their lengths before them.
     pub mod message {
         use ::prost::Message;
-        pub use ::prost::encoding::message::*;
+        pub use ::prost::encoding::message::{encode, encode_repeated, merge, merge_repeated};
         use ::prost::encoding::{encoded_len_varint, key_len};
 
         use crate::bounded_prost::message_below;
@@ -150,7 +153,7 @@ pub mod encoding {
     /// Messages between two tags.
     pub mod group {
         use ::prost::Message;
-        pub use ::prost::encoding::group::*;
+        pub use ::prost::encoding::group::{encode, encode_repeated, merge, merge_repeated};
         use ::prost::encoding::key_len;
 
         use crate::bounded_prost::message_below;
@@ -172,7 +175,10 @@ pub mod encoding {
             pub mod $name {
                 use std::hash::Hash;
 
-                pub use ::prost::encoding::$name::*;
+                pub use ::prost::encoding::$name::{
+                    encode, encode_with_default, encoded_len_with_default, merge,
+                    merge_with_default,
+                };
 
                 use crate::bounded_prost::below;
 

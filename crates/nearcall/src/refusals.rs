@@ -49,8 +49,8 @@ pub enum RefusalKind {
     BadRequest,
     /// A call whose method would have run inside of too many others.
     NestingLimit,
-    /// A connection whose client has woken the server many times without a message, and is looked at
-    /// less often until it sends one. Counted once for each connection.
+    /// A connection whose client has woken the server many times without a message, and which is
+    /// looked at less often until it sends one. Counted once for each connection.
     EmptyWakes,
     /// A connection whose calls ask for longer deadlines than the server grants, and are served
     /// with the longest one. Counted once for each connection.
