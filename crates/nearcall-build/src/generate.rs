@@ -20,7 +20,7 @@ use crate::include_file::{self, Tree};
 use crate::model::{self, Service};
 use crate::{
     async_caller, attributes, caller, clashes, comments, descriptor_set, dispatcher, interface,
-    names, panics, polish,
+    names, nesting, panics, polish,
 };
 
 /// The options of the generator. [`Builder`](crate::Builder) has a function for each.
@@ -65,6 +65,7 @@ pub fn generate(
     clashes::assign_names(pool, &mut services, &extern_paths)?;
     attributes::check(pool, &extern_paths, &options.type_attributes, &options.field_attributes)?;
     let mut config = configure(options);
+    nesting::mark(pool, &mut config);
     let mut packages: BTreeMap<Module, Package> = BTreeMap::new();
     let mut requests = Vec::new();
     for file in pool.files() {

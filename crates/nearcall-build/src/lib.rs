@@ -94,6 +94,7 @@ mod interface;
 mod method_id;
 mod model;
 mod names;
+mod nesting;
 mod options;
 mod panics;
 mod polish;

@@ -248,6 +248,12 @@ impl Endpoint {
         self.channel.parts().incoming.swap_buffer(buffer);
     }
 
+    /// Returns how much of a message has come that is not whole yet, in bytes, for callers that ask
+    /// whether a wake-up has brought a part of it.
+    pub fn collected_bytes(&mut self) -> usize {
+        self.channel.parts().incoming.collected_bytes()
+    }
+
     /// Returns the descriptor to wait on in an event loop, if the mechanism has one.
     ///
     /// Call [`arm`](Self::arm) each time before sleeping on it.

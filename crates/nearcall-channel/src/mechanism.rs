@@ -253,7 +253,7 @@ impl fmt::Display for Mechanism {
 /// A word that names no mechanism.
 #[derive(Clone, PartialEq, Eq)]
 pub struct UnknownMechanism {
-    /// The word.
+    /// The word; of a long one the first 64 letters.
     pub word: String,
 }
 
@@ -279,15 +279,19 @@ impl FromStr for Mechanism {
 
     fn from_str(word: &str) -> Result<Self, Self::Err> {
         let found = table::ROWS.iter().find(|row| row.name == word);
-        found.map(|row| row.mechanism).ok_or_else(|| UnknownMechanism { word: word.to_owned() })
+        // A peer may have written it.
+        let word = || word.chars().take(WORD_MAX).collect();
+        found.map(|row| row.mechanism).ok_or_else(|| UnknownMechanism { word: word() })
     }
 }
 
+/// Letters that are kept of a word that is no mechanism: longer ones cannot be near any name, and
+/// the distance costs their length squared.
+const WORD_MAX: usize = 64;
+
 /// The name that differs in the fewest letters, unless nearly all differ.
 fn nearest_name(word: &str) -> Option<&'static str> {
-    // Longer words cannot be near any name, and the distance costs their length squared.
-    const WORD_BYTES_MAX: usize = 64;
-    if word.len() > WORD_BYTES_MAX {
+    if word.len() >= WORD_MAX {
         return None;
     }
     let distances = table::ROWS.iter().map(|row| (edit_distance(word, row.name), row.name));

@@ -128,7 +128,7 @@ impl ObjectRef {
         if self.is_intercepted() {
             let call = |options: &CallOptions| self.call_by(method, request, options, serve);
             return self
-                .observe(method, request, options, call, |reply| codec::encoded_bytes(reply));
+                .observe(method, request, options, call, |reply| codec::reported_bytes(reply));
         }
         self.call_by(method, request, options, serve)
     }

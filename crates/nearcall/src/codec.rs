@@ -11,12 +11,50 @@ use prost::encoding::{DecodeContext, WireType};
 pub use prost::Message;
 
 use crate::borrowed::{BorrowedBody, BorrowedSegments};
+use crate::bounded_prost::{self, TOO_DEEP_BYTES};
+use crate::limits::MESSAGE_DEPTH_MAX;
 use crate::status::Status;
 
-/// Length of `message` in bytes.
+/// Length of `message` in bytes. Above every limit if it is nested too deeply.
 #[inline]
 pub(crate) fn encoded_bytes(message: &impl Message) -> usize {
-    message.encoded_len()
+    bounded_prost::measure(message)
+}
+
+/// Length of `message` in bytes for whoever only reports it; 0 if it is nested too deeply to be
+/// sent.
+pub(crate) fn reported_bytes(message: &impl Message) -> usize {
+    Some(encoded_bytes(message)).filter(|bytes| !is_too_deep(*bytes)).unwrap_or_default()
+}
+
+/// Returns whether [`encoded_bytes`] has returned this of a message that is nested too deeply.
+#[inline]
+pub(crate) fn is_too_deep(encoded_bytes: usize) -> bool {
+    encoded_bytes >= TOO_DEEP_BYTES
+}
+
+/// Returns the status of a message that is nested too deeply to be sent.
+#[cold]
+pub(crate) fn too_deep(what: &str) -> Status {
+    Status::resource_exhausted(format!(
+        "the {what} has more than {MESSAGE_DEPTH_MAX} levels of messages within messages, the \
+         limit of the encoding; send a list whose elements name each other, or a stream"
+    ))
+}
+
+/// Returns `message` as bytes.
+///
+/// # Errors
+///
+/// `RESOURCE_EXHAUSTED`: it is nested too deeply.
+pub(crate) fn encode_vec(message: &impl Message) -> Result<Vec<u8>, Status> {
+    let message_bytes = encoded_bytes(message);
+    if is_too_deep(message_bytes) {
+        return Err(too_deep("message"));
+    }
+    let mut bytes = Vec::with_capacity(message_bytes);
+    message.encode_raw(&mut bytes);
+    Ok(bytes)
 }
 
 /// Writes `message` into the first bytes of `into`, which has room for all of it.
@@ -136,8 +174,13 @@ impl OwnedBody {
 pub(crate) struct Encoded(Bytes);
 
 impl Encoded {
-    pub(crate) fn new(message: &impl Message) -> Self {
-        Self(message.encode_to_vec().into())
+    /// Marshals a message.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: it is nested too deeply.
+    pub(crate) fn new(message: &impl Message) -> Result<Self, Status> {
+        encode_vec(message).map(|bytes| Self(bytes.into()))
     }
 
     /// Returns the message, for a reader that copies long fields no more.
@@ -193,13 +236,19 @@ fn decode_borrowed<M: Message + Default>(body: BorrowedBody<'_>) -> Result<M, St
 
 #[cold]
 fn bad_bytes(error: &DecodeError) -> Status {
-    // The text of a deep nesting names every level.
-    let mut text = error.to_string();
-    if let Some((cut, _)) = text.char_indices().nth(ERROR_CHARS_MAX) {
-        text.truncate(cut);
-        text.push_str("...");
+    Status::internal(format!("the message cannot be decoded: {}", shorten(error.to_string())))
+}
+
+/// Returns a text of the library without its middle if it is long: that of a deep nesting names
+/// every level, and what is wrong at its end.
+fn shorten(text: String) -> String {
+    let count = text.chars().count();
+    if count <= ERROR_CHARS_MAX {
+        return text;
     }
-    Status::internal(format!("the message cannot be decoded: {text}"))
+    let (first, last) = (ERROR_CHARS_MAX / 2, count - ERROR_CHARS_MAX / 2);
+    let part = |from, count| text.chars().skip(from).take(count).collect::<String>();
+    format!("{}...{}", part(0, first), part(last, count))
 }
 
 /// A shorter field is copied even from a buffer that could be sliced, in bytes: a slice that is
@@ -212,6 +261,16 @@ const ERROR_CHARS_MAX: usize = 160;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_error_text_keeps_its_end() {
+        let short = "Node.inner: recursion limit reached".to_owned();
+        assert_eq!(shorten(short.clone()), short);
+        let long = shorten(format!("{}é limit reached", "Node.inner: ".repeat(100)));
+        assert!(long.starts_with("Node.inner: Node"), "{long}");
+        assert!(long.ends_with("Node.inner: é limit reached"), "{long}");
+        assert!(long.contains("...") && long.chars().count() <= ERROR_CHARS_MAX + 3, "{long}");
+    }
 
     #[test]
     fn long_fields_are_slices_and_short_ones_are_copies() {

@@ -67,7 +67,7 @@ pub(crate) use self::host::{Host, LoopHost};
 use self::lending::Lending;
 use self::old_channel::OldChannel;
 use self::outbox::Outbox;
-pub(crate) use self::readiness::{Readiness, ReadinessState, RoomWanted, Tokens};
+pub(crate) use self::readiness::{EmptyWakes, Readiness, ReadinessState, RoomWanted, Tokens};
 pub(crate) use self::receiving::{
     Event, INLINE_BUF, InboundCall, InlineBuf, RequestHead, split_payload,
 };

@@ -95,6 +95,8 @@ mod async_call;
 mod async_connection;
 mod auto;
 mod borrowed;
+#[doc(hidden)]
+pub mod bounded_prost;
 mod call;
 mod client;
 mod codec;

@@ -165,6 +165,19 @@ pub(crate) const LOOK_THREADS_MAX: usize = 4;
 /// counts as one that does not answer.
 pub(crate) const PING_INTERVAL_MIN: Duration = Duration::from_millis(1);
 
+/// Turns for nothing that a connection gets one after the other: its descriptor was ready, and
+/// nothing had come. A correct peer causes one where both ends become active at once.
+pub(crate) const EMPTY_WAKES_MAX: u32 = 64;
+
+/// Time after which a connection that has had so many gets another one; its descriptors are not
+/// watched until then. A message that comes meanwhile is late by this at most, and a peer that does
+/// nothing but wake takes less than a percent of a CPU.
+pub(crate) const EMPTY_WAKE_INTERVAL: Duration = Duration::from_millis(1);
+
+/// What a turn for nothing costs its user beside the time of the turn, in nanoseconds: the look at
+/// the kernel that has found its descriptor ready, and the round.
+pub(crate) const EMPTY_WAKE_COST_NS: u64 = 1_000;
+
 /// Packets of the control line, each a segment of memory that the peer has made or taken back,
 /// after which a turn ends: some hundreds of microseconds. A correct peer sends one or two with a
 /// message.
@@ -304,6 +317,14 @@ pub(crate) const LOOK_AHEAD_MESSAGES_MAX: usize = 64;
 /// Longest text of an error that is sent, in bytes: a few lines for a terminal.
 pub(crate) const ERROR_TEXT_BYTES_MAX: usize = 1024;
 
+/// Longest name of an object that is looked up by its name, in bytes: longer than packages and
+/// instances get. A longer one is refused before anything is done with it.
+pub(crate) const OBJECT_NAME_BYTES_MAX: usize = 256;
+
+/// Most levels of messages within messages: what decoders of Protocol Buffers take by default. A
+/// deeper one is neither sent nor taken.
+pub(crate) const MESSAGE_DEPTH_MAX: usize = 100;
+
 /// Names of objects in an error text: what fits a screen.
 pub(crate) const OBJECT_NAMES_MAX: usize = 16;
 
@@ -347,7 +368,8 @@ pub(crate) const BLOCKING_WAITING_BYTES_MAX: usize = 256 << 20;
 
 /// One-way messages whose method has returned and goes on, as a future or in a pool, in each loop.
 /// Above it further ones are dropped: their senders wait for nothing, so that nothing else bounds
-/// them. As many as a pool lets wait.
+/// them. As many as a pool lets wait. Another user than the server's has at most half of what the
+/// others leave.
 pub(crate) const ONEWAYS_DETACHED_MAX: usize = 4096;
 
 /// Time after which a thread of a [`BlockingPool`](crate::BlockingPool) ends that has nothing to

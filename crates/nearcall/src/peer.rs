@@ -1,6 +1,7 @@
 //! The caller: what the kernel reports of the process at the other end of a connection.
 //!
-//! **Invariants:** nothing of it comes from the peer itself.
+//! **Invariants:** nothing of it comes from the peer itself; of what users share, another one than
+//! the program's own gets at most half of what the others leave.
 //! **Not here:** deciding what a peer may do, which is the service's.
 
 use std::net::SocketAddr;
@@ -41,6 +42,14 @@ impl Peer {
             && process::wait_pidfd(pidfd, Deadline::NOW).is_ok_and(|has_ended| !has_ended)
     }
 
+    /// Returns the user that it counts as.
+    pub(crate) fn user(&self) -> User {
+        match self.uid() {
+            Some(uid) if uid == process::user_id() => User::Own,
+            uid => User::Other(uid),
+        }
+    }
+
     /// The user id of the caller; `None` for another machine.
     pub fn uid(&self) -> Option<u32> {
         match self {
@@ -56,6 +65,27 @@ impl Peer {
             Self::Local => i32::try_from(std::process::id()).ok(),
             Self::Process(identity) => identity.pid,
             Self::Remote(_) => None,
+        }
+    }
+}
+
+/// Whose clients they are, where users share what a program has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum User {
+    /// The program itself, and clients of its user: they could end it as well.
+    Own,
+    /// Clients of another user. Those from other machines count as one user.
+    Other(Option<u32>),
+}
+
+impl User {
+    /// Returns how many of `max` this user may have while the others have so many: all that are
+    /// left, or half of these, rounded up, of another user than the program's own.
+    pub(crate) fn share(self, max: usize, of_others: usize) -> usize {
+        let left = max.saturating_sub(of_others);
+        match self {
+            Self::Own => left,
+            Self::Other(_) => left.div_ceil(2),
         }
     }
 }

@@ -56,6 +56,7 @@ mod sources;
 mod timers;
 mod turns;
 mod user_events;
+mod wakes;
 mod watching;
 
 pub(crate) use self::handshakes::{Connected, NOT_LISTENING};
@@ -91,6 +92,8 @@ pub(crate) struct Reactor {
     ready: RefCell<sharing::FairQueue<Rc<Connection>>>,
     /// How users share its time.
     clock: turns::TurnClock,
+    /// Connections whose peers wake the loop for nothing.
+    pauses: wakes::Pauses,
     /// The time for which polling the busy connections pays.
     busy: busy::Busy,
     /// Connections that are polled in each round.
@@ -158,6 +161,7 @@ impl Reactor {
             sources: RefCell::default(),
             ready: RefCell::default(),
             clock: turns::TurnClock::default(),
+            pauses: wakes::Pauses::default(),
             busy: busy::Busy::default(),
             spinning: RefCell::default(),
             fdless: RefCell::default(),
@@ -358,6 +362,7 @@ impl Reactor {
         }
         self.handshakes.run_due(self, now);
         self.restore_socket_files(now);
+        self.end_pauses(now);
         if self.activity.deadline() <= now {
             self.end_calls(now);
         }
@@ -410,7 +415,8 @@ impl Reactor {
     fn next_due(&self) -> Deadline {
         let timers = self.timers.borrow().next();
         let due = timers.min(self.activity.deadline()).min(self.handshakes.next_due());
-        due.min(self.trim_at.get()).min(self.socket_files.due())
+        let due = due.min(self.trim_at.get()).min(self.socket_files.due());
+        due.min(self.pauses.next_due())
     }
 
     /// Returns whether one more one-way message to a server of this thread may wait.

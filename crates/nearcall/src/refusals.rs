@@ -49,6 +49,9 @@ pub enum RefusalKind {
     BadRequest,
     /// A call whose method would have run inside of too many others.
     NestingLimit,
+    /// A connection whose client has woken the server many times without a message, and which is
+    /// looked at less often until it sends one. Counted once for each connection.
+    EmptyWakes,
     /// A connection whose calls ask for longer deadlines than the server grants, and are served
     /// with the longest one. Counted once for each connection.
     DeadlineCapped,
@@ -71,6 +74,7 @@ impl RefusalKind {
             Self::SlowReader => "slow-reader",
             Self::BadRequest => "bad-request",
             Self::NestingLimit => "nesting-limit",
+            Self::EmptyWakes => "empty-wakes",
             Self::DeadlineCapped => "deadline-capped",
         }
     }

@@ -7,6 +7,7 @@ use std::fmt;
 
 pub use nearcall_wire::Code;
 
+use crate::limits::ERROR_TEXT_BYTES_MAX;
 use crate::metadata::{BadMetadata, Entries, Metadata, ReplyMetadata};
 
 /// Why a call failed.
@@ -184,10 +185,11 @@ impl Status {
         self
     }
 
-    /// Returns the status of an error that the peer sent. The text is hostile: bytes that are no
-    /// UTF-8 are replaced.
+    /// Returns the status of an error that the peer sent. The text is hostile: it is cut to what
+    /// this end would send, and bytes that are no UTF-8 are replaced.
     pub(crate) fn from_peer(code: Code, metadata: &[u8], text: &[u8]) -> Self {
         let (detail, metadata) = Detail::take_from(metadata);
+        let text = &text[..text.len().min(ERROR_TEXT_BYTES_MAX)];
         let status = Self { detail, ..Self::new(code, String::from_utf8_lossy(text)) };
         status.with_entries(Entries::from_peer(metadata))
     }
@@ -311,5 +313,7 @@ mod tests {
     fn a_text_from_a_peer_cannot_steer_a_terminal() {
         let status = Status::from_peer(Code::NotFound, b"", b"no\x1b[2J \xff here");
         assert_eq!(status.to_string(), "NOT_FOUND: no\\u{1b}[2J \u{fffd} here");
+        let long = Status::from_peer(Code::NotFound, b"", &vec![b'x'; 4 << 20]);
+        assert_eq!(long.message().len(), ERROR_TEXT_BYTES_MAX);
     }
 }

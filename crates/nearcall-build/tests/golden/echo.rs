@@ -4,7 +4,7 @@
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Clone, PartialEq, ::nearcall::prost::Message)]
-#[prost(prost_path = "::nearcall::prost")]
+#[prost(prost_path = "::nearcall::bounded_prost")]
 pub struct Parcel {
     #[prost(bytes = "bytes", tag = "1")]
     pub data: ::nearcall::prost::bytes::Bytes,

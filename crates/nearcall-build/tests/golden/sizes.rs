@@ -16,7 +16,7 @@ pub struct Count {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Clone, PartialEq, ::nearcall::prost::Message)]
-#[prost(prost_path = "::nearcall::prost")]
+#[prost(prost_path = "::nearcall::bounded_prost")]
 pub struct Lists {
     #[prost(message, repeated, tag = "1")]
     pub wides: ::nearcall::prost::alloc::vec::Vec<Wide>,
@@ -54,7 +54,7 @@ pub struct Lists {
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 pub mod lists {
     #[derive(Clone, PartialEq, Eq, Hash, ::nearcall::prost::Oneof)]
-    #[prost(prost_path = "::nearcall::prost")]
+    #[prost(prost_path = "::nearcall::bounded_prost")]
     pub enum Choice {
         #[prost(message, tag = "9")]
         Wide(super::Wide),

@@ -286,3 +286,27 @@ fn no_file_leads_to_a_panic() {
         }
     }
 }
+
+#[test]
+fn only_messages_that_may_be_nested_without_an_end_have_their_depth_bounded() {
+    let text = r#"import "google/protobuf/struct.proto";
+        message Itself { Itself inner = 1; }
+        message One { repeated Two twos = 1; }
+        message Two { map<string, One> ones = 1; }
+        message Chosen { oneof which { Chosen again = 1; uint32 number = 2; } }
+        message Holder { message Part { uint32 n = 1; } Itself deep = 1; }
+        message Json { google.protobuf.Value value = 1; }
+        message Flat { X x = 1; repeated X xs = 2; Holder.Part part = 3; Color color = 4; }
+        enum Color { RED = 0; }"#;
+    let text = generate_with(text, |builder| builder);
+    assert!(!text.contains("nearcall_nests") && !text.contains("not_nest"), "{text}");
+    let bounded: Vec<_> = text
+        .split("::nearcall::bounded_prost")
+        .skip(1)
+        .map(|rest| {
+            let (_, item) = rest.split_once("pub ").unwrap();
+            item.split([' ', '{']).nth(1).unwrap()
+        })
+        .collect();
+    assert_eq!(bounded, ["Itself", "One", "Two", "Chosen", "Which", "Holder", "Json"], "{text}");
+}

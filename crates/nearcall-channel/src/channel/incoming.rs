@@ -99,6 +99,11 @@ impl Incoming {
         self.whole_only = true;
     }
 
+    /// Returns the bytes of the message that is being collected which have come.
+    pub(crate) fn collected_bytes(&self) -> usize {
+        self.collected_bytes
+    }
+
     /// Returns whether a message is under way.
     #[inline]
     pub(crate) fn is_amid_message(&self) -> bool {

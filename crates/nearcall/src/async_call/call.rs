@@ -112,7 +112,7 @@ impl<Q: Message, R: Message + Default> AsyncCall<'_, Q, R> {
         };
         this.state = State::Ended;
         let result = outcome.map_err(|status| this.sending.object().explain(status));
-        this.sending.end(&result, |reply| codec::encoded_bytes(reply));
+        this.sending.end(&result, |reply| codec::reported_bytes(reply));
         Poll::Ready(result)
     }
 

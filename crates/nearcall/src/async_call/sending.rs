@@ -92,7 +92,7 @@ impl<'a> Sending<'a> {
     fn begin(&mut self, request: &impl Message) -> Result<Deadline, Status> {
         let deadline = *self.deadline.insert(self.object.deadline(self.method, self.options));
         if self.object.is_intercepted() {
-            self.show_start(deadline, codec::encoded_bytes(request))?;
+            self.show_start(deadline, codec::reported_bytes(request))?;
         }
         Ok(deadline)
     }

@@ -78,7 +78,10 @@ impl Binding {
         if let Err(status) = self.core.check_metadata(options) {
             return Some(Err(status));
         }
-        let body = request.encode_to_vec();
+        let body = match codec::encode_vec(request) {
+            Ok(body) => body,
+            Err(status) => return Some(Err(status)),
+        };
         let request = RequestPart {
             object: 0,
             method: method.id,

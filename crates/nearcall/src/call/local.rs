@@ -144,6 +144,9 @@ impl Binding {
         let buffers = &self.core.services().buffers;
         let mut buffer = buffers.take();
         let body_bytes = codec::encoded_bytes(request);
+        if codec::is_too_deep(body_bytes) {
+            return Err(codec::too_deep("request"));
+        }
         buffers.grow(&mut buffer, body_bytes).map_err(Status::no_memory)?;
         codec::encode_into(request, &mut buffer[..body_bytes])?;
         let call = LocalCall::default();
@@ -205,7 +208,7 @@ impl Binding {
             method: method.id,
             deadline,
             metadata: options.metadata_bytes().to_vec(),
-            body: request.encode_to_vec(),
+            body: codec::encode_vec(request)?,
         })
     }
 

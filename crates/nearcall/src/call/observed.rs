@@ -61,7 +61,7 @@ impl ObjectRef {
         options: &CallOptions,
     ) -> Result<(ObservedCall, CallOptions), Status> {
         let (object, deadline) = (&self.object, self.deadline(method, options));
-        let request_bytes = codec::encoded_bytes(request);
+        let request_bytes = codec::reported_bytes(request);
         let (chain, name) = (&object.interceptors, &object.name);
         show_start(chain, name, method, deadline, request_bytes, options)
     }

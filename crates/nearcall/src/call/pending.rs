@@ -137,7 +137,7 @@ impl<R: Message + Default> PendingCall<R> {
             None => result,
             Some(observed) => {
                 observed
-                    .end(result.as_ref().err(), result.as_ref().map_or(0, Message::encoded_len));
+                    .end(result.as_ref().err(), result.as_ref().map_or(0, codec::reported_bytes));
                 result
             }
         }

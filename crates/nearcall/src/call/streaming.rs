@@ -252,7 +252,7 @@ impl StreamedCall {
         let result = self.in_use.binding().read_outcome(outcome, self.method);
         let end = result.as_ref().map(|_| metadata).map_err(Status::clone);
         *self.state.borrow_mut() = State::Ended(end);
-        self.show_end(result.as_ref(), Message::encoded_len);
+        self.show_end(result.as_ref(), codec::reported_bytes);
         result
     }
 

@@ -139,6 +139,9 @@ impl<H: Host> Connection<H> {
         message: &impl Message,
         send: impl FnOnce(&Gathered) -> Result<T, E>,
     ) -> Option<Result<T, E>> {
+        if codec::is_too_deep(codec::encoded_bytes(message)) {
+            return None; // Refused where it is sent.
+        }
         let gathered = self.lending.gather(message)?;
         // As if it were sent whole: the other end may have to copy it together.
         let message_bytes = HEADER_BYTES + metadata.len() + gathered.whole_bytes();

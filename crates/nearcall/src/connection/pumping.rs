@@ -86,7 +86,7 @@ impl<H: Host> Connection<H> {
             true => self.end_streamed(call, extras, answer),
             // Items leave in this thread only, so it does not become empty meanwhile.
             false => {
-                let answer = answer.map(Encoded::new).map_err(Status::clone);
+                let answer = answer.map_err(Status::clone).and_then(Encoded::new);
                 stream.outlet.defer((extras, answer));
             }
         }

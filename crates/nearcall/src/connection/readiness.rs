@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 
+use crate::deadline::Deadline;
 use crate::tasks::mailbox::ConnectionKey;
 
 /// The state of a connection in its loop.
@@ -21,6 +22,38 @@ pub(crate) struct Readiness {
     pub(crate) is_stale: Cell<bool>,
     /// It is counted among those of its user.
     pub(crate) is_counted: Cell<bool>,
+    pub(crate) empty_wakes: EmptyWakes,
+}
+
+/// Turns of a connection for which it had nothing.
+#[derive(Debug)]
+pub(crate) struct EmptyWakes {
+    /// Those of late that count: one less after each interval without.
+    pub(crate) spent: Cell<u32>,
+    /// When they were counted last.
+    pub(crate) at: Cell<Deadline>,
+    /// The bytes of a message that had come then and was not whole.
+    pub(crate) collected: Cell<usize>,
+    /// Its descriptor is not watched at present.
+    pub(crate) is_paused: Cell<bool>,
+    /// The server has counted that as a refusal.
+    pub(crate) is_noted: Cell<bool>,
+}
+
+impl Default for EmptyWakes {
+    fn default() -> Self {
+        let (is_paused, is_noted) = (Cell::new(false), Cell::new(false));
+        let (spent, at) = (Cell::new(0), Cell::new(Deadline::from_ns(0)));
+        Self { spent, at, collected: Cell::new(0), is_paused, is_noted }
+    }
+}
+
+impl EmptyWakes {
+    /// Forgets them: there was a message.
+    #[inline]
+    pub(crate) fn forget(&self) {
+        self.spent.set(0);
+    }
 }
 
 /// The source that reports a connection as ready.

@@ -154,6 +154,9 @@ impl<H: Host> Connection<H> {
             return self.close_reason();
         }
         let bytes = outgoing.metadata.len() + codec::encoded_bytes(body);
+        if codec::is_too_deep(bytes) {
+            return codec::too_deep("request");
+        }
         Status::resource_exhausted(format!("a message of {bytes} bytes is above every limit"))
     }
 
@@ -286,6 +289,7 @@ impl<H: Host> Connection<H> {
         self.touch(Deadline::NEVER);
         let status = match unsent {
             Unsent::Protocol(ReplyError::Ended) => return Sent::Nothing,
+            _ if codec::is_too_deep(reply_bytes) => codec::too_deep("reply"),
             Unsent::Protocol(ReplyError::TooLarge) | Unsent::TooLarge(_)
                 if metadata_bytes > usize::from(self.metadata_bytes_max.get()) =>
             {

@@ -96,6 +96,7 @@ impl Reactor {
                 true => {
                     found = true;
                     connection.readiness.misses.set(0);
+                    connection.readiness.empty_wakes.forget();
                     if self.clock.is_look_due() {
                         self.give_way(&connection, index);
                         return true;
@@ -140,7 +141,7 @@ impl Reactor {
         self.share_signals();
     }
 
-    fn arm_or_queue(&self, connection: &Rc<Connection>) {
+    pub(super) fn arm_or_queue(&self, connection: &Rc<Connection>) {
         if !connection.is_closed() && !self.arm(connection) {
             self.make_ready(connection);
         }

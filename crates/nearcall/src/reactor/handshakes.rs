@@ -3,8 +3,8 @@
 //!
 //! **Invariants:** of a bounded number of handshakes with clients, no user has more than half of
 //! what the others leave; a user's next client takes the place of the one that has been silent for
-//! longest, so that silent clients keep others out only briefly; a failed handshake concerns its
-//! client only.
+//! longest, so that silent clients keep others out only briefly; their steps are taken in turn, of
+//! one user and of another; a failed handshake concerns its client only.
 //! **Not here:** the steps of a handshake (`nearcall-channel`), what a server agrees to
 //! (`acceptor.rs`), clients of a finished handshake (`placing.rs`).
 
@@ -39,6 +39,8 @@ pub(super) struct PendingHandshakes {
     running: RefCell<BTreeMap<u64, Running>>,
     /// Those whose other end has sent something.
     ready: RefCell<VecDeque<u64>>,
+    /// The user whose handshake has gone on last.
+    last_user: Cell<Option<User>>,
     /// When the first of them has had its time, or may have to give way.
     due: Cell<Deadline>,
     /// Clients whose channel is open and that have not greeted yet, and how long they may take.
@@ -94,6 +96,7 @@ impl Default for PendingHandshakes {
         Self {
             running: RefCell::default(),
             ready: RefCell::default(),
+            last_user: Cell::default(),
             due: Cell::new(Deadline::NEVER),
             greeting: RefCell::default(),
             greeting_sweep_at: Cell::default(),
@@ -232,7 +235,7 @@ impl Reactor {
     pub(super) fn advance_handshakes(&self) {
         let end = self.end_of_turn();
         for _ in 0..HANDSHAKE_STEPS_PER_ROUND_MAX {
-            let Some(token) = self.handshakes.ready.borrow_mut().pop_front() else { return };
+            let Some(token) = self.handshakes.next_ready() else { return };
             self.handshakes.advance(self, token);
             if end.has_passed() {
                 break;
@@ -439,6 +442,22 @@ impl PendingHandshakes {
     /// Notes that the other end has sent something, or has gone.
     pub(super) fn note_ready(&self, token: u64) {
         self.ready.borrow_mut().push_back(token);
+    }
+
+    /// Takes the first handshake whose other end has sent something, of another user than the one
+    /// before if there is one.
+    fn next_ready(&self) -> Option<u64> {
+        let (mut ready, running) = (self.ready.borrow_mut(), self.running.borrow());
+        let user = |token: &u64| match &running.get(token)?.purpose {
+            Purpose::Serve(serving) => Some(serving.user),
+            Purpose::ServeOwn(_) | Purpose::Connect(_) => None,
+        };
+        let is_another =
+            |token: &u64| user(token).is_none_or(|it| Some(it) != self.last_user.get());
+        let next = ready.iter().position(is_another).unwrap_or(0);
+        let token = ready.remove(next)?;
+        self.last_user.set(user(&token));
+        Some(token)
     }
 
     /// Notes by when a client has to greet.

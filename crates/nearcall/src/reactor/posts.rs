@@ -1,7 +1,8 @@
 //! What other threads have posted to the loop: replies, tasks to poll, closures.
 //!
-//! **Invariants:** posts are served in their order, a bounded number in each round; nothing of the
-//! loop is borrowed meanwhile, since a closure or a task may run rounds of its own; what may do so
+//! **Invariants:** posts are served in their order, a bounded number in each round, and while
+//! clients of several users share the loop for a bounded time; nothing of the loop is borrowed
+//! meanwhile, since a closure or a task may run rounds of its own; what may do so
 //! waits while services, closures and tasks run inside each other to the largest depth.
 //! **Not here:** posting (`tasks/mailbox.rs`), tasks (`tasks/executor.rs`).
 
@@ -66,6 +67,7 @@ impl Reactor {
             }
         }
         let count = self.posted.borrow().per_round();
+        let end = self.end_of_turn();
         for _ in 0..count {
             // One at a time: a round inside may take the next.
             let Some(post) = self.posted.borrow_mut().pop() else { return };
@@ -74,6 +76,9 @@ impl Reactor {
                     self.posted.borrow_mut().deferred.push_back(post);
                 }
                 post => self.serve_post(post),
+            }
+            if end.has_passed() {
+                return; // The rest has its turn in the next round.
             }
         }
     }

@@ -92,6 +92,11 @@ impl Reactor {
         served
     }
 
+    /// Returns whether clients of several users share the loop.
+    pub(super) fn is_shared(&self) -> bool {
+        self.clock.is_shared.get()
+    }
+
     /// Returns when something should end that clients of other users may wait for.
     pub(super) fn end_of_turn(&self) -> Deadline {
         match self.clock.is_shared.get() {
@@ -181,7 +186,10 @@ impl Reactor {
         for _ in 0..count {
             let Some(connection) = self.ready.borrow_mut().pop() else { return };
             connection.readiness.state.update(|state| state.dequeued());
-            self.run_turn(&connection, Turn::Ready);
+            match self.run_turn(&connection, Turn::Ready) {
+                true => connection.readiness.empty_wakes.forget(),
+                false => self.note_empty_wake(&connection),
+            }
             if self.clock.is_look_due() {
                 // The rest keeps its place; one that is ready by now may come first.
                 return;

@@ -439,6 +439,6 @@ impl Reactor {
     }
 }
 
-fn kernel_interest(writable: bool) -> poll::Interest {
+pub(super) fn kernel_interest(writable: bool) -> poll::Interest {
     if writable { poll::Interest::Writable } else { poll::Interest::Readable }
 }

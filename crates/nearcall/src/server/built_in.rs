@@ -26,6 +26,7 @@ use crate::control::{
     SwitchReport, SwitchRequest,
 };
 use crate::interface::{self, fnv1a};
+use crate::limits::OBJECT_NAME_BYTES_MAX;
 use crate::peer::Peer;
 use crate::reactor::acceptor::Acceptor;
 use crate::refusals::RefusedUser;
@@ -129,10 +130,18 @@ impl Server for BuiltIn {
         _context: &Context<'_>,
         request: &HealthRequest,
     ) -> Result<HealthReply, Status> {
-        let health = self.core()?.state.health(&request.object).ok_or_else(|| {
+        let name = &request.object;
+        if name.len() > OBJECT_NAME_BYTES_MAX {
+            return Err(Status::invalid_argument(format!(
+                "a name of {} bytes is asked for, above the limit of {OBJECT_NAME_BYTES_MAX} bytes \
+                 for names of objects; `Describe` lists the objects of this server",
+                name.len()
+            )));
+        }
+        let health = self.core()?.state.health(name).ok_or_else(|| {
             Status::not_found(format!(
                 "this server has no object `{}`: leave the name out for the server as a whole",
-                request.object.escape_debug()
+                name.escape_debug()
             ))
         })?;
         Ok(HealthReply { health: health.into() })

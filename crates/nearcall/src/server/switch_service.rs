@@ -5,7 +5,7 @@
 //! keeps a loop.
 //! **Not here:** who may do that (`built_in.rs`), asking one client (`connection/switch_asks.rs`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +52,8 @@ impl Switches {
             .mechanism
             .parse()
             .map_err(|error: UnknownMechanism| Status::invalid_argument(error.to_string()))?;
-        let numbers = &request.connections;
+        // Sets: a request may name very many.
+        let numbers: BTreeSet<u64> = request.connections.iter().copied().collect();
         let choices = [!numbers.is_empty(), request.pid.is_some(), request.all];
         if choices.iter().filter(|is_given| **is_given).count() != 1 {
             return Err(Status::invalid_argument(
@@ -69,8 +70,8 @@ impl Switches {
             return Err(Status::invalid_argument(text));
         }
         let infos = core.state.census.connections(|_, info| info.number != own && is_chosen(info));
-        let is_there = |number: &u64| infos.iter().any(|(_, info)| info.number == Some(*number));
-        if let Some(missing) = numbers.iter().find(|number| !is_there(number)) {
+        let known: BTreeSet<u64> = infos.iter().filter_map(|(_, info)| info.number).collect();
+        if let Some(missing) = numbers.difference(&known).next() {
             let text = format!("this server has no connection {missing}; it may have ended");
             return Err(Status::not_found(text));
         }

@@ -2,8 +2,8 @@
 //!
 //! **Invariants:** the loop's thread runs no method that was given to a pool, not even for a caller
 //! of the same thread.
-//! **Not here:** the threads and the queue (`service/blocking/pool.rs`), the call on its way there
-//! (`owned_call.rs`).
+//! **Not here:** the threads and the queue (`service/blocking/pool.rs`), whose calls they serve
+//! (`blocking/shares.rs`), the call on its way there (`owned_call.rs`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use crate::service::dispatcher::{Dispatcher, Incoming};
 use crate::service::owned_call::OwnedCall;
 
 mod pool;
+mod shares;
 
 pub use self::pool::{BlockingPool, BlockingPoolBuilder, WhenFull};
 

@@ -16,7 +16,7 @@ use crate::codec::{Encoded, Message};
 use crate::connection::{Activity, Connection};
 use crate::limits::ONEWAYS_DETACHED_MAX;
 use crate::metadata::BadMetadata;
-use crate::peer::Peer;
+use crate::peer::{Peer, User};
 use crate::refusals::RefusalKind;
 use crate::service::library_reply::LibraryReply;
 use crate::service::local_reply::LocalAnswer;
@@ -63,15 +63,15 @@ impl DetachedSink {
     /// Returns the sink of a call that came over a connection; none of a one-way message.
     pub(crate) fn connection(connection: &Rc<Connection>, call: Option<IncomingCall>) -> Self {
         let Some(activity) = connection.activity() else {
-            return Self::oneway(None, ConnectionKey::NONE);
+            return Self::oneway(None, ConnectionKey::NONE, User::Own);
         };
         let key = activity.key(connection);
         let Some(call) = call else {
-            let sink = Self::oneway(Some(&activity.mailbox), key);
+            let sink = Self::oneway(Some(&activity.mailbox), key, connection.peer.user());
             if sink.is_cancelled() {
                 let why = format!(
-                    "{ONEWAYS_DETACHED_MAX} one-way messages of this loop go on, its limit; \
-                     another one was dropped"
+                    "as many one-way messages go on as this user may have of the \
+                     {ONEWAYS_DETACHED_MAX} of a loop; another one was dropped"
                 );
                 connection.note_refusal(RefusalKind::ResourceLimit, &why);
             }
@@ -97,9 +97,13 @@ impl DetachedSink {
         Self { to, mailbox: None, cancellation: Arc::default(), stream: None }
     }
 
-    /// Returns the sink of a one-way message. If the loop has too many of them it has ended.
-    pub(crate) fn oneway(mailbox: Option<&Arc<Mailbox>>, connection: ConnectionKey) -> Self {
-        let permit = mailbox.and_then(Mailbox::permit_oneway).map(Arc::new);
+    /// Returns the sink of a one-way message. If its user has too many of them it has ended.
+    pub(crate) fn oneway(
+        mailbox: Option<&Arc<Mailbox>>,
+        connection: ConnectionKey,
+        user: User,
+    ) -> Self {
+        let permit = mailbox.and_then(|mailbox| mailbox.permit_oneway(user)).map(Arc::new);
         let cancellation = Arc::<Cancellation>::default();
         if permit.is_none() {
             cancellation.end();
@@ -193,7 +197,7 @@ impl DetachedSink {
                 connection.reply_detached(call, extras, answer);
             }
         } else {
-            let answer = answer.map(Encoded::new).map_err(Status::clone);
+            let answer = answer.map_err(Status::clone).and_then(Encoded::new);
             // A loop that has closed has ended its calls.
             let _ =
                 mailbox.post(Post::Reply(PostedReply { connection: key, call, extras, answer }));

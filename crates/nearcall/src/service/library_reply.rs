@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nearcall_os::library::{CallToken, ReplyPart};
 
-use crate::codec::Message;
+use crate::codec::{self, Message};
 use crate::status::{Code, Detail, Status};
 use crate::tasks::cancellation::Cancellation;
 use crate::tasks::reply_extras::{ReplyExtras, Sent};
@@ -39,10 +39,10 @@ impl LibraryReply {
             return extras.into_iter().for_each(|extras| extras.end_given_up());
         };
         let entries = extras.as_ref().map_or(&[][..], |extras| extras.metadata.as_bytes());
-        match answer {
-            Ok(result) => {
-                let body = result.encode_to_vec();
-                token.reply(&ReplyPart { code: 0, message: &[], metadata: entries, body: &body });
+        let body = answer.map_err(Status::clone).and_then(codec::encode_vec);
+        match &body {
+            Ok(body) => {
+                token.reply(&ReplyPart { code: 0, message: &[], metadata: entries, body });
             }
             Err(status) => {
                 let detail = status.detail().map_or(&[][..], Detail::metadata);
@@ -56,7 +56,11 @@ impl LibraryReply {
             }
         }
         if let Some(extras) = extras {
-            extras.end(Sent::AsGiven, answer);
+            let sent = match body {
+                Err(status) if answer.is_ok() => Sent::Instead(Box::new(status)),
+                _ => Sent::AsGiven,
+            };
+            extras.end(sent, answer);
         }
     }
 

@@ -10,7 +10,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use crate::codec::Message;
+use crate::codec::{self, Message};
 use crate::status::Status;
 use crate::tasks::cancellation::Cancellation;
 use crate::tasks::reply_extras::{ReplyExtras, Sent};
@@ -94,8 +94,8 @@ pub(crate) struct LocalResult {
 }
 
 impl LocalResult {
-    pub(crate) fn new(metadata: &[u8], result: &impl Message) -> Self {
-        Self { metadata: metadata.to_vec(), body: result.encode_to_vec() }
+    pub(crate) fn new(metadata: &[u8], result: &impl Message) -> Result<Self, Status> {
+        Ok(Self { metadata: metadata.to_vec(), body: codec::encode_vec(result)? })
     }
 }
 
@@ -199,9 +199,12 @@ fn end_with(
 ) {
     let mut extras = extras.map(|extras| *extras).unwrap_or_default();
     let metadata = std::mem::take(&mut extras.metadata);
+    let mut sent = Sent::AsGiven;
     end(match answer {
-        Ok(result) => Ok(LocalResult::new(metadata.as_bytes(), result)),
+        Ok(result) => LocalResult::new(metadata.as_bytes(), result).inspect_err(|status| {
+            sent = Sent::Instead(Box::new(status.clone()));
+        }),
         Err(status) => Err(status.clone().with_entries(metadata)),
     });
-    extras.end(Sent::AsGiven, answer);
+    extras.end(sent, answer);
 }

@@ -16,6 +16,7 @@ use crate::deadline::Deadline;
 use crate::interface::Interface;
 use crate::metadata::Metadata;
 use crate::nesting::Handler;
+use crate::peer::Peer;
 use crate::refusals::RefusalKind;
 use crate::service::context::Context;
 use crate::service::detached_sink::DetachedCall;
@@ -68,6 +69,11 @@ impl OwnedCall {
             self.call.sink.note_refusal(RefusalKind::ResourceLimit, status.message());
         }
         self.call.sink.fail(status);
+    }
+
+    /// Returns the caller.
+    pub(crate) fn peer(&self) -> &Peer {
+        &self.call.peer
     }
 
     /// Returns the memory that the request takes, in bytes.

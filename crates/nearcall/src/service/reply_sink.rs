@@ -14,7 +14,7 @@ use nearcall_wire::IncomingCall;
 use crate::codec::Message;
 use crate::connection::{Activity, Connection};
 use crate::deadline::Deadline;
-use crate::peer::Peer;
+use crate::peer::{Peer, User};
 use crate::refusals::RefusalKind;
 use crate::service::detached_sink::{DetachedCall, DetachedSink};
 use crate::service::local_reply::{LaterReply, LocalCall};
@@ -225,7 +225,7 @@ impl<'a> ReplySink<'a> {
                 DetachedSink::local(&later.answer(), &activity.mailbox)
             }
             Sink::LocalOneway(activity) => {
-                DetachedSink::oneway(Some(&activity.mailbox), ConnectionKey::NONE)
+                DetachedSink::oneway(Some(&activity.mailbox), ConnectionKey::NONE, User::Own)
             }
             Sink::Detached(call) => {
                 call.sink.watch_end();

@@ -120,7 +120,7 @@ impl ServiceStream {
                 Ok(true)
             }
             Put::Full => Ok(false),
-            Put::Ended(status) => Err(status),
+            Put::Ended(status) | Put::Refused(status) => Err(status),
         }
     }
 

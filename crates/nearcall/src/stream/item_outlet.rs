@@ -50,6 +50,8 @@ pub(crate) enum Put {
     Full,
     /// The call has ended.
     Ended(Status),
+    /// It cannot be sent; the call goes on.
+    Refused(Status),
 }
 
 impl ItemOutlet {
@@ -62,7 +64,10 @@ impl ItemOutlet {
         if state.bytes >= OUTLET_BYTES_MAX {
             return Put::Full;
         }
-        let item = Encoded::new(item);
+        let item = match Encoded::new(item) {
+            Ok(item) => item,
+            Err(status) => return Put::Refused(status),
+        };
         // Tiny items cost more than their bytes.
         state.bytes += item.encoded_len() + ITEM_BYTES;
         state.items.push_back(item);

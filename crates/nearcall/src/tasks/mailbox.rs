@@ -6,6 +6,7 @@
 //! **Not here:** which side wakes the other (`nearcall-channel`), what is done with a post
 //! (`reactor/posts.rs`).
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,6 +18,7 @@ use nearcall_wire::IncomingCall;
 
 use crate::codec::Encoded;
 use crate::limits::ONEWAYS_DETACHED_MAX;
+use crate::peer::User;
 use crate::status::Status;
 use crate::tasks::reply_extras::ReplyExtras;
 use crate::tasks::service_task::ServiceTask;
@@ -80,13 +82,15 @@ pub(crate) struct Mailbox {
     stop: AtomicBool,
     /// One-way messages whose method has returned and goes on, and [`AWAITED`].
     oneways: AtomicUsize,
+    /// The same by their users.
+    oneways_by_user: Mutex<BTreeMap<User, usize>>,
 }
 
 /// Set while the loop waits for the end of its one-way messages.
 const AWAITED: usize = 1 << (usize::BITS - 1);
 
 /// The place of a one-way message whose method has returned and goes on.
-pub(crate) struct OnewayPermit(Arc<Mailbox>);
+pub(crate) struct OnewayPermit(Arc<Mailbox>, User);
 
 #[derive(Default)]
 struct Posts {
@@ -99,7 +103,8 @@ impl Mailbox {
         let eventfd = eventfd::create(eventfd::Kind::Counter)?;
         let (flags, posts) = (WakeFlags::new(), Mutex::default());
         let (stop, oneways) = (AtomicBool::new(false), AtomicUsize::new(0));
-        Ok(Self { eventfd, flags, posts, stop, oneways })
+        let oneways_by_user = Mutex::default();
+        Ok(Self { eventfd, flags, posts, stop, oneways, oneways_by_user })
     }
 
     /// Posts something, from any thread.
@@ -177,12 +182,22 @@ impl Mailbox {
         drop(left);
     }
 
-    /// Returns a place for a one-way message whose method goes on, if there is room for one more.
-    pub(crate) fn permit_oneway(self: &Arc<Self>) -> Option<OnewayPermit> {
-        // Taken back by the drop if there are too many.
-        let permit = OnewayPermit(Arc::clone(self));
-        let before = self.oneways.fetch_add(1, Ordering::Relaxed);
-        (before & !AWAITED < ONEWAYS_DETACHED_MAX).then_some(permit)
+    /// Returns a place for a one-way message of this user whose method goes on, if there is room
+    /// for one more.
+    pub(crate) fn permit_oneway(self: &Arc<Self>, user: User) -> Option<OnewayPermit> {
+        let mut users = self.lock_oneways();
+        let all: usize = users.values().sum();
+        let own = users.get(&user).copied().unwrap_or_default();
+        if own >= user.share(ONEWAYS_DETACHED_MAX, all - own) {
+            return None;
+        }
+        users.insert(user, own + 1);
+        self.oneways.fetch_add(1, Ordering::Relaxed);
+        Some(OnewayPermit(Arc::clone(self), user))
+    }
+
+    fn lock_oneways(&self) -> MutexGuard<'_, BTreeMap<User, usize>> {
+        self.oneways_by_user.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether no one-way message goes on. If one does, the end of the last wakes the loop,
@@ -199,6 +214,14 @@ impl Mailbox {
 
 impl Drop for OnewayPermit {
     fn drop(&mut self) {
+        let mut users = self.0.lock_oneways();
+        if let Some(own) = users.get_mut(&self.1) {
+            *own -= 1;
+            if *own == 0 {
+                users.remove(&self.1);
+            }
+        }
+        drop(users);
         // What the method has done is seen by whoever has waited for its end.
         let end_one = |oneways| Some(if oneways == AWAITED | 1 { 0 } else { oneways - 1 });
         let ended = self.0.oneways.fetch_update(Ordering::Release, Ordering::Relaxed, end_one);
@@ -230,9 +253,9 @@ mod tests {
     fn the_end_of_one_way_messages_wakes_the_loop_only_while_it_waits_for_that() {
         let mailbox = Arc::new(Mailbox::new().unwrap());
         assert!(mailbox.have_oneways_ended());
-        drop(mailbox.permit_oneway());
+        drop(mailbox.permit_oneway(User::Own));
         assert!(!mailbox.has_posts(), "it waited for none");
-        let permits = [mailbox.permit_oneway(), mailbox.permit_oneway()];
+        let permits = [User::Own, User::Other(None)].map(|user| mailbox.permit_oneway(user));
         assert!(!mailbox.have_oneways_ended());
         for (permit, is_last) in permits.into_iter().zip([false, true]) {
             assert!(permit.is_some());
@@ -240,8 +263,21 @@ mod tests {
             assert_eq!(mailbox.has_posts(), is_last);
         }
         mailbox.take();
-        drop(mailbox.permit_oneway());
+        drop(mailbox.permit_oneway(User::Own));
         assert!(!mailbox.has_posts(), "it does not wait any more");
         assert!(mailbox.have_oneways_ended());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel")]
+    fn one_way_messages_of_one_user_leave_room_to_those_of_another() {
+        let mailbox = Arc::new(Mailbox::new().unwrap());
+        let fill = |user| std::iter::from_fn(|| mailbox.permit_oneway(user)).collect::<Vec<_>>();
+        let (one, two) = (fill(User::Other(Some(1))), fill(User::Other(None)));
+        assert_eq!([one.len(), two.len()], [ONEWAYS_DETACHED_MAX / 2, ONEWAYS_DETACHED_MAX / 4]);
+        assert_eq!(fill(User::Own).len(), ONEWAYS_DETACHED_MAX / 4);
+        drop((one, two));
+        assert_eq!(fill(User::Own).len(), ONEWAYS_DETACHED_MAX);
+        assert!(mailbox.have_oneways_ended() && mailbox.lock_oneways().is_empty());
     }
 }

@@ -39,7 +39,7 @@ impl ReplyExtras {
     pub(crate) fn end(self, sent: Sent, answer: Result<&impl Message, &Status>) {
         let Some(observed) = self.observed else { return };
         match (sent, answer) {
-            (Sent::AsGiven, Ok(result)) => observed.end(None, codec::encoded_bytes(result)),
+            (Sent::AsGiven, Ok(result)) => observed.end(None, codec::reported_bytes(result)),
             (Sent::AsGiven, Err(status)) => observed.end(Some(status), 0),
             (Sent::Instead(status), _) => observed.end(Some(&status), 0),
             (Sent::Nothing, _) => observed.end_given_up(),

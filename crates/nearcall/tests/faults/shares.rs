@@ -1,23 +1,29 @@
 //! One user floods a server with connections, segments, half messages and requests whose replies it
 //! does not read: it ends at its share, with the reason, and another user has all that it needs.
+//! The same with the threads of a pool, and with wake-ups for nothing.
 
+use std::collections::VecDeque;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-use nearcall::{Client, Deadline, Mechanism};
-use nearcall_channel::{Address, Endpoint, HandshakeError, Options, Refusal, SendError, connect};
-use nearcall_os::clock;
+use nearcall::{Blocking, BlockingPool, Client, Context, Deadline, Limits, Mechanism, Status};
+use nearcall_channel::{
+    Address, Endpoint, HandshakeError, Interest, Options, Refusal, SendError, connect,
+};
+use nearcall_os::{clock, socket};
 
-use crate::echo::EchoCaller;
+use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
 use crate::raw_frames::call;
 use crate::served::hello;
-use crate::support::child::{Process, report, wait_for_the_parent};
-use crate::support::server::ServerSetup;
+use crate::support::child::{Process, command, report, wait_for_the_parent};
+use crate::support::server::{ServerSetup, serve};
 use crate::support::{
     GoodClient, PATIENCE, Role, ServerProcess, User, in_time, skip, wait_until, within,
 };
 
-pub(crate) const ROLES: &[Role] = &[("lend-much", lend_much)];
+pub(crate) const ROLES: &[Role] =
+    &[("lend-much", lend_much), ("pool-server", serve_pool), ("fill-pool", fill_pool)];
 
 /// A channel on which this end has greeted; none if it was refused.
 fn open(address: &str, mechanism: Mechanism) -> Result<Endpoint, HandshakeError> {
@@ -285,6 +291,135 @@ fn memory_after_a_hundred_floods_beside_two_thousand_connections_is_as_before() 
         );
         drop(kept);
         server.wait_for_connections(0);
+        server.finish();
+    });
+}
+
+/// Methods of which one blocks.
+struct Blocks;
+
+impl Echo for Blocks {
+    fn say(&self, _: &Context<'_>, request: &Words) -> Result<Words, Status> {
+        Ok(request.clone())
+    }
+
+    fn nothing(&self, _: &Context<'_>, _: &()) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn note(&self, _: &Context<'_>, _: &Words) {}
+
+    fn fail(&self, _: &Context<'_>, _: &Failure) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn panic(&self, _: &Context<'_>, _: &()) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn later(&self, _: &Context<'_>, request: &Words) -> Result<Words, Status> {
+        Ok(request.clone())
+    }
+
+    fn quick(&self, _: &Context<'_>, request: &Words) -> Result<Words, Status> {
+        Ok(request.clone())
+    }
+
+    fn look(&self, _: &Context<'_>, _: &()) -> Result<Seen, Status> {
+        Ok(Seen::default())
+    }
+
+    fn work(&self, _: &Context<'_>, request: &Span) -> Result<Words, Status> {
+        clock::pause(Duration::from_millis(request.ms.into()));
+        Ok(Words::default())
+    }
+}
+
+/// Serves them in a pool as it is by default.
+fn serve_pool(address: &str) {
+    let pool = BlockingPool::builder().build();
+    serve(address, Limits::default(), |_, server| {
+        server.register_as("pool", Blocking::new(EchoDispatcher::new(Blocks), &pool)).unwrap();
+    });
+}
+
+/// Calls of one client at the same time: more than a pool runs and keeps.
+const CALLS: usize = 200;
+
+/// Keeps a pool full with methods of 300 ms, whatever it refuses.
+fn fill_pool(address: &str) {
+    let echo = EchoCaller::new(&Client::new(), address).unwrap();
+    let mut pending = VecDeque::new();
+    let mut has_begun = false;
+    loop {
+        while pending.len() < CALLS {
+            pending.push_back(echo.start_work(&Span { ms: 300 }));
+        }
+        let _ = pending.pop_front().map(|call| call.wait());
+        if !std::mem::replace(&mut has_begun, true) {
+            report("begun");
+        }
+    }
+}
+
+#[test]
+fn a_user_that_fills_a_pool_has_no_call_of_another_refused_or_wait_for_long() {
+    in_time(|| {
+        let test = "a full pool";
+        let Some(another) = User::another() else {
+            return skip(test, "only root can become another user");
+        };
+        let mut server = ServerSetup::new("pool-server").start();
+        let pool = server.via("#pool");
+        // A third user: that of the server may take all threads.
+        let mut attacker = command("fill-pool", &pool, "");
+        attacker.uid(65_532).gid(65_532);
+        let mut attacker = Process::start_as("fill-pool", attacker);
+        attacker.hear("begun");
+        // None of its calls may fail.
+        let mut good = GoodClient::start(&pool, another);
+        let latencies = good.measure(Duration::from_millis(1000));
+        println!("{test}: the other user's calls: {latencies:?}");
+        // Behind the calls of the attacker it would make three or four of them.
+        assert!(latencies.calls > 20, "{latencies:?}");
+        good.finish();
+        assert!(attacker.is_alive() && server.state().refusals > 0);
+        attacker.kill();
+        server.finish();
+    });
+}
+
+/// Rings the bell of a server for a while, and sends nothing. Returns how often.
+fn ring(endpoint: &Endpoint, time: Duration) -> u64 {
+    let bell = endpoint.readiness(Interest::Receive).unwrap();
+    let (end, mut rings) = (Deadline::after(time), 0);
+    while !end.has_passed() {
+        rings += u64::from(socket::try_send(bell.fd, &[1]).unwrap().is_some());
+    }
+    rings
+}
+
+#[test]
+fn r20_a_peer_that_only_wakes_is_looked_at_now_and_then() {
+    in_time(|| {
+        let mut server = ServerProcess::start();
+        let mut endpoint = open(&server.address, Mechanism::Shm).unwrap();
+        endpoint.receive_into(&mut [0; 4096], Deadline::after(PATIENCE)).unwrap();
+        server.wait_for_connections(1);
+        let time = Duration::from_millis(500);
+        wait_until("the server looks less often", || {
+            ring(&endpoint, time);
+            server.state().refusals == 1
+        });
+        let before = cpu_ticks(server.pid());
+        let rings = ring(&endpoint, time);
+        let ticks = cpu_ticks(server.pid()) - before;
+        println!("a server that was rung {rings} times used {} ms of {time:?}", 10 * ticks);
+        assert_eq!(server.state().refusals, 1, "it is counted once");
+        // Its messages are as good as before.
+        endpoint.send(&call(1 << 16, "Nothing", &[], &[]), Deadline::after(PATIENCE)).unwrap();
+        let reply = endpoint.receive_into(&mut [0; 4096], Deadline::after(PATIENCE));
+        assert!(reply.is_ok(), "{reply:?}");
         server.finish();
     });
 }

@@ -106,6 +106,11 @@ fn the_health_of_an_object_is_what_its_program_says() {
     let unknown = health(&caller, "echo.v1.Echo@cellar").unwrap_err();
     assert_eq!(unknown.code(), Code::NotFound);
     assert!(unknown.message().contains("`echo.v1.Echo@cellar`"), "{unknown}");
+    // A long name is not looked at, and its letters not escaped, of which each is four.
+    let long = health(&caller, &"\u{7f}".repeat((4 << 20) - 100)).unwrap_err();
+    assert_eq!(long.code(), Code::InvalidArgument);
+    assert!(long.message().contains("4194204 bytes"), "{long}");
+    assert!(long.message().contains("limit of 256 bytes"), "{long}");
     // Calls are served whatever it is.
     EchoCaller::new(&Client::new(), &served.via("#hall")).unwrap().nothing(&()).unwrap();
 }

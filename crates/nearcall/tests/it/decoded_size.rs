@@ -35,7 +35,18 @@ pub(crate) fn lists(wides: usize) -> Lists {
 }
 
 fn asked(request: &Count) -> Lists {
-    lists(usize::try_from(request.wides).unwrap())
+    match request.numbers {
+        0 => lists(usize::try_from(request.wides).unwrap()),
+        levels => deep(usize::try_from(levels).unwrap()),
+    }
+}
+
+/// A message with so many levels below it.
+fn deep(levels: usize) -> Lists {
+    (0..levels).fold(Lists::default(), |inner, _| Lists {
+        inner: Some(Box::new(inner)),
+        ..Lists::default()
+    })
 }
 
 impl Sizes for Counts {
@@ -183,7 +194,7 @@ fn r06_the_longest_list_of_small_numbers_is_taken() {
 }
 
 /// A message of `Send` within itself, so many levels deep.
-fn nested(levels: usize) -> Vec<u8> {
+pub(crate) fn nested(levels: usize) -> Vec<u8> {
     let mut lengths = vec![0_usize];
     for level in 0..levels {
         lengths.push(1 + encoded_len_varint(lengths[level] as u64) + lengths[level]);
@@ -207,6 +218,8 @@ fn r06_malformed_messages_end_their_calls_and_nothing_else() {
         };
         while_a_good_client_calls(&served.address, || {
             call(nested(99)).unwrap();
+            let status = call(nested(101)).unwrap_err();
+            assert!(status.message().ends_with("recursion limit reached"), "{status}");
             let long = |field: [u8; 2]| [nested(20_000), field.to_vec()].concat();
             for (what, bytes) in [
                 ("101 levels", nested(101)),
@@ -228,6 +241,64 @@ fn r06_malformed_messages_end_their_calls_and_nothing_else() {
                 assert_eq!(status.code(), Code::Internal, "{what}: {status}");
                 assert!(status.message().len() < 1024, "{what}: {}", status.message().len());
             }
+        });
+    });
+}
+
+/// Levels by which measuring a message would overflow the stack of a thread, though dropping it
+/// does not; the decoder takes a hundred.
+const DEEP: usize = 3_000;
+
+#[track_caller]
+fn expect_too_deep<T: std::fmt::Debug>(outcome: Result<T, Status>, what: &str) {
+    let status = outcome.expect_err("it is nested too deeply");
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    let text = format!("the {what} has more than 100 levels of messages");
+    assert!(status.message().contains(&text), "`{text}` is missing in: {status}");
+}
+
+#[test]
+fn r06_what_is_nested_too_deeply_is_refused_before_it_is_encoded() {
+    in_time(|| {
+        let served = serve(Limits::default());
+        let event_loop = EventLoop::new().unwrap();
+        for client in [Client::new(), Client::builder().in_loop(&event_loop).build()] {
+            let caller = SizesCaller::new(&client, &served.address).unwrap();
+            caller.send(&deep(100)).unwrap();
+            caller.get(&Count { wides: 0, numbers: 100 }).unwrap();
+            for levels in [101, DEEP] {
+                let (request, ask) = (deep(levels), Count { wides: 0, numbers: levels as u64 });
+                expect_too_deep(caller.send(&request), "request");
+                expect_too_deep(caller.start_send(&request).wait(), "request");
+                expect_too_deep(caller.get(&ask), "reply");
+                let mut sending = caller.send_each().unwrap();
+                expect_too_deep(sending.send(&request), "item");
+                sending.send(&lists(5)).unwrap();
+                assert_eq!(sending.finish().unwrap().wides, 5);
+                let mut items = caller.get_each(&ask).unwrap();
+                assert_eq!(items.recv().unwrap().unwrap().wides.len(), 1);
+                expect_too_deep(items.recv(), "item");
+            }
+            caller.nothing(&()).unwrap();
+        }
+    });
+}
+
+#[test]
+fn r06_what_tasks_nest_too_deeply_is_refused_before_it_is_encoded() {
+    in_time(|| {
+        let served = serve(Limits::default());
+        let caller = SizesAsyncCaller::new(&Client::new(), &served.address).unwrap();
+        block_on(async {
+            let (request, ask) = (deep(DEEP), Count { wides: 0, numbers: DEEP as u64 });
+            caller.send(&deep(100)).await.unwrap();
+            expect_too_deep(caller.send(&request).await, "request");
+            expect_too_deep(caller.get(&ask).await, "reply");
+            let mut sending = caller.send_each().await.unwrap();
+            expect_too_deep(sending.send(&request).await, "item");
+            sending.send(&lists(5)).await.unwrap();
+            assert_eq!(sending.finish().await.unwrap().wides, 5);
+            caller.nothing(&()).await.unwrap();
         });
     });
 }

@@ -4,7 +4,7 @@
 //! call finds none idle, and ends when it was idle for some seconds or the pool has closed; a call
 //! that is refused or left in the queue gets the reason.
 //! **Not here:** which methods come here (`blocking.rs`), what a thread does with a call
-//! (`owned_call.rs`).
+//! (`owned_call.rs`), which call runs next and whose finds a place (`blocking/shares.rs`).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,6 +18,8 @@ use crate::limits::{
     BLOCKING_WAITING_MAX,
 };
 use crate::panics::contain;
+use crate::peer::User;
+use crate::service::blocking::shares::{PoolLimits, Shares};
 use crate::service::dispatcher::Dispatcher;
 use crate::service::owned_call::OwnedCall;
 use crate::status::Status;
@@ -29,12 +31,17 @@ pub enum WhenFull {
     #[default]
     Refuse,
     /// Lets it wait until its deadline; without one for as long as it takes. At most 4096 calls
-    /// with 256 MiB of requests wait so; above it they are refused.
+    /// with 256 MiB of requests wait so; above it those of the user that has most are refused.
     WaitUntilDeadline,
 }
 
 /// A bounded number of threads that serve methods which block. Cheap to clone: all clones are the
 /// same pool, and so are the dispatchers that it serves.
+///
+/// Users share it. Clients of another user than the program's run in at most half of the threads
+/// that the others leave, rounded up; a thread that is free serves the user that has the fewest. In
+/// a full queue a call takes the place of the newest call of the user that has most places, which
+/// is refused. All clients from other machines count as one user.
 ///
 /// With its last clone the pool closes: calls that wait in it are answered `UNAVAILABLE`. Methods
 /// that run are not waited for; their threads end after them, and their answers still count.
@@ -82,15 +89,21 @@ impl Wake for HasEnded {
     }
 }
 
-#[derive(Default)]
 struct State {
-    queue: VecDeque<Job>,
+    shares: Shares<Job>,
+    /// Calls for threads that are idle, which count as running.
+    handed_over: VecDeque<(User, Job)>,
     threads: usize,
-    /// Bytes of the requests in the queue.
-    queue_bytes: usize,
-    /// Threads that wait for a call: the first calls of the queue are theirs.
+    /// Threads that wait for a call.
     idle: usize,
     is_closed: bool,
+}
+
+/// Calls that get no place, and those whose callers have gone.
+#[derive(Default)]
+struct Removed {
+    refused: Vec<Job>,
+    given_up: Vec<Job>,
 }
 
 struct Job {
@@ -117,28 +130,33 @@ impl BlockingPool {
 
     /// Returns how many calls wait for a thread.
     pub fn waiting(&self) -> usize {
-        self.handle.shared.lock().queue.len()
+        let state = self.handle.shared.lock();
+        state.shares.waiting() + state.handed_over.len()
     }
 
     /// Has a thread serve a call, or refuses it.
     pub(super) fn submit(&self, dispatcher: Arc<dyn Dispatcher + Send + Sync>, call: OwnedCall) {
         let shared = &self.handle.shared;
+        let user = call.peer().user();
         let mut state = shared.lock();
         let job = Job { dispatcher, call: Box::new(call) };
-        if state.idle > state.queue.len() {
-            state.push(job);
+        let may_run = state.shares.may_run(user);
+        if may_run && state.idle > state.handed_over.len() {
+            state.shares.begin(user);
+            state.handed_over.push_back((user, job));
             drop(state);
             shared.changed.notify_one();
-        } else if state.threads < shared.options.threads {
+        } else if may_run && state.threads < shared.options.threads {
+            state.shares.begin(user);
             state.threads += 1;
             drop(state);
-            shared.start_thread(job);
+            shared.start_thread(user, job);
         } else {
-            let (refused, given_up) = shared.queue(&mut state, job);
+            let removed = shared.queue(&mut state, user, job);
             drop(state);
             // Outside the lock: interceptors see the end of a call, and may look at the pool.
-            drop(given_up);
-            if let Some(job) = refused {
+            drop(removed.given_up);
+            for job in removed.refused {
                 job.call.refuse(&shared.full());
             }
         }
@@ -179,10 +197,24 @@ impl BlockingPoolBuilder {
 
     /// Builds the pool. It starts a thread when a call needs one.
     pub fn build(self) -> BlockingPool {
-        let (state, changed) = (Mutex::default(), Condvar::new());
-        let has_ended = Arc::default();
+        let shares = Shares::new(PoolLimits {
+            threads: self.threads,
+            waiting: self.waiting_max(),
+            bytes: BLOCKING_WAITING_BYTES_MAX,
+        });
+        let handed_over = VecDeque::new();
+        let state = State { shares, handed_over, threads: 0, idle: 0, is_closed: false };
+        let (state, changed, has_ended) = (Mutex::new(state), Condvar::new(), Arc::default());
         let shared = Arc::new(Shared { options: self, state, changed, has_ended });
         BlockingPool { handle: Arc::new(Handle { shared }) }
+    }
+
+    /// Returns how many calls may wait for a thread.
+    fn waiting_max(&self) -> usize {
+        match self.when_full {
+            WhenFull::Refuse => self.queue,
+            WhenFull::WaitUntilDeadline => self.queue.max(BLOCKING_WAITING_MAX),
+        }
     }
 }
 
@@ -191,62 +223,54 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a call while all threads are busy, or returns it. Also returns the calls that have
-    /// left the queue, since their callers wait no more.
-    fn queue(&self, state: &mut State, job: Job) -> (Option<Job>, VecDeque<Job>) {
-        let mut given_up = VecDeque::new();
-        let max = self.waiting_max() + state.idle;
-        let is_full = |state: &State| {
-            state.queue.len() >= max
-                || state.queue_bytes + job.call.request_bytes() > BLOCKING_WAITING_BYTES_MAX
-        };
+    /// Queues a call that cannot run now. Returns the calls that get no place, of which this may be
+    /// one, and those that have left the queue, since their callers wait no more.
+    fn queue(&self, state: &mut State, user: User, job: Job) -> Removed {
+        let mut removed = Removed::default();
+        let (shares, bytes) = (&mut state.shares, job.call.request_bytes());
         let waker = Waker::from(Arc::clone(&self.has_ended));
         // Those whose callers have gone take no place.
-        if is_full(state) && self.has_ended.0.swap(false, Ordering::AcqRel) {
-            let queue = std::mem::take(&mut state.queue).into_iter();
-            (given_up, state.queue) = queue.partition(|job| job.call.poll_cancelled(&waker));
-            state.queue_bytes = state.queue.iter().map(|job| job.call.request_bytes()).sum();
+        if shares.is_full_for(bytes) && self.has_ended.0.swap(false, Ordering::AcqRel) {
+            removed.given_up = shares.take_if(|job| job.call.poll_cancelled(&waker));
         }
-        if is_full(state) {
-            return (Some(job), given_up);
+        while shares.is_full_for(bytes) {
+            let Some(displaced) = shares.displace(user, bytes) else {
+                removed.refused.push(job);
+                return removed;
+            };
+            removed.refused.push(displaced);
         }
         match job.call.poll_cancelled(&waker) {
-            true => given_up.push_back(job),
-            false => state.push(job),
+            true => removed.given_up.push(job),
+            false => shares.push(user, bytes, job),
         }
-        (None, given_up)
-    }
-
-    /// Returns how many calls may wait while all threads are busy.
-    fn waiting_max(&self) -> usize {
-        match self.options.when_full {
-            WhenFull::Refuse => self.options.queue,
-            WhenFull::WaitUntilDeadline => self.options.queue.max(BLOCKING_WAITING_MAX),
-        }
+        removed
     }
 
     #[cold]
     fn full(&self) -> Status {
-        let (threads, waiting) = (self.options.threads, self.waiting_max());
+        let (threads, waiting) = (self.options.threads, self.options.waiting_max());
         Status::resource_exhausted(format!(
-            "the {threads} threads for methods that block are busy, and {waiting} calls or \
-             {BLOCKING_WAITING_BYTES_MAX} bytes of requests wait, the limits; try again later"
+            "the {threads} threads for methods that block are busy or kept for other users, and \
+             {waiting} calls or {BLOCKING_WAITING_BYTES_MAX} bytes of requests wait, the limits, \
+             of which no user keeps more than another that asks; try again later"
         ))
     }
 
-    fn start_thread(self: &Arc<Self>, job: Job) {
+    fn start_thread(self: &Arc<Self>, user: User, job: Job) {
         let shared = Arc::clone(self);
         let first = Arc::new(Mutex::new(Some(job)));
         let given = Arc::clone(&first);
         let take =
             |job: &Mutex<Option<Job>>| job.lock().unwrap_or_else(PoisonError::into_inner).take();
         let named = thread::Builder::new().name(self.options.name.clone());
-        let started = named.spawn(move || shared.run_thread(take(&given)));
+        let started = named.spawn(move || shared.run_thread(user, take(&given)));
         let Err(error) = started else { return };
         let mut state = self.lock();
         state.threads -= 1;
+        state.shares.end(user);
         // They came while this thread was counted, and no other one takes them.
-        let left = if state.threads == 0 { state.take_queue() } else { VecDeque::new() };
+        let left = if state.threads == 0 { state.take_all() } else { Vec::new() };
         drop(state);
         let status = Status::resource_exhausted(format!(
             "no thread for a method that blocks could be started: {error}; raise the limit of \
@@ -257,47 +281,48 @@ impl Shared {
         }
     }
 
-    fn run_thread(&self, first: Option<Job>) {
-        let mut next = first;
-        while let Some(Job { dispatcher, call }) = next.take().or_else(|| self.next_job()) {
+    fn run_thread(&self, user: User, first: Option<Job>) {
+        let mut next = first.map(|job| (user, job));
+        while let Some((user, Job { dispatcher, call })) = next {
             // A service whose end panics must not end a thread that the pool counts.
             contain(move || call.run(&*dispatcher));
+            next = self.next_job(user);
         }
     }
 
-    /// Returns the next call, or `None` for a thread that has to end.
-    fn next_job(&self) -> Option<Job> {
+    /// Returns the next call for a thread that has run one of this user, or `None` for a thread
+    /// that has to end.
+    fn next_job(&self, ended: User) -> Option<(User, Job)> {
         let mut state = self.lock();
-        if state.queue.is_empty() && !state.is_closed {
+        state.shares.end(ended);
+        let mut next = if state.is_closed { None } else { state.shares.begin_next() };
+        // The end of a call may leave room to more than one user.
+        while state.idle > state.handed_over.len()
+            && let Some(job) = state.shares.begin_next()
+        {
+            state.handed_over.push_back(job);
+            self.changed.notify_one();
+        }
+        if next.is_none() && !state.is_closed {
             state.idle += 1;
-            let is_idle = |state: &mut State| state.queue.is_empty() && !state.is_closed;
+            let is_idle = |state: &mut State| state.handed_over.is_empty() && !state.is_closed;
             let waited = self.changed.wait_timeout_while(state, BLOCKING_IDLE, is_idle);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             state.idle -= 1;
+            next = state.handed_over.pop_front();
         }
-        let job = state.pop();
-        if job.is_none() {
+        if next.is_none() {
             state.threads -= 1;
         }
-        job
+        next
     }
 }
 
 impl State {
-    fn push(&mut self, job: Job) {
-        self.queue_bytes += job.call.request_bytes();
-        self.queue.push_back(job);
-    }
-
-    fn pop(&mut self) -> Option<Job> {
-        let job = self.queue.pop_front()?;
-        self.queue_bytes -= job.call.request_bytes();
-        Some(job)
-    }
-
-    fn take_queue(&mut self) -> VecDeque<Job> {
-        self.queue_bytes = 0;
-        std::mem::take(&mut self.queue)
+    /// Takes all calls that do not run yet.
+    fn take_all(&mut self) -> Vec<Job> {
+        let handed_over = std::mem::take(&mut self.handed_over).into_iter().map(|(_, job)| job);
+        handed_over.chain(self.shares.take_if(|_| true)).collect()
     }
 }
 
@@ -305,7 +330,7 @@ impl Drop for Handle {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.is_closed = true;
-        let left = state.take_queue();
+        let left = state.take_all();
         drop(state);
         self.shared.changed.notify_all();
         let status = Status::unavailable("the pool of the methods that block was closed");
@@ -372,8 +397,8 @@ mod tests {
         let shared = &pool.handle.shared;
         // Whether it finds a place, and how many have left the queue for that.
         let queue = |job| {
-            let (refused, given_up) = shared.queue(&mut shared.lock(), job);
-            (refused.is_none(), given_up.len())
+            let Removed { refused, given_up } = shared.queue(&mut shared.lock(), User::Own, job);
+            (refused.is_empty(), given_up.len())
         };
         let ((one, of_one), (two, of_two)) = (job(), job());
         assert_eq!([queue(one), queue(two)], [(true, 0); 2]);

@@ -9,8 +9,8 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use nearcall::{Bytes, Client, Deadline, Mechanism};
-use nearcall_channel::{Endpoint, Handshake, Options, SendError, connect};
-use nearcall_os::socket::{UnixAddress, unix_connect};
+use nearcall_channel::{Endpoint, Handshake, Interest, Options, SendError, connect};
+use nearcall_os::socket::{UnixAddress, try_send, unix_connect};
 use nearcall_os::{clock, process};
 use nearcall_wire::{Frame, SwitchReason, SwitchStep};
 
@@ -34,6 +34,7 @@ pub(crate) const ROLES: &[Role] = &[
     ("switches", begin_switches),
     ("one-ways", flood_oneways),
     ("fast-calls", call_without_pause),
+    ("empty-wakes", wake_for_nothing),
 ];
 
 /// Connections that an attack holds at the same time.
@@ -324,6 +325,18 @@ fn flood_oneways(address: &str) {
     loop {
         let _ = echo.note(&Words { data: vec![0; 256].into(), ..Words::default() });
         begun.note();
+    }
+}
+
+/// Rings the doorbell of a connection as fast as it can, and sends nothing.
+fn wake_for_nothing(address: &str) {
+    let mut begun = Begun::default();
+    loop {
+        let Some(endpoint) = channel(address, Mechanism::Shm) else { continue };
+        let bell = endpoint.readiness(Interest::Receive).unwrap();
+        while try_send(bell.fd, &[1]).is_ok() {
+            begun.note();
+        }
     }
 }
 

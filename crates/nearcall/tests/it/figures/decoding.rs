@@ -1,13 +1,18 @@
 //! How long one message keeps a loop busy that decodes it: the longest ones by default, of each
-//! kind that grows, with the bound of the decoded size and without.
+//! kind that grows, with the bound of the decoded size and without; and how long one message of any
+//! kind keeps another client waiting.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use nearcall::control::ServerCaller;
 use nearcall::prost::encoding::encode_varint;
-use nearcall::{CallOptions, Client, Limits};
+use nearcall::{CallOptions, Client, Interface, Limits};
 use nearcall_os::clock;
 
 use super::rounds;
 use crate::decoded_size::sizes::{Count, SizesCaller};
-use crate::decoded_size::{Raw, serve};
+use crate::decoded_size::{Raw, nested, serve};
 use crate::support::{method, object};
 
 /// The longest body: a message with its header is 4 MiB.
@@ -60,9 +65,7 @@ fn time_of_the_longest_messages() {
             let outcome = object.start::<_, Count>(send, &body, &CallOptions::new()).wait();
             ((clock::monotonic_ns() - start_ns) as f64 / 1e6, outcome.is_ok())
         };
-        let mut packed = vec![2 << 3 | 2];
-        encode_varint((BODY_BYTES - 5) as u64, &mut packed);
-        packed.resize(BODY_BYTES, 1);
+        let packed = numbers();
         let all =
             KINDS.iter().map(|(kind, field)| (*kind, repeated(field, BODY_BYTES), Some(field)));
         for (kind, body, field) in all.chain([("numbers of one byte", packed, None)]) {
@@ -98,4 +101,118 @@ fn longest_taken(try_bytes: impl Fn(usize) -> Option<Vec<u8>>) -> Vec<u8> {
         }
     }
     longest
+}
+
+/// The message of numbers of one byte that is as long as possible.
+fn numbers() -> Vec<u8> {
+    let mut packed = vec![2 << 3 | 2];
+    encode_varint((BODY_BYTES - 5) as u64, &mut packed);
+    packed.resize(BODY_BYTES, 1);
+    packed
+}
+
+/// A message with one field, number 1, of so many equal bytes.
+fn field(byte: u8, bytes: usize) -> Vec<u8> {
+    let mut body = vec![1 << 3 | 2];
+    encode_varint(bytes as u64, &mut body);
+    body.resize(body.len() + bytes, byte);
+    body
+}
+
+/// How much longer a message may keep a loop busy than the first of its list, which is as long.
+const STALL_RATIO_MAX: f64 = 12.0;
+
+/// What a message is, and where it goes.
+type Case = (&'static str, &'static Interface, &'static str, Vec<u8>);
+
+/// Messages that need no decoding but of one field, or fail at once.
+fn plain_cases() -> Vec<Case> {
+    let (sizes, server) = (SizesCaller::INTERFACE, ServerCaller::INTERFACE);
+    let long = |byte| field(byte, BODY_BYTES - 5);
+    vec![
+        ("a field that no type has", sizes, "Nothing", long(b'x')),
+        ("Health of a long name", server, "Health", long(0x7f)),
+        ("Describe of a long name", server, "Describe", long(0x7f)),
+        ("Switch to a long name", server, "Switch", long(0x7f)),
+        ("100,000 levels", sizes, "Send", nested(100_000)),
+    ]
+}
+
+/// Messages that grow: as long as they may be, and about as long as the loop still decodes them.
+fn growing_cases() -> Vec<Case> {
+    let sizes = SizesCaller::INTERFACE;
+    let mut bad = numbers();
+    *bad.last_mut().unwrap() = 0x80;
+    let [structs, _, texts, _, entries, ..] = KINDS.map(|(_, make)| make);
+    vec![
+        ("numbers of one byte", sizes, "Send", numbers()),
+        ("numbers of which the last is bad", sizes, "Send", bad),
+        ("structs, refused", sizes, "Send", repeated(structs, BODY_BYTES)),
+        ("structs, taken", sizes, "Send", repeated(structs, 200_000)),
+        ("texts of one byte, taken", sizes, "Send", repeated(texts, 1_200_000)),
+        ("entries of a map, taken", sizes, "Send", repeated(entries, 1_000_000)),
+    ]
+}
+
+/// The longest wait of a client that calls all the time while another one sends one message. The
+/// least of some rounds counts: beside other work the others are those of that.
+#[test]
+fn longest_stall_by_one_message() {
+    let served = serve(Limits::default());
+    let (client, address) = (Client::new(), served.address.clone());
+    let (longest_ns, calls) = (AtomicU64::new(0), AtomicU64::new(0));
+    let is_over = AtomicBool::new(false);
+    let call = |interface, name, body: &[u8]| {
+        let object = object(&client, interface, &address);
+        let body = Raw(body.to_vec());
+        object.start::<_, Raw>(method(interface, name), &body, &CallOptions::new()).wait().is_ok()
+    };
+    // Its call that was under way is counted when it has ended.
+    let await_calls = |count| {
+        let before = calls.load(Ordering::Acquire);
+        while calls.load(Ordering::Acquire) < before + count {
+            thread::yield_now();
+        }
+    };
+    let stall_ns = |(_, interface, name, body): &Case| {
+        await_calls(2);
+        longest_ns.store(0, Ordering::Release);
+        let is_taken = call(interface, name, body);
+        await_calls(1);
+        (longest_ns.load(Ordering::Acquire), is_taken)
+    };
+    let lists = [(plain_cases(), 10), (growing_cases(), rounds())];
+    let stalls: Vec<Vec<_>> = thread::scope(|scope| {
+        scope.spawn(|| {
+            let client = Client::new();
+            let other = SizesCaller::new(&client, &address).unwrap();
+            while !is_over.load(Ordering::Relaxed) {
+                let start_ns = clock::monotonic_ns();
+                other.nothing(&()).unwrap();
+                longest_ns.fetch_max(clock::monotonic_ns() - start_ns, Ordering::AcqRel);
+                calls.fetch_add(1, Ordering::Release);
+            }
+        });
+        let least = |case: Case, rounds: usize| {
+            let (least_ns, is_taken) = (0..rounds).map(|_| stall_ns(&case)).min().unwrap();
+            let (what, .., body) = &case;
+            let outcome = if is_taken { "taken" } else { "refused" };
+            let least_ms = least_ns as f64 / 1e6;
+            eprintln!("{what}, {} bytes, {outcome}: {least_ms:.2} ms", body.len());
+            (*what, least_ms)
+        };
+        let all = |(cases, rounds): (Vec<Case>, usize)| {
+            cases.into_iter().map(|case| least(case, rounds)).collect()
+        };
+        let stalls = lists.into_iter().map(all).collect();
+        is_over.store(true, Ordering::Relaxed);
+        stalls
+    });
+    for list in stalls {
+        let (first, first_ms) = list[0];
+        for (what, ms) in list {
+            let ratio = ms / first_ms;
+            assert!(ratio < STALL_RATIO_MAX, "{what}: {ratio:.1} times as long as {first}");
+        }
+    }
 }
