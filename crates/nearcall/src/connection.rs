@@ -33,6 +33,7 @@ use crate::limits::{ASKS_PER_MINUTE_MAX, CONTROL_PACKETS_PER_TURN_MAX, Limits};
 use crate::nesting::{Handler, Origin};
 use crate::peer::Peer;
 use crate::refusals::{ConnectionRefusals, RefusalKind, Refusals};
+use crate::reservation::CallMemory;
 use crate::status::{Code, Fate, Status};
 use crate::trust::Trust;
 
@@ -127,6 +128,8 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     /// Why it ended, once it has.
     close_reason: RefCell<Option<Status>>,
     is_closed: Cell<bool>,
+    /// What calls of the peer take after their turn; none on a connection that charges nothing.
+    pub(crate) memory: Option<Arc<CallMemory>>,
     /// What the server refused to this peer; none on a connection that a client opened.
     refusals: Option<ConnectionRefusals>,
     /// The peer was sent the reason.
@@ -247,6 +250,7 @@ impl<H: Host> Connection<H> {
         wire_limits.message_bytes_max = wire_limits.message_bytes_max.min(channel_max);
         let charge = || Some(endpoint.account()?.empty_charge(Resource::Bytes));
         let (outbox, receiving) = (Outbox::charged_to(charge()), charge());
+        let memory = charge().map(CallMemory::new);
         Self {
             peer,
             mechanism: Cell::new(endpoint.mechanism()),
@@ -274,6 +278,7 @@ impl<H: Host> Connection<H> {
             name,
             close_reason: RefCell::default(),
             is_closed: Cell::new(false),
+            memory,
             refusals: refusals.map(ConnectionRefusals::new),
             has_notified: Cell::new(false),
             peer_drains: Cell::new(false),

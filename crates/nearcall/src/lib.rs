@@ -118,6 +118,7 @@ mod panics;
 mod peer;
 mod reactor;
 mod refusals;
+mod reservation;
 mod server;
 mod service;
 mod status;

@@ -211,6 +211,22 @@ pub(crate) const OUTBOX_BYTES_MAX: usize = 8 << 20;
 /// in bytes: few messages need a further one.
 pub(crate) const OUTBOX_STEP_BYTES: u64 = 256 << 10;
 
+/// Memory that calls of a connection take after their turn without a charge of their own, in bytes:
+/// a part of what counts for every connection. A dozen small calls of an async service.
+pub(crate) const CALLS_BYTES_FREE: u64 = channel::CONNECTION_BYTES as u64 / 4;
+
+/// Steps in which what calls take beyond that is charged to the account of their user, in bytes:
+/// one takes a lock, and a step pays for tens of small calls. As much stays charged to a connection
+/// whose calls have ended.
+pub(crate) const CALLS_STEP_BYTES: u64 = 64 << 10;
+
+/// Memory that a call takes after its turn beside its request, in bytes: its task or its place in
+/// a queue, what it shares with its connection, its context.
+pub(crate) const CALL_BYTES: usize = 1 << 10;
+
+/// Steps in which a stream reserves memory for its items, in bytes: a page.
+pub(crate) const ITEMS_STEP_BYTES: usize = 4 << 10;
+
 /// Memory that ended connections have given back after which the allocator is asked to give it back
 /// as well, in bytes: a dozen connections over `shm`.
 pub(crate) const TRIM_BYTES: u64 = 4 << 20;

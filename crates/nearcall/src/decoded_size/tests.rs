@@ -17,7 +17,7 @@ fn judged(bytes: &[u8]) -> Result<usize, Stop> {
         let method =
             SizesCaller::INTERFACE.methods.iter().find(|method| method.name == "Send").unwrap();
         let message = shapes.message(method.id, Part::Request).unwrap();
-        let mut walk = Walk { shapes, budget: Budget { left: usize::MAX } };
+        let mut walk = Walk { shapes, budget: Budget { left: usize::MAX }, sliced: 0 };
         let mut rest = bytes;
         walk.message(&mut rest, End::Left(0), message, 0)?;
         Ok(usize::MAX - walk.budget.left)

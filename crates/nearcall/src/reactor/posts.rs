@@ -80,11 +80,12 @@ impl Reactor {
 
     fn serve_post(&self, post: Post) {
         match post {
-            Post::Reply(PostedReply { connection, call, extras, answer }) => {
+            Post::Reply(PostedReply { connection, call, extras, answer, reservation }) => {
                 // None: it has ended, and its calls with it.
                 if let Some(connection) = self.activity.connection(connection) {
                     connection.reply_detached(call, extras, answer.as_ref());
                 }
+                drop(reservation);
             }
             Post::Stream(connection, call, post) => {
                 let Some(connection) = self.activity.connection(connection) else { return };

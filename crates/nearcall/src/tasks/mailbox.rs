@@ -17,6 +17,7 @@ use nearcall_wire::IncomingCall;
 
 use crate::codec::Encoded;
 use crate::limits::ONEWAYS_DETACHED_MAX;
+use crate::reservation::Reservation;
 use crate::status::Status;
 use crate::tasks::reply_extras::ReplyExtras;
 use crate::tasks::service_task::ServiceTask;
@@ -41,6 +42,8 @@ pub(crate) struct PostedReply {
     pub(crate) call: IncomingCall,
     pub(crate) extras: Option<Box<ReplyExtras>>,
     pub(crate) answer: Result<Encoded, Status>,
+    /// Of the answer, until the loop has sent it.
+    pub(crate) reservation: Reservation,
 }
 
 /// What another thread has done with a stream.
