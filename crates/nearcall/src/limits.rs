@@ -224,6 +224,10 @@ pub(crate) const CALLS_STEP_BYTES: u64 = 64 << 10;
 /// a queue, what it shares with its connection, its context.
 pub(crate) const CALL_BYTES: usize = 1 << 10;
 
+/// Memory that one row of an answer takes that other loops contribute to, in bytes: a connection
+/// with its names, its counts by size and some of its switches.
+pub(crate) const GATHERED_ROW_BYTES: usize = 2 << 10;
+
 /// Steps in which a stream reserves memory for its items, in bytes: a page.
 pub(crate) const ITEMS_STEP_BYTES: usize = 4 << 10;
 

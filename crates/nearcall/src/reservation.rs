@@ -152,6 +152,13 @@ impl Reservation {
         }
     }
 
+    /// Has it be of this connection from now on, if it is of none yet.
+    pub(crate) fn charge_to(&mut self, memory: Option<&Arc<CallMemory>>) {
+        if self.memory.is_none() {
+            self.memory = memory.cloned();
+        }
+    }
+
     /// Returns how many bytes it is of.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes

@@ -12,6 +12,7 @@ use crate::deadline::Deadline;
 use crate::limits::POSTS_PER_ROUND_MAX;
 use crate::nesting::{Handler, NestingGuard, may_nest};
 use crate::panics::contain;
+use crate::refusals::RefusalKind;
 use crate::tasks::mailbox::{Post, PostedReply, StreamPost};
 
 /// What other threads have posted, until its turn.
@@ -91,6 +92,9 @@ impl Reactor {
                 let Some(connection) = self.activity.connection(connection) else { return };
                 match post {
                     StreamPost::Items => connection.pump(call),
+                    StreamPost::Refused(why) => {
+                        connection.note_refusal(RefusalKind::ResourceLimit, &why);
+                    }
                     StreamPost::Consumed(cost) => connection.consume_items(call.into(), cost),
                 }
             }

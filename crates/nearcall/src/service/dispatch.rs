@@ -133,7 +133,9 @@ impl Services {
     #[inline(never)]
     fn serve_queued(&self, connection: &Rc<Connection>) {
         let Some(inbound) = connection.take_inbound() else { return };
-        let InboundCall { head, payload, buffer, borrowed } = inbound;
+        let InboundCall { head, payload, buffer, borrowed, reservation } = inbound;
+        // It has its turn.
+        drop(reservation);
         // It may have been given up since.
         let is_cancelled = head.call.is_some_and(|call| connection.is_cancelled(call));
         let start = HEADER_BYTES + usize::from(payload.metadata_bytes);

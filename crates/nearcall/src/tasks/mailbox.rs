@@ -52,6 +52,8 @@ pub(crate) enum StreamPost {
     Items,
     /// Items were read that cost so much together.
     Consumed(u64),
+    /// An item was refused for the share of the user, with this text.
+    Refused(String),
 }
 
 /// Names a connection of a loop. No later connection of the loop has the same.
