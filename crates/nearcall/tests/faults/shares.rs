@@ -29,7 +29,7 @@ fn open(address: &str, mechanism: Mechanism) -> Result<Endpoint, HandshakeError>
 }
 
 /// A number of `/proc/PID/status` in KiB, such as `VmRSS`.
-fn status_kib(pid: u32, name: &str) -> u64 {
+pub(crate) fn status_kib(pid: u32, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     line.unwrap().trim().trim_end_matches(" kB").parse().unwrap()
