@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nearcall_os::capacity::Capacity;
+use nearcall_os::capacity::{self, Capacity};
 use nearcall_os::fork::Epoch;
 use thiserror::Error;
 
@@ -170,8 +170,10 @@ impl Accounts {
         accounts
     }
 
-    /// Follows limits of this process that may have changed. What is held stays.
+    /// Follows limits of this process that may have changed. What is held stays. Where the address
+    /// space is limited, threads share heaps from now on.
     pub fn read_limits(&self) {
+        capacity::fit_heaps();
         let mut capacity = Capacity::of_process();
         // Those that are charged are open, too.
         let (charged, _) = self.used(Resource::Descriptors);

@@ -531,7 +531,8 @@ pub struct Limits {
     /// MiB with numbers fits; only very many empty or tiny messages and strings grow by more.
     /// Decoding so much takes some tens of milliseconds, in which the loop serves no other client.
     /// The allocator may reserve as much again for lists that grow: leave so much memory to the
-    /// process, since one that gets none ends. Messages below 16 KiB are not judged.
+    /// process, since one that gets none ends. Messages below 16 KiB are not judged, unless their
+    /// calls go on after their turn: those are charged to the account of their user.
     pub decoded_bytes_max: u32,
     /// Longest metadata of a message, in bytes: 8 KiB, what servers take as headers by default.
     pub metadata_bytes_max: u16,

@@ -25,6 +25,7 @@ use nearcall_os::clock;
 use nearcall_wire::{CallId, Frame, HEADER_BYTES, Kind as FrameKind, Payload, Shape};
 
 use crate::echo::{EchoCaller, Words};
+use crate::raw_frames::call;
 use crate::served::{hello, object};
 use crate::shares::status_kib;
 use crate::sizes::{Lists, SizesCaller, Wide};
@@ -347,6 +348,9 @@ fn register_all(event_loop: &EventLoop, server: &Server) {
 
 const EMPTIES_BYTES: usize = 190_000;
 
+/// The longest field that fits a message.
+const FIELD_BYTES: usize = (4 << 20) - 100;
+
 /// One attack: what is sent, and how much of it.
 #[derive(Debug, Clone, Copy)]
 struct Attack {
@@ -366,7 +370,7 @@ impl Attack {
             _ if kind == Kind::Pouring => (3, 250),
             _ if kind == Kind::Sync => (1, 3),
             Content::Empties if sends_items => (1, 40),
-            Content::Empties => (1, 8),
+            Content::Empties => (1, 12),
             Content::ShortEmpties if !sends_items => (1, 60),
             Content::Plain => (2, 16),
             Content::Small | Content::Metadata | Content::ShortEmpties => (2, 250),
@@ -408,11 +412,10 @@ impl Attack {
             Content::Empties => empties(EMPTIES_BYTES),
             Content::ShortEmpties => empties((16 << 10) - 100),
             Content::Plain => {
-                let bytes = (4 << 20) - 100;
                 // A list of bytes, with one of this length.
                 let mut body = vec![0x22];
-                encode_varint(bytes as u64, &mut body);
-                body.resize(body.len() + bytes, 7);
+                encode_varint(FIELD_BYTES as u64, &mut body);
+                body.resize(body.len() + FIELD_BYTES, 7);
                 body
             }
         };
@@ -480,7 +483,7 @@ impl Line {
 
     /// Sends a message, and reads what comes so that the server can go on.
     fn send(&mut self, message: &[u8], reads: bool) {
-        let mut patience = Deadline::after(PATIENCE);
+        let patience = Deadline::after(PATIENCE);
         while !self.is_closed {
             match self.endpoint.send(message, Deadline::after(Duration::from_millis(20))) {
                 Ok(()) => break,
@@ -492,9 +495,17 @@ impl Line {
                 Err(_) => self.is_closed = true,
             }
         }
-        patience = Deadline::NOW;
         if reads {
-            self.read(patience);
+            self.read(Deadline::NOW);
+        }
+    }
+
+    /// Waits until the server has received all that was sent, for as long as it takes.
+    fn wait_for_pong(&mut self, each_second: impl Fn()) {
+        self.send(&Frame::Ping { number: 1 }.encode(), true);
+        while !self.has_pong && !self.is_closed {
+            self.read(Deadline::after(Duration::from_secs(1)));
+            each_second();
         }
     }
 
@@ -537,19 +548,16 @@ fn hold_until_told(address: &str) {
         let reads = attack.kind != Kind::Pouring;
         for line in &mut held {
             for number in 0..attack.calls {
+                if number % 8 == 0 {
+                    report("goes on");
+                }
                 for message in attack.messages(number, &metadata, &body) {
                     line.send(&message, reads);
                 }
             }
         }
         if reads {
-            let ping = Frame::Ping { number: 1 }.encode();
-            for line in &mut held {
-                line.send(&ping, true);
-                while !line.has_pong && !line.is_closed {
-                    line.read(Deadline::after(PATIENCE));
-                }
-            }
+            held.iter_mut().for_each(|line| line.wait_for_pong(|| report("goes on")));
         }
         let refused: u64 = held.iter().map(|line| line.refused).sum();
         let closed = held.iter().filter(|line| line.is_closed).count();
@@ -576,7 +584,7 @@ struct Target {
 
 impl Target {
     fn start(setup: ServerSetup, user: User) -> Self {
-        let mut server = setup.start();
+        let server = setup.start();
         let mut command = command("holder", &server.address, "");
         if let User::Uid(uid) = user {
             command.uid(uid).gid(uid);
@@ -614,7 +622,12 @@ impl Target {
         let before = self.server.state().refusals;
         let (held, latencies) = self.good.measure_while(|| {
             self.attacker.tell(&attack.line());
-            self.attacker.hear("held")
+            loop {
+                // Each line says that it goes on.
+                if let Some(held) = self.attacker.hear("").strip_prefix("held ") {
+                    break held.to_owned();
+                }
+            }
         });
         if attack.kind == Kind::Pouring {
             wait_until("a refusal", || self.server.state().refusals > before);
@@ -729,6 +742,47 @@ fn r16_no_call_over_a_socket_makes_a_small_server_hold_more_than_that() {
 #[test]
 fn r16_no_call_of_another_machine_makes_a_small_server_hold_more_than_that() {
     sweep("r16 calls over tcp", Some("tcp://127.0.0.1:0"), largest(Mechanism::Tcp));
+}
+
+/// Connections whose methods look for their cancellation, one after the other, while three calls of
+/// 4 MiB come over each.
+const LOOKING: usize = 12;
+
+#[test]
+fn r16_calls_ahead_of_their_turn_are_charged_until_then() {
+    within(Duration::from_secs(120), || {
+        let mut server =
+            ServerSetup::new("holding-server").ulimit(&format!("-v {SMALL_KIB}")).start();
+        let mut body = vec![0x0a];
+        encode_varint(FIELD_BYTES as u64, &mut body);
+        body.resize(body.len() + FIELD_BYTES, 7);
+        let (base, before) = (server.state().bytes, server.state().refusals);
+        let lines: Vec<_> = std::thread::scope(|scope| {
+            let each = (0..LOOKING).map(|_| {
+                scope.spawn(|| {
+                    let mut line = Line::open(&server.address, Mechanism::Shm);
+                    // A span of 250 ms.
+                    line.send(&call(1 << 16, "Work", &[], &[0x08, 0xfa, 0x01]), true);
+                    for number in 1..4 {
+                        line.send(&call(1 << 16 | number, "Nothing", &[], &body), true);
+                    }
+                    line.wait_for_pong(|| {});
+                    line
+                })
+            });
+            let each: Vec<_> = each.collect();
+            each.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let refused: u64 = lines.iter().map(|line| line.refused).sum();
+        assert!(lines.iter().all(|line| !line.is_closed), "connections were closed");
+        assert!(refused > 0, "nothing was refused");
+        assert!(server.state().refusals - before >= refused);
+        println!("{} calls ahead of their turn, {refused} refused", 3 * LOOKING);
+        drop(lines);
+        server.wait_for_connections(0);
+        assert_eq!(server.state().bytes, base);
+        server.finish();
+    });
 }
 
 /// A figure: two connections with all calls that they may have, to a server with usual limits.

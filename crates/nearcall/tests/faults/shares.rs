@@ -288,3 +288,30 @@ fn memory_after_a_hundred_floods_beside_two_thousand_connections_is_as_before() 
         server.finish();
     });
 }
+
+#[test]
+fn r16_memory_of_a_thousand_connections_over_tcp_comes_back() {
+    within(Duration::from_secs(300), || {
+        let mut server = ServerSetup::new("server").at("tcp://127.0.0.1:0").start();
+        let (base, pid) = (server.state().bytes, server.pid());
+        drop(open(&server.address, Mechanism::Tcp).unwrap());
+        server.wait_for_connections(0);
+        let before = status_kib(pid, "VmRSS");
+        let opened = (0..1000).map_while(|_| open(&server.address, Mechanism::Tcp).ok());
+        let kept: Vec<Endpoint> = opened.collect();
+        if kept.len() < 1000 {
+            return skip("r16 tcp", "this machine's limits give one user fewer connections");
+        }
+        server.wait_for_connections(1000);
+        let (peak, charged) = (status_kib(pid, "VmRSS"), server.state().bytes - base);
+        assert!(charged >> 10 >= peak - before, "{charged} bytes for {} KiB", peak - before);
+        drop(kept);
+        server.wait_for_connections(0);
+        assert_eq!(server.state().bytes, base);
+        let limit = before + before / 10 + (16 << 10);
+        wait_until("the memory to come back", || status_kib(pid, "VmRSS") <= limit);
+        let after = status_kib(pid, "VmRSS");
+        println!("1,000 over tcp: {before} KiB, {peak} KiB, {after} KiB after; charged {charged}");
+        server.finish();
+    });
+}
