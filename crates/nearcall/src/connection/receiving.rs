@@ -273,12 +273,7 @@ impl<H: Host> Connection<H> {
 
     /// Judges a message in `buffer`: queues a call, handles everything else. A call ahead of its
     /// turn is charged.
-    fn handle_message(
-        &self,
-        mut buffer: Vec<u8>,
-        message_bytes: usize,
-        is_ahead: bool,
-    ) -> Slow {
+    fn handle_message(&self, mut buffer: Vec<u8>, message_bytes: usize, is_ahead: bool) -> Slow {
         let mut borrowed = None;
         let mut event = match self.judge(&buffer[..message_bytes]) {
             Ok(event) => event,

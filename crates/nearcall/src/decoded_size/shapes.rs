@@ -66,9 +66,14 @@ pub(super) enum Content {
     /// Bytes, which a long message shares with the buffer that it lies in.
     Bytes,
     /// A message; in a box where it would contain itself.
-    Message { shape: usize, boxed: bool },
+    Message {
+        shape: usize,
+        boxed: bool,
+    },
     /// Entries, each a message with a key and a value.
-    Map { entry: usize },
+    Map {
+        entry: usize,
+    },
 }
 
 impl Shape {

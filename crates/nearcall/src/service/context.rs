@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use nearcall_channel::{Loan, Mechanism};
 
+use crate::codec::{Body, Message};
 use crate::connection::Connection;
 use crate::deadline::Deadline;
-use crate::codec::{Body, Message};
 use crate::decoded_size::{self, DecodedSize, MessageType, Part};
 use crate::interface::{Interface, MethodKind};
 use crate::limits::CALL_BYTES;

@@ -99,11 +99,7 @@ impl ItemQueue {
     /// # Errors
     ///
     /// As [`push`](Self::push).
-    pub(crate) fn push_whole(
-        &self,
-        whole: Bytes,
-        start: usize,
-    ) -> Result<Option<Woken>, Exceeded> {
+    pub(crate) fn push_whole(&self, whole: Bytes, start: usize) -> Result<Option<Woken>, Exceeded> {
         self.add(|items| items.push_whole(whole, start))
     }
 

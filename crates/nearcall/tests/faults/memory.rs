@@ -14,12 +14,12 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
+use nearcall::prost::encoding::encode_varint;
 use nearcall::{
     AsyncItemReceiver, AsyncItemSender, Blocking, BlockingPool, CallOptions, Client, Code, Context,
     Deadline, Dispatcher, EventLoop, Idempotency, Incoming, Interface, ItemReceiver, ItemSender,
     Limits, Mechanism, Method, MethodKind, Responder, Server, Status, TaskRunner, WhenFull,
 };
-use nearcall::prost::encoding::encode_varint;
 use nearcall_channel::{Address, Endpoint, Options, ReceiveError, connect};
 use nearcall_os::clock;
 use nearcall_wire::{CallId, Frame, HEADER_BYTES, Kind as FrameKind, Payload, Shape};
@@ -31,9 +31,7 @@ use crate::shares::status_kib;
 use crate::sizes::{Lists, SizesCaller, Wide};
 use crate::support::child::{Process, command, report};
 use crate::support::server::{ServerSetup, serve};
-use crate::support::{
-    GoodClient, PATIENCE, Role, ServerProcess, User, skip, wait_until, within,
-};
+use crate::support::{GoodClient, PATIENCE, Role, ServerProcess, User, skip, wait_until, within};
 
 pub(crate) const ROLES: &[Role] = &[
     ("holding-server", |address| serve(address, Limits::default(), register_all)),
@@ -82,13 +80,8 @@ enum Content {
     Metadata,
 }
 
-const CONTENTS: [Content; 5] = [
-    Content::Small,
-    Content::Empties,
-    Content::ShortEmpties,
-    Content::Plain,
-    Content::Metadata,
-];
+const CONTENTS: [Content; 5] =
+    [Content::Small, Content::Empties, Content::ShortEmpties, Content::Plain, Content::Metadata];
 
 fn instance(kind: Kind, shape: MethodKind) -> String {
     format!("{kind:?}-{shape:?}").to_lowercase()
@@ -262,10 +255,11 @@ fn dispatch_sync(
             });
         }
         MethodKind::BothStreams => {
-            let serve = |context: &Context<'_>, items: ItemReceiver<Lists>, _: ItemSender<Lists>| {
-                let items = RefCell::new(Some(items));
-                hold(context, &|| items.take().map_or_else(nothing, |items| Box::new(items)))
-            };
+            let serve =
+                |context: &Context<'_>, items: ItemReceiver<Lists>, _: ItemSender<Lists>| {
+                    let items = RefCell::new(Some(items));
+                    hold(context, &|| items.take().map_or_else(nothing, |items| Box::new(items)))
+                };
             incoming.both_streams(serve);
         }
     }
@@ -485,7 +479,7 @@ impl Line {
     fn send(&mut self, message: &[u8], reads: bool) {
         let patience = Deadline::after(PATIENCE);
         while !self.is_closed {
-            match self.endpoint.send(message, Deadline::after(Duration::from_millis(20))) {
+            match self.endpoint.send(message, Deadline::after(Duration::from_secs(1))) {
                 Ok(()) => break,
                 Err(nearcall_channel::SendError::Full) if !patience.has_passed() => {
                     if reads {
@@ -704,11 +698,15 @@ fn all(mechanism: Mechanism) -> Vec<Attack> {
             for content in CONTENTS {
                 let attack = Attack::new(mechanism, kind, shape, content);
                 let pours = attack.wire_shape().callee_streams() && content == Content::Small;
-                // Those that hold nothing differ in nothing else.
+                let is_short = matches!(content, Content::Small | Content::Metadata);
+                let is_unary = matches!(shape, MethodKind::Unary | MethodKind::BothStreams);
+                // Most kinds differ in little but who holds a call.
                 let is_one_of_few = match kind {
-                    Kind::Sync => matches!(content, Content::Small | Content::Empties),
+                    Kind::Sync => content == Content::Empties && is_unary,
                     Kind::Pouring => pours,
-                    _ => true,
+                    Kind::Asleep => true,
+                    Kind::Pool => !is_short,
+                    Kind::Later | Kind::Nested => !is_short && is_unary,
                 };
                 if is_one_of_few {
                     attacks.push(attack);

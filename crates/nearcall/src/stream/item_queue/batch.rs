@@ -76,8 +76,7 @@ impl ItemBatch {
     /// The share of the user does not suffice; the item was not added.
     #[inline]
     pub(crate) fn push(&mut self, item: &[u8]) -> Result<(), Exceeded> {
-        let (bytes, room) =
-            (self.copied.len() + PREFIX_BYTES + item.len(), self.copied.capacity());
+        let (bytes, room) = (self.copied.len() + PREFIX_BYTES + item.len(), self.copied.capacity());
         if bytes > room {
             self.reserve(bytes.max(2 * room))?;
         }
