@@ -245,17 +245,17 @@ impl<H: Host> Connection<H> {
             wire_limits.switches_per_minute_max = ASKS_PER_MINUTE_MAX;
         }
         wire_limits.switching = switching_part(switches.is_some(), serves);
-        let takes_whole = takes_whole(&endpoint);
         let channel_max = u32::try_from(endpoint.message_bytes_max()).unwrap_or(u32::MAX);
         wire_limits.message_bytes_max = wire_limits.message_bytes_max.min(channel_max);
         let charge = || Some(endpoint.account()?.empty_charge(Resource::Bytes));
         let (outbox, receiving) = (Outbox::charged_to(charge()), charge());
-        let memory = charge().map(CallMemory::new);
         Self {
             peer,
+            memory: charge().map(CallMemory::new),
             mechanism: Cell::new(endpoint.mechanism()),
             wait: Cell::new(endpoint.wait_policy()),
             inner: RefCell::new(Inner {
+                takes_whole: takes_whole(&endpoint),
                 endpoint,
                 old: None,
                 next_borrower: None,
@@ -266,7 +266,6 @@ impl<H: Host> Connection<H> {
                 results: HashMap::new(),
                 unflushed: false,
                 traffic: Traffic::default(),
-                takes_whole,
                 has_blocked_streams: false,
             }),
             buffers,
@@ -278,7 +277,6 @@ impl<H: Host> Connection<H> {
             name,
             close_reason: RefCell::default(),
             is_closed: Cell::new(false),
-            memory,
             refusals: refusals.map(ConnectionRefusals::new),
             has_notified: Cell::new(false),
             peer_drains: Cell::new(false),

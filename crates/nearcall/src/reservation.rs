@@ -258,7 +258,7 @@ mod tests {
         });
         assert_eq!(memory.reserved.load(Ordering::SeqCst), 0);
         // One that found the lock taken has left that to the next.
-        drop(memory.reserve(CALLS_BYTES_FREE as usize + 1));
+        drop(memory.reserve(1 + usize::try_from(CALLS_BYTES_FREE).unwrap()));
         assert!(used(&accounts) <= 3 * CALLS_STEP_BYTES, "{}", used(&accounts));
         drop(memory);
         assert_eq!(used(&accounts), 0);

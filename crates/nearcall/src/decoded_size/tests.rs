@@ -192,7 +192,7 @@ fn what_a_call_retains_is_no_less_than_what_its_request_takes() {
     let shapes = [
         Lists { wides: vec![Wide::default(); 4000], ..empty() },
         Lists { numbers: vec![1; 9000], flags: vec![true; 3000], ..empty() },
-        Lists { narrows: (0..500).map(|it| (it.to_string(), narrow.clone())).collect(), ..empty() },
+        Lists { narrows: (0..500).map(|it| (it.to_string(), narrow)).collect(), ..empty() },
         Lists { more: lists.to_vec(), inner: Some(Box::new(empty())), ..empty() },
         Lists { blobs: vec![vec![1; 3].into(); 100], ..empty() },
         empty(),

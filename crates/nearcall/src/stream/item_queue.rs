@@ -244,9 +244,9 @@ mod tests {
 
     #[test]
     fn a_thread_waits_for_an_item_of_another() {
-        let queue = std::sync::Arc::new(ItemQueue::default());
+        let queue = Arc::new(ItemQueue::default());
         let reader = std::thread::spawn({
-            let queue = std::sync::Arc::clone(&queue);
+            let queue = Arc::clone(&queue);
             move || {
                 queue.wait(Deadline::NEVER);
                 matches!(queue.take(&mut ItemBatch::default()), Taken::Items)

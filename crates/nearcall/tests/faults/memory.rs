@@ -705,7 +705,7 @@ fn all(mechanism: Mechanism) -> Vec<Attack> {
                     Kind::Sync => content == Content::Empties && is_unary,
                     Kind::Pouring => pours,
                     Kind::Asleep => true,
-                    Kind::Pool => !is_short,
+                    Kind::Pool => matches!(content, Content::Empties | Content::Plain),
                     Kind::Later | Kind::Nested => !is_short && is_unary,
                 };
                 if is_one_of_few {
@@ -719,9 +719,12 @@ fn all(mechanism: Mechanism) -> Vec<Attack> {
 
 /// Those that hold most.
 fn largest(mechanism: Mechanism) -> Vec<Attack> {
-    let is_large = |attack: &Attack| {
-        let is_large = matches!(attack.content, Content::Empties | Content::Plain);
-        is_large && matches!(attack.kind, Kind::Asleep | Kind::Pool) || attack.kind == Kind::Pouring
+    let is_large = |attack: &Attack| match (attack.kind, attack.shape) {
+        (Kind::Asleep, MethodKind::Unary | MethodKind::BothStreams)
+        | (Kind::Pool, MethodKind::Oneway | MethodKind::RequestStream) => {
+            matches!(attack.content, Content::Empties | Content::Plain)
+        }
+        (kind, _) => kind == Kind::Pouring,
     };
     all(mechanism).into_iter().filter(is_large).collect()
 }
@@ -742,41 +745,32 @@ fn r16_no_call_of_another_machine_makes_a_small_server_hold_more_than_that() {
     sweep("r16 calls over tcp", Some("tcp://127.0.0.1:0"), largest(Mechanism::Tcp));
 }
 
-/// Connections whose methods look for their cancellation, one after the other, while three calls of
-/// 4 MiB come over each.
-const LOOKING: usize = 12;
-
 #[test]
 fn r16_calls_ahead_of_their_turn_are_charged_until_then() {
     within(Duration::from_secs(120), || {
         let mut server =
             ServerSetup::new("holding-server").ulimit(&format!("-v {SMALL_KIB}")).start();
-        let mut body = vec![0x0a];
-        encode_varint(FIELD_BYTES as u64, &mut body);
-        body.resize(body.len() + FIELD_BYTES, 7);
         let (base, before) = (server.state().bytes, server.state().refusals);
-        let lines: Vec<_> = std::thread::scope(|scope| {
-            let each = (0..LOOKING).map(|_| {
-                scope.spawn(|| {
-                    let mut line = Line::open(&server.address, Mechanism::Shm);
-                    // A span of 250 ms.
-                    line.send(&call(1 << 16, "Work", &[], &[0x08, 0xfa, 0x01]), true);
-                    for number in 1..4 {
-                        line.send(&call(1 << 16 | number, "Nothing", &[], &body), true);
-                    }
-                    line.wait_for_pong(|| {});
-                    line
-                })
-            });
-            let each: Vec<_> = each.collect();
-            each.into_iter().map(|thread| thread.join().unwrap()).collect()
-        });
-        let refused: u64 = lines.iter().map(|line| line.refused).sum();
-        assert!(lines.iter().all(|line| !line.is_closed), "connections were closed");
-        assert!(refused > 0, "nothing was refused");
-        assert!(server.state().refusals - before >= refused);
-        println!("{} calls ahead of their turn, {refused} refused", 3 * LOOKING);
-        drop(lines);
+        // As much as the user may have goes on, but for less than one message more.
+        let all = Attack::new(Mechanism::Shm, Kind::Asleep, MethodKind::Unary, Content::Plain);
+        let (metadata, body) = all.content_bytes();
+        let mut full = Line::open(&server.address, Mechanism::Shm);
+        for number in 0..32 {
+            full.send(&all.messages(number, &metadata, &body)[0], true);
+        }
+        full.wait_for_pong(|| {});
+        assert!((1..8).contains(&full.refused), "{} of 32", full.refused);
+        // A method that looks for its cancellation for 300 ms finds three more.
+        let mut line = Line::open(&server.address, Mechanism::Shm);
+        line.send(&call(1 << 16, "Work", &[], &[0x08, 0xac, 0x02]), true);
+        for number in 1..4 {
+            line.send(&call(1 << 16 | number, "Nothing", &[], &body), true);
+        }
+        line.wait_for_pong(|| {});
+        println!("{} refused, and {} of 3 ahead of their turn", full.refused, line.refused);
+        assert!(line.refused > 0 && !line.is_closed && !full.is_closed);
+        assert!(server.state().refusals - before >= full.refused + line.refused);
+        drop((line, full));
         server.wait_for_connections(0);
         assert_eq!(server.state().bytes, base);
         server.finish();
