@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nearcall::prost::encoding::encode_varint;
 use nearcall::{
@@ -146,12 +146,15 @@ impl Gate {
     }
 }
 
+/// Requests with what answers them.
+type Kept = Rc<RefCell<Vec<(Box<dyn Any>, Responder<()>)>>>;
+
 /// A service that holds calls in the thread of its loop.
 struct InLoop {
     kind: Kind,
     interface: &'static Interface,
     gate: Arc<Gate>,
-    kept: Rc<RefCell<Vec<(Box<dyn Any>, Responder<()>)>>>,
+    kept: Kept,
     waits_for: EchoCaller,
     runner: TaskRunner,
 }
@@ -300,7 +303,7 @@ impl Dispatcher for InPool {
 }
 
 /// Ends all waits and forgets what was kept, or lets calls wait again: those with an element.
-struct Release(Arc<Gate>, Rc<RefCell<Vec<(Box<dyn Any>, Responder<()>)>>>);
+struct Release(Arc<Gate>, Kept);
 
 impl Dispatcher for Release {
     fn interface(&self) -> &'static Interface {
@@ -608,7 +611,7 @@ impl Target {
 
     /// Does one attack, and waits until nothing of it is left. Returns how many calls were refused.
     fn attack(&mut self, attack: Attack) -> u64 {
-        let begun = Instant::now();
+        let begun = clock::now();
         let pid = self.server.pid();
         // So that the kernel counts the peak from now on.
         let _ = std::fs::write(format!("/proc/{pid}/clear_refs"), "5");
@@ -617,7 +620,7 @@ impl Target {
         let (held, latencies) = self.good.measure_while(|| {
             self.attacker.tell(&attack.line());
             loop {
-                // Each line says that it goes on.
+                // The other lines report that it goes on.
                 if let Some(held) = self.attacker.hear("").strip_prefix("held ") {
                     break held.to_owned();
                 }
@@ -643,7 +646,7 @@ impl Target {
             state.bytes >> 20,
             latencies.p50,
             latencies.p99,
-            begun.elapsed()
+            clock::now() - begun
         );
         assert_eq!(closed, "0", "{attack}: connections were closed");
         refused.parse().unwrap()
