@@ -201,8 +201,9 @@ fn what_a_call_retains_is_no_less_than_what_its_request_takes() {
         let bytes = lists.encode_to_vec();
         let body = Body::copied(&bytes);
         // By hand: capacities are powers of two of elements.
-        let taken = lists.wides.len().next_power_of_two() * size_of::<Wide>()
-            + lists.numbers.len().next_power_of_two() * 8
+        let capacity = |length: usize| if length == 0 { 0 } else { length.next_power_of_two() };
+        let taken = capacity(lists.wides.len()) * size_of::<Wide>()
+            + capacity(lists.numbers.len()) * 8
             + lists.more.len() * size_of::<Lists>();
         let retained = retained_bytes(&body, message, DecodedSize::default(), false);
         assert!(retained >= taken, "{retained} for {taken}");

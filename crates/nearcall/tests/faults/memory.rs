@@ -680,7 +680,8 @@ fn sweep(test: &'static str, address: Option<&'static str>, attacks: Vec<Attack>
     within(Duration::from_secs(240), move || {
         let mut setup = ServerSetup::new("holding-server").ulimit(&format!("-v {SMALL_KIB}"));
         if let Some(address) = address {
-            setup = setup.at(address);
+            // Connections that move would change what is charged.
+            setup = setup.at(address).parameters("?allow=tcp");
         }
         let mut target = Target::start(setup, user);
         println!("{TABLE}");
