@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nearcall_os::capacity::Capacity;
+use nearcall_os::capacity::{self, Capacity};
 use nearcall_os::fork::Epoch;
 use thiserror::Error;
 
@@ -69,8 +69,8 @@ pub struct Charge {
 /// The share of a user does not suffice.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "{} would hold {wanted} {resource} here and may hold {share}: half of what others leave of \
-     {total}; close something, or raise {}", Named(*.user), .resource.limit()
+    "{} would hold {wanted} {resource} here and may hold {share}{}: half of what others leave of \
+     {total}; close something, or raise {}", Named(*.user), Spared(*.spared), .resource.limit()
 )]
 pub struct Exceeded {
     /// The resource.
@@ -81,8 +81,21 @@ pub struct Exceeded {
     pub wanted: u64,
     /// What the user may hold now.
     pub share: u64,
+    /// What of that is spared for messages that are being received.
+    pub spared: u64,
     /// What there is for all users together.
     pub total: u64,
+}
+
+struct Spared(u64);
+
+impl fmt::Display for Spared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => Ok(()),
+            spared => write!(f, ", but for {spared} that messages under way need"),
+        }
+    }
 }
 
 struct Named(User);
@@ -157,8 +170,10 @@ impl Accounts {
         accounts
     }
 
-    /// Follows limits of this process that may have changed. What is held stays.
+    /// Follows limits of this process that may have changed. What is held stays. Where the address
+    /// space is limited, threads share heaps from now on.
     pub fn read_limits(&self) {
+        capacity::fit_heaps();
         let mut capacity = Capacity::of_process();
         // Those that are charged are open, too.
         let (charged, _) = self.used(Resource::Descriptors);
@@ -213,16 +228,17 @@ impl Books {
         &mut self,
         user: User,
         resource: Resource,
-        old: u64,
-        new: u64,
+        (old, new): (u64, u64),
+        spares: bool,
     ) -> Result<(), Exceeded> {
         let (index, total) = (resource as usize, self.totals[resource as usize]);
         let held = self.held.get(&user).map_or(0, |held| held[index]);
         let wanted = (held - old).saturating_add(new);
         let others = self.used[index] - held;
         let share = total.saturating_sub(others) / 2;
-        if new > old && wanted > share {
-            return Err(Exceeded { resource, user, wanted, share, total });
+        let spared = if spares { share / SPARED_PART } else { 0 };
+        if new > old && wanted > share - spared {
+            return Err(Exceeded { resource, user, wanted, share, spared, total });
         }
         self.used[index] = others + wanted;
         let account = self.held.entry(user).or_default();
@@ -282,16 +298,35 @@ impl Charge {
     ///
     /// As [`UserAccount::charge`]; what was charged stays. Giving back never fails.
     pub fn resize(&mut self, amount: u64) -> Result<(), Exceeded> {
+        self.replace(amount, false)
+    }
+
+    /// Works like [`resize`](Self::resize), and leaves an eighth of the share to what has to be
+    /// charged before it can be refused by itself: messages that are being received, and replies.
+    ///
+    /// # Errors
+    ///
+    /// As [`resize`](Self::resize).
+    pub fn resize_sparing(&mut self, amount: u64) -> Result<(), Exceeded> {
+        self.replace(amount, true)
+    }
+
+    fn replace(&mut self, amount: u64, spares: bool) -> Result<(), Exceeded> {
         if amount != self.amount {
             let UserAccount { accounts, user } = &self.account;
             if accounts.epoch.is_current() {
-                accounts.books().replace(*user, self.resource, self.amount, amount)?;
+                let change = (self.amount, amount);
+                accounts.books().replace(*user, self.resource, change, spares)?;
             }
             self.amount = amount;
         }
         Ok(())
     }
 }
+
+/// The part of a share that [`Charge::resize_sparing`] leaves: an eighth, four messages of the
+/// largest default size of a user that may hold 128 MiB.
+const SPARED_PART: u64 = 8;
 
 /// Resizes a charge to an account that there may be none of.
 ///

@@ -54,6 +54,29 @@ pub fn trim_heap() {
     }
 }
 
+/// Has threads share heaps where the address space of this process is limited (RLIMIT_AS). The
+/// allocator of the C library reserves 64 MiB for a heap of each thread that allocates, up to eight
+/// heaps for each CPU: a sixteenth of the limit is left to that, and one heap at least. Nothing
+/// happens where the environment variable `MALLOC_ARENA_MAX` has a number of its own.
+pub fn fit_heaps() {
+    #[cfg(all(target_env = "gnu", not(miri)))]
+    {
+        let limit = process::limit(Resource::As).ok().and_then(|limit| limit.current);
+        let heaps = limit.map(|bytes| (bytes / 16 / HEAP_BYTES).max(1));
+        let heaps = heaps.and_then(|heaps| i32::try_from(heaps).ok());
+        if let Some(heaps) = heaps.filter(|_| std::env::var_os("MALLOC_ARENA_MAX").is_none()) {
+            // SAFETY: the call takes two numbers, and may be made at any time in any thread.
+            unsafe {
+                libc::mallopt(libc::M_ARENA_MAX, heaps);
+            }
+        }
+    }
+}
+
+/// Address space that the allocator reserves for one heap, in bytes.
+#[cfg(all(target_env = "gnu", not(miri)))]
+const HEAP_BYTES: u64 = 64 << 20;
+
 /// Most descriptors that count where there is no limit.
 const DESCRIPTORS_MAX: u64 = 1 << 20;
 

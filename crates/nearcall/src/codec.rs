@@ -253,7 +253,7 @@ fn shorten(text: String) -> String {
 
 /// A shorter field is copied even from a buffer that could be sliced, in bytes: a slice that is
 /// kept keeps the whole buffer, and a copy of a page costs no more than counting its users.
-const SLICE_BYTES_MIN: usize = 4 << 10;
+pub(crate) const SLICE_BYTES_MIN: usize = 4 << 10;
 
 /// Most characters that are kept of the library's error text: two lines of a terminal.
 const ERROR_CHARS_MAX: usize = 160;

@@ -33,6 +33,7 @@ use crate::limits::{ASKS_PER_MINUTE_MAX, CONTROL_PACKETS_PER_TURN_MAX, Limits};
 use crate::nesting::{Handler, Origin};
 use crate::peer::Peer;
 use crate::refusals::{ConnectionRefusals, RefusalKind, Refusals};
+use crate::reservation::CallMemory;
 use crate::status::{Code, Fate, Status};
 use crate::trust::Trust;
 
@@ -127,6 +128,8 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     /// Why it ended, once it has.
     close_reason: RefCell<Option<Status>>,
     is_closed: Cell<bool>,
+    /// What calls of the peer take after their turn; none on a connection that charges nothing.
+    pub(crate) memory: Option<Arc<CallMemory>>,
     /// What the server refused to this peer; none on a connection that a client opened.
     refusals: Option<ConnectionRefusals>,
     /// The peer was sent the reason.
@@ -242,16 +245,17 @@ impl<H: Host> Connection<H> {
             wire_limits.switches_per_minute_max = ASKS_PER_MINUTE_MAX;
         }
         wire_limits.switching = switching_part(switches.is_some(), serves);
-        let takes_whole = takes_whole(&endpoint);
         let channel_max = u32::try_from(endpoint.message_bytes_max()).unwrap_or(u32::MAX);
         wire_limits.message_bytes_max = wire_limits.message_bytes_max.min(channel_max);
         let charge = || Some(endpoint.account()?.empty_charge(Resource::Bytes));
         let (outbox, receiving) = (Outbox::charged_to(charge()), charge());
         Self {
             peer,
+            memory: charge().map(CallMemory::new),
             mechanism: Cell::new(endpoint.mechanism()),
             wait: Cell::new(endpoint.wait_policy()),
             inner: RefCell::new(Inner {
+                takes_whole: takes_whole(&endpoint),
                 endpoint,
                 old: None,
                 next_borrower: None,
@@ -262,7 +266,6 @@ impl<H: Host> Connection<H> {
                 results: HashMap::new(),
                 unflushed: false,
                 traffic: Traffic::default(),
-                takes_whole,
                 has_blocked_streams: false,
             }),
             buffers,

@@ -21,7 +21,7 @@ use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_f
 
 use self::shapes::{Content, Field, Shapes};
 use crate::borrowed::BorrowedBody;
-use crate::codec::Body;
+use crate::codec::{Body, SLICE_BYTES_MIN};
 use crate::interface::Interface;
 use crate::limits::JUDGED_BYTES_MIN;
 use crate::status::Status;
@@ -45,6 +45,13 @@ const DEPTH_MAX: u32 = 100;
 /// what lists of small messages cost.
 const UNDESCRIBED_GROWTH: usize = 16;
 
+/// Capacity of a list for each of its elements, as it doubles.
+const CAPACITY_PER_ELEMENT: usize = 2;
+
+/// A short message whose bound is not above this, in bytes, is charged by it: walking over its
+/// fields would cost more than it can hide.
+const BOUND_BYTES_MAX: usize = 4 << 10;
+
 /// The message of a method that is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
@@ -62,6 +69,15 @@ pub(crate) struct MessageType {
     pub(crate) part: Part,
 }
 
+/// What a walk over a message has found, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct DecodedSize {
+    /// What decoding it allocates beyond its own bytes.
+    growth: usize,
+    /// Those of its bytes that may become slices of the buffer that it lies in.
+    sliced: usize,
+}
+
 /// Checks that a message takes at most `max` bytes beyond its own when it is decoded. Short ones
 /// are not looked at: no type grows them to as much.
 ///
@@ -69,34 +85,73 @@ pub(crate) struct MessageType {
 ///
 /// `RESOURCE_EXHAUSTED`: it takes more.
 #[inline]
-pub(crate) fn check(body: &Body<'_>, message: MessageType, max: u32) -> Result<(), Status> {
-    if body.len() < JUDGED_BYTES_MIN { Ok(()) } else { check_long(body, message, max) }
+pub(crate) fn check(
+    body: &Body<'_>,
+    message: MessageType,
+    max: u32,
+) -> Result<DecodedSize, Status> {
+    match body.len() < JUDGED_BYTES_MIN {
+        true => Ok(DecodedSize::default()),
+        false => check_long(body, message, max),
+    }
 }
 
 #[inline(never)]
-fn check_long(body: &Body<'_>, message: MessageType, max: u32) -> Result<(), Status> {
-    let fits = shapes::with(message.interface, |shapes| {
-        let budget = Budget { left: max as usize };
-        match shapes.message(message.method, message.part) {
-            None => body.len().saturating_mul(UNDESCRIBED_GROWTH) <= budget.left,
-            Some(index) => fits(body, shapes, index, budget),
-        }
-    });
-    if fits { Ok(()) } else { Err(too_large(body.len(), max)) }
+fn check_long(body: &Body<'_>, message: MessageType, max: u32) -> Result<DecodedSize, Status> {
+    judge(body, message, max as usize).ok_or_else(|| too_large(body.len(), max))
 }
 
-fn fits(body: &Body<'_>, shapes: &Shapes, message: usize, budget: Budget) -> bool {
-    let mut walk = Walk { shapes, budget };
-    let (mut rest, segments) = body.parts();
-    let end = match segments {
-        None => walk.message(&mut rest, End::Left(0), message, 0),
-        Some(segments) => {
-            let segments = segments.peek();
-            walk.message(&mut BorrowedBody::new(rest, &segments), End::Left(0), message, 0)
-        }
+/// Returns the memory that a request takes while its call goes on after its turn: its fields, with
+/// the capacity that growing lists reserve, and the buffer that fields are slices of, or that waits
+/// to be decoded elsewhere. `checked` is what [`check`] has returned for it. A short one is walked
+/// over unless it is small by any of its types.
+pub(crate) fn retained_bytes(
+    body: &Body<'_>,
+    message: MessageType,
+    checked: DecodedSize,
+    keeps_buffer: bool,
+) -> usize {
+    let body_bytes = body.len();
+    let DecodedSize { growth, sliced } = match body_bytes < JUDGED_BYTES_MIN {
+        true => DecodedSize { growth: short_growth(body, message), sliced: 0 },
+        false => checked,
     };
-    // What is malformed fails when it is decoded, at the same place.
-    !matches!(end, Err(Stop::TooLarge))
+    let has_buffer = keeps_buffer || sliced > 0;
+    let buffer_bytes = if has_buffer { body_bytes.next_power_of_two() } else { 0 };
+    let growth = growth.saturating_mul(CAPACITY_PER_ELEMENT);
+    growth.saturating_add(buffer_bytes + body_bytes.saturating_sub(sliced))
+}
+
+/// Returns a bound of what decoding a short message allocates.
+fn short_growth(body: &Body<'_>, message: MessageType) -> usize {
+    let bound = body.len().saturating_mul(shapes::growth_max(message.interface));
+    // The parts of one that was lent can be read once, and may have been.
+    if bound <= BOUND_BYTES_MAX || body.parts().1.is_some() {
+        return bound;
+    }
+    judge(body, message, usize::MAX).map_or(bound, |size| size.growth)
+}
+
+/// Returns what decoding a message allocates, unless that is more than `max` bytes.
+fn judge(body: &Body<'_>, message: MessageType, max: usize) -> Option<DecodedSize> {
+    shapes::with(message.interface, |shapes| {
+        let Some(index) = shapes.message(message.method, message.part) else {
+            let growth = body.len().saturating_mul(UNDESCRIBED_GROWTH);
+            return (growth <= max).then_some(DecodedSize { growth, sliced: body.len() });
+        };
+        let mut walk = Walk { shapes, budget: Budget { left: max }, sliced: 0 };
+        let (mut rest, segments) = body.parts();
+        let end = match segments {
+            None => walk.message(&mut rest, End::Left(0), index, 0),
+            Some(segments) => {
+                let segments = segments.peek();
+                walk.message(&mut BorrowedBody::new(rest, &segments), End::Left(0), index, 0)
+            }
+        };
+        // What is malformed fails when it is decoded, at the same place.
+        let fits = !matches!(end, Err(Stop::TooLarge));
+        fits.then_some(DecodedSize { growth: max - walk.budget.left, sliced: walk.sliced })
+    })
 }
 
 #[cold]
@@ -148,6 +203,8 @@ enum End {
 struct Walk<'a> {
     shapes: &'a Shapes,
     budget: Budget,
+    /// Bytes of long fields that may become slices.
+    sliced: usize,
 }
 
 impl Walk<'_> {
@@ -211,12 +268,16 @@ impl Walk<'_> {
         depth: u32,
     ) -> Result<(), Stop> {
         match field.content {
-            Content::Bytes => {
+            Content::Text | Content::Bytes => {
                 self.element(field, lists)?;
-                if buf.remaining() > rest {
+                let bytes = buf.remaining() - rest;
+                if bytes > 0 {
                     self.budget.spend(ALLOCATION_BYTES)?;
                 }
-                buf.advance(buf.remaining() - rest);
+                if bytes >= SLICE_BYTES_MIN && matches!(field.content, Content::Bytes) {
+                    self.sliced += bytes;
+                }
+                buf.advance(bytes);
                 Ok(())
             }
             Content::Message { shape, boxed } => {

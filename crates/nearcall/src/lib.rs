@@ -120,6 +120,7 @@ mod panics;
 mod peer;
 mod reactor;
 mod refusals;
+mod reservation;
 mod server;
 mod service;
 mod status;

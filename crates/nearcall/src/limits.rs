@@ -224,6 +224,26 @@ pub(crate) const OUTBOX_BYTES_MAX: usize = 8 << 20;
 /// in bytes: few messages need a further one.
 pub(crate) const OUTBOX_STEP_BYTES: u64 = 256 << 10;
 
+/// Memory that calls of a connection take after their turn without a charge of their own, in bytes:
+/// a part of what counts for every connection. A dozen small calls of an async service.
+pub(crate) const CALLS_BYTES_FREE: u64 = channel::CONNECTION_BYTES as u64 / 4;
+
+/// Steps in which what calls take beyond that is charged to the account of their user, in bytes:
+/// one takes a lock, and a step pays for tens of small calls. As much stays charged to a connection
+/// whose calls have ended.
+pub(crate) const CALLS_STEP_BYTES: u64 = 64 << 10;
+
+/// Memory that a call takes after its turn beside its request, in bytes: its task or its place in
+/// a queue, what it shares with its connection, its context.
+pub(crate) const CALL_BYTES: usize = 1 << 10;
+
+/// Memory that one row of an answer takes that other loops contribute to, in bytes: a connection
+/// with its names, its counts by size and some of its switches.
+pub(crate) const GATHERED_ROW_BYTES: usize = 2 << 10;
+
+/// Steps in which a stream reserves memory for its items, in bytes: a page.
+pub(crate) const ITEMS_STEP_BYTES: usize = 4 << 10;
+
 /// Memory that ended connections have given back after which the allocator is asked to give it back
 /// as well, in bytes: a dozen connections over `shm`.
 pub(crate) const TRIM_BYTES: u64 = 4 << 20;
@@ -546,7 +566,8 @@ pub struct Limits {
     /// MiB with numbers fits; only very many empty or tiny messages and strings grow by more.
     /// Decoding so much takes some tens of milliseconds, in which the loop serves no other client.
     /// The allocator may reserve as much again for lists that grow: leave so much memory to the
-    /// process, since one that gets none ends. Messages below 16 KiB are not judged.
+    /// process, since one that gets none ends. Messages below 16 KiB are not judged, unless their
+    /// calls go on after their turn: those are charged to the account of their user.
     pub decoded_bytes_max: u32,
     /// Longest metadata of a message, in bytes: 8 KiB, what servers take as headers by default.
     pub metadata_bytes_max: u16,

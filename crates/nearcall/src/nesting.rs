@@ -100,6 +100,8 @@ pub(crate) fn may_nest() -> bool {
 /// While it lives a handler runs.
 pub(crate) struct NestingGuard {
     outer: Deadline,
+    /// It runs inside another one.
+    pub(crate) is_nested: bool,
 }
 
 impl NestingGuard {
@@ -116,7 +118,7 @@ impl NestingGuard {
             let deadline = if depth == 0 { handler.deadline } else { nesting.admit(handler)? };
             nesting.origins[depth].set(handler.origin);
             nesting.depth.set(depth + 1);
-            Ok(Self { outer: nesting.deadline.replace(deadline) })
+            Ok(Self { outer: nesting.deadline.replace(deadline), is_nested: depth > 0 })
         })
     }
 }

@@ -188,7 +188,16 @@ fn charge(
     // One more is the pidfd of the client.
     control.charge(Resource::Descriptors, row.descriptors + 1)?;
     control.charge(Resource::Mappings, row.data_path.mappings())?;
-    let buffers = match row.data_path {
+    charge_bytes(control, mechanism, buffer_bytes)
+}
+
+/// Charges the memory that the server's end holds as long as it is open.
+pub(super) fn charge_bytes(
+    control: &Control,
+    mechanism: Mechanism,
+    buffer_bytes: u32,
+) -> Result<(), HandshakeError> {
+    let buffers = match mechanism.row().data_path {
         // Both rings: pages that the other end has left out of its own are made when we read them.
         DataPath::SharedMemory => 2 * (buffer_bytes as usize).next_power_of_two(),
         DataPath::KernelCopies => buffer_bytes as usize,

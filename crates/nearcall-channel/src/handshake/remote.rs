@@ -25,6 +25,7 @@ use nearcall_os::descriptor;
 use nearcall_os::socket;
 
 use super::error::{BadOptions, HandshakeError};
+use super::local;
 use super::options::{
     Options, check_buffer, check_limit, check_server_user, check_version, choose_wait,
 };
@@ -204,6 +205,9 @@ fn answer(control: &Control, hello: Greeting, options: &Options) -> Result<Agree
     let (limit, buffer) = limits.inspect_err(|_| refuse(REFUSED_LIMITS))?;
     let agreed = (limit.min(options.message_bytes_max), buffer.min(options.buffer_bytes));
     let (message_bytes_max, buffer_bytes) = agreed;
+    // Its descriptors were charged when it was accepted.
+    local::charge_bytes(control, Mechanism::Tcp, buffer_bytes)
+        .inspect_err(|_| refuse(REFUSED_CROWDED))?;
     let answer = Greeting { message_bytes_max, buffer_bytes, ..greeting(options, 0) };
     send(control, answer.encode(SERVER_MAGIC))?;
     Ok(agreed)

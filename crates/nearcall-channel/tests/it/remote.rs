@@ -9,10 +9,13 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
+use nearcall_channel::account::{Accounts, Resource};
+use nearcall_channel::limits::{BUFFER_BYTES_DEFAULT, CONNECTION_BYTES};
 use nearcall_channel::{
     Address, Deadline, Endpoint, HandshakeError, Listener, Mechanism, Options, Peer, ReceiveError,
     Refusal, SendError, Violation, WaitPolicy, connect,
 };
+use nearcall_os::capacity::Capacity;
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::{clock, eventfd, process, socket};
 
@@ -300,4 +303,28 @@ fn a_killed_peer_is_noticed() {
         let took = noticed.saturating_duration_since(killer.join().unwrap());
         assert!(took < DEATH_NOTICED, "{took:?}");
     }
+}
+
+#[test]
+fn a_connection_is_charged_as_one_of_this_machine_and_refused_beyond_the_share() {
+    // Of which one user may have half: a connection, and not a second one.
+    let bytes = 3 * (BUFFER_BYTES_DEFAULT as usize + CONNECTION_BYTES) as u64;
+    let accounts = Accounts::new(&Capacity { descriptors: 100, mappings: 100, bytes });
+    let options = Options { account: Some(accounts.user(None)), ..Options::default() };
+    let kept = meet(&options, &Options::default());
+    assert_eq!(accounts.used(Resource::Bytes).0, bytes / 3);
+    let listener = listen("127.0.0.1");
+    let (server, client) = thread::scope(|scope| {
+        let client = || connect(listener.address(), Mechanism::Tcp, &Options::default());
+        let client = scope.spawn(client);
+        (listener.accept(patient(), &options).map(drop), client.join().unwrap().map(drop))
+    });
+    assert!(matches!(server, Err(HandshakeError::Exceeded(_))), "{server:?}");
+    let Err(HandshakeError::Refused { code: Refusal::Other, text }) = client else {
+        panic!("{client:?}")
+    };
+    assert!(text.contains("too many clients"), "{text}");
+    drop(kept);
+    assert_eq!(accounts.used(Resource::Bytes).0, 0);
+    assert_eq!(accounts.used(Resource::Descriptors).0, 0);
 }

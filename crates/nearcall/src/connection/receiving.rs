@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use nearcall_channel::account;
+use nearcall_channel::account::{self, Exceeded};
 use nearcall_channel::limits::CONNECTION_BYTES;
 use nearcall_channel::{Endpoint, Interest, ReceiveError};
 use nearcall_os::poll;
@@ -26,9 +26,10 @@ use crate::borrowed::BorrowedSegments;
 use crate::connection::buffer_pool::SMALL_BYTES_MAX;
 use crate::deadline::{self, Deadline};
 use crate::instance::own_thread;
-use crate::limits::{LOOK_AHEAD_BYTES_MAX, LOOK_AHEAD_MESSAGES_MAX};
+use crate::limits::{CALL_BYTES, LOOK_AHEAD_BYTES_MAX, LOOK_AHEAD_MESSAGES_MAX};
 use crate::nesting::Origin;
 use crate::refusals::RefusalKind;
+use crate::reservation::Reservation;
 use crate::status::{Code, Status};
 
 /// The outcome of receiving.
@@ -67,6 +68,8 @@ pub(crate) struct InboundCall {
     pub(crate) buffer: Vec<u8>,
     /// The part of it that lies in memory of the peer.
     pub(crate) borrowed: Option<Box<BorrowedSegments>>,
+    /// Of its bytes, if it was received ahead of its turn.
+    pub(crate) reservation: Reservation,
 }
 
 /// Room for a small message, on the stack.
@@ -178,7 +181,7 @@ impl<H: Host> Connection<H> {
     #[inline(never)]
     fn handle_small(&self, message: &[u8]) -> Slow {
         if has_references(message) {
-            return self.handle_message(self.copy_of(message), message.len());
+            return self.handle_message(self.copy_of(message), message.len(), false);
         }
         match self.judge(message) {
             Ok(Some(ProtocolEvent::Item { call, .. })) => {
@@ -210,7 +213,7 @@ impl<H: Host> Connection<H> {
         match self.receive_bytes(&mut buffer, deadline) {
             Ok(message_bytes) => {
                 self.host.note_received(message_bytes);
-                self.handle_message(buffer, message_bytes)
+                self.handle_message(buffer, message_bytes, false)
             }
             Err(error) => {
                 self.buffers.give(buffer);
@@ -268,8 +271,9 @@ impl<H: Host> Connection<H> {
         Ok(())
     }
 
-    /// Judges a message in `buffer`: queues a call, handles everything else.
-    fn handle_message(&self, mut buffer: Vec<u8>, message_bytes: usize) -> Slow {
+    /// Judges a message in `buffer`: queues a call, handles everything else. A call ahead of its
+    /// turn is charged.
+    fn handle_message(&self, mut buffer: Vec<u8>, message_bytes: usize, is_ahead: bool) -> Slow {
         let mut borrowed = None;
         let mut event = match self.judge(&buffer[..message_bytes]) {
             Ok(event) => event,
@@ -310,10 +314,9 @@ impl<H: Host> Connection<H> {
             Some(event) => {
                 if let Some((head, payload)) = request_of(&event) {
                     self.note_request(&head);
-                    let inbound = InboundCall { head, payload, buffer, borrowed };
-                    self.inbound.borrow_mut().push_back(inbound);
-                    self.has_inbound.set(true);
-                    return Slow::Queued;
+                    let reservation = Reservation::default();
+                    let inbound = InboundCall { head, payload, buffer, borrowed, reservation };
+                    return self.queue_inbound(inbound, is_ahead);
                 }
                 self.handle_event(&event, &buffer);
             }
@@ -321,6 +324,35 @@ impl<H: Host> Connection<H> {
         }
         self.buffers.give(buffer);
         Slow::Handled
+    }
+
+    /// Queues a call, unless it is ahead of its turn and its user may not have it wait so.
+    fn queue_inbound(&self, mut inbound: InboundCall, is_ahead: bool) -> Slow {
+        if let Some(memory) = self.memory.as_ref().filter(|_| is_ahead) {
+            let lent = inbound.borrowed.as_ref().map_or(0, |borrowed| borrowed.parts_bytes());
+            match memory.reserve(inbound.buffer.len() + lent + CALL_BYTES) {
+                Ok(reservation) => inbound.reservation = reservation,
+                Err(exceeded) => {
+                    self.buffers.give(inbound.buffer);
+                    let status = self.exceeded(&exceeded);
+                    if let Some(call) = inbound.head.call {
+                        self.fail(call, &status);
+                    }
+                    return Slow::Handled;
+                }
+            }
+        }
+        self.inbound.borrow_mut().push_back(inbound);
+        self.has_inbound.set(true);
+        Slow::Queued
+    }
+
+    /// Returns the status of a call that would hold more than its user may, and counts the refusal.
+    #[cold]
+    pub(super) fn exceeded(&self, exceeded: &Exceeded) -> Status {
+        let text = exceeded.to_string();
+        self.note_refusal(RefusalKind::ResourceLimit, &text);
+        Status::resource_exhausted(text)
     }
 
     /// Prepares for the items of a call that streams: they may come before it has its turn.
@@ -485,7 +517,7 @@ impl<H: Host> Connection<H> {
             }
             let mut buffer = self.buffers.take();
             match self.receive_bytes(&mut buffer, Deadline::NOW) {
-                Ok(message_bytes) => match self.handle_message(buffer, message_bytes) {
+                Ok(message_bytes) => match self.handle_message(buffer, message_bytes, true) {
                     Slow::Queued => {}
                     Slow::Closed => return,
                     _ => self.finish_message(),

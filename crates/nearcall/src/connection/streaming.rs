@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::task::Waker;
 
+use nearcall_channel::account::Exceeded;
 use nearcall_wire::{
     CancelReason, HEADER_BYTES, IncomingCall, ItemError, OutgoingCall, Payload, Shape, StreamCall,
     item_cost,
@@ -269,7 +270,7 @@ impl<H: Host> Connection<H> {
     }
 
     fn new_stream(&self) -> CallStream {
-        CallStream::new(self.stream_window_bytes, self.decoded_bytes_max)
+        CallStream::new(self.stream_window_bytes, self.decoded_bytes_max, self.memory.as_ref())
     }
 
     /// Begins the stream of a call of the peer.
@@ -286,10 +287,8 @@ impl<H: Host> Connection<H> {
     #[inline]
     pub(super) fn keep_item(&self, call: StreamCall, message: &[u8]) {
         let stream = self.streams.borrow_mut().get(call).map(Arc::clone);
-        match stream.and_then(|stream| stream.received.push(&message[HEADER_BYTES..])) {
-            Some(woken) => self.wake(woken),
-            None => self.discard_item(call, message.len()),
-        }
+        let pushed = stream.map_or(Ok(None), |it| it.received.push(&message[HEADER_BYTES..]));
+        self.finish_item(call, message.len(), pushed);
     }
 
     /// Keeps an item for its reader, with its buffer if it is long.
@@ -300,10 +299,34 @@ impl<H: Host> Connection<H> {
         }
         let stream = self.streams.borrow_mut().get(call).map(Arc::clone);
         let whole = self.buffers.share(buffer, message_bytes);
-        match stream.and_then(|stream| stream.received.push_whole(whole, HEADER_BYTES)) {
-            Some(woken) => self.wake(woken),
-            None => self.discard_item(call, message_bytes),
+        let pushed = stream.map_or(Ok(None), |it| it.received.push_whole(whole, HEADER_BYTES));
+        self.finish_item(call, message_bytes, pushed);
+    }
+
+    #[inline]
+    fn finish_item(
+        &self,
+        call: StreamCall,
+        message_bytes: usize,
+        pushed: Result<Option<Woken>, Exceeded>,
+    ) {
+        match pushed {
+            Ok(Some(woken)) => self.wake(woken),
+            Ok(None) => self.discard_item(call, message_bytes),
+            Err(exceeded) => self.refuse_items(call, &exceeded),
         }
+    }
+
+    /// Ends a call of the peer whose unread items are more than its user may have here.
+    #[cold]
+    fn refuse_items(&self, call: StreamCall, exceeded: &Exceeded) {
+        let status = self.exceeded(exceeded);
+        let StreamCall::Incoming(call) = call else { return };
+        let stream = self.streams.borrow_mut().remove(call.into());
+        if let Some(stream) = stream {
+            self.wake(stream.cancel(&status));
+        }
+        self.fail_watched(call, &status);
     }
 
     /// Lets the peer send more for an item whose reader has gone before its call.

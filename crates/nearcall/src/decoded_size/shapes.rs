@@ -8,7 +8,7 @@
 //! comes.
 //! **Not here:** adding them up (`decoded_size.rs`).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -16,7 +16,7 @@ use prost::Message;
 use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
 
-use super::Part;
+use super::{ALLOCATION_BYTES, ENTRY_BYTES, LIST_FIRST, Part, UNDESCRIBED_GROWTH};
 use crate::interface::Interface;
 
 /// The messages of an interface.
@@ -24,6 +24,8 @@ use crate::interface::Interface;
 pub(super) struct Shapes {
     messages: Vec<Shape>,
     methods: Vec<MethodTypes>,
+    /// Most bytes that decoding allocates for each byte of a message, whichever it is.
+    growth_max: usize,
 }
 
 #[derive(Debug)]
@@ -60,12 +62,18 @@ pub(super) enum Content {
     Number,
     /// A number of 4 or 8 bytes, or a packed list of them.
     Fixed,
-    /// Text or bytes.
+    Text,
+    /// Bytes, which a long message shares with the buffer that it lies in.
     Bytes,
     /// A message; in a box where it would contain itself.
-    Message { shape: usize, boxed: bool },
+    Message {
+        shape: usize,
+        boxed: bool,
+    },
     /// Entries, each a message with a key and a value.
-    Map { entry: usize },
+    Map {
+        entry: usize,
+    },
 }
 
 impl Shape {
@@ -98,13 +106,17 @@ impl Shapes {
     /// Reads the description of an interface. What cannot be read has no shapes.
     fn new(interface: &Interface) -> Self {
         let Ok(set) = FileDescriptorSet::decode(interface.descriptor_set) else {
-            return Self::default();
+            return Self { growth_max: UNDESCRIBED_GROWTH, ..Self::default() };
         };
         let mut types = Types::default();
         for file in &set.file {
             types.add_all(file.package(), &file.message_type, file.syntax() == "proto3");
         }
-        let messages = (0..types.all.len()).map(|index| types.shape(index)).collect();
+        let messages: Vec<Shape> = (0..types.all.len()).map(|index| types.shape(index)).collect();
+        let fields = messages.iter().flat_map(|shape| &shape.fields);
+        let largest = fields.map(|field| growth_of(field, &messages)).max().unwrap_or(0);
+        // A field has a key and a value of a byte each at least.
+        let growth_max = largest.div_ceil(2).max(UNDESCRIBED_GROWTH);
         let mut methods = Vec::new();
         for file in &set.file {
             for service in &file.service {
@@ -119,7 +131,7 @@ impl Shapes {
                 }
             }
         }
-        Self { messages, methods }
+        Self { messages, methods, growth_max }
     }
 }
 
@@ -127,9 +139,40 @@ fn full_name(scope: &str, name: &str) -> String {
     if scope.is_empty() { name.to_owned() } else { format!("{scope}.{name}") }
 }
 
+/// Returns the most bytes that are added up for one appearance of a field.
+fn growth_of(field: &Field, messages: &[Shape]) -> usize {
+    let first = match field.element_bytes {
+        0 => 0,
+        bytes => LIST_FIRST * bytes + ALLOCATION_BYTES,
+    };
+    first
+        + match field.content {
+            Content::Text | Content::Bytes => ALLOCATION_BYTES,
+            Content::Message { shape, boxed: true } => messages[shape].bytes + ALLOCATION_BYTES,
+            Content::Map { .. } => ENTRY_BYTES + 2 * field.element_bytes,
+            Content::Message { .. } | Content::Number | Content::Fixed => 0,
+        }
+}
+
 thread_local! {
+    /// The address of the interface that was asked for last, and its bound.
+    static LAST_BOUND: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
     /// By the addresses of the interfaces, which live as long as the process.
     static KNOWN: RefCell<HashMap<usize, Rc<Shapes>>> = RefCell::default();
+}
+
+/// Returns the most bytes that decoding allocates for each byte of a message of an interface.
+#[inline]
+pub(super) fn growth_max(interface: &'static Interface) -> usize {
+    let address = std::ptr::from_ref(interface).addr();
+    match LAST_BOUND.get() {
+        (last, bound) if last == address => bound,
+        _ => {
+            let bound = with(interface, |shapes| shapes.growth_max);
+            LAST_BOUND.set((address, bound));
+            bound
+        }
+    }
 }
 
 /// Returns what `read` makes of the shapes of an interface.
@@ -213,7 +256,8 @@ impl<'a> Types<'a> {
                 let boxed = !is_list && self.contains(shape, owner, &mut Vec::new());
                 Content::Message { shape, boxed }
             }
-            (None, None, Type::String | Type::Bytes) => Content::Bytes,
+            (None, None, Type::String) => Content::Text,
+            (None, None, Type::Bytes) => Content::Bytes,
             (None, None, Type::Fixed32 | Type::Sfixed32 | Type::Float) => Content::Fixed,
             (None, None, Type::Fixed64 | Type::Sfixed64 | Type::Double) => Content::Fixed,
             (None, None, _) => Content::Number,

@@ -17,7 +17,7 @@ fn judged(bytes: &[u8]) -> Result<usize, Stop> {
         let method =
             SizesCaller::INTERFACE.methods.iter().find(|method| method.name == "Send").unwrap();
         let message = shapes.message(method.id, Part::Request).unwrap();
-        let mut walk = Walk { shapes, budget: Budget { left: usize::MAX } };
+        let mut walk = Walk { shapes, budget: Budget { left: usize::MAX }, sliced: 0 };
         let mut rest = bytes;
         walk.message(&mut rest, End::Left(0), message, 0)?;
         Ok(usize::MAX - walk.budget.left)
@@ -180,6 +180,58 @@ fn what_goes_past_the_message_around_it_is_judged() {
     let message = MessageType { interface: SizesCaller::INTERFACE, method, part: Part::Request };
     let refused = check_long(&Body::copied(&bytes), message, 100_000).unwrap_err();
     assert_eq!(refused.code(), crate::Code::ResourceExhausted, "{refused}");
+}
+
+#[test]
+fn what_a_call_retains_is_no_less_than_what_its_request_takes() {
+    let method =
+        SizesCaller::INTERFACE.methods.iter().find(|method| method.name == "Send").unwrap().id;
+    let message = MessageType { interface: SizesCaller::INTERFACE, method, part: Part::Request };
+    let lists = Lists { wides: vec![Wide::default(); 3], texts: vec!["a".into()], ..empty() };
+    let (narrow, lists) = (Narrow { number: 1 }, [lists, empty()]);
+    let shapes = [
+        Lists { wides: vec![Wide::default(); 4000], ..empty() },
+        Lists { numbers: vec![1; 9000], flags: vec![true; 3000], ..empty() },
+        Lists { narrows: (0..500).map(|it| (it.to_string(), narrow)).collect(), ..empty() },
+        Lists { more: lists.to_vec(), inner: Some(Box::new(empty())), ..empty() },
+        Lists { blobs: vec![vec![1; 3].into(); 100], ..empty() },
+        empty(),
+    ];
+    for lists in shapes {
+        let bytes = lists.encode_to_vec();
+        let body = Body::copied(&bytes);
+        // By hand: capacities are powers of two of elements.
+        let capacity = |length: usize| if length == 0 { 0 } else { length.next_power_of_two() };
+        let taken = capacity(lists.wides.len()) * size_of::<Wide>()
+            + capacity(lists.numbers.len()) * 8
+            + lists.more.len() * size_of::<Lists>();
+        let retained = retained_bytes(&body, message, DecodedSize::default(), false);
+        assert!(retained >= taken, "{retained} for {taken}");
+        let bound = bytes.len() * shapes::growth_max(SizesCaller::INTERFACE);
+        assert!(bound >= judged(&bytes).unwrap(), "{bound} for {} bytes", bytes.len());
+        let waiting = retained_bytes(&body, message, DecodedSize::default(), true);
+        assert!(waiting >= retained + bytes.len());
+    }
+}
+
+fn empty() -> Lists {
+    Lists::default()
+}
+
+#[test]
+fn a_long_request_retains_its_buffer_only_for_slices_of_it() {
+    let method =
+        SizesCaller::INTERFACE.methods.iter().find(|method| method.name == "Send").unwrap().id;
+    let message = MessageType { interface: SizesCaller::INTERFACE, method, part: Part::Request };
+    let long = || vec![b'a'; 100_000];
+    let blob = Lists { blobs: vec![long().into()], ..empty() };
+    let text = Lists { texts: vec![String::from_utf8(long()).unwrap()], ..empty() };
+    for (lists, most) in [(blob, 1 << 17), (text, 100_000)] {
+        let bytes = lists.encode_to_vec();
+        let size = check(&Body::copied(&bytes), message, 1 << 20).unwrap();
+        let retained = retained_bytes(&Body::copied(&bytes), message, size, false);
+        assert!((most..most + 1000).contains(&retained), "{retained}, not about {most}");
+    }
 }
 
 #[test]

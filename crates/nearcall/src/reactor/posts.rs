@@ -13,6 +13,7 @@ use crate::deadline::Deadline;
 use crate::limits::POSTS_PER_ROUND_MAX;
 use crate::nesting::{Handler, NestingGuard, may_nest};
 use crate::panics::contain;
+use crate::refusals::RefusalKind;
 use crate::tasks::mailbox::{Post, PostedReply, StreamPost};
 
 /// What other threads have posted, until its turn.
@@ -85,16 +86,20 @@ impl Reactor {
 
     fn serve_post(&self, post: Post) {
         match post {
-            Post::Reply(PostedReply { connection, call, extras, answer }) => {
+            Post::Reply(PostedReply { connection, call, extras, answer, reservation }) => {
                 // None: it has ended, and its calls with it.
                 if let Some(connection) = self.activity.connection(connection) {
                     connection.reply_detached(call, extras, answer.as_ref());
                 }
+                drop(reservation);
             }
             Post::Stream(connection, call, post) => {
                 let Some(connection) = self.activity.connection(connection) else { return };
                 match post {
                     StreamPost::Items => connection.pump(call),
+                    StreamPost::Refused(why) => {
+                        connection.note_refusal(RefusalKind::ResourceLimit, &why);
+                    }
                     StreamPost::Consumed(cost) => connection.consume_items(call.into(), cost),
                 }
             }

@@ -105,7 +105,9 @@ impl<D: Dispatcher + Send + Sync> Dispatcher for Blocking<D> {
         let method = incoming.method();
         if self.methods.as_ref().is_none_or(|methods| methods.contains(&method)) {
             let dispatcher: Arc<dyn Dispatcher + Send + Sync> = Arc::clone(&self.dispatcher) as _;
-            self.pool.submit(dispatcher, OwnedCall::new(incoming));
+            if let Some(call) = OwnedCall::new(incoming) {
+                self.pool.submit(dispatcher, call);
+            }
         } else {
             self.dispatcher.dispatch(incoming);
         }

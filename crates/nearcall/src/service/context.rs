@@ -10,14 +10,16 @@ use std::time::{Duration, Instant};
 
 use nearcall_channel::{Loan, Mechanism};
 
-use crate::codec::Message;
+use crate::codec::{Body, Message};
 use crate::connection::Connection;
 use crate::deadline::Deadline;
-use crate::decoded_size::{MessageType, Part};
+use crate::decoded_size::{self, DecodedSize, MessageType, Part};
 use crate::interface::{Interface, MethodKind};
+use crate::limits::CALL_BYTES;
 use crate::metadata::{BadMetadata, Metadata};
 use crate::peer::Peer;
 use crate::refusals::RefusalKind;
+use crate::reservation::Reservation;
 use crate::service::detached_sink::DetachedCall;
 use crate::service::reply_sink::ReplySink;
 use crate::service::responder::Responder;
@@ -68,6 +70,8 @@ pub struct Context<'a> {
     interface: &'static Interface,
     method: u32,
     sink: ReplySink<'a>,
+    /// What came over a connection.
+    request: Option<&'a ReceivedRequest<'a>>,
     /// A responder answers the call.
     is_detached: Cell<bool>,
     /// What goes with the reply.
@@ -85,7 +89,14 @@ impl<'a> Context<'a> {
     ) -> Self {
         let (is_detached, extras) = (Cell::new(false), Cell::new(None));
         let _thread = BelongsToItsThread::default();
-        Self { _thread, deadline, metadata, interface, method, sink, is_detached, extras }
+        let request = None;
+        Self { _thread, deadline, metadata, interface, method, sink, request, is_detached, extras }
+    }
+
+    /// Sets what came over a connection, as far as its call may have to pay for it.
+    #[inline]
+    pub(crate) fn of_request(self, request: &'a ReceivedRequest<'a>) -> Self {
+        Self { request: Some(request), ..self }
     }
 
     /// Returns when the call ends by itself; `None` if it has no deadline. Reads the clock.
@@ -103,7 +114,9 @@ impl<'a> Context<'a> {
     ///
     /// # Errors
     ///
-    /// Always one, which goes nowhere: the caller gets what the responder is given.
+    /// Always one, which goes nowhere: the caller gets what the responder is given. But where the
+    /// user of the caller holds too much of this server already it is `RESOURCE_EXHAUSTED`, which
+    /// the caller gets, and `keep` is not called.
     ///
     /// # Examples
     ///
@@ -119,10 +132,12 @@ impl<'a> Context<'a> {
     /// }
     /// ```
     pub fn answer_later<R: Message>(&self, keep: impl FnOnce(Responder<R>)) -> Result<R, Status> {
-        if self.is_detached.replace(true) {
+        if self.is_detached() {
             return Err(Status::internal("this call has a responder already"));
         }
-        keep(Responder::new(self.detach().sink, self.deadline));
+        let reservation = self.reserve(false)?;
+        self.is_detached.set(true);
+        keep(Responder::new(self.detach().sink, self.deadline, reservation));
         Err(Status::internal("a responder answers this call"))
     }
 
@@ -293,6 +308,33 @@ impl<'a> Context<'a> {
         self.sink.finish_stream(self.extras.take(), result);
     }
 
+    /// Charges what the call holds after its turn to the user of its caller, until the reservation
+    /// is dropped: its request as it is decoded, with the buffer that came if that is kept.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: more than the share of the user. The refusal is counted.
+    pub(crate) fn reserve(&self, keeps_buffer: bool) -> Result<Reservation, Status> {
+        let Some(memory) = self.sink.memory() else { return Ok(Reservation::default()) };
+        let (interface, method) = (self.interface, self.method);
+        let message = MessageType { interface, method, part: Part::Request };
+        let request_bytes = self.request.map_or(0, |ReceivedRequest { body, size }| {
+            decoded_size::retained_bytes(body, message, *size, keeps_buffer)
+        });
+        let metadata_bytes = self.metadata.as_bytes().len();
+        let bytes = request_bytes.saturating_add(CALL_BYTES + metadata_bytes);
+        memory.reserve(bytes).map_err(|exceeded| {
+            let text = exceeded.to_string();
+            self.sink.note_refusal(RefusalKind::ResourceLimit, &text);
+            Status::resource_exhausted(text)
+        })
+    }
+
+    /// Returns what was checked of the request.
+    pub(crate) fn request_size(&self) -> DecodedSize {
+        self.request.map_or_else(DecodedSize::default, |request| request.size)
+    }
+
     /// Returns the same call for a reply that comes after the method has returned, or from another
     /// thread.
     pub(crate) fn detach(&self) -> DetachedCall {
@@ -302,6 +344,13 @@ impl<'a> Context<'a> {
         }
         call
     }
+}
+
+/// A request that came over a connection, and what was checked of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReceivedRequest<'a> {
+    pub(crate) body: Body<'a>,
+    pub(crate) size: DecodedSize,
 }
 
 impl fmt::Debug for Context<'_> {

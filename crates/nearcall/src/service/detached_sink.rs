@@ -12,12 +12,13 @@ use std::sync::Arc;
 use nearcall_os::library::CallToken;
 use nearcall_wire::IncomingCall;
 
-use crate::codec::{Encoded, Message};
+use crate::codec::{self, Encoded, Message};
 use crate::connection::{Activity, Connection};
 use crate::limits::ONEWAYS_DETACHED_MAX;
 use crate::metadata::BadMetadata;
 use crate::peer::{Peer, User};
 use crate::refusals::RefusalKind;
+use crate::reservation::{CallMemory, Reservation};
 use crate::service::library_reply::LibraryReply;
 use crate::service::local_reply::LocalAnswer;
 use crate::service::service_stream::ServiceStream;
@@ -43,6 +44,8 @@ pub(crate) struct DetachedSink {
     cancellation: Arc<Cancellation>,
     /// Of a call that streams.
     stream: Option<ServiceStream>,
+    /// What the call is charged for; none of a connection that charges nothing.
+    memory: Option<Arc<CallMemory>>,
 }
 
 #[derive(Clone)]
@@ -67,7 +70,9 @@ impl DetachedSink {
         };
         let key = activity.key(connection);
         let Some(call) = call else {
-            let sink = Self::oneway(Some(&activity.mailbox), key, connection.peer.user());
+            let user = connection.peer.user();
+            let memory = connection.memory.clone();
+            let sink = Self { memory, ..Self::oneway(Some(&activity.mailbox), key, user) };
             if sink.is_cancelled() {
                 let why = format!(
                     "as many one-way messages go on as this user may have of the \
@@ -81,20 +86,20 @@ impl DetachedSink {
         connection.watch_call(call, &cancellation);
         let stream = ServiceStream::of_call(connection, call);
         let (to, mailbox) = (To::Connection(key, call), Some(Arc::clone(&activity.mailbox)));
-        Self { to, mailbox, cancellation, stream }
+        Self { to, mailbox, cancellation, stream, memory: connection.memory.clone() }
     }
 
     /// Returns the sink of a call from the loop's own thread.
     pub(crate) fn local(reply: &Arc<LocalAnswer>, mailbox: &Arc<Mailbox>) -> Self {
         let cancellation = reply.cancellation();
         let (to, mailbox) = (To::Local(Arc::clone(reply)), Some(Arc::clone(mailbox)));
-        Self { to, mailbox, cancellation, stream: None }
+        Self { to, mailbox, cancellation, stream: None, memory: None }
     }
 
     /// Returns the sink of a call from the host of this library. `spawn` runs futures that answer.
     pub(crate) fn of_library(token: CallToken, spawn: fn(ServiceTask)) -> Self {
         let to = To::Host(Arc::new(LibraryReply::new(token, spawn)));
-        Self { to, mailbox: None, cancellation: Arc::default(), stream: None }
+        Self { to, mailbox: None, cancellation: Arc::default(), stream: None, memory: None }
     }
 
     /// Returns the sink of a one-way message. If its user has too many of them it has ended.
@@ -109,7 +114,7 @@ impl DetachedSink {
             cancellation.end();
         }
         let to = To::Nowhere { connection, _permit: permit };
-        Self { to, mailbox: mailbox.cloned(), cancellation, stream: None }
+        Self { to, mailbox: mailbox.cloned(), cancellation, stream: None, memory: None }
     }
 
     /// Adds what goes with the answer.
@@ -197,10 +202,22 @@ impl DetachedSink {
                 connection.reply_detached(call, extras, answer);
             }
         } else {
-            let answer = answer.map_err(Status::clone).and_then(Encoded::new);
+            // It waits for its loop, which may be busy.
+            let mut reservation = Reservation::of(self.memory());
+            let answer = match answer {
+                Ok(reply) => match reservation.grow_to(codec::encoded_bytes(reply)) {
+                    Ok(()) => Encoded::new(reply),
+                    Err(exceeded) => {
+                        let text = exceeded.to_string();
+                        self.note_refusal(RefusalKind::ResourceLimit, &text);
+                        Err(Status::resource_exhausted(text))
+                    }
+                },
+                Err(status) => Err(status.clone()),
+            };
+            let reply = PostedReply { connection: key, call, extras, answer, reservation };
             // A loop that has closed has ended its calls.
-            let _ =
-                mailbox.post(Post::Reply(PostedReply { connection: key, call, extras, answer }));
+            let _ = mailbox.post(Post::Reply(reply));
         }
     }
 
@@ -234,6 +251,11 @@ impl DetachedSink {
     /// Returns the stream of the call, if it streams.
     pub(crate) fn stream(&self) -> Option<ServiceStream> {
         self.stream.clone()
+    }
+
+    /// Returns the memory that the call is charged for.
+    pub(crate) fn memory(&self) -> Option<&Arc<CallMemory>> {
+        self.memory.as_ref()
     }
 
     /// Returns what is notified of the end of the call.

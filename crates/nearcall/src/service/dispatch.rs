@@ -24,7 +24,7 @@ use crate::metadata::Metadata;
 use crate::nesting::{Handler, NestingGuard};
 use crate::panics::contain;
 use crate::refusals::RefusalKind;
-use crate::service::context::{Context, wrong_shape};
+use crate::service::context::{Context, ReceivedRequest, wrong_shape};
 use crate::service::dispatcher::{Dispatcher, Incoming};
 use crate::service::registry::Registry;
 use crate::service::reply_sink::ReplySink;
@@ -133,7 +133,9 @@ impl Services {
     #[inline(never)]
     fn serve_queued(&self, connection: &Rc<Connection>) {
         let Some(inbound) = connection.take_inbound() else { return };
-        let InboundCall { head, payload, buffer, borrowed } = inbound;
+        let InboundCall { head, payload, buffer, borrowed, reservation } = inbound;
+        // It has its turn.
+        drop(reservation);
         // It may have been given up since.
         let is_cancelled = head.call.is_some_and(|call| connection.is_cancelled(call));
         let start = HEADER_BYTES + usize::from(payload.metadata_bytes);
@@ -180,14 +182,18 @@ impl Services {
         }
         let interface = dispatcher.interface();
         let message = MessageType { interface, method, part: Part::Request };
-        if let Err(status) = decoded_size::check(&body, message, connection.decoded_bytes_max) {
-            sink.note_refusal(RefusalKind::BadRequest, status.message());
-            return sink.fail(&status);
-        }
+        let size = match decoded_size::check(&body, message, connection.decoded_bytes_max) {
+            Ok(size) => size,
+            Err(status) => {
+                sink.note_refusal(RefusalKind::BadRequest, status.message());
+                return sink.fail(&status);
+            }
+        };
+        let request = ReceivedRequest { body, size };
         run(&**dispatcher, sink, connection.handler(deadline), || {
             let (metadata, interface) = (Metadata::new(metadata), dispatcher.interface());
             let context = Context::new(deadline, metadata, interface, method, sink);
-            Incoming { method, body, context }
+            Incoming { method, body, context: context.of_request(&request) }
         });
         if let Some(call) = call
             && deadline != Deadline::NEVER
@@ -220,15 +226,32 @@ pub(crate) fn run<'a>(
     handler: Handler,
     incoming: impl FnOnce() -> Incoming<'a>,
 ) {
-    let _guard = match NestingGuard::enter(handler) {
+    let guard = match NestingGuard::enter(handler) {
         Ok(guard) => guard,
         Err(status) => {
             sink.note_refusal(RefusalKind::NestingLimit, status.message());
             return sink.fail(&status);
         }
     };
+    if guard.is_nested {
+        return run_nested(dispatcher, sink, incoming());
+    }
     if contain(|| dispatcher.dispatch(incoming())).is_none() {
         // If it had replied already, this goes nowhere.
         sink.fail_panicked();
+    }
+}
+
+/// Runs a service inside another one that waits: its request is on the stack until the services
+/// inside its own waits have returned, so it is charged.
+#[cold]
+fn run_nested(dispatcher: &dyn Dispatcher, sink: ReplySink<'_>, incoming: Incoming<'_>) {
+    match incoming.context.reserve(true) {
+        Ok(_reservation) => {
+            if contain(|| dispatcher.dispatch(incoming)).is_none() {
+                sink.fail_panicked();
+            }
+        }
+        Err(status) => sink.fail(&status),
     }
 }

@@ -20,6 +20,7 @@ use crate::codec::Message;
 use crate::deadline::Deadline;
 use crate::interface::MethodKind;
 use crate::peer::Peer;
+use crate::reservation::Reservation;
 use crate::service::detached_sink::DetachedSink;
 use crate::service::dispatcher::Incoming;
 use crate::service::library_reply::read_reply;
@@ -34,6 +35,11 @@ impl Incoming<'_> {
             return self.unimplemented();
         };
         let Self { body, context, .. } = self;
+        // The library may keep what it decodes.
+        let reservation = match context.reserve(true) {
+            Ok(reservation) => reservation,
+            Err(status) => return context.fail(&status),
+        };
         let call = context.detach();
         let deadline = context.deadline_moment();
         let joined;
@@ -58,7 +64,7 @@ impl Incoming<'_> {
         let (method, metadata) = (method.id, context.metadata().as_bytes());
         let request =
             RequestPart { object: 0, method, is_oneway, deadline, metadata, body, caller };
-        serve(&request, ForwardedCall::new(call.sink, deadline));
+        serve(&request, ForwardedCall::new(call.sink, deadline, reservation));
     }
 }
 
@@ -69,11 +75,14 @@ pub struct ForwardedCall {
     deadline: Deadline,
     /// Of the end of the call, if the implementation has asked for some.
     notices: OnceLock<Arc<Notices>>,
+    /// Of the request.
+    _reservation: Reservation,
 }
 
 impl ForwardedCall {
-    fn new(sink: DetachedSink, deadline: Deadline) -> Self {
-        Self { sink: Some(sink), deadline, notices: OnceLock::new() }
+    fn new(sink: DetachedSink, deadline: Deadline, reservation: Reservation) -> Self {
+        let notices = OnceLock::new();
+        Self { sink: Some(sink), deadline, notices, _reservation: reservation }
     }
 }
 

@@ -13,12 +13,14 @@ use bytes::Buf;
 
 use crate::codec::OwnedBody;
 use crate::deadline::Deadline;
+use crate::decoded_size::DecodedSize;
 use crate::interface::Interface;
 use crate::metadata::Metadata;
 use crate::nesting::Handler;
 use crate::peer::Peer;
 use crate::refusals::RefusalKind;
-use crate::service::context::Context;
+use crate::reservation::Reservation;
+use crate::service::context::{Context, ReceivedRequest};
 use crate::service::detached_sink::DetachedCall;
 use crate::service::dispatch;
 use crate::service::dispatcher::{Dispatcher, Incoming};
@@ -33,34 +35,43 @@ pub(crate) struct OwnedCall {
     deadline: Deadline,
     interface: &'static Interface,
     call: DetachedCall,
+    size: DecodedSize,
+    /// Of the request, as it waits and as it is decoded.
+    reservation: Reservation,
 }
 
 impl OwnedCall {
-    /// Takes a call out of its loop's thread.
-    pub(crate) fn new(incoming: Incoming<'_>) -> Self {
+    /// Takes a call out of its loop's thread, unless its user may not hold so much: then it has
+    /// been refused.
+    pub(crate) fn new(incoming: Incoming<'_>) -> Option<Self> {
         let Incoming { method, body, context } = incoming;
-        Self {
+        let reservation = context.reserve(true).inspect_err(|status| context.fail(status)).ok()?;
+        Some(Self {
             method,
             body: body.to_owned(),
             metadata: context.metadata().as_bytes().to_vec(),
             deadline: context.deadline_moment(),
             interface: context.interface(),
             call: context.detach(),
-        }
+            size: context.request_size(),
+            reservation,
+        })
     }
 
     /// Serves the call in this thread, unless its caller waits no more.
     pub(crate) fn run(self, dispatcher: &dyn Dispatcher) {
-        let Self { method, body, metadata, deadline, interface, call } = self;
+        let Self { method, body, metadata, deadline, interface, call, size, reservation } = self;
         call.sink.cancellation().forget_task();
         if call.sink.is_cancelled() {
             return;
         }
         let sink = ReplySink::detached(&call);
+        let request = ReceivedRequest { body: body.as_body(), size };
         dispatch::run(dispatcher, sink, Handler::own(deadline), || {
             let context = Context::new(deadline, Metadata::new(&metadata), interface, method, sink);
-            Incoming { method, body: body.as_body(), context }
+            Incoming { method, body: request.body, context: context.of_request(&request) }
         });
+        drop(reservation);
     }
 
     /// Ends the call without running its method.

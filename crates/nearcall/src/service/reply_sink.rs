@@ -7,6 +7,7 @@
 //! is answered after its method has returned, or in another thread (`detached_sink.rs`).
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use nearcall_channel::{Loan, Mechanism};
 use nearcall_wire::IncomingCall;
@@ -16,6 +17,7 @@ use crate::connection::{Activity, Connection};
 use crate::deadline::Deadline;
 use crate::peer::{Peer, User};
 use crate::refusals::RefusalKind;
+use crate::reservation::CallMemory;
 use crate::service::detached_sink::{DetachedCall, DetachedSink};
 use crate::service::local_reply::{LaterReply, LocalCall};
 use crate::service::service_stream::ServiceStream;
@@ -163,6 +165,15 @@ impl<'a> ReplySink<'a> {
             }
             Sink::Detached(call) => call.sink.look_for_cancel(),
             Sink::LocalBytes(..) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => false,
+        }
+    }
+
+    /// Returns the memory that the call is charged for; none of a caller in this thread.
+    pub(crate) fn memory(self) -> Option<&'a Arc<CallMemory>> {
+        match self.0 {
+            Sink::Connection(connection, _) => connection.memory.as_ref(),
+            Sink::Detached(call) => call.sink.memory(),
+            Sink::LocalBytes(..) | Sink::LocalTyped(..) | Sink::LocalOneway(_) => None,
         }
     }
 

@@ -11,6 +11,8 @@ use std::time::Instant;
 use crate::codec::Message;
 use crate::deadline::Deadline;
 use crate::metadata::BadMetadata;
+use crate::refusals::RefusalKind;
+use crate::reservation::Reservation;
 use crate::service::detached_sink::DetachedSink;
 use crate::status::Status;
 
@@ -74,12 +76,30 @@ pub struct Responder<R: Message> {
     /// None: it has answered.
     sink: Option<DetachedSink>,
     deadline: Deadline,
+    /// Of what the call holds until it is answered.
+    reservation: Reservation,
     result: PhantomData<fn(R)>,
 }
 
 impl<R: Message> Responder<R> {
-    pub(crate) fn new(sink: DetachedSink, deadline: Deadline) -> Self {
-        Self { sink: Some(sink), deadline, result: PhantomData }
+    pub(crate) fn new(sink: DetachedSink, deadline: Deadline, reservation: Reservation) -> Self {
+        Self { sink: Some(sink), deadline, reservation, result: PhantomData }
+    }
+
+    /// Charges so many more bytes that the answer takes until it is sent.
+    ///
+    /// # Errors
+    ///
+    /// `RESOURCE_EXHAUSTED`: more than the share of the caller's user. The refusal is counted.
+    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), Status> {
+        let before = usize::try_from(self.reservation.bytes()).unwrap_or(usize::MAX);
+        self.reservation.grow_to(before.saturating_add(bytes)).map_err(|exceeded| {
+            let text = exceeded.to_string();
+            if let Some(sink) = &self.sink {
+                sink.note_refusal(RefusalKind::ResourceLimit, &text);
+            }
+            Status::resource_exhausted(text)
+        })
     }
 
     /// Answers the call. If the caller does not wait any more, nothing happens. Does not wait.

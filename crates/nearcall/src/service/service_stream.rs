@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
+use nearcall_channel::account::Exceeded;
 use nearcall_wire::IncomingCall;
 
 use crate::codec::{self, Message};
@@ -120,8 +121,18 @@ impl ServiceStream {
                 Ok(true)
             }
             Put::Full => Ok(false),
+            Put::Exceeded(exceeded) => Err(self.exceeded(&exceeded)),
             Put::Ended(status) | Put::Refused(status) => Err(status),
         }
+    }
+
+    /// Returns the status of an item that waits for a caller whose user may have no more here, and
+    /// has the refusal counted.
+    #[cold]
+    fn exceeded(&self, exceeded: &Exceeded) -> Status {
+        let text = exceeded.to_string();
+        self.post(StreamPost::Refused(text.clone()));
+        Status::resource_exhausted(text)
     }
 
     /// Has the loop send an item, and blocks this thread until there is room for it.
@@ -140,12 +151,14 @@ impl ServiceStream {
         if let Some((_, connection)) = self.here() {
             match self.send_here(connection.as_ref(), item) {
                 Ok((_, true)) => return Poll::Ready(Ok(())),
-                Ok((connection, false)) => {
-                    if let Put::Done(_) = self.stream.outlet.put(item) {
+                Ok((connection, false)) => match self.stream.outlet.put(item) {
+                    Put::Done(_) => {
                         connection.pump(self.call);
                         return Poll::Ready(Ok(()));
                     }
-                }
+                    Put::Exceeded(exceeded) => return Poll::Ready(Err(self.exceeded(&exceeded))),
+                    Put::Full | Put::Ended(_) => {}
+                },
                 Err(status) => return Poll::Ready(Err(status)),
             }
         }

@@ -5,13 +5,14 @@
 //! **Not here:** the table of them (`connection/streaming.rs`), what users hold
 //! (`service/streams.rs`, `call/streaming.rs`).
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Waker;
 
 use nearcall_wire::{grant_bytes, item_cost};
 
 use crate::codec::{self, Message};
 use crate::decoded_size::{self, MessageType};
+use crate::reservation::CallMemory;
 use crate::status::Status;
 use crate::stream::item_outlet::ItemOutlet;
 use crate::stream::item_queue::{Item, ItemQueue, Woken};
@@ -34,8 +35,15 @@ pub(crate) struct CallStream {
 }
 
 impl CallStream {
-    pub(crate) fn new(window: u32, decoded_bytes_max: u32) -> Self {
-        Self { window, decoded_bytes_max, ..Self::default() }
+    /// Creates the state of a call whose items are charged to `memory`, both those that were not
+    /// read and those that were not sent.
+    pub(crate) fn new(
+        window: u32,
+        decoded_bytes_max: u32,
+        memory: Option<&Arc<CallMemory>>,
+    ) -> Self {
+        let (received, outlet) = (ItemQueue::charged_to(memory), ItemOutlet::charged_to(memory));
+        Self { received, outlet, window, decoded_bytes_max, ..Self::default() }
     }
 
     /// Notes the type of the items that the peer sends.

@@ -3,16 +3,19 @@
 //! A service in another thread than its loop's puts them in, or one whose send must not block; the
 //! loop sends them as credit and room permit.
 //! **Invariants:** items leave in the order in which they came, and the end of the call after all
-//! of them; they are bounded; whoever waits is woken when there is room and at the end.
+//! of them; they are bounded, and charged to the account of the peer's user; whoever waits is woken when there is room and at the end.
 //! **Not here:** sending (`connection/pumping.rs`).
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+
+use nearcall_channel::account::Exceeded;
 
 use crate::codec::{Encoded, Message};
 use crate::deadline::Deadline;
-use crate::limits::OUTLET_BYTES_MAX;
+use crate::limits::{ITEMS_STEP_BYTES, OUTLET_BYTES_MAX};
+use crate::reservation::{CallMemory, Reservation};
 use crate::status::Status;
 use crate::stream::wait_while;
 use crate::tasks::reply_extras::ReplyExtras;
@@ -37,6 +40,16 @@ struct State {
     /// The loop knows that there is something.
     is_posted: bool,
     waker: Option<Waker>,
+    /// Of all that.
+    reservation: Reservation,
+}
+
+impl State {
+    /// Charges so many bytes, in steps.
+    fn reserve(&mut self, bytes: usize) -> Result<(), Exceeded> {
+        let steps = bytes.checked_next_multiple_of(ITEMS_STEP_BYTES);
+        self.reservation.grow_to(steps.unwrap_or(usize::MAX))
+    }
 }
 
 /// The end of a call, and what goes with it.
@@ -52,9 +65,17 @@ pub(crate) enum Put {
     Ended(Status),
     /// It cannot be sent; the call goes on.
     Refused(Status),
+    /// The user of the caller may not have more wait here.
+    Exceeded(Exceeded),
 }
 
 impl ItemOutlet {
+    /// Creates an outlet whose items are charged for.
+    pub(crate) fn charged_to(memory: Option<&Arc<CallMemory>>) -> Self {
+        let state = State { reservation: Reservation::of(memory), ..State::default() };
+        Self { state: Mutex::new(state), ..Self::default() }
+    }
+
     /// Adds an item, if there is room for it. One of any length finds room when nothing waits.
     pub(crate) fn put(&self, item: &impl Message) -> Put {
         let mut state = self.lock();
@@ -64,12 +85,16 @@ impl ItemOutlet {
         if state.bytes >= OUTLET_BYTES_MAX {
             return Put::Full;
         }
+        // Tiny items cost more than their bytes.
+        let bytes = state.bytes + item.encoded_len() + ITEM_BYTES;
+        if let Err(exceeded) = state.reserve(bytes) {
+            return Put::Exceeded(exceeded);
+        }
         let item = match Encoded::new(item) {
             Ok(item) => item,
             Err(status) => return Put::Refused(status),
         };
-        // Tiny items cost more than their bytes.
-        state.bytes += item.encoded_len() + ITEM_BYTES;
+        state.bytes = bytes;
         state.items.push_back(item);
         Put::Done(!std::mem::replace(&mut state.is_posted, true))
     }
@@ -88,6 +113,12 @@ impl ItemOutlet {
     /// Has the call end with this when all items were sent, unless it has an end already.
     pub(crate) fn defer(&self, answer: Answer) {
         let mut state = self.lock();
+        let bytes = answer.1.as_ref().map_or(0, Message::encoded_len);
+        let all_bytes = state.bytes.saturating_add(bytes);
+        let reserved = state.reserve(all_bytes);
+        let (extras, answer) = answer;
+        let refuse = |exceeded: Exceeded| Err(Status::resource_exhausted(exceeded.to_string()));
+        let answer = (extras, reserved.map_or_else(refuse, |()| answer));
         let refused = match state.answer {
             Some(_) => Some(answer),
             None => state.answer.replace(answer),
@@ -102,6 +133,9 @@ impl ItemOutlet {
         let mut state = self.lock();
         let Some(item) = state.items.pop_front() else {
             state.is_posted = false;
+            if state.answer.is_none() {
+                state.reservation.shrink_to(0);
+            }
             return None;
         };
         state.bytes -= item.encoded_len() + ITEM_BYTES;
@@ -121,7 +155,9 @@ impl ItemOutlet {
 
     /// Takes the end of the call, if the service has given it.
     pub(crate) fn take_answer(&self) -> Option<Answer> {
-        self.lock().answer.take()
+        let mut state = self.lock();
+        state.reservation.shrink_to(0);
+        state.answer.take()
     }
 
     /// Notes that no item is sent any more, and why.
@@ -130,6 +166,7 @@ impl ItemOutlet {
         state.ended.get_or_insert(status);
         let left = (std::mem::take(&mut state.items), state.answer.take());
         state.bytes = 0;
+        state.reservation.shrink_to(0);
         self.notify(state);
         // Outside the lock: interceptors may see the end of the call.
         drop(left);

@@ -1,18 +1,20 @@
 //! The items of a stream that were received and not read yet.
 //!
 //! The connection puts them in, in its thread; a reader takes them out in any thread, all that have
-//! come at once. What bounds it is the credit of the stream.
+//! come at once. What bounds it is the credit of the stream, and the account of the peer's user.
 //! **Invariants:** items come out in the order in which they went in; the end comes after all
 //! items, once it has come it stays, and the first one counts; wakers are returned to whoever may
 //! wake them.
 //! **Not here:** the bytes (`stream/item_queue/batch.rs`), credit (`nearcall-wire`).
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use bytes::Bytes;
+use nearcall_channel::account::Exceeded;
 
 use crate::deadline::Deadline;
+use crate::reservation::CallMemory;
 use crate::status::Status;
 use crate::stream::wait_while;
 use crate::waking;
@@ -27,6 +29,8 @@ pub(crate) struct ItemQueue {
     state: Mutex<State>,
     /// Threads that wait for items.
     arrived: Condvar,
+    /// What the items are charged for; none where nothing is charged.
+    memory: Option<Arc<CallMemory>>,
 }
 
 #[derive(Default)]
@@ -71,26 +75,45 @@ pub(crate) enum Taken {
 }
 
 impl ItemQueue {
+    /// Creates a queue whose items are charged for.
+    pub(crate) fn charged_to(memory: Option<&Arc<CallMemory>>) -> Self {
+        let mut state = State::default();
+        state.items.charge_to(memory);
+        let (state, memory) = (Mutex::new(state), memory.cloned());
+        Self { state, memory, ..Self::default() }
+    }
+
     /// Adds an item by copying it. Returns the task to wake. `None`: no reader is left.
+    ///
+    /// # Errors
+    ///
+    /// The share of the user does not suffice; the item was not added.
     #[inline]
-    pub(crate) fn push(&self, item: &[u8]) -> Option<Woken> {
+    pub(crate) fn push(&self, item: &[u8]) -> Result<Option<Woken>, Exceeded> {
         self.add(|items| items.push(item))
     }
 
     /// Adds an item that is all of `whole` behind its first `start` bytes. Returns the task to
     /// wake. `None`: no reader is left.
-    pub(crate) fn push_whole(&self, whole: Bytes, start: usize) -> Option<Woken> {
+    ///
+    /// # Errors
+    ///
+    /// As [`push`](Self::push).
+    pub(crate) fn push_whole(&self, whole: Bytes, start: usize) -> Result<Option<Woken>, Exceeded> {
         self.add(|items| items.push_whole(whole, start))
     }
 
     #[inline]
-    fn add(&self, add: impl FnOnce(&mut ItemBatch)) -> Option<Woken> {
+    fn add(
+        &self,
+        add: impl FnOnce(&mut ItemBatch) -> Result<(), Exceeded>,
+    ) -> Result<Option<Woken>, Exceeded> {
         let mut state = self.lock();
         if state.is_abandoned {
-            return None;
+            return Ok(None);
         }
-        add(&mut state.items);
-        Some(self.notify(state))
+        add(&mut state.items)?;
+        Ok(Some(self.notify(state)))
     }
 
     /// Keeps nothing from now on: the reader goes. Returns what was not read.
@@ -133,6 +156,7 @@ impl ItemQueue {
         if !state.items.is_empty() {
             batch.clear();
             std::mem::swap(&mut state.items, batch);
+            state.items.charge_to(self.memory.as_ref());
             return Taken::Items;
         }
         match &state.end {
@@ -220,9 +244,9 @@ mod tests {
 
     #[test]
     fn a_thread_waits_for_an_item_of_another() {
-        let queue = std::sync::Arc::new(ItemQueue::default());
+        let queue = Arc::new(ItemQueue::default());
         let reader = std::thread::spawn({
-            let queue = std::sync::Arc::clone(&queue);
+            let queue = Arc::clone(&queue);
             move || {
                 queue.wait(Deadline::NEVER);
                 matches!(queue.take(&mut ItemBatch::default()), Taken::Items)

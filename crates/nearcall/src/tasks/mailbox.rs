@@ -19,6 +19,7 @@ use nearcall_wire::IncomingCall;
 use crate::codec::Encoded;
 use crate::limits::ONEWAYS_DETACHED_MAX;
 use crate::peer::User;
+use crate::reservation::Reservation;
 use crate::status::Status;
 use crate::tasks::reply_extras::ReplyExtras;
 use crate::tasks::service_task::ServiceTask;
@@ -43,6 +44,8 @@ pub(crate) struct PostedReply {
     pub(crate) call: IncomingCall,
     pub(crate) extras: Option<Box<ReplyExtras>>,
     pub(crate) answer: Result<Encoded, Status>,
+    /// Of the answer, until the loop has sent it.
+    pub(crate) reservation: Reservation,
 }
 
 /// What another thread has done with a stream.
@@ -51,6 +54,8 @@ pub(crate) enum StreamPost {
     Items,
     /// Items were read that cost so much together.
     Consumed(u64),
+    /// An item was refused for the share of the user, with this text.
+    Refused(String),
 }
 
 /// Names a connection of a loop. No later connection of the loop has the same.

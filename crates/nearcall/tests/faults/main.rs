@@ -21,6 +21,7 @@ mod killed_clients;
 mod killed_servers;
 mod killed_switches;
 mod meetings;
+mod memory;
 mod names;
 mod namespaces;
 mod r17;
@@ -52,6 +53,12 @@ mod served;
 #[allow(dead_code, reason = "not every method is called here")]
 mod echo {
     include!("../../../nearcall-build/tests/golden/echo.rs");
+}
+
+/// Generated from `nearcall-build/tests/golden/sizes.proto`.
+#[allow(dead_code, reason = "its messages are used, and few methods are called here")]
+mod sizes {
+    include!("../../../nearcall-build/tests/golden/sizes.rs");
 }
 
 /// Generated from `nearcall-build/tests/golden/streams.proto`.
@@ -88,6 +95,7 @@ const ROLES: &[&[support::Role]] = &[
     killed_servers::ROLES,
     killed_switches::ROLES,
     meetings::ROLES,
+    memory::ROLES,
     forks::ROLES,
     identity::ROLES,
     names::ROLES,

@@ -35,7 +35,7 @@ fn open(address: &str, mechanism: Mechanism) -> Result<Endpoint, HandshakeError>
 }
 
 /// A number of `/proc/PID/status` in KiB, such as `VmRSS`.
-fn status_kib(pid: u32, name: &str) -> u64 {
+pub(crate) fn status_kib(pid: u32, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     line.unwrap().trim().trim_end_matches(" kB").parse().unwrap()
@@ -420,6 +420,33 @@ fn r20_a_peer_that_only_wakes_is_looked_at_now_and_then() {
         endpoint.send(&call(1 << 16, "Nothing", &[], &[]), Deadline::after(PATIENCE)).unwrap();
         let reply = endpoint.receive_into(&mut [0; 4096], Deadline::after(PATIENCE));
         assert!(reply.is_ok(), "{reply:?}");
+        server.finish();
+    });
+}
+
+#[test]
+fn r16_memory_of_a_thousand_connections_over_tcp_comes_back() {
+    within(Duration::from_secs(300), || {
+        let mut server = ServerSetup::new("server").at("tcp://127.0.0.1:0").start();
+        let (base, pid) = (server.state().bytes, server.pid());
+        drop(open(&server.address, Mechanism::Tcp).unwrap());
+        server.wait_for_connections(0);
+        let before = status_kib(pid, "VmRSS");
+        let opened = (0..1000).map_while(|_| open(&server.address, Mechanism::Tcp).ok());
+        let kept: Vec<Endpoint> = opened.collect();
+        if kept.len() < 1000 {
+            return skip("r16 tcp", "this machine's limits give one user fewer connections");
+        }
+        server.wait_for_connections(1000);
+        let (peak, charged) = (status_kib(pid, "VmRSS"), server.state().bytes - base);
+        assert!(charged >> 10 >= peak - before, "{charged} bytes for {} KiB", peak - before);
+        drop(kept);
+        server.wait_for_connections(0);
+        assert_eq!(server.state().bytes, base);
+        let limit = before + before / 10 + (16 << 10);
+        wait_until("the memory to come back", || status_kib(pid, "VmRSS") <= limit);
+        let after = status_kib(pid, "VmRSS");
+        println!("1,000 over tcp: {before} KiB, {peak} KiB, {after} KiB after; charged {charged}");
         server.finish();
     });
 }

@@ -385,7 +385,7 @@ mod tests {
         let sink = ReplySink::local_bytes(&of_call, &activity);
         let context = Context::new(Deadline::NEVER, Metadata::new(&[]), &INTERFACE, 1, sink);
         let incoming = Incoming { method: 1, body: Body::copied(&[]), context };
-        let call = Box::new(OwnedCall::new(incoming));
+        let call = Box::new(OwnedCall::new(incoming).unwrap());
         let reply = of_call.into_outcome().err().expect("it is answered later");
         (Job { dispatcher: Arc::new(Nothing), call }, reply)
     }

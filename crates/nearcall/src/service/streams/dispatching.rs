@@ -6,6 +6,7 @@
 
 use super::{AsyncItemReceiver, AsyncItemSender, ItemReceiver, ItemSender};
 use crate::codec::{self, Message};
+use crate::reservation::Reservation;
 use crate::service::async_service::spawn;
 use crate::service::call_context::CallContext;
 use crate::service::context::Context;
@@ -60,10 +61,10 @@ impl Incoming<'_> {
         R: Message,
         F: Future<Output = Result<(), Status>> + Send + 'static,
     {
-        let Some(call) = self.stream() else { return };
+        let Some((call, reservation)) = self.reserved_stream() else { return };
         let deadline = self.context.deadline_moment();
         match codec::decode(self.body) {
-            Ok(request) => spawn(&self.context, runner, |context| {
+            Ok(request) => spawn(&self.context, runner, reservation, |context| {
                 serve(context, request, AsyncItemSender::new(call, deadline))
             }),
             Err(status) => self.context.fail(&self.context.bad_request(&status)),
@@ -80,8 +81,9 @@ impl Incoming<'_> {
         R: Message + 'static,
         F: Future<Output = Result<R, Status>> + Send + 'static,
     {
-        let Some(call) = self.stream() else { return };
-        spawn(&self.context, runner, |context| serve(context, AsyncItemReceiver::new(call)));
+        let Some((call, reservation)) = self.reserved_stream() else { return };
+        let serve = |context| serve(context, AsyncItemReceiver::new(call));
+        spawn(&self.context, runner, reservation, serve);
     }
 
     /// Runs a method that takes a stream and replies with one, and whose future is the end of the
@@ -95,12 +97,25 @@ impl Incoming<'_> {
         R: Message,
         F: Future<Output = Result<(), Status>> + Send + 'static,
     {
-        let Some(call) = self.stream() else { return };
+        let Some((call, reservation)) = self.reserved_stream() else { return };
         let deadline = self.context.deadline_moment();
-        spawn(&self.context, runner, |context| {
+        spawn(&self.context, runner, reservation, |context| {
             let items = AsyncItemReceiver::new(call.clone());
             serve(context, items, AsyncItemSender::new(call, deadline))
         });
+    }
+
+    /// Returns the stream of a call that goes on after its turn, and what charges for it. `None`: it
+    /// was refused.
+    fn reserved_stream(&self) -> Option<(ServiceStream, Reservation)> {
+        let call = self.stream()?;
+        match self.context.reserve(false) {
+            Ok(reservation) => Some((call, reservation)),
+            Err(status) => {
+                self.context.fail(&status);
+                None
+            }
+        }
     }
 
     /// Returns the stream of the call. `None`: it is a unary call, and was refused.

@@ -2,15 +2,20 @@
 //!
 //! Short ones are copied into one buffer, so that an item costs no allocation; long ones keep the
 //! buffer that they were received into, so that long `bytes` fields are slices of it.
-//! **Invariants:** they come out in the order in which they went in.
+//! **Invariants:** they come out in the order in which they went in; their memory is charged
+//! before it is taken, until all of them were read or dropped.
 //! **Not here:** who waits for them (`item_queue.rs`).
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use nearcall_channel::account::Exceeded;
 use nearcall_wire::HEADER_BYTES;
 
 use crate::codec::Body;
+use crate::limits::ITEMS_STEP_BYTES;
+use crate::reservation::{CallMemory, Reservation};
 
 /// Items, of which some may have been read.
 #[derive(Debug, Default)]
@@ -20,6 +25,10 @@ pub(crate) struct ItemBatch {
     /// Bytes of `copied` that were read.
     read: usize,
     whole: VecDeque<(Bytes, usize)>,
+    /// What the buffers of `whole` took that came since all were read, in bytes.
+    whole_bytes: usize,
+    /// Of all that.
+    reservation: Reservation,
 }
 
 /// One item.
@@ -55,20 +64,51 @@ impl ItemBatch {
         self.read == self.copied.len()
     }
 
+    /// Charges its items to `memory` from now on, if nothing does yet.
+    pub(crate) fn charge_to(&mut self, memory: Option<&Arc<CallMemory>>) {
+        self.reservation.charge_to(memory);
+    }
+
     /// Adds an item by copying it.
+    ///
+    /// # Errors
+    ///
+    /// The share of the user does not suffice; the item was not added.
     #[inline]
-    pub(crate) fn push(&mut self, item: &[u8]) {
+    pub(crate) fn push(&mut self, item: &[u8]) -> Result<(), Exceeded> {
+        let (bytes, room) = (self.copied.len() + PREFIX_BYTES + item.len(), self.copied.capacity());
+        if bytes > room {
+            self.reserve(bytes.max(2 * room))?;
+        }
         // Items are shorter than messages, whose length has 32 bits.
         let bytes = u32::try_from(item.len()).unwrap_or(WHOLE);
         self.copied.reserve(PREFIX_BYTES + item.len());
         self.copied.extend_from_slice(&bytes.to_ne_bytes());
         self.copied.extend_from_slice(item);
+        Ok(())
     }
 
     /// Adds an item that is all of `whole` behind its first `start` bytes.
-    pub(crate) fn push_whole(&mut self, whole: Bytes, start: usize) {
+    ///
+    /// # Errors
+    ///
+    /// As [`push`](Self::push).
+    pub(crate) fn push_whole(&mut self, whole: Bytes, start: usize) -> Result<(), Exceeded> {
+        let before = self.whole_bytes;
+        self.whole_bytes += whole.len().next_power_of_two();
+        if let Err(exceeded) = self.reserve(self.copied.capacity() + 2 * PREFIX_BYTES) {
+            self.whole_bytes = before;
+            return Err(exceeded);
+        }
         self.copied.extend_from_slice(&WHOLE.to_ne_bytes());
         self.whole.push_back((whole, start));
+        Ok(())
+    }
+
+    /// Charges so much room for copied items, and the long ones.
+    fn reserve(&mut self, copied: usize) -> Result<(), Exceeded> {
+        let bytes = (copied + self.whole_bytes).next_multiple_of(ITEMS_STEP_BYTES);
+        self.reservation.grow_to(bytes)
     }
 
     /// Takes the next item.
@@ -100,7 +140,8 @@ impl ItemBatch {
         self.copied.clear();
         self.copied.shrink_to(KEPT_BYTES_MAX);
         self.whole.clear();
-        self.read = 0;
+        (self.read, self.whole_bytes) = (0, 0);
+        self.reservation.shrink_to(self.copied.capacity().next_multiple_of(ITEMS_STEP_BYTES));
     }
 }
 
@@ -122,8 +163,8 @@ mod tests {
         let mut batch = ItemBatch::default();
         for round in 0..3 {
             for length in [0_usize, 1, 7, 5000] {
-                batch.push(&vec![round; length]);
-                batch.push_whole(Bytes::from(vec![round; length + 2]), 2);
+                batch.push(&vec![round; length]).unwrap();
+                batch.push_whole(Bytes::from(vec![round; length + 2]), 2).unwrap();
             }
             for length in [0_usize, 1, 7, 5000] {
                 assert!(!batch.is_empty());

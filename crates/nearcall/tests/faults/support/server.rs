@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use nearcall::{Client, Deadline, Event, EventLoop, Limits, ListenOptions, RefusalKind, Server};
+use nearcall_channel::account::{Accounts, Resource};
 use nearcall_os::poll::Interest;
 use nearcall_os::process;
 use nearcall_os::signal::{Signal, send_by_pidfd};
@@ -32,6 +33,8 @@ pub(crate) struct State {
     pub(crate) violations: u64,
     /// Everything that was refused, those included.
     pub(crate) refusals: u64,
+    /// Bytes that are charged to the accounts of all users.
+    pub(crate) bytes: u64,
 }
 
 /// How a server is started.
@@ -141,7 +144,7 @@ impl ServerProcess {
         let mut next = || numbers.next().unwrap();
         let mut small = || usize::try_from(next()).unwrap();
         let (connections, later, wanted) = (small(), small(), small());
-        State { connections, later, wanted, violations: next(), refusals: next() }
+        State { connections, later, wanted, violations: next(), refusals: next(), bytes: next() }
     }
 
     /// Waits until so many clients are connected.
@@ -254,5 +257,6 @@ fn state_line(server: &Server, service: &Service) -> String {
     };
     let violations = count(|kind| matches!(kind, RefusalKind::ProtocolViolation(_)));
     let (connections, later, refusals) = (server.connections().len(), later.len(), count(|_| true));
-    format!("state {connections} {later} {wanted} {violations} {refusals}")
+    let (bytes, _) = Accounts::of_process().used(Resource::Bytes);
+    format!("state {connections} {later} {wanted} {violations} {refusals} {bytes}")
 }
