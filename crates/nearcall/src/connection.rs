@@ -15,7 +15,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearcall_channel::account::{Charge, Resource};
+use nearcall_channel::account::{Accounts, Charge, Resource};
 use nearcall_channel::{
     Borrower, DataPath, Endpoint, HangUp, Mechanism, Options, Refusal, WaitPolicy,
 };
@@ -50,12 +50,14 @@ mod pumping;
 mod readiness;
 mod receiving;
 mod send_mode;
+mod send_status;
 mod sending;
 mod streaming;
 mod switch_asks;
 pub(crate) mod switch_history;
 mod switching;
 pub(crate) mod traffic;
+mod unread;
 mod upgrading;
 mod watched_calls;
 
@@ -162,6 +164,11 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     packets_seen: Cell<usize>,
     /// The longest deadline that calls of the peer get.
     deadline_max: Duration,
+    /// How long the peer may read nothing while the connection is paused, and until when.
+    unread_timeout: Duration,
+    unread_due: Cell<Deadline>,
+    /// A call was given up whose reply may still come.
+    has_given_up: Cell<bool>,
     /// Its number at a server; 0: it has none.
     number: Cell<u64>,
     /// A call has asked for more than that. Counted once, since such calls are served.
@@ -246,7 +253,11 @@ impl<H: Host> Connection<H> {
         let channel_max = u32::try_from(endpoint.message_bytes_max()).unwrap_or(u32::MAX);
         wire_limits.message_bytes_max = wire_limits.message_bytes_max.min(channel_max);
         let charge = || Some(endpoint.account()?.empty_charge(Resource::Bytes));
-        let (outbox, receiving) = (Outbox::charged_to(charge()), charge());
+        let receiving = charge();
+        // Replies have no bound but the share of their caller's user, so each server charges them.
+        let of_process = || Accounts::of_process().user(peer.uid()).empty_charge(Resource::Bytes);
+        let outbox = serves.is_some().then(|| charge().unwrap_or_else(of_process));
+        let outbox = Outbox::charged_to(outbox);
         Self {
             peer,
             mechanism: Cell::new(endpoint.mechanism()),
@@ -295,6 +306,9 @@ impl<H: Host> Connection<H> {
             decoded_bytes_max: limits.decoded_bytes_max,
             packets_seen: Cell::new(0),
             deadline_max: limits.deadline_max,
+            unread_timeout: limits.unread_timeout,
+            unread_due: Cell::new(Deadline::NEVER),
+            has_given_up: Cell::new(false),
             number: Cell::new(0),
             has_capped: Cell::new(false),
             readiness: Readiness::default(),
@@ -465,6 +479,12 @@ impl<H: Host> Connection<H> {
         self.handle_events();
         self.send_control(Deadline::NOW);
         self.handle_switch_timeout(now);
+        self.handle_unread_timeout(now);
+    }
+
+    /// Returns when `handle_timeout` has something to do for a loop.
+    pub(crate) fn next_due(&self) -> Deadline {
+        self.next_deadline().min(self.switch_due()).min(self.unread_due())
     }
 
     /// Returns when `handle_timeout` has a call to end.
@@ -531,7 +551,8 @@ impl<H: Host> Connection<H> {
         if self.serves.is_none()
             && let Some((code, why)) = refusal()
         {
-            let text = format!("{} refused the connection: {why}", self.name);
+            let did = if self.is_greeting() { "refused" } else { "ended" };
+            let text = format!("{} {did} the connection: {why}", self.name);
             let fate = if code == Refusal::Draining { Fate::NotBegun } else { Fate::Answered };
             return Status::unavailable(text).with_fate(fate);
         }
@@ -602,7 +623,10 @@ impl<H: Host> Connection<H> {
 
     fn status_of(&self, end: End) -> Status {
         match end {
-            End::DeadlineExceeded => self.late(),
+            End::DeadlineExceeded => {
+                self.has_given_up.set(true);
+                self.late()
+            }
             End::Closed(CloseReason::ProtocolViolation(error)) => {
                 Status::internal(format!("{} {error}; the connection is closed", self.name))
             }

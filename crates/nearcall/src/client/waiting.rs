@@ -160,6 +160,19 @@ impl ClientCore {
         had_room.then_some(()).ok_or_else(|| connection.not_flushed_in_time())
     }
 
+    /// Waits for room for a request that found none, or until the connection has ended: in a loop,
+    /// the loop goes on serving. Returns false at `deadline`.
+    pub(crate) fn wait_to_send(
+        &self,
+        connection: &Rc<Connection>,
+        deadline: Deadline,
+    ) -> Result<bool, Status> {
+        match self.reactor {
+            Some(_) => self.wait_until(connection, deadline, || !connection.has_pending_writes()),
+            None => Ok(connection.wait_for_room(deadline)),
+        }
+    }
+
     /// Waits until `done`, which is asked after everything that happens, or until the connection
     /// has ended: in a loop, the loop goes on serving. Returns false at `deadline`.
     pub(crate) fn wait_until(
