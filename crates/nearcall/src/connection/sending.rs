@@ -505,7 +505,10 @@ impl Inner {
             self.unflushed = true;
         }
         match self.send_claimed(message, metadata, body, deadline)? {
-            Some(prepared) if deadline == Deadline::NEVER => Ok(prepared),
+            Some(prepared) if deadline == Deadline::NEVER => {
+                self.note_flushed();
+                Ok(prepared)
+            }
             Some(prepared) => self.flush_one().map(|()| prepared).map_err(Unsent::Channel),
             None if mode == SendMode::Keep => self.keep(message, metadata, body),
             None => Err(Unsent::Full),

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use nearcall::{Client, Deadline, Mechanism};
-use nearcall_channel::{Address, Endpoint, HandshakeError, Options, Refusal, SendError, connect};
+use nearcall_channel::{Address, Endpoint, HandshakeError, Options, Refusal, connect};
 use nearcall_os::clock;
 
 use crate::echo::EchoCaller;

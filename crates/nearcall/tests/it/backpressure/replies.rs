@@ -159,14 +159,14 @@ fn a_caller_that_reads_gets_every_reply_over_tcp() {
 /// for its requests.
 #[test]
 fn a_caller_with_long_requests_gets_every_reply() {
-    in_time(|| {
+    in_time_of(3 * PATIENCE, || {
         let server = Served::start();
         let event_loop = EventLoop::new().unwrap();
         let options = [CallOptions::new(), CallOptions::new().deadline(PATIENCE)];
         for way in ["?via=shm", "?via=unix-stream", "?via=pipe", "?via=shm-futex"] {
             for client in [Client::new(), Client::in_loop(&event_loop)] {
                 let echo = EchoCaller::new(&client, &server.via(way)).unwrap();
-                for (bytes, calls) in [(500_000, 40), (3_000, 250), (2_000_000, 12)] {
+                for (bytes, calls) in [(500_000, 20), (3_000, 250), (2_000_000, 5)] {
                     let request = Words { data: vec![7; bytes].into(), number: 1 };
                     for options in &options {
                         let start = |_| echo.start_say_with(&request, options);
