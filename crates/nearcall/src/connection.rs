@@ -80,6 +80,7 @@ use self::streaming::CallStreams;
 pub(crate) use self::streaming::ItemUnsent;
 use self::switching::Switching;
 use self::traffic::Traffic;
+use self::unread::Unread;
 pub(crate) use self::upgrading::UpgradePlan;
 use self::upgrading::Upgrading;
 use self::watched_calls::WatchedCalls;
@@ -164,11 +165,7 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     packets_seen: Cell<usize>,
     /// The longest deadline that calls of the peer get.
     deadline_max: Duration,
-    /// How long the peer may read nothing while the connection is paused, and until when.
-    unread_timeout: Duration,
-    unread_due: Cell<Deadline>,
-    /// A call was given up whose reply may still come.
-    has_given_up: Cell<bool>,
+    unread: Unread,
     /// Its number at a server; 0: it has none.
     number: Cell<u64>,
     /// A call has asked for more than that. Counted once, since such calls are served.
@@ -252,12 +249,8 @@ impl<H: Host> Connection<H> {
         let takes_whole = takes_whole(&endpoint);
         let channel_max = u32::try_from(endpoint.message_bytes_max()).unwrap_or(u32::MAX);
         wire_limits.message_bytes_max = wire_limits.message_bytes_max.min(channel_max);
-        let charge = || Some(endpoint.account()?.empty_charge(Resource::Bytes));
-        let receiving = charge();
-        // Replies have no bound but the share of their caller's user, so each server charges them.
-        let of_process = || Accounts::of_process().user(peer.uid()).empty_charge(Resource::Bytes);
-        let outbox = serves.is_some().then(|| charge().unwrap_or_else(of_process));
-        let outbox = Outbox::charged_to(outbox);
+        let receiving = endpoint.account().map(|account| account.empty_charge(Resource::Bytes));
+        let outbox = Outbox::charged_to(serves.map(|_| charge_for_replies(&endpoint, &peer)));
         Self {
             peer,
             mechanism: Cell::new(endpoint.mechanism()),
@@ -306,9 +299,7 @@ impl<H: Host> Connection<H> {
             decoded_bytes_max: limits.decoded_bytes_max,
             packets_seen: Cell::new(0),
             deadline_max: limits.deadline_max,
-            unread_timeout: limits.unread_timeout,
-            unread_due: Cell::new(Deadline::NEVER),
-            has_given_up: Cell::new(false),
+            unread: Unread::new(limits.unread_timeout),
             number: Cell::new(0),
             has_capped: Cell::new(false),
             readiness: Readiness::default(),
@@ -624,7 +615,7 @@ impl<H: Host> Connection<H> {
     fn status_of(&self, end: End) -> Status {
         match end {
             End::DeadlineExceeded => {
-                self.has_given_up.set(true);
+                self.unread.has_given_up.set(true);
                 self.late()
             }
             End::Closed(CloseReason::ProtocolViolation(error)) => {
@@ -685,6 +676,14 @@ impl<H: Host> Connection<H> {
     pub(crate) fn with_endpoint<T>(&self, use_it: impl FnOnce(&mut Endpoint) -> T) -> T {
         use_it(&mut self.inner.borrow_mut().endpoint)
     }
+}
+
+/// Returns what pays for the replies that wait: they have no bound but the share of their caller's
+/// user, so each server charges them.
+fn charge_for_replies(endpoint: &Endpoint, peer: &Peer) -> Charge {
+    let of_process = || Accounts::of_process().user(peer.uid());
+    let account = endpoint.account().cloned().unwrap_or_else(of_process);
+    account.empty_charge(Resource::Bytes)
 }
 
 /// Returns the part of this end in switches.

@@ -402,14 +402,15 @@ pub(crate) const LOOP_ROOM_INTERVAL: Duration = Duration::from_micros(50);
 /// costs the loop a look each time.
 pub(crate) const OLD_ROOM_INTERVAL: Duration = Duration::from_millis(1);
 
-/// First pause of a client without a loop that waits for room in the channel, and after each message
-/// that has come meanwhile: it receives between two of them, since its server may wait for that.
-/// About what a sleep and a wake-up cost.
+/// First pause of a client without a loop that waits for room in the channel, and after each
+/// message that has come meanwhile: it receives between two of them, since its server may wait for
+/// that. About what a sleep and a wake-up cost.
 pub(crate) const ROOM_PAUSE_MIN: Duration = Duration::from_micros(50);
 
 /// Interval at which a client without a loop asks a connection for room while it waits for a reply
 /// as well, and the longest pause between two looks for messages while it waits for room. Only what
-/// is rare finds no room then, such as a cancellation, so it may wait longer than a loop's messages.
+/// is rare finds no room then, such as a cancellation, so it may wait longer than a loop's
+/// messages.
 pub(crate) const CLIENT_ROOM_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Interval at which the loop of a library that sleeps in a connection without a descriptor has the

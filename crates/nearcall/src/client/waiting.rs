@@ -142,7 +142,7 @@ impl ClientCore {
         let _ = self.wait_until(connection, deadline, || !connection.is_switching());
     }
 
-    /// Waits until what a loop has kept of its messages is in the channel.
+    /// Waits until what is kept of the messages of a client is in the channel.
     #[inline]
     pub(crate) fn wait_for_room(
         &self,
@@ -153,7 +153,10 @@ impl ClientCore {
             return Ok(());
         }
         let is_done = || !connection.has_pending_writes() || connection.is_closed();
-        let had_room = self.run_until(deadline, is_done)?;
+        let had_room = match self.reactor {
+            Some(_) => self.run_until(deadline, is_done)?,
+            None => connection.finish_sending(deadline),
+        };
         if connection.is_closed() {
             return Err(connection.close_reason());
         }

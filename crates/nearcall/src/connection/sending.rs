@@ -10,7 +10,7 @@
 use bytes::BufMut;
 use nearcall_channel::account::Exceeded;
 use nearcall_channel::limits::CONNECTION_BYTES;
-use nearcall_channel::{Claim, SendError, grow};
+use nearcall_channel::{Claim, Endpoint, SendError, grow};
 use nearcall_os::sink::{Sink, SinkBuf};
 use nearcall_wire::{
     HEADER_BYTES, IncomingCall, OutgoingCall, Payload, ReplyError, Request, Shape, StartError,
@@ -104,8 +104,8 @@ impl<H: Host> Connection<H> {
             return self.send_new_by(outgoing, body, mode, kind);
         };
         let sent = self.send_new_by(outgoing, body, SendMode::Try, kind);
-        if sent.is_ok() && self.has_pending_writes() {
-            self.wait_for_room(deadline);
+        if sent.is_ok() {
+            self.finish_sending(deadline);
         }
         sent
     }
@@ -282,7 +282,7 @@ impl<H: Host> Connection<H> {
                 self.touch(Deadline::NEVER)
             }
             // Not even the reason can be kept, and a call must not be left without an end.
-            Err(Unsent::Exceeded(exceeded)) => self.cut_off(format!(
+            Err(Unsent::Exceeded(exceeded)) => self.disconnect_slow_reader(format!(
                 "{} has not read its replies, and no more of them can be kept: {exceeded}",
                 self.name
             )),
@@ -341,17 +341,32 @@ impl<H: Host> Connection<H> {
     pub(super) fn must_receive_meanwhile(&self, mode: SendMode) -> Option<Deadline> {
         match mode {
             SendMode::WaitUntil(deadline) if mode != SendMode::TRY_WHOLE => {
-                let may_owe = self.outgoing_calls().0 > 1 || self.has_given_up.get();
+                let may_owe = self.outgoing_calls().0 > 1 || self.unread.has_given_up.get();
                 may_owe.then_some(deadline)
             }
             _ => None,
         }
     }
 
-    /// Waits until what is kept here is in the channel and there is room for more, and receives
-    /// meanwhile: for callers without a loop. True also when the connection has ended.
-    #[cold]
+    /// Waits until what is kept here is in the channel, and receives meanwhile: for callers without
+    /// a loop. True also when the connection has ended.
+    #[inline]
+    pub(crate) fn finish_sending(&self, deadline: Deadline) -> bool {
+        !self.has_pending_writes() || self.wait_and_receive(deadline, |_, _| Ok(()))
+    }
+
+    /// Works like [`finish_sending`](Self::finish_sending), until there is room for more as well.
     pub(crate) fn wait_for_room(&self, deadline: Deadline) -> bool {
+        self.wait_and_receive(deadline, Endpoint::wait_for_room)
+    }
+
+    /// Moves on what is kept here and waits by `more` then, until `deadline`; receives meanwhile.
+    #[cold]
+    fn wait_and_receive(
+        &self,
+        deadline: Deadline,
+        more: impl Fn(&mut Endpoint, Deadline) -> Result<(), SendError>,
+    ) -> bool {
         let mut pauses = Pauses::ROOM;
         while !self.is_closed() {
             if self.look_ahead() {
@@ -361,7 +376,7 @@ impl<H: Host> Connection<H> {
             let waited = {
                 let inner = &mut *self.inner.borrow_mut();
                 match inner.flush(wait_end) {
-                    Ok(true) => inner.endpoint.wait_for_room(wait_end),
+                    Ok(true) => more(&mut inner.endpoint, wait_end),
                     Ok(false) => Err(SendError::Full),
                     Err(error) => Err(error),
                 }

@@ -168,10 +168,8 @@ impl<H: Host> Connection<H> {
         match sent {
             Ok(()) => {
                 self.touch(Deadline::NEVER);
-                if let Some(deadline) = meanwhile
-                    && self.has_pending_writes()
-                {
-                    self.wait_for_room(deadline);
+                if let Some(deadline) = meanwhile {
+                    self.finish_sending(deadline);
                 }
                 Ok(())
             }
@@ -217,10 +215,9 @@ impl<H: Host> Connection<H> {
         };
         drop(inner);
         self.touch(Deadline::NEVER);
-        match sent {
-            Err(Unsent::Channel(error)) => self.channel_failed(&error),
-            // A client keeps it in any case.
-            Err(_) | Ok(()) => {}
+        // A client keeps what finds no room in any case.
+        if let Err(Unsent::Channel(error)) = sent {
+            self.channel_failed(&error);
         }
     }
 

@@ -8,12 +8,31 @@
 //! connection that has ended is not paused; the loop is told when it has to look again.
 //! **Not here:** what waits (`outbox.rs`), how the loop sleeps meanwhile (`reactor/watching.rs`).
 
+use std::cell::Cell;
+use std::time::Duration;
+
 use nearcall_channel::{Refusal, SendError};
 
 use super::{Connection, Host};
 use crate::deadline::{self, Deadline};
 use crate::refusals::RefusalKind;
 use crate::status::Status;
+
+/// What a connection knows of replies that are not read.
+pub(super) struct Unread {
+    /// How long the peer may read nothing while the connection is paused.
+    timeout: Duration,
+    /// Until when, while it is.
+    due: Cell<Deadline>,
+    /// A call of this end was given up whose reply may still come.
+    pub(super) has_given_up: Cell<bool>,
+}
+
+impl Unread {
+    pub(super) fn new(timeout: Duration) -> Self {
+        Self { timeout, due: Cell::new(Deadline::NEVER), has_given_up: Cell::new(false) }
+    }
+}
 
 impl<H: Host> Connection<H> {
     /// Returns whether no request is read before the peer has read what waits for it.
@@ -24,22 +43,22 @@ impl<H: Host> Connection<H> {
 
     /// Returns when the peer has read nothing for too long; never while it need not read.
     pub(crate) fn unread_due(&self) -> Deadline {
-        match (self.is_paused(), self.unread_due.get()) {
-            (false, _) => self.unread_due.set(Deadline::NEVER),
+        match (self.is_paused(), self.unread.due.get()) {
+            (false, _) => self.unread.due.set(Deadline::NEVER),
             (true, Deadline::NEVER) => self.note_progress(),
             (true, _) => {}
         }
-        self.unread_due.get()
+        self.unread.due.get()
     }
 
     /// Notes that the peer has read something of what waits.
     #[cold]
     pub(super) fn note_progress(&self) {
         let due = match self.is_paused() {
-            true => deadline::later(deadline::now(), self.unread_timeout),
+            true => deadline::later(deadline::now(), self.unread.timeout),
             false => Deadline::NEVER,
         };
-        self.unread_due.set(due);
+        self.unread.due.set(due);
     }
 
     /// Sleeps until there is room for something of what waits, until `deadline` at most, or until
@@ -67,18 +86,18 @@ impl<H: Host> Connection<H> {
                 let inner = &mut *self.inner.borrow_mut();
                 (inner.outbox.len(), inner.outbox.bytes() + inner.endpoint.unsent_bytes())
             };
-            self.cut_off(format!(
+            self.disconnect_slow_reader(format!(
                 "{} has read nothing for {:?}, `Limits::unread_timeout` of the server, while \
                  {messages} messages with {bytes} bytes waited for it: read replies while calls \
                  are under way, or raise that limit",
-                self.name, self.unread_timeout
+                self.name, self.unread.timeout
             ));
         }
     }
 
     /// Ends the connection to a peer that does not read, which is sent the reason.
     #[cold]
-    pub(super) fn cut_off(&self, why: String) {
+    pub(super) fn disconnect_slow_reader(&self, why: String) {
         self.note_refusal(RefusalKind::SlowReader, &why);
         self.with_endpoint(|endpoint| {
             endpoint.discard_unsent();

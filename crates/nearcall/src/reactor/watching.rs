@@ -275,8 +275,8 @@ impl Reactor {
         }
     }
 
-    /// Watches for room where it is wanted, and for messages unless the connection is paused. False:
-    /// look at the connection first.
+    /// Watches for room where it is wanted, and for messages unless the connection is paused.
+    /// False: look at the connection first.
     #[cold]
     fn watch_for_room(
         &self,
@@ -342,8 +342,8 @@ impl Reactor {
     }
 
     /// Watches the channel that messages come by: for room if that is wanted, and for messages
-    /// unless the connection is paused, as they would wake the loop again and again. What a doorbell
-    /// rings for, arming says.
+    /// unless the connection is paused, as they would wake the loop again and again. For which of
+    /// them a doorbell rings depends on how the channel is armed.
     fn watch_here(
         &self,
         connection: &Rc<Connection>,

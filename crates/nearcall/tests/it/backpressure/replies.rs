@@ -56,7 +56,7 @@ impl Replying {
     }
 
     /// How often a client was cut off.
-    pub(crate) fn cut_off(&self) -> u64 {
+    pub(crate) fn slow_readers(&self) -> u64 {
         let refusals = self.0.refusals();
         refusals.iter().filter(|it| it.kind == RefusalKind::SlowReader).map(|it| it.count).sum()
     }
@@ -136,7 +136,7 @@ fn every_reply_comes(way: &'static str) {
                 }
             });
         }
-        assert_eq!(server.cut_off(), 0);
+        assert_eq!(server.slow_readers(), 0);
     });
 }
 

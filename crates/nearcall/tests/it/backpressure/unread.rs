@@ -23,7 +23,7 @@ fn a_caller_that_never_reads_is_cut_off_with_the_reason() {
             let client = Client::new();
             let echo = EchoCaller::new(&client, &server.at(way, "loop")).unwrap();
             let started: Vec<_> = (0..40).map(|_| echo.start_say(&words(500_000))).collect();
-            wait_until("the end", || server.cut_off() == number as u64 + 1);
+            wait_until("the end", || server.slow_readers() == number as u64 + 1);
             wait_until("its connection", || server.connections() == 0);
             let ended: Vec<_> = started.into_iter().map(|call| call.wait()).collect();
             let failed: Vec<_> = ended.into_iter().filter_map(Result::err).collect();
@@ -44,7 +44,7 @@ fn a_caller_that_never_reads_is_cut_off_with_the_reason() {
 
 /// The timeout is longer than a thread is kept from running, and the caller takes much longer.
 #[test]
-fn a_caller_that_reads_a_little_is_not_cut_off() {
+fn a_caller_that_reads_a_little_is_not_slow_readers() {
     in_time(|| {
         let timeout = Duration::from_secs(3);
         let server = within(timeout);
@@ -58,13 +58,13 @@ fn a_caller_that_reads_a_little_is_not_cut_off() {
                     clock::pause(timeout / 30);
                 }
             }
-            assert_eq!(server.cut_off(), 0);
+            assert_eq!(server.slow_readers(), 0);
         }
     });
 }
 
 #[test]
-fn a_stream_that_is_not_read_is_not_cut_off() {
+fn a_stream_that_is_not_read_is_not_slow_readers() {
     use crate::streams::served::{Kind, Plan, Served};
 
     in_time(|| {

@@ -8,8 +8,8 @@ use crate::backpressure::replies::{
 };
 use crate::echo::{EchoAsyncCaller, EchoCaller};
 
-/// Prints how many of `NEARCALL_REPLY_ROUNDS` rounds, 10 by default, 300 for the figure, brought all
-/// replies, for blocking callers and tasks, and the response times of another client meanwhile.
+/// Prints how many of `NEARCALL_REPLY_ROUNDS` rounds, 10 by default, 300 for the figure, brought
+/// all replies, for blocking callers and tasks, and the response times of another client meanwhile.
 #[test]
 #[ignore = "the same in few rounds: `backpressure::replies`"]
 fn parallel_replies() {
