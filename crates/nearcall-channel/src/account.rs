@@ -69,8 +69,9 @@ pub struct Charge {
 /// The share of a user does not suffice.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "{} would hold {wanted} {resource} here and may hold {share}{}: half of what others leave of \
-     {total}; close something, or raise {}", Named(*.user), Spared(*.spared), .resource.limit()
+    "{} would hold {wanted} {resource} of the server and may hold {share}{}: half of what others \
+     leave of {total}; close something, or raise {}", Named(*.user), Spared(*.spared),
+    .resource.limit()
 )]
 pub struct Exceeded {
     /// The resource.

@@ -156,6 +156,27 @@ impl Endpoint {
         transport.drain(deadline)
     }
 
+    /// Returns how many bytes of messages that were sent are still in this process:
+    /// [`flush`](Self::flush) moves them on.
+    pub fn unsent_bytes(&mut self) -> usize {
+        let ChannelParts { outgoing, transport, .. } = self.channel.parts();
+        outgoing.unsent_bytes() + transport.unsent_bytes()
+    }
+
+    /// Waits until all that was sent has left this process and there is room for more: for a short
+    /// message, or the first part of a long one. Sends nothing new.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError::Full`]: not by the deadline.
+    pub fn wait_for_room(&mut self, deadline: Deadline) -> Result<(), SendError> {
+        self.flush(deadline)?;
+        let ChannelParts { transport, .. } = self.channel.parts();
+        transport.reserve(transport.fragment_bytes_max(), deadline)?;
+        transport.unreserve();
+        Ok(())
+    }
+
     /// Receives the next message, still where the mechanism put it.
     ///
     /// # Errors

@@ -134,7 +134,7 @@ pub enum Violation {
 #[derive(Error)]
 pub enum OpenError {
     /// This kernel, its limits or its permissions do not allow the mechanism.
-    #[error("not supported here: {0}")]
+    #[error("not supported: {0}")]
     Unsupported(Unsupported),
     /// The other end handed over something that is not what it should be.
     #[error("the other end handed over unusable parts: {0}")]

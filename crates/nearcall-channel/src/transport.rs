@@ -52,6 +52,11 @@ pub(crate) trait Transport: Send {
         Ok(())
     }
 
+    /// Returns how many bytes of published fragments are still in this process.
+    fn unsent_bytes(&self) -> usize {
+        0
+    }
+
     /// Waits for the next fragment and returns its header. The previous fragment is finished.
     fn next(&mut self, deadline: Deadline) -> Result<FragmentHeader, ReceiveError>;
 

@@ -29,7 +29,7 @@ pub enum Refusal {
     #[error("kernel.io_uring_disabled is {0} (0 allows io_uring to every process)")]
     Disabled(u32),
     /// Not allowed though the sysctl would: seccomp, as container runtimes set it up.
-    #[error("io_uring is forbidden here, probably by seccomp")]
+    #[error("io_uring is forbidden, probably by seccomp")]
     Forbidden,
     /// The kernel lacks this operation or feature.
     #[error("this kernel's io_uring lacks {0}")]

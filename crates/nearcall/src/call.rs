@@ -405,8 +405,10 @@ impl ObjectRef {
             binding.core.end_start(connection);
         }
         match mode {
-            SendMode::Keep => binding.core.wait_for_room(connection, deadline),
-            SendMode::Try | SendMode::WaitUntil(_) => Ok(()),
+            SendMode::Try | SendMode::TRY_WHOLE => Ok(()),
+            SendMode::Keep | SendMode::WaitUntil(_) => {
+                binding.core.wait_for_room(connection, deadline)
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearcall_channel::account::{Charge, Resource};
+use nearcall_channel::account::{Accounts, Charge, Resource};
 use nearcall_channel::{
     Borrower, DataPath, Endpoint, HangUp, Mechanism, Options, Refusal, WaitPolicy,
 };
@@ -51,12 +51,14 @@ mod pumping;
 mod readiness;
 mod receiving;
 mod send_mode;
+mod send_status;
 mod sending;
 mod streaming;
 mod switch_asks;
 pub(crate) mod switch_history;
 mod switching;
 pub(crate) mod traffic;
+mod unread;
 mod upgrading;
 mod watched_calls;
 
@@ -79,6 +81,7 @@ use self::streaming::CallStreams;
 pub(crate) use self::streaming::ItemUnsent;
 use self::switching::Switching;
 use self::traffic::Traffic;
+use self::unread::Unread;
 pub(crate) use self::upgrading::UpgradePlan;
 use self::upgrading::Upgrading;
 use self::watched_calls::WatchedCalls;
@@ -165,6 +168,7 @@ pub(crate) struct Connection<H: Host = LoopHost> {
     packets_seen: Cell<usize>,
     /// The longest deadline that calls of the peer get.
     deadline_max: Duration,
+    unread: Unread,
     /// Its number at a server; 0: it has none.
     number: Cell<u64>,
     /// A call has asked for more than that. Counted once, since such calls are served.
@@ -247,8 +251,8 @@ impl<H: Host> Connection<H> {
         wire_limits.switching = switching_part(switches.is_some(), serves);
         let channel_max = u32::try_from(endpoint.message_bytes_max()).unwrap_or(u32::MAX);
         wire_limits.message_bytes_max = wire_limits.message_bytes_max.min(channel_max);
-        let charge = || Some(endpoint.account()?.empty_charge(Resource::Bytes));
-        let (outbox, receiving) = (Outbox::charged_to(charge()), charge());
+        let receiving = endpoint.account().map(|account| account.empty_charge(Resource::Bytes));
+        let outbox = Outbox::charged_to(serves.map(|_| charge_for_replies(&endpoint, &peer)));
         Self {
             peer,
             memory: charge().map(CallMemory::new),
@@ -298,6 +302,7 @@ impl<H: Host> Connection<H> {
             decoded_bytes_max: limits.decoded_bytes_max,
             packets_seen: Cell::new(0),
             deadline_max: limits.deadline_max,
+            unread: Unread::new(limits.unread_timeout),
             number: Cell::new(0),
             has_capped: Cell::new(false),
             readiness: Readiness::default(),
@@ -468,6 +473,12 @@ impl<H: Host> Connection<H> {
         self.handle_events();
         self.send_control(Deadline::NOW);
         self.handle_switch_timeout(now);
+        self.handle_unread_timeout(now);
+    }
+
+    /// Returns when `handle_timeout` has something to do for a loop.
+    pub(crate) fn next_due(&self) -> Deadline {
+        self.next_deadline().min(self.switch_due()).min(self.unread_due())
     }
 
     /// Returns when `handle_timeout` has a call to end.
@@ -534,7 +545,8 @@ impl<H: Host> Connection<H> {
         if self.serves.is_none()
             && let Some((code, why)) = refusal()
         {
-            let text = format!("{} refused the connection: {why}", self.name);
+            let did = if self.is_greeting() { "refused" } else { "ended" };
+            let text = format!("{} {did} the connection: {why}", self.name);
             let fate = if code == Refusal::Draining { Fate::NotBegun } else { Fate::Answered };
             return Status::unavailable(text).with_fate(fate);
         }
@@ -605,7 +617,10 @@ impl<H: Host> Connection<H> {
 
     fn status_of(&self, end: End) -> Status {
         match end {
-            End::DeadlineExceeded => self.late(),
+            End::DeadlineExceeded => {
+                self.unread.has_given_up.set(true);
+                self.late()
+            }
             End::Closed(CloseReason::ProtocolViolation(error)) => {
                 Status::internal(format!("{} {error}; the connection is closed", self.name))
             }
@@ -664,6 +679,14 @@ impl<H: Host> Connection<H> {
     pub(crate) fn with_endpoint<T>(&self, use_it: impl FnOnce(&mut Endpoint) -> T) -> T {
         use_it(&mut self.inner.borrow_mut().endpoint)
     }
+}
+
+/// Returns what pays for the replies that wait: they have no bound but the share of their caller's
+/// user, so each server charges them.
+fn charge_for_replies(endpoint: &Endpoint, peer: &Peer) -> Charge {
+    let of_process = || Accounts::of_process().user(peer.uid());
+    let account = endpoint.account().cloned().unwrap_or_else(of_process);
+    account.empty_charge(Resource::Bytes)
 }
 
 /// Returns the part of this end in switches.

@@ -11,7 +11,8 @@ use nearcall_os::clock;
 use nearcall_wire::Time;
 
 use crate::limits::{
-    HUNT_PAUSE_MAX, HUNT_PAUSE_MIN, LOAN_PAUSE_MAX, LOAN_PAUSE_MIN, REOPENING_PAUSE_MAX,
+    CLIENT_ROOM_INTERVAL, HUNT_PAUSE_MAX, HUNT_PAUSE_MIN, LOAN_PAUSE_MAX, LOAN_PAUSE_MIN,
+    REOPENING_PAUSE_MAX, ROOM_PAUSE_MIN,
 };
 
 /// Reads the clock of all deadlines. About 30 ns.
@@ -55,6 +56,9 @@ impl Pauses {
 
     /// Those of a caller that looks for a slot that has come back: it rings no doorbell.
     pub(crate) const LOAN: Self = Self { next: LOAN_PAUSE_MIN, longest: LOAN_PAUSE_MAX };
+
+    /// Those of a caller that waits for room, and receives between them.
+    pub(crate) const ROOM: Self = Self { next: ROOM_PAUSE_MIN, longest: CLIENT_ROOM_INTERVAL };
 
     /// Returns the end of the next pause. Reads the clock.
     pub(crate) fn next(&mut self) -> Deadline {

@@ -214,11 +214,19 @@ pub(crate) const TURNS_PER_FULL_TURN: u32 = SPIN_TURNS_PER_LOOK / 2;
 /// that waits for what only one of those can give waits until its deadline.
 pub(crate) const NESTING_MAX: usize = 32;
 
-/// Messages that found no room in the channel, kept for a connection, in bytes. Above it replies
-/// become `RESOURCE_EXHAUSTED`: the peer asks and does not read.
+/// Requests and items of a loop that found no room in the channel, kept for a connection, in bytes
+/// with 48 for each. A further one waits, or is refused.
 ///
 /// Two messages of the largest default size: one under way, one ready.
 pub(crate) const OUTBOX_BYTES_MAX: usize = 8 << 20;
+
+/// Replies that found no room in the channel, in bytes with 48 for each, at which a server reads no
+/// further request from the connection until all of them have left. Those of calls that it has read
+/// before are kept beyond it, as far as the share of the client's user reaches.
+///
+/// Four times the default room: a client that starts some hundreds of calls before it reads is not
+/// held up, and one that reads nothing holds little.
+pub(crate) const REPLIES_WAITING_BYTES_MAX: usize = 1 << 20;
 
 /// Steps in which messages that are kept for a connection are charged to the account of its user,
 /// in bytes: few messages need a further one.
@@ -265,11 +273,6 @@ pub(crate) const OWN_CALLER_WAIT: Duration = Duration::from_millis(20);
 /// Rounds of the loop that such a wait makes at least, however long they take: each gives every
 /// connection a turn.
 pub(crate) const OWN_CALLER_ROUNDS_MIN: u32 = 8;
-
-/// Messages kept for a connection whatever their size: above the first half only refusals. Above
-/// all of it the peer is cut off: it does not even read those. Each half is 64 times the default of
-/// [`Limits::calls_max`].
-pub(crate) const OUTBOX_MESSAGES_MAX: usize = 32 << 10;
 
 /// Handshakes with clients that one loop has at once, each with a descriptor. One user has at most
 /// half of what the others leave, 96 if it is the only one; all clients from other machines count
@@ -445,9 +448,15 @@ pub(crate) const LOOP_ROOM_INTERVAL: Duration = Duration::from_micros(50);
 /// costs the loop a look each time.
 pub(crate) const OLD_ROOM_INTERVAL: Duration = Duration::from_millis(1);
 
+/// First pause of a client without a loop that waits for room in the channel, and after each
+/// message that has come meanwhile: it receives between two of them, since its server may wait for
+/// that. About what a sleep and a wake-up cost.
+pub(crate) const ROOM_PAUSE_MIN: Duration = Duration::from_micros(50);
+
 /// Interval at which a client without a loop asks a connection for room while it waits for a reply
-/// as well. Only what is rare finds no room then, such as a cancellation, so it may wait longer
-/// than a loop's messages.
+/// as well, and the longest pause between two looks for messages while it waits for room. Only what
+/// is rare finds no room then, such as a cancellation, so it may wait longer than a loop's
+/// messages.
 pub(crate) const CLIENT_ROOM_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Interval at which the loop of a library that sleeps in a connection without a descriptor has the
@@ -605,6 +614,16 @@ pub struct Limits {
     /// to open the new channel, where no program waits for it: a switch that the server has asked
     /// for, or a move from `tcp://` to `shm`.
     pub switch_timeout: Duration,
+    /// Longest time in which a client may read nothing of the replies that it asked for while so
+    /// much of them waits for room, 1 MiB, that the server reads no further request from it: 30 s,
+    /// longer than a program that works is kept from running. Then it is cut off, with the reason.
+    /// [`Duration::MAX`]: never.
+    ///
+    /// What waits is charged to the user of the client, so this bounds how long that memory is held
+    /// for a client that has stopped. One that reads now and then is not cut off, however slow it
+    /// is. Items of a stream that is not read do not count: their bound is
+    /// [`stream_window_bytes`](Self::stream_window_bytes).
+    pub unread_timeout: Duration,
     /// Room of a channel in each direction, in bytes: 256 KiB, half of a usual second-level cache.
     pub room_bytes: u32,
     /// Connections of one server: 4096, so that an idle one needs well below a gigabyte for them.
@@ -636,6 +655,7 @@ impl Default for Limits {
             deadline_max: Duration::from_secs(300),
             switches_per_minute_max: wire.switches_per_minute_max,
             switch_timeout: Duration::from_secs(5),
+            unread_timeout: Duration::from_secs(30),
             room_bytes: channel.buffer_bytes,
             connections_max: 4096,
             connections_per_uid_max: 2048,
@@ -670,6 +690,13 @@ impl Limits {
             if is_zero {
                 return Err(format!("`Limits::{name}` is 0, so that no client could call"));
             }
+        }
+        if self.unread_timeout.is_zero() {
+            return Err(
+                "`Limits::unread_timeout` is 0, so that each client would be cut off whose \
+                        replies wait for room"
+                    .to_owned(),
+            );
         }
         let room = self.room_bytes;
         let (least, most) = (channel::BUFFER_BYTES_MIN, channel::BUFFER_BYTES_MAX);

@@ -372,11 +372,10 @@ impl Reactor {
     fn end_calls(&self, now: Deadline) {
         self.activity.clear_deadline();
         for connection in self.connections() {
-            let next = || connection.next_deadline().min(connection.switch_due());
-            if next() <= now {
+            if connection.next_due() <= now {
                 connection.handle_timeout();
             }
-            self.activity.note_deadline(next());
+            self.activity.note_deadline(connection.next_due());
             self.activity.note_deadline(connection.expire_ask(now));
         }
         self.wake_awaited(now);

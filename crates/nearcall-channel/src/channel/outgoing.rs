@@ -239,6 +239,11 @@ impl Outgoing {
         }
     }
 
+    /// Returns how many bytes of messages that were committed are still here.
+    pub(crate) fn unsent_bytes(&self) -> usize {
+        if self.staged.pending { self.staged.filled.len() } else { 0 }
+    }
+
     /// Sends what earlier messages left here.
     #[inline(always)]
     pub(crate) fn settle(

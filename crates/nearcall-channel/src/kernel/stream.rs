@@ -285,6 +285,10 @@ impl<B: ByteStream> Transport for StreamTransport<B> {
         self.push(deadline)
     }
 
+    fn unsent_bytes(&self) -> usize {
+        self.outbox.pending.len()
+    }
+
     #[inline]
     fn next(&mut self, deadline: Deadline) -> Result<FragmentHeader, ReceiveError> {
         if self.inbox.skip_bytes > 0 {

@@ -76,7 +76,7 @@ pub(crate) fn probe() -> Result<(), Unsupported> {
     spliced.map(drop).map_err(|error| match error.kind() {
         io::ErrorKind::Unsupported => Unsupported::Missing("this kernel has no vmsplice"),
         io::ErrorKind::PermissionDenied => {
-            Unsupported::Missing("vmsplice is forbidden here, probably by seccomp")
+            Unsupported::Missing("vmsplice is forbidden, probably by seccomp")
         }
         _ => Unsupported::Os { doing: "vmsplice", error },
     })

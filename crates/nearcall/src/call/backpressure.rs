@@ -143,12 +143,21 @@ fn wait_for(
         // What only its results hold up needs no waiting.
         Some(Need::CallSlot) if connection.make_call_slot() => return Ok(()),
         Some(need) if may_wait => need,
-        _ => return Err(why.status),
+        need => {
+            if need == Some(Need::Room) {
+                // So that another attempt finds room: the server may wait for its replies to be
+                // read.
+                binding.core.poll(connection);
+            }
+            return Err(why.status);
+        }
     };
-    let is_there = binding.core.wait_until(connection, deadline, || match need {
-        Need::Room => !connection.has_pending_writes(),
-        Need::CallSlot => connection.make_call_slot(),
-    })?;
+    let is_there = match need {
+        Need::Room => binding.core.wait_to_send(connection, deadline)?,
+        Need::CallSlot => {
+            binding.core.wait_until(connection, deadline, || connection.make_call_slot())?
+        }
+    };
     match (is_there, need) {
         (true, _) => Ok(()),
         (false, Need::Room) => Err(connection.no_room_in_time()),

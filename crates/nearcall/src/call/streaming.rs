@@ -140,15 +140,26 @@ impl StreamedCall {
     /// Sends an item, and waits until it may be sent.
     pub(super) fn send(&self, item: &impl Message) -> Result<(), Status> {
         let mode = self.core().send_mode(self.deadline);
-        while let Sent::MustWait = self.send_once(item, mode)? {
-            let item_bytes = codec::encoded_bytes(item);
-            self.wait_until(|| self.connection.may_send_item(self.call.into(), item_bytes))?;
+        loop {
+            match self.send_once(item, mode)? {
+                Sent::Done => return Ok(()),
+                Sent::NeedsRoom => {
+                    self.core().wait_to_send(&self.connection, self.deadline)?;
+                    if self.deadline.has_passed() {
+                        self.connection.handle_timeout();
+                    }
+                }
+                Sent::NeedsCredit => {
+                    let item_bytes = codec::encoded_bytes(item);
+                    let may_send = || self.connection.may_send_item(self.call.into(), item_bytes);
+                    self.wait_until(may_send)?;
+                }
+            }
             // Else an attempt that still finds no room would follow, and so on without end.
             if self.connection.has_ended(self.call) {
                 return Err(self.no_more_items());
             }
         }
-        Ok(())
     }
 
     /// Waits until `done`, or until the call has ended: at its deadline at the latest.
@@ -184,7 +195,8 @@ impl StreamedCall {
         }
         match self.connection.send_item(self.call.into(), item, mode) {
             Ok(()) => Ok(Sent::Done),
-            Err(ItemUnsent::NoCredit | ItemUnsent::NoRoom) => Ok(Sent::MustWait),
+            Err(ItemUnsent::NoCredit) => Ok(Sent::NeedsCredit),
+            Err(ItemUnsent::NoRoom) => Ok(Sent::NeedsRoom),
             Err(ItemUnsent::Ended) => Err(self.no_more_items()),
             Err(ItemUnsent::Failed(status)) => Err(status),
         }
@@ -304,7 +316,8 @@ impl Drop for StreamedCall {
 
 enum Sent {
     Done,
-    MustWait,
+    NeedsCredit,
+    NeedsRoom,
 }
 
 /// What a reader has taken and not read, and has read and not reported.

@@ -102,8 +102,8 @@ impl ClientCore {
             return Ok(());
         }
         Err(Status::resource_exhausted(format!(
-            "the metadata of {bytes} bytes are above the limit of {max} bytes of this client; \
-             raise `Limits::metadata_bytes_max` here"
+            "the metadata of {bytes} bytes are above the limit of {max} bytes of the client; \
+             raise its `Limits::metadata_bytes_max`"
         )))
     }
 

@@ -146,7 +146,7 @@ impl ClientCore {
         let _ = self.wait_until(connection, deadline, || !connection.is_switching());
     }
 
-    /// Waits until what a loop has kept of its messages is in the channel.
+    /// Waits until what is kept of the messages of a client is in the channel.
     #[inline]
     pub(crate) fn wait_for_room(
         &self,
@@ -157,11 +157,27 @@ impl ClientCore {
             return Ok(());
         }
         let is_done = || !connection.has_pending_writes() || connection.is_closed();
-        let had_room = self.run_until(deadline, is_done)?;
+        let had_room = match self.reactor {
+            Some(_) => self.run_until(deadline, is_done)?,
+            None => connection.finish_sending(deadline),
+        };
         if connection.is_closed() {
             return Err(connection.close_reason());
         }
         had_room.then_some(()).ok_or_else(|| connection.not_flushed_in_time())
+    }
+
+    /// Waits for room for a request that found none, or until the connection has ended: in a loop,
+    /// the loop goes on serving. Returns false at `deadline`.
+    pub(crate) fn wait_to_send(
+        &self,
+        connection: &Rc<Connection>,
+        deadline: Deadline,
+    ) -> Result<bool, Status> {
+        match self.reactor {
+            Some(_) => self.wait_until(connection, deadline, || !connection.has_pending_writes()),
+            None => Ok(connection.wait_for_room(deadline)),
+        }
     }
 
     /// Waits until `done`, which is asked after everything that happens, or until the connection

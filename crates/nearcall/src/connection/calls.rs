@@ -136,6 +136,7 @@ impl<H: Host> Connection<H> {
             self.discard(outcome);
         }
         if let Ok(state) = cancelled {
+            self.unread.has_given_up.set(true);
             if let CallState::Waiting(Some(waker)) = state {
                 self.host.retire(waker);
             }

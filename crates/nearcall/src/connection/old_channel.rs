@@ -106,6 +106,13 @@ impl Inner {
         self.old.as_ref().is_some_and(|old| old.has_unsent())
     }
 
+    /// Returns how many messages have to leave by the channel before, and bytes of the one that is
+    /// under way there.
+    pub(super) fn left_before(&mut self) -> (usize, usize) {
+        let old = self.old.as_mut().filter(|old| old.has_unsent());
+        old.map_or((0, 0), |old| (old.waiting, old.endpoint.unsent_bytes()))
+    }
+
     /// Returns where something waits for room.
     #[inline]
     pub(super) fn room_wanted(&self) -> RoomWanted {

@@ -18,6 +18,8 @@ pub(super) trait OutboundMessage {
     type Prepared: Copy;
     /// Why the protocol may refuse it.
     type Refused;
+    /// It was asked for by the peer, whose user pays for it while it waits for room.
+    const IS_REPLY: bool = false;
 
     /// Registers the message with the protocol.
     fn prepare(&self, protocol: &mut Protocol) -> Result<Self::Prepared, Self::Refused>;
@@ -108,6 +110,7 @@ pub(super) struct NewReply {
 impl OutboundMessage for NewReply {
     type Prepared = ();
     type Refused = ReplyError;
+    const IS_REPLY: bool = true;
 
     #[inline]
     fn prepare(&self, protocol: &mut Protocol) -> Result<(), ReplyError> {

@@ -131,6 +131,8 @@ pub(crate) struct Tokens {
     /// Of the descriptor that reports room in the channel before a switch, while that is waited
     /// for.
     pub(crate) before: Option<u64>,
+    /// The descriptor of messages is not watched for them: the peer has to read first.
+    pub(crate) is_muted: bool,
 }
 
 impl Tokens {

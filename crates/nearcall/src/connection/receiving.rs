@@ -471,17 +471,7 @@ impl<H: Host> Connection<H> {
     #[inline]
     pub(crate) fn finish_message(&self) {
         if self.owes_events.take() {
-            self.handle_owed_events();
-        }
-    }
-
-    /// Handles the events after a reply of the protocol's own: a peer may ask for one with each
-    /// message that it sends, such as a ping, and read none.
-    #[cold]
-    fn handle_owed_events(&self) {
-        self.handle_events();
-        if self.inner.borrow_mut().outbox.is_overfull_with(0) {
-            self.disconnect_slow_reader();
+            self.handle_events();
         }
     }
 
@@ -506,20 +496,22 @@ impl<H: Host> Connection<H> {
         first
     }
 
-    /// Receives what has come, to find out whether a call was cancelled; calls that came before
-    /// the cancellation wait in the queue.
-    pub(crate) fn look_ahead(&self) {
+    /// Receives what has come, to find out whether a call was cancelled, or while room is waited
+    /// for; calls that came before the cancellation wait in the queue. A peer that has to read
+    /// first is only asked whether it is gone. Returns whether there was anything.
+    pub(crate) fn look_ahead(&self) -> bool {
         // A wait inside the service may have armed the connection.
         self.touch(Deadline::NEVER);
-        for _ in 0..LOOK_AHEAD_MESSAGES_MAX {
-            if self.is_queue_full() {
-                return self.check_hang_up();
+        for taken in 0..LOOK_AHEAD_MESSAGES_MAX {
+            if self.is_queue_full() || self.is_paused() {
+                self.check_hang_up();
+                return taken > 0;
             }
             let mut buffer = self.buffers.take();
             match self.receive_bytes(&mut buffer, Deadline::NOW) {
                 Ok(message_bytes) => match self.handle_message(buffer, message_bytes, true) {
                     Slow::Queued => {}
-                    Slow::Closed => return,
+                    Slow::Closed => return true,
                     _ => self.finish_message(),
                 },
                 Err(ReceiveError::Aborted) => self.buffers.give(buffer),
@@ -528,10 +520,11 @@ impl<H: Host> Connection<H> {
                     if !matches!(error, ReceiveError::Empty) {
                         self.receive_failed(&error);
                     }
-                    return;
+                    return taken > 0;
                 }
             }
         }
+        true
     }
 
     fn is_queue_full(&self) -> bool {
@@ -552,10 +545,12 @@ impl<H: Host> Connection<H> {
         }
     }
 
-    /// Announces a sleep on the channel's descriptor. False: receive first.
+    /// Announces a sleep on the channel's descriptor, for room only while the peer has to read
+    /// first. False: receive first, or send on.
     #[inline]
     pub(crate) fn arm(&self) -> bool {
-        if self.has_inbound() {
+        let is_paused = self.is_paused();
+        if self.has_inbound() && !is_paused {
             return false;
         }
         let mut inner = self.inner.borrow_mut();
@@ -564,7 +559,7 @@ impl<H: Host> Connection<H> {
             (RoomWanted::Before, Some(old)) => old.endpoint.arm(Interest::Send),
             (RoomWanted::Nowhere | RoomWanted::Before, _) => true,
         };
-        has_no_room && inner.receiver().arm(Interest::Receive)
+        has_no_room && (is_paused || inner.receiver().arm(Interest::Receive))
     }
 
     #[cold]

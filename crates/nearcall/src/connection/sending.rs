@@ -8,7 +8,9 @@
 //! **Not here:** waiting until a full channel has room again (`reactor.rs`).
 
 use bytes::BufMut;
-use nearcall_channel::{Claim, SendError, grow};
+use nearcall_channel::account::Exceeded;
+use nearcall_channel::limits::CONNECTION_BYTES;
+use nearcall_channel::{Claim, Endpoint, SendError, grow};
 use nearcall_os::sink::{Sink, SinkBuf};
 use nearcall_wire::{
     HEADER_BYTES, IncomingCall, OutgoingCall, Payload, ReplyError, Request, Shape, StartError,
@@ -18,10 +20,10 @@ use nearcall_wire::{
 use super::lending::Gathered;
 use super::old_channel::{OldChannel, flush_channel};
 use super::outbound::{NewCall, NewOneway, NewReply, OutboundMessage};
-use super::send_mode::{Need, NotSent, SendMode};
+use super::send_mode::{NotSent, SendMode};
 use super::{Connection, Host, Inner, RoomWanted};
 use crate::codec::{self, Message};
-use crate::deadline::{self, Deadline};
+use crate::deadline::{self, Deadline, Pauses};
 use crate::limits::ERROR_TEXT_BYTES_MAX;
 use crate::refusals::RefusalKind;
 use crate::status::{Detail, Status};
@@ -42,12 +44,20 @@ pub(super) enum Unsent<E> {
     Protocol(E),
     /// No room by the deadline, or too much is waiting already.
     Full,
+    /// The share of the peer's user does not suffice for what would wait.
+    Exceeded(Exceeded),
     /// The channel is of no further use.
     Channel(SendError),
     /// The message, of this length in bytes, is above the limit of the channel.
     TooLarge(usize),
     /// The message cannot be marshalled.
     Message(Status),
+}
+
+impl<E> From<Exceeded> for Unsent<E> {
+    fn from(exceeded: Exceeded) -> Self {
+        Self::Exceeded(exceeded)
+    }
 }
 
 impl<E> From<Status> for Unsent<E> {
@@ -84,6 +94,24 @@ impl<H: Host> Connection<H> {
     /// returns when the protocol has something to end.
     #[inline(always)]
     pub(super) fn send_new<O: OutboundMessage<Refused = StartError>>(
+        &self,
+        outgoing: &Outgoing<'_>,
+        body: &impl Message,
+        mode: SendMode,
+        kind: impl Fn(NewCall) -> (O, Deadline),
+    ) -> Result<O::Prepared, NotSent> {
+        let Some(deadline) = self.must_receive_meanwhile(mode) else {
+            return self.send_new_by(outgoing, body, mode, kind);
+        };
+        let sent = self.send_new_by(outgoing, body, SendMode::Try, kind);
+        if sent.is_ok() {
+            self.finish_sending(deadline);
+        }
+        sent
+    }
+
+    #[inline(always)]
+    fn send_new_by<O: OutboundMessage<Refused = StartError>>(
         &self,
         outgoing: &Outgoing<'_>,
         body: &impl Message,
@@ -148,84 +176,8 @@ impl<H: Host> Connection<H> {
         Some(NewCall { now, request: Request { object, method, deadline, payload, shape } })
     }
 
-    #[cold]
-    fn not_sent(&self, outgoing: &Outgoing<'_>, body: &impl Message) -> Status {
-        if self.is_closed() {
-            return self.close_reason();
-        }
-        let bytes = outgoing.metadata.len() + codec::encoded_bytes(body);
-        if codec::is_too_deep(bytes) {
-            return codec::too_deep("request");
-        }
-        Status::resource_exhausted(format!("a message of {bytes} bytes is above every limit"))
-    }
-
-    #[cold]
-    fn not_started(
-        &self,
-        unsent: Unsent<StartError>,
-        deadline: Deadline,
-        mode: SendMode,
-    ) -> NotSent {
-        // Room may have been claimed before the protocol refused, and that ends a sleep.
-        self.touch(Deadline::NEVER);
-        let need = match unsent {
-            Unsent::Protocol(StartError::Busy) if self.may_keep_results() => Some(Need::CallSlot),
-            // One that waits in the channel has waited.
-            Unsent::Full if matches!(mode, SendMode::Keep | SendMode::Try) => Some(Need::Room),
-            _ => None,
-        };
-        NotSent { status: self.why_not_started(unsent, deadline), need }
-    }
-
-    #[cold]
-    fn why_not_started(&self, unsent: Unsent<StartError>, deadline: Deadline) -> Status {
-        match unsent {
-            Unsent::Protocol(StartError::Draining | StartError::Closed) => self.close_reason(),
-            Unsent::Protocol(StartError::Busy) => self.no_call_slot(),
-            Unsent::Protocol(StartError::TooLarge { message_bytes, .. }) => {
-                self.too_large("request", message_bytes)
-            }
-            Unsent::Protocol(StartError::MetadataTooLarge { metadata_bytes, .. }) => {
-                self.metadata_too_large(metadata_bytes)
-            }
-            Unsent::Protocol(error) => {
-                Status::new(error.status(), format!("{error}, on the way to {}", self.name))
-            }
-            Unsent::Full if deadline.has_passed() => self.no_room_in_time(),
-            Unsent::Full => Status::resource_exhausted(format!(
-                "{} does not read what was sent before; try again later",
-                self.name
-            )),
-            Unsent::TooLarge(message_bytes) => self.too_large("request", message_bytes),
-            Unsent::Message(status) => status,
-            Unsent::Channel(error) => {
-                self.channel_failed(&error);
-                self.close_reason()
-            }
-        }
-    }
-
-    /// Returns the status of a request that found no room by its deadline.
-    #[cold]
-    pub(crate) fn no_room_in_time(&self) -> Status {
-        Status::deadline_exceeded(format!(
-            "{} did not read what was sent before in time; the method has not run",
-            self.name
-        ))
-    }
-
-    /// Returns the status of a message of which a part found no room by its deadline.
-    #[cold]
-    pub(crate) fn not_flushed_in_time(&self) -> Status {
-        Status::deadline_exceeded(format!(
-            "{} did not read what was sent before in time; the message may still arrive",
-            self.name
-        ))
-    }
-
     /// Replies to a call of the peer, with metadata as they travel. Never waits: what finds no room
-    /// is kept and sent later. Returns what was sent.
+    /// is kept and sent later, at the cost of the peer's user. Returns what was sent.
     #[inline]
     pub(crate) fn reply(&self, call: IncomingCall, metadata: &[u8], result: &impl Message) -> Sent {
         let lent = match self.lending.may_lend() {
@@ -299,8 +251,10 @@ impl<H: Host> Connection<H> {
                 self.too_large("reply", reply_bytes)
             }
             Unsent::Message(status) => status,
+            Unsent::Exceeded(exceeded) => self.not_kept(reply_bytes, &exceeded),
+            // What the protocol sends by itself is always taken before, and replies have no bound.
             Unsent::Protocol(ReplyError::TransmitFirst) | Unsent::Full => {
-                Status::resource_exhausted("the caller does not read the replies that it asked for")
+                Status::internal("the reply could not be kept until there is room for it")
             }
             Unsent::Channel(error) => {
                 self.channel_failed(&error);
@@ -325,45 +279,17 @@ impl<H: Host> Connection<H> {
                 return Sent::AsGiven;
             }
             // Something of the protocol's own may have left before.
-            Err(Unsent::Protocol(_) | Unsent::Message(_) | Unsent::TooLarge(_)) => {
+            Err(Unsent::Protocol(_) | Unsent::Message(_) | Unsent::TooLarge(_) | Unsent::Full) => {
                 self.touch(Deadline::NEVER)
             }
-            Err(Unsent::Full) => self.disconnect_slow_reader(),
+            // Not even the reason can be kept, and a call must not be left without an end.
+            Err(Unsent::Exceeded(exceeded)) => self.disconnect_slow_reader(format!(
+                "{} has not read its replies, and no more of them can be kept: {exceeded}",
+                self.name
+            )),
             Err(Unsent::Channel(error)) => self.channel_failed(&error),
         }
         Sent::Nothing
-    }
-
-    /// Ends the connection to a peer that sends requests and does not even read refusals.
-    #[cold]
-    pub(super) fn disconnect_slow_reader(&self) {
-        let why = format!("{} does not read its replies and was disconnected", self.name);
-        self.abort_for(RefusalKind::SlowReader, Status::resource_exhausted(why));
-    }
-
-    /// Returns the status of metadata above the limit.
-    #[cold]
-    fn metadata_too_large(&self, metadata_bytes: usize) -> Status {
-        Status::resource_exhausted(format!(
-            "the metadata of {metadata_bytes} bytes are above the limit of {} bytes agreed on \
-             with {}; raise `Limits::metadata_bytes_max` at both ends",
-            self.metadata_bytes_max.get(),
-            self.name
-        ))
-    }
-
-    /// Returns the status of a message above the limit, which names the end whose limit it is.
-    #[cold]
-    pub(super) fn too_large(&self, what: &str, message_bytes: usize) -> Status {
-        let max = self.message_bytes_max.get();
-        let (owner, place) = match max < self.own_message_bytes_max {
-            true => (self.name.as_str(), "there"),
-            false => ("this end", "here"),
-        };
-        Status::resource_exhausted(format!(
-            "the {what} of {message_bytes} bytes is above the message limit of {max} bytes of \
-             {owner}; raise `Limits::message_bytes_max` {place}"
-        ))
     }
 
     /// Sends the control messages of the protocol: greetings, cancellations, refusals, pongs.
@@ -379,7 +305,14 @@ impl<H: Host> Connection<H> {
 
     /// Moves on what found no room before. False: some of it is still here.
     pub(crate) fn flush(&self, deadline: Deadline) -> bool {
-        let flushed = self.inner.borrow_mut().flush(deadline);
+        let (flushed, has_progressed) = {
+            let inner = &mut *self.inner.borrow_mut();
+            let before = inner.outbox.is_full().then(|| inner.unsent_bytes());
+            (inner.flush(deadline), before.is_some_and(|before| inner.unsent_bytes() < before))
+        };
+        if has_progressed {
+            self.note_progress();
+        }
         match flushed {
             Ok(true) => {
                 if self.inner.borrow().has_blocked_streams {
@@ -400,6 +333,63 @@ impl<H: Host> Connection<H> {
     pub(super) fn flush_out_of_turn(&self) -> bool {
         self.touch(Deadline::NEVER);
         self.flush(Deadline::NOW)
+    }
+
+    /// Returns until when a caller without a loop may wait for room if it has to receive meanwhile:
+    /// the peer may have paused until replies are read that it owes, which are two at least, or
+    /// those of calls that were given up. None: it waits in the channel, or not at all.
+    #[inline(always)]
+    pub(super) fn must_receive_meanwhile(&self, mode: SendMode) -> Option<Deadline> {
+        match mode {
+            SendMode::WaitUntil(deadline) if mode != SendMode::TRY_WHOLE => {
+                let may_owe = self.outgoing_calls().0 > 1 || self.unread.has_given_up.get();
+                may_owe.then_some(deadline)
+            }
+            _ => None,
+        }
+    }
+
+    /// Waits until what is kept here is in the channel, and receives meanwhile: for callers without
+    /// a loop. True also when the connection has ended.
+    #[inline]
+    pub(crate) fn finish_sending(&self, deadline: Deadline) -> bool {
+        !self.has_pending_writes() || self.wait_and_receive(deadline, |_, _| Ok(()))
+    }
+
+    /// Works like [`finish_sending`](Self::finish_sending), until there is room for more as well.
+    pub(crate) fn wait_for_room(&self, deadline: Deadline) -> bool {
+        self.wait_and_receive(deadline, Endpoint::wait_for_room)
+    }
+
+    /// Moves on what is kept here and waits by `more` then, until `deadline`; receives meanwhile.
+    #[cold]
+    fn wait_and_receive(
+        &self,
+        deadline: Deadline,
+        more: impl Fn(&mut Endpoint, Deadline) -> Result<(), SendError>,
+    ) -> bool {
+        let mut pauses = Pauses::ROOM;
+        while !self.is_closed() {
+            if self.look_ahead() {
+                pauses = Pauses::ROOM;
+            }
+            let wait_end = pauses.next().min(deadline);
+            let waited = {
+                let inner = &mut *self.inner.borrow_mut();
+                match inner.flush(wait_end) {
+                    Ok(true) => more(&mut inner.endpoint, wait_end),
+                    Ok(false) => Err(SendError::Full),
+                    Err(error) => Err(error),
+                }
+            };
+            match waited {
+                Ok(()) => return true,
+                Err(SendError::Full) if deadline.has_passed() => return false,
+                Err(SendError::Full) => {}
+                Err(error) => self.channel_failed(&error),
+            }
+        }
+        true
     }
 
     /// Returns whether something waits for room in the channel.
@@ -478,10 +468,11 @@ impl Inner {
         marshal_into(bytes, message, prepared, metadata, body).map_err(Unsent::Message)?;
         match self.endpoint.send(bytes, deadline) {
             Ok(()) if deadline == Deadline::NEVER || self.takes_whole => {
-                self.unflushed = false;
+                self.note_flushed();
                 Ok(prepared)
             }
             Ok(()) => self.flush_one().map(|()| prepared).map_err(Unsent::Channel),
+            // Such a message is always taken: it has been prepared, and is short.
             Err(SendError::Full) if mode == SendMode::Keep => {
                 self.outbox.push(bytes.to_vec());
                 Ok(prepared)
@@ -497,8 +488,20 @@ impl Inner {
     /// Notes whether the mechanism has taken what was committed.
     #[inline]
     fn flush_one(&mut self) -> Result<(), SendError> {
-        self.unflushed = !flush_channel(&mut self.endpoint, Deadline::NOW)?;
+        match flush_channel(&mut self.endpoint, Deadline::NOW)? {
+            true => self.note_flushed(),
+            false => self.unflushed = true,
+        }
         Ok(())
+    }
+
+    /// Notes that nothing is left in this process of what was committed.
+    #[inline]
+    fn note_flushed(&mut self) {
+        if self.unflushed {
+            self.unflushed = false;
+            self.outbox.give_back();
+        }
     }
 
     /// Claims room, marshals in place.
@@ -510,8 +513,18 @@ impl Inner {
         mode: SendMode,
     ) -> Result<O::Prepared, Unsent<O::Refused>> {
         let deadline = mode.channel_deadline();
+        let message_bytes = message.message_bytes();
+        if O::IS_REPLY && message_bytes > CONNECTION_BYTES {
+            // The channel may keep most of it. Given back when that has left.
+            let unsent_bytes = self.endpoint.unsent_bytes();
+            self.outbox.pay_for(message_bytes, unsent_bytes)?;
+            self.unflushed = true;
+        }
         match self.send_claimed(message, metadata, body, deadline)? {
-            Some(prepared) if deadline == Deadline::NEVER => Ok(prepared),
+            Some(prepared) if deadline == Deadline::NEVER => {
+                self.note_flushed();
+                Ok(prepared)
+            }
             Some(prepared) => self.flush_one().map(|()| prepared).map_err(Unsent::Channel),
             None if mode == SendMode::Keep => self.keep(message, metadata, body),
             None => Err(Unsent::Full),
@@ -563,9 +576,11 @@ impl Inner {
         metadata: &[u8],
         body: &impl Message,
     ) -> Result<O::Prepared, Unsent<O::Refused>> {
-        if !self.outbox.has_room_for(message.message_bytes()) {
+        if !O::IS_REPLY && !self.outbox.has_room_for(message.message_bytes()) {
             return Err(Unsent::Full);
         }
+        let unsent_bytes = self.endpoint.unsent_bytes();
+        self.outbox.pay_for(message.message_bytes(), unsent_bytes)?;
         // Before a reply is prepared, which cannot be undone.
         let mut bytes = Vec::new();
         grow(&mut bytes, message.message_bytes()).map_err(Status::no_memory)?;
@@ -575,7 +590,7 @@ impl Inner {
         Ok(prepared)
     }
 
-    /// Sends an error, or keeps it: a refusal finds room in an outbox that takes no more replies.
+    /// Sends an error, or keeps it.
     fn send_error(
         &mut self,
         call: IncomingCall,
@@ -604,18 +619,13 @@ impl Inner {
     pub(super) fn send_bytes<E>(&mut self, message: &[u8]) -> Result<(), Unsent<E>> {
         if self.outbox.is_empty() {
             match self.endpoint.send(message, Deadline::NOW) {
-                Ok(()) => {
-                    let done = flush_channel(&mut self.endpoint, Deadline::NOW);
-                    self.unflushed = !done.map_err(Unsent::Channel)?;
-                    return Ok(());
-                }
+                Ok(()) => return self.flush_one().map_err(Unsent::Channel),
                 Err(SendError::Full) => {}
                 Err(error) => return Err(Unsent::Channel(error)),
             }
         }
-        if self.outbox.is_overfull_with(message.len()) {
-            return Err(Unsent::Full);
-        }
+        let unsent_bytes = self.endpoint.unsent_bytes();
+        self.outbox.pay_for(message.len(), unsent_bytes)?;
         self.outbox.push(message.to_vec());
         Ok(())
     }
@@ -628,11 +638,11 @@ impl Inner {
             // The peer may read this channel only after the last message of the one before.
             let may_send = self.outbox.is_empty() && !self.has_unsent_before();
             if may_send && self.send_one_control(deadline)? {
-                self.unflushed = !flush_channel(&mut self.endpoint, Deadline::NOW)?;
+                self.flush_one()?;
                 continue;
             }
             let Some(head) = self.protocol.poll_transmit() else { return Ok(sent) };
-            // Bounded by the receiver: a peer that has too many of them here is disconnected.
+            // Bounded by the pause: a peer that has many of them here is read no more.
             self.outbox.push(head.to_vec());
         }
         Ok(sent)
@@ -674,6 +684,13 @@ impl Inner {
             self.outbox.pop();
         }
         self.unflushed = false;
+        self.outbox.give_back();
+    }
+
+    /// How many bytes wait for room, in all places.
+    fn unsent_bytes(&mut self) -> usize {
+        let old = self.old.as_mut().map_or(0, |old| old.endpoint.unsent_bytes());
+        self.outbox.bytes() + self.endpoint.unsent_bytes() + old
     }
 
     fn flush(&mut self, deadline: Deadline) -> Result<bool, SendError> {
@@ -683,7 +700,10 @@ impl Inner {
         }
         *unflushed = !flush_channel(endpoint, deadline)?;
         while !*unflushed {
-            let Some(message) = outbox.front() else { return Ok(true) };
+            let Some(message) = outbox.front() else {
+                outbox.give_back();
+                return Ok(true);
+            };
             match endpoint.send(message, deadline) {
                 Ok(()) => outbox.pop(),
                 Err(SendError::Full) => return Ok(false),

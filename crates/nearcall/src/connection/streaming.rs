@@ -158,6 +158,8 @@ impl<H: Host> Connection<H> {
         let Some(payload) = payload.filter(|_| !self.is_closed()) else {
             return Err(self.item_not_sent(Unsent::TooLarge(usize::MAX)));
         };
+        let meanwhile = self.must_receive_meanwhile(mode);
+        let mode = if meanwhile.is_some() { SendMode::Try } else { mode };
         let may_block = matches!(mode, SendMode::WaitUntil(_));
         if !may_block && self.has_pending_writes() && !self.flush_out_of_turn() {
             return Err(ItemUnsent::NoRoom);
@@ -171,10 +173,13 @@ impl<H: Host> Connection<H> {
         match sent {
             Ok(()) => {
                 self.touch(Deadline::NEVER);
+                if let Some(deadline) = meanwhile {
+                    self.finish_sending(deadline);
+                }
                 Ok(())
             }
             Err(unsent) => {
-                if matches!(unsent, Unsent::Full) && mode == SendMode::Keep {
+                if matches!(unsent, Unsent::Full | Unsent::Exceeded(_)) && mode == SendMode::Keep {
                     // Neither the channel has room nor the outbox, which then may be empty.
                     self.note_blocked();
                 }
@@ -197,7 +202,7 @@ impl<H: Host> Connection<H> {
             | Unsent::TooLarge(message_bytes) => {
                 ItemUnsent::Failed(self.too_large("item", message_bytes))
             }
-            Unsent::Full => ItemUnsent::NoRoom,
+            Unsent::Full | Unsent::Exceeded(_) => ItemUnsent::NoRoom,
             Unsent::Message(status) => ItemUnsent::Failed(status),
             Unsent::Channel(error) => {
                 self.channel_failed(&error);
@@ -215,11 +220,9 @@ impl<H: Host> Connection<H> {
         };
         drop(inner);
         self.touch(Deadline::NEVER);
-        match sent {
-            Err(Unsent::Channel(error)) => self.channel_failed(&error),
-            // Others have filled the outbox of a peer that does not read.
-            Err(_) => self.disconnect_slow_reader(),
-            Ok(()) => {}
+        // A client keeps what finds no room in any case.
+        if let Err(Unsent::Channel(error)) = sent {
+            self.channel_failed(&error);
         }
     }
 

@@ -14,11 +14,12 @@
 //! The handshake is that of any connection, over a line of its own, and takes a step when the peer
 //! says that it has taken one, so nothing more is watched.
 //! LAST takes its place behind what waits for room in the old channel, and its end moves on at
-//! once: a server reads the new channel whatever its client reads of the old one.
+//! once: a server reads the new channel although its client has not read the old one, unless so
+//! much waits for that that it reads nothing (`unread.rs`).
 //! **Invariants:** an end sends by one channel at a time, and what it receives by the new one was
 //! sent behind the last message of the old one; what fails before the client's LAST leaves the old
 //! channel in use; an end holds two channels at most, and a server no two for longer than it
-//! allows.
+//! allows, each time anew while its client reads what was sent before.
 //! **Not here:** which step is due (`nearcall-wire`), the handshake (`nearcall-channel`), the old
 //! channel (`old_channel.rs`), how a loop watches the new one (`reactor/watching.rs`).
 
@@ -59,6 +60,8 @@ pub(super) struct Switching {
     timeout: Duration,
     /// When this end gives up: a server, or a client for which nothing else looks at the time.
     limit: Deadline,
+    /// What then still has to leave by the channel before: messages, and bytes of one under way.
+    left_before: (usize, usize),
     /// When the channel before is asked for room, if it has no descriptor that would report that.
     look_at: Deadline,
     /// What this server has asked the client for.
@@ -84,6 +87,7 @@ impl Switching {
             waits_for_loop: false,
             timeout,
             limit: Deadline::NEVER,
+            left_before: (0, 0),
             look_at: Deadline::NEVER,
             ask: None,
             ask_outcome: None,
@@ -330,6 +334,7 @@ impl<H: Host> Connection<H> {
     fn begin_limit(&self) {
         let switching = &mut *self.switching.borrow_mut();
         switching.limit = Deadline::after(switching.timeout);
+        switching.left_before = self.inner.borrow_mut().left_before();
         self.note_deadline(switching.limit);
     }
 
@@ -722,6 +727,14 @@ impl<H: Host> Connection<H> {
     fn end_late_switch(&self) {
         let state = self.inner.borrow().protocol.switch_state();
         match state {
+            SwitchState::Idle
+            | SwitchState::Asked
+            | SwitchState::LastSent
+            | SwitchState::LastReceived => {}
+            // It reads what was sent before, however slowly.
+            SwitchState::AwaitingDone if self.has_read_before() => self.begin_limit(),
+            // Its next step may have come, behind requests that are not read before it reads.
+            _ if self.is_paused() && !self.inner.borrow().has_unsent_before() => self.begin_limit(),
             SwitchState::Handshaking => {
                 self.fail_switch(&HandshakeError::TimedOut);
                 self.send_control(Deadline::NOW);
@@ -745,11 +758,14 @@ impl<H: Host> Connection<H> {
                 self.note_refusal(RefusalKind::HandshakeTimeout, &self.late_text());
                 self.drop_old();
             }
-            SwitchState::Idle
-            | SwitchState::Asked
-            | SwitchState::LastSent
-            | SwitchState::LastReceived => {}
         }
+    }
+
+    /// Returns whether something has left by the channel before since the limit began.
+    #[cold]
+    fn has_read_before(&self) -> bool {
+        let left = self.inner.borrow_mut().left_before();
+        left != (0, 0) && left < self.switching.borrow().left_before
     }
 
     /// Ends the connection of a client that wants to move to a channel that this end has dropped.

@@ -124,6 +124,10 @@ impl Reactor {
         for _ in 0..messages {
             // At once: a service may wait for calls of its own, in rounds that must arm this one.
             self.activity.touch_in_turn(connection);
+            if connection.is_paused() {
+                self.activity.note_deadline(connection.unread_due());
+                return served;
+            }
             if spins > 0 {
                 if !connection.poll_ready(spins) {
                     return served;

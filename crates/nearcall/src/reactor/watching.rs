@@ -6,7 +6,7 @@
 //! (`nearcall-channel`).
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::rc::Rc;
 
 use nearcall_channel::{Endpoint, Interest, Interrupt, Mechanism, WaitPolicy, signals_taken};
@@ -93,7 +93,7 @@ impl Reactor {
     fn sleep_in(&self, connection: &Rc<Connection>) -> io::Result<()> {
         if let Some(fdless) = &*self.fdless.borrow() {
             return Err(io::Error::other(format!(
-                "{} has no descriptor, and this event loop sleeps in a connection over {} already; \
+                "{} has no descriptor, and its event loop sleeps in a connection over {} already; \
                  use a mechanism that is pollable, such as shm-eventfd or unix-stream",
                 connection.mechanism(),
                 fdless.connection.mechanism()
@@ -213,15 +213,17 @@ impl Reactor {
     #[inline]
     pub(super) fn arm(&self, connection: &Rc<Connection>) -> bool {
         let has_pending_writes = connection.has_pending_writes();
-        let room_wanted = connection.room_wanted();
+        let (room_wanted, is_paused) = (connection.room_wanted(), connection.is_paused());
         let tokens = connection.readiness.tokens.get();
-        if room_wanted != tokens.room() && !self.watch_for_room(connection, room_wanted) {
+        if (room_wanted, is_paused) != (tokens.room(), tokens.is_muted)
+            && !self.watch_for_room(connection, room_wanted, is_paused)
+        {
             return false;
         }
         if tokens.receive.is_none() {
             // The loop sleeps in it, and looks there first. Room that came just now may be what a
             // caller waits for.
-            return !connection.has_inbound()
+            return (!connection.has_inbound() || is_paused)
                 && has_pending_writes == connection.has_pending_writes();
         }
         let armed = connection.arm();
@@ -273,17 +275,25 @@ impl Reactor {
         }
     }
 
-    /// Watches for room where it is wanted. False: look at the connection first.
+    /// Watches for room where it is wanted, and for messages unless the connection is paused.
+    /// False: look at the connection first.
     #[cold]
-    fn watch_for_room(&self, connection: &Rc<Connection>, wanted: RoomWanted) -> bool {
+    fn watch_for_room(
+        &self,
+        connection: &Rc<Connection>,
+        wanted: RoomWanted,
+        is_paused: bool,
+    ) -> bool {
+        self.activity.note_deadline(connection.unread_due());
         if connection.readiness.tokens.get().receive.is_none() {
-            self.watch_fdless_for_room(connection, wanted != RoomWanted::Nowhere);
+            // A paused one is slept in for room.
+            self.watch_fdless_for_room(connection, wanted != RoomWanted::Nowhere && !is_paused);
         } else if connection.is_between() {
             return false; // The loop watches the new channel before it sleeps.
         } else {
             let watched = self
                 .watch_room_before(connection, wanted == RoomWanted::Before)
-                .and_then(|()| self.watch_room_here(connection, wanted == RoomWanted::Here));
+                .and_then(|()| self.watch_here(connection, wanted == RoomWanted::Here, is_paused));
             // Without that word of the kernel, what waits would wait until its deadline.
             if let Err(error) = watched {
                 let text = format!("{}: cannot wait for room to send: {error}", connection.name);
@@ -331,39 +341,71 @@ impl Reactor {
         Ok(())
     }
 
-    /// Watches for room in the channel that messages come by.
-    fn watch_room_here(&self, connection: &Rc<Connection>, wanted: bool) -> io::Result<()> {
+    /// Watches the channel that messages come by: for room if that is wanted, and for messages
+    /// unless the connection is paused, as they would wake the loop again and again. For which of
+    /// them a doorbell rings depends on how the channel is armed.
+    fn watch_here(
+        &self,
+        connection: &Rc<Connection>,
+        wanted: bool,
+        is_paused: bool,
+    ) -> io::Result<()> {
         let mut tokens = connection.readiness.tokens.get();
         let Some(receive) = tokens.receive else { return Ok(()) };
-        if wanted == (tokens.both || tokens.send.is_some()) {
-            return Ok(());
-        }
         let watched = connection.with_watched_endpoint(|endpoint| {
             let (Some(messages), Some(room)) =
                 (endpoint.readiness(Interest::Receive), endpoint.readiness(Interest::Send))
             else {
                 return Ok(());
             };
-            if messages.fd.as_raw_fd() == room.fd.as_raw_fd() {
-                let interest = if wanted { poll::Interest::Both } else { poll::Interest::Readable };
-                tokens.both = wanted;
-                // A doorbell is watched in the same way, whatever it rings for.
-                if room.writable {
-                    return self.epoll.modify(messages.fd, interest, receive);
+            let is_same = messages.fd.as_raw_fd() == room.fd.as_raw_fd();
+            let interest = |tokens: Tokens| {
+                let for_messages = kernel_interest(messages.writable);
+                match (is_same && room.writable && tokens.both, tokens.is_muted) {
+                    (true, true) => Some(poll::Interest::Writable),
+                    (true, false) => Some(poll::Interest::Both),
+                    // A doorbell is watched in the same way, whatever it rings for.
+                    (false, true) if !is_same || room.writable => None,
+                    (false, _) => Some(for_messages),
                 }
-            } else if wanted {
-                let token =
-                    self.sources.borrow_mut().add(Source::Connection(Rc::clone(connection)));
-                tokens.send = Some(token);
-                return self.epoll.add(room.fd, kernel_interest(room.writable), token);
-            } else if let Some(token) = tokens.send.take() {
-                self.sources.borrow_mut().remove(token);
-                let _ = self.epoll.delete(room.fd);
+            };
+            let before = interest(tokens);
+            (tokens.both, tokens.is_muted) = (is_same && wanted, is_paused);
+            self.change_watch(messages.fd, before, interest(tokens), receive)?;
+            match tokens.send {
+                None if wanted && !is_same => {
+                    let source = Source::Connection(Rc::clone(connection));
+                    let token = self.sources.borrow_mut().add(source);
+                    tokens.send = Some(token);
+                    self.epoll.add(room.fd, kernel_interest(room.writable), token)
+                }
+                Some(token) if !wanted => {
+                    tokens.send = None;
+                    self.sources.borrow_mut().remove(token);
+                    let _ = self.epoll.delete(room.fd);
+                    Ok(())
+                }
+                _ => Ok(()),
             }
-            Ok(())
         });
         connection.readiness.tokens.set(tokens);
         watched
+    }
+
+    /// Changes what a descriptor is watched for; none: it is not watched.
+    fn change_watch(
+        &self,
+        fd: BorrowedFd<'_>,
+        before: Option<poll::Interest>,
+        after: Option<poll::Interest>,
+        token: u64,
+    ) -> io::Result<()> {
+        match (before, after) {
+            (before, after) if before == after => Ok(()),
+            (None, Some(interest)) => self.epoll.add(fd, interest, token),
+            (Some(_), Some(interest)) => self.epoll.modify(fd, interest, token),
+            (_, None) => self.epoll.delete(fd),
+        }
     }
 
     /// Has the loop ask again soon: a connection without a descriptor cannot report room.
@@ -397,6 +439,9 @@ impl Reactor {
             fdless.messages += 1;
             Rc::clone(&fdless.connection)
         };
+        if connection.is_paused() {
+            return self.sleep_for_room(&connection, deadline);
+        }
         let wanted_room = connection.has_pending_writes();
         if wanted_room {
             connection.flush(Deadline::NOW);
@@ -422,6 +467,29 @@ impl Reactor {
         };
         if !must_look {
             return Ok(());
+        }
+        if signalled {
+            self.look_for_signals();
+        }
+        self.poll_epoll(Deadline::NOW).map(drop)
+    }
+
+    /// Sleeps in a connection that is not read before it has room for what waits, until it has,
+    /// anything else is ready, or `deadline`.
+    #[cold]
+    fn sleep_for_room(&self, connection: &Rc<Connection>, deadline: Deadline) -> io::Result<()> {
+        let signalled = !self.signalled.borrow().is_empty();
+        let look_at = match signalled && deadline != Deadline::NOW {
+            true => Deadline::after(SIGNAL_LOOK_INTERVAL),
+            false => Deadline::NEVER,
+        };
+        let deadline = deadline.min(connection.unread_due()).min(look_at);
+        if !self.run_turn(connection, Turn::Poll(1)) && connection.is_paused() {
+            if connection.room_wanted() != RoomWanted::Here {
+                // What the channel before has no room for is not reported by this one.
+                return self.poll_epoll(deadline.min(Deadline::after(OLD_ROOM_INTERVAL))).map(drop);
+            }
+            connection.sleep_for_room(deadline);
         }
         if signalled {
             self.look_for_signals();

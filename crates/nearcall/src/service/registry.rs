@@ -179,7 +179,7 @@ impl ObjectTable {
         names.sort_unstable();
         names.truncate(OBJECT_NAMES_MAX);
         let has = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
-        Status::unimplemented(format!("no such object here; this server has {has}"))
+        Status::unimplemented(format!("no such object; this server has {has}"))
             .with_detail(Detail::NoSuchObject)
     }
 

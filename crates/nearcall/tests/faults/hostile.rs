@@ -215,7 +215,12 @@ const SWITCHES_PER_MINUTE: u32 = 600;
 /// A server with what the attacks call: an `Echo`, a `Store` that decodes, streams that wait in the
 /// loop, and streams that are futures.
 fn serve_all(address: &str) {
-    let limits = Limits { switches_per_minute_max: SWITCHES_PER_MINUTE, ..Limits::default() };
+    let limits = Limits {
+        switches_per_minute_max: SWITCHES_PER_MINUTE,
+        // So that clients that do not read are cut off during a short attack as well.
+        unread_timeout: Duration::from_millis(500),
+        ..Limits::default()
+    };
     serve(address, limits, |_, server| {
         let service = Arc::<StressService>::default();
         server.register(StoreDispatcher::new(Shelf)).unwrap();

@@ -4,7 +4,7 @@
 use std::os::unix::process::CommandExt;
 use std::time::Duration;
 
-use nearcall::{Deadline, Mechanism, Message};
+use nearcall::{Deadline, Limits, Mechanism, Message};
 use nearcall_channel::SendError;
 use nearcall_os::clock;
 use nearcall_os::signal::{Signal, send_by_pidfd};
@@ -12,14 +12,19 @@ use nearcall_os::socket::{UnixAddress, unix_connect};
 
 use crate::echo::Words;
 use crate::raw_frames::call;
-use crate::support::child::{Process, command, report, wait_for_state};
+use crate::shares::cpu_ticks;
+use crate::support::child::{Process, command, report, wait_for_state, wait_for_the_parent};
 use crate::support::good::Latencies;
 use crate::support::hostile::greeted;
 use crate::support::leaks::anonymous_bytes;
-use crate::support::server::ServerSetup;
+use crate::support::server::{ServerSetup, serve};
 use crate::support::{GoodClient, PATIENCE, Role, ServerProcess, User, in_time, unique_address};
 
-pub(crate) const ROLES: &[Role] = &[("r12-silent", stay_silent)];
+pub(crate) const ROLES: &[Role] = &[
+    ("r12-silent", stay_silent),
+    ("r11-server", |address| serve(address, impatient(), |_, _| {})),
+    ("r11-unread", stop_reading),
+];
 
 /// How long the good client is measured with nothing else.
 const QUIET: Duration = Duration::from_millis(200);
@@ -61,6 +66,11 @@ fn r10_a_stopped_client_delays_no_other_and_finds_its_session_closed() {
     });
 }
 
+/// Limits of a server that waits for a short time only for replies to be read.
+fn impatient() -> Limits {
+    Limits { unread_timeout: Duration::from_millis(300), ..Limits::default() }
+}
+
 /// Sends requests and reads no reply until the server closes or takes no more. Returns how many.
 fn ask_without_reading(address: &str, mechanism: Mechanism) -> u64 {
     let mut endpoint = greeted(address, mechanism);
@@ -79,7 +89,7 @@ fn ask_without_reading(address: &str, mechanism: Mechanism) -> u64 {
 #[test]
 fn r11_clients_that_never_read_are_cut_off_and_leave_nothing_open() {
     in_time(|| {
-        let mut server = ServerProcess::start();
+        let mut server = ServerSetup::new("r11-server").start();
         server.warm_up(&["", "?via=unix-stream"]);
         let good_user = User::another().unwrap_or(User::Same);
         let mut good = GoodClient::start(&server.address, good_user);
@@ -111,6 +121,52 @@ fn r11_clients_that_never_read_are_cut_off_and_leave_nothing_open() {
         oracle.check(&[]);
         good.finish();
         server.finish();
+    });
+}
+
+/// Sends requests and reads no reply, until the server reads no more, and then does nothing.
+fn stop_reading(words: &str) {
+    let (address, mechanism) = words.split_once(' ').unwrap();
+    let mut endpoint = greeted(address, mechanism.parse().unwrap());
+    let body = Words { data: vec![7; 2000].into(), ..Words::default() }.encode_to_vec();
+    for calls in 0.. {
+        let id = ((calls / 256 + 1) << 16) | (calls % 256);
+        let request = call(id, "Say", &[], &body);
+        match endpoint.send(&request, Deadline::after(Duration::from_secs(1))) {
+            Ok(()) => {}
+            Err(SendError::Full) => break,
+            Err(error) => panic!("{mechanism}: {error}"),
+        }
+    }
+    report("unread");
+    wait_for_the_parent();
+}
+
+#[test]
+fn r11_a_loop_sleeps_while_replies_wait_and_notices_the_end_of_their_client() {
+    use Mechanism::{Pipe, PosixMq, Shm, ShmEventfd, ShmFutex, ShmSignal, Tcp, UnixStream};
+
+    in_time(|| {
+        let mut local = ServerSetup::new("server").parameters("?allow=all").start();
+        let mut remote = ServerSetup::new("server").at("tcp://127.0.0.1:0").start();
+        for mechanism in [Shm, ShmEventfd, ShmFutex, ShmSignal, UnixStream, Pipe, PosixMq, Tcp] {
+            if mechanism.supported().is_err() {
+                continue;
+            }
+            let server = if mechanism == Tcp { &mut remote } else { &mut local };
+            let words = format!("{} {mechanism}", server.address);
+            let mut client = Process::start("r11-unread", &words);
+            client.hear("unread");
+            let (before, time) = (cpu_ticks(server.pid()), Duration::from_millis(500));
+            clock::pause(time);
+            let ticks = cpu_ticks(server.pid()) - before;
+            println!("r11: {mechanism}: {} ms of a CPU in {time:?}", 10 * ticks);
+            assert!(ticks <= 5, "{mechanism}: {ticks} hundredths of a second in {time:?}");
+            client.kill();
+            server.wait_for_connections(0);
+        }
+        local.finish();
+        remote.finish();
     });
 }
 

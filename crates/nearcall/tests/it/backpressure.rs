@@ -21,6 +21,9 @@ use crate::echo::{
 use crate::stage::{Scripted, command, in_time, keeper, serve_scripted, words};
 use crate::support::{Served, Service, method, object, unique_address};
 
+pub(crate) mod replies;
+mod unread;
+
 /// What each end may have out.
 const SLOTS: usize = 64;
 const LOAN_BYTES: usize = 64 << 10;
@@ -262,10 +265,18 @@ fn a_loan_does_not_wait_for_what_its_own_process_holds() {
         let client = Client::new();
         let store = object(&client, StoreCaller::INTERFACE, &server.via("?via=shm"));
         let loans: Vec<_> = (0..SLOTS).map(|_| store.loan(5000).unwrap()).collect();
-        expect(store.loan(5000), Code::ResourceExhausted, &["64 loans live here"]);
+        expect(
+            store.loan(5000),
+            Code::ResourceExhausted,
+            &["64 loans live in the process that lends"],
+        );
         drop(loans);
         let kept: Vec<Bytes> = (0..SLOTS).map(|_| store.loan(5000).unwrap().freeze()).collect();
-        expect(store.loan(5000), Code::ResourceExhausted, &["64 loans live here"]);
+        expect(
+            store.loan(5000),
+            Code::ResourceExhausted,
+            &["64 loans live in the process that lends"],
+        );
         drop(kept);
         assert!(store.loan(5000).unwrap().is_shared());
     });

@@ -14,6 +14,7 @@ mod decoding;
 mod flood;
 mod futures;
 mod hunts;
+mod replies;
 mod slow_readers;
 
 /// A number from the environment.

@@ -67,9 +67,9 @@ pub enum LoanError {
     /// All slots, or all bytes that slots may have, are in use: by loans that live here, or by
     /// slices that the other end keeps.
     #[error(
-        "nothing is left to lend: {here} loans live here and {there} slots are kept by the other \
-         end, which gives them back when it drops or detaches what it received; try again then, or \
-         send bytes that are not loaned"
+        "nothing is left to lend: {here} loans live in the process that lends and {there} slots \
+         are kept by the one at the other end, which gives them back when it drops or detaches \
+         what it received; try again then, or send bytes that are not loaned"
     )]
     AllOut {
         /// Slots with a loan that lives here.

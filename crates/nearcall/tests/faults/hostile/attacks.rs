@@ -169,7 +169,8 @@ fn send_halves(address: &str) {
     }
 }
 
-/// Asks for replies over many connections and reads none, until the server cuts it off.
+/// Asks for replies over many connections and reads none. Those whose requests the server reads no
+/// more are held, and replaced when it cuts them off.
 fn read_nothing(address: &str) {
     let mut begun = Begun::default();
     let mut held: VecDeque<(Endpoint, u64)> = VecDeque::new();
@@ -183,16 +184,18 @@ fn read_nothing(address: &str) {
         // Ids are used in turn: 256 slots, each with a new generation.
         let mut ask = || {
             let id = ((asked / 256 + 1) << 16) | (asked % 256);
-            asked += 1;
-            endpoint.send(&call(id, "Fail", &[], &[0x08, 0x03]), Deadline::NOW).is_ok()
+            let sent = endpoint.send(&call(id, "Fail", &[], &[0x08, 0x03]), Deadline::NOW);
+            asked += u64::from(sent.is_ok());
+            sent
         };
-        let all_sent = (0..256).all(|_| ask());
+        let sent = (0..256).try_for_each(|_| ask());
         begun.note();
-        if all_sent {
-            held.push_back((endpoint, asked));
-        } else {
-            endpoint.discard_unsent();
+        if sent.is_err() {
             clock::pause(ROUND / 20);
+        }
+        match sent {
+            Ok(()) | Err(SendError::Full) => held.push_back((endpoint, asked)),
+            Err(_) => endpoint.discard_unsent(),
         }
     }
 }

@@ -63,7 +63,7 @@ fn every_mechanism_carries_streams_within_a_loop() {
                     // The loop would have to sleep in both ends at once.
                     let refused = streams.count(&Plan::default()).unwrap_err();
                     let text = refused.message();
-                    assert!(text.contains("has no descriptor, and this event loop"), "{text}");
+                    assert!(text.contains("has no descriptor, and its event loop"), "{text}");
                     continue;
                 }
                 let options = CallOptions::new().deadline(Duration::from_secs(30));
