@@ -251,11 +251,12 @@ impl<H: Host> Connection<H> {
         wire_limits.switching = switching_part(switches.is_some(), serves);
         let channel_max = u32::try_from(endpoint.message_bytes_max()).unwrap_or(u32::MAX);
         wire_limits.message_bytes_max = wire_limits.message_bytes_max.min(channel_max);
-        let receiving = endpoint.account().map(|account| account.empty_charge(Resource::Bytes));
+        let charge = || Some(endpoint.account()?.empty_charge(Resource::Bytes));
+        let (receiving, memory) = (charge(), charge().map(CallMemory::new));
         let outbox = Outbox::charged_to(serves.map(|_| charge_for_replies(&endpoint, &peer)));
         Self {
             peer,
-            memory: charge().map(CallMemory::new),
+            memory,
             mechanism: Cell::new(endpoint.mechanism()),
             wait: Cell::new(endpoint.wait_policy()),
             inner: RefCell::new(Inner {

@@ -120,7 +120,7 @@ impl ObjectRef {
             Target::Remote(connection) => connection,
             Target::Shared(..) => {
                 let asked = Asked { method, options, deadline };
-                return self.open_shared(&binding, &Encoded::new(request), shape, asked);
+                return self.open_shared(&binding, &Encoded::new(request)?, shape, asked);
             }
             Target::Local(..) | Target::Hosted(_) => return Err(no_connection()),
         };
@@ -135,7 +135,7 @@ impl ObjectRef {
                 Err(status) => {
                     let binding = self.shared_instead(status)?;
                     let asked = Asked { method, options, deadline };
-                    return self.open_shared(&binding, &Encoded::new(request), shape, asked);
+                    return self.open_shared(&binding, &Encoded::new(request)?, shape, asked);
                 }
             },
         };

@@ -80,7 +80,7 @@ impl<Q: Message, R: Message + Default> RequestStream<Q, R> {
         match &mut self.sink {
             Sink::Own(call) => call.send(item),
             Sink::Shared(Some(stream), _, in_use) => {
-                in_use.binding().core.block_on(stream.send(&Encoded::new(item)))?
+                in_use.binding().core.block_on(stream.send(&Encoded::new(item)?))?
             }
             Sink::Shared(None, ..) => Err(finished()),
         }
@@ -94,7 +94,7 @@ impl<Q: Message, R: Message + Default> RequestStream<Q, R> {
     pub fn try_send(&mut self, item: &Q) -> Result<(), Status> {
         match &mut self.sink {
             Sink::Own(call) => call.try_send(item),
-            Sink::Shared(Some(stream), ..) => stream.try_send(&Encoded::new(item)),
+            Sink::Shared(Some(stream), ..) => stream.try_send(&Encoded::new(item)?),
             Sink::Shared(None, ..) => Err(finished()),
         }
     }

@@ -107,7 +107,7 @@ impl ObjectRef {
         deadline: Deadline,
     ) -> Result<R, Status> {
         let asked = Asked { method, options, deadline };
-        let reply = self.call_encoded(binding, &Encoded::new(request), asked)?;
+        let reply = self.call_encoded(binding, &Encoded::new(request)?, asked)?;
         binding.read_encoded(&reply, method.id)
     }
 
@@ -131,7 +131,7 @@ impl ObjectRef {
         options: &CallOptions,
         (deadline, mode): (Deadline, SendMode),
     ) -> Result<PendingCall<R>, Status> {
-        let (asked, request) = (Asked { method, options, deadline }, Encoded::new(request));
+        let (asked, request) = (Asked { method, options, deadline }, Encoded::new(request)?);
         let started = self.shared().start_encoded(&request, asked);
         let started = self.send_by_mode(binding, asked, mode, started)?;
         Ok(PendingCall::shared(Rc::clone(binding), started, method.id, deadline))
@@ -148,7 +148,7 @@ impl ObjectRef {
         options: &CallOptions,
         (deadline, mode): (Deadline, SendMode),
     ) -> Result<(), Status> {
-        let (asked, request) = (Asked { method, options, deadline }, Encoded::new(request));
+        let (asked, request) = (Asked { method, options, deadline }, Encoded::new(request)?);
         let mut sent = self.shared().send_encoded(&request, asked);
         match self.send_by_mode(binding, asked, mode, &mut sent) {
             // What has begun goes on by itself.

@@ -205,20 +205,31 @@ impl DetachedSink {
             // It waits for its loop, which may be busy.
             let mut reservation = Reservation::of(self.memory());
             let answer = match answer {
-                Ok(reply) => match reservation.grow_to(codec::encoded_bytes(reply)) {
-                    Ok(()) => Encoded::new(reply),
-                    Err(exceeded) => {
-                        let text = exceeded.to_string();
-                        self.note_refusal(RefusalKind::ResourceLimit, &text);
-                        Err(Status::resource_exhausted(text))
-                    }
-                },
+                Ok(reply) => self.encode_reply(reply, &mut reservation),
                 Err(status) => Err(status.clone()),
             };
             let reply = PostedReply { connection: key, call, extras, answer, reservation };
             // A loop that has closed has ended its calls.
             let _ = mailbox.post(Post::Reply(reply));
         }
+    }
+
+    /// Marshals a reply that waits for its loop, and charges it.
+    fn encode_reply(
+        &self,
+        reply: &impl Message,
+        reservation: &mut Reservation,
+    ) -> Result<Encoded, Status> {
+        let reply_bytes = codec::encoded_bytes(reply);
+        if codec::is_too_deep(reply_bytes) {
+            return Err(codec::too_deep("reply"));
+        }
+        reservation.grow_to(reply_bytes).map_err(|exceeded| {
+            let text = exceeded.to_string();
+            self.note_refusal(RefusalKind::ResourceLimit, &text);
+            Status::resource_exhausted(text)
+        })?;
+        Encoded::new(reply)
     }
 
     /// Returns whether the caller does not wait any more.

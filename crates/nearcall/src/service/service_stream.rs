@@ -157,6 +157,7 @@ impl ServiceStream {
                         return Poll::Ready(Ok(()));
                     }
                     Put::Exceeded(exceeded) => return Poll::Ready(Err(self.exceeded(&exceeded))),
+                    Put::Refused(status) => return Poll::Ready(Err(status)),
                     Put::Full | Put::Ended(_) => {}
                 },
                 Err(status) => return Poll::Ready(Err(status)),

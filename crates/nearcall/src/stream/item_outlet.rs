@@ -12,7 +12,7 @@ use std::task::Waker;
 
 use nearcall_channel::account::Exceeded;
 
-use crate::codec::{Encoded, Message};
+use crate::codec::{self, Encoded, Message};
 use crate::deadline::Deadline;
 use crate::limits::{ITEMS_STEP_BYTES, OUTLET_BYTES_MAX};
 use crate::reservation::{CallMemory, Reservation};
@@ -85,8 +85,12 @@ impl ItemOutlet {
         if state.bytes >= OUTLET_BYTES_MAX {
             return Put::Full;
         }
+        let item_bytes = codec::encoded_bytes(item);
+        if codec::is_too_deep(item_bytes) {
+            return Put::Refused(codec::too_deep("item"));
+        }
         // Tiny items cost more than their bytes.
-        let bytes = state.bytes + item.encoded_len() + ITEM_BYTES;
+        let bytes = state.bytes + item_bytes + ITEM_BYTES;
         if let Err(exceeded) = state.reserve(bytes) {
             return Put::Exceeded(exceeded);
         }
