@@ -238,21 +238,16 @@ impl<H: Host> Connection<H> {
     ) -> Self {
         let Setup { name, instance, limits, trust, serves, refusals, .. } = setup;
         let Setup { switches, follows_asks, chooser, .. } = setup;
-        let peer = Peer::of(&endpoint);
+        let (peer, memory) = (Peer::of(&endpoint), CallMemory::of(&endpoint));
         let trust = trust.covers(&peer).then(|| endpoint.trust()).flatten();
         let (is_trusted, origin) = (trust.is_some(), Origin::of_connection(peer.uid()));
         let (lender, borrower) = endpoint.arena().unzip();
         let borrowing = borrower.map(|borrower| Borrowing::new(borrower, trust));
         let mut wire_limits = limits.wire();
         wire_limits.references = borrowing.is_some();
-        if serves.is_none() {
-            wire_limits.switches_per_minute_max = ASKS_PER_MINUTE_MAX;
-        }
         wire_limits.switching = switching_part(switches.is_some(), serves);
-        let channel_max = u32::try_from(endpoint.message_bytes_max()).unwrap_or(u32::MAX);
-        wire_limits.message_bytes_max = wire_limits.message_bytes_max.min(channel_max);
-        let charge = || Some(endpoint.account()?.empty_charge(Resource::Bytes));
-        let (receiving, memory) = (charge(), charge().map(CallMemory::new));
+        restrict(&mut wire_limits, &endpoint, serves);
+        let receiving = endpoint.account().map(|account| account.empty_charge(Resource::Bytes));
         let outbox = Outbox::charged_to(serves.map(|_| charge_for_replies(&endpoint, &peer)));
         Self {
             peer,
@@ -688,6 +683,15 @@ fn charge_for_replies(endpoint: &Endpoint, peer: &Peer) -> Charge {
     let of_process = || Accounts::of_process().user(peer.uid());
     let account = endpoint.account().cloned().unwrap_or_else(of_process);
     account.empty_charge(Resource::Bytes)
+}
+
+/// Has limits be no wider than the channel, and a client be asked no more often than is sane.
+fn restrict(limits: &mut nearcall_wire::Limits, endpoint: &Endpoint, serves: Option<ServerId>) {
+    if serves.is_none() {
+        limits.switches_per_minute_max = ASKS_PER_MINUTE_MAX;
+    }
+    let channel_max = u32::try_from(endpoint.message_bytes_max()).unwrap_or(u32::MAX);
+    limits.message_bytes_max = limits.message_bytes_max.min(channel_max);
 }
 
 /// Returns the part of this end in switches.

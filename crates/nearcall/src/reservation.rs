@@ -14,7 +14,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
-use nearcall_channel::account::{Charge, Exceeded};
+use nearcall_channel::Endpoint;
+use nearcall_channel::account::{Charge, Exceeded, Resource};
 
 use crate::limits::{CALLS_BYTES_FREE, CALLS_STEP_BYTES};
 
@@ -36,6 +37,11 @@ pub(crate) struct Reservation {
 }
 
 impl CallMemory {
+    /// Creates the memory of a connection whose endpoint has an account; none of others.
+    pub(crate) fn of(endpoint: &Endpoint) -> Option<Arc<Self>> {
+        Some(Self::new(endpoint.account()?.empty_charge(Resource::Bytes)))
+    }
+
     /// Creates the memory of a connection that is charged by `charge`, which has nothing yet.
     pub(crate) fn new(charge: Charge) -> Arc<Self> {
         let (reserved, allowed) = (AtomicU64::new(0), AtomicU64::new(CALLS_BYTES_FREE));
@@ -181,7 +187,7 @@ impl Drop for Reservation {
 mod tests {
     use super::*;
 
-    use nearcall_channel::account::{Accounts, Resource};
+    use nearcall_channel::account::Accounts;
     use nearcall_os::capacity::Capacity;
 
     /// Of which one user may have half, seven eighths of that for calls.

@@ -7,8 +7,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use nearcall::control::{
-    ConnectionsRequest, DescribeReply, DescribeRequest, HealthRequest, STOP_BY_SIGNAL, ServerCaller,
-    StopRequest,
+    ConnectionsRequest, DescribeReply, DescribeRequest, HealthRequest, STOP_BY_SIGNAL,
+    ServerCaller, StopRequest,
 };
 use nearcall::prost::Message;
 use nearcall::prost_types::FileDescriptorSet;
