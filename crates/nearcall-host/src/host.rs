@@ -279,11 +279,11 @@ impl Host {
                 // The next process gets the new socket; the host cannot give it to one that runs.
                 match listener.restore_file() {
                     Ok(false) => {}
-                    Ok(true) => (self.options.log)(&format!(
+                    Ok(true) => self.log.add(&format!(
                         "{}: another program had removed the socket of {name}, which is made again",
                         service.name
                     )),
-                    Err(error) => (self.options.log)(&format!("{}: {error}", service.name)),
+                    Err(error) => self.log.add(&format!("{}: {error}", service.name)),
                 }
                 continue;
             }

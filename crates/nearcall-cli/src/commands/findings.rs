@@ -20,7 +20,7 @@ pub(super) fn deliver(json: &str, table: Option<String>, out: Option<&Path>) -> 
     let stored = out.map_or(Ok(()), save);
     match table {
         Some(table) => output::result(&table)?,
-        None => output::json_text(&json)?,
+        None => output::json_text(json)?,
     }
     stored
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use nearcall::Client;
 use nearcall_os::process::Child;
-use nearcall_os::signal::{Signal, send_by_pidfd};
 use serde_json::Value;
 
 use crate::program::Folder;

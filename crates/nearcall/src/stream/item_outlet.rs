@@ -3,7 +3,8 @@
 //! A service in another thread than its loop's puts them in, or one whose send must not block; the
 //! loop sends them as credit and room permit.
 //! **Invariants:** items leave in the order in which they came, and the end of the call after all
-//! of them; they are bounded, and charged to the account of the peer's user; whoever waits is woken when there is room and at the end.
+//! of them; they are bounded, and charged to the account of the peer's user; whoever waits is woken
+//! when there is room and at the end.
 //! **Not here:** sending (`connection/pumping.rs`).
 
 use std::collections::VecDeque;

@@ -1,5 +1,5 @@
 //! One user has a small server hold as much as each shape of a call, each kind of service and each
-//! mechanism lets it: the server ends no connection, answers another user, and gets everything back.
+//! mechanism lets it: the server ends no connection, answers another user, and has all of it back.
 //!
 //! **Not here:** connections, segments, half messages and replies (`shares.rs`).
 
@@ -197,14 +197,14 @@ impl InLoop {
                     Ok(())
                 });
             }
-            MethodKind::RequestStream => {
-                let serve = |_, items: AsyncItemReceiver<Lists>| async move {
+            MethodKind::RequestStream => incoming.receive_stream_async(
+                runner,
+                |_, items: AsyncItemReceiver<Lists>| async move {
                     gate.wait().await;
                     drop(items);
                     Ok(())
-                };
-                incoming.receive_stream_async(runner, serve);
-            }
+                },
+            ),
             MethodKind::BothStreams => {
                 let serve = |_, items: AsyncItemReceiver<Lists>, replies| async move {
                     if pours {
@@ -653,8 +653,6 @@ impl Target {
     }
 
     fn finish(mut self) {
-        let latencies = self.good.measure(Duration::from_millis(50));
-        println!("the calls of the other user afterwards: {latencies:?}");
         self.good.finish();
         self.attacker.kill();
         drop(self.client);
@@ -666,11 +664,10 @@ const TABLE: &str = "| over | service | shape | content | calls | peak MiB | add
                      | charged MiB | refused | p50 | p99 | time |\n\
                      |---|---|---|---|---|---|---|---|---|---|---|---|";
 
-/// What a small server must not hold whole.
 fn is_too_much(attack: &Attack) -> bool {
-    let keeps_request = matches!(attack.kind, Kind::Asleep | Kind::Pool | Kind::Later);
-    let in_request = !attack.wire_shape().caller_streams();
-    keeps_request && in_request && attack.content == Content::Empties
+    let keeps_request = matches!(attack.kind, Kind::Asleep | Kind::Pool | Kind::Later)
+        && !attack.wire_shape().caller_streams();
+    keeps_request && attack.content == Content::Empties
 }
 
 fn sweep(test: &'static str, address: Option<&'static str>, attacks: Vec<Attack>) {

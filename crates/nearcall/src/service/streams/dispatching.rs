@@ -105,8 +105,8 @@ impl Incoming<'_> {
         });
     }
 
-    /// Returns the stream of a call that goes on after its turn, and what charges for it. `None`: it
-    /// was refused.
+    /// Returns the stream of a call that goes on after its turn, and what charges for it. `None`:
+    /// it was refused.
     fn reserved_stream(&self) -> Option<(ServiceStream, Reservation)> {
         let call = self.stream()?;
         match self.context.reserve(false) {
