@@ -249,20 +249,19 @@ impl<H: Host> Connection<H> {
         let takes_whole = takes_whole(&endpoint);
         let channel_max = u32::try_from(endpoint.message_bytes_max()).unwrap_or(u32::MAX);
         wire_limits.message_bytes_max = wire_limits.message_bytes_max.min(channel_max);
-        let receiving = endpoint.account().map(|account| account.empty_charge(Resource::Bytes));
         let outbox = Outbox::charged_to(serves.map(|_| charge_for_replies(&endpoint, &peer)));
         Self {
             peer,
             mechanism: Cell::new(endpoint.mechanism()),
             wait: Cell::new(endpoint.wait_policy()),
             inner: RefCell::new(Inner {
+                receiving: endpoint.account().map(|it| it.empty_charge(Resource::Bytes)),
                 endpoint,
                 old: None,
                 next_borrower: None,
                 protocol: Protocol::with_values(instance, wire_limits),
                 borrowing,
                 outbox,
-                receiving,
                 results: HashMap::new(),
                 unflushed: false,
                 traffic: Traffic::default(),
