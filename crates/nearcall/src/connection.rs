@@ -247,7 +247,7 @@ impl<H: Host> Connection<H> {
         wire_limits.references = borrowing.is_some();
         wire_limits.switching = switching_part(switches.is_some(), serves);
         restrict(&mut wire_limits, &endpoint, serves);
-        let receiving = endpoint.account().map(|account| account.empty_charge(Resource::Bytes));
+        let takes_whole = takes_whole(&endpoint);
         let outbox = Outbox::charged_to(serves.map(|_| charge_for_replies(&endpoint, &peer)));
         Self {
             peer,
@@ -255,14 +255,13 @@ impl<H: Host> Connection<H> {
             mechanism: Cell::new(endpoint.mechanism()),
             wait: Cell::new(endpoint.wait_policy()),
             inner: RefCell::new(Inner {
-                takes_whole: takes_whole(&endpoint),
+                receiving: endpoint.account().map(|it| it.empty_charge(Resource::Bytes)),
                 endpoint,
                 old: None,
                 next_borrower: None,
                 protocol: Protocol::with_values(instance, wire_limits),
                 borrowing,
                 outbox,
-                receiving,
                 results: HashMap::new(),
                 unflushed: false,
                 traffic: Traffic::default(),

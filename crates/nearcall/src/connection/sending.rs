@@ -308,7 +308,11 @@ impl<H: Host> Connection<H> {
         let (flushed, has_progressed) = {
             let inner = &mut *self.inner.borrow_mut();
             let before = inner.outbox.is_full().then(|| inner.unsent_bytes());
-            (inner.flush(deadline), before.is_some_and(|before| inner.unsent_bytes() < before))
+            let flushed = inner.flush(deadline);
+            // The last message may have left the outbox for the channel as a whole.
+            let has_progressed = before
+                .is_some_and(|before| !inner.outbox.is_full() || inner.unsent_bytes() < before);
+            (flushed, has_progressed)
         };
         if has_progressed {
             self.note_progress();

@@ -593,6 +593,8 @@ impl<H: Host> Connection<H> {
             // A client is watched by its old channel until the server's last message.
             Ok(true) if self.serves.is_some() => {
                 self.begin_limit();
+                // Nothing may wait any more.
+                self.unread_due();
                 self.host.note_switched();
             }
             Ok(true) => self.show_moved(),
