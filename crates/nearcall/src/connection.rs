@@ -256,6 +256,7 @@ impl<H: Host> Connection<H> {
             wait: Cell::new(endpoint.wait_policy()),
             inner: RefCell::new(Inner {
                 receiving: endpoint.account().map(|it| it.empty_charge(Resource::Bytes)),
+                takes_whole,
                 endpoint,
                 old: None,
                 next_borrower: None,
