@@ -48,7 +48,7 @@ impl Drop for Measurement {
     }
 }
 
-/// Returns the length of a message in bytes, or [`TOO_DEEP_BYTES`] at least.
+/// Returns the length of a message in bytes, or [`TOO_DEEP_BYTES`] and less than as much again.
 #[inline]
 pub(crate) fn measure<M: Message>(message: &M) -> usize {
     // A message within itself is in a box, a list or a map.

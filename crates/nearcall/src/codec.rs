@@ -30,7 +30,7 @@ pub(crate) fn reported_bytes(message: &impl Message) -> usize {
 /// Returns whether [`encoded_bytes`] has returned this of a message that is nested too deeply.
 #[inline]
 pub(crate) fn is_too_deep(encoded_bytes: usize) -> bool {
-    encoded_bytes >= TOO_DEEP_BYTES
+    (TOO_DEEP_BYTES..2 * TOO_DEEP_BYTES).contains(&encoded_bytes)
 }
 
 /// Returns the status of a message that is nested too deeply to be sent.

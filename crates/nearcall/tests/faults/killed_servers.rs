@@ -26,7 +26,7 @@ fn call_when_told(address: &str) {
     let mut echo = EchoCaller::new(&Client::new(), address).unwrap();
     for line in std::io::stdin().lock().lines() {
         match line.unwrap().as_str() {
-            "warm" => report(&format!("warm {}", code(echo.nothing(&())))),
+            "warm" => report(&format!("warm {}", code(warm_up(&echo)))),
             "forget" => echo = EchoCaller::new(&Client::new(), address).unwrap(),
             phase => {
                 let data = vec![7; if phase == "long" { 100_000 } else { 8 }];
@@ -40,6 +40,17 @@ fn call_when_told(address: &str) {
         }
     }
 }
+
+/// Has the server do once what it does once: the first message whose size is judged has it read the
+/// description of the interface, which takes some hundred thousand instructions.
+fn warm_up(echo: &EchoCaller) -> Result<(), Status> {
+    let data = vec![7; JUDGED_BYTES_MIN].into();
+    echo.nothing(&())?;
+    echo.say(&Words { data, ..Words::default() }).map(drop)
+}
+
+/// Messages from this length on are judged by their decoded size, in bytes.
+const JUDGED_BYTES_MIN: usize = 16 << 10;
 
 fn code<T>(outcome: Result<T, Status>) -> String {
     match outcome {

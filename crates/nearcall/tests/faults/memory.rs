@@ -35,7 +35,7 @@ use crate::support::{GoodClient, PATIENCE, Role, ServerProcess, User, skip, wait
 
 pub(crate) const ROLES: &[Role] = &[
     ("holding-server", |address| serve(address, Limits::default(), register_all)),
-    ("holder", |address| hold_until_told(address)),
+    ("memory-holder", |address| hold_until_told(address)),
 ];
 
 /// How a service holds on to a call.
@@ -521,7 +521,7 @@ impl Line {
             let is = |kind: FrameKind| bytes.get(1) == Some(&(kind as u8));
             if is(FrameKind::Error) && status == Code::ResourceExhausted as u16 {
                 let text = String::from_utf8_lossy(&bytes[HEADER_BYTES..]).into_owned();
-                assert!(text.contains("bytes of memory here") || text.contains("inside"), "{text}");
+                assert!(text.contains("bytes of memory of") || text.contains("inside"), "{text}");
                 self.refused += 1;
             }
             if is(FrameKind::Pong) {
@@ -582,11 +582,11 @@ struct Target {
 impl Target {
     fn start(setup: ServerSetup, user: User) -> Self {
         let server = setup.start();
-        let mut command = command("holder", &server.address, "");
+        let mut command = command("memory-holder", &server.address, "");
         if let User::Uid(uid) = user {
             command.uid(uid).gid(uid);
         }
-        let mut attacker = Process::start_as("holder", command);
+        let mut attacker = Process::start_as("memory-holder", command);
         attacker.hear("ready");
         let good = GoodClient::start(&server.address, User::Same);
         let client = Client::new();

@@ -103,7 +103,12 @@ impl LeakOracle {
     pub(crate) fn look(pid: u32, runtime: Option<&Path>) -> Self {
         let runtime = runtime.map(|path| (path.to_owned(), entries(path)));
         let queues = sysv::list().unwrap_or_default().iter().map(|queue| queue.id).collect();
-        let holdings = Holdings::of(pid).unwrap();
+        let mut holdings = Holdings::of(pid).unwrap();
+        // Threads that measure a wake-up end by themselves.
+        while holdings.threads.contains_key("nearcall-wakeup") {
+            clock::pause(std::time::Duration::from_millis(1));
+            holdings = Holdings::of(pid).unwrap();
+        }
         Self { pid, holdings, runtime, shm: entries(Path::new("/dev/shm")), queues }
     }
 
