@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nearcall::{Blocking, BlockingPool, Client, Context, Deadline, Limits, Mechanism, Status};
 use nearcall_channel::{
-    Address, Endpoint, HandshakeError, Interest, Options, Refusal, SendError, connect,
+    Address, Endpoint, HandshakeError, Interest, Options, Refusal, connect,
 };
 use nearcall_os::{clock, socket};
 
