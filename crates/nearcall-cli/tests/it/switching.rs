@@ -122,7 +122,8 @@ fn clients_move_and_the_server_explains_why() {
     for part in [
         "Connection 1: the client with process id",
         "uses     pipe, the server waits by poll",
-        "ago from unix-stream to pipe (the server was asked to): asked, and \\u{1b}[2J gladly",
+        "ago from unix-stream to pipe (the server was asked to): asked, and \\u{1b}[2J",
+        "gladly\\u{9b}\\u{202e}\\u{200b}\\u{2028}",
         "ago from shm to unix-stream (the server was asked to)",
         "from the client",
         "there is no stored run of this machine",

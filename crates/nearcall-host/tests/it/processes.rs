@@ -84,7 +84,8 @@ fn a_script_without_exec_is_told_why_its_program_cannot_listen() {
     let host = TestedHost::start_in(directory, &services, "");
     let failed = host.wait_for("room", |service| service.state == "failed");
     let lines = failed.last_lines.join("\n");
-    assert!(lines.contains("is in use, and sockets were handed over to process"), "{failed:?}");
+    assert!(lines.contains("is in use by another server (process "), "{failed:?}");
+    assert!(lines.contains("); sockets were handed over to process"), "{failed:?}");
     assert!(lines.contains("have it use `exec`"), "{failed:?}");
 }
 
