@@ -1,8 +1,9 @@
 //! `cargo xtask corpus`: generates and checks code for interfaces that others have published.
 //!
-//! Packages of registries that ship `.proto` files are downloaded by `cargo`, `go`, `npm` and `pip`,
-//! compiled by `corpus/src/main.rs`, and the generated code is checked by `cargo check`. A file fails
-//! if nearcall refuses it and protoc and prost accept it, or if its code does not compile.
+//! Packages of registries that ship `.proto` files are downloaded by `cargo`, `go`, `npm` and
+//! `pip`, compiled by `corpus/src/main.rs`, and the generated code is checked by `cargo check`. A
+//! file fails if nearcall refuses it and protoc and prost accept it, or if its code does not
+//! compile.
 //!
 //! Invariants: every version is pinned in [`PACKAGES`]; all that is written lies in
 //! `target/corpus`, apart from the caches of the package managers.
@@ -71,8 +72,8 @@ const PACKAGES: &[Package] = &[
     (Registry::Npm, "google-proto-files", "5.0.3", "package"),
 ];
 
-/// Downloads, compiles and checks the packages, or the one of the name `only`: of each package every
-/// file whose number is a multiple of `every`. Returns the failures.
+/// Downloads, compiles and checks the packages, or the one of the name `only`: of each package
+/// every file whose number is a multiple of `every`. Returns the failures.
 ///
 /// # Errors
 ///

@@ -43,8 +43,9 @@ impl Builder {
 
     /// Writes another file, `name`, that includes all the generated ones, each in the module of
     /// its package. Packages that import each other need this tree, and so does a package `a.cart`
-    /// beside a message `a.Cart` with types in it, which then share a module. Include it at the root of the
-    /// program, or in any module: `nearcall::include_proto!("interfaces")` for `interfaces.rs`.
+    /// beside a message `a.Cart` with types in it, which then share a module. Include it at the
+    /// root of the program, or in any module: `nearcall::include_proto!("interfaces")` for
+    /// `interfaces.rs`.
     pub fn include_file(mut self, name: impl Into<String>) -> Self {
         self.options.include_file = Some(name.into());
         self

@@ -181,8 +181,10 @@ mod tests {
     fn other_text_stays() {
         for text in [
             "message M { extensions 5 to 9 [v = U]; extensions 7; extensions 8 to max; }",
-            "message M { repeated extensions x = 5 [deprecated = true]; extensions y = 5 [a = 1]; }",
-            "// extensions 5 [\noption a = \"; extensions 5 [\\\" \"; option b = '; extensions 6 [';",
+            "message M { repeated extensions x = 5 [deprecated = true]; \
+             extensions y = 5 [a = 1]; }",
+            "// extensions 5 [\noption a = \"; extensions 5 [\\\" \"; \
+             option b = '; extensions 6 [';",
             "/* ; extensions 5 [v = U]; */ message M { reserved 5, 6 to 7; }",
             "enum extensions { extensions = 5 [deprecated = true]; }",
             "message M { int32 f = 1 [(x) = { extensions: 5 }]; } \"unterminated",

@@ -3,8 +3,8 @@
 //! # Invariants
 //!
 //! - `nearcall/options.proto` is the one of this crate, whatever the include directories hold.
-//! - `google/protobuf/*.proto` need no include directory. One that lies there is used, as by protoc:
-//!   it may have options that the built-in one lacks.
+//! - `google/protobuf/*.proto` need no include directory. One that lies there is used, as by
+//!   protoc: it may have options that the built-in one lacks.
 //!
 //! **Not here:** demands on an interface beyond correct syntax (`model.rs`), and what the parser
 //! cannot read (`source_text.rs`).

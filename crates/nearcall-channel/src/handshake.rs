@@ -143,8 +143,8 @@ impl Listener {
         self.file().is_some()
     }
 
-    /// Returns whether the file of the socket, if there is one, and its lock are where this listener
-    /// has made them.
+    /// Returns whether the file of the socket, if there is one, and its lock are where this
+    /// listener has made them.
     pub fn is_file_whole(&self) -> bool {
         self.file().as_ref().is_none_or(SocketFile::is_whole)
     }
@@ -171,8 +171,8 @@ impl Listener {
 
     /// Makes the file of the socket, its lock and the runtime directory again, where they are not
     /// there any more, with the access that was set last. Returns whether anything was made. The
-    /// descriptor of the listener may refer to another open file then, so do not watch it meanwhile.
-    /// Clients that wait at the socket before are lost; accept them first.
+    /// descriptor of the listener may refer to another open file then, so do not watch it
+    /// meanwhile. Clients that wait at the socket before are lost; accept them first.
     ///
     /// # Errors
     ///

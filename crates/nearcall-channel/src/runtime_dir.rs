@@ -76,7 +76,7 @@ fn choice() -> (PathBuf, ChosenBy) {
 const OWN_VARIABLE: &str = "NEARCALL_RUNTIME_DIR";
 const XDG_VARIABLE: &str = "XDG_RUNTIME_DIR";
 
-/// Returns the directory of a user for whom no variable is set.
+/// Returns the directory of a user where no variable is set.
 fn default_of(user: u32) -> PathBuf {
     match user {
         0 => PathBuf::from("/run/nearcall"),
@@ -119,7 +119,7 @@ pub fn hint_at_other(name: &str) -> Option<String> {
                 ),
                 false => format!(
                     "a server of that name, of user {uid}, listens in {path}, and a name leads to \
-                     servers of one's own user ({user}): use the address unix:{}",
+                     servers of the same user ({user}): use the address unix:{}",
                     socket.display()
                 ),
             })

@@ -1,8 +1,8 @@
 //! The program that the tests of hosts start: a host, its process for libraries, and services, well
 //! behaved or not.
 //!
-//! `host FILE`, `worker`; `exit CODE`, `abort`, `endless` and `silent` for services that fail; anything else
-//! are arguments of the service that `test_library.rs` is as a library.
+//! `host FILE`, `worker`; `exit CODE`, `abort`, `endless` and `silent` for services that fail;
+//! anything else are arguments of the service that `test_library.rs` is as a library.
 //! **Not here:** the tests (`tests/it`).
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

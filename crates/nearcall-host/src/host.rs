@@ -1,7 +1,8 @@
 //! A host of services: does what its supervisor decides, and reports to it what happens.
 //!
 //! **Invariants:** the host never waits for one service, nor for who reads its log: whatever may
-//! take long is in a thread of its own, or comes as an event. Processes are started by one thread, with which they die.
+//! take long is in a thread of its own, or comes as an event. Processes are started by one thread,
+//! with which they die.
 //! **Not here:** the decisions (`supervisor.rs`), one process (`host/process.rs`), asking services
 //! whether they serve (`host/watch.rs`), being asked (`host/service.rs`).
 

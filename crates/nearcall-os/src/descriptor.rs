@@ -4,7 +4,7 @@
 //! moment, so an early return closes it.
 //! **Not here:** making sockets (`socket.rs`), waiting for them (`poll.rs`), the senders of
 //! messages (`sender.rs`).
-#![allow(unsafe_code, reason = "rustix replaces a descriptor for who has it to itself only")]
+#![allow(unsafe_code, reason = "rustix replaces a descriptor only for its sole owner")]
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -75,8 +75,8 @@ pub fn link(held: impl AsFd, path: &Path) -> io::Result<()> {
     Ok(rustix::fs::linkat(CWD, file, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
 }
 
-/// Returns whether a file has an access list beside its mode, whose mask the mode shows in the place
-/// of the rights of the group.
+/// Returns whether a file has an access list beside its mode, whose mask the mode shows in the
+/// place of the rights of the group.
 ///
 /// # Errors
 ///

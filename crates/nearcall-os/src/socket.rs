@@ -202,8 +202,8 @@ pub enum Bound {
 }
 
 /// Finds what is bound to the name of a unix socket; `None`: the file of one that is gone. Connects
-/// to nothing: a listener gets no client by it, and whatever starts a program for each client starts
-/// none.
+/// to nothing: a listener gets no client by it, and whatever starts a program for each client
+/// starts none.
 ///
 /// # Errors
 ///

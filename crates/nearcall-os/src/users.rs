@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_group_with_another_member_is_not_a_users_own() {
-        let users = "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/:/bin/sh\n\
+        let users = "root:x:0:0::/:/bin/sh\nann:x:1000:1000::/:/bin/sh\n\
                      bob:x:1001:1001::/:/bin/sh\neve:x:1002:1003::/:/bin/sh\nbroken\n";
         let other = |groups: &str, gid| other_member_in(groups, users, gid, 1000);
         assert_eq!(other("root:x:0:\nann:x:1000:\n", 1000), None);

@@ -33,6 +33,7 @@ mod hunting;
 mod observing;
 pub(crate) mod own_loop;
 mod reconnect;
+mod route;
 mod shared;
 mod thread;
 mod upgrading;

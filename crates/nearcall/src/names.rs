@@ -154,8 +154,8 @@ fn ask(socket: &NamedSocket, request: &DescribeRequest, timeout: Duration) -> Op
     Some(NameEntry { name, server, process })
 }
 
-/// Has the server of a socket describe itself, over the first mechanism that it offers. Also returns
-/// what the kernel reports of it.
+/// Has the server of a socket describe itself, over the first mechanism that it offers. Also
+/// returns what the kernel reports of it.
 fn describe(
     socket: &NamedSocket,
     request: &DescribeRequest,

@@ -333,7 +333,9 @@ impl Reactor {
                 Some(Source::Guest) | None => {}
                 Some(Source::Signal) => self.read_signal()?,
                 Some(Source::SocketFiles) => self.note_socket_files(),
-                Some(Source::Meeting(attended)) => self.attend_meeting(event.token, &attended),
+                Some(Source::Meeting(attended)) => {
+                    self.accept_from_meeting(event.token, &attended);
+                }
                 Some(Source::User(_)) => self.report(event.token, event.ready),
             }
         }

@@ -238,8 +238,10 @@ fn a_current_descriptor_can_be_imported() {
 /// proto2: what of it is generated, and what an extension is not.
 #[test]
 fn proto2_is_generated_as_prost_does() {
-    let text = "package a; message M { required string name = 1; optional int32 size = 2 [default = 5];\n\
-                optional group Part = 3 { optional bytes b = 1 [default = \"a\\001\"]; } extensions 100 to 200; }\n\
+    let text = "package a; message M { required string name = 1;\n\
+                optional int32 size = 2 [default = 5];\n\
+                optional group Part = 3 { optional bytes b = 1 [default = \"a\\001\"]; }\n\
+                extensions 100 to 200; }\n\
                 extend M { optional int32 more = 100; } service S { rpc Get(M) returns (M); }";
     let (_, text) = generate_package(text, |builder| builder);
     for expected in ["required, tag = \"1\"", "default = \"5\"", "group, optional", "trait S"] {

@@ -195,8 +195,8 @@ fn packages_that_are_one_module_in_rust_are_refused() {
             ("c.proto", "syntax = \"proto3\";\npackage foo.Bar; message N {}"),
         ],
         &["b.proto", "c.proto"],
-        "c.proto:2:1: package `foo.Bar` and package `foo.bar` (b.proto:2:1) need the same Rust name \
-         `foo::bar`; rename one of them",
+        "c.proto:2:1: package `foo.Bar` and package `foo.bar` (b.proto:2:1) need the same Rust \
+         name `foo::bar`; rename one of them",
     );
     let cart = "syntax = \"proto3\"; package shop; message Cart { message Item {} }";
     check_files(
@@ -205,8 +205,8 @@ fn packages_that_are_one_module_in_rust_are_refused() {
             ("c.proto", "syntax = \"proto3\"; package shop.cart;\nmessage Item {}"),
         ],
         &["b.proto", "c.proto"],
-        "c.proto:2:9: message `Item` and message `Cart.Item` (b.proto:1:57) need the same Rust name \
-         `Item`; rename one of them",
+        "c.proto:2:9: message `Item` and message `Cart.Item` (b.proto:1:57) need the same Rust \
+         name `Item`; rename one of them",
     );
 }
 
@@ -236,8 +236,8 @@ fn a_name_without_letters_is_refused() {
 fn what_prost_cannot_generate_is_refused() {
     check(
         "enum E { Z = 0; } message M { map<string, E> type = 1; }",
-        "a.proto:2:46: the map `type` has enum values and the name of a keyword, which prost cannot \
-         generate; rename the field",
+        "a.proto:2:46: the map `type` has enum values and the name of a keyword, which prost \
+         cannot generate; rename the field",
     );
     let descriptor = "syntax = \"proto2\"; package google.protobuf; message FeatureSet {}";
     check_files(

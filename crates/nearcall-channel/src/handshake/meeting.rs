@@ -173,7 +173,7 @@ impl Meeting {
     /// # Errors
     ///
     /// The kernel's. The clients still wait after EMFILE, so do not ask again at once.
-    pub fn attend(&self, uninvited: &mut Vec<Uninvited>) -> io::Result<bool> {
+    pub fn accept_pending(&self, uninvited: &mut Vec<Uninvited>) -> io::Result<bool> {
         self.epoch.check()?;
         let mut guests = self.guests();
         guests.forget_late();

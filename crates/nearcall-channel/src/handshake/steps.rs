@@ -282,7 +282,8 @@ mod tests {
         fs::remove_file(&path).unwrap();
         let own = process::user_id();
         let expected = format!(
-            "user {own} may not connect to the socket {} (of user {own}, group {}, mode {mode:04o})",
+            "user {own} may not connect to the socket {} \
+             (of user {own}, group {}, mode {mode:04o})",
             path.display(),
             process::group_id()
         );

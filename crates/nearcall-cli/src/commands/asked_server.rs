@@ -53,8 +53,8 @@ pub(super) fn hold(identity: &PeerIdentity, claimed: Option<i32>) -> Option<Arc<
     if let Some(pidfd) = &identity.pidfd {
         return Some(Arc::clone(pidfd));
     }
-    // The kernel is older than Linux 6.5. It may know only who has made the socket, which is
-    // another process than the server if they disagree.
+    // The kernel is older than Linux 6.5. It may know only which process has made the socket, which
+    // is another one than the server if they disagree.
     let pid = identity.pid.filter(|pid| Some(*pid) == claimed)?;
     process::pidfd_open(pid).ok().map(Arc::new)
 }
@@ -65,8 +65,8 @@ pub(super) fn is_elsewhere(process: Option<&PeerIdentity>, claimed: Option<i32>)
     process.is_some_and(|process| claimed.is_some() && process.pid != claimed)
 }
 
-/// Returns a failure of asking as who typed the command needs it: a program could wait for a server,
-/// a command line cannot.
+/// Returns a failure of asking as the user of a command needs it: a program could wait for a
+/// server, a command line cannot.
 pub(super) fn failure(status: Status) -> anyhow::Error {
     let text = status.message().replace(", or wait for it with Client::hunt", "");
     match text.len() == status.message().len() {

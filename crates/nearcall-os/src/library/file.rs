@@ -4,8 +4,8 @@
 //! **Invariants:** what was checked is what is loaded: the file is opened once, checked by its
 //! descriptor, and loaded by its path if only root and the user of this process can have put
 //! another file there; otherwise by its descriptor.
-//! **Not here:** which files are trusted (`program.rs`), loading (`loaded.rs`). Libraries that it needs itself are found and loaded by the
-//! dynamic linker, by its rules.
+//! **Not here:** which files are trusted (`program.rs`), loading (`loaded.rs`). Libraries that it
+//! needs itself are found and loaded by the dynamic linker, by its rules.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -3,8 +3,8 @@
 //! A cost is the product of a candidate's ratios to another, each to the power of its weight. Where
 //! launches were made in rounds, ratios are those within a round, so that the machine's drift
 //! cancels. Always true: the order does not depend on units, and the same rows give the same order.
-//! What the measurement cannot tell apart, by the interval of the ratio, is a tie, and of a tie what
-//! burdens the user least is the choice. Where both are as much of a burden, the choice never
+//! What the measurement cannot tell apart, by the interval of the ratio, is a tie, and of a tie
+//! what burdens the user least is the choice. Where both are as much of a burden, the choice never
 //! measured more than [`TIE_MAX`] worse than the other.
 
 use super::candidates::{Candidate, OURS};

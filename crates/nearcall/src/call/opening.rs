@@ -9,44 +9,16 @@ use std::sync::Arc;
 use nearcall_wire::Shape;
 
 use super::hosted::no_connection;
-use super::streaming::StreamedCall;
+use super::streaming::{OpenedStream, StreamedCall};
 use super::{ObjectRef, ReplyStream, RequestStream};
-use crate::async_call::{Asked, AsyncStreamedCall};
+use crate::async_call::Asked;
 use crate::client::{Binding, InUse, Target};
 use crate::codec::{Encoded, Message};
 use crate::connection::Connection;
 use crate::deadline::Deadline;
-use crate::interceptor::ObservedCall;
 use crate::interface::Method;
 use crate::options::CallOptions;
 use crate::status::Status;
-
-/// A call that streams, for its handles.
-pub(super) enum OpenedStream {
-    Own(Rc<StreamedCall>),
-    /// Over a connection that threads and tasks share.
-    Shared(Arc<AsyncStreamedCall>, InUse),
-}
-
-impl OpenedStream {
-    /// Has the interceptors see the end of the call, which has no handle yet.
-    fn observed_by(self, observed: Box<ObservedCall>) -> Self {
-        match &self {
-            Self::Own(call) => call.set_observed(observed),
-            Self::Shared(call, _) => call.set_observed(observed),
-        }
-        self
-    }
-
-    fn for_both(&self) -> Self {
-        match self {
-            Self::Own(call) => Self::Own(Rc::clone(call)),
-            Self::Shared(call, in_use) => {
-                Self::Shared(Arc::clone(call), InUse::new(Rc::clone(in_use.binding())))
-            }
-        }
-    }
-}
 
 impl ObjectRef {
     /// Starts a call whose reply is a stream of items.

@@ -8,8 +8,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::rc::Rc;
 
-use super::opening::OpenedStream;
-use super::streaming::{StreamedCall, Unread};
+use super::streaming::{OpenedStream, StreamedCall, Unread};
 use crate::async_call::AsyncReplyStream;
 use crate::client::InUse;
 use crate::codec::{Encoded, Message};

@@ -7,8 +7,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::rc::Rc;
 
-use super::opening::OpenedStream;
-use super::streaming::StreamedCall;
+use super::streaming::{OpenedStream, StreamedCall};
 use crate::async_call::AsyncRequestStream;
 use crate::client::InUse;
 use crate::codec::{Encoded, Message};

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use nearcall_channel::Loan;
 use nearcall_wire::Shape;
 
-use super::opening::OpenedStream;
+use super::streaming::OpenedStream;
 use super::{Object, ObjectRef, PendingCall};
 use crate::async_call::{Asked, AsyncObjectRef, try_once};
 use crate::client::{Binding, ClientCore, InUse, ReconnectPolicy, Target, current_binding};

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use nearcall_wire::{HEADER_BYTES, OutgoingCall};
 
+use crate::async_call::AsyncStreamedCall;
 use crate::client::{ClientCore, InUse};
 use crate::codec::{self, Body, Message};
 use crate::connection::{Connection, ItemUnsent, Outcome, SendMode};
@@ -22,7 +23,35 @@ use crate::status::Status;
 use crate::stream::call_stream::CallStream;
 use crate::stream::item_queue::{ItemBatch, Taken};
 
-/// A call that streams.
+/// A call that streams, for its handles.
+pub(super) enum OpenedStream {
+    Own(Rc<StreamedCall>),
+    /// Over a connection that threads and tasks share.
+    Shared(Arc<AsyncStreamedCall>, InUse),
+}
+
+impl OpenedStream {
+    /// Has the interceptors see the end of the call, which has no handle yet.
+    pub(super) fn observed_by(self, observed: Box<ObservedCall>) -> Self {
+        match &self {
+            Self::Own(call) => call.set_observed(observed),
+            Self::Shared(call, _) => call.set_observed(observed),
+        }
+        self
+    }
+
+    /// Returns the call for its other handle.
+    pub(super) fn for_both(&self) -> Self {
+        match self {
+            Self::Own(call) => Self::Own(Rc::clone(call)),
+            Self::Shared(call, in_use) => {
+                Self::Shared(Arc::clone(call), InUse::new(Rc::clone(in_use.binding())))
+            }
+        }
+    }
+}
+
+/// A call that streams, over a connection of this thread.
 pub(super) struct StreamedCall {
     in_use: InUse,
     connection: Rc<Connection>,

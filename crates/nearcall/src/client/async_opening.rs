@@ -13,7 +13,7 @@ use nearcall_wire::InstanceId;
 
 use super::automatic::end_sample;
 use super::connecting::{ConnectFailure, connect_failure, no_listener, open_first};
-use super::core::Route;
+use super::route::Route;
 use super::shared::ClientShared;
 use super::upgrading::upgrade_plan;
 use crate::address::At;

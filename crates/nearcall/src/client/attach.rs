@@ -24,7 +24,7 @@ use nearcall_os::eventfd;
 use nearcall_os::poll::{self, Interest};
 
 use self::ending::Ending;
-use super::core::Route;
+use super::route::Route;
 use super::shared::ClientShared;
 use super::waiting::waiting_failed;
 use super::{Client, async_opening};

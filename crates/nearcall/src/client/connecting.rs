@@ -16,9 +16,10 @@ use nearcall_channel::{
 };
 use nearcall_os::{clock, descriptor, users};
 
-use super::core::{ClientCore, Known, Route};
+use super::core::{ClientCore, Known};
 use super::hunting::{Hunt, NextTry};
 use super::reconnect::ReconnectPolicy;
+use super::route::Route;
 use super::upgrading::upgrade_plan;
 use super::waiting::waiting_failed;
 use crate::address::{Address, At};
@@ -399,43 +400,6 @@ pub(super) fn open_first<T>(
             opened => opened,
         },
         None => open(route),
-    }
-}
-
-impl Route {
-    pub(super) fn new(address: &Address) -> Self {
-        let (mechanism, wait, trust) = (address.mechanism(), address.wait, address.trust());
-        let upgrades = mechanism == Mechanism::Tcp && address.via.is_none();
-        let is_automatic = address.is_automatic();
-        let (at, user) = (address.at.clone(), address.user.clone());
-        Self { at, mechanism, upgrades, is_automatic, wait, trust, user }
-    }
-
-    /// Returns the user whose server this must be.
-    ///
-    /// # Errors
-    ///
-    /// `INVALID_ARGUMENT`: no user has the name.
-    pub(super) fn server_user(&self) -> Result<Option<u32>, Status> {
-        self.user.as_deref().map(user_id).transpose()
-    }
-}
-
-/// Returns the number of a user, from that or from the name.
-fn user_id(user: &str) -> Result<u32, Status> {
-    if let Ok(uid) = user.parse() {
-        return Ok(uid);
-    }
-    match users::user_id_of(user) {
-        Ok(Some(uid)) => Ok(uid),
-        Ok(None) => Err(Status::invalid_argument(format!(
-            "`user={}`: there is no such user here, by name or number",
-            user.escape_debug()
-        ))),
-        Err(error) => Err(Status::failed_precondition(format!(
-            "`user={}`: the users of this machine cannot be read: {error}",
-            user.escape_debug()
-        ))),
     }
 }
 

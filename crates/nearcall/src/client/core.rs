@@ -10,10 +10,10 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use nearcall_channel::{Mechanism, UseCount, WaitPolicy};
+use nearcall_channel::UseCount;
 
+use super::route::Route;
 use super::shared::{ClientShared, Reservation};
-use crate::address::At;
 use crate::auto::Weights;
 use crate::connection::Connection;
 use crate::connection::connection_info::ConnectionInfo;
@@ -22,7 +22,6 @@ use crate::options::CallOptions;
 use crate::reactor::Reactor;
 use crate::service::dispatch::Services;
 use crate::status::Status;
-use crate::trust::Trust;
 
 /// The part of a client that one thread has.
 pub(crate) struct ClientCore {
@@ -44,21 +43,6 @@ pub(super) struct Known {
     pub(super) route: Route,
     pub(super) connection: Rc<Connection>,
     pub(super) reservation: Reservation,
-}
-
-/// The key of a connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Route {
-    pub(super) at: At,
-    pub(super) mechanism: Mechanism,
-    /// It moves to shared memory where it can.
-    pub(super) upgrades: bool,
-    /// It chooses the mechanism by itself, and begins with that one.
-    pub(super) is_automatic: bool,
-    pub(super) wait: Option<WaitPolicy>,
-    pub(super) trust: Trust,
-    /// The user whose server this must be.
-    pub(super) user: Option<String>,
 }
 
 impl ClientCore {

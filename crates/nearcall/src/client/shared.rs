@@ -12,8 +12,8 @@ use nearcall_channel::{ClosedFlag, HangUp, UseCount};
 use nearcall_os::fork::Epoch;
 use nearcall_wire::InstanceId;
 
-use super::core::Route;
 use super::reconnect::ReconnectPolicy;
+use super::route::Route;
 use crate::auto::Weights;
 use crate::connection::ShowMove;
 use crate::connection::connection_info::{ConnectionInfo, ThreadInfo};
@@ -159,8 +159,8 @@ impl ClientShared {
         ended.iter().for_each(HangUp::hang_up);
     }
 
-    /// Returns how many places of open connections were given back. Once it has changed, a thread that
-    /// found no place may find one. One load.
+    /// Returns how many places of open connections were given back. Once it has changed, a thread
+    /// that found no place may find one. One load.
     #[inline]
     pub(crate) fn returned_places(&self) -> u64 {
         self.returned.load(Ordering::Relaxed)

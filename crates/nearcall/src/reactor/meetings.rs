@@ -49,14 +49,14 @@ impl Reactor {
     }
 
     /// Takes the processes that have come to a meeting.
-    pub(super) fn attend_meeting(&self, token: u64, attended: &AttendedMeeting) {
+    pub(super) fn accept_from_meeting(&self, token: u64, attended: &AttendedMeeting) {
         let Some(meeting) = attended.meeting.upgrade() else {
             self.sources.borrow_mut().remove(token);
             return;
         };
         let mut uninvited = Vec::new();
         // After an error they wait for the next invitation, as they would without a watch.
-        if !meeting.attend(&mut uninvited).unwrap_or(false) {
+        if !meeting.accept_pending(&mut uninvited).unwrap_or(false) {
             let _ = self.epoll.delete(&*meeting);
             self.sources.borrow_mut().remove(token);
         }

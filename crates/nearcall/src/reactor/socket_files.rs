@@ -125,8 +125,8 @@ fn report_no_watch(listener: &Listener, error: &io::Error) {
     if !IS_REPORTED.swap(true, Ordering::Relaxed) {
         tracing::warn!(
             target: "nearcall",
-            "the file of the socket of {} is not made again if another program removes it: {error}; \
-             this is reported once",
+            "the file of the socket of {} is not made again if another program removes it: \
+             {error}; this is reported once",
             listener.address()
         );
     }

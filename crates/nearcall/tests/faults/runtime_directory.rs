@@ -512,7 +512,7 @@ fn r24_a_path_that_no_socket_can_have_is_named_with_its_length_and_its_cause() {
             assert_eq!(fits, "ok");
         }
         assert_eq!(outcome_in(&directory, "lister", ""), "[]");
-        // One that leaves hardly any room for names is refused as a whole, whether it exists or not.
+        // One that leaves hardly any room for names is refused as a whole, also if it is absent.
         let mut directory = place.0.clone();
         fill(&mut directory, 100);
         for directory in [&directory, &directory.with_extension("not")] {

@@ -8,9 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use nearcall::{Blocking, BlockingPool, Client, Context, Deadline, Limits, Mechanism, Status};
-use nearcall_channel::{
-    Address, Endpoint, HandshakeError, Interest, Options, Refusal, connect,
-};
+use nearcall_channel::{Address, Endpoint, HandshakeError, Interest, Options, Refusal, connect};
 use nearcall_os::{clock, socket};
 
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};

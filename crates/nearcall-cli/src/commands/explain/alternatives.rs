@@ -206,8 +206,9 @@ fn requirements(traffic: &Traffic) -> Option<Requirements> {
 pub(super) const WEIGHTS: Weights =
     Weights { latency: 0.7, p99: 0.0, throughput: 0.0, cpu: 0.3, memory: 0.0 };
 
-/// Messages per second from which no end sleeps between two: it spins for about as long as a wake-up
-/// takes, tens of microseconds. Below, figures of messages right after each other do not hold.
+/// Messages per second from which no end sleeps between two: it spins for about as long as a
+/// wake-up takes, tens of microseconds. Below, figures of messages right after each other do not
+/// hold.
 const RATE_AWAKE_MIN: f64 = 10_000.0;
 
 /// The header of each message, which counts in what a connection has carried.

@@ -94,7 +94,8 @@ fn one(answer: &Answer) -> Markup {
         @match &answer.advice {
             Advised::Use { address, server_address, server_must, confidence, reasons, .. } => {
                 p.use {
-                    "Use " code { (address) } " (confidence " (confidence) "); the server listens at "
+                    "Use " code { (address) } " (confidence " (confidence) "); "
+                    "the server listens at "
                     code { (server_address) } ". "
                     @if let Some(reason) = reasons.get(1) { (plain_long(reason)) }
                 }
