@@ -111,7 +111,7 @@ fn no_other_process_can_connect_to_the_socket_at_which_a_service_is_asked() {
         } else if name.ends_with(".health") {
             health += 1;
             let refused = socket::unix_connect(UnixAddress::Path(Path::new(name)), Some(PATIENCE));
-            assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::NotFound, "{name}");
+            assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::NotFound, "{name}");
         }
     }
     assert!(health > 0, "{listed}");

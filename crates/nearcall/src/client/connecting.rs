@@ -14,7 +14,7 @@ use nearcall_channel::{
     Address as Place, Endpoint, HandshakeError, Mechanism, OpenError, Options, Refusal, WaitPolicy,
     connect, runtime_dir,
 };
-use nearcall_os::{clock, descriptor, users};
+use nearcall_os::{clock, descriptor};
 
 use super::core::{ClientCore, Known};
 use super::hunting::{Hunt, NextTry};
