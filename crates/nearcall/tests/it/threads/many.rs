@@ -133,7 +133,7 @@ fn a_lack_of_descriptors_names_the_side_that_has_it() {
 fn while_sharing(call: impl Fn(&Client) + Sync, share: impl Fn(&Client)) {
     let limits = Limits { client_connections_max: 1, ..Limits::default() };
     let event_loop = EventLoop::new().unwrap();
-    let builder = || Client::builder().limits(limits.clone());
+    let builder = || Client::builder().limits(limits);
     for client in [builder().build(), builder().in_loop(&event_loop).build()] {
         let all_there = Barrier::new(2);
         thread::scope(|scope| {
