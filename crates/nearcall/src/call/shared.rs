@@ -61,7 +61,8 @@ impl ObjectRef {
         if failure.is_refused && self.shared().route().connection().is_some() {
             return Ok(Target::Shared(returned, again_at()));
         }
-        if !failure.is_short {
+        // A simulated process has no driver thread, which serves a connection that is shared.
+        if !failure.is_short || cfg!(simulation) {
             return Err(failure.status.with_fate(Fate::NotBegun));
         }
         let why = match core.block_on(self.shared().connect(policy, deadline)) {
