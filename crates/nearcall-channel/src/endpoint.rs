@@ -163,16 +163,21 @@ impl Endpoint {
         outgoing.unsent_bytes() + transport.unsent_bytes()
     }
 
-    /// Waits until all that was sent has left this process and there is room for more: for a short
-    /// message, or the first part of a long one. Sends nothing new.
+    /// Waits until all that was sent has left this process and there is room for a message of
+    /// `message_bytes`, or for the first part of a long one. Sends nothing new.
     ///
     /// # Errors
     ///
     /// [`SendError::Full`]: not by the deadline.
-    pub fn wait_for_room(&mut self, deadline: Deadline) -> Result<(), SendError> {
+    pub fn wait_for_room(
+        &mut self,
+        message_bytes: usize,
+        deadline: Deadline,
+    ) -> Result<(), SendError> {
         self.flush(deadline)?;
         let ChannelParts { transport, .. } = self.channel.parts();
-        transport.reserve(transport.fragment_bytes_max(), deadline)?;
+        // Short and long ones may go by different ways, each with room of its own.
+        transport.reserve(message_bytes.min(transport.fragment_bytes_max()), deadline)?;
         transport.unreserve();
         Ok(())
     }

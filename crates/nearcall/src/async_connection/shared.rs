@@ -214,7 +214,7 @@ impl Shared {
                 wait(&mut self.slots, &mut places.slot, waker);
                 Poll::Pending
             }
-            Err(NotSent { need: Some(Need::Room), .. }) => {
+            Err(NotSent { need: Some(Need::Room(_)), .. }) => {
                 wait(&mut self.room, &mut places.room, waker);
                 Poll::Pending
             }

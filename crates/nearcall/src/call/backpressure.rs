@@ -71,7 +71,7 @@ impl ObjectRef {
         // When attempts to connect end, once there was one.
         let mut end = None;
         let mut pauses = Pauses::HUNT;
-        let (mut tries, mut room_pauses) = (0, None);
+        let mut tries = 0;
         let Target::Remote(connection) = &binding.target else { return Err(why.status) };
         let (mut binding, mut connection) = (Rc::clone(binding), Rc::clone(connection));
         loop {
@@ -92,7 +92,7 @@ impl ObjectRef {
                 let Target::Remote(other) = &binding.target else { return Err(why.status) };
                 connection = Rc::clone(other);
             } else {
-                wait_for(&binding, &connection, why, deadline, mode, &mut room_pauses)?;
+                wait_for(&binding, &connection, why, deadline, mode)?;
             }
             why = match send(&connection) {
                 Ok(sent) => return Ok((binding, connection, sent)),
@@ -137,7 +137,6 @@ fn wait_for(
     why: NotSent,
     deadline: Deadline,
     mode: SendMode,
-    room_pauses: &mut Option<Pauses>,
 ) -> Result<(), Status> {
     let may_wait = !matches!(mode, SendMode::Try | SendMode::TRY_WHOLE);
     let need = match why.need {
@@ -145,7 +144,7 @@ fn wait_for(
         Some(Need::CallSlot) if connection.make_call_slot() => return Ok(()),
         Some(need) if may_wait => need,
         need => {
-            if need == Some(Need::Room) {
+            if matches!(need, Some(Need::Room(_))) {
                 // So that another attempt finds room: the server may wait for its replies to be
                 // read.
                 binding.core.poll(connection);
@@ -154,33 +153,16 @@ fn wait_for(
         }
     };
     let is_there = match need {
-        Need::Room => binding.core.wait_to_send(connection, deadline)?,
+        Need::Room(message_bytes) => {
+            binding.core.wait_to_send(connection, message_bytes, deadline)?
+        }
         Need::CallSlot => {
             binding.core.wait_until(connection, deadline, || connection.make_call_slot())?
         }
     };
     match (is_there, need) {
-        (true, Need::Room) => pause_for_room(binding, connection, deadline, room_pauses),
-        (true, Need::CallSlot) => Ok(()),
-        (false, Need::Room) => Err(connection.no_room_in_time()),
+        (true, _) => Ok(()),
+        (false, Need::Room(_)) => Err(connection.no_room_in_time()),
         (false, Need::CallSlot) => Err(connection.no_call_slot_in_time()),
     }
-}
-
-/// Pauses before a further attempt, from the second one on: what the channel calls room may be too
-/// little for this message, and only what the other end reads changes that.
-pub(super) fn pause_for_room(
-    binding: &Binding,
-    connection: &Connection,
-    deadline: Deadline,
-    pauses: &mut Option<Pauses>,
-) -> Result<(), Status> {
-    let Some(pauses) = pauses else {
-        *pauses = Some(Pauses::ROOM);
-        return Ok(());
-    };
-    if deadline.has_passed() {
-        return Err(connection.no_room_in_time());
-    }
-    binding.core.pause(pauses.next().min(deadline))
 }

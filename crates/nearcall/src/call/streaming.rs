@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use nearcall_wire::{HEADER_BYTES, OutgoingCall};
 
-use super::backpressure::pause_for_room;
 use crate::async_call::AsyncStreamedCall;
 use crate::client::{ClientCore, InUse};
 use crate::codec::{self, Body, Message};
@@ -170,20 +169,14 @@ impl StreamedCall {
     /// Sends an item, and waits until it may be sent.
     pub(super) fn send(&self, item: &impl Message) -> Result<(), Status> {
         let mode = self.core().send_mode(self.deadline);
-        let mut pauses = None;
         loop {
             match self.send_once(item, mode)? {
                 Sent::Done => return Ok(()),
                 Sent::NeedsRoom => {
-                    self.core().wait_to_send(&self.connection, self.deadline)?;
-                    match self.deadline.has_passed() {
-                        true => self.connection.handle_timeout(),
-                        false => pause_for_room(
-                            self.in_use.binding(),
-                            &self.connection,
-                            self.deadline,
-                            &mut pauses,
-                        )?,
+                    let message_bytes = HEADER_BYTES + codec::encoded_bytes(item);
+                    self.core().wait_to_send(&self.connection, message_bytes, self.deadline)?;
+                    if self.deadline.has_passed() {
+                        self.connection.handle_timeout();
                     }
                 }
                 Sent::NeedsCredit => {

@@ -89,10 +89,15 @@ impl ClientCore {
         call: OutgoingCall,
         deadline: Deadline,
     ) -> Outcome {
+        let mut has_received = false;
         loop {
             if let Some(outcome) = connection.take_outcome(call) {
+                if !has_received {
+                    self.receive_beside(connection);
+                }
                 return outcome;
             }
+            has_received = true;
             match &self.reactor {
                 None => {
                     self.wait_alone(connection, deadline, || connection.has_ended(call));
@@ -106,6 +111,15 @@ impl ClientCore {
                     }
                 },
             }
+        }
+    }
+
+    /// Receives a message, if one has come, when a result was there already: a client without a
+    /// loop that takes many results which were received before would else read nothing for long,
+    /// and its server would take it for one that does not read.
+    fn receive_beside(&self, connection: &Rc<Connection>) {
+        if self.reactor.is_none() && connection.outgoing_calls().0 > 0 {
+            self.services().receive(connection, Deadline::NOW);
         }
     }
 
@@ -167,16 +181,17 @@ impl ClientCore {
         had_room.then_some(()).ok_or_else(|| connection.not_flushed_in_time())
     }
 
-    /// Waits for room for a request that found none, or until the connection has ended: in a loop,
-    /// the loop goes on serving. Returns false at `deadline`.
+    /// Waits for room for a message of `message_bytes` that found none, or until the connection has
+    /// ended: in a loop, the loop goes on serving. Returns false at `deadline`.
     pub(crate) fn wait_to_send(
         &self,
         connection: &Rc<Connection>,
+        message_bytes: usize,
         deadline: Deadline,
     ) -> Result<bool, Status> {
         match self.reactor {
             Some(_) => self.wait_until(connection, deadline, || !connection.has_pending_writes()),
-            None => Ok(connection.wait_for_room(deadline)),
+            None => Ok(connection.wait_for_room(message_bytes, deadline)),
         }
     }
 

@@ -53,8 +53,9 @@ pub(crate) struct NotSent {
 /// What a request that was not sent has to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// Until [`Connection::has_pending_writes`] is false.
-    Room,
+    /// Until [`Connection::has_pending_writes`] is false, and then for room for a message of so
+    /// many bytes.
+    Room(usize),
     /// Until [`Connection::make_call_slot`] is true.
     CallSlot,
 }

@@ -34,6 +34,7 @@ impl<H: Host> Connection<H> {
     pub(super) fn not_started(
         &self,
         unsent: Unsent<StartError>,
+        message_bytes: usize,
         deadline: Deadline,
         mode: SendMode,
     ) -> NotSent {
@@ -42,7 +43,9 @@ impl<H: Host> Connection<H> {
         let need = match unsent {
             Unsent::Protocol(StartError::Busy) if self.may_keep_results() => Some(Need::CallSlot),
             // One that waits in the channel has waited.
-            Unsent::Full if matches!(mode, SendMode::Keep | SendMode::Try) => Some(Need::Room),
+            Unsent::Full if matches!(mode, SendMode::Keep | SendMode::Try) => {
+                Some(Need::Room(message_bytes))
+            }
             _ => None,
         };
         NotSent { status: self.why_not_started(unsent, deadline), need }

@@ -146,7 +146,10 @@ impl<H: Host> Connection<H> {
                 self.touch(ends);
                 Ok(prepared)
             }
-            Err(unsent) => Err(self.not_started(unsent, outgoing.deadline, mode)),
+            Err(unsent) => {
+                let message_bytes = message.message_bytes();
+                Err(self.not_started(unsent, message_bytes, outgoing.deadline, mode))
+            }
         }
     }
 
@@ -360,9 +363,10 @@ impl<H: Host> Connection<H> {
         !self.has_pending_writes() || self.wait_and_receive(deadline, |_, _| Ok(()))
     }
 
-    /// Works like [`finish_sending`](Self::finish_sending), until there is room for more as well.
-    pub(crate) fn wait_for_room(&self, deadline: Deadline) -> bool {
-        self.wait_and_receive(deadline, Endpoint::wait_for_room)
+    /// Works like [`finish_sending`](Self::finish_sending), until there is room for a message of so
+    /// many bytes as well.
+    pub(crate) fn wait_for_room(&self, message_bytes: usize, deadline: Deadline) -> bool {
+        self.wait_and_receive(deadline, |endpoint, end| endpoint.wait_for_room(message_bytes, end))
     }
 
     /// Moves on what is kept here and waits by `more` then, until `deadline`; receives meanwhile.

@@ -245,7 +245,8 @@ impl<H: Host> Connection<H> {
             Err(ItemUnsent::NoCredit) => Ok(false),
             Err(ItemUnsent::NoRoom) => {
                 let status = Status::resource_exhausted("the channel has no room");
-                Err(NotSent { status, need: Some(Need::Room) })
+                let message_bytes = HEADER_BYTES + codec::encoded_bytes(item);
+                Err(NotSent { status, need: Some(Need::Room(message_bytes)) })
             }
             Err(ItemUnsent::Ended) => Err(Status::cancelled("the call has ended").into()),
             Err(ItemUnsent::Failed(status)) => Err(status.into()),

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use nearcall_channel::{Refusal, SendError};
 
-use super::{Connection, Host};
+use super::{Connection, Host, Inner};
 use crate::deadline::{self, Deadline};
 use crate::refusals::RefusalKind;
 use crate::status::Status;
@@ -65,7 +65,10 @@ impl<H: Host> Connection<H> {
     /// the channel is interrupted.
     #[cold]
     pub(crate) fn sleep_for_room(&self, deadline: Deadline) {
-        let waited = self.with_endpoint(|endpoint| endpoint.wait_for_room(deadline));
+        let waited = {
+            let Inner { endpoint, outbox, .. } = &mut *self.inner.borrow_mut();
+            endpoint.wait_for_room(outbox.front().map_or(0, <[u8]>::len), deadline)
+        };
         if let Err(error) = waited
             && !matches!(error, SendError::Full)
         {
