@@ -42,19 +42,33 @@ pub(crate) fn too_deep(what: &str) -> Status {
     ))
 }
 
+/// Returns the length in bytes of `what`, such as a request.
+///
+/// # Errors
+///
+/// `RESOURCE_EXHAUSTED`: it is nested too deeply to be sent.
+#[inline]
+pub(crate) fn checked_bytes(message: &impl Message, what: &str) -> Result<usize, Status> {
+    let message_bytes = encoded_bytes(message);
+    match is_too_deep(message_bytes) {
+        true => Err(too_deep(what)),
+        false => Ok(message_bytes),
+    }
+}
+
 /// Returns `message` as bytes.
 ///
 /// # Errors
 ///
 /// `RESOURCE_EXHAUSTED`: it is nested too deeply.
 pub(crate) fn encode_vec(message: &impl Message) -> Result<Vec<u8>, Status> {
-    let message_bytes = encoded_bytes(message);
-    if is_too_deep(message_bytes) {
-        return Err(too_deep("message"));
-    }
+    Ok(encode_vec_of(message, checked_bytes(message, "message")?))
+}
+
+fn encode_vec_of(message: &impl Message, message_bytes: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(message_bytes);
     message.encode_raw(&mut bytes);
-    Ok(bytes)
+    bytes
 }
 
 /// Writes `message` into the first bytes of `into`, which has room for all of it.
@@ -181,6 +195,11 @@ impl Encoded {
     /// `RESOURCE_EXHAUSTED`: it is nested too deeply.
     pub(crate) fn new(message: &impl Message) -> Result<Self, Status> {
         encode_vec(message).map(|bytes| Self(bytes.into()))
+    }
+
+    /// Marshals a message of which [`checked_bytes`] has returned the length.
+    pub(crate) fn of_length(message: &impl Message, message_bytes: usize) -> Self {
+        Self(encode_vec_of(message, message_bytes).into())
     }
 
     /// Returns the message, for a reader that copies long fields no more.

@@ -18,6 +18,8 @@ use nearcall_channel::Endpoint;
 use nearcall_channel::account::{Charge, Exceeded, Resource};
 
 use crate::limits::{CALLS_BYTES_FREE, CALLS_STEP_BYTES};
+use crate::refusals::RefusalKind;
+use crate::status::Status;
 
 /// What the calls of one connection hold together.
 #[derive(Debug)]
@@ -174,6 +176,14 @@ impl Reservation {
     pub(crate) fn of(memory: Option<&Arc<CallMemory>>) -> Self {
         Self { memory: memory.cloned(), bytes: 0 }
     }
+}
+
+/// Returns the status of a call that would hold more than its user may; `note` counts the refusal.
+#[cold]
+pub(crate) fn refuse(exceeded: &Exceeded, note: impl FnOnce(RefusalKind, &str)) -> Status {
+    let text = exceeded.to_string();
+    note(RefusalKind::ResourceLimit, &text);
+    Status::resource_exhausted(text)
 }
 
 impl Drop for Reservation {

@@ -141,12 +141,9 @@ impl Binding {
             return Err(Status::not_answered_in_time());
         }
         self.core.check_metadata(options)?;
+        let body_bytes = codec::checked_bytes(request, "request")?;
         let buffers = &self.core.services().buffers;
         let mut buffer = buffers.take();
-        let body_bytes = codec::encoded_bytes(request);
-        if codec::is_too_deep(body_bytes) {
-            return Err(codec::too_deep("request"));
-        }
         buffers.grow(&mut buffer, body_bytes).map_err(Status::no_memory)?;
         codec::encode_into(request, &mut buffer[..body_bytes])?;
         let call = LocalCall::default();

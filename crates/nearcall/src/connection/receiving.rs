@@ -29,7 +29,7 @@ use crate::instance::own_thread;
 use crate::limits::{CALL_BYTES, LOOK_AHEAD_BYTES_MAX, LOOK_AHEAD_MESSAGES_MAX};
 use crate::nesting::Origin;
 use crate::refusals::RefusalKind;
-use crate::reservation::Reservation;
+use crate::reservation::{Reservation, refuse};
 use crate::status::{Code, Status};
 
 /// The outcome of receiving.
@@ -350,9 +350,7 @@ impl<H: Host> Connection<H> {
     /// Returns the status of a call that would hold more than its user may, and counts the refusal.
     #[cold]
     pub(super) fn exceeded(&self, exceeded: &Exceeded) -> Status {
-        let text = exceeded.to_string();
-        self.note_refusal(RefusalKind::ResourceLimit, &text);
-        Status::resource_exhausted(text)
+        refuse(exceeded, |kind, why| self.note_refusal(kind, why))
     }
 
     /// Prepares for the items of a call that streams: they may come before it has its turn.
@@ -578,10 +576,9 @@ impl<H: Host> Connection<H> {
         match error {
             ReceiveError::PeerBroken(_) => self.abort_for(RefusalKind::BROKEN_CHANNEL, reason),
             ReceiveError::Exceeded(exceeded) => {
-                let text = exceeded.to_string();
-                self.note_refusal(RefusalKind::ResourceLimit, &text);
+                let status = self.exceeded(exceeded);
                 self.with_endpoint(Endpoint::discard_unsent);
-                self.refuse(Status::resource_exhausted(text));
+                self.refuse(status);
             }
             _ => self.abort(reason),
         }

@@ -150,10 +150,7 @@ impl<H: Host> Connection<H> {
         item: &impl Message,
         mode: SendMode,
     ) -> Result<(), ItemUnsent> {
-        let item_bytes = codec::encoded_bytes(item);
-        if codec::is_too_deep(item_bytes) {
-            return Err(ItemUnsent::Failed(codec::too_deep("item")));
-        }
+        let item_bytes = codec::checked_bytes(item, "item").map_err(ItemUnsent::Failed)?;
         let payload = Payload::new(0, item_bytes);
         let Some(payload) = payload.filter(|_| !self.is_closed()) else {
             return Err(self.item_not_sent(Unsent::TooLarge(usize::MAX)));

@@ -19,7 +19,7 @@ use crate::limits::CALL_BYTES;
 use crate::metadata::{BadMetadata, Metadata};
 use crate::peer::Peer;
 use crate::refusals::RefusalKind;
-use crate::reservation::Reservation;
+use crate::reservation::{Reservation, refuse};
 use crate::service::detached_sink::DetachedCall;
 use crate::service::reply_sink::ReplySink;
 use crate::service::responder::Responder;
@@ -323,11 +323,9 @@ impl<'a> Context<'a> {
         });
         let metadata_bytes = self.metadata.as_bytes().len();
         let bytes = request_bytes.saturating_add(CALL_BYTES + metadata_bytes);
-        memory.reserve(bytes).map_err(|exceeded| {
-            let text = exceeded.to_string();
-            self.sink.note_refusal(RefusalKind::ResourceLimit, &text);
-            Status::resource_exhausted(text)
-        })
+        let reserved = memory.reserve(bytes);
+        reserved
+            .map_err(|exceeded| refuse(&exceeded, |kind, why| self.sink.note_refusal(kind, why)))
     }
 
     /// Returns what was checked of the request.

@@ -18,7 +18,7 @@ use crate::limits::ONEWAYS_DETACHED_MAX;
 use crate::metadata::BadMetadata;
 use crate::peer::{Peer, User};
 use crate::refusals::RefusalKind;
-use crate::reservation::{CallMemory, Reservation};
+use crate::reservation::{CallMemory, Reservation, refuse};
 use crate::service::library_reply::LibraryReply;
 use crate::service::local_reply::LocalAnswer;
 use crate::service::service_stream::ServiceStream;
@@ -220,16 +220,10 @@ impl DetachedSink {
         reply: &impl Message,
         reservation: &mut Reservation,
     ) -> Result<Encoded, Status> {
-        let reply_bytes = codec::encoded_bytes(reply);
-        if codec::is_too_deep(reply_bytes) {
-            return Err(codec::too_deep("reply"));
-        }
-        reservation.grow_to(reply_bytes).map_err(|exceeded| {
-            let text = exceeded.to_string();
-            self.note_refusal(RefusalKind::ResourceLimit, &text);
-            Status::resource_exhausted(text)
-        })?;
-        Encoded::new(reply)
+        let reply_bytes = codec::checked_bytes(reply, "reply")?;
+        let grown = reservation.grow_to(reply_bytes);
+        grown.map_err(|exceeded| refuse(&exceeded, |kind, why| self.note_refusal(kind, why)))?;
+        Ok(Encoded::of_length(reply, reply_bytes))
     }
 
     /// Returns whether the caller does not wait any more.

@@ -11,8 +11,7 @@ use std::time::Instant;
 use crate::codec::Message;
 use crate::deadline::Deadline;
 use crate::metadata::BadMetadata;
-use crate::refusals::RefusalKind;
-use crate::reservation::Reservation;
+use crate::reservation::{Reservation, refuse};
 use crate::service::detached_sink::DetachedSink;
 use crate::status::Status;
 
@@ -93,12 +92,11 @@ impl<R: Message> Responder<R> {
     /// `RESOURCE_EXHAUSTED`: more than the share of the caller's user. The refusal is counted.
     pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), Status> {
         let before = usize::try_from(self.reservation.bytes()).unwrap_or(usize::MAX);
+        let sink = self.sink.as_ref();
         self.reservation.grow_to(before.saturating_add(bytes)).map_err(|exceeded| {
-            let text = exceeded.to_string();
-            if let Some(sink) = &self.sink {
-                sink.note_refusal(RefusalKind::ResourceLimit, &text);
-            }
-            Status::resource_exhausted(text)
+            refuse(&exceeded, |kind, why| {
+                sink.into_iter().for_each(|it| it.note_refusal(kind, why))
+            })
         })
     }
 

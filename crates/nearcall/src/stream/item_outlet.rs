@@ -86,21 +86,17 @@ impl ItemOutlet {
         if state.bytes >= OUTLET_BYTES_MAX {
             return Put::Full;
         }
-        let item_bytes = codec::encoded_bytes(item);
-        if codec::is_too_deep(item_bytes) {
-            return Put::Refused(codec::too_deep("item"));
-        }
+        let item_bytes = match codec::checked_bytes(item, "item") {
+            Ok(item_bytes) => item_bytes,
+            Err(status) => return Put::Refused(status),
+        };
         // Tiny items cost more than their bytes.
         let bytes = state.bytes + item_bytes + ITEM_BYTES;
         if let Err(exceeded) = state.reserve(bytes) {
             return Put::Exceeded(exceeded);
         }
-        let item = match Encoded::new(item) {
-            Ok(item) => item,
-            Err(status) => return Put::Refused(status),
-        };
         state.bytes = bytes;
-        state.items.push_back(item);
+        state.items.push_back(Encoded::of_length(item, item_bytes));
         Put::Done(!std::mem::replace(&mut state.is_posted, true))
     }
 
