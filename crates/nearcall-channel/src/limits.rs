@@ -55,27 +55,6 @@ pub const HANDSHAKE_PACKET_BYTES_MAX: usize = 1024;
 /// Most descriptors in one handshake packet. The hungriest mechanism needs four.
 pub const HANDSHAKE_DESCRIPTORS_MAX: usize = 8;
 
-/// Time in which a client that was invited to a meeting comes to it. It comes as soon as it reads
-/// the invitation, which a client without a loop does at its next call.
-pub const MEETING_TIME: Duration = Duration::from_secs(5);
-
-/// Clients that wait in the queue of a meeting, and that one look takes from it: three system calls
-/// each, so that a crowd of them costs a server some 300 us each time that a client of its own has
-/// asked for something.
-pub(crate) const MEETING_QUEUE_MAX: u16 = 64;
-
-/// Clients that one look at a meeting takes whose socket has become readable: some 80 us for which
-/// others wait, whoever comes there and however often.
-pub(crate) const MEETING_ACCEPTS_MAX: u16 = 16;
-
-/// Clients of one user at a meeting that have not shown a token yet. A correct one does so at once;
-/// of more, the one that came first is closed.
-pub(crate) const MEETING_SILENT_MAX: usize = 8;
-
-/// Clients of all users at a meeting that have not shown a token yet; of more, one of the user that
-/// has most is closed. Eight users of [`MEETING_SILENT_MAX`] each.
-pub(crate) const MEETING_SILENT_ALL_MAX: usize = 64;
-
 /// Most descriptors that one [`Endpoint::pass_descriptors`](crate::Endpoint::pass_descriptors)
 /// takes. Small enough for any receiver's free descriptors, below the kernel's 253.
 pub const PASSED_DESCRIPTORS_MAX: usize = 16;

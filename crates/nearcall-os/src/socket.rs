@@ -257,6 +257,40 @@ pub fn unix_pair(kind: Kind) -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?)
 }
 
+/// A unix socket of datagrams without a name, which does not block. Once [`connect_datagrams`] has
+/// connected it, it takes datagrams of that other socket only.
+///
+/// # Errors
+///
+/// The error of the kernel.
+pub fn unix_datagrams() -> io::Result<OwnedFd> {
+    seam::enter(Call::Descriptor)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?)
+}
+
+/// Gives a socket of [`unix_datagrams`] its name.
+///
+/// # Errors
+///
+/// As for [`unix_listen`].
+pub fn bind_datagrams(socket: impl AsFd, address: UnixAddress<'_>) -> io::Result<()> {
+    Ok(bind(socket, &socket_address(address)?)?)
+}
+
+/// Connects a socket of [`unix_datagrams`] to the one of this name. That one is not told, and has
+/// no queue for it, so no other process can be in the way.
+///
+/// # Errors
+///
+/// ECONNREFUSED when there is no such name, EPERM when that socket takes datagrams of another one
+/// only, EPROTOTYPE when it is of another type.
+pub fn connect_datagrams(socket: impl AsFd, address: UnixAddress<'_>) -> io::Result<()> {
+    let address = socket_address(address)?;
+    seam::enter(Call::Connect)?;
+    Ok(retry_on_intr(|| connect(&socket, &address))?)
+}
+
 /// Returns whether a descriptor, whatever it is, is a SOCK_SEQPACKET unix socket. Does not wait,
 /// also if a process serves the file behind it.
 ///

@@ -185,12 +185,12 @@ pub(crate) const CONTROL_PACKETS_PER_TURN_MAX: usize = 16;
 
 /// How often a client asks its server for an invitation to a meeting, by which a connection over
 /// `tcp://` moves to shared memory: a program that pauses between its first calls for longer than
-/// an invitation is good has missed it.
+/// `Limits::switch_timeout` has missed the switch.
 pub(crate) const UPGRADE_TRIES_MAX: u32 = 4;
 
-/// How long the answer to that is waited for; the connection is used meanwhile. As long as the
-/// invitation is good.
-pub(crate) const MEETING_WAIT: Duration = channel::MEETING_TIME;
+/// How long the answer to that is waited for; the connection is used meanwhile. A server answers at
+/// once, unless its loop is kept by something else.
+pub(crate) const MEETING_WAIT: Duration = Duration::from_secs(5);
 
 /// Turns of spinning connections between two looks at everything else.
 ///

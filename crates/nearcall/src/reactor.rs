@@ -47,7 +47,6 @@ mod busy;
 pub(crate) mod census;
 mod handshakes;
 mod hosting;
-mod meetings;
 mod placing;
 mod posts;
 mod sharing;
@@ -333,9 +332,6 @@ impl Reactor {
                 Some(Source::Guest) | None => {}
                 Some(Source::Signal) => self.read_signal()?,
                 Some(Source::SocketFiles) => self.note_socket_files(),
-                Some(Source::Meeting(attended)) => {
-                    self.accept_from_meeting(event.token, &attended);
-                }
                 Some(Source::User(_)) => self.report(event.token, event.ready),
             }
         }

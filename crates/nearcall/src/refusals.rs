@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nearcall_channel::{HandshakeError, Uninvited};
+use nearcall_channel::HandshakeError;
 
 use crate::deadline::{self, Deadline};
 use crate::limits::{
@@ -196,14 +196,6 @@ impl Refusals {
         });
         rows.collect()
     }
-
-    /// Counts and logs the processes that were not served at a meeting.
-    pub(crate) fn note_uninvited(&self, uninvited: Vec<Uninvited>) {
-        for Uninvited { user, pid, error } in uninvited {
-            let why = format!("at a meeting of tcp:// clients: {error}");
-            self.note(RefusalKind::of_handshake(&error), user, pid, &why);
-        }
-    }
 }
 
 /// What a server has refused to the peer of one connection.
@@ -227,11 +219,6 @@ impl ConnectionRefusals {
         }
         drop(counts);
         self.of_server.note(kind, peer.uid(), peer.pid(), why);
-    }
-
-    /// Counts the processes that were not served at a meeting, for the server alone.
-    pub(crate) fn note_uninvited(&self, uninvited: Vec<Uninvited>) {
-        self.of_server.note_uninvited(uninvited);
     }
 
     pub(crate) fn counts(&self) -> Vec<(RefusalKind, u64)> {

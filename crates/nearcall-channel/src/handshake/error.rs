@@ -212,7 +212,7 @@ pub enum CannotSwitch {
     )]
     NoLine,
     /// The client has not come to the meeting.
-    #[error("the client has not come to the meeting with its token in time")]
+    #[error("the client has not come to the meeting")]
     NotMet,
     /// A socket of the server's machine or network namespace cannot be reached.
     #[error(

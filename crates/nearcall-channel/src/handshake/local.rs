@@ -350,7 +350,7 @@ fn server_identity(
     Ok(PeerIdentity { pid, uid, gid, pidfd: None })
 }
 
-fn sender_identity(sender: &Sender) -> PeerIdentity {
+pub(super) fn sender_identity(sender: &Sender) -> PeerIdentity {
     let Credentials { pid, uid, gid } = sender.credentials();
     PeerIdentity { pid, uid, gid, pidfd: sender.pidfd().cloned() }
 }

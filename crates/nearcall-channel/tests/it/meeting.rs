@@ -1,39 +1,47 @@
-//! Two ends without a control line meet on a unix socket, and no other process gets a line there.
+//! Two ends without a control line meet by a pair of unix sockets, and no other process gets there.
 //!
-//! **Not here:** the connection that invites (`nearcall`), other namespaces (its `tests/faults`).
+//! **Not here:** the connection that invites (`nearcall`), other namespaces and crowds of other
+//! users (its `tests/faults`).
 
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nearcall_channel::account::{Accounts, Resource};
 use nearcall_channel::{
-    CannotSwitch, Endpoint, Handshake, HandshakeError, Invitation, Mechanism, Meeting, Options,
-    Peer, Uninvited, Violation,
+    CannotSwitch, Endpoint, Guest, Handshake, HandshakeError, Invitation, Invited, Mechanism,
+    Options, Peer, Violation,
 };
 use nearcall_os::capacity::Capacity;
+use nearcall_os::descriptor::{try_send_as_self, try_send_with_fds};
 use nearcall_os::process;
-use nearcall_os::socket::{UnixAddress, try_send, unix_connect, unix_try_connect};
+use nearcall_os::random;
+use nearcall_os::socket::{
+    Kind, UnixAddress, bind_datagrams, connect_datagrams, unix_datagrams, unix_pair,
+};
 
-use crate::support::{PATIENCE, patient};
+use crate::support::patient;
 
-/// A meeting whose guests may hold so many descriptors each.
-fn open(descriptors: u64) -> (Arc<Meeting>, Accounts) {
+/// Accounts by which each user may hold so many descriptors.
+fn accounts(descriptors: u64) -> Accounts {
     let capacity = Capacity { descriptors: 2 * descriptors, mappings: 1 << 20, bytes: 1 << 40 };
-    let accounts = Accounts::new(&capacity);
-    (Arc::new(Meeting::open(accounts.clone()).unwrap()), accounts)
+    Accounts::new(&capacity)
 }
 
-fn name(invitation: &Invitation) -> String {
+fn at_server(invitation: &Invitation) -> String {
     format!("nearcall-meeting-{:032x}", u128::from_be_bytes(invitation.number))
 }
 
-fn unknown_process(invitation: &Invitation) -> OwnedFd {
-    unix_connect(UnixAddress::Abstract(name(invitation).as_bytes()), Some(PATIENCE)).unwrap()
+fn at_client(number: [u8; 16]) -> String {
+    format!("nearcall-guest-{:032x}", u128::from_be_bytes(number))
 }
 
-fn show(line: &OwnedFd, token: &[u8]) {
-    let packet = [&[0xDA], token].concat();
-    assert_eq!(try_send(line, &packet).unwrap(), Some(packet.len()));
+/// What a client does by hand: its socket, connected to the server's.
+fn by_hand() -> (Invited, OwnedFd) {
+    let (socket, number) = (unix_datagrams().unwrap(), random::bytes().unwrap());
+    bind_datagrams(&socket, UnixAddress::Abstract(at_client(number).as_bytes())).unwrap();
+    let invited = Invited::new(number, None).unwrap();
+    let name = at_server(invited.invitation());
+    connect_datagrams(&socket, UnixAddress::Abstract(name.as_bytes())).unwrap();
+    (invited, socket)
 }
 
 /// Lets both advance by turns, without any wait, until both are done.
@@ -58,14 +66,17 @@ fn expect_cannot(outcome: Result<Handshake, HandshakeError>, why: &CannotSwitch)
 }
 
 #[test]
-fn a_client_with_its_token_opens_a_channel_as_its_own_user() {
-    let (meeting, accounts) = open(100);
-    let mut uninvited = Vec::new();
+fn a_client_opens_a_channel_as_its_own_user() {
+    let accounts = accounts(100);
+    let account = accounts.user(None);
     for _ in 0..3 {
-        let invited = meeting.invite(&mut uninvited).unwrap();
-        let client = invited.invitation().begin(Mechanism::Shm, &Options::default()).unwrap();
-        let mut options = Options { account: Some(accounts.user(None)), ..Options::default() };
-        let server = invited.serve(&mut options, &mut uninvited).unwrap();
+        let guest = Guest::new().unwrap();
+        let invited = Invited::new(guest.number(), Some(&account)).unwrap();
+        assert_eq!(accounts.used(Resource::Descriptors).0, 1, "what waits is charged");
+        let invitation = invited.invitation().clone();
+        let client = guest.begin(&invitation, Mechanism::Shm, &Options::default()).unwrap();
+        let mut options = Options { account: Some(account.clone()), ..Options::default() };
+        let server = invited.serve(&mut options).unwrap();
         let own = process::user_id();
         assert_eq!(options.account.unwrap().user(), Some(own));
         let (mut server, mut client) = complete(server, client);
@@ -83,92 +94,103 @@ fn a_client_with_its_token_opens_a_channel_as_its_own_user() {
         assert_eq!(server.account().unwrap().user(), Some(own));
         assert!(accounts.used(Resource::Descriptors).0 > 0);
     }
-    assert!(uninvited.is_empty(), "{uninvited:?}");
     assert_eq!(accounts.used(Resource::Descriptors).0, 0, "all was given back");
 }
 
 #[test]
-fn a_token_is_for_one_line_of_one_connection() {
-    let (meeting, accounts) = open(100);
-    let mut uninvited = Vec::new();
+fn an_invitation_is_for_one_client() {
+    let (first, second) = (Guest::new().unwrap(), Guest::new().unwrap());
+    let [one, two] = [&first, &second].map(|it| Invited::new(it.number(), None).unwrap());
+    assert_ne!(one.invitation().number, two.invitation().number);
     let mut options = Options::default();
-    let (first, second) =
-        (meeting.invite(&mut uninvited).unwrap(), meeting.invite(&mut uninvited).unwrap());
-    let invitation = first.invitation();
-    let kept = unknown_process(&invitation);
-    show(&kept, &invitation.token);
-    let again = unknown_process(&invitation);
-    show(&again, &invitation.token);
-    // Another connection gets nothing of it.
-    expect_cannot(second.serve(&mut options, &mut uninvited), &CannotSwitch::NotMet);
-    assert_eq!(accounts.used(Resource::Descriptors).0, 1, "the line that waits is charged");
-    assert!(first.serve(&mut options, &mut uninvited).is_ok());
-    let late = unknown_process(&invitation);
-    show(&late, &invitation.token);
-    let dropped = meeting.invite(&mut uninvited).unwrap().invitation();
-    let late = unknown_process(&dropped);
-    show(&late, &dropped.token);
-    drop(meeting.invite(&mut uninvited).unwrap());
-    assert_eq!(uninvited.len(), 3, "{uninvited:?}");
-    for Uninvited { user, pid, error } in uninvited {
-        assert_eq!((user, pid), (Some(process::user_id()), Some(process::pid())));
-        let is_bad = matches!(error, HandshakeError::PeerBroken(Violation::BadPacket));
-        assert!(is_bad, "{error}");
-    }
-    assert_eq!(accounts.used(Resource::Descriptors).0, 0);
+    // The socket of one connection takes nothing of the client of another.
+    let crossed = second.begin(one.invitation(), Mechanism::Shm, &options);
+    expect_cannot(crossed, &CannotSwitch::Elsewhere);
+    expect_cannot(two.serve(&mut options), &CannotSwitch::NotMet);
+    let client = first.begin(&one.invitation().clone(), Mechanism::Shm, &options).unwrap();
+    complete(one.serve(&mut options).unwrap(), client);
 }
 
 #[test]
 fn no_client_goes_to_a_meeting_elsewhere() {
-    let (meeting, _) = open(100);
-    let mut uninvited = Vec::new();
-    let invited = meeting.invite(&mut uninvited).unwrap();
-    let invitation = invited.invitation();
     let options = Options::default();
-    for elsewhere in [
-        Invitation { place: invitation.place ^ 1, ..invitation.clone() },
-        Invitation { number: [7; 16], ..invitation.clone() },
+    let guest = || Guest::new().unwrap();
+    for change in [
+        |invitation: &mut Invitation| invitation.place ^= 1,
+        |invitation: &mut Invitation| invitation.number = [7; 16],
     ] {
-        expect_cannot(elsewhere.begin(Mechanism::Shm, &options), &CannotSwitch::Elsewhere);
+        let guest = guest();
+        let invited = Invited::new(guest.number(), None).unwrap();
+        let mut invitation = invited.invitation().clone();
+        change(&mut invitation);
+        let begun = guest.begin(&invitation, Mechanism::Shm, &options);
+        expect_cannot(begun, &CannotSwitch::Elsewhere);
+        expect_cannot(invited.serve(&mut Options::default()), &CannotSwitch::NotMet);
     }
-    // The socket is as old as the last invited.
-    drop(meeting);
-    assert!(invitation.begin(Mechanism::Shm, &options).is_ok());
-    drop(invited);
-    expect_cannot(invitation.begin(Mechanism::Shm, &options), &CannotSwitch::Elsewhere);
-    assert!(uninvited.is_empty(), "no token was shown: {uninvited:?}");
+    // The server sees no client by that name.
+    let invited = Invited::new([7; 16], None).unwrap();
+    let begun = guest().begin(invited.invitation(), Mechanism::Shm, &options);
+    expect_cannot(begun, &CannotSwitch::Elsewhere);
+    expect_cannot(invited.serve(&mut Options::default()), &CannotSwitch::NotMet);
+    // The server has gone.
+    let here = guest();
+    let invitation = Invited::new(here.number(), None).unwrap().invitation().clone();
+    expect_cannot(here.begin(&invitation, Mechanism::Shm, &options), &CannotSwitch::Elsewhere);
+}
+
+/// Whoever reads the names of the two sockets can neither send to the server's nor fill the
+/// client's, before it is invited and after.
+#[test]
+fn a_crowd_at_the_meeting_is_refused_by_the_kernel_and_keeps_no_client_out() {
+    let guest = Guest::new().unwrap();
+    let name = at_client(guest.number());
+    let crowd: Vec<_> = (0..100).map(|_| unix_datagrams().unwrap()).collect();
+    for unknown_process in &crowd {
+        connect_datagrams(unknown_process, UnixAddress::Abstract(name.as_bytes())).unwrap();
+        while matches!(try_send_with_fds(unknown_process, b"garbage", &[]), Ok(Some(_))) {}
+    }
+    let invited = Invited::new(guest.number(), None).unwrap();
+    let name = at_server(invited.invitation());
+    for unknown_process in &crowd {
+        let refused = connect_datagrams(unknown_process, UnixAddress::Abstract(name.as_bytes()));
+        assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::PermissionDenied);
+    }
+    let client = guest.begin(invited.invitation(), Mechanism::Shm, &Options::default()).unwrap();
+    complete(invited.serve(&mut Options::default()).unwrap(), client);
 }
 
 #[test]
-fn a_crowd_at_the_meeting_is_bounded_and_gives_way() {
-    let (meeting, accounts) = open(2);
-    let mut uninvited = Vec::new();
-    let invited = meeting.invite(&mut uninvited).unwrap();
-    let invitation = invited.invitation();
-    let name = name(&invitation);
-    let connect = || unix_try_connect(UnixAddress::Abstract(name.as_bytes())).unwrap();
-    let crowd: Vec<_> = std::iter::from_fn(connect).collect();
-    assert!((64..80).contains(&crowd.len()), "{}", crowd.len());
-    let options = Options::default();
-    expect_cannot(invitation.begin(Mechanism::Shm, &options), &CannotSwitch::LineFull);
-    // The next look makes room.
-    let others: Vec<_> = (0..3).map(|_| meeting.invite(&mut uninvited).unwrap()).collect();
-    let silent = uninvited.len();
-    assert_eq!(silent, crowd.len() - 8, "those that came last may still show a token");
-    assert!(uninvited.iter().all(|it| matches!(it.error, HandshakeError::TimedOut)));
-    let client = invitation.begin(Mechanism::Shm, &options).unwrap();
-    let server = invited.serve(&mut Options::default(), &mut uninvited).unwrap();
-    drop((server, client));
-    // Lines that wait are charged to their user.
-    let lines: Vec<_> = others.iter().map(|it| unknown_process(&it.invitation())).collect();
-    for (line, invited) in lines.iter().zip(&others) {
-        show(line, &invited.invitation().token);
+fn what_is_no_line_of_the_client_itself_ends_the_handshake() {
+    let (stream, _other) = unix_pair(Kind::Stream).unwrap();
+    let file = std::fs::File::open("/proc/self/status").unwrap();
+    let (line, _end) = unix_pair(Kind::Seqpacket).unwrap();
+    let line = line.as_fd();
+    let cases: [(&str, &[u8], &[BorrowedFd<'_>]); 6] = [
+        ("none", b"\xDA", &[]),
+        ("another byte", b"\xDB", &[line]),
+        ("more bytes", b"\xDA\xDA", &[line]),
+        ("two lines", b"\xDA", &[line, line]),
+        ("a stream", b"\xDA", &[stream.as_fd()]),
+        ("no socket", b"\xDA", &[file.as_fd()]),
+    ];
+    for (what, packet, descriptors) in cases {
+        let (invited, socket) = by_hand();
+        try_send_as_self(&socket, packet, descriptors).unwrap().unwrap();
+        let error = invited.serve(&mut Options::default()).map(drop).unwrap_err();
+        let is_bad = matches!(error, HandshakeError::PeerBroken(Violation::BadPacket));
+        assert!(is_bad, "{what}: {error:?}");
     }
-    drop(meeting.invite(&mut uninvited).unwrap());
-    assert_eq!(accounts.used(Resource::Descriptors).0, 2);
-    let refused = uninvited.iter().filter(|it| matches!(it.error, HandshakeError::Exceeded(_)));
-    assert_eq!(refused.count(), 1, "{uninvited:?}");
-    drop((others, crowd));
-    drop(meeting.invite(&mut uninvited).unwrap());
+}
+
+#[test]
+fn what_waits_is_refused_where_its_account_is_full() {
+    let accounts = accounts(1);
+    let account = accounts.user(None);
+    let guest = Guest::new().unwrap();
+    let kept = Invited::new(guest.number(), Some(&account)).unwrap();
+    let refused = Invited::new(guest.number(), Some(&account)).map(drop).unwrap_err();
+    assert!(matches!(refused, HandshakeError::Exceeded(_)), "{refused}");
+    drop(kept);
+    assert!(Invited::new(guest.number(), Some(&account)).is_ok());
     assert_eq!(accounts.used(Resource::Descriptors).0, 0);
 }

@@ -4,11 +4,12 @@
 //! **Not here:** what becomes of it (`connection/upgrading.rs`), the server's part
 //! (`server/built_in.rs`).
 
+use bytes::Bytes;
 use nearcall_channel::Invitation;
 
-use crate::codec::{self, Body};
+use crate::codec::{self, Body, Encoded};
 use crate::connection::UpgradePlan;
-use crate::control::{MeetReply, ServerCaller};
+use crate::control::{MeetReply, MeetRequest, ServerCaller};
 use crate::interface::object_id;
 use crate::status::Status;
 
@@ -19,15 +20,14 @@ pub(super) fn upgrade_plan() -> UpgradePlan {
     UpgradePlan {
         object: object_id(&interface.object_name(None)),
         method: meet.map_or(0, |method| method.id),
+        request: |guest| Encoded::new(&MeetRequest { guest: Bytes::copy_from_slice(&guest) }),
         read: read_invitation,
     }
 }
 
 fn read_invitation(reply: Body<'_>) -> Result<Invitation, Status> {
-    let MeetReply { number, token, place } = codec::decode(reply)?;
-    let bytes = |bytes: &[u8]| {
-        let whole = bytes.try_into();
-        whole.map_err(|_| Status::internal("an invitation is of 16 bytes and 16 bytes"))
-    };
-    Ok(Invitation { number: bytes(&number)?, token: bytes(&token)?, place })
+    let MeetReply { number, place } = codec::decode(reply)?;
+    let number = number[..].try_into();
+    let number = number.map_err(|_| Status::internal("an invitation has a number of 16 bytes"))?;
+    Ok(Invitation { number, place })
 }

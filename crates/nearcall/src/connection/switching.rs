@@ -304,7 +304,7 @@ impl<H: Host> Connection<H> {
 
     /// Begins to serve the handshake of the client.
     fn serve_switch(&self, is_asked: bool) {
-        let (invited, mut uninvited) = (self.take_invited(), Vec::new());
+        let invited = self.take_invited();
         let begun = {
             let switching = &mut *self.switching.borrow_mut();
             let inner = &mut *self.inner.borrow_mut();
@@ -314,14 +314,13 @@ impl<H: Host> Connection<H> {
             let handshake = match invited {
                 Some(invited) => {
                     under_way.cause = SwitchCause::Upgrade;
-                    invited.serve(options, &mut uninvited)
+                    invited.serve(options)
                 }
                 None => inner.endpoint.serve_switch(options),
             };
             switching.under_way = Some(under_way);
             handshake.map(|handshake| switching.handshake = Some(Box::new(handshake)))
         };
-        self.note_uninvited(uninvited);
         self.begin_limit();
         match begun {
             Ok(()) => self.advance_switch(),

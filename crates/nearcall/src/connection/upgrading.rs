@@ -1,7 +1,8 @@
 //! A connection over `tcp://` that moves to shared memory by itself, where both ends share a kernel.
 //!
-//! The client asks the server for an invitation by a call of the built-in service, comes to the
-//! meeting when the reply has come, and begins a switch on the line that it has got there. The
+//! The client makes a socket and asks the server for an invitation by a call of the built-in
+//! service, comes to the meeting when the reply has come, and begins a switch on the line that it
+//! passes there. The
 //! request goes out behind the first one of the program, and everything else happens while calls
 //! wait for their replies; over a connection that tasks share the driver does it all, at once.
 //! A switch that the program asks for meanwhile begins after it.
@@ -9,22 +10,19 @@
 //! where it is; the peer stays what it was, a [`Peer::Remote`](crate::Peer::Remote) that is not
 //! trusted, for the kernel's word is about the process that came to the meeting, and the connection
 //! need not have begun there.
-//! **Not here:** why an unknown process gets nothing at a meeting (`handshake/meeting.rs` of
+//! **Not here:** why no other process gets in between (`handshake/meeting.rs` of
 //! `nearcall-channel`), the switch (`switching.rs`), which connections do so
 //! (`client/upgrading.rs`).
 
-use std::io;
-use std::sync::Arc;
-
 use nearcall_channel::{
-    CannotSwitch, HandshakeError, Invitation, Invited, Mechanism, Meeting, Peer as End, Uninvited,
+    CannotSwitch, Guest, HandshakeError, Invitation, Invited, Mechanism, Peer as End,
 };
 use nearcall_wire::OutgoingCall;
 
 use super::calls::CallState;
 use super::switch_history::SwitchCause;
 use super::{Connection, Host, Outgoing, SendMode};
-use crate::codec::Body;
+use crate::codec::{Body, Encoded};
 use crate::deadline::Deadline;
 use crate::limits::{MEETING_WAIT, UPGRADE_TRIES_MAX};
 use crate::status::{Code, Status};
@@ -34,6 +32,8 @@ pub(crate) struct UpgradePlan {
     /// The object and the method that reply with an invitation.
     pub(crate) object: u64,
     pub(crate) method: u32,
+    /// Makes the request, with what names the client's socket.
+    pub(crate) request: fn([u8; 16]) -> Result<Encoded, Status>,
     /// Reads such a reply.
     pub(crate) read: fn(Body<'_>) -> Result<Invitation, Status>,
 }
@@ -50,8 +50,8 @@ pub(super) struct Upgrading {
     is_due: bool,
     /// It was to, and the end of a call is to: there was no place for one more.
     waits_for_place: bool,
-    /// It has asked, and there is no answer yet.
-    has_asked: bool,
+    /// Of a client that has asked and has no answer yet.
+    guest: Option<Guest>,
     tries_left: u32,
     /// Of a server, for the client that has asked last.
     invited: Option<Invited>,
@@ -72,8 +72,11 @@ impl<H: Host> Connection<H> {
     /// Returns whether this client's connection is about to move to shared memory, or to learn that
     /// it stays.
     pub(super) fn is_upgrading(&self) -> bool {
-        let Upgrading { is_due, has_asked, .. } = *self.upgrading.borrow();
-        is_due || has_asked || self.switch_cause() == Some(SwitchCause::Upgrade)
+        let is_open = {
+            let upgrading = self.upgrading.borrow();
+            upgrading.is_due || upgrading.guest.is_some()
+        };
+        is_open || self.switch_cause() == Some(SwitchCause::Upgrade)
     }
 
     /// Has the client ask once more, after something has failed that may succeed later.
@@ -111,16 +114,19 @@ impl<H: Host> Connection<H> {
                 upgrading.tries_left = upgrading.tries_left.saturating_sub(1);
             }
             let plan = upgrading.plan.as_ref().filter(|_| has_place);
-            plan.map(|plan| (plan.object, plan.method))
+            plan.map(|plan| (plan.object, plan.method, plan.request))
         };
-        let Some((object, method)) = target else { return self.begin_deferred() };
+        let Some((object, method, request)) = target else { return self.begin_deferred() };
+        // Without a descriptor for it the connection stays, until it may ask once more.
+        let Ok(guest) = Guest::new() else { return self.retry_upgrade() };
         let outgoing =
             Outgoing { object, method, deadline: Deadline::after(MEETING_WAIT), metadata: &[] };
-        if let Ok(call) = self.start_call(&outgoing, &(), SendMode::Keep)
+        if let Ok(request) = request(guest.number())
+            && let Ok(call) = self.start_call(&outgoing, &request, SendMode::Keep)
             && let Some(state) = self.inner.borrow_mut().protocol.value_mut(call)
         {
             *state = CallState::Invitation;
-            self.upgrading.borrow_mut().has_asked = true;
+            self.upgrading.borrow_mut().guest = Some(guest);
         }
         self.begin_deferred();
     }
@@ -128,13 +134,15 @@ impl<H: Host> Connection<H> {
     /// Takes the reply to [`ask_for_meeting`](Self::ask_for_meeting), and begins.
     #[cold]
     pub(super) fn take_invitation(&self, call: OutgoingCall) {
-        self.upgrading.borrow_mut().has_asked = false;
-        self.come_to_meeting(call);
+        let guest = self.upgrading.borrow_mut().guest.take();
+        if let Some(guest) = guest {
+            self.come_to_meeting(call, guest);
+        }
         self.begin_deferred();
     }
 
     #[cold]
-    fn come_to_meeting(&self, call: OutgoingCall) {
+    fn come_to_meeting(&self, call: OutgoingCall, guest: Guest) {
         let reply = match self.take_outcome(call) {
             Some(Ok(reply)) => reply,
             // A server without time or means may have them later.
@@ -161,7 +169,7 @@ impl<H: Host> Connection<H> {
         };
         let mut is_elsewhere = false;
         let begun = self.begin_switch_by(Mechanism::Shm, SwitchCause::Upgrade, |_, options| {
-            let begun = invitation.begin(Mechanism::Shm, options);
+            let begun = guest.begin(&invitation, Mechanism::Shm, options);
             is_elsewhere =
                 matches!(begun, Err(HandshakeError::CannotSwitch(CannotSwitch::Elsewhere)));
             begun
@@ -179,13 +187,10 @@ impl<H: Host> Connection<H> {
     ///
     /// # Errors
     ///
-    /// `FAILED_PRECONDITION`: its connection does not move. `UNAVAILABLE`: the kernel gives
-    /// nothing.
+    /// `FAILED_PRECONDITION`: its connection does not move. `UNAVAILABLE`: the kernel, or the
+    /// account of the client, gives nothing.
     #[cold]
-    pub(crate) fn invite(
-        &self,
-        meeting: impl FnOnce() -> io::Result<Arc<Meeting>>,
-    ) -> Result<Invitation, Status> {
+    pub(crate) fn invite(&self, guest: [u8; 16]) -> Result<Invitation, Status> {
         let may_move = self.may_move_to(Mechanism::Shm);
         if !may_move || !self.is_over_tcp() {
             let why = match may_move {
@@ -197,14 +202,13 @@ impl<H: Host> Connection<H> {
             let text = format!("this connection moves to no shared memory by a meeting: {why}");
             return Err(Status::failed_precondition(text));
         }
-        let mut uninvited = Vec::new();
-        let invited = meeting().and_then(|meeting| meeting.invite(&mut uninvited));
-        self.note_uninvited(uninvited);
+        // If the client has asked twice, the socket that it did not come to makes room.
+        drop(self.upgrading.borrow_mut().invited.take());
+        let invited = Invited::new(guest, self.inner.borrow().endpoint.account());
         let invited = invited.map_err(|error| {
             Status::unavailable(format!("the server cannot invite to a meeting: {error}"))
         })?;
-        let invitation = invited.invitation();
-        // Drops the one before, if the client has asked twice.
+        let invitation = invited.invitation().clone();
         self.upgrading.borrow_mut().invited = Some(invited);
         Ok(invitation)
     }
@@ -214,13 +218,6 @@ impl<H: Host> Connection<H> {
     pub(super) fn take_invited(&self) -> Option<Invited> {
         let invited = self.upgrading.borrow_mut().invited.take();
         invited.filter(|_| self.is_over_tcp())
-    }
-
-    /// Counts and logs the processes that were not served at the meeting.
-    pub(super) fn note_uninvited(&self, uninvited: Vec<Uninvited>) {
-        if let Some(refusals) = &self.refusals {
-            refusals.note_uninvited(uninvited);
-        }
     }
 
     /// Returns whether the channel in use has no control line.

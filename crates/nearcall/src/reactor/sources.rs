@@ -4,10 +4,10 @@
 //! **Not here:** what happens when a source is ready (`reactor.rs`).
 
 use std::os::fd::OwnedFd;
-use std::rc::{Rc, Weak};
-use std::sync::{self, Arc};
+use std::rc::Rc;
+use std::sync::Arc;
 
-use nearcall_channel::{Listener, Meeting};
+use nearcall_channel::Listener;
 use nearcall_os::poll::Interest;
 
 use crate::connection::Connection;
@@ -38,17 +38,8 @@ pub(crate) enum Source {
     Guest,
     /// The file of a listener's socket may be gone.
     SocketFiles,
-    /// Processes have come to the meeting of a server, while it expects a client there.
-    Meeting(Rc<AttendedMeeting>),
     /// A descriptor of the user.
     User(Rc<UserFd>),
-}
-
-/// The meeting of a server, and what counts the processes that came there uninvited.
-pub(crate) struct AttendedMeeting {
-    /// It goes with its server.
-    pub(super) meeting: sync::Weak<Meeting>,
-    pub(super) acceptor: Weak<Acceptor>,
 }
 
 /// Names a listener of a loop.
@@ -116,17 +107,6 @@ impl Sources {
             Some((ListenerId(u64::from(*generation) << 32 | index as u64), Rc::clone(entry)))
         };
         entries.filter_map(listener).collect()
-    }
-
-    /// Returns the meetings among them, with their tokens.
-    pub(crate) fn meetings(&self) -> impl Iterator<Item = (u64, &Rc<AttendedMeeting>)> {
-        let entries = self.entries.iter().enumerate();
-        entries.filter_map(|(index, (generation, source))| match source {
-            Some(Source::Meeting(attended)) => {
-                Some((u64::from(*generation) << 32 | index as u64, attended))
-            }
-            _ => None,
-        })
     }
 
     /// Returns the connections among them; one that waits for room may be there twice.

@@ -220,21 +220,16 @@ impl Server for BuiltIn {
         Err(refusal.clone().with_metadata(control::STOP_BY_SIGNAL, "SIGTERM").unwrap_or(refusal))
     }
 
-    fn meet(&self, context: &Context<'_>, _request: &MeetRequest) -> Result<MeetReply, Status> {
+    fn meet(&self, context: &Context<'_>, request: &MeetRequest) -> Result<MeetReply, Status> {
         let Some(connection) = context.own_connection() else {
             let text = "a call within a thread comes over no connection";
             return Err(Status::failed_precondition(text));
         };
-        let core = self.core()?;
-        let invitation = connection.invite(|| {
-            let meeting = core.state.meeting()?;
-            // Without it the client is met when it says that it has come, if it could come.
-            let _ = core.reactor.watch_meeting(&meeting, &core.acceptor);
-            Ok(meeting)
+        let guest = request.guest[..].try_into().map_err(|_| {
+            Status::invalid_argument("`guest` has the 16 bytes that name the caller's socket")
         })?;
-        let Invitation { number, token, place } = invitation;
-        let bytes = |bytes: [u8; 16]| Bytes::copy_from_slice(&bytes);
-        Ok(MeetReply { number: bytes(number), token: bytes(token), place })
+        let Invitation { number, place } = connection.invite(guest)?;
+        Ok(MeetReply { number: Bytes::copy_from_slice(&number), place })
     }
 }
 

@@ -5,12 +5,10 @@
 //! **Not here:** the connections (`reactor/census.rs`), who may ask for what (`built_in.rs`).
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use nearcall_channel::account::Accounts;
-use nearcall_channel::{Address as Place, Mechanism, MechanismSet, Meeting};
+use nearcall_channel::{Address as Place, Mechanism, MechanismSet};
 use nearcall_os::clock;
 use nearcall_wire::InstanceId;
 
@@ -31,8 +29,6 @@ pub(super) struct ServerState {
     loops: Mutex<Vec<LoopHandle>>,
     /// A lock, because all of it changes rarely; no call of a user's object takes it.
     facts: Mutex<Facts>,
-    /// Where clients over `tcp://` show that they share the kernel; made for the first.
-    meeting: Mutex<Option<Arc<Meeting>>>,
 }
 
 struct Facts {
@@ -63,8 +59,7 @@ impl ServerState {
         let facts = Facts { health, is_draining: false, places, stop: None, stop_remedy: None };
         let (census, started) = (Census::new(loops, limits), clock::now());
         let (instance, loops, facts) = (new_instance(), Mutex::default(), Mutex::new(facts));
-        let meeting = Mutex::default();
-        Arc::new(Self { census, instance, started, loops, facts, meeting })
+        Arc::new(Self { census, instance, started, loops, facts })
     }
 
     /// Notes a loop that has a part of the server.
@@ -84,20 +79,6 @@ impl ServerState {
 
     fn lock(&self) -> MutexGuard<'_, Facts> {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the meeting of the clients over `tcp://`, made if there is none yet.
-    ///
-    /// # Errors
-    ///
-    /// The kernel's.
-    pub(super) fn meeting(&self) -> io::Result<Arc<Meeting>> {
-        let mut meeting = self.meeting.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(meeting) = &*meeting {
-            return Ok(Arc::clone(meeting));
-        }
-        let made = Arc::new(Meeting::open(Accounts::of_process())?);
-        Ok(Arc::clone(meeting.insert(made)))
     }
 
     /// Returns how long ago the server was created.

@@ -3,13 +3,14 @@
 //! **Invariants:** each is a server by hand, which answers calls all the while, so that the client
 //! can show that it goes on.
 //! **Not here:** clients that misuse a server (`half_switches.rs`), processes that come uninvited
-//! (`upgrades.rs`).
+//! (`tests/faults/meetings.rs`).
 
 use std::thread::{self, JoinHandle};
 
-use nearcall::control::{MeetReply, MeetRequest, ServerCaller};
-use nearcall::{CallOptions, Client, Deadline, EventLoop, Limits, Mechanism, Server};
-use nearcall_channel::{Address, Endpoint, Listener, MechanismSet, Options, ReceiveError};
+use nearcall::{CallOptions, Client, Deadline, EventLoop, Mechanism};
+use nearcall_channel::{
+    Address, Endpoint, Invitation, Invited, Listener, MechanismSet, Options, ReceiveError,
+};
 use nearcall_wire::{Frame, Payload, SwitchReason, SwitchStep};
 
 use crate::echo::EchoCaller;
@@ -30,14 +31,16 @@ struct Counts {
     meets: u64,
 }
 
+/// Makes the body of an answer to a request for this invitation.
+type Invite = fn(&Invitation) -> Vec<u8>;
+
 /// One client of a server by hand.
 struct ByHand {
     endpoint: Endpoint,
     /// Of the mechanism to ask for.
     mechanism: u32,
     asks_per_call: u64,
-    /// The body of the answer to each request for an invitation.
-    invitation: Vec<u8>,
+    invitation: Invite,
     /// It refuses each switch that the client begins. Otherwise it says nothing.
     refuses: bool,
     counts: Counts,
@@ -46,6 +49,7 @@ struct ByHand {
 impl ByHand {
     /// Serves the client until it has gone.
     fn serve(mut self) -> Counts {
+        let mut invited = Vec::new();
         send(&mut self.endpoint, &hello(1, 2));
         while let Some(message) = self.receive() {
             match Frame::decode(&message, message.len()) {
@@ -55,7 +59,9 @@ impl ByHand {
                 }
                 Ok(Frame::Call { id, .. }) => {
                     self.counts.meets += 1;
-                    let body = self.invitation.clone();
+                    let guest = *message.last_chunk().unwrap();
+                    invited.push(Invited::new(guest, None).unwrap());
+                    let body = (self.invitation)(invited.last().unwrap().invitation());
                     let payload = Payload::new(0, body.len()).unwrap();
                     self.reply(Frame::Reply { id, payload }, &body);
                 }
@@ -141,7 +147,7 @@ fn a_client_follows_so_many_asks_of_a_flood_and_goes_on() {
                 endpoint,
                 mechanism: mechanism_id(name),
                 asks_per_call: 250,
-                invitation: Vec::new(),
+                invitation: |_| Vec::new(),
                 refuses: true,
                 counts: Counts::default(),
             });
@@ -175,20 +181,14 @@ const CALLS: u64 = 200;
 #[test]
 fn a_client_whose_server_invites_it_in_vain_stays_on_tcp_and_goes_on() {
     in_time(|| {
-        let limits = Limits { switches_per_minute_max: 1_000, ..Limits::default() };
-        let meeting = Server::builder().limits(limits).listen("tcp://127.0.0.1:0").start().unwrap();
-        let at = meeting.address().to_string().replace("?allow=tcp", "");
-        let other = Client::new();
-        let service = ServerCaller::new(&other, &format!("{at}?via=tcp")).unwrap();
-        let real = || service.meet(&MeetRequest {}).unwrap();
-        let nobody = MeetReply { number: vec![0; 16].into(), ..real() };
-        for (what, invitation, refuses) in [
-            ("silent at a meeting", encoded(&real()), false),
-            ("refuses what it has asked for", encoded(&real()), true),
-            ("no meeting", encoded(&nobody), false),
-            ("another place", encoded(&MeetReply { place: 7, ..real() }), false),
-            ("no invitation", vec![0xff; 40], false),
-        ] {
+        let cases: [(&str, Invite, bool); 5] = [
+            ("silent at a meeting", encoded, false),
+            ("refuses what it has asked for", encoded, true),
+            ("no meeting", |real| encoded(&Invitation { number: [0; 16], ..*real }), false),
+            ("another place", |real| encoded(&Invitation { place: 7, ..*real }), false),
+            ("no invitation", |_| vec![0xff; 40], false),
+        ];
+        for (what, invitation, refuses) in cases {
             let (at, server) = start("tcp://127.0.0.1:0", move |endpoint| ByHand {
                 endpoint,
                 mechanism: 0,
@@ -213,8 +213,7 @@ fn a_client_whose_server_invites_it_in_vain_stays_on_tcp_and_goes_on() {
 }
 
 /// As it travels.
-fn encoded(reply: &MeetReply) -> Vec<u8> {
-    let bytes = |tag: u8, bytes: &[u8]| [&[tag, 16][..], bytes].concat();
-    let place = [&[0x19][..], &reply.place.to_le_bytes()].concat();
-    [bytes(0x0a, &reply.number), bytes(0x12, &reply.token), place].concat()
+fn encoded(invitation: &Invitation) -> Vec<u8> {
+    let place = invitation.place.to_le_bytes();
+    [&[0x0a, 16][..], &invitation.number, &[0x19], &place].concat()
 }
