@@ -27,7 +27,7 @@ use nearcall_os::inotify::Inotify;
 use nearcall_os::{descriptor, process, socket};
 
 pub use error::{BadOptions, CannotSwitch, HandshakeError, InUse};
-pub use meeting::{Guest, Invitation, Invited};
+pub use meeting::{Invitation, Invited, MeetingClient};
 pub use options::Options;
 pub use steps::Handshake;
 

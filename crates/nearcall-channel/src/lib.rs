@@ -47,8 +47,8 @@ pub use endpoint::{Claim, Endpoint, Message};
 pub use error::{BadParts, OpenError, ReceiveError, SendError, Unsupported, Violation};
 pub use growing::grow;
 pub use handshake::{
-    BadOptions, CannotSwitch, Guest, Handshake, HandshakeError, InUse, Invitation, Invited,
-    Listener, Options, Rendezvous, accept_over, connect, connect_over,
+    BadOptions, CannotSwitch, Handshake, HandshakeError, InUse, Invitation, Invited, Listener,
+    MeetingClient, Options, Rendezvous, accept_over, connect, connect_over,
 };
 pub use hang_up::HangUp;
 pub use inherited::{HEALTH_SUFFIX, secure_inherited};

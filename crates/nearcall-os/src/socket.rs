@@ -1,4 +1,5 @@
-//! Sockets: unix listeners and pairs, credentials of the peer, loopback pairs of TCP and UDP.
+//! Sockets: unix listeners, pairs and datagrams, credentials of the peer, loopback pairs of TCP and
+//! UDP.
 //!
 //! **Invariants:** every socket is close-on-exec, and no send here raises SIGPIPE. `None` means
 //! "not now" or "not in time"; an error means "not so".
@@ -258,7 +259,7 @@ pub fn unix_pair(kind: Kind) -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 /// A unix socket of datagrams without a name, which does not block. Once [`connect_datagrams`] has
-/// connected it, it takes datagrams of that other socket only.
+/// connected it, it takes datagrams of that other socket only, beside those that have come before.
 ///
 /// # Errors
 ///
@@ -278,13 +279,14 @@ pub fn bind_datagrams(socket: impl AsFd, address: UnixAddress<'_>) -> io::Result
     Ok(bind(socket, &socket_address(address)?)?)
 }
 
-/// Connects a socket of [`unix_datagrams`] to the one of this name. That one is not told, and has
-/// no queue for it, so no other process can be in the way.
+/// Connects a socket of [`unix_datagrams`] to the one of this name. That one is not told, and
+/// keeps no queue of clients, so no other process can be in the way.
 ///
 /// # Errors
 ///
-/// ECONNREFUSED when there is no such name, EPERM when that socket takes datagrams of another one
-/// only, EPROTOTYPE when it is of another type.
+/// ECONNREFUSED when there is no such name, ENOENT when there is no such path, EPERM when that
+/// socket takes datagrams of another one only, EPROTOTYPE when the one at a path is of another
+/// type.
 pub fn connect_datagrams(socket: impl AsFd, address: UnixAddress<'_>) -> io::Result<()> {
     let address = socket_address(address)?;
     seam::enter(Call::Connect)?;

@@ -174,6 +174,10 @@ pub(crate) const EMPTY_WAKES_MAX: u32 = 64;
 /// nothing but wake takes less than a percent of a CPU.
 pub(crate) const EMPTY_WAKE_INTERVAL: Duration = Duration::from_millis(1);
 
+/// Intervals of that without a turn for nothing after which a connection that has had so many gets
+/// others at all: more than the one or two of a pause that the loop is late to end.
+pub(crate) const EMPTY_WAKES_REST: u64 = 4;
+
 /// What a turn for nothing costs its user beside the time of the turn, in nanoseconds: the look at
 /// the kernel that has found its descriptor ready, and the round.
 pub(crate) const EMPTY_WAKE_COST_NS: u64 = 1_000;

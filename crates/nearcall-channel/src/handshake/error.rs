@@ -211,8 +211,11 @@ pub enum CannotSwitch {
          those"
     )]
     NoLine,
-    /// The client has not come to the meeting.
-    #[error("the client has not come to the meeting")]
+    /// The other end has not come to the meeting, or its socket takes nothing of this end.
+    #[error(
+        "the other end has not come to the meeting, or its socket takes nothing of this end; try \
+         again"
+    )]
     NotMet,
     /// A socket of the server's machine or network namespace cannot be reached.
     #[error(
@@ -220,8 +223,8 @@ pub enum CannotSwitch {
          be passed"
     )]
     Elsewhere,
-    /// The line was made, or the answer was sent, by another process than that of the connection,
-    /// or it cannot be told.
+    /// The line was made, or the answer was sent, by another process than that of the connection;
+    /// or a line was made by another user than its sender; or it cannot be told.
     #[error(
         "the kernel does not report the same process at the other end of the new line as at that \
          of the connection; have the process that has connected begin, and the one that has \

@@ -52,8 +52,17 @@ pub(super) enum State {
 pub(super) struct Asked {
     mechanism: Mechanism,
     wait: WaitPolicy,
-    /// The only process whose answer is taken, if the two ends are connected already.
-    server: Option<PeerIdentity>,
+    server: Answerer,
+}
+
+/// Whose answer a client takes.
+pub(super) enum Answerer {
+    /// The one that the listener at the other end of the socket passes the client to.
+    Listener,
+    /// Any that has the other end of a line that the client has made, and says who it is.
+    Holder,
+    /// This process only, which the client is connected to already.
+    Process(PeerIdentity),
 }
 
 /// What an end has made of the mechanism.
@@ -64,15 +73,15 @@ pub(super) struct Opening<T> {
 }
 
 impl State {
-    /// Asks the server for `mechanism`. If the two ends are connected already, the server is that
-    /// of their connection, and the maker of the socket says nothing about it.
+    /// Asks the server for `mechanism`. Of a line that the client has made the kernel's word about
+    /// its maker says nothing of the server.
     pub(super) fn ask(
         control: &Control,
         mechanism: Mechanism,
         options: &Options,
-        server: Option<PeerIdentity>,
+        server: Answerer,
     ) -> Result<Self, HandshakeError> {
-        if options.server_user.is_some() && server.is_none() {
+        if options.server_user.is_some() && matches!(server, Answerer::Listener) {
             check_listening_user(options, socket::peer_credentials(control)?.uid)?;
         }
         let wait = choose_wait(mechanism, options)?;
@@ -88,7 +97,7 @@ impl State {
         control.expect_answer()?;
         let asked = Asked { mechanism, wait, server };
         sent.map_err(|error| {
-            reason_of(error.into(), || next_answer(control, options, asked.server.as_ref()))
+            reason_of(error.into(), || next_answer(control, options, &asked.server))
         })?;
         Ok(Self::Asked(asked))
     }
@@ -105,7 +114,7 @@ impl State {
             _ => limits::HANDSHAKE_DESCRIPTORS_MAX,
         };
         let next = match self {
-            Self::Asked(asked) => next_answer(control, options, asked.server.as_ref())?,
+            Self::Asked(asked) => next_answer(control, options, &asked.server)?,
             _ => next_packet(control, descriptors_max)?,
         };
         let Some((packet, descriptors)) = next else { return Ok(Step::Nothing) };
@@ -271,16 +280,20 @@ fn next_packet(control: &Control, descriptors_max: usize) -> Result<Next, Handsh
 fn next_answer(
     control: &Control,
     options: &Options,
-    connected_to: Option<&PeerIdentity>,
+    expected: &Answerer,
 ) -> Result<Next, HandshakeError> {
     let received = control.receive_answer(limits::HANDSHAKE_DESCRIPTORS_MAX);
     if received.is_ok() {
         let server = control.server().flatten();
         check_server_user(options, server.map(|server| server.credentials().uid))?;
-        let is_same = |old: &PeerIdentity| {
-            server.is_some_and(|server| old.is_same_process(&sender_identity(server)))
+        let is_expected = match expected {
+            Answerer::Listener => true,
+            Answerer::Holder => server.is_some(),
+            Answerer::Process(old) => {
+                server.is_some_and(|server| old.is_same_process(&sender_identity(server)))
+            }
         };
-        if connected_to.is_some_and(|old| !is_same(old)) {
+        if !is_expected {
             return Err(CannotSwitch::OtherProcess.into());
         }
     }
@@ -337,8 +350,8 @@ fn settings(
     Ok(Settings { wait, spin, message_bytes_max, buffer_bytes, peer, liveness, control })
 }
 
-/// Returns the identity of the server that has answered. Of one that did not give its credentials
-/// the kernel knows who listened at the socket only: that is no process to wait for.
+/// Returns the identity of the server that has answered. Of a listener's that did not give its
+/// credentials the kernel knows who listened at the socket only: that is no process to wait for.
 fn server_identity(
     control: &Control,
     server: Option<&Sender>,
@@ -350,7 +363,7 @@ fn server_identity(
     Ok(PeerIdentity { pid, uid, gid, pidfd: None })
 }
 
-pub(super) fn sender_identity(sender: &Sender) -> PeerIdentity {
+fn sender_identity(sender: &Sender) -> PeerIdentity {
     let Credentials { pid, uid, gid } = sender.credentials();
     PeerIdentity { pid, uid, gid, pidfd: sender.pidfd().cloned() }
 }

@@ -15,14 +15,13 @@
 //! ```
 //!
 //! Before that the kernel has said nothing of the other end. The two are sockets of datagrams, each
-//! connected to the other: the kernel refuses what any other socket sends to them, and neither has
-//! a queue of clients that others could fill. The server's is connected before it has a name, so
-//! nothing of others ever lies there; nothing is read from the client's. These processes could want
-//! to get in between, and gain this:
+//! connected to the other, and neither has a queue that others could fill: the client's is shut
+//! for what comes, and the server's takes what comes from the client's only, both before they have
+//! a name. These processes could want to get in between, and gain this:
 //!
 //! - Names of abstract sockets can be read by every process of the network namespace. One that
-//!   sends to the server's socket, or connects its own to it, is refused by the kernel. One that
-//!   sends to the client's sends what no process reads.
+//!   sends to either socket is refused by the kernel. What is connected to the client's socket
+//!   changes nothing there.
 //! - A name belongs to the network namespace. Where the client has another one than the server, or
 //!   another kernel (a proxy, a container, a tunnel lies between), a third process that has access
 //!   to both could take the client's name in the server's namespace and the server's name in the
@@ -39,8 +38,8 @@
 //!
 //! The place is a keyed hash, so that a client of another machine learns nothing by it.
 //! **Invariants:** no step waits; an invitation is good for one line of the connection that it was
-//! made for; the line was made by the process that has passed it, by the kernel's word; what waits
-//! at the server is one socket for each connection, charged with that connection.
+//! made for; the line was made by the user that passes it, by the kernel's word, and is charged to
+//! that user; what waits at the server is one socket, charged with the connection.
 //! **Not here:** what travels over the connection, and what peers count as afterwards (the users of
 //! this crate); the handshake (`local.rs`), that of ends with a control line (`switch.rs`).
 
@@ -50,19 +49,20 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
 use nearcall_os::descriptor::{self, no_descriptor_left};
+use nearcall_os::fork::Epoch;
 use nearcall_os::random;
 use nearcall_os::sender;
-use nearcall_os::socket::{self, Kind, UnixAddress};
+use nearcall_os::socket::{self, Half, Kind, UnixAddress};
+use nearcall_os::users::is_overflow_user;
 
 use super::Rendezvous;
 use super::error::{CannotSwitch, HandshakeError};
-use super::local;
+use super::local::Answerer;
 use super::options::Options;
 use super::steps::Handshake;
 use crate::account::{Charge, Resource, UserAccount};
 use crate::error::Violation;
 use crate::mechanism::Mechanism;
-use crate::settings::PeerIdentity;
 
 /// What a server sends to its client over their connection, so that the client comes to a meeting.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,9 +75,12 @@ pub struct Invitation {
 
 /// The socket of a client that asks for an invitation.
 #[derive(Debug)]
-pub struct Guest {
+pub struct MeetingClient {
     socket: OwnedFd,
     number: [u8; 16],
+    /// That of the socket.
+    network: Network,
+    epoch: Epoch,
 }
 
 /// The socket of a server for a client that was invited. Dropping it ends the invitation.
@@ -86,9 +89,13 @@ pub struct Invited {
     /// `None`: no client is there by the name that it has given.
     socket: Option<(OwnedFd, Option<Charge>)>,
     invitation: Invitation,
+    epoch: Epoch,
 }
 
-impl Guest {
+/// A network namespace, by the device and the inode of its file.
+type Network = (u64, u64);
+
+impl MeetingClient {
     /// Makes the socket. Send its [`number`](Self::number) to the server over the connection.
     ///
     /// # Errors
@@ -96,8 +103,11 @@ impl Guest {
     /// The kernel's.
     pub fn new() -> io::Result<Self> {
         let (socket, number) = (socket::unix_datagrams()?, random::bytes()?);
-        socket::bind_datagrams(&socket, UnixAddress::Abstract(guest_name(number).as_bytes()))?;
-        Ok(Self { socket, number })
+        // What others could send here would be closed by this process, which may take its time.
+        socket::shutdown(&socket, Half::Receive)?;
+        let name = client_name(number);
+        socket::bind_datagrams(&socket, UnixAddress::Abstract(name.as_bytes()))?;
+        Ok(Self { socket, number, network: network()?, epoch: Epoch::current() })
     }
 
     /// Returns what names the socket.
@@ -111,32 +121,29 @@ impl Guest {
     ///
     /// # Errors
     ///
-    /// [`CannotSwitch::Elsewhere`]: the server has another kernel or network namespace. Otherwise
-    /// as [`Handshake::connect_over`].
+    /// [`CannotSwitch::Elsewhere`]: the server has another kernel or network namespace.
+    /// [`CannotSwitch::NotMet`]: its socket is gone, or takes nothing of this client. Otherwise as
+    /// [`Handshake::connect_over`].
     pub fn begin(
         self,
         invitation: &Invitation,
         mechanism: Mechanism,
         options: &Options,
     ) -> Result<Handshake, HandshakeError> {
-        if !place(invitation.number).is_ok_and(|own| own == invitation.place) {
+        self.epoch.check()?;
+        if place(invitation.number, self.network)? != invitation.place {
             return Err(CannotSwitch::Elsewhere.into());
         }
-        let name = name(invitation.number);
-        socket::connect_datagrams(&self.socket, UnixAddress::Abstract(name.as_bytes())).map_err(
-            |error| match error.kind() {
-                io::ErrorKind::ConnectionRefused | io::ErrorKind::PermissionDenied => {
-                    CannotSwitch::Elsewhere.into()
-                }
-                _ => HandshakeError::Os(error),
-            },
-        )?;
+        if !connect(&self.socket, &server_name(invitation.number))? {
+            return Err(CannotSwitch::NotMet.into());
+        }
         let (ours, theirs) = socket::unix_pair(Kind::Seqpacket)?;
         // Before the line: a handshake that fails here leaves nothing with the server.
-        let handshake = Handshake::ask(ours, mechanism, options, None)?;
+        let handshake = Handshake::ask(ours, mechanism, options, Answerer::Holder)?;
         match descriptor::try_send_as_self(&self.socket, &[LINE], &[theirs.as_fd()])? {
             Some(_) => Ok(handshake),
-            None => Err(CannotSwitch::LineFull.into()),
+            // The first packet that its queue takes.
+            None => Err(CannotSwitch::NotMet.into()),
         }
     }
 }
@@ -149,19 +156,18 @@ impl Invited {
     ///
     /// The kernel's. `NotFound` and others: without `/proc` no client could know the place.
     /// [`HandshakeError::Exceeded`]: the account has no room for the socket.
-    pub fn new(guest: [u8; 16], account: Option<&UserAccount>) -> Result<Self, HandshakeError> {
+    pub fn new(client: [u8; 16], account: Option<&UserAccount>) -> Result<Self, HandshakeError> {
         let number = random::bytes()?;
-        let invitation = Invitation { number, place: place(number)? };
+        let invitation = Invitation { number, place: place(number, network()?)? };
         let charge = account.map(|account| account.charge(Resource::Descriptors, 1)).transpose()?;
-        let socket = socket::unix_datagrams()?;
-        let guest = guest_name(guest);
-        let met = socket::connect_datagrams(&socket, UnixAddress::Abstract(guest.as_bytes()));
-        if met.is_err() {
-            return Ok(Self { socket: None, invitation });
+        let (socket, epoch) = (socket::unix_datagrams()?, Epoch::current());
+        if !connect(&socket, &client_name(client))? {
+            return Ok(Self { socket: None, invitation, epoch });
         }
         sender::report_senders(&socket, true)?;
-        socket::bind_datagrams(&socket, UnixAddress::Abstract(name(number).as_bytes()))?;
-        Ok(Self { socket: Some((socket, charge)), invitation })
+        let name = server_name(number);
+        socket::bind_datagrams(&socket, UnixAddress::Abstract(name.as_bytes()))?;
+        Ok(Self { socket: Some((socket, charge)), invitation, epoch })
     }
 
     /// Returns what the client is to get, over its own connection and no other.
@@ -176,17 +182,18 @@ impl Invited {
     /// # Errors
     ///
     /// [`CannotSwitch::NotMet`]: it has not come. [`CannotSwitch::OtherProcess`]: it has passed the
-    /// line of another process. Otherwise as [`Handshake::serve`].
+    /// line of another user. Otherwise as [`Handshake::serve`].
     pub fn serve(self, options: &mut Options) -> Result<Handshake, HandshakeError> {
-        let (line, client) = self.take_line()?;
+        self.epoch.check()?;
+        let (line, user) = self.take_line()?;
         if let Some(account) = &options.account {
-            options.account = Some(account.accounts().user(Some(client.uid)));
+            options.account = Some(account.accounts().user(Some(user)));
         }
         Handshake::serve(Rendezvous::Local, line, options)
     }
 
-    /// Takes the line that the client has passed, and who that is.
-    fn take_line(self) -> Result<(OwnedFd, PeerIdentity), HandshakeError> {
+    /// Takes the line that the client has passed, and the user that has made it.
+    fn take_line(self) -> Result<(OwnedFd, u32), HandshakeError> {
         let (socket, _charge) = self.socket.ok_or(CannotSwitch::NotMet)?;
         let mut packet = [0; 2];
         let received = sender::try_receive_with_sender(&socket, &mut packet, 1)?;
@@ -202,29 +209,53 @@ impl Invited {
         if !socket::is_unix_seqpacket(&line)? {
             return Err(Violation::BadPacket.into());
         }
-        let client = local::client_identity(&line)?;
-        let sender = sender.as_ref().map(local::sender_identity);
-        match sender.is_some_and(|sender| client.is_same_process(&sender)) {
-            true => Ok((line, client)),
-            false => Err(CannotSwitch::OtherProcess.into()),
+        let user = socket::peer_credentials(&line)?.uid;
+        // Another user's line would be charged to that user.
+        let is_own = match sender {
+            Some(sender) => sender.credentials().uid == user,
+            None => is_overflow_user(user),
+        };
+        if is_own { Ok((line, user)) } else { Err(CannotSwitch::OtherProcess.into()) }
+    }
+}
+
+/// Connects a socket to the one of this name at the other end. `false`: there is none, or it takes
+/// what comes from another only.
+fn connect(socket: &OwnedFd, name: &str) -> io::Result<bool> {
+    match socket::connect_datagrams(socket, UnixAddress::Abstract(name.as_bytes())) {
+        Ok(()) => Ok(true),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::ConnectionRefused | io::ErrorKind::PermissionDenied
+            ) =>
+        {
+            Ok(false)
         }
+        Err(error) => Err(error),
     }
 }
 
 /// The name of the socket of a server at a meeting, of which there is no other kind.
-fn name(number: [u8; 16]) -> String {
-    format!("nearcall-meeting-{:032x}", u128::from_be_bytes(number))
+fn server_name(number: [u8; 16]) -> String {
+    format!("nearcall-meeting-server-{:032x}", u128::from_be_bytes(number))
 }
 
-/// The name of the socket of a client, of which there is no other kind.
-fn guest_name(number: [u8; 16]) -> String {
-    format!("nearcall-guest-{:032x}", u128::from_be_bytes(number))
+/// The name of the socket of a client at a meeting, of which there is no other kind.
+fn client_name(number: [u8; 16]) -> String {
+    format!("nearcall-meeting-client-{:032x}", u128::from_be_bytes(number))
 }
 
-/// Returns the number of this kernel and this thread's network namespace for a meeting. No other
+/// Returns this thread's network namespace.
+fn network() -> io::Result<Network> {
+    let file = fs::metadata("/proc/thread-self/ns/net")?;
+    Ok((file.dev(), file.ino()))
+}
+
+/// Returns the number of this kernel and a network namespace of it for a meeting. No other
 /// machine learns anything by it: the key is random, and known within this kernel only.
 #[allow(deprecated, reason = "the keyed hash of the standard library, with a key for both ends")]
-fn place(meeting: [u8; 16]) -> io::Result<u64> {
+fn place(meeting: [u8; 16], (device, inode): Network) -> io::Result<u64> {
     use std::hash::{Hasher, SipHasher};
 
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
@@ -235,11 +266,10 @@ fn place(meeting: [u8; 16]) -> io::Result<u64> {
         let bytes = key[at..].first_chunk().copied().unwrap_or_default();
         u64::from_be_bytes(bytes)
     };
-    let network = fs::metadata("/proc/thread-self/ns/net")?;
     let mut hasher = SipHasher::new_with_keys(half(0), half(8));
     hasher.write(&meeting);
-    hasher.write(&network.dev().to_be_bytes());
-    hasher.write(&network.ino().to_be_bytes());
+    hasher.write(&device.to_be_bytes());
+    hasher.write(&inode.to_be_bytes());
     Ok(hasher.finish())
 }
 

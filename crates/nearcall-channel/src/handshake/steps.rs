@@ -17,6 +17,7 @@ use nearcall_os::socket::{self, Bound};
 
 use super::Rendezvous;
 use super::error::HandshakeError;
+use super::local::Answerer;
 use super::options::Options;
 use super::step::Step;
 use super::{local, remote};
@@ -27,7 +28,6 @@ use crate::endpoint::Endpoint;
 use crate::mechanism::Mechanism;
 use crate::packet::Refusal;
 use crate::runtime_dir::{PathTooLong, Untrusted};
-use crate::settings::PeerIdentity;
 use crate::wait::Deadline;
 
 /// One end of a handshake under way. Call [`advance`](Self::advance) while its descriptor is
@@ -97,16 +97,15 @@ impl Handshake {
         mechanism: Mechanism,
         options: &Options,
     ) -> Result<Self, HandshakeError> {
-        Self::ask(socket, mechanism, options, None)
+        Self::ask(socket, mechanism, options, Answerer::Listener)
     }
 
-    /// Works like [`connect_over`](Self::connect_over). The server that an end is connected to
-    /// already is the only one whose answer is taken.
+    /// Works like [`connect_over`](Self::connect_over), and takes the answer of that server only.
     pub(super) fn ask(
         socket: OwnedFd,
         mechanism: Mechanism,
         options: &Options,
-        server: Option<PeerIdentity>,
+        server: Answerer,
     ) -> Result<Self, HandshakeError> {
         let control = Arc::new(Control::new(socket));
         let state = State::Local(local::State::ask(&control, mechanism, options, server)?);

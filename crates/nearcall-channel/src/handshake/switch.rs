@@ -14,7 +14,7 @@ use nearcall_os::socket::{self, Kind};
 
 use super::Rendezvous;
 use super::error::{CannotSwitch, HandshakeError};
-use super::local;
+use super::local::{self, Answerer};
 use super::options::Options;
 use super::steps::Handshake;
 use crate::endpoint::Endpoint;
@@ -66,7 +66,7 @@ impl Endpoint {
         let server = self.identity_for(&Part::Client)?;
         let (ours, theirs) = socket::unix_pair(Kind::Seqpacket).map_err(HandshakeError::Os)?;
         // Before the line: a handshake that fails here leaves nothing with the server.
-        let handshake = Handshake::ask(ours, mechanism, options, Some(server))?;
+        let handshake = Handshake::ask(ours, mechanism, options, Answerer::Process(server))?;
         self.control().pass_line(theirs.as_fd()).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => CannotSwitch::LineFull.into(),
             _ => HandshakeError::from(error),

@@ -20,7 +20,7 @@ pub(super) fn upgrade_plan() -> UpgradePlan {
     UpgradePlan {
         object: object_id(&interface.object_name(None)),
         method: meet.map_or(0, |method| method.id),
-        request: |guest| Encoded::new(&MeetRequest { guest: Bytes::copy_from_slice(&guest) }),
+        request: |number| Encoded::new(&MeetRequest { number: Bytes::copy_from_slice(&number) }),
         read: read_invitation,
     }
 }

@@ -2,10 +2,9 @@
 //!
 //! The client makes a socket and asks the server for an invitation by a call of the built-in
 //! service, comes to the meeting when the reply has come, and begins a switch on the line that it
-//! passes there. The
-//! request goes out behind the first one of the program, and everything else happens while calls
-//! wait for their replies; over a connection that tasks share the driver does it all, at once.
-//! A switch that the program asks for meanwhile begins after it.
+//! passes there. The request goes out behind the first one of the program, and everything else
+//! happens while calls wait for their replies; over a connection that tasks share the driver does
+//! it all, at once. A switch that the program asks for meanwhile begins after it.
 //! **Invariants:** no call waits for it, and none fails by it: whatever fails leaves the connection
 //! where it is; the peer stays what it was, a [`Peer::Remote`](crate::Peer::Remote) that is not
 //! trusted, for the kernel's word is about the process that came to the meeting, and the connection
@@ -14,8 +13,10 @@
 //! `nearcall-channel`), the switch (`switching.rs`), which connections do so
 //! (`client/upgrading.rs`).
 
+use std::io;
+
 use nearcall_channel::{
-    CannotSwitch, Guest, HandshakeError, Invitation, Invited, Mechanism, Peer as End,
+    CannotSwitch, HandshakeError, Invitation, Invited, Mechanism, MeetingClient, Peer as End,
 };
 use nearcall_wire::OutgoingCall;
 
@@ -51,7 +52,7 @@ pub(super) struct Upgrading {
     /// It was to, and the end of a call is to: there was no place for one more.
     waits_for_place: bool,
     /// Of a client that has asked and has no answer yet.
-    guest: Option<Guest>,
+    client: Option<MeetingClient>,
     tries_left: u32,
     /// Of a server, for the client that has asked last.
     invited: Option<Invited>,
@@ -74,7 +75,7 @@ impl<H: Host> Connection<H> {
     pub(super) fn is_upgrading(&self) -> bool {
         let is_open = {
             let upgrading = self.upgrading.borrow();
-            upgrading.is_due || upgrading.guest.is_some()
+            upgrading.is_due || upgrading.client.is_some()
         };
         is_open || self.switch_cause() == Some(SwitchCause::Upgrade)
     }
@@ -117,16 +118,30 @@ impl<H: Host> Connection<H> {
             plan.map(|plan| (plan.object, plan.method, plan.request))
         };
         let Some((object, method, request)) = target else { return self.begin_deferred() };
-        // Without a descriptor for it the connection stays, until it may ask once more.
-        let Ok(guest) = Guest::new() else { return self.retry_upgrade() };
+        let client = match MeetingClient::new() {
+            Ok(client) => client,
+            Err(error) => return self.put_off_upgrade(&error),
+        };
         let outgoing =
             Outgoing { object, method, deadline: Deadline::after(MEETING_WAIT), metadata: &[] };
-        if let Ok(request) = request(guest.number())
+        if let Ok(request) = request(client.number())
             && let Ok(call) = self.start_call(&outgoing, &request, SendMode::Keep)
             && let Some(state) = self.inner.borrow_mut().protocol.value_mut(call)
         {
             *state = CallState::Invitation;
-            self.upgrading.borrow_mut().guest = Some(guest);
+            self.upgrading.borrow_mut().client = Some(client);
+        }
+        self.begin_deferred();
+    }
+
+    /// Has the end of a call ask, if the kernel gives no socket now.
+    #[cold]
+    fn put_off_upgrade(&self, error: &io::Error) {
+        self.note_no_upgrade(&Status::unavailable(format!("no socket to meet at: {error}")));
+        {
+            let upgrading = &mut *self.upgrading.borrow_mut();
+            let is_left = upgrading.tries_left > 0;
+            (upgrading.is_due, upgrading.waits_for_place) = (is_left, is_left);
         }
         self.begin_deferred();
     }
@@ -134,15 +149,15 @@ impl<H: Host> Connection<H> {
     /// Takes the reply to [`ask_for_meeting`](Self::ask_for_meeting), and begins.
     #[cold]
     pub(super) fn take_invitation(&self, call: OutgoingCall) {
-        let guest = self.upgrading.borrow_mut().guest.take();
-        if let Some(guest) = guest {
-            self.come_to_meeting(call, guest);
+        let client = self.upgrading.borrow_mut().client.take();
+        if let Some(client) = client {
+            self.come_to_meeting(call, client);
         }
         self.begin_deferred();
     }
 
     #[cold]
-    fn come_to_meeting(&self, call: OutgoingCall, guest: Guest) {
+    fn come_to_meeting(&self, call: OutgoingCall, client: MeetingClient) {
         let reply = match self.take_outcome(call) {
             Some(Ok(reply)) => reply,
             // A server without time or means may have them later.
@@ -169,7 +184,7 @@ impl<H: Host> Connection<H> {
         };
         let mut is_elsewhere = false;
         let begun = self.begin_switch_by(Mechanism::Shm, SwitchCause::Upgrade, |_, options| {
-            let begun = guest.begin(&invitation, Mechanism::Shm, options);
+            let begun = client.begin(&invitation, Mechanism::Shm, options);
             is_elsewhere =
                 matches!(begun, Err(HandshakeError::CannotSwitch(CannotSwitch::Elsewhere)));
             begun
@@ -190,7 +205,7 @@ impl<H: Host> Connection<H> {
     /// `FAILED_PRECONDITION`: its connection does not move. `UNAVAILABLE`: the kernel, or the
     /// account of the client, gives nothing.
     #[cold]
-    pub(crate) fn invite(&self, guest: [u8; 16]) -> Result<Invitation, Status> {
+    pub(crate) fn invite(&self, client: [u8; 16]) -> Result<Invitation, Status> {
         let may_move = self.may_move_to(Mechanism::Shm);
         if !may_move || !self.is_over_tcp() {
             let why = match may_move {
@@ -204,7 +219,7 @@ impl<H: Host> Connection<H> {
         }
         // If the client has asked twice, the socket that it did not come to makes room.
         drop(self.upgrading.borrow_mut().invited.take());
-        let invited = Invited::new(guest, self.inner.borrow().endpoint.account());
+        let invited = Invited::new(client, self.inner.borrow().endpoint.account());
         let invited = invited.map_err(|error| {
             Status::unavailable(format!("the server cannot invite to a meeting: {error}"))
         })?;

@@ -225,10 +225,10 @@ impl Server for BuiltIn {
             let text = "a call within a thread comes over no connection";
             return Err(Status::failed_precondition(text));
         };
-        let guest = request.guest[..].try_into().map_err(|_| {
-            Status::invalid_argument("`guest` has the 16 bytes that name the caller's socket")
+        let client = request.number[..].try_into().map_err(|_| {
+            Status::invalid_argument("`number` has the 16 bytes that name the caller's socket")
         })?;
-        let Invitation { number, place } = connection.invite(guest)?;
+        let Invitation { number, place } = connection.invite(client)?;
         Ok(MeetReply { number: Bytes::copy_from_slice(&number), place })
     }
 }

@@ -1,5 +1,5 @@
-//! Connections over `tcp://` that move to shared memory, or must not: other users, other network
-//! namespaces, and ends that are killed meanwhile.
+//! Connections over `tcp://` that move to shared memory, or must not: other users, a crowd of those,
+//! other network namespaces, ends that are killed meanwhile, and clients without a descriptor.
 //!
 //! **Not here:** what one process can show of it (`../it/upgrades.rs`).
 
@@ -32,6 +32,7 @@ pub(crate) const ROLES: &[Role] = &[
         wait_for_the_parent();
     }),
     ("client-elsewhere", be_elsewhere),
+    ("client-without-descriptors", be_without_descriptors),
     ("meeting-crowd", |address| {
         report("crowds");
         thread::scope(|scope| {
@@ -51,6 +52,34 @@ pub(crate) const ROLES: &[Role] = &[
     }),
 ];
 
+/// Connects with the last descriptors of this process, so that there is none for a meeting, and
+/// moves once there are some.
+fn be_without_descriptors(address: &str) {
+    let file = std::fs::File::open("/proc/self/status").unwrap();
+    let mut kept: Vec<_> = std::iter::from_fn(|| file.try_clone().ok()).collect();
+    let options = CallOptions::new().deadline(PATIENCE);
+    let client = loop {
+        kept.pop().unwrap();
+        let client = Client::new();
+        let service = ServerCaller::new(&client, address).unwrap();
+        if service.health_with(&HealthRequest::default(), &options).is_ok() {
+            break client;
+        }
+    };
+    kept.extend(std::iter::from_fn(|| file.try_clone().ok()));
+    let service = ServerCaller::new(&client, address).unwrap();
+    for _ in 0..3 {
+        service.health_with(&HealthRequest::default(), &options).unwrap();
+    }
+    let connections = client.connections();
+    assert_eq!(connections[0].mechanism, Mechanism::Tcp);
+    let failed: Vec<_> = connections[0].switches.iter().map(|it| it.to_string()).collect();
+    drop(kept);
+    report(&format!("moved {}", call_until_moved(&client, address)));
+    report(&format!("before {failed:?}"));
+    wait_for_the_parent();
+}
+
 const CROWD_THREADS: usize = 8;
 
 /// Does without end what any user can: finds the sockets of meetings, sends to each until it is
@@ -60,14 +89,10 @@ fn crowd(address: &str, asks: bool) {
     loop {
         let sockets = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
         for name in sockets.lines().filter_map(|line| line.split_once('@')).map(|it| it.1) {
-            let Some((kind, number)) =
-                name.strip_prefix("nearcall-").and_then(|it| it.split_once('-'))
-            else {
-                continue;
-            };
-            if asks && kind == "guest" {
-                let guest = u128::from_str_radix(number, 16).unwrap_or_default().to_be_bytes();
-                let _ = service.meet(&MeetRequest { guest: guest.to_vec().into() });
+            let Some(rest) = name.strip_prefix("nearcall-meeting-") else { continue };
+            if let Some(number) = rest.strip_prefix("client-").filter(|_| asks) {
+                let number = u128::from_str_radix(number, 16).unwrap_or_default().to_be_bytes();
+                let _ = service.meet(&MeetRequest { number: number.to_vec().into() });
             }
             let (place, unknown_process) =
                 (UnixAddress::Abstract(name.as_bytes()), unix_datagrams().unwrap());
@@ -101,7 +126,7 @@ fn a_client_of_another_user_moves_and_leaves_nothing() {
     in_time(|| {
         let mut server = ServerSetup::new("moving-server").at("tcp://127.0.0.1:0").start();
         let address = server.via("");
-        // What a process keeps of the first: the socket to meet at, threads that watch.
+        // What a process keeps of the first: threads that watch.
         assert_eq!(call_until_moved(&Client::new(), &address), Mechanism::Shm);
         server.wait_for_connections(0);
         let oracle = server.leak_oracle();
@@ -117,6 +142,21 @@ fn a_client_of_another_user_moves_and_leaves_nothing() {
             oracle.check(&[]);
         }
         assert_eq!(server.state().refusals, 0);
+        server.finish();
+    });
+}
+
+#[test]
+fn a_client_without_a_descriptor_for_a_meeting_moves_when_it_has_one() {
+    in_time(|| {
+        let mut server = ServerSetup::new("moving-server").at("tcp://127.0.0.1:0").start();
+        let command = command("client-without-descriptors", &server.via(""), "-n 64");
+        let mut client = Process::start_as("client-without-descriptors", command);
+        assert_eq!(client.hear("moved"), "shm");
+        let failed = client.hear("before");
+        assert!(failed.contains("Too many open files"), "{failed}");
+        client.kill();
+        server.wait_for_connections(0);
         server.finish();
     });
 }

@@ -215,5 +215,5 @@ fn a_client_whose_server_invites_it_in_vain_stays_on_tcp_and_goes_on() {
 /// As it travels.
 fn encoded(invitation: &Invitation) -> Vec<u8> {
     let place = invitation.place.to_le_bytes();
-    [&[0x0a, 16][..], &invitation.number, &[0x19], &place].concat()
+    [&[0x0a, 16][..], &invitation.number, &[0x11], &place].concat()
 }

@@ -11,7 +11,7 @@ use nearcall::control::{ConnectionsRequest, MeetRequest, ServerCaller};
 use nearcall::{
     CallOptions, Client, Code, EventLoop, Limits, Mechanism, RunningServer, Server, SwitchCause,
 };
-use nearcall_channel::Guest;
+use nearcall_channel::MeetingClient;
 use nearcall_channel::account::{Accounts, Resource};
 use nearcall_os::clock;
 
@@ -368,12 +368,12 @@ fn a_client_that_asks_again_and_again_has_one_invitation() {
         let client = Client::new();
         let service = ServerCaller::new(&client, &format!("{at}?via=tcp")).unwrap();
         let used = || Accounts::of_process().used(Resource::Descriptors).0;
-        let ask = |guest: &Guest| service.meet(&request(guest.number())).unwrap();
-        let (guest, before) = (Guest::new().unwrap(), used());
-        let first = ask(&guest);
+        let ask = |of: &MeetingClient| service.meet(&request(of.number())).unwrap();
+        let (asking, before) = (MeetingClient::new().unwrap(), used());
+        let first = ask(&asking);
         assert_eq!(first.number.len(), 16);
         for _ in 0..100 {
-            let next = ask(&guest);
+            let next = ask(&asking);
             assert_ne!((&next.number, next.place), (&first.number, first.place));
         }
         // Tests beside this one hold some, too, but not a hundred for this.
@@ -382,8 +382,8 @@ fn a_client_that_asks_again_and_again_has_one_invitation() {
     });
 }
 
-fn request(guest: [u8; 16]) -> MeetRequest {
-    MeetRequest { guest: guest.to_vec().into() }
+fn request(number: [u8; 16]) -> MeetRequest {
+    MeetRequest { number: number.to_vec().into() }
 }
 
 /// A client over a unix socket needs no meeting.

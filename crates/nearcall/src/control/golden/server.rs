@@ -393,7 +393,7 @@ pub struct StopReply {
 pub struct MeetRequest {
     /// The 16 bytes that name the caller's socket.
     #[prost(bytes = "bytes", tag = "1")]
-    pub guest: ::nearcall::prost::bytes::Bytes,
+    pub number: ::nearcall::prost::bytes::Bytes,
 }
 
 /// Where the caller meets the server, if it can.
@@ -407,7 +407,7 @@ pub struct MeetReply {
     pub number: ::nearcall::prost::bytes::Bytes,
     /// A keyed hash of the server's kernel and network namespace. A caller with another one goes
     /// nowhere.
-    #[prost(fixed64, tag = "3")]
+    #[prost(fixed64, tag = "2")]
     pub place: u64,
 }
 
@@ -1963,7 +1963,7 @@ om.google.protobufB\nEmptyProtoP\x01Z.google.golang.org/protobuf/types/known/emp
 call/options.proto\x12\x08nearcall\x1a google/protobuf/descriptor.proto:;\n\x06oneway\x12\x1e\
 .google.protobuf.MethodOptions\x18\xb9\x8e\x03 \x01(\x08R\x06oneway\x88\x01\x01:D\n\x0bdeadl\
 ine_ms\x12\x1e.google.protobuf.MethodOptions\x18\xba\x8e\x03 \x01(\rR\ndeadlineMs\x88\x01\x01\
-b\x06proto3\n\xec\x1a\n\x18nearcall/v1/server.proto\x12\x0bnearcall.v1\x1a\x1bgoogle/protobu\
+b\x06proto3\n\xe8\x1a\n\x18nearcall/v1/server.proto\x12\x0bnearcall.v1\x1a\x1bgoogle/protobu\
 f/empty.proto\x1a\x16nearcall/options.proto\"a\n\x0fDescribeRequest\x12\x1c\n\tinterface\x18\
 \x01 \x01(\tR\tinterface\x120\n\x14with_descriptor_sets\x18\x02 \x01(\x08R\x12withDescriptor\
 Sets\"\xf1\x02\n\rDescribeReply\x12\x15\n\x03pid\x18\x01 \x01(\x05H\x00R\x03pid\x88\x01\x01\x12\
@@ -2014,16 +2014,15 @@ pid\x88\x01\x01\x12\x16\n\x06before\x18\x04 \x01(\tR\x06before\x12\x14\n\x05afte
 (\tR\x05after\x12\x12\n\x04code\x18\x06 \x01(\x05R\x04code\x12\x18\n\x07message\x18\x07 \x01\
 (\tR\x07messageB\x06\n\x04_pid\"8\n\x0cSwitchReport\x12\x14\n\x05cause\x18\x01 \x01(\tR\x05c\
 ause\x12\x12\n\x04note\x18\x02 \x01(\tR\x04note\"\r\n\x0bStopRequest\"\x1d\n\tStopReply\x12\x10\
-\n\x03pid\x18\x01 \x01(\x05R\x03pid\"#\n\x0bMeetRequest\x12\x14\n\x05guest\x18\x01 \x01(\x0c\
-R\x05guest\"?\n\tMeetReply\x12\x16\n\x06number\x18\x01 \x01(\x0cR\x06number\x12\x14\n\x05pla\
-ce\x18\x03 \x01(\x06R\x05placeJ\x04\x08\x02\x10\x03*]\n\x06Health\x12\x12\n\x0eHEALTH_UNKNOW\
-N\x10\x00\x12\x12\n\x0eHEALTH_SERVING\x10\x01\x12\x16\n\x12HEALTH_NOT_SERVING\x10\x02\x12\x13\
-\n\x0fHEALTH_DRAINING\x10\x032\xee\x03\n\x06Server\x12I\n\x08Describe\x12\x1c.nearcall.v1.De\
-scribeRequest\x1a\x1a.nearcall.v1.DescribeReply\"\x03\x90\x02\x01\x12C\n\x06Health\x12\x1a.n\
-earcall.v1.HealthRequest\x1a\x18.nearcall.v1.HealthReply\"\x03\x90\x02\x01\x12R\n\x0bConnect\
-ions\x12\x1f.nearcall.v1.ConnectionsRequest\x1a\x1d.nearcall.v1.ConnectionsReply\"\x03\x90\x02\
-\x01\x12>\n\x06Switch\x12\x1a.nearcall.v1.SwitchRequest\x1a\x18.nearcall.v1.SwitchReply\x12G\
-\n\x0cReportSwitch\x12\x19.nearcall.v1.SwitchReport\x1a\x16.google.protobuf.Empty\"\x04\xc8\xf3\
-\x18\x01\x12=\n\x04Stop\x12\x18.nearcall.v1.StopRequest\x1a\x16.nearcall.v1.StopReply\"\x03\x90\
-\x02\x02\x128\n\x04Meet\x12\x18.nearcall.v1.MeetRequest\x1a\x16.nearcall.v1.MeetReplyb\x06pr\
-oto3";
+\n\x03pid\x18\x01 \x01(\x05R\x03pid\"%\n\x0bMeetRequest\x12\x16\n\x06number\x18\x01 \x01(\x0c\
+R\x06number\"9\n\tMeetReply\x12\x16\n\x06number\x18\x01 \x01(\x0cR\x06number\x12\x14\n\x05pl\
+ace\x18\x02 \x01(\x06R\x05place*]\n\x06Health\x12\x12\n\x0eHEALTH_UNKNOWN\x10\x00\x12\x12\n\x0e\
+HEALTH_SERVING\x10\x01\x12\x16\n\x12HEALTH_NOT_SERVING\x10\x02\x12\x13\n\x0fHEALTH_DRAINING\x10\
+\x032\xee\x03\n\x06Server\x12I\n\x08Describe\x12\x1c.nearcall.v1.DescribeRequest\x1a\x1a.nea\
+rcall.v1.DescribeReply\"\x03\x90\x02\x01\x12C\n\x06Health\x12\x1a.nearcall.v1.HealthRequest\x1a\
+\x18.nearcall.v1.HealthReply\"\x03\x90\x02\x01\x12R\n\x0bConnections\x12\x1f.nearcall.v1.Con\
+nectionsRequest\x1a\x1d.nearcall.v1.ConnectionsReply\"\x03\x90\x02\x01\x12>\n\x06Switch\x12\x1a\
+.nearcall.v1.SwitchRequest\x1a\x18.nearcall.v1.SwitchReply\x12G\n\x0cReportSwitch\x12\x19.ne\
+arcall.v1.SwitchReport\x1a\x16.google.protobuf.Empty\"\x04\xc8\xf3\x18\x01\x12=\n\x04Stop\x12\
+\x18.nearcall.v1.StopRequest\x1a\x16.nearcall.v1.StopReply\"\x03\x90\x02\x02\x128\n\x04Meet\x12\
+\x18.nearcall.v1.MeetRequest\x1a\x16.nearcall.v1.MeetReplyb\x06proto3";
