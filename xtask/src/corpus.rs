@@ -5,16 +5,18 @@
 //! file fails if nearcall refuses it and protoc and prost accept it, or if its code does not
 //! compile.
 //!
-//! Invariants: every version is pinned in [`PACKAGES`]; all that is written lies in
-//! `target/corpus`, apart from the caches of the package managers.
+//! Invariants: every version is pinned in [`PACKAGES`]; all that is written lies in the target
+//! directory, apart from the caches of the package managers.
 //! Not here: part of CI, since it downloads some hundred megabytes.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::{env, fs, io};
 
 use serde_json::Value;
+
+use crate::{facts, step};
 
 /// Where a package comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +87,8 @@ pub fn run(root: &Path, only: Option<&str>, every: u32) -> io::Result<Vec<String
         let names: Vec<&str> = PACKAGES.iter().map(|package| package.1).collect();
         return Err(io::Error::other(format!("no such package; there are: {}", names.join(", "))));
     }
-    let corpus = root.join("target/corpus");
+    let target = facts::target_directory(root);
+    let corpus = target.join("corpus");
     let crates = corpus.join("crates");
     let _ = fs::remove_dir_all(&crates);
     fs::create_dir_all(&crates)?;
@@ -100,8 +103,8 @@ pub fn run(root: &Path, only: Option<&str>, every: u32) -> io::Result<Vec<String
         plan.push_str(&format!("{name}\t{}\t{}\n", join(&own), join(&shared)));
     }
     fs::write(corpus.join("plan"), plan)?;
-    let mut failures = drive(root, &corpus, &protoc.join("bin/protoc"), every)?;
-    failures.extend(check(root, &crates)?);
+    let mut failures = drive(root, &target, &protoc.join("bin/protoc"), every)?;
+    failures.extend(check(root, &target, &crates)?);
     Ok(failures)
 }
 
@@ -177,8 +180,9 @@ fn find_crate(name: &str) -> io::Result<PathBuf> {
     found.next().ok_or_else(missing)
 }
 
-/// Builds and runs the driver, and prints what it reports. Returns the failures.
-fn drive(root: &Path, corpus: &Path, protoc: &Path, every: u32) -> io::Result<Vec<String>> {
+/// Builds and runs the driver. Returns the failures.
+fn drive(root: &Path, target: &Path, protoc: &Path, every: u32) -> io::Result<Vec<String>> {
+    let corpus = target.join("corpus");
     let driver = corpus.join("driver");
     fs::create_dir_all(&driver)?;
     fs::write(driver.join("main.rs"), include_str!("../corpus/src/main.rs"))?;
@@ -191,18 +195,20 @@ fn drive(root: &Path, corpus: &Path, protoc: &Path, every: u32) -> io::Result<Ve
          prost-build = {{ version = \"0.14\", default-features = false }}\n"
     );
     fs::write(driver.join("Cargo.toml"), manifest)?;
-    let words = |path: &Path| path.display().to_string();
-    let target = words(&root.join("target"));
-    run_tool(&driver, "cargo", &["build", "--quiet", "--target-dir", &target])?;
-    let program = words(&root.join("target/debug/corpus-driver"));
-    let (crates, plan) = (words(&corpus.join("crates")), words(&corpus.join("plan")));
-    let output =
-        run_tool(&driver, &program, &[&words(protoc), &crates, &every.to_string(), &plan])?;
-    Ok(print(&String::from_utf8_lossy(&output.stdout), "FAILURE"))
+    let directory = target.display().to_string();
+    run_tool(&driver, "cargo", &["build", "--quiet", "--release", "--target-dir", &directory])?;
+    let mut program = Command::new(target.join("release/corpus-driver"));
+    program.arg(protoc).arg(corpus.join("crates")).arg(every.to_string()).arg(corpus.join("plan"));
+    let mut child = program.stdout(Stdio::piped()).spawn()?;
+    let failures = print(child.stdout.take(), |line| line.starts_with("FAILURE: "))?;
+    match child.wait()?.success() {
+        true => Ok(failures),
+        false => Err(io::Error::other("the driver fails")),
+    }
 }
 
 /// Checks the generated crates, as one workspace. Returns their errors.
-fn check(root: &Path, crates: &Path) -> io::Result<Vec<String>> {
+fn check(root: &Path, target: &Path, crates: &Path) -> io::Result<Vec<String>> {
     let path = root.join("crates/nearcall").display().to_string();
     let manifest = format!(
         "[workspace]\nmembers = [\"*\"]\nresolver = \"3\"\n[workspace.dependencies]\n\
@@ -210,26 +216,33 @@ fn check(root: &Path, crates: &Path) -> io::Result<Vec<String>> {
     );
     fs::write(crates.join("Cargo.toml"), manifest)?;
     fs::copy(root.join("Cargo.lock"), crates.join("Cargo.lock"))?;
-    let target = root.join("target").display().to_string();
+    let start = step::now();
     let mut cargo = Command::new("cargo");
     cargo.current_dir(crates).args(["check", "--keep-going", "--message-format", "short"]);
-    let output = cargo.args(["--quiet", "--target-dir", &target]).output()?;
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    let mut failures = print(&text, "error");
-    if failures.is_empty() && !output.status.success() {
+    cargo.arg("--quiet").arg("--target-dir").arg(target);
+    let mut child = cargo.stderr(Stdio::piped()).spawn()?;
+    let is_error = |line: &str| line.starts_with("error") || line.contains(": error");
+    let mut failures = print(child.stderr.take(), is_error)?;
+    if !child.wait()?.success() && failures.is_empty() {
         failures.push("cargo check of the generated crates fails".to_owned());
     }
+    let seconds = start.elapsed().as_secs_f32();
+    let _ = writeln!(io::stdout(), "check of the generated code: {seconds:.1} s");
     Ok(failures)
 }
 
-/// Prints a report, and returns its lines with `mark`.
-fn print(text: &str, mark: &str) -> Vec<String> {
-    // A reader that has seen enough closes the pipe.
-    let _ = io::stdout().write_all(text.as_bytes());
-    text.lines()
-        .filter(|line| line.contains(mark) && !line.ends_with('}'))
-        .map(str::to_owned)
-        .collect()
+/// Prints each line of a report as it comes, and returns those that are failures.
+fn print(report: Option<impl Read>, is_failure: impl Fn(&str) -> bool) -> io::Result<Vec<String>> {
+    let mut failures = Vec::new();
+    for line in report.into_iter().flat_map(|report| BufReader::new(report).lines()) {
+        let line = line?;
+        // A reader that has seen enough closes the pipe.
+        let _ = writeln!(io::stdout(), "{line}");
+        if is_failure(&line) {
+            failures.push(line);
+        }
+    }
+    Ok(failures)
 }
 
 #[cfg(test)]

@@ -45,8 +45,7 @@ impl Facts {
         let missing = || io::Error::other("run me as `cargo xtask`");
         let xtask = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or_else(missing)?);
         let root = xtask.parent().ok_or_else(missing)?.to_owned();
-        let target = env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
-        let target = root.join(target); // Relative to the repository, unless it is absolute.
+        let target = target_directory(&root);
         let nightly = "rustup toolchain install nightly --profile minimal";
         let no_version = || io::Error::other("Cargo.toml has no rust-version");
         let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
@@ -72,6 +71,11 @@ impl Facts {
             target,
         })
     }
+}
+
+/// Where Cargo writes: relative to the repository, unless the variable is absolute.
+pub(crate) fn target_directory(root: &Path) -> PathBuf {
+    root.join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
 /// Asks Cargo for a version. The reason is the command that installs the tool: what rustup and

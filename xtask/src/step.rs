@@ -290,7 +290,7 @@ fn seconds(duration: Duration) -> String {
 }
 
 #[allow(clippy::disallowed_methods, reason = "xtask must run when nearcall-os does not compile")]
-fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     Instant::now()
 }
 

@@ -102,6 +102,7 @@ mod scopes;
 mod source_text;
 mod sources;
 mod type_names;
+mod visible_names;
 
 pub use prost_reflect::DescriptorPool;
 

@@ -6,8 +6,8 @@
 //! - `google/protobuf/*.proto` need no include directory. One that lies there is used, as by
 //!   protoc: it may have options that the built-in one lacks.
 //!
-//! **Not here:** demands on an interface beyond correct syntax (`model.rs`), and what the parser
-//! cannot read (`source_text.rs`).
+//! **Not here:** demands on an interface beyond correct syntax (`model.rs`), what the parser cannot
+//! read (`source_text.rs`), and which packages a file may name (`visible_names.rs`).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -22,6 +22,7 @@ use protox::file::{
 };
 
 use crate::error::BuildError;
+use crate::visible_names::VisibleNames;
 use crate::{panics, source_text};
 
 /// The descriptors of the files, and where they came from.
@@ -38,7 +39,8 @@ pub(crate) fn read(files: &[PathBuf], includes: &[PathBuf]) -> Result<Sources, B
     }
     let directories = list_directories(files, includes);
     let opened = Opened::default();
-    let mut compiler = Compiler::with_file_resolver(build_resolver(&directories, &opened));
+    let mut compiler =
+        Compiler::with_file_resolver(VisibleNames::new(build_resolver(&directories, &opened)));
     compiler.include_source_info(true).include_imports(true);
     for file in files {
         let result = panics::catch(|| compiler.open_file(file).map(|_| ()));

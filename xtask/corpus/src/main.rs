@@ -3,12 +3,13 @@
 //!
 //! Arguments: protoc, the directory for crates, the step between files, and a file with one package
 //! a line: name, tab, directories of its files, tab, further include directories, each separated by
-//! `:`. Prints a line for each package and each failure.
+//! `:`. Prints a line for each package and each file that is refused.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 use std::{env, fs, panic};
 
 use nearcall_build::Builder;
@@ -21,6 +22,7 @@ struct Counts {
     services: usize,
     methods: usize,
     lines: usize,
+    time: Duration,
     /// Files that are refused, by kind.
     refused: BTreeMap<&'static str, usize>,
 }
@@ -45,12 +47,15 @@ fn main() -> io::Result<()> {
             text.split(':').filter(|one| !one.is_empty()).map(PathBuf::from).collect()
         };
         let (own, others) = (directories(parts[1]), directories(parts[2]));
-        let counts = compile_package(&setup, parts[0], &own, &others)?;
+        let start = Instant::now();
+        let mut counts = compile_package(&setup, parts[0], &own, &others)?;
+        counts.time = start.elapsed();
         report(parts[0], &counts);
         total.files += counts.files;
         total.services += counts.services;
         total.methods += counts.methods;
         total.lines += counts.lines;
+        total.time += counts.time;
         for (kind, number) in counts.refused {
             *total.refused.entry(kind).or_default() += number;
         }
@@ -60,10 +65,12 @@ fn main() -> io::Result<()> {
 }
 
 fn report(name: &str, counts: &Counts) {
-    let Counts { files, services, methods, lines, refused } = counts;
+    let Counts { files, services, methods, lines, time, refused } = counts;
+    let seconds = time.as_secs_f32();
     let _ = writeln!(
         io::stdout(),
-        "{name}: {files} files, {services} services, {methods} methods, {lines} lines; {refused:?}"
+        "{name}: {files} files, {services} services, {methods} methods, {lines} lines, \
+         {seconds:.1} s; {refused:?}"
     );
 }
 
@@ -95,9 +102,7 @@ fn compile_package(
             Err(text) => {
                 let kind = judge(setup, &file, &includes, &text);
                 *counts.refused.entry(kind).or_default() += 1;
-                if kind == FAILURE || kind == CLASH {
-                    let _ = writeln!(io::stdout(), "{kind}: {}: {text}", file.display());
-                }
+                let _ = writeln!(io::stdout(), "{kind}: {}: {text}", file.display());
             }
         }
     }
@@ -135,12 +140,14 @@ fn build(files: &[PathBuf], includes: &[PathBuf], out: &Path) -> Result<(), Stri
     written.map(|_| ()).map_err(|error| error.to_string())
 }
 
-/// Splits files into groups that can be compiled together: two versions of one interface cannot.
+/// Splits files into groups that can be compiled together: two versions of one interface cannot,
+/// and a crate of all files would be too large.
 fn group(files: Vec<PathBuf>, includes: &[PathBuf], out: &Path, groups: &mut Vec<Vec<PathBuf>>) {
     if files.is_empty() {
         return;
     }
-    if files.len() == 1 || build(&files, includes, out).is_ok() {
+    let fits = files.len() <= FILES_PER_CRATE;
+    if files.len() == 1 || (fits && build(&files, includes, out).is_ok()) {
         return groups.push(files);
     }
     let mut first = files;
@@ -200,6 +207,8 @@ fn write_crate(
     fs::write(directory.join("Cargo.toml"), manifest)
 }
 
+/// The files of one crate: the largest package has six million lines of generated code.
+const FILES_PER_CRATE: usize = 64;
 /// A file that nearcall refuses and protoc and prost accept.
 const FAILURE: &str = "FAILURE";
 /// Two names that are one in Rust: prost generates them, and rustc would refuse them.

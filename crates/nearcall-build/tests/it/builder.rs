@@ -236,6 +236,54 @@ fn a_current_descriptor_can_be_imported() {
 }
 
 /// proto2: what of it is generated, and what an extension is not.
+/// As by protoc: the packages `shop.common` and `shop.options` hide nothing from a file that does
+/// not import them.
+#[test]
+fn a_package_that_is_not_imported_hides_no_other() {
+    let directory = TestDir::new();
+    let files = [
+        ("hidden.proto", "package shop.common; message Other {}"),
+        ("hidden_options.proto", "package shop.options; message Other {}"),
+        (
+            "between.proto",
+            "package shop.between; import \"hidden.proto\"; import \"hidden_options.proto\"; \
+             message Between { shop.common.Other a = 1; shop.options.Other b = 2; }",
+        ),
+        ("id.proto", "package common; message Id { message Part {} enum Kind { ANY = 0; } }"),
+        ("public.proto", "package shop; import public \"id.proto\";"),
+        (
+            "options.proto",
+            "package options; import \"google/protobuf/descriptor.proto\"; \
+             extend google.protobuf.FieldOptions { int32 size = 50001; } \
+             extend google.protobuf.MethodOptions { int32 cost = 50001; }",
+        ),
+        (
+            "a.proto",
+            "package shop.cart; import \"between.proto\"; import \"public.proto\"; \
+             import \"options.proto\"; \
+             message Cart { common.Id id = 1 [(options.size) = 2]; common.Id.Part part = 2; \
+             common.Id.Kind kind = 3; map<string, common.Id> ids = 4; Inner.Leaf leaf = 5; \
+             oneof one { common.Id other = 6; } between.Between between = 7; \
+             message Inner { message Leaf {} } } \
+             service Shop { rpc Find(common.Id) returns (stream common.Id.Part) { \
+             option (options.cost) = 3; } }",
+        ),
+    ];
+    for (name, text) in files {
+        directory.write(name, &format!("syntax = \"proto3\"; {text}"));
+    }
+    let builder = Builder::new().include(directory.path()).include_file("all.rs");
+    let builder = builder.out_dir(directory.path().join("out"));
+    builder.clone().file(directory.path().join("a.proto")).write().unwrap();
+    let text = fs::read_to_string(directory.path().join("out/shop.cart.rs")).unwrap();
+    assert!(text.contains("pub id: ::core::option::Option<super::super::common::Id>"), "{text}");
+    // Nor do they if they are compiled before.
+    let builder = builder.file(directory.path().join("hidden.proto"));
+    builder.file(directory.path().join("a.proto")).write().unwrap();
+    let again = fs::read_to_string(directory.path().join("out/shop.cart.rs")).unwrap();
+    assert_eq!(text, again);
+}
+
 #[test]
 fn proto2_is_generated_as_prost_does() {
     let text = "package a; message M { required string name = 1;\n\

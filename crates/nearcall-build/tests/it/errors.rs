@@ -407,6 +407,29 @@ fn files_that_are_not_there_are_named() {
     );
 }
 
+/// As by protoc: the innermost package that the file may use decides.
+#[test]
+fn a_package_that_is_imported_hides_another() {
+    let common = ("c.proto", "syntax = \"proto3\"; package common; message Id {}");
+    let hiding = ("d.proto", "syntax = \"proto3\"; package shop.common; message Other {}");
+    let text = "syntax = \"proto3\"; package shop; import \"c.proto\"; import \"d.proto\";\n\
+                message M { common.Id id = 1; }";
+    check_files(
+        &[common, hiding, ("b.proto", text)],
+        &["b.proto"],
+        "b.proto:2:13: 'common.Id' resolves to 'shop.common.Id', which is not defined",
+    );
+    let between = ("e.proto", "syntax = \"proto3\"; import \"d.proto\"; message Between {}");
+    // The place of an error stays in a file that has a hidden name.
+    let text = "syntax = \"proto3\"; package shop; import \"c.proto\"; import \"e.proto\";\n\
+                message M { common.Id id = 1;\nId other = 2; }";
+    check_files(
+        &[common, hiding, between, ("b.proto", text)],
+        &["b.proto"],
+        "b.proto:3:1: name 'Id' is not defined",
+    );
+}
+
 #[test]
 fn two_services_with_one_name_in_two_files_are_refused() {
     check_files(
