@@ -134,15 +134,11 @@ impl<H: Host> Connection<H> {
         self.begin_deferred();
     }
 
-    /// Has the end of a call ask, if the kernel gives no socket now.
+    /// Has a later flush ask, if one is left and the kernel gives no socket now.
     #[cold]
     fn put_off_upgrade(&self, error: &io::Error) {
         self.note_no_upgrade(&Status::unavailable(format!("no socket to meet at: {error}")));
-        {
-            let upgrading = &mut *self.upgrading.borrow_mut();
-            let is_left = upgrading.tries_left > 0;
-            (upgrading.is_due, upgrading.waits_for_place) = (is_left, is_left);
-        }
+        self.retry_upgrade();
         self.begin_deferred();
     }
 
