@@ -52,8 +52,8 @@ pub(crate) const ROLES: &[Role] = &[
     }),
 ];
 
-/// Connects with the last descriptors of this process, so that there is none for a meeting. Its calls
-/// go on; its tries may be used up, and the next connection moves.
+/// Connects with the last descriptors of this process, so that there is none for a meeting. Its
+/// calls go on; its tries may be used up, and the next connection moves.
 fn be_without_descriptors(address: &str) {
     let file = std::fs::File::open("/proc/self/status").unwrap();
     let mut kept: Vec<_> = std::iter::from_fn(|| file.try_clone().ok()).collect();
