@@ -6,7 +6,7 @@
 //! of types that may contain themselves, directly or in other messages, names this module in the
 //! place of prost. It is prost, but for the lengths of messages within messages: these count the
 //! levels, and a value with too many has a length above every limit.
-//! **Invariants:** the runtime measures a message before it encodes it, by [`measure`]; whoever
+//! **Invariants:** the runtime measures a message before it encodes it, by `measure`; whoever
 //! encodes outside the runtime gets what prost gives; types that cannot contain themselves go
 //! through none of this.
 //! **Not here:** which types those are (`nearcall-build`), the depth of what is received, which
