@@ -223,17 +223,13 @@ impl Invited {
 /// what comes from another only.
 fn connect(socket: &OwnedFd, name: &str) -> io::Result<bool> {
     match socket::connect_datagrams(socket, UnixAddress::Abstract(name.as_bytes())) {
-        Ok(()) => Ok(true),
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::ConnectionRefused | io::ErrorKind::PermissionDenied
-            ) =>
-        {
-            Ok(false)
-        }
-        Err(error) => Err(error),
+        Err(error) if is_absence(error.kind()) => Ok(false),
+        connected => connected.map(|()| true),
     }
+}
+
+fn is_absence(error: io::ErrorKind) -> bool {
+    matches!(error, io::ErrorKind::ConnectionRefused | io::ErrorKind::PermissionDenied)
 }
 
 /// The name of the socket of a server at a meeting, of which there is no other kind.
