@@ -169,9 +169,9 @@ pub(crate) const PING_INTERVAL_MIN: Duration = Duration::from_millis(1);
 /// nothing had come. A correct peer causes one where both ends become active at once.
 pub(crate) const EMPTY_WAKES_MAX: u32 = 64;
 
-/// Time for which the descriptors of a connection that has had so many are not watched, and in which
-/// one that has had fewer gets another one. A message that comes meanwhile is late by this at most,
-/// and a peer that does nothing but wake takes less than a percent of a CPU.
+/// Time for which the descriptors of a connection that has had so many are not watched, and in
+/// which one that has had fewer gets another one. A message that comes meanwhile is late by this at
+/// most, and a peer that does nothing but wake takes less than a percent of a CPU.
 pub(crate) const EMPTY_WAKE_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Intervals of that without a turn for nothing after which a connection that has had so many gets
