@@ -4,6 +4,7 @@ use std::iter;
 
 use crate::docs;
 use crate::model::{Kind, Method, Service};
+use crate::options::Idempotency;
 
 /// The name of the constant with the descriptor set of a package.
 pub(crate) const DESCRIPTOR_SET: &str = "FILE_DESCRIPTOR_SET";
@@ -133,7 +134,7 @@ fn async_signature(method: &Method, types: &prost_build::Method) -> (String, Str
 
 /// The type of a result with the error of a call.
 pub(crate) fn status_result(value: &str) -> String {
-    format!("::core::result::Result<{value}, ::nearcall::Status>")
+    format!("::nearcall::Result<{value}>")
 }
 
 /// Generates the statics that describe the service and its methods.
@@ -144,16 +145,22 @@ pub(crate) fn statics(service: &Service) -> String {
     text = docs::join(&[&text, &types.methods_module.note()]);
     text += &format!("mod {} {{\n", types.methods_module);
     for Method { name, shouty, id, kind, deadline_ms, idempotency, .. } in &service.methods {
-        let deadline = match deadline_ms {
-            Some(deadline) => format!(
-                "::core::option::Option::Some(::core::time::Duration::from_millis({deadline}))"
-            ),
-            None => "::core::option::Option::None".to_owned(),
+        let new = match kind {
+            Kind::Unary => "unary",
+            Kind::Oneway => "oneway",
+            Kind::ReplyStream => "reply_stream",
+            Kind::RequestStream => "request_stream",
+            Kind::BothStreams => "both_streams",
+        };
+        let deadline = deadline_ms.map_or(String::new(), |ms| format!(".deadline_ms({ms})"));
+        let idempotency = match idempotency {
+            Idempotency::Unknown => "",
+            Idempotency::NoSideEffects => ".no_side_effects()",
+            Idempotency::Idempotent => ".idempotent()",
         };
         text += &format!(
-            "pub(super) static {shouty}: ::nearcall::Method = ::nearcall::Method {{ id: {}, \
-             name: {name:?}, kind: ::nearcall::MethodKind::{kind:?}, deadline: {deadline}, \
-             idempotency: ::nearcall::Idempotency::{idempotency:?} }};\n",
+            "pub(super) static {shouty}: ::nearcall::Method = \
+             ::nearcall::Method::{new}({}, {name:?}){deadline}{idempotency};\n",
             id_literal(*id),
         );
     }

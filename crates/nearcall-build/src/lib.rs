@@ -76,7 +76,6 @@
 //! **Not here:** the runtime (`nearcall`).
 #![forbid(unsafe_code)]
 
-mod async_caller;
 mod attributes;
 mod builder;
 mod caller;

@@ -91,10 +91,10 @@ impl Thermostat for Room {
             // Not the 250 ms of the interface: the machine may be busy.
             let options = CallOptions::new().deadline(PATIENCE);
             if self.use_of_next == UseOfNext::Ask {
-                let reply = next.watch_with(&WatchRequest {}, &options)?;
+                let reply = next.with(options.clone()).watch(&WatchRequest {})?;
                 return Ok(SetTargetReply { celsius_before: reply.celsius });
             }
-            return next.set_target_with(request, &options);
+            return next.with(options.clone()).set_target(request);
         }
         if let Some(text) = context.metadata().get("echo") {
             context.add_reply_metadata("echoed", text).unwrap();
@@ -148,7 +148,7 @@ impl Thermostat for Room {
             if self.measured_calls > 0 {
                 return Ok(WatchReply { celsius: measure(next, self.measured_calls)? });
             }
-            return next.start_watch_with(request, &CallOptions::new()).wait();
+            return next.start_watch(request).wait();
         }
         let celsius = match context.peer() {
             Peer::Local => -1.0,
@@ -171,7 +171,7 @@ impl Thermostat for Room {
 /// Returns what a call takes, in nanoseconds.
 fn measure(next: &ThermostatCaller, calls: u32) -> Result<f64, Status> {
     let options = CallOptions::new().deadline(PATIENCE);
-    let call = || next.set_target_with(&SetTargetRequest { celsius: 20.0 }, &options);
+    let call = || next.with(options.clone()).set_target(&SetTargetRequest { celsius: 20.0 });
     for _ in 0..calls / 10 {
         call()?;
     }

@@ -179,6 +179,10 @@ pub use status::{Code, Status};
 pub use tasks::cancellation::Cancelled;
 pub use tasks::service_task::{ServiceTask, TaskRunner};
 pub use thread_marker::BelongsToItsThread;
+
+/// The result of a call: what was asked for, or the [`Status`] that says why there is none.
+pub type Result<T> = std::result::Result<T, Status>;
+
 pub use trust::Trust;
 
 /// What [`service_main!`] names.

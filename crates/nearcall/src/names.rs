@@ -171,7 +171,7 @@ fn describe(
         let address = format!("{}?via={mechanism}&user={user}", socket.name);
         let client = Client::new();
         let server = ServerCaller::new(&client, &address)?;
-        let reply = server.describe_with(request, &options)?;
+        let reply = server.with(options.clone()).describe(request)?;
         let peers = client.connections().into_iter().map(|connection| connection.peer);
         let mut processes = peers.filter_map(|peer| match peer {
             Peer::Process(identity) => Some(identity),

@@ -60,7 +60,7 @@ fn an_async_service_serves_callers_of_both_kinds() {
     block_on(by_future.note(&NoteRequest { text: "hello".to_owned() })).unwrap();
     assert_eq!(*room.notes.lock().unwrap(), ["hello"]);
     let options = CallOptions { text: "not now" };
-    let watched = block_on(by_future.watch_with(&WatchRequest {}, &options));
+    let watched = block_on(by_future.with(options).watch(&WatchRequest {}));
     assert_eq!(watched, Err(Status("not now")));
     assert_eq!(block_on(by_future.loan(7)).unwrap().0.len(), 7);
     assert_eq!(block_on(by_future.reset(&())), Ok(()));
@@ -72,7 +72,7 @@ fn a_future_that_is_not_polled_makes_no_call() {
     register(ThermostatAsyncDispatcher::shared(Arc::clone(&room)));
     let caller = ThermostatAsyncCaller::new(&Client::default(), "here").unwrap();
     let (request, options) = (NoteRequest::default(), CallOptions::new());
-    let _unpolled = (caller.note(&request), caller.note_with(&request, &options));
+    let _unpolled = (caller.note(&request), caller.with(options.clone()).note(&request));
     assert!(room.notes.lock().unwrap().is_empty());
 }
 
@@ -176,7 +176,10 @@ fn streams_are_awaited() {
         assert_eq!(caller.loan_with_(2, &CallOptions::new()).await.unwrap().0.len(), 2);
     });
     let sync = ScannerCaller_::new_(&client, "here").unwrap();
-    assert_eq!(sync.try_start_scan(&page(0)).unwrap().0, Ok(page(2)));
+    assert_eq!(
+        sync.with(CallOptions::new().no_wait()).start_scan(&page(0)).unwrap().0,
+        Ok(page(2))
+    );
 }
 
 /// Never called: it compiles if everything that threads share is `Send` (and `Sync`).

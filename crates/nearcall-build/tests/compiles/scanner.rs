@@ -94,16 +94,16 @@ fn methods_have_their_own_names_and_ours_are_escaped() {
         caller.new(&page(0)),
         caller.scan(&page(0)),
         caller.start_scan(&page(0)),
-        caller.scan_with(&page(0)),
+        caller.with(page(0)).scan(),
         caller.loan(&page(0)),
         caller.loan_bytes(&page(0)),
-        caller.try_loan(&page(0)),
+        caller.with(CallOptions::new().no_wait()).loan(&page(0)),
         caller.scan_with_(&page(0), &options),
         caller.start_scan_(&page(0)).0,
         caller.start_scan_with_(&page(0), &options).0,
-        caller.start_scan_with(&page(0), &options),
-        caller.scan_with_with(&page(0), &options),
-        caller.loan_with(&page(0), &options),
+        caller.with(options.clone()).start_scan(&page(0)),
+        caller.with(options.clone()).with(page(0)).scan(),
+        caller.with(options.clone()).loan(&page(0)),
         caller.start_start_scan(&page(0)).0,
     ];
     let numbers = reached.map(|reply| reply.unwrap().number);
@@ -119,9 +119,13 @@ fn a_message_that_does_not_wait_is_beside_a_method_of_its_name() {
     register(dispatcher.clone());
     let caller = ScannerCaller_::new_(&Client::default(), "here").unwrap();
     caller.mark(&page(1)).unwrap();
-    caller.try_mark(&page(2)).unwrap();
+    caller.with(CallOptions::new().no_wait()).mark(&page(2)).unwrap();
     caller.try_mark_(&page(3)).unwrap();
-    caller.try_try_mark(&page(4)).unwrap();
+    caller
+        .with(CallOptions::new().no_wait())
+        .with(CallOptions::new().no_wait())
+        .mark(&page(4))
+        .unwrap();
     assert_eq!(*device.marks.borrow(), [1, 102, 3, 104]);
 }
 
@@ -139,7 +143,7 @@ fn a_stream_of_replies_ends_with_the_result() {
     let mut pages = caller.progress(&page(2)).unwrap();
     let received = [pages.recv(), pages.recv(), pages.recv()];
     assert_eq!(received, [Ok(Some(page(0))), Ok(Some(page(1))), Ok(None)]);
-    let mut pages = caller.progress_with(&page(6), &CallOptions::new()).unwrap();
+    let mut pages = caller.progress(&page(6)).unwrap();
     assert!((0..6).all(|_| pages.recv().unwrap().is_some()));
     assert_eq!(pages.recv(), Err(Status("jammed")));
 }
@@ -152,7 +156,7 @@ fn a_stream_of_requests_ends_with_the_reply() {
     assert_eq!(pages.finish(), Ok(page(6)));
     let options = CallOptions { text: "with options" };
     assert_eq!(caller.upload_with_(&options).unwrap().finish(), Ok(page(0)));
-    let refused = caller.upload_with_with(&options).unwrap().finish();
+    let refused = caller.with(options.clone()).upload_with().unwrap().finish();
     assert_eq!(refused, Err(Status("with options")));
 }
 

@@ -55,13 +55,16 @@ fn check(bytes_only: bool) {
     let set = |celsius| caller.set_target(&SetTargetRequest { celsius }).unwrap().celsius_before;
     assert_eq!([set(20.0), set(21.5)], [0.0, 20.0]);
     caller.note(&NoteRequest { text: "hello".to_owned() }).unwrap();
-    caller.try_note(&NoteRequest { text: "again".to_owned() }).unwrap();
+    caller
+        .with(CallOptions::new().no_wait())
+        .note(&NoteRequest { text: "again".to_owned() })
+        .unwrap();
     assert_eq!(*room.notes.borrow(), ["hello", "again"]);
     assert_eq!(caller.watch(&WatchRequest {}).unwrap().celsius, 21.5);
     assert_eq!(caller.start_watch(&WatchRequest {}).0.unwrap().celsius, 21.5);
     let options = CallOptions { text: "not today" };
-    assert_eq!(caller.reset_with(&(), &options), Err(Status("not today")));
-    assert_eq!(caller.start_reset_with(&(), &options).0, Err(Status("not today")));
+    assert_eq!(caller.with(options.clone()).reset(&()), Err(Status("not today")));
+    assert_eq!(caller.with(options.clone()).start_reset(&()).0, Err(Status("not today")));
 }
 
 #[test]
@@ -86,8 +89,7 @@ fn an_unknown_method_is_refused() {
     register(ThermostatDispatcher::new(Room::default()));
     let interface = ThermostatCaller::INTERFACE;
     let object = crate::ObjectRef::new(&Client::default(), interface, "here").unwrap();
-    let answer: Result<(), Status> =
-        object.call(&OTHER, &(), &CallOptions::new(), |(): &(), _| Ok(()));
+    let answer: Result<(), Status> = object.call(&OTHER, &(), |(): &(), _, _| Ok(()));
     assert_eq!(answer, Err(Status("unknown method")));
 }
 

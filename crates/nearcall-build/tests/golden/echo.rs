@@ -179,7 +179,7 @@ pub trait Echo: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Words,
-    ) -> ::core::result::Result<Words, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Words>;
     /// Nothing in, nothing out.
     ///
     /// # Errors
@@ -189,7 +189,7 @@ pub trait Echo: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &(),
-    ) -> ::core::result::Result<(), ::nearcall::Status>;
+    ) -> ::nearcall::Result<()>;
     /// Counts. There is no reply.
     ///
     /// One-way: there is no reply, and the caller does not wait.
@@ -203,7 +203,7 @@ pub trait Echo: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Failure,
-    ) -> ::core::result::Result<(), ::nearcall::Status>;
+    ) -> ::nearcall::Result<()>;
     /// Panics.
     ///
     /// # Errors
@@ -213,7 +213,7 @@ pub trait Echo: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &(),
-    ) -> ::core::result::Result<(), ::nearcall::Status>;
+    ) -> ::nearcall::Result<()>;
     /// Replies when the test asks for it.
     ///
     /// # Errors
@@ -223,7 +223,7 @@ pub trait Echo: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Words,
-    ) -> ::core::result::Result<Words, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Words>;
     /// Has a default deadline.
     ///
     /// Default deadline: 20 ms. The caller may set another one.
@@ -235,7 +235,7 @@ pub trait Echo: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Words,
-    ) -> ::core::result::Result<Words, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Words>;
     /// Returns what the service saw of its call.
     ///
     /// Idempotent: a call whose connection ends may be sent again.
@@ -247,7 +247,7 @@ pub trait Echo: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &(),
-    ) -> ::core::result::Result<Seen, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Seen>;
     /// Works until it is cancelled, or for so many milliseconds.
     ///
     /// # Errors
@@ -257,7 +257,7 @@ pub trait Echo: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Span,
-    ) -> ::core::result::Result<Words, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Words>;
 }
 
 /// Returns what it gets, in several ways.
@@ -279,7 +279,7 @@ pub trait EchoAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Words,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Words, ::nearcall::Status>,
+        Output = ::nearcall::Result<Words>,
     > + ::core::marker::Send;
     /// Nothing in, nothing out.
     ///
@@ -291,7 +291,7 @@ pub trait EchoAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: (),
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<(), ::nearcall::Status>,
+        Output = ::nearcall::Result<()>,
     > + ::core::marker::Send;
     /// Counts. There is no reply.
     ///
@@ -311,7 +311,7 @@ pub trait EchoAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Failure,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<(), ::nearcall::Status>,
+        Output = ::nearcall::Result<()>,
     > + ::core::marker::Send;
     /// Panics.
     ///
@@ -323,7 +323,7 @@ pub trait EchoAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: (),
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<(), ::nearcall::Status>,
+        Output = ::nearcall::Result<()>,
     > + ::core::marker::Send;
     /// Replies when the test asks for it.
     ///
@@ -335,7 +335,7 @@ pub trait EchoAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Words,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Words, ::nearcall::Status>,
+        Output = ::nearcall::Result<Words>,
     > + ::core::marker::Send;
     /// Has a default deadline.
     ///
@@ -349,7 +349,7 @@ pub trait EchoAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Words,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Words, ::nearcall::Status>,
+        Output = ::nearcall::Result<Words>,
     > + ::core::marker::Send;
     /// Returns what the service saw of its call.
     ///
@@ -363,7 +363,7 @@ pub trait EchoAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: (),
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Seen, ::nearcall::Status>,
+        Output = ::nearcall::Result<Seen>,
     > + ::core::marker::Send;
     /// Works until it is cancelled, or for so many milliseconds.
     ///
@@ -375,7 +375,7 @@ pub trait EchoAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Span,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Words, ::nearcall::Status>,
+        Output = ::nearcall::Result<Words>,
     > + ::core::marker::Send;
 }
 
@@ -383,69 +383,44 @@ pub trait EchoAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 mod echo_methods {
-    pub(super) static SAY: ::nearcall::Method = ::nearcall::Method {
-        id: 0x3bc8_edb6,
-        name: "Say",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static NOTHING: ::nearcall::Method = ::nearcall::Method {
-        id: 0x2e49_4e2c,
-        name: "Nothing",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static NOTE: ::nearcall::Method = ::nearcall::Method {
-        id: 0x3c6b_6a6b,
-        name: "Note",
-        kind: ::nearcall::MethodKind::Oneway,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static FAIL: ::nearcall::Method = ::nearcall::Method {
-        id: 0xe153_8187,
-        name: "Fail",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static PANIC: ::nearcall::Method = ::nearcall::Method {
-        id: 0x5a1a_7e4e,
-        name: "Panic",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static LATER: ::nearcall::Method = ::nearcall::Method {
-        id: 0xffb3_8a7f,
-        name: "Later",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static QUICK: ::nearcall::Method = ::nearcall::Method {
-        id: 0x048a_28de,
-        name: "Quick",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::Some(::core::time::Duration::from_millis(20)),
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static LOOK: ::nearcall::Method = ::nearcall::Method {
-        id: 0xb6aa_4218,
-        name: "Look",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::NoSideEffects,
-    };
-    pub(super) static WORK: ::nearcall::Method = ::nearcall::Method {
-        id: 0xd489_c626,
-        name: "Work",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
+    pub(super) static SAY: ::nearcall::Method = ::nearcall::Method::unary(
+        0x3bc8_edb6,
+        "Say",
+    );
+    pub(super) static NOTHING: ::nearcall::Method = ::nearcall::Method::unary(
+        0x2e49_4e2c,
+        "Nothing",
+    );
+    pub(super) static NOTE: ::nearcall::Method = ::nearcall::Method::oneway(
+        0x3c6b_6a6b,
+        "Note",
+    );
+    pub(super) static FAIL: ::nearcall::Method = ::nearcall::Method::unary(
+        0xe153_8187,
+        "Fail",
+    );
+    pub(super) static PANIC: ::nearcall::Method = ::nearcall::Method::unary(
+        0x5a1a_7e4e,
+        "Panic",
+    );
+    pub(super) static LATER: ::nearcall::Method = ::nearcall::Method::unary(
+        0xffb3_8a7f,
+        "Later",
+    );
+    pub(super) static QUICK: ::nearcall::Method = ::nearcall::Method::unary(
+            0x048a_28de,
+            "Quick",
+        )
+        .deadline_ms(20);
+    pub(super) static LOOK: ::nearcall::Method = ::nearcall::Method::unary(
+            0xb6aa_4218,
+            "Look",
+        )
+        .no_side_effects();
+    pub(super) static WORK: ::nearcall::Method = ::nearcall::Method::unary(
+        0xd489_c626,
+        "Work",
+    );
 }
 
 static ECHO_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
@@ -466,7 +441,8 @@ static ECHO_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 
 /// Calls methods of a [`Echo`], in this thread or elsewhere.
 ///
-/// Its functions wait. [`EchoAsyncCaller`] has the same functions as futures.
+/// Its functions wait; [`EchoAsyncCaller`] has the same functions as futures. Their errors are
+/// those of [`ObjectRef::call`](::nearcall::ObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -491,705 +467,146 @@ impl EchoCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
-    pub fn loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
+    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::Loan> {
         self.object.loan(bytes)
-    }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with(
-        &self,
-        bytes: usize,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan_with(bytes, options)
-    }
-    /// Lends memory if there is some now, and does not wait for the server.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much
-    /// of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
-    pub fn try_loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.try_loan(bytes)
     }
     /// Returns the request.
     ///
-    /// Calls `Say` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn say(
-        &self,
-        request: &Words,
-    ) -> ::core::result::Result<Words, ::nearcall::Status> {
-        self.say_with(request, &::nearcall::CallOptions::new())
+    /// Calls `Say` and returns its reply.
+    #[inline]
+    pub fn say(&self, request: &Words) -> ::nearcall::Result<Words> {
+        self.object.call(&echo_methods::SAY, request, <dyn Echo>::say)
     }
-    /// Calls `Say` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `say`.
-    #[inline(always)]
-    pub fn say_with(
-        &self,
-        request: &Words,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Words, ::nearcall::Status> {
-        self.object
-            .call(
-                &echo_methods::SAY,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Echo>, context| Echo::say(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Say` and returns without waiting for the reply: that is what `wait` does,
-    /// or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`say`](Self::say), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_say(&self, request: &Words) -> ::nearcall::PendingCall<Words> {
-        self.start_say_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Say` with options. As `start_say`.
-    pub fn start_say_with(
-        &self,
-        request: &Words,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Words> {
-        self.object.start(&echo_methods::SAY, request, options)
-    }
-    /// As `start_say`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_say(
-        &self,
-        request: &Words,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Words>, ::nearcall::Status> {
-        self.try_start_say_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_say`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_say`.
-    pub fn try_start_say_with(
-        &self,
-        request: &Words,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Words>, ::nearcall::Status> {
-        self.object.try_start(&echo_methods::SAY, request, options)
+        self.object.start(&echo_methods::SAY, request)
     }
     /// Nothing in, nothing out.
     ///
-    /// Calls `Nothing` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn nothing(
-        &self,
-        request: &(),
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.nothing_with(request, &::nearcall::CallOptions::new())
+    /// Calls `Nothing` and returns its reply.
+    #[inline]
+    pub fn nothing(&self, request: &()) -> ::nearcall::Result<()> {
+        self.object.call(&echo_methods::NOTHING, request, <dyn Echo>::nothing)
     }
-    /// Calls `Nothing` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `nothing`.
-    #[inline(always)]
-    pub fn nothing_with(
-        &self,
-        request: &(),
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.object
-            .call(
-                &echo_methods::NOTHING,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Echo>, context| Echo::nothing(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Nothing` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`nothing`](Self::nothing), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_nothing(&self, request: &()) -> ::nearcall::PendingCall<()> {
-        self.start_nothing_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Nothing` with options. As `start_nothing`.
-    pub fn start_nothing_with(
-        &self,
-        request: &(),
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<()> {
-        self.object.start(&echo_methods::NOTHING, request, options)
-    }
-    /// As `start_nothing`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_nothing(
-        &self,
-        request: &(),
-    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
-        self.try_start_nothing_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_nothing`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_nothing`.
-    pub fn try_start_nothing_with(
-        &self,
-        request: &(),
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
-        self.object.try_start(&echo_methods::NOTHING, request, options)
+        self.object.start(&echo_methods::NOTHING, request)
     }
     /// Counts. There is no reply.
     ///
-    /// Sends `Note`. Returns when the message is in the channel; there is no reply. Waits for room
-    /// until the deadline.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
-    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
-    /// above a limit. Success does not mean that the service received it.
-    pub fn note(
-        &self,
-        request: &Words,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.note_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Sends `Note` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `note`.
-    pub fn note_with(
-        &self,
-        request: &Words,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.object.send(&echo_methods::NOTE, request, options)
-    }
-    /// Sends `Note` if there is room for it now, and fails if not.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `RESOURCE_EXHAUSTED` if there is no room now or
-    /// the message is above a limit, `UNAVAILABLE` if the server cannot be reached.
-    pub fn try_note(
-        &self,
-        request: &Words,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.try_note_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Sends `Note` with options if there is room for it now.
-    ///
-    /// # Errors
-    ///
-    /// As `try_note`.
-    pub fn try_note_with(
-        &self,
-        request: &Words,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.object.try_send(&echo_methods::NOTE, request, options)
+    /// Sends `Note`: done when the message is in the channel, since there is no reply.
+    #[inline]
+    pub fn note(&self, request: &Words) -> ::nearcall::Result<()> {
+        self.object.send(&echo_methods::NOTE, request)
     }
     /// Fails with the code of the request.
     ///
-    /// Calls `Fail` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn fail(
-        &self,
-        request: &Failure,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.fail_with(request, &::nearcall::CallOptions::new())
+    /// Calls `Fail` and returns its reply.
+    #[inline]
+    pub fn fail(&self, request: &Failure) -> ::nearcall::Result<()> {
+        self.object.call(&echo_methods::FAIL, request, <dyn Echo>::fail)
     }
-    /// Calls `Fail` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `fail`.
-    #[inline(always)]
-    pub fn fail_with(
-        &self,
-        request: &Failure,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.object
-            .call(
-                &echo_methods::FAIL,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Echo>, context| Echo::fail(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Fail` and returns without waiting for the reply: that is what `wait` does,
-    /// or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`fail`](Self::fail), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_fail(&self, request: &Failure) -> ::nearcall::PendingCall<()> {
-        self.start_fail_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Fail` with options. As `start_fail`.
-    pub fn start_fail_with(
-        &self,
-        request: &Failure,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<()> {
-        self.object.start(&echo_methods::FAIL, request, options)
-    }
-    /// As `start_fail`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_fail(
-        &self,
-        request: &Failure,
-    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
-        self.try_start_fail_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_fail`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_fail`.
-    pub fn try_start_fail_with(
-        &self,
-        request: &Failure,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
-        self.object.try_start(&echo_methods::FAIL, request, options)
+        self.object.start(&echo_methods::FAIL, request)
     }
     /// Panics.
     ///
-    /// Calls `Panic` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn panic(&self, request: &()) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.panic_with(request, &::nearcall::CallOptions::new())
+    /// Calls `Panic` and returns its reply.
+    #[inline]
+    pub fn panic(&self, request: &()) -> ::nearcall::Result<()> {
+        self.object.call(&echo_methods::PANIC, request, <dyn Echo>::panic)
     }
-    /// Calls `Panic` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `panic`.
-    #[inline(always)]
-    pub fn panic_with(
-        &self,
-        request: &(),
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.object
-            .call(
-                &echo_methods::PANIC,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Echo>, context| Echo::panic(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Panic` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`panic`](Self::panic), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_panic(&self, request: &()) -> ::nearcall::PendingCall<()> {
-        self.start_panic_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Panic` with options. As `start_panic`.
-    pub fn start_panic_with(
-        &self,
-        request: &(),
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<()> {
-        self.object.start(&echo_methods::PANIC, request, options)
-    }
-    /// As `start_panic`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_panic(
-        &self,
-        request: &(),
-    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
-        self.try_start_panic_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_panic`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_panic`.
-    pub fn try_start_panic_with(
-        &self,
-        request: &(),
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
-        self.object.try_start(&echo_methods::PANIC, request, options)
+        self.object.start(&echo_methods::PANIC, request)
     }
     /// Replies when the test asks for it.
     ///
-    /// Calls `Later` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn later(
-        &self,
-        request: &Words,
-    ) -> ::core::result::Result<Words, ::nearcall::Status> {
-        self.later_with(request, &::nearcall::CallOptions::new())
+    /// Calls `Later` and returns its reply.
+    #[inline]
+    pub fn later(&self, request: &Words) -> ::nearcall::Result<Words> {
+        self.object.call(&echo_methods::LATER, request, <dyn Echo>::later)
     }
-    /// Calls `Later` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `later`.
-    #[inline(always)]
-    pub fn later_with(
-        &self,
-        request: &Words,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Words, ::nearcall::Status> {
-        self.object
-            .call(
-                &echo_methods::LATER,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Echo>, context| Echo::later(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Later` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`later`](Self::later), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_later(&self, request: &Words) -> ::nearcall::PendingCall<Words> {
-        self.start_later_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Later` with options. As `start_later`.
-    pub fn start_later_with(
-        &self,
-        request: &Words,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Words> {
-        self.object.start(&echo_methods::LATER, request, options)
-    }
-    /// As `start_later`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_later(
-        &self,
-        request: &Words,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Words>, ::nearcall::Status> {
-        self.try_start_later_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_later`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_later`.
-    pub fn try_start_later_with(
-        &self,
-        request: &Words,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Words>, ::nearcall::Status> {
-        self.object.try_start(&echo_methods::LATER, request, options)
+        self.object.start(&echo_methods::LATER, request)
     }
     /// Has a default deadline.
     ///
-    /// Calls `Quick` and waits for the reply.
+    /// Calls `Quick` and returns its reply.
     ///
     /// Default deadline: 20 ms. The caller may set another one.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn quick(
-        &self,
-        request: &Words,
-    ) -> ::core::result::Result<Words, ::nearcall::Status> {
-        self.quick_with(request, &::nearcall::CallOptions::new())
+    #[inline]
+    pub fn quick(&self, request: &Words) -> ::nearcall::Result<Words> {
+        self.object.call(&echo_methods::QUICK, request, <dyn Echo>::quick)
     }
-    /// Calls `Quick` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `quick`.
-    #[inline(always)]
-    pub fn quick_with(
-        &self,
-        request: &Words,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Words, ::nearcall::Status> {
-        self.object
-            .call(
-                &echo_methods::QUICK,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Echo>, context| Echo::quick(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Quick` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`quick`](Self::quick), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_quick(&self, request: &Words) -> ::nearcall::PendingCall<Words> {
-        self.start_quick_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Quick` with options. As `start_quick`.
-    pub fn start_quick_with(
-        &self,
-        request: &Words,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Words> {
-        self.object.start(&echo_methods::QUICK, request, options)
-    }
-    /// As `start_quick`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_quick(
-        &self,
-        request: &Words,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Words>, ::nearcall::Status> {
-        self.try_start_quick_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_quick`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_quick`.
-    pub fn try_start_quick_with(
-        &self,
-        request: &Words,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Words>, ::nearcall::Status> {
-        self.object.try_start(&echo_methods::QUICK, request, options)
+        self.object.start(&echo_methods::QUICK, request)
     }
     /// Returns what the service saw of its call.
     ///
-    /// Calls `Look` and waits for the reply.
+    /// Calls `Look` and returns its reply.
     ///
     /// Idempotent: a call whose connection ends may be sent again.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn look(
-        &self,
-        request: &(),
-    ) -> ::core::result::Result<Seen, ::nearcall::Status> {
-        self.look_with(request, &::nearcall::CallOptions::new())
+    #[inline]
+    pub fn look(&self, request: &()) -> ::nearcall::Result<Seen> {
+        self.object.call(&echo_methods::LOOK, request, <dyn Echo>::look)
     }
-    /// Calls `Look` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `look`.
-    #[inline(always)]
-    pub fn look_with(
-        &self,
-        request: &(),
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Seen, ::nearcall::Status> {
-        self.object
-            .call(
-                &echo_methods::LOOK,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Echo>, context| Echo::look(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Look` and returns without waiting for the reply: that is what `wait` does,
-    /// or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`look`](Self::look), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_look(&self, request: &()) -> ::nearcall::PendingCall<Seen> {
-        self.start_look_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Look` with options. As `start_look`.
-    pub fn start_look_with(
-        &self,
-        request: &(),
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Seen> {
-        self.object.start(&echo_methods::LOOK, request, options)
-    }
-    /// As `start_look`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_look(
-        &self,
-        request: &(),
-    ) -> ::core::result::Result<::nearcall::PendingCall<Seen>, ::nearcall::Status> {
-        self.try_start_look_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_look`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_look`.
-    pub fn try_start_look_with(
-        &self,
-        request: &(),
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Seen>, ::nearcall::Status> {
-        self.object.try_start(&echo_methods::LOOK, request, options)
+        self.object.start(&echo_methods::LOOK, request)
     }
     /// Works until it is cancelled, or for so many milliseconds.
     ///
-    /// Calls `Work` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn work(
-        &self,
-        request: &Span,
-    ) -> ::core::result::Result<Words, ::nearcall::Status> {
-        self.work_with(request, &::nearcall::CallOptions::new())
+    /// Calls `Work` and returns its reply.
+    #[inline]
+    pub fn work(&self, request: &Span) -> ::nearcall::Result<Words> {
+        self.object.call(&echo_methods::WORK, request, <dyn Echo>::work)
     }
-    /// Calls `Work` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `work`.
-    #[inline(always)]
-    pub fn work_with(
-        &self,
-        request: &Span,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Words, ::nearcall::Status> {
-        self.object
-            .call(
-                &echo_methods::WORK,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Echo>, context| Echo::work(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Work` and returns without waiting for the reply: that is what `wait` does,
-    /// or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`work`](Self::work), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_work(&self, request: &Span) -> ::nearcall::PendingCall<Words> {
-        self.start_work_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Work` with options. As `start_work`.
-    pub fn start_work_with(
-        &self,
-        request: &Span,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Words> {
-        self.object.start(&echo_methods::WORK, request, options)
-    }
-    /// As `start_work`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_work(
-        &self,
-        request: &Span,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Words>, ::nearcall::Status> {
-        self.try_start_work_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_work`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_work`.
-    pub fn try_start_work_with(
-        &self,
-        request: &Span,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Words>, ::nearcall::Status> {
-        self.object.try_start(&echo_methods::WORK, request, options)
+        self.object.start(&echo_methods::WORK, request)
     }
 }
 
 /// Calls methods of a [`Echo`] by futures, which any executor can poll in any thread.
 ///
 /// Nothing happens before a future is polled; dropping it cancels its call. [`EchoCaller`] has
-/// the same functions for programs without an executor.
+/// the same functions for programs without an executor. Their errors are those of
+/// [`AsyncObjectRef::call`](::nearcall::AsyncObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -1214,282 +631,88 @@ impl EchoAsyncCaller {
         let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
     pub fn loan<'a>(
         &'a self,
         bytes: usize,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+        Output = ::nearcall::Result<::nearcall::Loan>,
     > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::None)
+        self.object.loan(bytes)
     }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with<'a>(
-        &'a self,
-        bytes: usize,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
-    > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::Some(options))
-    }
-    /// Returns the request.
-    ///
-    /// Calls `Say`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`EchoCaller::say`] as a future.
+    #[inline]
     pub fn say<'a>(
         &'a self,
         request: &'a Words,
     ) -> ::nearcall::AsyncCall<'a, Words, Words> {
-        self.object.call(&echo_methods::SAY, request, ::core::option::Option::None)
+        self.object.call(&echo_methods::SAY, request)
     }
-    /// As `say`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `say`.
-    pub fn say_with<'a>(
-        &'a self,
-        request: &'a Words,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Words, Words> {
-        self.object
-            .call(&echo_methods::SAY, request, ::core::option::Option::Some(options))
-    }
-    /// Nothing in, nothing out.
-    ///
-    /// Calls `Nothing`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`EchoCaller::nothing`] as a future.
+    #[inline]
     pub fn nothing<'a>(&'a self, request: &'a ()) -> ::nearcall::AsyncCall<'a, (), ()> {
-        self.object.call(&echo_methods::NOTHING, request, ::core::option::Option::None)
+        self.object.call(&echo_methods::NOTHING, request)
     }
-    /// As `nothing`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `nothing`.
-    pub fn nothing_with<'a>(
-        &'a self,
-        request: &'a (),
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, (), ()> {
-        self.object
-            .call(&echo_methods::NOTHING, request, ::core::option::Option::Some(options))
-    }
-    /// Counts. There is no reply.
-    ///
-    /// Sends `Note`. The future ends when the message is in the channel; there is no reply.
-    /// Dropping it before then gives the message up.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
-    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
-    /// above a limit. Success does not mean that the service received it.
+    /// [`EchoCaller::note`] as a future.
+    #[inline]
     pub fn note<'a>(&'a self, request: &'a Words) -> ::nearcall::AsyncSend<'a, Words> {
-        self.object.send(&echo_methods::NOTE, request, ::core::option::Option::None)
+        self.object.send(&echo_methods::NOTE, request)
     }
-    /// As `note`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `note`.
-    pub fn note_with<'a>(
-        &'a self,
-        request: &'a Words,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncSend<'a, Words> {
-        self.object
-            .send(&echo_methods::NOTE, request, ::core::option::Option::Some(options))
-    }
-    /// Fails with the code of the request.
-    ///
-    /// Calls `Fail`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`EchoCaller::fail`] as a future.
+    #[inline]
     pub fn fail<'a>(
         &'a self,
         request: &'a Failure,
     ) -> ::nearcall::AsyncCall<'a, Failure, ()> {
-        self.object.call(&echo_methods::FAIL, request, ::core::option::Option::None)
+        self.object.call(&echo_methods::FAIL, request)
     }
-    /// As `fail`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `fail`.
-    pub fn fail_with<'a>(
-        &'a self,
-        request: &'a Failure,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Failure, ()> {
-        self.object
-            .call(&echo_methods::FAIL, request, ::core::option::Option::Some(options))
-    }
-    /// Panics.
-    ///
-    /// Calls `Panic`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`EchoCaller::panic`] as a future.
+    #[inline]
     pub fn panic<'a>(&'a self, request: &'a ()) -> ::nearcall::AsyncCall<'a, (), ()> {
-        self.object.call(&echo_methods::PANIC, request, ::core::option::Option::None)
+        self.object.call(&echo_methods::PANIC, request)
     }
-    /// As `panic`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `panic`.
-    pub fn panic_with<'a>(
-        &'a self,
-        request: &'a (),
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, (), ()> {
-        self.object
-            .call(&echo_methods::PANIC, request, ::core::option::Option::Some(options))
-    }
-    /// Replies when the test asks for it.
-    ///
-    /// Calls `Later`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`EchoCaller::later`] as a future.
+    #[inline]
     pub fn later<'a>(
         &'a self,
         request: &'a Words,
     ) -> ::nearcall::AsyncCall<'a, Words, Words> {
-        self.object.call(&echo_methods::LATER, request, ::core::option::Option::None)
+        self.object.call(&echo_methods::LATER, request)
     }
-    /// As `later`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `later`.
-    pub fn later_with<'a>(
-        &'a self,
-        request: &'a Words,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Words, Words> {
-        self.object
-            .call(&echo_methods::LATER, request, ::core::option::Option::Some(options))
-    }
-    /// Has a default deadline.
-    ///
-    /// Calls `Quick`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// Default deadline: 20 ms. The caller may set another one.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`EchoCaller::quick`] as a future.
+    #[inline]
     pub fn quick<'a>(
         &'a self,
         request: &'a Words,
     ) -> ::nearcall::AsyncCall<'a, Words, Words> {
-        self.object.call(&echo_methods::QUICK, request, ::core::option::Option::None)
+        self.object.call(&echo_methods::QUICK, request)
     }
-    /// As `quick`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `quick`.
-    pub fn quick_with<'a>(
-        &'a self,
-        request: &'a Words,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Words, Words> {
-        self.object
-            .call(&echo_methods::QUICK, request, ::core::option::Option::Some(options))
-    }
-    /// Returns what the service saw of its call.
-    ///
-    /// Calls `Look`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// Idempotent: a call whose connection ends may be sent again.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`EchoCaller::look`] as a future.
+    #[inline]
     pub fn look<'a>(&'a self, request: &'a ()) -> ::nearcall::AsyncCall<'a, (), Seen> {
-        self.object.call(&echo_methods::LOOK, request, ::core::option::Option::None)
+        self.object.call(&echo_methods::LOOK, request)
     }
-    /// As `look`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `look`.
-    pub fn look_with<'a>(
-        &'a self,
-        request: &'a (),
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, (), Seen> {
-        self.object
-            .call(&echo_methods::LOOK, request, ::core::option::Option::Some(options))
-    }
-    /// Works until it is cancelled, or for so many milliseconds.
-    ///
-    /// Calls `Work`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`EchoCaller::work`] as a future.
+    #[inline]
     pub fn work<'a>(
         &'a self,
         request: &'a Span,
     ) -> ::nearcall::AsyncCall<'a, Span, Words> {
-        self.object.call(&echo_methods::WORK, request, ::core::option::Option::None)
-    }
-    /// As `work`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `work`.
-    pub fn work_with<'a>(
-        &'a self,
-        request: &'a Span,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Span, Words> {
-        self.object
-            .call(&echo_methods::WORK, request, ::core::option::Option::Some(options))
+        self.object.call(&echo_methods::WORK, request)
     }
 }
 
@@ -1782,7 +1005,7 @@ pub trait Adder: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &(),
-    ) -> ::core::result::Result<(), ::nearcall::Status>;
+    ) -> ::nearcall::Result<()>;
     /// Adds 1 KiB of numbers.
     ///
     /// # Errors
@@ -1792,7 +1015,7 @@ pub trait Adder: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Numbers,
-    ) -> ::core::result::Result<Total, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Total>;
     /// Adds to a total.
     ///
     /// One-way: there is no reply, and the caller does not wait.
@@ -1806,7 +1029,7 @@ pub trait Adder: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &(),
-    ) -> ::core::result::Result<Total, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Total>;
 }
 
 /// Works with numbers only, so that messages need no memory of their own.
@@ -1828,7 +1051,7 @@ pub trait AdderAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: (),
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<(), ::nearcall::Status>,
+        Output = ::nearcall::Result<()>,
     > + ::core::marker::Send;
     /// Adds 1 KiB of numbers.
     ///
@@ -1840,7 +1063,7 @@ pub trait AdderAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Numbers,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Total, ::nearcall::Status>,
+        Output = ::nearcall::Result<Total>,
     > + ::core::marker::Send;
     /// Adds to a total.
     ///
@@ -1860,7 +1083,7 @@ pub trait AdderAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: (),
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Total, ::nearcall::Status>,
+        Output = ::nearcall::Result<Total>,
     > + ::core::marker::Send;
 }
 
@@ -1868,34 +1091,22 @@ pub trait AdderAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 mod adder_methods {
-    pub(super) static EMPTY: ::nearcall::Method = ::nearcall::Method {
-        id: 0x633d_de8b,
-        name: "Empty",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static ADD: ::nearcall::Method = ::nearcall::Method {
-        id: 0x0f87_f655,
-        name: "Add",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static TICK: ::nearcall::Method = ::nearcall::Method {
-        id: 0x83f8_f2d3,
-        name: "Tick",
-        kind: ::nearcall::MethodKind::Oneway,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static ALLOCATIONS: ::nearcall::Method = ::nearcall::Method {
-        id: 0x7198_ebcd,
-        name: "Allocations",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
+    pub(super) static EMPTY: ::nearcall::Method = ::nearcall::Method::unary(
+        0x633d_de8b,
+        "Empty",
+    );
+    pub(super) static ADD: ::nearcall::Method = ::nearcall::Method::unary(
+        0x0f87_f655,
+        "Add",
+    );
+    pub(super) static TICK: ::nearcall::Method = ::nearcall::Method::oneway(
+        0x83f8_f2d3,
+        "Tick",
+    );
+    pub(super) static ALLOCATIONS: ::nearcall::Method = ::nearcall::Method::unary(
+        0x7198_ebcd,
+        "Allocations",
+    );
 }
 
 static ADDER_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
@@ -1911,7 +1122,8 @@ static ADDER_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 
 /// Calls methods of a [`Adder`], in this thread or elsewhere.
 ///
-/// Its functions wait. [`AdderAsyncCaller`] has the same functions as futures.
+/// Its functions wait; [`AdderAsyncCaller`] has the same functions as futures. Their errors are
+/// those of [`ObjectRef::call`](::nearcall::ObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -1936,326 +1148,77 @@ impl AdderCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
-    pub fn loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
+    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::Loan> {
         self.object.loan(bytes)
-    }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with(
-        &self,
-        bytes: usize,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan_with(bytes, options)
-    }
-    /// Lends memory if there is some now, and does not wait for the server.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much
-    /// of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
-    pub fn try_loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.try_loan(bytes)
     }
     /// Nothing in, nothing out.
     ///
-    /// Calls `Empty` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn empty(&self, request: &()) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.empty_with(request, &::nearcall::CallOptions::new())
+    /// Calls `Empty` and returns its reply.
+    #[inline]
+    pub fn empty(&self, request: &()) -> ::nearcall::Result<()> {
+        self.object.call(&adder_methods::EMPTY, request, <dyn Adder>::empty)
     }
-    /// Calls `Empty` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `empty`.
-    #[inline(always)]
-    pub fn empty_with(
-        &self,
-        request: &(),
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.object
-            .call(
-                &adder_methods::EMPTY,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Adder>, context| Adder::empty(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Empty` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`empty`](Self::empty), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_empty(&self, request: &()) -> ::nearcall::PendingCall<()> {
-        self.start_empty_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Empty` with options. As `start_empty`.
-    pub fn start_empty_with(
-        &self,
-        request: &(),
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<()> {
-        self.object.start(&adder_methods::EMPTY, request, options)
-    }
-    /// As `start_empty`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_empty(
-        &self,
-        request: &(),
-    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
-        self.try_start_empty_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_empty`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_empty`.
-    pub fn try_start_empty_with(
-        &self,
-        request: &(),
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
-        self.object.try_start(&adder_methods::EMPTY, request, options)
+        self.object.start(&adder_methods::EMPTY, request)
     }
     /// Adds 1 KiB of numbers.
     ///
-    /// Calls `Add` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn add(
-        &self,
-        request: &Numbers,
-    ) -> ::core::result::Result<Total, ::nearcall::Status> {
-        self.add_with(request, &::nearcall::CallOptions::new())
+    /// Calls `Add` and returns its reply.
+    #[inline]
+    pub fn add(&self, request: &Numbers) -> ::nearcall::Result<Total> {
+        self.object.call(&adder_methods::ADD, request, <dyn Adder>::add)
     }
-    /// Calls `Add` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `add`.
-    #[inline(always)]
-    pub fn add_with(
-        &self,
-        request: &Numbers,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Total, ::nearcall::Status> {
-        self.object
-            .call(
-                &adder_methods::ADD,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Adder>, context| Adder::add(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Add` and returns without waiting for the reply: that is what `wait` does,
-    /// or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`add`](Self::add), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_add(&self, request: &Numbers) -> ::nearcall::PendingCall<Total> {
-        self.start_add_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Add` with options. As `start_add`.
-    pub fn start_add_with(
-        &self,
-        request: &Numbers,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Total> {
-        self.object.start(&adder_methods::ADD, request, options)
-    }
-    /// As `start_add`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_add(
-        &self,
-        request: &Numbers,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Total>, ::nearcall::Status> {
-        self.try_start_add_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_add`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_add`.
-    pub fn try_start_add_with(
-        &self,
-        request: &Numbers,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Total>, ::nearcall::Status> {
-        self.object.try_start(&adder_methods::ADD, request, options)
+        self.object.start(&adder_methods::ADD, request)
     }
     /// Adds to a total.
     ///
-    /// Sends `Tick`. Returns when the message is in the channel; there is no reply. Waits for room
-    /// until the deadline.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
-    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
-    /// above a limit. Success does not mean that the service received it.
-    pub fn tick(
-        &self,
-        request: &Total,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.tick_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Sends `Tick` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `tick`.
-    pub fn tick_with(
-        &self,
-        request: &Total,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.object.send(&adder_methods::TICK, request, options)
-    }
-    /// Sends `Tick` if there is room for it now, and fails if not.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `RESOURCE_EXHAUSTED` if there is no room now or
-    /// the message is above a limit, `UNAVAILABLE` if the server cannot be reached.
-    pub fn try_tick(
-        &self,
-        request: &Total,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.try_tick_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Sends `Tick` with options if there is room for it now.
-    ///
-    /// # Errors
-    ///
-    /// As `try_tick`.
-    pub fn try_tick_with(
-        &self,
-        request: &Total,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.object.try_send(&adder_methods::TICK, request, options)
+    /// Sends `Tick`: done when the message is in the channel, since there is no reply.
+    #[inline]
+    pub fn tick(&self, request: &Total) -> ::nearcall::Result<()> {
+        self.object.send(&adder_methods::TICK, request)
     }
     /// How often the thread of the service has allocated.
     ///
-    /// Calls `Allocations` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn allocations(
-        &self,
-        request: &(),
-    ) -> ::core::result::Result<Total, ::nearcall::Status> {
-        self.allocations_with(request, &::nearcall::CallOptions::new())
+    /// Calls `Allocations` and returns its reply.
+    #[inline]
+    pub fn allocations(&self, request: &()) -> ::nearcall::Result<Total> {
+        self.object.call(&adder_methods::ALLOCATIONS, request, <dyn Adder>::allocations)
     }
-    /// Calls `Allocations` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `allocations`.
-    #[inline(always)]
-    pub fn allocations_with(
-        &self,
-        request: &(),
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Total, ::nearcall::Status> {
-        self.object
-            .call(
-                &adder_methods::ALLOCATIONS,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Adder>, context| Adder::allocations(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Allocations` and returns without waiting for the reply: that is what
-    /// `wait` does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`allocations`](Self::allocations), whose reply is taken later. Dropped before, the
+    /// call is cancelled.
+    #[inline]
     pub fn start_allocations(&self, request: &()) -> ::nearcall::PendingCall<Total> {
-        self.start_allocations_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Allocations` with options. As `start_allocations`.
-    pub fn start_allocations_with(
-        &self,
-        request: &(),
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Total> {
-        self.object.start(&adder_methods::ALLOCATIONS, request, options)
-    }
-    /// As `start_allocations`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_allocations(
-        &self,
-        request: &(),
-    ) -> ::core::result::Result<::nearcall::PendingCall<Total>, ::nearcall::Status> {
-        self.try_start_allocations_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_allocations`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_allocations`.
-    pub fn try_start_allocations_with(
-        &self,
-        request: &(),
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Total>, ::nearcall::Status> {
-        self.object.try_start(&adder_methods::ALLOCATIONS, request, options)
+        self.object.start(&adder_methods::ALLOCATIONS, request)
     }
 }
 
 /// Calls methods of a [`Adder`] by futures, which any executor can poll in any thread.
 ///
 /// Nothing happens before a future is polled; dropping it cancels its call. [`AdderCaller`] has
-/// the same functions for programs without an executor.
+/// the same functions for programs without an executor. Their errors are those of
+/// [`AsyncObjectRef::call`](::nearcall::AsyncObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -2280,149 +1243,54 @@ impl AdderAsyncCaller {
         let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
     pub fn loan<'a>(
         &'a self,
         bytes: usize,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+        Output = ::nearcall::Result<::nearcall::Loan>,
     > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::None)
+        self.object.loan(bytes)
     }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with<'a>(
-        &'a self,
-        bytes: usize,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
-    > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::Some(options))
-    }
-    /// Nothing in, nothing out.
-    ///
-    /// Calls `Empty`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`AdderCaller::empty`] as a future.
+    #[inline]
     pub fn empty<'a>(&'a self, request: &'a ()) -> ::nearcall::AsyncCall<'a, (), ()> {
-        self.object.call(&adder_methods::EMPTY, request, ::core::option::Option::None)
+        self.object.call(&adder_methods::EMPTY, request)
     }
-    /// As `empty`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `empty`.
-    pub fn empty_with<'a>(
-        &'a self,
-        request: &'a (),
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, (), ()> {
-        self.object
-            .call(&adder_methods::EMPTY, request, ::core::option::Option::Some(options))
-    }
-    /// Adds 1 KiB of numbers.
-    ///
-    /// Calls `Add`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`AdderCaller::add`] as a future.
+    #[inline]
     pub fn add<'a>(
         &'a self,
         request: &'a Numbers,
     ) -> ::nearcall::AsyncCall<'a, Numbers, Total> {
-        self.object.call(&adder_methods::ADD, request, ::core::option::Option::None)
+        self.object.call(&adder_methods::ADD, request)
     }
-    /// As `add`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `add`.
-    pub fn add_with<'a>(
-        &'a self,
-        request: &'a Numbers,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Numbers, Total> {
-        self.object
-            .call(&adder_methods::ADD, request, ::core::option::Option::Some(options))
-    }
-    /// Adds to a total.
-    ///
-    /// Sends `Tick`. The future ends when the message is in the channel; there is no reply.
-    /// Dropping it before then gives the message up.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
-    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
-    /// above a limit. Success does not mean that the service received it.
+    /// [`AdderCaller::tick`] as a future.
+    #[inline]
     pub fn tick<'a>(&'a self, request: &'a Total) -> ::nearcall::AsyncSend<'a, Total> {
-        self.object.send(&adder_methods::TICK, request, ::core::option::Option::None)
+        self.object.send(&adder_methods::TICK, request)
     }
-    /// As `tick`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `tick`.
-    pub fn tick_with<'a>(
-        &'a self,
-        request: &'a Total,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncSend<'a, Total> {
-        self.object
-            .send(&adder_methods::TICK, request, ::core::option::Option::Some(options))
-    }
-    /// How often the thread of the service has allocated.
-    ///
-    /// Calls `Allocations`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`AdderCaller::allocations`] as a future.
+    #[inline]
     pub fn allocations<'a>(
         &'a self,
         request: &'a (),
     ) -> ::nearcall::AsyncCall<'a, (), Total> {
-        self.object
-            .call(&adder_methods::ALLOCATIONS, request, ::core::option::Option::None)
-    }
-    /// As `allocations`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `allocations`.
-    pub fn allocations_with<'a>(
-        &'a self,
-        request: &'a (),
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, (), Total> {
-        self.object
-            .call(
-                &adder_methods::ALLOCATIONS,
-                request,
-                ::core::option::Option::Some(options),
-            )
+        self.object.call(&adder_methods::ALLOCATIONS, request)
     }
 }
 
@@ -2630,7 +1498,7 @@ pub trait Store: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Parcel,
-    ) -> ::core::result::Result<Receipt, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Receipt>;
     /// A parcel of this length, which was loaned.
     ///
     /// # Errors
@@ -2640,7 +1508,7 @@ pub trait Store: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Span,
-    ) -> ::core::result::Result<Parcel, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Parcel>;
     /// Forgets the oldest parcels, so many.
     ///
     /// # Errors
@@ -2650,7 +1518,7 @@ pub trait Store: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Span,
-    ) -> ::core::result::Result<(), ::nearcall::Status>;
+    ) -> ::nearcall::Result<()>;
     /// Keeps nothing.
     ///
     /// One-way: there is no reply, and the caller does not wait.
@@ -2676,7 +1544,7 @@ pub trait StoreAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Parcel,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Receipt, ::nearcall::Status>,
+        Output = ::nearcall::Result<Receipt>,
     > + ::core::marker::Send;
     /// A parcel of this length, which was loaned.
     ///
@@ -2688,7 +1556,7 @@ pub trait StoreAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Span,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Parcel, ::nearcall::Status>,
+        Output = ::nearcall::Result<Parcel>,
     > + ::core::marker::Send;
     /// Forgets the oldest parcels, so many.
     ///
@@ -2700,7 +1568,7 @@ pub trait StoreAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Span,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<(), ::nearcall::Status>,
+        Output = ::nearcall::Result<()>,
     > + ::core::marker::Send;
     /// Keeps nothing.
     ///
@@ -2716,34 +1584,22 @@ pub trait StoreAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 mod store_methods {
-    pub(super) static PUT: ::nearcall::Method = ::nearcall::Method {
-        id: 0xc300_521e,
-        name: "Put",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static GET: ::nearcall::Method = ::nearcall::Method {
-        id: 0x48e5_10c7,
-        name: "Get",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static FORGET: ::nearcall::Method = ::nearcall::Method {
-        id: 0x7c02_de9c,
-        name: "Forget",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static DROP: ::nearcall::Method = ::nearcall::Method {
-        id: 0xf0c7_82fc,
-        name: "Drop",
-        kind: ::nearcall::MethodKind::Oneway,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
+    pub(super) static PUT: ::nearcall::Method = ::nearcall::Method::unary(
+        0xc300_521e,
+        "Put",
+    );
+    pub(super) static GET: ::nearcall::Method = ::nearcall::Method::unary(
+        0x48e5_10c7,
+        "Get",
+    );
+    pub(super) static FORGET: ::nearcall::Method = ::nearcall::Method::unary(
+        0x7c02_de9c,
+        "Forget",
+    );
+    pub(super) static DROP: ::nearcall::Method = ::nearcall::Method::oneway(
+        0xf0c7_82fc,
+        "Drop",
+    );
 }
 
 static STORE_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
@@ -2759,7 +1615,8 @@ static STORE_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 
 /// Calls methods of a [`Store`], in this thread or elsewhere.
 ///
-/// Its functions wait. [`StoreAsyncCaller`] has the same functions as futures.
+/// Its functions wait; [`StoreAsyncCaller`] has the same functions as futures. Their errors are
+/// those of [`ObjectRef::call`](::nearcall::ObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -2784,329 +1641,77 @@ impl StoreCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
-    pub fn loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
+    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::Loan> {
         self.object.loan(bytes)
-    }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with(
-        &self,
-        bytes: usize,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan_with(bytes, options)
-    }
-    /// Lends memory if there is some now, and does not wait for the server.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much
-    /// of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
-    pub fn try_loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.try_loan(bytes)
     }
     /// Keeps the parcel for the given time, and returns its position.
     ///
-    /// Calls `Put` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn put(
-        &self,
-        request: &Parcel,
-    ) -> ::core::result::Result<Receipt, ::nearcall::Status> {
-        self.put_with(request, &::nearcall::CallOptions::new())
+    /// Calls `Put` and returns its reply.
+    #[inline]
+    pub fn put(&self, request: &Parcel) -> ::nearcall::Result<Receipt> {
+        self.object.call(&store_methods::PUT, request, <dyn Store>::put)
     }
-    /// Calls `Put` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `put`.
-    #[inline(always)]
-    pub fn put_with(
-        &self,
-        request: &Parcel,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Receipt, ::nearcall::Status> {
-        self.object
-            .call(
-                &store_methods::PUT,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Store>, context| Store::put(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Put` and returns without waiting for the reply: that is what `wait` does,
-    /// or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`put`](Self::put), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_put(&self, request: &Parcel) -> ::nearcall::PendingCall<Receipt> {
-        self.start_put_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Put` with options. As `start_put`.
-    pub fn start_put_with(
-        &self,
-        request: &Parcel,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Receipt> {
-        self.object.start(&store_methods::PUT, request, options)
-    }
-    /// As `start_put`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_put(
-        &self,
-        request: &Parcel,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Receipt>, ::nearcall::Status> {
-        self.try_start_put_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_put`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_put`.
-    pub fn try_start_put_with(
-        &self,
-        request: &Parcel,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Receipt>, ::nearcall::Status> {
-        self.object.try_start(&store_methods::PUT, request, options)
+        self.object.start(&store_methods::PUT, request)
     }
     /// A parcel of this length, which was loaned.
     ///
-    /// Calls `Get` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn get(
-        &self,
-        request: &Span,
-    ) -> ::core::result::Result<Parcel, ::nearcall::Status> {
-        self.get_with(request, &::nearcall::CallOptions::new())
+    /// Calls `Get` and returns its reply.
+    #[inline]
+    pub fn get(&self, request: &Span) -> ::nearcall::Result<Parcel> {
+        self.object.call(&store_methods::GET, request, <dyn Store>::get)
     }
-    /// Calls `Get` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `get`.
-    #[inline(always)]
-    pub fn get_with(
-        &self,
-        request: &Span,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Parcel, ::nearcall::Status> {
-        self.object
-            .call(
-                &store_methods::GET,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Store>, context| Store::get(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Get` and returns without waiting for the reply: that is what `wait` does,
-    /// or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`get`](Self::get), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_get(&self, request: &Span) -> ::nearcall::PendingCall<Parcel> {
-        self.start_get_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Get` with options. As `start_get`.
-    pub fn start_get_with(
-        &self,
-        request: &Span,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Parcel> {
-        self.object.start(&store_methods::GET, request, options)
-    }
-    /// As `start_get`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_get(
-        &self,
-        request: &Span,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Parcel>, ::nearcall::Status> {
-        self.try_start_get_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_get`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_get`.
-    pub fn try_start_get_with(
-        &self,
-        request: &Span,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Parcel>, ::nearcall::Status> {
-        self.object.try_start(&store_methods::GET, request, options)
+        self.object.start(&store_methods::GET, request)
     }
     /// Forgets the oldest parcels, so many.
     ///
-    /// Calls `Forget` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn forget(
-        &self,
-        request: &Span,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.forget_with(request, &::nearcall::CallOptions::new())
+    /// Calls `Forget` and returns its reply.
+    #[inline]
+    pub fn forget(&self, request: &Span) -> ::nearcall::Result<()> {
+        self.object.call(&store_methods::FORGET, request, <dyn Store>::forget)
     }
-    /// Calls `Forget` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `forget`.
-    #[inline(always)]
-    pub fn forget_with(
-        &self,
-        request: &Span,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.object
-            .call(
-                &store_methods::FORGET,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Store>, context| Store::forget(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Forget` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`forget`](Self::forget), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_forget(&self, request: &Span) -> ::nearcall::PendingCall<()> {
-        self.start_forget_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Forget` with options. As `start_forget`.
-    pub fn start_forget_with(
-        &self,
-        request: &Span,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<()> {
-        self.object.start(&store_methods::FORGET, request, options)
-    }
-    /// As `start_forget`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_forget(
-        &self,
-        request: &Span,
-    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
-        self.try_start_forget_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_forget`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_forget`.
-    pub fn try_start_forget_with(
-        &self,
-        request: &Span,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
-        self.object.try_start(&store_methods::FORGET, request, options)
+        self.object.start(&store_methods::FORGET, request)
     }
     /// Keeps nothing.
     ///
-    /// Sends `Drop`. Returns when the message is in the channel; there is no reply. Waits for room
-    /// until the deadline.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
-    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
-    /// above a limit. Success does not mean that the service received it.
-    pub fn drop(
-        &self,
-        request: &Parcel,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.drop_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Sends `Drop` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `drop`.
-    pub fn drop_with(
-        &self,
-        request: &Parcel,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.object.send(&store_methods::DROP, request, options)
-    }
-    /// Sends `Drop` if there is room for it now, and fails if not.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `RESOURCE_EXHAUSTED` if there is no room now or
-    /// the message is above a limit, `UNAVAILABLE` if the server cannot be reached.
-    pub fn try_drop(
-        &self,
-        request: &Parcel,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.try_drop_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Sends `Drop` with options if there is room for it now.
-    ///
-    /// # Errors
-    ///
-    /// As `try_drop`.
-    pub fn try_drop_with(
-        &self,
-        request: &Parcel,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.object.try_send(&store_methods::DROP, request, options)
+    /// Sends `Drop`: done when the message is in the channel, since there is no reply.
+    #[inline]
+    pub fn drop(&self, request: &Parcel) -> ::nearcall::Result<()> {
+        self.object.send(&store_methods::DROP, request)
     }
 }
 
 /// Calls methods of a [`Store`] by futures, which any executor can poll in any thread.
 ///
 /// Nothing happens before a future is polled; dropping it cancels its call. [`StoreCaller`] has
-/// the same functions for programs without an executor.
+/// the same functions for programs without an executor. Their errors are those of
+/// [`AsyncObjectRef::call`](::nearcall::AsyncObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -3131,147 +1736,57 @@ impl StoreAsyncCaller {
         let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
     pub fn loan<'a>(
         &'a self,
         bytes: usize,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+        Output = ::nearcall::Result<::nearcall::Loan>,
     > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::None)
+        self.object.loan(bytes)
     }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with<'a>(
-        &'a self,
-        bytes: usize,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
-    > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::Some(options))
-    }
-    /// Keeps the parcel for the given time, and returns its position.
-    ///
-    /// Calls `Put`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`StoreCaller::put`] as a future.
+    #[inline]
     pub fn put<'a>(
         &'a self,
         request: &'a Parcel,
     ) -> ::nearcall::AsyncCall<'a, Parcel, Receipt> {
-        self.object.call(&store_methods::PUT, request, ::core::option::Option::None)
+        self.object.call(&store_methods::PUT, request)
     }
-    /// As `put`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `put`.
-    pub fn put_with<'a>(
-        &'a self,
-        request: &'a Parcel,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Parcel, Receipt> {
-        self.object
-            .call(&store_methods::PUT, request, ::core::option::Option::Some(options))
-    }
-    /// A parcel of this length, which was loaned.
-    ///
-    /// Calls `Get`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`StoreCaller::get`] as a future.
+    #[inline]
     pub fn get<'a>(
         &'a self,
         request: &'a Span,
     ) -> ::nearcall::AsyncCall<'a, Span, Parcel> {
-        self.object.call(&store_methods::GET, request, ::core::option::Option::None)
+        self.object.call(&store_methods::GET, request)
     }
-    /// As `get`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `get`.
-    pub fn get_with<'a>(
-        &'a self,
-        request: &'a Span,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Span, Parcel> {
-        self.object
-            .call(&store_methods::GET, request, ::core::option::Option::Some(options))
-    }
-    /// Forgets the oldest parcels, so many.
-    ///
-    /// Calls `Forget`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`StoreCaller::forget`] as a future.
+    #[inline]
     pub fn forget<'a>(
         &'a self,
         request: &'a Span,
     ) -> ::nearcall::AsyncCall<'a, Span, ()> {
-        self.object.call(&store_methods::FORGET, request, ::core::option::Option::None)
+        self.object.call(&store_methods::FORGET, request)
     }
-    /// As `forget`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `forget`.
-    pub fn forget_with<'a>(
-        &'a self,
-        request: &'a Span,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Span, ()> {
-        self.object
-            .call(&store_methods::FORGET, request, ::core::option::Option::Some(options))
-    }
-    /// Keeps nothing.
-    ///
-    /// Sends `Drop`. The future ends when the message is in the channel; there is no reply.
-    /// Dropping it before then gives the message up.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
-    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
-    /// above a limit. Success does not mean that the service received it.
+    /// [`StoreCaller::drop`] as a future.
+    #[inline]
     pub fn drop<'a>(&'a self, request: &'a Parcel) -> ::nearcall::AsyncSend<'a, Parcel> {
-        self.object.send(&store_methods::DROP, request, ::core::option::Option::None)
-    }
-    /// As `drop`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `drop`.
-    pub fn drop_with<'a>(
-        &'a self,
-        request: &'a Parcel,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncSend<'a, Parcel> {
-        self.object
-            .send(&store_methods::DROP, request, ::core::option::Option::Some(options))
+        self.object.send(&store_methods::DROP, request)
     }
 }
 

@@ -113,7 +113,7 @@ pub trait T: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Option,
-    ) -> ::core::result::Result<Result, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Result>;
     /// Handles `Self`.
     ///
     /// # Errors
@@ -123,7 +123,7 @@ pub trait T: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Result,
-    ) -> ::core::result::Result<Option, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Option>;
     /// Handles `move`.
     ///
     /// # Errors
@@ -133,7 +133,7 @@ pub trait T: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &::nearcall::prost::alloc::string::String,
-    ) -> ::core::result::Result<::nearcall::prost_types::Timestamp, ::nearcall::Status>;
+    ) -> ::nearcall::Result<::nearcall::prost_types::Timestamp>;
     /// Handles `Clone`.
     ///
     /// # Errors
@@ -143,7 +143,7 @@ pub trait T: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &option::Some,
-    ) -> ::core::result::Result<u64, ::nearcall::Status>;
+    ) -> ::nearcall::Result<u64>;
     /// Handles `Interface`.
     ///
     /// One-way: there is no reply, and the caller does not wait.
@@ -159,7 +159,7 @@ pub trait T: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Option,
-    ) -> ::core::result::Result<Option, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Option>;
     /// Handles `FromThat`.
     ///
     /// # Errors
@@ -169,7 +169,7 @@ pub trait T: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Option,
-    ) -> ::core::result::Result<Option, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Option>;
 }
 
 /// Uses \[Nothing\] and Vec\<u8>, see <https://example.org/a_(b>).
@@ -199,7 +199,7 @@ pub trait TAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Option,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Result, ::nearcall::Status>,
+        Output = ::nearcall::Result<Result>,
     > + ::core::marker::Send;
     /// Handles `Self`.
     ///
@@ -211,7 +211,7 @@ pub trait TAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Result,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Option, ::nearcall::Status>,
+        Output = ::nearcall::Result<Option>,
     > + ::core::marker::Send;
     /// Handles `move`.
     ///
@@ -223,10 +223,7 @@ pub trait TAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: ::nearcall::prost::alloc::string::String,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            ::nearcall::prost_types::Timestamp,
-            ::nearcall::Status,
-        >,
+        Output = ::nearcall::Result<::nearcall::prost_types::Timestamp>,
     > + ::core::marker::Send;
     /// Handles `Clone`.
     ///
@@ -238,7 +235,7 @@ pub trait TAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: option::Some,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<u64, ::nearcall::Status>,
+        Output = ::nearcall::Result<u64>,
     > + ::core::marker::Send;
     /// Handles `Interface`.
     ///
@@ -260,7 +257,7 @@ pub trait TAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Option,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Option, ::nearcall::Status>,
+        Output = ::nearcall::Result<Option>,
     > + ::core::marker::Send;
     /// Handles `FromThat`.
     ///
@@ -272,7 +269,7 @@ pub trait TAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Option,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Option, ::nearcall::Status>,
+        Output = ::nearcall::Result<Option>,
     > + ::core::marker::Send;
 }
 
@@ -280,55 +277,35 @@ pub trait TAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 mod t_methods {
-    pub(super) static TYPE: ::nearcall::Method = ::nearcall::Method {
-        id: 0x1093_032c,
-        name: "Type",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static SELF: ::nearcall::Method = ::nearcall::Method {
-        id: 0x228c_31b6,
-        name: "Self",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static MOVE: ::nearcall::Method = ::nearcall::Method {
-        id: 0x8c8d_6511,
-        name: "move",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static CLONE: ::nearcall::Method = ::nearcall::Method {
-        id: 0x05b7_0579,
-        name: "Clone",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static INTERFACE: ::nearcall::Method = ::nearcall::Method {
-        id: 0xd950_bc77,
-        name: "Interface",
-        kind: ::nearcall::MethodKind::Oneway,
-        deadline: ::core::option::Option::Some(::core::time::Duration::from_millis(5)),
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static AS_REF: ::nearcall::Method = ::nearcall::Method {
-        id: 0x1d64_ff59,
-        name: "AsRef",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static FROM_THAT: ::nearcall::Method = ::nearcall::Method {
-        id: 0x3067_5825,
-        name: "FromThat",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
+    pub(super) static TYPE: ::nearcall::Method = ::nearcall::Method::unary(
+        0x1093_032c,
+        "Type",
+    );
+    pub(super) static SELF: ::nearcall::Method = ::nearcall::Method::unary(
+        0x228c_31b6,
+        "Self",
+    );
+    pub(super) static MOVE: ::nearcall::Method = ::nearcall::Method::unary(
+        0x8c8d_6511,
+        "move",
+    );
+    pub(super) static CLONE: ::nearcall::Method = ::nearcall::Method::unary(
+        0x05b7_0579,
+        "Clone",
+    );
+    pub(super) static INTERFACE: ::nearcall::Method = ::nearcall::Method::oneway(
+            0xd950_bc77,
+            "Interface",
+        )
+        .deadline_ms(5);
+    pub(super) static AS_REF: ::nearcall::Method = ::nearcall::Method::unary(
+        0x1d64_ff59,
+        "AsRef",
+    );
+    pub(super) static FROM_THAT: ::nearcall::Method = ::nearcall::Method::unary(
+        0x3067_5825,
+        "FromThat",
+    );
 }
 
 static T_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
@@ -347,7 +324,8 @@ static T_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 
 /// Calls methods of a [`T`], in this thread or elsewhere.
 ///
-/// Its functions wait. [`TAsyncCaller`] has the same functions as futures.
+/// Its functions wait; [`TAsyncCaller`] has the same functions as futures. Their errors are
+/// those of [`ObjectRef::call`](::nearcall::ObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -372,553 +350,112 @@ impl TCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
-    pub fn loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
+    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::Loan> {
         self.object.loan(bytes)
-    }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with(
-        &self,
-        bytes: usize,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan_with(bytes, options)
-    }
-    /// Lends memory if there is some now, and does not wait for the server.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much
-    /// of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
-    pub fn try_loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.try_loan(bytes)
     }
     /// Behind the method.
     ///
-    /// Calls `Type` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn r#type(
-        &self,
-        request: &Option,
-    ) -> ::core::result::Result<Result, ::nearcall::Status> {
-        self.type_with(request, &::nearcall::CallOptions::new())
+    /// Calls `Type` and returns its reply.
+    #[inline]
+    pub fn r#type(&self, request: &Option) -> ::nearcall::Result<Result> {
+        self.object.call(&t_methods::TYPE, request, <dyn T>::r#type)
     }
-    /// Calls `Type` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `r#type`.
-    #[inline(always)]
-    pub fn type_with(
-        &self,
-        request: &Option,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Result, ::nearcall::Status> {
-        self.object
-            .call(
-                &t_methods::TYPE,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn T>, context| T::r#type(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Type` and returns without waiting for the reply: that is what `wait` does,
-    /// or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`r#type`](Self::r#type), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_type(&self, request: &Option) -> ::nearcall::PendingCall<Result> {
-        self.start_type_with(request, &::nearcall::CallOptions::new())
+        self.object.start(&t_methods::TYPE, request)
     }
-    /// Starts a call of `Type` with options. As `start_type`.
-    pub fn start_type_with(
-        &self,
-        request: &Option,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Result> {
-        self.object.start(&t_methods::TYPE, request, options)
+    /// Calls `Self` and returns its reply.
+    #[inline]
+    pub fn self_(&self, request: &Result) -> ::nearcall::Result<Option> {
+        self.object.call(&t_methods::SELF, request, <dyn T>::self_)
     }
-    /// As `start_type`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_type(
-        &self,
-        request: &Option,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Result>, ::nearcall::Status> {
-        self.try_start_type_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_type`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_type`.
-    pub fn try_start_type_with(
-        &self,
-        request: &Option,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Result>, ::nearcall::Status> {
-        self.object.try_start(&t_methods::TYPE, request, options)
-    }
-    /// Calls `Self` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn self_(
-        &self,
-        request: &Result,
-    ) -> ::core::result::Result<Option, ::nearcall::Status> {
-        self.self_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Calls `Self` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `self_`.
-    #[inline(always)]
-    pub fn self_with(
-        &self,
-        request: &Result,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Option, ::nearcall::Status> {
-        self.object
-            .call(
-                &t_methods::SELF,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn T>, context| T::self_(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Self` and returns without waiting for the reply: that is what `wait` does,
-    /// or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`self_`](Self::self_), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_self(&self, request: &Result) -> ::nearcall::PendingCall<Option> {
-        self.start_self_with(request, &::nearcall::CallOptions::new())
+        self.object.start(&t_methods::SELF, request)
     }
-    /// Starts a call of `Self` with options. As `start_self`.
-    pub fn start_self_with(
-        &self,
-        request: &Result,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Option> {
-        self.object.start(&t_methods::SELF, request, options)
-    }
-    /// As `start_self`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_self(
-        &self,
-        request: &Result,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Option>, ::nearcall::Status> {
-        self.try_start_self_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_self`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_self`.
-    pub fn try_start_self_with(
-        &self,
-        request: &Result,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Option>, ::nearcall::Status> {
-        self.object.try_start(&t_methods::SELF, request, options)
-    }
-    /// Calls `move` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// Calls `move` and returns its reply.
+    #[inline]
     pub fn r#move(
         &self,
         request: &::nearcall::prost::alloc::string::String,
-    ) -> ::core::result::Result<::nearcall::prost_types::Timestamp, ::nearcall::Status> {
-        self.move_with(request, &::nearcall::CallOptions::new())
+    ) -> ::nearcall::Result<::nearcall::prost_types::Timestamp> {
+        self.object.call(&t_methods::MOVE, request, <dyn T>::r#move)
     }
-    /// Calls `move` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `r#move`.
-    #[inline(always)]
-    pub fn move_with(
-        &self,
-        request: &::nearcall::prost::alloc::string::String,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::prost_types::Timestamp, ::nearcall::Status> {
-        self.object
-            .call(
-                &t_methods::MOVE,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn T>, context| T::r#move(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `move` and returns without waiting for the reply: that is what `wait` does,
-    /// or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`r#move`](Self::r#move), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_move(
         &self,
         request: &::nearcall::prost::alloc::string::String,
     ) -> ::nearcall::PendingCall<::nearcall::prost_types::Timestamp> {
-        self.start_move_with(request, &::nearcall::CallOptions::new())
+        self.object.start(&t_methods::MOVE, request)
     }
-    /// Starts a call of `move` with options. As `start_move`.
-    pub fn start_move_with(
-        &self,
-        request: &::nearcall::prost::alloc::string::String,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<::nearcall::prost_types::Timestamp> {
-        self.object.start(&t_methods::MOVE, request, options)
+    /// Calls `Clone` and returns its reply.
+    #[inline]
+    pub fn clone(&self, request: &option::Some) -> ::nearcall::Result<u64> {
+        self.object.call(&t_methods::CLONE, request, <dyn T>::clone)
     }
-    /// As `start_move`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_move(
-        &self,
-        request: &::nearcall::prost::alloc::string::String,
-    ) -> ::core::result::Result<
-        ::nearcall::PendingCall<::nearcall::prost_types::Timestamp>,
-        ::nearcall::Status,
-    > {
-        self.try_start_move_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_move`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_move`.
-    pub fn try_start_move_with(
-        &self,
-        request: &::nearcall::prost::alloc::string::String,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<
-        ::nearcall::PendingCall<::nearcall::prost_types::Timestamp>,
-        ::nearcall::Status,
-    > {
-        self.object.try_start(&t_methods::MOVE, request, options)
-    }
-    /// Calls `Clone` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn clone(
-        &self,
-        request: &option::Some,
-    ) -> ::core::result::Result<u64, ::nearcall::Status> {
-        self.clone_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Calls `Clone` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `clone`.
-    #[inline(always)]
-    pub fn clone_with(
-        &self,
-        request: &option::Some,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<u64, ::nearcall::Status> {
-        self.object
-            .call(
-                &t_methods::CLONE,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn T>, context| T::clone(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Clone` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`clone`](Self::clone), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_clone(&self, request: &option::Some) -> ::nearcall::PendingCall<u64> {
-        self.start_clone_with(request, &::nearcall::CallOptions::new())
+        self.object.start(&t_methods::CLONE, request)
     }
-    /// Starts a call of `Clone` with options. As `start_clone`.
-    pub fn start_clone_with(
-        &self,
-        request: &option::Some,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<u64> {
-        self.object.start(&t_methods::CLONE, request, options)
-    }
-    /// As `start_clone`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_clone(
-        &self,
-        request: &option::Some,
-    ) -> ::core::result::Result<::nearcall::PendingCall<u64>, ::nearcall::Status> {
-        self.try_start_clone_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_clone`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_clone`.
-    pub fn try_start_clone_with(
-        &self,
-        request: &option::Some,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<u64>, ::nearcall::Status> {
-        self.object.try_start(&t_methods::CLONE, request, options)
-    }
-    /// Sends `Interface`. Returns when the message is in the channel; there is no reply. Waits for
-    /// room until the deadline.
+    /// Sends `Interface`: done when the message is in the channel, since there is no reply.
     ///
     /// Default deadline: 5 ms. The caller may set another one.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
-    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
-    /// above a limit. Success does not mean that the service received it.
-    pub fn interface(
-        &self,
-        request: &Option,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.interface_with(request, &::nearcall::CallOptions::new())
+    #[inline]
+    pub fn interface(&self, request: &Option) -> ::nearcall::Result<()> {
+        self.object.send(&t_methods::INTERFACE, request)
     }
-    /// Sends `Interface` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `interface`.
-    pub fn interface_with(
-        &self,
-        request: &Option,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.object.send(&t_methods::INTERFACE, request, options)
+    /// Calls `AsRef` and returns its reply.
+    #[inline]
+    pub fn as_ref(&self, request: &Option) -> ::nearcall::Result<Option> {
+        self.object.call(&t_methods::AS_REF, request, <dyn T>::as_ref)
     }
-    /// Sends `Interface` if there is room for it now, and fails if not.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `RESOURCE_EXHAUSTED` if there is no room now or
-    /// the message is above a limit, `UNAVAILABLE` if the server cannot be reached.
-    pub fn try_interface(
-        &self,
-        request: &Option,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.try_interface_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Sends `Interface` with options if there is room for it now.
-    ///
-    /// # Errors
-    ///
-    /// As `try_interface`.
-    pub fn try_interface_with(
-        &self,
-        request: &Option,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.object.try_send(&t_methods::INTERFACE, request, options)
-    }
-    /// Calls `AsRef` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn as_ref(
-        &self,
-        request: &Option,
-    ) -> ::core::result::Result<Option, ::nearcall::Status> {
-        self.as_ref_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Calls `AsRef` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `as_ref`.
-    #[inline(always)]
-    pub fn as_ref_with(
-        &self,
-        request: &Option,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Option, ::nearcall::Status> {
-        self.object
-            .call(
-                &t_methods::AS_REF,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn T>, context| T::as_ref(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `AsRef` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`as_ref`](Self::as_ref), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_as_ref(&self, request: &Option) -> ::nearcall::PendingCall<Option> {
-        self.start_as_ref_with(request, &::nearcall::CallOptions::new())
+        self.object.start(&t_methods::AS_REF, request)
     }
-    /// Starts a call of `AsRef` with options. As `start_as_ref`.
-    pub fn start_as_ref_with(
-        &self,
-        request: &Option,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Option> {
-        self.object.start(&t_methods::AS_REF, request, options)
+    /// Calls `FromThat` and returns its reply.
+    #[inline]
+    pub fn from_that(&self, request: &Option) -> ::nearcall::Result<Option> {
+        self.object.call(&t_methods::FROM_THAT, request, <dyn T>::from_that)
     }
-    /// As `start_as_ref`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_as_ref(
-        &self,
-        request: &Option,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Option>, ::nearcall::Status> {
-        self.try_start_as_ref_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_as_ref`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_as_ref`.
-    pub fn try_start_as_ref_with(
-        &self,
-        request: &Option,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Option>, ::nearcall::Status> {
-        self.object.try_start(&t_methods::AS_REF, request, options)
-    }
-    /// Calls `FromThat` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn from_that(
-        &self,
-        request: &Option,
-    ) -> ::core::result::Result<Option, ::nearcall::Status> {
-        self.from_that_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Calls `FromThat` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `from_that`.
-    #[inline(always)]
-    pub fn from_that_with(
-        &self,
-        request: &Option,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Option, ::nearcall::Status> {
-        self.object
-            .call(
-                &t_methods::FROM_THAT,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn T>, context| T::from_that(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `FromThat` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`from_that`](Self::from_that), whose reply is taken later. Dropped before, the call
+    /// is cancelled.
+    #[inline]
     pub fn start_from_that(&self, request: &Option) -> ::nearcall::PendingCall<Option> {
-        self.start_from_that_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `FromThat` with options. As `start_from_that`.
-    pub fn start_from_that_with(
-        &self,
-        request: &Option,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Option> {
-        self.object.start(&t_methods::FROM_THAT, request, options)
-    }
-    /// As `start_from_that`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_from_that(
-        &self,
-        request: &Option,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Option>, ::nearcall::Status> {
-        self.try_start_from_that_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_from_that`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_from_that`.
-    pub fn try_start_from_that_with(
-        &self,
-        request: &Option,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Option>, ::nearcall::Status> {
-        self.object.try_start(&t_methods::FROM_THAT, request, options)
+        self.object.start(&t_methods::FROM_THAT, request)
     }
 }
 
 /// Calls methods of a [`T`] by futures, which any executor can poll in any thread.
 ///
 /// Nothing happens before a future is polled; dropping it cancels its call. [`TCaller`] has the
-/// same functions for programs without an executor.
+/// same functions for programs without an executor. Their errors are those of
+/// [`AsyncObjectRef::call`](::nearcall::AsyncObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -943,99 +480,47 @@ impl TAsyncCaller {
         let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
     pub fn loan<'a>(
         &'a self,
         bytes: usize,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+        Output = ::nearcall::Result<::nearcall::Loan>,
     > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::None)
+        self.object.loan(bytes)
     }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with<'a>(
-        &'a self,
-        bytes: usize,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
-    > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::Some(options))
-    }
-    /// Behind the method.
-    ///
-    /// Calls `Type`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`TCaller::r#type`] as a future.
+    #[inline]
     pub fn r#type<'a>(
         &'a self,
         request: &'a Option,
     ) -> ::nearcall::AsyncCall<'a, Option, Result> {
-        self.object.call(&t_methods::TYPE, request, ::core::option::Option::None)
+        self.object.call(&t_methods::TYPE, request)
     }
-    /// As `r#type`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `r#type`.
-    pub fn type_with<'a>(
-        &'a self,
-        request: &'a Option,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Option, Result> {
-        self.object
-            .call(&t_methods::TYPE, request, ::core::option::Option::Some(options))
-    }
-    /// Calls `Self`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`TCaller::self_`] as a future.
+    #[inline]
     pub fn self_<'a>(
         &'a self,
         request: &'a Result,
     ) -> ::nearcall::AsyncCall<'a, Result, Option> {
-        self.object.call(&t_methods::SELF, request, ::core::option::Option::None)
+        self.object.call(&t_methods::SELF, request)
     }
-    /// As `self_`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `self_`.
-    pub fn self_with<'a>(
-        &'a self,
-        request: &'a Result,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Result, Option> {
-        self.object
-            .call(&t_methods::SELF, request, ::core::option::Option::Some(options))
-    }
-    /// Calls `move`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`TCaller::r#move`] as a future.
+    #[inline]
     pub fn r#move<'a>(
         &'a self,
         request: &'a ::nearcall::prost::alloc::string::String,
@@ -1044,131 +529,39 @@ impl TAsyncCaller {
         ::nearcall::prost::alloc::string::String,
         ::nearcall::prost_types::Timestamp,
     > {
-        self.object.call(&t_methods::MOVE, request, ::core::option::Option::None)
+        self.object.call(&t_methods::MOVE, request)
     }
-    /// As `r#move`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `r#move`.
-    pub fn move_with<'a>(
-        &'a self,
-        request: &'a ::nearcall::prost::alloc::string::String,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<
-        'a,
-        ::nearcall::prost::alloc::string::String,
-        ::nearcall::prost_types::Timestamp,
-    > {
-        self.object
-            .call(&t_methods::MOVE, request, ::core::option::Option::Some(options))
-    }
-    /// Calls `Clone`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`TCaller::clone`] as a future.
+    #[inline]
     pub fn clone<'a>(
         &'a self,
         request: &'a option::Some,
     ) -> ::nearcall::AsyncCall<'a, option::Some, u64> {
-        self.object.call(&t_methods::CLONE, request, ::core::option::Option::None)
+        self.object.call(&t_methods::CLONE, request)
     }
-    /// As `clone`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `clone`.
-    pub fn clone_with<'a>(
-        &'a self,
-        request: &'a option::Some,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, option::Some, u64> {
-        self.object
-            .call(&t_methods::CLONE, request, ::core::option::Option::Some(options))
-    }
-    /// Sends `Interface`. The future ends when the message is in the channel; there is no reply.
-    /// Dropping it before then gives the message up.
-    ///
-    /// Default deadline: 5 ms. The caller may set another one.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
-    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
-    /// above a limit. Success does not mean that the service received it.
+    /// [`TCaller::interface`] as a future.
+    #[inline]
     pub fn interface<'a>(
         &'a self,
         request: &'a Option,
     ) -> ::nearcall::AsyncSend<'a, Option> {
-        self.object.send(&t_methods::INTERFACE, request, ::core::option::Option::None)
+        self.object.send(&t_methods::INTERFACE, request)
     }
-    /// As `interface`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `interface`.
-    pub fn interface_with<'a>(
-        &'a self,
-        request: &'a Option,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncSend<'a, Option> {
-        self.object
-            .send(&t_methods::INTERFACE, request, ::core::option::Option::Some(options))
-    }
-    /// Calls `AsRef`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`TCaller::as_ref`] as a future.
+    #[inline]
     pub fn as_ref<'a>(
         &'a self,
         request: &'a Option,
     ) -> ::nearcall::AsyncCall<'a, Option, Option> {
-        self.object.call(&t_methods::AS_REF, request, ::core::option::Option::None)
+        self.object.call(&t_methods::AS_REF, request)
     }
-    /// As `as_ref`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `as_ref`.
-    pub fn as_ref_with<'a>(
-        &'a self,
-        request: &'a Option,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Option, Option> {
-        self.object
-            .call(&t_methods::AS_REF, request, ::core::option::Option::Some(options))
-    }
-    /// Calls `FromThat`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`TCaller::from_that`] as a future.
+    #[inline]
     pub fn from_that<'a>(
         &'a self,
         request: &'a Option,
     ) -> ::nearcall::AsyncCall<'a, Option, Option> {
-        self.object.call(&t_methods::FROM_THAT, request, ::core::option::Option::None)
-    }
-    /// As `from_that`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `from_that`.
-    pub fn from_that_with<'a>(
-        &'a self,
-        request: &'a Option,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Option, Option> {
-        self.object
-            .call(&t_methods::FROM_THAT, request, ::core::option::Option::Some(options))
+        self.object.call(&t_methods::FROM_THAT, request)
     }
 }
 
@@ -1434,7 +827,8 @@ static IDLE_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 
 /// Calls methods of a [`Idle`], in this thread or elsewhere.
 ///
-/// Its functions wait. [`IdleAsyncCaller`] has the same functions as futures.
+/// Its functions wait; [`IdleAsyncCaller`] has the same functions as futures. Their errors are
+/// those of [`ObjectRef::call`](::nearcall::ObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -1459,52 +853,31 @@ impl IdleCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
-    pub fn loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
+    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::Loan> {
         self.object.loan(bytes)
-    }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with(
-        &self,
-        bytes: usize,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan_with(bytes, options)
-    }
-    /// Lends memory if there is some now, and does not wait for the server.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much
-    /// of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
-    pub fn try_loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.try_loan(bytes)
     }
 }
 
 /// Calls methods of a [`Idle`] by futures, which any executor can poll in any thread.
 ///
 /// Nothing happens before a future is polled; dropping it cancels its call. [`IdleCaller`] has
-/// the same functions for programs without an executor.
+/// the same functions for programs without an executor. Their errors are those of
+/// [`AsyncObjectRef::call`](::nearcall::AsyncObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -1529,37 +902,28 @@ impl IdleAsyncCaller {
         let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
     pub fn loan<'a>(
         &'a self,
         bytes: usize,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+        Output = ::nearcall::Result<::nearcall::Loan>,
     > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::None)
-    }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with<'a>(
-        &'a self,
-        bytes: usize,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
-    > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::Some(options))
+        self.object.loan(bytes)
     }
 }
 

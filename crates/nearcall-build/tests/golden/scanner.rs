@@ -51,7 +51,7 @@ pub trait Scanner: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Page,
-    ) -> ::core::result::Result<Page, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Page>;
     /// Handles `Scan`.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ pub trait Scanner: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Page,
-    ) -> ::core::result::Result<Page, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Page>;
     /// Not the generated start of `Scan`.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ pub trait Scanner: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Page,
-    ) -> ::core::result::Result<Page, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Page>;
     /// Handles `ScanWith`.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ pub trait Scanner: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Page,
-    ) -> ::core::result::Result<Page, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Page>;
     /// Handles `Loan`.
     ///
     /// # Errors
@@ -91,7 +91,7 @@ pub trait Scanner: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Page,
-    ) -> ::core::result::Result<Page, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Page>;
     /// Handles `LoanBytes`.
     ///
     /// # Errors
@@ -101,7 +101,7 @@ pub trait Scanner: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Page,
-    ) -> ::core::result::Result<Page, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Page>;
     /// Handles `TryLoan`.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ pub trait Scanner: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Page,
-    ) -> ::core::result::Result<Page, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Page>;
     /// Handles `Mark`.
     ///
     /// One-way: there is no reply, and the caller does not wait.
@@ -135,7 +135,7 @@ pub trait Scanner: 'static {
         context: &::nearcall::Context<'_>,
         request: &Page,
         items: ::nearcall::ItemSender<Page>,
-    ) -> ::core::result::Result<(), ::nearcall::Status>;
+    ) -> ::nearcall::Result<()>;
     /// Adds the numbers of all pages.
     ///
     /// Takes a stream: `items` gives the requests of the caller in their order, and ends when the
@@ -148,7 +148,7 @@ pub trait Scanner: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         items: ::nearcall::ItemReceiver<Page>,
-    ) -> ::core::result::Result<Page, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Page>;
     /// Handles `UploadWith`.
     ///
     /// Takes a stream: `items` gives the requests of the caller in their order, and ends when the
@@ -161,7 +161,7 @@ pub trait Scanner: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         items: ::nearcall::ItemReceiver<Page>,
-    ) -> ::core::result::Result<(), ::nearcall::Status>;
+    ) -> ::nearcall::Result<()>;
     /// Returns each page.
     ///
     /// Takes a stream and replies with one, each at its own pace. Both end with the returned
@@ -175,7 +175,7 @@ pub trait Scanner: 'static {
         context: &::nearcall::Context<'_>,
         items: ::nearcall::ItemReceiver<Page>,
         replies: ::nearcall::ItemSender<Page>,
-    ) -> ::core::result::Result<(), ::nearcall::Status>;
+    ) -> ::nearcall::Result<()>;
     /// The field of the generated dispatcher, and its functions.
     ///
     /// # Errors
@@ -185,7 +185,7 @@ pub trait Scanner: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Page,
-    ) -> ::core::result::Result<Page, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Page>;
     /// Handles `SpawnOn`.
     ///
     /// # Errors
@@ -195,7 +195,7 @@ pub trait Scanner: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Page,
-    ) -> ::core::result::Result<Page, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Page>;
     /// Handles `Shared`.
     ///
     /// # Errors
@@ -205,7 +205,7 @@ pub trait Scanner: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Page,
-    ) -> ::core::result::Result<Page, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Page>;
     /// Handles `Object`.
     ///
     /// # Errors
@@ -215,7 +215,7 @@ pub trait Scanner: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Page,
-    ) -> ::core::result::Result<Page, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Page>;
 }
 
 /// Scans pages. Its interface is shared with programs that do not use nearcall.
@@ -239,7 +239,7 @@ pub trait ScannerAsync_: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Page,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Page, ::nearcall::Status>,
+        Output = ::nearcall::Result<Page>,
     > + ::core::marker::Send;
     /// Handles `Scan`.
     ///
@@ -251,7 +251,7 @@ pub trait ScannerAsync_: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Page,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Page, ::nearcall::Status>,
+        Output = ::nearcall::Result<Page>,
     > + ::core::marker::Send;
     /// Not the generated start of `Scan`.
     ///
@@ -263,7 +263,7 @@ pub trait ScannerAsync_: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Page,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Page, ::nearcall::Status>,
+        Output = ::nearcall::Result<Page>,
     > + ::core::marker::Send;
     /// Handles `ScanWith`.
     ///
@@ -275,7 +275,7 @@ pub trait ScannerAsync_: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Page,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Page, ::nearcall::Status>,
+        Output = ::nearcall::Result<Page>,
     > + ::core::marker::Send;
     /// Handles `Loan`.
     ///
@@ -287,7 +287,7 @@ pub trait ScannerAsync_: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Page,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Page, ::nearcall::Status>,
+        Output = ::nearcall::Result<Page>,
     > + ::core::marker::Send;
     /// Handles `LoanBytes`.
     ///
@@ -299,7 +299,7 @@ pub trait ScannerAsync_: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Page,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Page, ::nearcall::Status>,
+        Output = ::nearcall::Result<Page>,
     > + ::core::marker::Send;
     /// Handles `TryLoan`.
     ///
@@ -311,7 +311,7 @@ pub trait ScannerAsync_: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Page,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Page, ::nearcall::Status>,
+        Output = ::nearcall::Result<Page>,
     > + ::core::marker::Send;
     /// Handles `Mark`.
     ///
@@ -345,7 +345,7 @@ pub trait ScannerAsync_: ::core::marker::Send + ::core::marker::Sync + 'static {
         request: Page,
         items: ::nearcall::AsyncItemSender<Page>,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<(), ::nearcall::Status>,
+        Output = ::nearcall::Result<()>,
     > + ::core::marker::Send;
     /// Adds the numbers of all pages.
     ///
@@ -360,7 +360,7 @@ pub trait ScannerAsync_: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         items: ::nearcall::AsyncItemReceiver<Page>,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Page, ::nearcall::Status>,
+        Output = ::nearcall::Result<Page>,
     > + ::core::marker::Send;
     /// Handles `UploadWith`.
     ///
@@ -375,7 +375,7 @@ pub trait ScannerAsync_: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         items: ::nearcall::AsyncItemReceiver<Page>,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<(), ::nearcall::Status>,
+        Output = ::nearcall::Result<()>,
     > + ::core::marker::Send;
     /// Returns each page.
     ///
@@ -391,7 +391,7 @@ pub trait ScannerAsync_: ::core::marker::Send + ::core::marker::Sync + 'static {
         items: ::nearcall::AsyncItemReceiver<Page>,
         replies: ::nearcall::AsyncItemSender<Page>,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<(), ::nearcall::Status>,
+        Output = ::nearcall::Result<()>,
     > + ::core::marker::Send;
     /// The field of the generated dispatcher, and its functions.
     ///
@@ -403,7 +403,7 @@ pub trait ScannerAsync_: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Page,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Page, ::nearcall::Status>,
+        Output = ::nearcall::Result<Page>,
     > + ::core::marker::Send;
     /// Handles `SpawnOn`.
     ///
@@ -415,7 +415,7 @@ pub trait ScannerAsync_: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Page,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Page, ::nearcall::Status>,
+        Output = ::nearcall::Result<Page>,
     > + ::core::marker::Send;
     /// Handles `Shared`.
     ///
@@ -427,7 +427,7 @@ pub trait ScannerAsync_: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Page,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Page, ::nearcall::Status>,
+        Output = ::nearcall::Result<Page>,
     > + ::core::marker::Send;
     /// Handles `Object`.
     ///
@@ -439,7 +439,7 @@ pub trait ScannerAsync_: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Page,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Page, ::nearcall::Status>,
+        Output = ::nearcall::Result<Page>,
     > + ::core::marker::Send;
 }
 
@@ -449,127 +449,75 @@ pub trait ScannerAsync_: ::core::marker::Send + ::core::marker::Sync + 'static {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 mod scanner_methods_ {
-    pub(super) static NEW: ::nearcall::Method = ::nearcall::Method {
-        id: 0x215e_762a,
-        name: "New",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static SCAN: ::nearcall::Method = ::nearcall::Method {
-        id: 0x7ec2_5f4d,
-        name: "Scan",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static START_SCAN: ::nearcall::Method = ::nearcall::Method {
-        id: 0x0669_2b99,
-        name: "StartScan",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static SCAN_WITH: ::nearcall::Method = ::nearcall::Method {
-        id: 0x1b00_ad51,
-        name: "ScanWith",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static LOAN: ::nearcall::Method = ::nearcall::Method {
-        id: 0x581b_f9ee,
-        name: "Loan",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static LOAN_BYTES: ::nearcall::Method = ::nearcall::Method {
-        id: 0x44d5_d7d5,
-        name: "LoanBytes",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static TRY_LOAN: ::nearcall::Method = ::nearcall::Method {
-        id: 0x8e16_b46b,
-        name: "TryLoan",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static MARK: ::nearcall::Method = ::nearcall::Method {
-        id: 0x29f0_0685,
-        name: "Mark",
-        kind: ::nearcall::MethodKind::Oneway,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static TRY_MARK: ::nearcall::Method = ::nearcall::Method {
-        id: 0x577d_cbd0,
-        name: "TryMark",
-        kind: ::nearcall::MethodKind::Oneway,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static PROGRESS: ::nearcall::Method = ::nearcall::Method {
-        id: 0x01ff_7ca7,
-        name: "Progress",
-        kind: ::nearcall::MethodKind::ReplyStream,
-        deadline: ::core::option::Option::Some(
-            ::core::time::Duration::from_millis(5000),
-        ),
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static UPLOAD: ::nearcall::Method = ::nearcall::Method {
-        id: 0xd207_246d,
-        name: "Upload",
-        kind: ::nearcall::MethodKind::RequestStream,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static UPLOAD_WITH: ::nearcall::Method = ::nearcall::Method {
-        id: 0xe866_0d31,
-        name: "UploadWith",
-        kind: ::nearcall::MethodKind::RequestStream,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static CHAT: ::nearcall::Method = ::nearcall::Method {
-        id: 0x71f9_a63a,
-        name: "Chat",
-        kind: ::nearcall::MethodKind::BothStreams,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static SERVICE: ::nearcall::Method = ::nearcall::Method {
-        id: 0x2b9f_355f,
-        name: "Service",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static SPAWN_ON: ::nearcall::Method = ::nearcall::Method {
-        id: 0x657d_a41e,
-        name: "SpawnOn",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static SHARED: ::nearcall::Method = ::nearcall::Method {
-        id: 0x03ef_5eb9,
-        name: "Shared",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static OBJECT: ::nearcall::Method = ::nearcall::Method {
-        id: 0xb6aa_529b,
-        name: "Object",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
+    pub(super) static NEW: ::nearcall::Method = ::nearcall::Method::unary(
+        0x215e_762a,
+        "New",
+    );
+    pub(super) static SCAN: ::nearcall::Method = ::nearcall::Method::unary(
+        0x7ec2_5f4d,
+        "Scan",
+    );
+    pub(super) static START_SCAN: ::nearcall::Method = ::nearcall::Method::unary(
+        0x0669_2b99,
+        "StartScan",
+    );
+    pub(super) static SCAN_WITH: ::nearcall::Method = ::nearcall::Method::unary(
+        0x1b00_ad51,
+        "ScanWith",
+    );
+    pub(super) static LOAN: ::nearcall::Method = ::nearcall::Method::unary(
+        0x581b_f9ee,
+        "Loan",
+    );
+    pub(super) static LOAN_BYTES: ::nearcall::Method = ::nearcall::Method::unary(
+        0x44d5_d7d5,
+        "LoanBytes",
+    );
+    pub(super) static TRY_LOAN: ::nearcall::Method = ::nearcall::Method::unary(
+        0x8e16_b46b,
+        "TryLoan",
+    );
+    pub(super) static MARK: ::nearcall::Method = ::nearcall::Method::oneway(
+        0x29f0_0685,
+        "Mark",
+    );
+    pub(super) static TRY_MARK: ::nearcall::Method = ::nearcall::Method::oneway(
+        0x577d_cbd0,
+        "TryMark",
+    );
+    pub(super) static PROGRESS: ::nearcall::Method = ::nearcall::Method::reply_stream(
+            0x01ff_7ca7,
+            "Progress",
+        )
+        .deadline_ms(5000);
+    pub(super) static UPLOAD: ::nearcall::Method = ::nearcall::Method::request_stream(
+        0xd207_246d,
+        "Upload",
+    );
+    pub(super) static UPLOAD_WITH: ::nearcall::Method = ::nearcall::Method::request_stream(
+        0xe866_0d31,
+        "UploadWith",
+    );
+    pub(super) static CHAT: ::nearcall::Method = ::nearcall::Method::both_streams(
+        0x71f9_a63a,
+        "Chat",
+    );
+    pub(super) static SERVICE: ::nearcall::Method = ::nearcall::Method::unary(
+        0x2b9f_355f,
+        "Service",
+    );
+    pub(super) static SPAWN_ON: ::nearcall::Method = ::nearcall::Method::unary(
+        0x657d_a41e,
+        "SpawnOn",
+    );
+    pub(super) static SHARED: ::nearcall::Method = ::nearcall::Method::unary(
+        0x03ef_5eb9,
+        "Shared",
+    );
+    pub(super) static OBJECT: ::nearcall::Method = ::nearcall::Method::unary(
+        0xb6aa_529b,
+        "Object",
+    );
 }
 
 static SCANNER_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
@@ -598,7 +546,8 @@ static SCANNER_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 
 /// Calls methods of a [`Scanner`], in this thread or elsewhere.
 ///
-/// Its functions wait. [`ScannerAsyncCaller_`] has the same functions as futures.
+/// Its functions wait; [`ScannerAsyncCaller_`] has the same functions as futures. Their errors
+/// are those of [`ObjectRef::call`](::nearcall::ObjectRef::call) and of its siblings.
 ///
 /// Its name ends in `_` because the interface takes the name `ScannerCaller`.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -627,682 +576,118 @@ impl ScannerCaller_ {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
     ///
     /// Its name ends in `_` because the interface takes the name `loan`.
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
-    pub fn loan_(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
+    pub fn loan_(&self, bytes: usize) -> ::nearcall::Result<::nearcall::Loan> {
         self.object.loan(bytes)
     }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// Its name ends in `_` because the interface takes the name `loan`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan_`.
-    pub fn loan_with_(
-        &self,
-        bytes: usize,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan_with(bytes, options)
+    /// Calls `New` and returns its reply.
+    #[inline]
+    pub fn new(&self, request: &Page) -> ::nearcall::Result<Page> {
+        self.object.call(&scanner_methods_::NEW, request, <dyn Scanner>::new)
     }
-    /// Lends memory if there is some now, and does not wait for the server.
-    ///
-    /// Its name ends in `_` because the interface takes the name `loan`.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much
-    /// of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
-    pub fn try_loan_(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.try_loan(bytes)
-    }
-    /// Calls `New` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn new(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<Page, ::nearcall::Status> {
-        self.new_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Calls `New` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `new`.
-    #[inline(always)]
-    pub fn new_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Page, ::nearcall::Status> {
-        self.object
-            .call(
-                &scanner_methods_::NEW,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Scanner>, context| Scanner::new(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `New` and returns without waiting for the reply: that is what `wait` does,
-    /// or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`new`](Self::new), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_new(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
-        self.start_new_with(request, &::nearcall::CallOptions::new())
+        self.object.start(&scanner_methods_::NEW, request)
     }
-    /// Starts a call of `New` with options. As `start_new`.
-    pub fn start_new_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Page> {
-        self.object.start(&scanner_methods_::NEW, request, options)
+    /// Calls `Scan` and returns its reply.
+    #[inline]
+    pub fn scan(&self, request: &Page) -> ::nearcall::Result<Page> {
+        self.object.call(&scanner_methods_::SCAN, request, <dyn Scanner>::scan)
     }
-    /// As `start_new`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_new(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Page>, ::nearcall::Status> {
-        self.try_start_new_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_new`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_new`.
-    pub fn try_start_new_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Page>, ::nearcall::Status> {
-        self.object.try_start(&scanner_methods_::NEW, request, options)
-    }
-    /// Calls `Scan` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn scan(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<Page, ::nearcall::Status> {
-        self.scan_with_(request, &::nearcall::CallOptions::new())
-    }
-    /// Calls `Scan` with options such as a deadline or metadata.
-    ///
-    /// Its name ends in `_` because the interface takes the name `scan_with`.
-    ///
-    /// # Errors
-    ///
-    /// As `scan`.
-    #[inline(always)]
-    pub fn scan_with_(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Page, ::nearcall::Status> {
-        self.object
-            .call(
-                &scanner_methods_::SCAN,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Scanner>, context| Scanner::scan(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Scan` and returns without waiting for the reply: that is what `wait` does,
-    /// or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`scan`](Self::scan), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
     ///
     /// Its name ends in `_` because the interface takes the name `start_scan`.
+    #[inline]
     pub fn start_scan_(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
-        self.start_scan_with_(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Scan` with options. As `start_scan_`.
-    ///
-    /// Its name ends in `_` because the interface takes the name `start_scan`.
-    pub fn start_scan_with_(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Page> {
-        self.object.start(&scanner_methods_::SCAN, request, options)
-    }
-    /// As `start_scan_`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_scan(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Page>, ::nearcall::Status> {
-        self.try_start_scan_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_scan`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_scan`.
-    pub fn try_start_scan_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Page>, ::nearcall::Status> {
-        self.object.try_start(&scanner_methods_::SCAN, request, options)
+        self.object.start(&scanner_methods_::SCAN, request)
     }
     /// Not the generated start of `Scan`.
     ///
-    /// Calls `StartScan` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn start_scan(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<Page, ::nearcall::Status> {
-        self.start_scan_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Calls `StartScan` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `start_scan`.
-    #[inline(always)]
-    pub fn start_scan_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Page, ::nearcall::Status> {
+    /// Calls `StartScan` and returns its reply.
+    #[inline]
+    pub fn start_scan(&self, request: &Page) -> ::nearcall::Result<Page> {
         self.object
-            .call(
-                &scanner_methods_::START_SCAN,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Scanner>, context| Scanner::start_scan(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
+            .call(&scanner_methods_::START_SCAN, request, <dyn Scanner>::start_scan)
     }
-    /// Starts a call of `StartScan` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`start_scan`](Self::start_scan), whose reply is taken later. Dropped before, the
+    /// call is cancelled.
+    #[inline]
     pub fn start_start_scan(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
-        self.start_start_scan_with(request, &::nearcall::CallOptions::new())
+        self.object.start(&scanner_methods_::START_SCAN, request)
     }
-    /// Starts a call of `StartScan` with options. As `start_start_scan`.
-    pub fn start_start_scan_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Page> {
-        self.object.start(&scanner_methods_::START_SCAN, request, options)
+    /// Calls `ScanWith` and returns its reply.
+    #[inline]
+    pub fn scan_with(&self, request: &Page) -> ::nearcall::Result<Page> {
+        self.object.call(&scanner_methods_::SCAN_WITH, request, <dyn Scanner>::scan_with)
     }
-    /// As `start_start_scan`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_start_scan(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Page>, ::nearcall::Status> {
-        self.try_start_start_scan_with(request, &::nearcall::CallOptions::new())
+    /// Starts [`scan_with`](Self::scan_with), whose reply is taken later. Dropped before, the call
+    /// is cancelled.
+    #[inline]
+    pub fn start_scan_with(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
+        self.object.start(&scanner_methods_::SCAN_WITH, request)
     }
-    /// As `try_start_start_scan`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_start_scan`.
-    pub fn try_start_start_scan_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Page>, ::nearcall::Status> {
-        self.object.try_start(&scanner_methods_::START_SCAN, request, options)
+    /// Calls `Loan` and returns its reply.
+    #[inline]
+    pub fn loan(&self, request: &Page) -> ::nearcall::Result<Page> {
+        self.object.call(&scanner_methods_::LOAN, request, <dyn Scanner>::loan)
     }
-    /// Calls `ScanWith` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn scan_with(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<Page, ::nearcall::Status> {
-        self.scan_with_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Calls `ScanWith` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `scan_with`.
-    #[inline(always)]
-    pub fn scan_with_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Page, ::nearcall::Status> {
-        self.object
-            .call(
-                &scanner_methods_::SCAN_WITH,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Scanner>, context| Scanner::scan_with(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `ScanWith` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
-    ///
-    /// Its name ends in `_` because the interface takes the name `start_scan_with`.
-    pub fn start_scan_with__(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
-        self.start_scan_with_with__(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `ScanWith` with options. As `start_scan_with__`.
-    ///
-    /// Its name ends in `_` because the interface takes the name `start_scan_with`.
-    pub fn start_scan_with_with__(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Page> {
-        self.object.start(&scanner_methods_::SCAN_WITH, request, options)
-    }
-    /// As `start_scan_with__`, and does not wait for room or a free slot.
-    ///
-    /// Its name ends in `_` because the interface takes the name `try_start_scan_with`.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_scan_with_(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Page>, ::nearcall::Status> {
-        self.try_start_scan_with_with_(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_scan_with_`, with options.
-    ///
-    /// Its name ends in `_` because the interface takes the name `try_start_scan_with`.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_scan_with_`.
-    pub fn try_start_scan_with_with_(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Page>, ::nearcall::Status> {
-        self.object.try_start(&scanner_methods_::SCAN_WITH, request, options)
-    }
-    /// Calls `Loan` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn loan(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<Page, ::nearcall::Status> {
-        self.loan_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Calls `Loan` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    #[inline(always)]
-    pub fn loan_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Page, ::nearcall::Status> {
-        self.object
-            .call(
-                &scanner_methods_::LOAN,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Scanner>, context| Scanner::loan(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Loan` and returns without waiting for the reply: that is what `wait` does,
-    /// or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`loan`](Self::loan), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_loan(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
-        self.start_loan_with(request, &::nearcall::CallOptions::new())
+        self.object.start(&scanner_methods_::LOAN, request)
     }
-    /// Starts a call of `Loan` with options. As `start_loan`.
-    pub fn start_loan_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Page> {
-        self.object.start(&scanner_methods_::LOAN, request, options)
-    }
-    /// As `start_loan`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_loan(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Page>, ::nearcall::Status> {
-        self.try_start_loan_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_loan`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_loan`.
-    pub fn try_start_loan_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Page>, ::nearcall::Status> {
-        self.object.try_start(&scanner_methods_::LOAN, request, options)
-    }
-    /// Calls `LoanBytes` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn loan_bytes(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<Page, ::nearcall::Status> {
-        self.loan_bytes_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Calls `LoanBytes` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `loan_bytes`.
-    #[inline(always)]
-    pub fn loan_bytes_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Page, ::nearcall::Status> {
+    /// Calls `LoanBytes` and returns its reply.
+    #[inline]
+    pub fn loan_bytes(&self, request: &Page) -> ::nearcall::Result<Page> {
         self.object
-            .call(
-                &scanner_methods_::LOAN_BYTES,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Scanner>, context| Scanner::loan_bytes(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
+            .call(&scanner_methods_::LOAN_BYTES, request, <dyn Scanner>::loan_bytes)
     }
-    /// Starts a call of `LoanBytes` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`loan_bytes`](Self::loan_bytes), whose reply is taken later. Dropped before, the
+    /// call is cancelled.
+    #[inline]
     pub fn start_loan_bytes(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
-        self.start_loan_bytes_with(request, &::nearcall::CallOptions::new())
+        self.object.start(&scanner_methods_::LOAN_BYTES, request)
     }
-    /// Starts a call of `LoanBytes` with options. As `start_loan_bytes`.
-    pub fn start_loan_bytes_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Page> {
-        self.object.start(&scanner_methods_::LOAN_BYTES, request, options)
+    /// Calls `TryLoan` and returns its reply.
+    #[inline]
+    pub fn try_loan(&self, request: &Page) -> ::nearcall::Result<Page> {
+        self.object.call(&scanner_methods_::TRY_LOAN, request, <dyn Scanner>::try_loan)
     }
-    /// As `start_loan_bytes`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_loan_bytes(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Page>, ::nearcall::Status> {
-        self.try_start_loan_bytes_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_loan_bytes`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_loan_bytes`.
-    pub fn try_start_loan_bytes_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Page>, ::nearcall::Status> {
-        self.object.try_start(&scanner_methods_::LOAN_BYTES, request, options)
-    }
-    /// Calls `TryLoan` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn try_loan(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<Page, ::nearcall::Status> {
-        self.try_loan_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Calls `TryLoan` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `try_loan`.
-    #[inline(always)]
-    pub fn try_loan_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Page, ::nearcall::Status> {
-        self.object
-            .call(
-                &scanner_methods_::TRY_LOAN,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Scanner>, context| Scanner::try_loan(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `TryLoan` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`try_loan`](Self::try_loan), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_try_loan(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
-        self.start_try_loan_with(request, &::nearcall::CallOptions::new())
+        self.object.start(&scanner_methods_::TRY_LOAN, request)
     }
-    /// Starts a call of `TryLoan` with options. As `start_try_loan`.
-    pub fn start_try_loan_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Page> {
-        self.object.start(&scanner_methods_::TRY_LOAN, request, options)
+    /// Sends `Mark`: done when the message is in the channel, since there is no reply.
+    #[inline]
+    pub fn mark(&self, request: &Page) -> ::nearcall::Result<()> {
+        self.object.send(&scanner_methods_::MARK, request)
     }
-    /// As `start_try_loan`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_try_loan(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Page>, ::nearcall::Status> {
-        self.try_start_try_loan_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_try_loan`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_try_loan`.
-    pub fn try_start_try_loan_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Page>, ::nearcall::Status> {
-        self.object.try_start(&scanner_methods_::TRY_LOAN, request, options)
-    }
-    /// Sends `Mark`. Returns when the message is in the channel; there is no reply. Waits for room
-    /// until the deadline.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
-    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
-    /// above a limit. Success does not mean that the service received it.
-    pub fn mark(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.mark_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Sends `Mark` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `mark`.
-    pub fn mark_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.object.send(&scanner_methods_::MARK, request, options)
-    }
-    /// Sends `Mark` if there is room for it now, and fails if not.
-    ///
-    /// Its name ends in `_` because the interface takes the name `try_mark`.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `RESOURCE_EXHAUSTED` if there is no room now or
-    /// the message is above a limit, `UNAVAILABLE` if the server cannot be reached.
-    pub fn try_mark_(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.try_mark_with_(request, &::nearcall::CallOptions::new())
-    }
-    /// Sends `Mark` with options if there is room for it now.
-    ///
-    /// Its name ends in `_` because the interface takes the name `try_mark`.
-    ///
-    /// # Errors
-    ///
-    /// As `try_mark_`.
-    pub fn try_mark_with_(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.object.try_send(&scanner_methods_::MARK, request, options)
-    }
-    /// Sends `TryMark`. Returns when the message is in the channel; there is no reply. Waits for
-    /// room until the deadline.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
-    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
-    /// above a limit. Success does not mean that the service received it.
-    pub fn try_mark(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.try_mark_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Sends `TryMark` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `try_mark`.
-    pub fn try_mark_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.object.send(&scanner_methods_::TRY_MARK, request, options)
-    }
-    /// Sends `TryMark` if there is room for it now, and fails if not.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `RESOURCE_EXHAUSTED` if there is no room now or
-    /// the message is above a limit, `UNAVAILABLE` if the server cannot be reached.
-    pub fn try_try_mark(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.try_try_mark_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Sends `TryMark` with options if there is room for it now.
-    ///
-    /// # Errors
-    ///
-    /// As `try_try_mark`.
-    pub fn try_try_mark_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.object.try_send(&scanner_methods_::TRY_MARK, request, options)
+    /// Sends `TryMark`: done when the message is in the channel, since there is no reply.
+    #[inline]
+    pub fn try_mark(&self, request: &Page) -> ::nearcall::Result<()> {
+        self.object.send(&scanner_methods_::TRY_MARK, request)
     }
     /// Reports every page before this one.
     ///
@@ -1310,427 +695,95 @@ impl ScannerCaller_ {
     /// is the last item. Dropping the stream cancels the call.
     ///
     /// Default deadline: 5000 ms. The caller may set another one.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    #[inline]
     pub fn progress(
         &self,
         request: &Page,
-    ) -> ::core::result::Result<::nearcall::ReplyStream<Page>, ::nearcall::Status> {
-        self.progress_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Progress` with options such as a deadline for the stream.
-    ///
-    /// # Errors
-    ///
-    /// As `progress`.
-    pub fn progress_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::ReplyStream<Page>, ::nearcall::Status> {
-        self.object.open_reply_stream(&scanner_methods_::PROGRESS, request, options)
+    ) -> ::nearcall::Result<::nearcall::ReplyStream<Page>> {
+        self.object.open_reply_stream(&scanner_methods_::PROGRESS, request)
     }
     /// Adds the numbers of all pages.
     ///
-    /// Starts a call of `Upload` and returns the stream of its requests. `finish` ends it and waits
-    /// for the reply. Dropping the stream before cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
-    pub fn upload(
-        &self,
-    ) -> ::core::result::Result<
-        ::nearcall::RequestStream<Page, Page>,
-        ::nearcall::Status,
-    > {
-        self.upload_with_(&::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Upload` with options such as a deadline for the stream.
-    ///
-    /// Its name ends in `_` because the interface takes the name `upload_with`.
-    ///
-    /// # Errors
-    ///
-    /// As `upload`.
-    pub fn upload_with_(
-        &self,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<
-        ::nearcall::RequestStream<Page, Page>,
-        ::nearcall::Status,
-    > {
-        self.object.open_request_stream(&scanner_methods_::UPLOAD, options)
+    /// Starts a call of `Upload` and returns the stream of its requests. `finish` ends it and
+    /// returns the reply. Dropping the stream before cancels the call.
+    #[inline]
+    pub fn upload(&self) -> ::nearcall::Result<::nearcall::RequestStream<Page, Page>> {
+        self.object.open_request_stream(&scanner_methods_::UPLOAD)
     }
     /// Starts a call of `UploadWith` and returns the stream of its requests. `finish` ends it and
-    /// waits for the reply. Dropping the stream before cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    /// returns the reply. Dropping the stream before cancels the call.
+    #[inline]
     pub fn upload_with(
         &self,
-    ) -> ::core::result::Result<
-        ::nearcall::RequestStream<Page, ()>,
-        ::nearcall::Status,
-    > {
-        self.upload_with_with(&::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `UploadWith` with options such as a deadline for the stream.
-    ///
-    /// # Errors
-    ///
-    /// As `upload_with`.
-    pub fn upload_with_with(
-        &self,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<
-        ::nearcall::RequestStream<Page, ()>,
-        ::nearcall::Status,
-    > {
-        self.object.open_request_stream(&scanner_methods_::UPLOAD_WITH, options)
+    ) -> ::nearcall::Result<::nearcall::RequestStream<Page, ()>> {
+        self.object.open_request_stream(&scanner_methods_::UPLOAD_WITH)
     }
     /// Returns each page.
     ///
-    /// Starts a call of `Chat` and returns its two streams, which two threads may use. `finish` of
-    /// the requests ends them; the end of the replies has the status of the call. Dropping the
-    /// replies, or the requests before `finish`, cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    /// Starts a call of `Chat` and returns its two streams, each for a thread or task of its own.
+    /// `finish` of the requests ends them; the end of the replies has the status of the call.
+    /// Dropping the replies, or the requests before `finish`, cancels the call.
+    #[inline]
     pub fn chat(
         &self,
-    ) -> ::core::result::Result<
+    ) -> ::nearcall::Result<
         (::nearcall::RequestStream<Page, ()>, ::nearcall::ReplyStream<Page>),
-        ::nearcall::Status,
     > {
-        self.chat_with(&::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Chat` with options such as a deadline for the streams.
-    ///
-    /// # Errors
-    ///
-    /// As `chat`.
-    pub fn chat_with(
-        &self,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<
-        (::nearcall::RequestStream<Page, ()>, ::nearcall::ReplyStream<Page>),
-        ::nearcall::Status,
-    > {
-        self.object.open_both_streams(&scanner_methods_::CHAT, options)
+        self.object.open_both_streams(&scanner_methods_::CHAT)
     }
     /// The field of the generated dispatcher, and its functions.
     ///
-    /// Calls `Service` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn service(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<Page, ::nearcall::Status> {
-        self.service_with(request, &::nearcall::CallOptions::new())
+    /// Calls `Service` and returns its reply.
+    #[inline]
+    pub fn service(&self, request: &Page) -> ::nearcall::Result<Page> {
+        self.object.call(&scanner_methods_::SERVICE, request, <dyn Scanner>::service)
     }
-    /// Calls `Service` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `service`.
-    #[inline(always)]
-    pub fn service_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Page, ::nearcall::Status> {
-        self.object
-            .call(
-                &scanner_methods_::SERVICE,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Scanner>, context| Scanner::service(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Service` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`service`](Self::service), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_service(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
-        self.start_service_with(request, &::nearcall::CallOptions::new())
+        self.object.start(&scanner_methods_::SERVICE, request)
     }
-    /// Starts a call of `Service` with options. As `start_service`.
-    pub fn start_service_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Page> {
-        self.object.start(&scanner_methods_::SERVICE, request, options)
+    /// Calls `SpawnOn` and returns its reply.
+    #[inline]
+    pub fn spawn_on(&self, request: &Page) -> ::nearcall::Result<Page> {
+        self.object.call(&scanner_methods_::SPAWN_ON, request, <dyn Scanner>::spawn_on)
     }
-    /// As `start_service`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_service(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Page>, ::nearcall::Status> {
-        self.try_start_service_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_service`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_service`.
-    pub fn try_start_service_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Page>, ::nearcall::Status> {
-        self.object.try_start(&scanner_methods_::SERVICE, request, options)
-    }
-    /// Calls `SpawnOn` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn spawn_on(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<Page, ::nearcall::Status> {
-        self.spawn_on_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Calls `SpawnOn` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `spawn_on`.
-    #[inline(always)]
-    pub fn spawn_on_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Page, ::nearcall::Status> {
-        self.object
-            .call(
-                &scanner_methods_::SPAWN_ON,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Scanner>, context| Scanner::spawn_on(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `SpawnOn` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`spawn_on`](Self::spawn_on), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_spawn_on(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
-        self.start_spawn_on_with(request, &::nearcall::CallOptions::new())
+        self.object.start(&scanner_methods_::SPAWN_ON, request)
     }
-    /// Starts a call of `SpawnOn` with options. As `start_spawn_on`.
-    pub fn start_spawn_on_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Page> {
-        self.object.start(&scanner_methods_::SPAWN_ON, request, options)
+    /// Calls `Shared` and returns its reply.
+    #[inline]
+    pub fn shared(&self, request: &Page) -> ::nearcall::Result<Page> {
+        self.object.call(&scanner_methods_::SHARED, request, <dyn Scanner>::shared)
     }
-    /// As `start_spawn_on`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_spawn_on(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Page>, ::nearcall::Status> {
-        self.try_start_spawn_on_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_spawn_on`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_spawn_on`.
-    pub fn try_start_spawn_on_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Page>, ::nearcall::Status> {
-        self.object.try_start(&scanner_methods_::SPAWN_ON, request, options)
-    }
-    /// Calls `Shared` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn shared(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<Page, ::nearcall::Status> {
-        self.shared_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Calls `Shared` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `shared`.
-    #[inline(always)]
-    pub fn shared_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Page, ::nearcall::Status> {
-        self.object
-            .call(
-                &scanner_methods_::SHARED,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Scanner>, context| Scanner::shared(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Shared` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`shared`](Self::shared), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_shared(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
-        self.start_shared_with(request, &::nearcall::CallOptions::new())
+        self.object.start(&scanner_methods_::SHARED, request)
     }
-    /// Starts a call of `Shared` with options. As `start_shared`.
-    pub fn start_shared_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Page> {
-        self.object.start(&scanner_methods_::SHARED, request, options)
+    /// Calls `Object` and returns its reply.
+    #[inline]
+    pub fn object(&self, request: &Page) -> ::nearcall::Result<Page> {
+        self.object.call(&scanner_methods_::OBJECT, request, <dyn Scanner>::object)
     }
-    /// As `start_shared`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_shared(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Page>, ::nearcall::Status> {
-        self.try_start_shared_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_shared`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_shared`.
-    pub fn try_start_shared_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Page>, ::nearcall::Status> {
-        self.object.try_start(&scanner_methods_::SHARED, request, options)
-    }
-    /// Calls `Object` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn object(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<Page, ::nearcall::Status> {
-        self.object_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Calls `Object` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `object`.
-    #[inline(always)]
-    pub fn object_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Page, ::nearcall::Status> {
-        self.object
-            .call(
-                &scanner_methods_::OBJECT,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Scanner>, context| Scanner::object(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Object` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`object`](Self::object), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_object(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
-        self.start_object_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Object` with options. As `start_object`.
-    pub fn start_object_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Page> {
-        self.object.start(&scanner_methods_::OBJECT, request, options)
-    }
-    /// As `start_object`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_object(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Page>, ::nearcall::Status> {
-        self.try_start_object_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_object`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_object`.
-    pub fn try_start_object_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Page>, ::nearcall::Status> {
-        self.object.try_start(&scanner_methods_::OBJECT, request, options)
+        self.object.start(&scanner_methods_::OBJECT, request)
     }
 }
 
 /// Calls methods of a [`Scanner`] by futures, which any executor can poll in any thread.
 ///
 /// Nothing happens before a future is polled; dropping it cancels its call. [`ScannerCaller_`]
-/// has the same functions for programs without an executor.
+/// has the same functions for programs without an executor. Their errors are those of
+/// [`AsyncObjectRef::call`](::nearcall::AsyncObjectRef::call) and of its siblings.
 ///
 /// Its name ends in `_` because the interface takes the name `ScannerAsync`.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
@@ -1759,621 +812,170 @@ impl ScannerAsyncCaller_ {
         let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
     ///
     /// Its name ends in `_` because the interface takes the name `loan`.
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
     pub fn loan_<'a>(
         &'a self,
         bytes: usize,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+        Output = ::nearcall::Result<::nearcall::Loan>,
     > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::None)
+        self.object.loan(bytes)
     }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// Its name ends in `_` because the interface takes the name `loan`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan_`.
-    pub fn loan_with_<'a>(
-        &'a self,
-        bytes: usize,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
-    > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::Some(options))
-    }
-    /// Calls `New`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`ScannerCaller_::new`] as a future.
+    #[inline]
     pub fn new<'a>(
         &'a self,
         request: &'a Page,
     ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object.call(&scanner_methods_::NEW, request, ::core::option::Option::None)
+        self.object.call(&scanner_methods_::NEW, request)
     }
-    /// As `new`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `new`.
-    pub fn new_with<'a>(
-        &'a self,
-        request: &'a Page,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object
-            .call(&scanner_methods_::NEW, request, ::core::option::Option::Some(options))
-    }
-    /// Calls `Scan`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`ScannerCaller_::scan`] as a future.
+    #[inline]
     pub fn scan<'a>(
         &'a self,
         request: &'a Page,
     ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object.call(&scanner_methods_::SCAN, request, ::core::option::Option::None)
+        self.object.call(&scanner_methods_::SCAN, request)
     }
-    /// As `scan`, with options such as a deadline or metadata.
-    ///
-    /// Its name ends in `_` because the interface takes the name `scan_with`.
-    ///
-    /// # Errors
-    ///
-    /// As `scan`.
-    pub fn scan_with_<'a>(
-        &'a self,
-        request: &'a Page,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object
-            .call(
-                &scanner_methods_::SCAN,
-                request,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Not the generated start of `Scan`.
-    ///
-    /// Calls `StartScan`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`ScannerCaller_::start_scan`] as a future.
+    #[inline]
     pub fn start_scan<'a>(
         &'a self,
         request: &'a Page,
     ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object
-            .call(&scanner_methods_::START_SCAN, request, ::core::option::Option::None)
+        self.object.call(&scanner_methods_::START_SCAN, request)
     }
-    /// As `start_scan`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `start_scan`.
-    pub fn start_scan_with<'a>(
-        &'a self,
-        request: &'a Page,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object
-            .call(
-                &scanner_methods_::START_SCAN,
-                request,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Calls `ScanWith`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`ScannerCaller_::scan_with`] as a future.
+    #[inline]
     pub fn scan_with<'a>(
         &'a self,
         request: &'a Page,
     ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object
-            .call(&scanner_methods_::SCAN_WITH, request, ::core::option::Option::None)
+        self.object.call(&scanner_methods_::SCAN_WITH, request)
     }
-    /// As `scan_with`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `scan_with`.
-    pub fn scan_with_with<'a>(
-        &'a self,
-        request: &'a Page,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object
-            .call(
-                &scanner_methods_::SCAN_WITH,
-                request,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Calls `Loan`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`ScannerCaller_::loan`] as a future.
+    #[inline]
     pub fn loan<'a>(
         &'a self,
         request: &'a Page,
     ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object.call(&scanner_methods_::LOAN, request, ::core::option::Option::None)
+        self.object.call(&scanner_methods_::LOAN, request)
     }
-    /// As `loan`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with<'a>(
-        &'a self,
-        request: &'a Page,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object
-            .call(
-                &scanner_methods_::LOAN,
-                request,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Calls `LoanBytes`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`ScannerCaller_::loan_bytes`] as a future.
+    #[inline]
     pub fn loan_bytes<'a>(
         &'a self,
         request: &'a Page,
     ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object
-            .call(&scanner_methods_::LOAN_BYTES, request, ::core::option::Option::None)
+        self.object.call(&scanner_methods_::LOAN_BYTES, request)
     }
-    /// As `loan_bytes`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `loan_bytes`.
-    pub fn loan_bytes_with<'a>(
-        &'a self,
-        request: &'a Page,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object
-            .call(
-                &scanner_methods_::LOAN_BYTES,
-                request,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Calls `TryLoan`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`ScannerCaller_::try_loan`] as a future.
+    #[inline]
     pub fn try_loan<'a>(
         &'a self,
         request: &'a Page,
     ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object
-            .call(&scanner_methods_::TRY_LOAN, request, ::core::option::Option::None)
+        self.object.call(&scanner_methods_::TRY_LOAN, request)
     }
-    /// As `try_loan`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `try_loan`.
-    pub fn try_loan_with<'a>(
-        &'a self,
-        request: &'a Page,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object
-            .call(
-                &scanner_methods_::TRY_LOAN,
-                request,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Sends `Mark`. The future ends when the message is in the channel; there is no reply.
-    /// Dropping it before then gives the message up.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
-    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
-    /// above a limit. Success does not mean that the service received it.
+    /// [`ScannerCaller_::mark`] as a future.
+    #[inline]
     pub fn mark<'a>(&'a self, request: &'a Page) -> ::nearcall::AsyncSend<'a, Page> {
-        self.object.send(&scanner_methods_::MARK, request, ::core::option::Option::None)
+        self.object.send(&scanner_methods_::MARK, request)
     }
-    /// As `mark`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `mark`.
-    pub fn mark_with<'a>(
-        &'a self,
-        request: &'a Page,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncSend<'a, Page> {
-        self.object
-            .send(
-                &scanner_methods_::MARK,
-                request,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Sends `TryMark`. The future ends when the message is in the channel; there is no reply.
-    /// Dropping it before then gives the message up.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
-    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
-    /// above a limit. Success does not mean that the service received it.
+    /// [`ScannerCaller_::try_mark`] as a future.
+    #[inline]
     pub fn try_mark<'a>(&'a self, request: &'a Page) -> ::nearcall::AsyncSend<'a, Page> {
-        self.object
-            .send(&scanner_methods_::TRY_MARK, request, ::core::option::Option::None)
+        self.object.send(&scanner_methods_::TRY_MARK, request)
     }
-    /// As `try_mark`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `try_mark`.
-    pub fn try_mark_with<'a>(
-        &'a self,
-        request: &'a Page,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncSend<'a, Page> {
-        self.object
-            .send(
-                &scanner_methods_::TRY_MARK,
-                request,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Reports every page before this one.
-    ///
-    /// Starts a call of `Progress` and returns the stream of its replies. An error of the service
-    /// is the last item. Dropping the future or the stream cancels the call.
-    ///
-    /// Default deadline: 5000 ms. The caller may set another one.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    /// [`ScannerCaller_::progress`] as a future.
+    #[inline]
     pub fn progress<'a>(
         &'a self,
         request: &'a Page,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            ::nearcall::AsyncReplyStream<Page>,
-            ::nearcall::Status,
-        >,
+        Output = ::nearcall::Result<::nearcall::AsyncReplyStream<Page>>,
     > + ::core::marker::Send + 'a {
-        self.object
-            .open_reply_stream(
-                &scanner_methods_::PROGRESS,
-                request,
-                ::core::option::Option::None,
-            )
+        self.object.open_reply_stream(&scanner_methods_::PROGRESS, request)
     }
-    /// As `progress`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `progress`.
-    pub fn progress_with<'a>(
-        &'a self,
-        request: &'a Page,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            ::nearcall::AsyncReplyStream<Page>,
-            ::nearcall::Status,
-        >,
-    > + ::core::marker::Send + 'a {
-        self.object
-            .open_reply_stream(
-                &scanner_methods_::PROGRESS,
-                request,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Adds the numbers of all pages.
-    ///
-    /// Starts a call of `Upload` and returns the stream of its requests. `finish` ends it and waits
-    /// for the reply. Dropping the future or the stream before cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    /// [`ScannerCaller_::upload`] as a future.
+    #[inline]
     pub fn upload<'a>(
         &'a self,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            ::nearcall::AsyncRequestStream<Page, Page>,
-            ::nearcall::Status,
-        >,
+        Output = ::nearcall::Result<::nearcall::AsyncRequestStream<Page, Page>>,
     > + ::core::marker::Send + 'a {
-        self.object
-            .open_request_stream(&scanner_methods_::UPLOAD, ::core::option::Option::None)
+        self.object.open_request_stream(&scanner_methods_::UPLOAD)
     }
-    /// As `upload`, with options such as a deadline or metadata.
-    ///
-    /// Its name ends in `_` because the interface takes the name `upload_with`.
-    ///
-    /// # Errors
-    ///
-    /// As `upload`.
-    pub fn upload_with_<'a>(
-        &'a self,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            ::nearcall::AsyncRequestStream<Page, Page>,
-            ::nearcall::Status,
-        >,
-    > + ::core::marker::Send + 'a {
-        self.object
-            .open_request_stream(
-                &scanner_methods_::UPLOAD,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Starts a call of `UploadWith` and returns the stream of its requests. `finish` ends it and
-    /// waits for the reply. Dropping the future or the stream before cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    /// [`ScannerCaller_::upload_with`] as a future.
+    #[inline]
     pub fn upload_with<'a>(
         &'a self,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            ::nearcall::AsyncRequestStream<Page, ()>,
-            ::nearcall::Status,
-        >,
+        Output = ::nearcall::Result<::nearcall::AsyncRequestStream<Page, ()>>,
     > + ::core::marker::Send + 'a {
-        self.object
-            .open_request_stream(
-                &scanner_methods_::UPLOAD_WITH,
-                ::core::option::Option::None,
-            )
+        self.object.open_request_stream(&scanner_methods_::UPLOAD_WITH)
     }
-    /// As `upload_with`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `upload_with`.
-    pub fn upload_with_with<'a>(
-        &'a self,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            ::nearcall::AsyncRequestStream<Page, ()>,
-            ::nearcall::Status,
-        >,
-    > + ::core::marker::Send + 'a {
-        self.object
-            .open_request_stream(
-                &scanner_methods_::UPLOAD_WITH,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Returns each page.
-    ///
-    /// Starts a call of `Chat` and returns its two streams, which two tasks may use. `finish` of
-    /// the requests ends them; the end of the replies has the status of the call. Dropping the
-    /// replies, or the requests before `finish`, cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    /// [`ScannerCaller_::chat`] as a future.
+    #[inline]
     pub fn chat<'a>(
         &'a self,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
+        Output = ::nearcall::Result<
             (
                 ::nearcall::AsyncRequestStream<Page, ()>,
                 ::nearcall::AsyncReplyStream<Page>,
             ),
-            ::nearcall::Status,
         >,
     > + ::core::marker::Send + 'a {
-        self.object
-            .open_both_streams(&scanner_methods_::CHAT, ::core::option::Option::None)
+        self.object.open_both_streams(&scanner_methods_::CHAT)
     }
-    /// As `chat`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `chat`.
-    pub fn chat_with<'a>(
-        &'a self,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            (
-                ::nearcall::AsyncRequestStream<Page, ()>,
-                ::nearcall::AsyncReplyStream<Page>,
-            ),
-            ::nearcall::Status,
-        >,
-    > + ::core::marker::Send + 'a {
-        self.object
-            .open_both_streams(
-                &scanner_methods_::CHAT,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// The field of the generated dispatcher, and its functions.
-    ///
-    /// Calls `Service`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`ScannerCaller_::service`] as a future.
+    #[inline]
     pub fn service<'a>(
         &'a self,
         request: &'a Page,
     ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object
-            .call(&scanner_methods_::SERVICE, request, ::core::option::Option::None)
+        self.object.call(&scanner_methods_::SERVICE, request)
     }
-    /// As `service`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `service`.
-    pub fn service_with<'a>(
-        &'a self,
-        request: &'a Page,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object
-            .call(
-                &scanner_methods_::SERVICE,
-                request,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Calls `SpawnOn`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`ScannerCaller_::spawn_on`] as a future.
+    #[inline]
     pub fn spawn_on<'a>(
         &'a self,
         request: &'a Page,
     ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object
-            .call(&scanner_methods_::SPAWN_ON, request, ::core::option::Option::None)
+        self.object.call(&scanner_methods_::SPAWN_ON, request)
     }
-    /// As `spawn_on`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `spawn_on`.
-    pub fn spawn_on_with<'a>(
-        &'a self,
-        request: &'a Page,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object
-            .call(
-                &scanner_methods_::SPAWN_ON,
-                request,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Calls `Shared`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`ScannerCaller_::shared`] as a future.
+    #[inline]
     pub fn shared<'a>(
         &'a self,
         request: &'a Page,
     ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object
-            .call(&scanner_methods_::SHARED, request, ::core::option::Option::None)
+        self.object.call(&scanner_methods_::SHARED, request)
     }
-    /// As `shared`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `shared`.
-    pub fn shared_with<'a>(
-        &'a self,
-        request: &'a Page,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object
-            .call(
-                &scanner_methods_::SHARED,
-                request,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Calls `Object`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`ScannerCaller_::object`] as a future.
+    #[inline]
     pub fn object<'a>(
         &'a self,
         request: &'a Page,
     ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object
-            .call(&scanner_methods_::OBJECT, request, ::core::option::Option::None)
-    }
-    /// As `object`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `object`.
-    pub fn object_with<'a>(
-        &'a self,
-        request: &'a Page,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object
-            .call(
-                &scanner_methods_::OBJECT,
-                request,
-                ::core::option::Option::Some(options),
-            )
+        self.object.call(&scanner_methods_::OBJECT, request)
     }
 }
 
@@ -2809,7 +1411,7 @@ pub trait ScannerAsync: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Page,
-    ) -> ::core::result::Result<Page, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Page>;
 }
 
 /// A name that is made of the other service's.
@@ -2831,7 +1433,7 @@ pub trait ScannerAsyncAsync: ::core::marker::Send + ::core::marker::Sync + 'stat
         context: ::nearcall::CallContext,
         request: Page,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Page, ::nearcall::Status>,
+        Output = ::nearcall::Result<Page>,
     > + ::core::marker::Send;
 }
 
@@ -2839,13 +1441,10 @@ pub trait ScannerAsyncAsync: ::core::marker::Send + ::core::marker::Sync + 'stat
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 mod scanner_async_methods {
-    pub(super) static SCAN: ::nearcall::Method = ::nearcall::Method {
-        id: 0x15e7_3653,
-        name: "Scan",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
+    pub(super) static SCAN: ::nearcall::Method = ::nearcall::Method::unary(
+        0x15e7_3653,
+        "Scan",
+    );
 }
 
 static SCANNER_ASYNC_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
@@ -2856,7 +1455,8 @@ static SCANNER_ASYNC_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 
 /// Calls methods of a [`ScannerAsync`], in this thread or elsewhere.
 ///
-/// Its functions wait. [`ScannerAsyncAsyncCaller`] has the same functions as futures.
+/// Its functions wait; [`ScannerAsyncAsyncCaller`] has the same functions as futures. Their
+/// errors are those of [`ObjectRef::call`](::nearcall::ObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -2881,125 +1481,42 @@ impl ScannerAsyncCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
-    pub fn loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
+    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::Loan> {
         self.object.loan(bytes)
     }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with(
-        &self,
-        bytes: usize,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan_with(bytes, options)
+    /// Calls `Scan` and returns its reply.
+    #[inline]
+    pub fn scan(&self, request: &Page) -> ::nearcall::Result<Page> {
+        self.object.call(&scanner_async_methods::SCAN, request, <dyn ScannerAsync>::scan)
     }
-    /// Lends memory if there is some now, and does not wait for the server.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much
-    /// of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
-    pub fn try_loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.try_loan(bytes)
-    }
-    /// Calls `Scan` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn scan(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<Page, ::nearcall::Status> {
-        self.scan_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Calls `Scan` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `scan`.
-    #[inline(always)]
-    pub fn scan_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Page, ::nearcall::Status> {
-        self.object
-            .call(
-                &scanner_async_methods::SCAN,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn ScannerAsync>, context| ScannerAsync::scan(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Scan` and returns without waiting for the reply: that is what `wait` does,
-    /// or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`scan`](Self::scan), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_scan(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
-        self.start_scan_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Scan` with options. As `start_scan`.
-    pub fn start_scan_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Page> {
-        self.object.start(&scanner_async_methods::SCAN, request, options)
-    }
-    /// As `start_scan`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_scan(
-        &self,
-        request: &Page,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Page>, ::nearcall::Status> {
-        self.try_start_scan_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_scan`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_scan`.
-    pub fn try_start_scan_with(
-        &self,
-        request: &Page,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Page>, ::nearcall::Status> {
-        self.object.try_start(&scanner_async_methods::SCAN, request, options)
+        self.object.start(&scanner_async_methods::SCAN, request)
     }
 }
 
 /// Calls methods of a [`ScannerAsync`] by futures, which any executor can poll in any thread.
 ///
 /// Nothing happens before a future is polled; dropping it cancels its call.
-/// [`ScannerAsyncCaller`] has the same functions for programs without an executor.
+/// [`ScannerAsyncCaller`] has the same functions for programs without an executor. Their errors
+/// are those of [`AsyncObjectRef::call`](::nearcall::AsyncObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -3024,68 +1541,36 @@ impl ScannerAsyncAsyncCaller {
         let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
     pub fn loan<'a>(
         &'a self,
         bytes: usize,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+        Output = ::nearcall::Result<::nearcall::Loan>,
     > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::None)
+        self.object.loan(bytes)
     }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with<'a>(
-        &'a self,
-        bytes: usize,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
-    > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::Some(options))
-    }
-    /// Calls `Scan`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`ScannerAsyncCaller::scan`] as a future.
+    #[inline]
     pub fn scan<'a>(
         &'a self,
         request: &'a Page,
     ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object
-            .call(&scanner_async_methods::SCAN, request, ::core::option::Option::None)
-    }
-    /// As `scan`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `scan`.
-    pub fn scan_with<'a>(
-        &'a self,
-        request: &'a Page,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object
-            .call(
-                &scanner_async_methods::SCAN,
-                request,
-                ::core::option::Option::Some(options),
-            )
+        self.object.call(&scanner_async_methods::SCAN, request)
     }
 }
 

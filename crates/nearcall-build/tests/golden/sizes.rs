@@ -122,7 +122,7 @@ pub trait Sizes: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Lists,
-    ) -> ::core::result::Result<Count, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Count>;
     /// Returns so many empty elements.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ pub trait Sizes: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Count,
-    ) -> ::core::result::Result<Lists, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Lists>;
     /// The same, item by item.
     ///
     /// Replies with a stream: each item that is sent to `items` goes to the caller. The stream ends
@@ -146,7 +146,7 @@ pub trait Sizes: 'static {
         context: &::nearcall::Context<'_>,
         request: &Count,
         items: ::nearcall::ItemSender<Lists>,
-    ) -> ::core::result::Result<(), ::nearcall::Status>;
+    ) -> ::nearcall::Result<()>;
     /// Handles `SendEach`.
     ///
     /// Takes a stream: `items` gives the requests of the caller in their order, and ends when the
@@ -159,7 +159,7 @@ pub trait Sizes: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         items: ::nearcall::ItemReceiver<Lists>,
-    ) -> ::core::result::Result<Count, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Count>;
     /// Handles `Nothing`.
     ///
     /// # Errors
@@ -169,7 +169,7 @@ pub trait Sizes: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &(),
-    ) -> ::core::result::Result<(), ::nearcall::Status>;
+    ) -> ::nearcall::Result<()>;
 }
 
 /// The service `sizes.v1.Sizes`.
@@ -191,7 +191,7 @@ pub trait SizesAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Lists,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Count, ::nearcall::Status>,
+        Output = ::nearcall::Result<Count>,
     > + ::core::marker::Send;
     /// Returns so many empty elements.
     ///
@@ -203,7 +203,7 @@ pub trait SizesAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Count,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Lists, ::nearcall::Status>,
+        Output = ::nearcall::Result<Lists>,
     > + ::core::marker::Send;
     /// The same, item by item.
     ///
@@ -219,7 +219,7 @@ pub trait SizesAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         request: Count,
         items: ::nearcall::AsyncItemSender<Lists>,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<(), ::nearcall::Status>,
+        Output = ::nearcall::Result<()>,
     > + ::core::marker::Send;
     /// Handles `SendEach`.
     ///
@@ -234,7 +234,7 @@ pub trait SizesAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         items: ::nearcall::AsyncItemReceiver<Lists>,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Count, ::nearcall::Status>,
+        Output = ::nearcall::Result<Count>,
     > + ::core::marker::Send;
     /// Handles `Nothing`.
     ///
@@ -246,7 +246,7 @@ pub trait SizesAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: (),
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<(), ::nearcall::Status>,
+        Output = ::nearcall::Result<()>,
     > + ::core::marker::Send;
 }
 
@@ -254,41 +254,26 @@ pub trait SizesAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 mod sizes_methods {
-    pub(super) static SEND: ::nearcall::Method = ::nearcall::Method {
-        id: 0xd168_9893,
-        name: "Send",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static GET: ::nearcall::Method = ::nearcall::Method {
-        id: 0xe614_8753,
-        name: "Get",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static GET_EACH: ::nearcall::Method = ::nearcall::Method {
-        id: 0x0534_6e72,
-        name: "GetEach",
-        kind: ::nearcall::MethodKind::ReplyStream,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static SEND_EACH: ::nearcall::Method = ::nearcall::Method {
-        id: 0x710c_34b2,
-        name: "SendEach",
-        kind: ::nearcall::MethodKind::RequestStream,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static NOTHING: ::nearcall::Method = ::nearcall::Method {
-        id: 0x4912_8db6,
-        name: "Nothing",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
+    pub(super) static SEND: ::nearcall::Method = ::nearcall::Method::unary(
+        0xd168_9893,
+        "Send",
+    );
+    pub(super) static GET: ::nearcall::Method = ::nearcall::Method::unary(
+        0xe614_8753,
+        "Get",
+    );
+    pub(super) static GET_EACH: ::nearcall::Method = ::nearcall::Method::reply_stream(
+        0x0534_6e72,
+        "GetEach",
+    );
+    pub(super) static SEND_EACH: ::nearcall::Method = ::nearcall::Method::request_stream(
+        0x710c_34b2,
+        "SendEach",
+    );
+    pub(super) static NOTHING: ::nearcall::Method = ::nearcall::Method::unary(
+        0x4912_8db6,
+        "Nothing",
+    );
 }
 
 static SIZES_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
@@ -305,7 +290,8 @@ static SIZES_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 
 /// Calls methods of a [`Sizes`], in this thread or elsewhere.
 ///
-/// Its functions wait. [`SizesAsyncCaller`] has the same functions as futures.
+/// Its functions wait; [`SizesAsyncCaller`] has the same functions as futures. Their errors are
+/// those of [`ObjectRef::call`](::nearcall::ObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -330,333 +316,87 @@ impl SizesCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
-    pub fn loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
+    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::Loan> {
         self.object.loan(bytes)
-    }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with(
-        &self,
-        bytes: usize,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan_with(bytes, options)
-    }
-    /// Lends memory if there is some now, and does not wait for the server.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much
-    /// of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
-    pub fn try_loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.try_loan(bytes)
     }
     /// Counts what has come.
     ///
-    /// Calls `Send` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn send(
-        &self,
-        request: &Lists,
-    ) -> ::core::result::Result<Count, ::nearcall::Status> {
-        self.send_with(request, &::nearcall::CallOptions::new())
+    /// Calls `Send` and returns its reply.
+    #[inline]
+    pub fn send(&self, request: &Lists) -> ::nearcall::Result<Count> {
+        self.object.call(&sizes_methods::SEND, request, <dyn Sizes>::send)
     }
-    /// Calls `Send` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `send`.
-    #[inline(always)]
-    pub fn send_with(
-        &self,
-        request: &Lists,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Count, ::nearcall::Status> {
-        self.object
-            .call(
-                &sizes_methods::SEND,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Sizes>, context| Sizes::send(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Send` and returns without waiting for the reply: that is what `wait` does,
-    /// or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`send`](Self::send), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_send(&self, request: &Lists) -> ::nearcall::PendingCall<Count> {
-        self.start_send_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Send` with options. As `start_send`.
-    pub fn start_send_with(
-        &self,
-        request: &Lists,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Count> {
-        self.object.start(&sizes_methods::SEND, request, options)
-    }
-    /// As `start_send`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_send(
-        &self,
-        request: &Lists,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Count>, ::nearcall::Status> {
-        self.try_start_send_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_send`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_send`.
-    pub fn try_start_send_with(
-        &self,
-        request: &Lists,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Count>, ::nearcall::Status> {
-        self.object.try_start(&sizes_methods::SEND, request, options)
+        self.object.start(&sizes_methods::SEND, request)
     }
     /// Returns so many empty elements.
     ///
-    /// Calls `Get` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn get(
-        &self,
-        request: &Count,
-    ) -> ::core::result::Result<Lists, ::nearcall::Status> {
-        self.get_with(request, &::nearcall::CallOptions::new())
+    /// Calls `Get` and returns its reply.
+    #[inline]
+    pub fn get(&self, request: &Count) -> ::nearcall::Result<Lists> {
+        self.object.call(&sizes_methods::GET, request, <dyn Sizes>::get)
     }
-    /// Calls `Get` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `get`.
-    #[inline(always)]
-    pub fn get_with(
-        &self,
-        request: &Count,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Lists, ::nearcall::Status> {
-        self.object
-            .call(
-                &sizes_methods::GET,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Sizes>, context| Sizes::get(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Get` and returns without waiting for the reply: that is what `wait` does,
-    /// or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`get`](Self::get), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_get(&self, request: &Count) -> ::nearcall::PendingCall<Lists> {
-        self.start_get_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Get` with options. As `start_get`.
-    pub fn start_get_with(
-        &self,
-        request: &Count,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Lists> {
-        self.object.start(&sizes_methods::GET, request, options)
-    }
-    /// As `start_get`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_get(
-        &self,
-        request: &Count,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Lists>, ::nearcall::Status> {
-        self.try_start_get_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_get`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_get`.
-    pub fn try_start_get_with(
-        &self,
-        request: &Count,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Lists>, ::nearcall::Status> {
-        self.object.try_start(&sizes_methods::GET, request, options)
+        self.object.start(&sizes_methods::GET, request)
     }
     /// The same, item by item.
     ///
     /// Starts a call of `GetEach` and returns the stream of its replies. An error of the service is
     /// the last item. Dropping the stream cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    #[inline]
     pub fn get_each(
         &self,
         request: &Count,
-    ) -> ::core::result::Result<::nearcall::ReplyStream<Lists>, ::nearcall::Status> {
-        self.get_each_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `GetEach` with options such as a deadline for the stream.
-    ///
-    /// # Errors
-    ///
-    /// As `get_each`.
-    pub fn get_each_with(
-        &self,
-        request: &Count,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::ReplyStream<Lists>, ::nearcall::Status> {
-        self.object.open_reply_stream(&sizes_methods::GET_EACH, request, options)
+    ) -> ::nearcall::Result<::nearcall::ReplyStream<Lists>> {
+        self.object.open_reply_stream(&sizes_methods::GET_EACH, request)
     }
     /// Starts a call of `SendEach` and returns the stream of its requests. `finish` ends it and
-    /// waits for the reply. Dropping the stream before cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    /// returns the reply. Dropping the stream before cancels the call.
+    #[inline]
     pub fn send_each(
         &self,
-    ) -> ::core::result::Result<
-        ::nearcall::RequestStream<Lists, Count>,
-        ::nearcall::Status,
-    > {
-        self.send_each_with(&::nearcall::CallOptions::new())
+    ) -> ::nearcall::Result<::nearcall::RequestStream<Lists, Count>> {
+        self.object.open_request_stream(&sizes_methods::SEND_EACH)
     }
-    /// Starts a call of `SendEach` with options such as a deadline for the stream.
-    ///
-    /// # Errors
-    ///
-    /// As `send_each`.
-    pub fn send_each_with(
-        &self,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<
-        ::nearcall::RequestStream<Lists, Count>,
-        ::nearcall::Status,
-    > {
-        self.object.open_request_stream(&sizes_methods::SEND_EACH, options)
+    /// Calls `Nothing` and returns its reply.
+    #[inline]
+    pub fn nothing(&self, request: &()) -> ::nearcall::Result<()> {
+        self.object.call(&sizes_methods::NOTHING, request, <dyn Sizes>::nothing)
     }
-    /// Calls `Nothing` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn nothing(
-        &self,
-        request: &(),
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.nothing_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Calls `Nothing` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `nothing`.
-    #[inline(always)]
-    pub fn nothing_with(
-        &self,
-        request: &(),
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.object
-            .call(
-                &sizes_methods::NOTHING,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Sizes>, context| Sizes::nothing(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Nothing` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`nothing`](Self::nothing), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_nothing(&self, request: &()) -> ::nearcall::PendingCall<()> {
-        self.start_nothing_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Nothing` with options. As `start_nothing`.
-    pub fn start_nothing_with(
-        &self,
-        request: &(),
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<()> {
-        self.object.start(&sizes_methods::NOTHING, request, options)
-    }
-    /// As `start_nothing`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_nothing(
-        &self,
-        request: &(),
-    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
-        self.try_start_nothing_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_nothing`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_nothing`.
-    pub fn try_start_nothing_with(
-        &self,
-        request: &(),
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
-        self.object.try_start(&sizes_methods::NOTHING, request, options)
+        self.object.start(&sizes_methods::NOTHING, request)
     }
 }
 
 /// Calls methods of a [`Sizes`] by futures, which any executor can poll in any thread.
 ///
 /// Nothing happens before a future is polled; dropping it cancels its call. [`SizesCaller`] has
-/// the same functions for programs without an executor.
+/// the same functions for programs without an executor. Their errors are those of
+/// [`AsyncObjectRef::call`](::nearcall::AsyncObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -681,207 +421,68 @@ impl SizesAsyncCaller {
         let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
     pub fn loan<'a>(
         &'a self,
         bytes: usize,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+        Output = ::nearcall::Result<::nearcall::Loan>,
     > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::None)
+        self.object.loan(bytes)
     }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with<'a>(
-        &'a self,
-        bytes: usize,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
-    > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::Some(options))
-    }
-    /// Counts what has come.
-    ///
-    /// Calls `Send`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`SizesCaller::send`] as a future.
+    #[inline]
     pub fn send<'a>(
         &'a self,
         request: &'a Lists,
     ) -> ::nearcall::AsyncCall<'a, Lists, Count> {
-        self.object.call(&sizes_methods::SEND, request, ::core::option::Option::None)
+        self.object.call(&sizes_methods::SEND, request)
     }
-    /// As `send`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `send`.
-    pub fn send_with<'a>(
-        &'a self,
-        request: &'a Lists,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Lists, Count> {
-        self.object
-            .call(&sizes_methods::SEND, request, ::core::option::Option::Some(options))
-    }
-    /// Returns so many empty elements.
-    ///
-    /// Calls `Get`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`SizesCaller::get`] as a future.
+    #[inline]
     pub fn get<'a>(
         &'a self,
         request: &'a Count,
     ) -> ::nearcall::AsyncCall<'a, Count, Lists> {
-        self.object.call(&sizes_methods::GET, request, ::core::option::Option::None)
+        self.object.call(&sizes_methods::GET, request)
     }
-    /// As `get`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `get`.
-    pub fn get_with<'a>(
-        &'a self,
-        request: &'a Count,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Count, Lists> {
-        self.object
-            .call(&sizes_methods::GET, request, ::core::option::Option::Some(options))
-    }
-    /// The same, item by item.
-    ///
-    /// Starts a call of `GetEach` and returns the stream of its replies. An error of the service is
-    /// the last item. Dropping the future or the stream cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    /// [`SizesCaller::get_each`] as a future.
+    #[inline]
     pub fn get_each<'a>(
         &'a self,
         request: &'a Count,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            ::nearcall::AsyncReplyStream<Lists>,
-            ::nearcall::Status,
-        >,
+        Output = ::nearcall::Result<::nearcall::AsyncReplyStream<Lists>>,
     > + ::core::marker::Send + 'a {
-        self.object
-            .open_reply_stream(
-                &sizes_methods::GET_EACH,
-                request,
-                ::core::option::Option::None,
-            )
+        self.object.open_reply_stream(&sizes_methods::GET_EACH, request)
     }
-    /// As `get_each`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `get_each`.
-    pub fn get_each_with<'a>(
-        &'a self,
-        request: &'a Count,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            ::nearcall::AsyncReplyStream<Lists>,
-            ::nearcall::Status,
-        >,
-    > + ::core::marker::Send + 'a {
-        self.object
-            .open_reply_stream(
-                &sizes_methods::GET_EACH,
-                request,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Starts a call of `SendEach` and returns the stream of its requests. `finish` ends it and
-    /// waits for the reply. Dropping the future or the stream before cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    /// [`SizesCaller::send_each`] as a future.
+    #[inline]
     pub fn send_each<'a>(
         &'a self,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            ::nearcall::AsyncRequestStream<Lists, Count>,
-            ::nearcall::Status,
-        >,
+        Output = ::nearcall::Result<::nearcall::AsyncRequestStream<Lists, Count>>,
     > + ::core::marker::Send + 'a {
-        self.object
-            .open_request_stream(&sizes_methods::SEND_EACH, ::core::option::Option::None)
+        self.object.open_request_stream(&sizes_methods::SEND_EACH)
     }
-    /// As `send_each`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `send_each`.
-    pub fn send_each_with<'a>(
-        &'a self,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            ::nearcall::AsyncRequestStream<Lists, Count>,
-            ::nearcall::Status,
-        >,
-    > + ::core::marker::Send + 'a {
-        self.object
-            .open_request_stream(
-                &sizes_methods::SEND_EACH,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Calls `Nothing`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`SizesCaller::nothing`] as a future.
+    #[inline]
     pub fn nothing<'a>(&'a self, request: &'a ()) -> ::nearcall::AsyncCall<'a, (), ()> {
-        self.object.call(&sizes_methods::NOTHING, request, ::core::option::Option::None)
-    }
-    /// As `nothing`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `nothing`.
-    pub fn nothing_with<'a>(
-        &'a self,
-        request: &'a (),
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, (), ()> {
-        self.object
-            .call(
-                &sizes_methods::NOTHING,
-                request,
-                ::core::option::Option::Some(options),
-            )
+        self.object.call(&sizes_methods::NOTHING, request)
     }
 }
 

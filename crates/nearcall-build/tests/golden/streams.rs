@@ -49,7 +49,7 @@ pub trait Streams: 'static {
         context: &::nearcall::Context<'_>,
         request: &Plan,
         items: ::nearcall::ItemSender<Item>,
-    ) -> ::core::result::Result<(), ::nearcall::Status>;
+    ) -> ::nearcall::Result<()>;
     /// The same with a default deadline.
     ///
     /// Replies with a stream: each item that is sent to `items` goes to the caller. The stream ends
@@ -65,7 +65,7 @@ pub trait Streams: 'static {
         context: &::nearcall::Context<'_>,
         request: &Plan,
         items: ::nearcall::ItemSender<Item>,
-    ) -> ::core::result::Result<(), ::nearcall::Status>;
+    ) -> ::nearcall::Result<()>;
     /// Returns the sum of the numbers.
     ///
     /// Takes a stream: `items` gives the requests of the caller in their order, and ends when the
@@ -78,7 +78,7 @@ pub trait Streams: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         items: ::nearcall::ItemReceiver<Item>,
-    ) -> ::core::result::Result<Item, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Item>;
     /// Reads all items.
     ///
     /// Takes a stream: `items` gives the requests of the caller in their order, and ends when the
@@ -91,7 +91,7 @@ pub trait Streams: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         items: ::nearcall::ItemReceiver<Item>,
-    ) -> ::core::result::Result<(), ::nearcall::Status>;
+    ) -> ::nearcall::Result<()>;
     /// Returns each item.
     ///
     /// Takes a stream and replies with one, each at its own pace. Both end with the returned
@@ -105,7 +105,7 @@ pub trait Streams: 'static {
         context: &::nearcall::Context<'_>,
         items: ::nearcall::ItemReceiver<Item>,
         replies: ::nearcall::ItemSender<Item>,
-    ) -> ::core::result::Result<(), ::nearcall::Status>;
+    ) -> ::nearcall::Result<()>;
     /// Returns the request.
     ///
     /// # Errors
@@ -115,7 +115,7 @@ pub trait Streams: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Item,
-    ) -> ::core::result::Result<Item, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Item>;
 }
 
 /// Has a method of every shape with a stream, and one without beside them.
@@ -141,7 +141,7 @@ pub trait StreamsAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         request: Plan,
         items: ::nearcall::AsyncItemSender<Item>,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<(), ::nearcall::Status>,
+        Output = ::nearcall::Result<()>,
     > + ::core::marker::Send;
     /// The same with a default deadline.
     ///
@@ -159,7 +159,7 @@ pub trait StreamsAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         request: Plan,
         items: ::nearcall::AsyncItemSender<Item>,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<(), ::nearcall::Status>,
+        Output = ::nearcall::Result<()>,
     > + ::core::marker::Send;
     /// Returns the sum of the numbers.
     ///
@@ -174,7 +174,7 @@ pub trait StreamsAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         items: ::nearcall::AsyncItemReceiver<Item>,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Item, ::nearcall::Status>,
+        Output = ::nearcall::Result<Item>,
     > + ::core::marker::Send;
     /// Reads all items.
     ///
@@ -189,7 +189,7 @@ pub trait StreamsAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         items: ::nearcall::AsyncItemReceiver<Item>,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<(), ::nearcall::Status>,
+        Output = ::nearcall::Result<()>,
     > + ::core::marker::Send;
     /// Returns each item.
     ///
@@ -205,7 +205,7 @@ pub trait StreamsAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         items: ::nearcall::AsyncItemReceiver<Item>,
         replies: ::nearcall::AsyncItemSender<Item>,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<(), ::nearcall::Status>,
+        Output = ::nearcall::Result<()>,
     > + ::core::marker::Send;
     /// Returns the request.
     ///
@@ -217,7 +217,7 @@ pub trait StreamsAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Item,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Item, ::nearcall::Status>,
+        Output = ::nearcall::Result<Item>,
     > + ::core::marker::Send;
 }
 
@@ -225,48 +225,31 @@ pub trait StreamsAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 mod streams_methods {
-    pub(super) static COUNT: ::nearcall::Method = ::nearcall::Method {
-        id: 0x5661_ee72,
-        name: "Count",
-        kind: ::nearcall::MethodKind::ReplyStream,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static COUNT_QUICKLY: ::nearcall::Method = ::nearcall::Method {
-        id: 0x3683_3166,
-        name: "CountQuickly",
-        kind: ::nearcall::MethodKind::ReplyStream,
-        deadline: ::core::option::Option::Some(::core::time::Duration::from_millis(20)),
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static SUM: ::nearcall::Method = ::nearcall::Method {
-        id: 0x89bc_63e6,
-        name: "Sum",
-        kind: ::nearcall::MethodKind::RequestStream,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static DRAIN: ::nearcall::Method = ::nearcall::Method {
-        id: 0xcaf9_ae63,
-        name: "Drain",
-        kind: ::nearcall::MethodKind::RequestStream,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static EXCHANGE: ::nearcall::Method = ::nearcall::Method {
-        id: 0x1a6c_1a7a,
-        name: "Exchange",
-        kind: ::nearcall::MethodKind::BothStreams,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static SAY: ::nearcall::Method = ::nearcall::Method {
-        id: 0x958a_d9fe,
-        name: "Say",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
+    pub(super) static COUNT: ::nearcall::Method = ::nearcall::Method::reply_stream(
+        0x5661_ee72,
+        "Count",
+    );
+    pub(super) static COUNT_QUICKLY: ::nearcall::Method = ::nearcall::Method::reply_stream(
+            0x3683_3166,
+            "CountQuickly",
+        )
+        .deadline_ms(20);
+    pub(super) static SUM: ::nearcall::Method = ::nearcall::Method::request_stream(
+        0x89bc_63e6,
+        "Sum",
+    );
+    pub(super) static DRAIN: ::nearcall::Method = ::nearcall::Method::request_stream(
+        0xcaf9_ae63,
+        "Drain",
+    );
+    pub(super) static EXCHANGE: ::nearcall::Method = ::nearcall::Method::both_streams(
+        0x1a6c_1a7a,
+        "Exchange",
+    );
+    pub(super) static SAY: ::nearcall::Method = ::nearcall::Method::unary(
+        0x958a_d9fe,
+        "Say",
+    );
 }
 
 static STREAMS_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
@@ -284,7 +267,8 @@ static STREAMS_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 
 /// Calls methods of a [`Streams`], in this thread or elsewhere.
 ///
-/// Its functions wait. [`StreamsAsyncCaller`] has the same functions as futures.
+/// Its functions wait; [`StreamsAsyncCaller`] has the same functions as futures. Their errors
+/// are those of [`ObjectRef::call`](::nearcall::ObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -309,73 +293,34 @@ impl StreamsCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
-    pub fn loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
+    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::Loan> {
         self.object.loan(bytes)
-    }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with(
-        &self,
-        bytes: usize,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan_with(bytes, options)
-    }
-    /// Lends memory if there is some now, and does not wait for the server.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much
-    /// of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
-    pub fn try_loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.try_loan(bytes)
     }
     /// Sends items that are numbered from 0, and ends as the plan says.
     ///
     /// Starts a call of `Count` and returns the stream of its replies. An error of the service is
     /// the last item. Dropping the stream cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    #[inline]
     pub fn count(
         &self,
         request: &Plan,
-    ) -> ::core::result::Result<::nearcall::ReplyStream<Item>, ::nearcall::Status> {
-        self.count_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Count` with options such as a deadline for the stream.
-    ///
-    /// # Errors
-    ///
-    /// As `count`.
-    pub fn count_with(
-        &self,
-        request: &Plan,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::ReplyStream<Item>, ::nearcall::Status> {
-        self.object.open_reply_stream(&streams_methods::COUNT, request, options)
+    ) -> ::nearcall::Result<::nearcall::ReplyStream<Item>> {
+        self.object.open_reply_stream(&streams_methods::COUNT, request)
     }
     /// The same with a default deadline.
     ///
@@ -383,208 +328,62 @@ impl StreamsCaller {
     /// service is the last item. Dropping the stream cancels the call.
     ///
     /// Default deadline: 20 ms. The caller may set another one.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    #[inline]
     pub fn count_quickly(
         &self,
         request: &Plan,
-    ) -> ::core::result::Result<::nearcall::ReplyStream<Item>, ::nearcall::Status> {
-        self.count_quickly_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `CountQuickly` with options such as a deadline for the stream.
-    ///
-    /// # Errors
-    ///
-    /// As `count_quickly`.
-    pub fn count_quickly_with(
-        &self,
-        request: &Plan,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::ReplyStream<Item>, ::nearcall::Status> {
-        self.object.open_reply_stream(&streams_methods::COUNT_QUICKLY, request, options)
+    ) -> ::nearcall::Result<::nearcall::ReplyStream<Item>> {
+        self.object.open_reply_stream(&streams_methods::COUNT_QUICKLY, request)
     }
     /// Returns the sum of the numbers.
     ///
-    /// Starts a call of `Sum` and returns the stream of its requests. `finish` ends it and waits
-    /// for the reply. Dropping the stream before cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
-    pub fn sum(
-        &self,
-    ) -> ::core::result::Result<
-        ::nearcall::RequestStream<Item, Item>,
-        ::nearcall::Status,
-    > {
-        self.sum_with(&::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Sum` with options such as a deadline for the stream.
-    ///
-    /// # Errors
-    ///
-    /// As `sum`.
-    pub fn sum_with(
-        &self,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<
-        ::nearcall::RequestStream<Item, Item>,
-        ::nearcall::Status,
-    > {
-        self.object.open_request_stream(&streams_methods::SUM, options)
+    /// Starts a call of `Sum` and returns the stream of its requests. `finish` ends it and returns
+    /// the reply. Dropping the stream before cancels the call.
+    #[inline]
+    pub fn sum(&self) -> ::nearcall::Result<::nearcall::RequestStream<Item, Item>> {
+        self.object.open_request_stream(&streams_methods::SUM)
     }
     /// Reads all items.
     ///
-    /// Starts a call of `Drain` and returns the stream of its requests. `finish` ends it and waits
-    /// for the reply. Dropping the stream before cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
-    pub fn drain(
-        &self,
-    ) -> ::core::result::Result<
-        ::nearcall::RequestStream<Item, ()>,
-        ::nearcall::Status,
-    > {
-        self.drain_with(&::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Drain` with options such as a deadline for the stream.
-    ///
-    /// # Errors
-    ///
-    /// As `drain`.
-    pub fn drain_with(
-        &self,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<
-        ::nearcall::RequestStream<Item, ()>,
-        ::nearcall::Status,
-    > {
-        self.object.open_request_stream(&streams_methods::DRAIN, options)
+    /// Starts a call of `Drain` and returns the stream of its requests. `finish` ends it and
+    /// returns the reply. Dropping the stream before cancels the call.
+    #[inline]
+    pub fn drain(&self) -> ::nearcall::Result<::nearcall::RequestStream<Item, ()>> {
+        self.object.open_request_stream(&streams_methods::DRAIN)
     }
     /// Returns each item.
     ///
-    /// Starts a call of `Exchange` and returns its two streams, which two threads may use. `finish`
-    /// of the requests ends them; the end of the replies has the status of the call. Dropping the
-    /// replies, or the requests before `finish`, cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    /// Starts a call of `Exchange` and returns its two streams, each for a thread or task of its
+    /// own. `finish` of the requests ends them; the end of the replies has the status of the call.
+    /// Dropping the replies, or the requests before `finish`, cancels the call.
+    #[inline]
     pub fn exchange(
         &self,
-    ) -> ::core::result::Result<
+    ) -> ::nearcall::Result<
         (::nearcall::RequestStream<Item, ()>, ::nearcall::ReplyStream<Item>),
-        ::nearcall::Status,
     > {
-        self.exchange_with(&::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Exchange` with options such as a deadline for the streams.
-    ///
-    /// # Errors
-    ///
-    /// As `exchange`.
-    pub fn exchange_with(
-        &self,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<
-        (::nearcall::RequestStream<Item, ()>, ::nearcall::ReplyStream<Item>),
-        ::nearcall::Status,
-    > {
-        self.object.open_both_streams(&streams_methods::EXCHANGE, options)
+        self.object.open_both_streams(&streams_methods::EXCHANGE)
     }
     /// Returns the request.
     ///
-    /// Calls `Say` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn say(
-        &self,
-        request: &Item,
-    ) -> ::core::result::Result<Item, ::nearcall::Status> {
-        self.say_with(request, &::nearcall::CallOptions::new())
+    /// Calls `Say` and returns its reply.
+    #[inline]
+    pub fn say(&self, request: &Item) -> ::nearcall::Result<Item> {
+        self.object.call(&streams_methods::SAY, request, <dyn Streams>::say)
     }
-    /// Calls `Say` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `say`.
-    #[inline(always)]
-    pub fn say_with(
-        &self,
-        request: &Item,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Item, ::nearcall::Status> {
-        self.object
-            .call(
-                &streams_methods::SAY,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Streams>, context| Streams::say(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Say` and returns without waiting for the reply: that is what `wait` does,
-    /// or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`say`](Self::say), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_say(&self, request: &Item) -> ::nearcall::PendingCall<Item> {
-        self.start_say_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Say` with options. As `start_say`.
-    pub fn start_say_with(
-        &self,
-        request: &Item,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Item> {
-        self.object.start(&streams_methods::SAY, request, options)
-    }
-    /// As `start_say`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_say(
-        &self,
-        request: &Item,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Item>, ::nearcall::Status> {
-        self.try_start_say_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_say`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_say`.
-    pub fn try_start_say_with(
-        &self,
-        request: &Item,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Item>, ::nearcall::Status> {
-        self.object.try_start(&streams_methods::SAY, request, options)
+        self.object.start(&streams_methods::SAY, request)
     }
 }
 
 /// Calls methods of a [`Streams`] by futures, which any executor can poll in any thread.
 ///
 /// Nothing happens before a future is polled; dropping it cancels its call. [`StreamsCaller`]
-/// has the same functions for programs without an executor.
+/// has the same functions for programs without an executor. Their errors are those of
+/// [`AsyncObjectRef::call`](::nearcall::AsyncObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -609,293 +408,88 @@ impl StreamsAsyncCaller {
         let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
     pub fn loan<'a>(
         &'a self,
         bytes: usize,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+        Output = ::nearcall::Result<::nearcall::Loan>,
     > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::None)
+        self.object.loan(bytes)
     }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with<'a>(
-        &'a self,
-        bytes: usize,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
-    > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::Some(options))
-    }
-    /// Sends items that are numbered from 0, and ends as the plan says.
-    ///
-    /// Starts a call of `Count` and returns the stream of its replies. An error of the service is
-    /// the last item. Dropping the future or the stream cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    /// [`StreamsCaller::count`] as a future.
+    #[inline]
     pub fn count<'a>(
         &'a self,
         request: &'a Plan,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            ::nearcall::AsyncReplyStream<Item>,
-            ::nearcall::Status,
-        >,
+        Output = ::nearcall::Result<::nearcall::AsyncReplyStream<Item>>,
     > + ::core::marker::Send + 'a {
-        self.object
-            .open_reply_stream(
-                &streams_methods::COUNT,
-                request,
-                ::core::option::Option::None,
-            )
+        self.object.open_reply_stream(&streams_methods::COUNT, request)
     }
-    /// As `count`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `count`.
-    pub fn count_with<'a>(
-        &'a self,
-        request: &'a Plan,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            ::nearcall::AsyncReplyStream<Item>,
-            ::nearcall::Status,
-        >,
-    > + ::core::marker::Send + 'a {
-        self.object
-            .open_reply_stream(
-                &streams_methods::COUNT,
-                request,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// The same with a default deadline.
-    ///
-    /// Starts a call of `CountQuickly` and returns the stream of its replies. An error of the
-    /// service is the last item. Dropping the future or the stream cancels the call.
-    ///
-    /// Default deadline: 20 ms. The caller may set another one.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    /// [`StreamsCaller::count_quickly`] as a future.
+    #[inline]
     pub fn count_quickly<'a>(
         &'a self,
         request: &'a Plan,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            ::nearcall::AsyncReplyStream<Item>,
-            ::nearcall::Status,
-        >,
+        Output = ::nearcall::Result<::nearcall::AsyncReplyStream<Item>>,
     > + ::core::marker::Send + 'a {
-        self.object
-            .open_reply_stream(
-                &streams_methods::COUNT_QUICKLY,
-                request,
-                ::core::option::Option::None,
-            )
+        self.object.open_reply_stream(&streams_methods::COUNT_QUICKLY, request)
     }
-    /// As `count_quickly`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `count_quickly`.
-    pub fn count_quickly_with<'a>(
-        &'a self,
-        request: &'a Plan,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            ::nearcall::AsyncReplyStream<Item>,
-            ::nearcall::Status,
-        >,
-    > + ::core::marker::Send + 'a {
-        self.object
-            .open_reply_stream(
-                &streams_methods::COUNT_QUICKLY,
-                request,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Returns the sum of the numbers.
-    ///
-    /// Starts a call of `Sum` and returns the stream of its requests. `finish` ends it and waits
-    /// for the reply. Dropping the future or the stream before cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    /// [`StreamsCaller::sum`] as a future.
+    #[inline]
     pub fn sum<'a>(
         &'a self,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            ::nearcall::AsyncRequestStream<Item, Item>,
-            ::nearcall::Status,
-        >,
+        Output = ::nearcall::Result<::nearcall::AsyncRequestStream<Item, Item>>,
     > + ::core::marker::Send + 'a {
-        self.object
-            .open_request_stream(&streams_methods::SUM, ::core::option::Option::None)
+        self.object.open_request_stream(&streams_methods::SUM)
     }
-    /// As `sum`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `sum`.
-    pub fn sum_with<'a>(
-        &'a self,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            ::nearcall::AsyncRequestStream<Item, Item>,
-            ::nearcall::Status,
-        >,
-    > + ::core::marker::Send + 'a {
-        self.object
-            .open_request_stream(
-                &streams_methods::SUM,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Reads all items.
-    ///
-    /// Starts a call of `Drain` and returns the stream of its requests. `finish` ends it and waits
-    /// for the reply. Dropping the future or the stream before cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    /// [`StreamsCaller::drain`] as a future.
+    #[inline]
     pub fn drain<'a>(
         &'a self,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            ::nearcall::AsyncRequestStream<Item, ()>,
-            ::nearcall::Status,
-        >,
+        Output = ::nearcall::Result<::nearcall::AsyncRequestStream<Item, ()>>,
     > + ::core::marker::Send + 'a {
-        self.object
-            .open_request_stream(&streams_methods::DRAIN, ::core::option::Option::None)
+        self.object.open_request_stream(&streams_methods::DRAIN)
     }
-    /// As `drain`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `drain`.
-    pub fn drain_with<'a>(
-        &'a self,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            ::nearcall::AsyncRequestStream<Item, ()>,
-            ::nearcall::Status,
-        >,
-    > + ::core::marker::Send + 'a {
-        self.object
-            .open_request_stream(
-                &streams_methods::DRAIN,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Returns each item.
-    ///
-    /// Starts a call of `Exchange` and returns its two streams, which two tasks may use. `finish`
-    /// of the requests ends them; the end of the replies has the status of the call. Dropping the
-    /// replies, or the requests before `finish`, cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    /// [`StreamsCaller::exchange`] as a future.
+    #[inline]
     pub fn exchange<'a>(
         &'a self,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
+        Output = ::nearcall::Result<
             (
                 ::nearcall::AsyncRequestStream<Item, ()>,
                 ::nearcall::AsyncReplyStream<Item>,
             ),
-            ::nearcall::Status,
         >,
     > + ::core::marker::Send + 'a {
-        self.object
-            .open_both_streams(&streams_methods::EXCHANGE, ::core::option::Option::None)
+        self.object.open_both_streams(&streams_methods::EXCHANGE)
     }
-    /// As `exchange`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `exchange`.
-    pub fn exchange_with<'a>(
-        &'a self,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            (
-                ::nearcall::AsyncRequestStream<Item, ()>,
-                ::nearcall::AsyncReplyStream<Item>,
-            ),
-            ::nearcall::Status,
-        >,
-    > + ::core::marker::Send + 'a {
-        self.object
-            .open_both_streams(
-                &streams_methods::EXCHANGE,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Returns the request.
-    ///
-    /// Calls `Say`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`StreamsCaller::say`] as a future.
+    #[inline]
     pub fn say<'a>(
         &'a self,
         request: &'a Item,
     ) -> ::nearcall::AsyncCall<'a, Item, Item> {
-        self.object.call(&streams_methods::SAY, request, ::core::option::Option::None)
-    }
-    /// As `say`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `say`.
-    pub fn say_with<'a>(
-        &'a self,
-        request: &'a Item,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Item, Item> {
-        self.object
-            .call(&streams_methods::SAY, request, ::core::option::Option::Some(options))
+        self.object.call(&streams_methods::SAY, request)
     }
 }
 

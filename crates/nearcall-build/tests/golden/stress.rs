@@ -36,7 +36,7 @@ pub trait Stress: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Job,
-    ) -> ::core::result::Result<Job, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Job>;
     /// Counts. There is no reply.
     ///
     /// One-way: there is no reply, and the caller does not wait.
@@ -53,7 +53,7 @@ pub trait Stress: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         items: ::nearcall::ItemReceiver<Job>,
-    ) -> ::core::result::Result<Job, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Job>;
     /// Returns as many items as the number of the job says.
     ///
     /// Replies with a stream: each item that is sent to `items` goes to the caller. The stream ends
@@ -67,7 +67,7 @@ pub trait Stress: 'static {
         context: &::nearcall::Context<'_>,
         request: &Job,
         items: ::nearcall::ItemSender<Job>,
-    ) -> ::core::result::Result<(), ::nearcall::Status>;
+    ) -> ::nearcall::Result<()>;
     /// Returns each item.
     ///
     /// Takes a stream and replies with one, each at its own pace. Both end with the returned
@@ -81,7 +81,7 @@ pub trait Stress: 'static {
         context: &::nearcall::Context<'_>,
         items: ::nearcall::ItemReceiver<Job>,
         replies: ::nearcall::ItemSender<Job>,
-    ) -> ::core::result::Result<(), ::nearcall::Status>;
+    ) -> ::nearcall::Result<()>;
 }
 
 /// Counts what comes, by worker.
@@ -103,7 +103,7 @@ pub trait StressAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Job,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Job, ::nearcall::Status>,
+        Output = ::nearcall::Result<Job>,
     > + ::core::marker::Send;
     /// Counts. There is no reply.
     ///
@@ -126,7 +126,7 @@ pub trait StressAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         items: ::nearcall::AsyncItemReceiver<Job>,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Job, ::nearcall::Status>,
+        Output = ::nearcall::Result<Job>,
     > + ::core::marker::Send;
     /// Returns as many items as the number of the job says.
     ///
@@ -142,7 +142,7 @@ pub trait StressAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         request: Job,
         items: ::nearcall::AsyncItemSender<Job>,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<(), ::nearcall::Status>,
+        Output = ::nearcall::Result<()>,
     > + ::core::marker::Send;
     /// Returns each item.
     ///
@@ -158,7 +158,7 @@ pub trait StressAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         items: ::nearcall::AsyncItemReceiver<Job>,
         replies: ::nearcall::AsyncItemSender<Job>,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<(), ::nearcall::Status>,
+        Output = ::nearcall::Result<()>,
     > + ::core::marker::Send;
 }
 
@@ -166,41 +166,26 @@ pub trait StressAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 mod stress_methods {
-    pub(super) static ASK: ::nearcall::Method = ::nearcall::Method {
-        id: 0x489f_e818,
-        name: "Ask",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static TELL: ::nearcall::Method = ::nearcall::Method {
-        id: 0xbcdc_92ec,
-        name: "Tell",
-        kind: ::nearcall::MethodKind::Oneway,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static UPLOAD: ::nearcall::Method = ::nearcall::Method {
-        id: 0xe491_465a,
-        name: "Upload",
-        kind: ::nearcall::MethodKind::RequestStream,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static DOWNLOAD: ::nearcall::Method = ::nearcall::Method {
-        id: 0x3fbe_61a3,
-        name: "Download",
-        kind: ::nearcall::MethodKind::ReplyStream,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static CHAT: ::nearcall::Method = ::nearcall::Method {
-        id: 0x05e3_7909,
-        name: "Chat",
-        kind: ::nearcall::MethodKind::BothStreams,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
+    pub(super) static ASK: ::nearcall::Method = ::nearcall::Method::unary(
+        0x489f_e818,
+        "Ask",
+    );
+    pub(super) static TELL: ::nearcall::Method = ::nearcall::Method::oneway(
+        0xbcdc_92ec,
+        "Tell",
+    );
+    pub(super) static UPLOAD: ::nearcall::Method = ::nearcall::Method::request_stream(
+        0xe491_465a,
+        "Upload",
+    );
+    pub(super) static DOWNLOAD: ::nearcall::Method = ::nearcall::Method::reply_stream(
+        0x3fbe_61a3,
+        "Download",
+    );
+    pub(super) static CHAT: ::nearcall::Method = ::nearcall::Method::both_streams(
+        0x05e3_7909,
+        "Chat",
+    );
 }
 
 static STRESS_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
@@ -217,7 +202,8 @@ static STRESS_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 
 /// Calls methods of a [`Stress`], in this thread or elsewhere.
 ///
-/// Its functions wait. [`StressAsyncCaller`] has the same functions as futures.
+/// Its functions wait; [`StressAsyncCaller`] has the same functions as futures. Their errors
+/// are those of [`ObjectRef::call`](::nearcall::ObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -242,266 +228,83 @@ impl StressCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
-    pub fn loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
+    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::Loan> {
         self.object.loan(bytes)
-    }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with(
-        &self,
-        bytes: usize,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan_with(bytes, options)
-    }
-    /// Lends memory if there is some now, and does not wait for the server.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much
-    /// of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
-    pub fn try_loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.try_loan(bytes)
     }
     /// Counts, works for a while, and returns the job.
     ///
-    /// Calls `Ask` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn ask(&self, request: &Job) -> ::core::result::Result<Job, ::nearcall::Status> {
-        self.ask_with(request, &::nearcall::CallOptions::new())
+    /// Calls `Ask` and returns its reply.
+    #[inline]
+    pub fn ask(&self, request: &Job) -> ::nearcall::Result<Job> {
+        self.object.call(&stress_methods::ASK, request, <dyn Stress>::ask)
     }
-    /// Calls `Ask` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `ask`.
-    #[inline(always)]
-    pub fn ask_with(
-        &self,
-        request: &Job,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Job, ::nearcall::Status> {
-        self.object
-            .call(
-                &stress_methods::ASK,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Stress>, context| Stress::ask(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Ask` and returns without waiting for the reply: that is what `wait` does,
-    /// or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`ask`](Self::ask), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_ask(&self, request: &Job) -> ::nearcall::PendingCall<Job> {
-        self.start_ask_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Ask` with options. As `start_ask`.
-    pub fn start_ask_with(
-        &self,
-        request: &Job,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Job> {
-        self.object.start(&stress_methods::ASK, request, options)
-    }
-    /// As `start_ask`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_ask(
-        &self,
-        request: &Job,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Job>, ::nearcall::Status> {
-        self.try_start_ask_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_ask`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_ask`.
-    pub fn try_start_ask_with(
-        &self,
-        request: &Job,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Job>, ::nearcall::Status> {
-        self.object.try_start(&stress_methods::ASK, request, options)
+        self.object.start(&stress_methods::ASK, request)
     }
     /// Counts. There is no reply.
     ///
-    /// Sends `Tell`. Returns when the message is in the channel; there is no reply. Waits for room
-    /// until the deadline.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
-    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
-    /// above a limit. Success does not mean that the service received it.
-    pub fn tell(&self, request: &Job) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.tell_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Sends `Tell` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `tell`.
-    pub fn tell_with(
-        &self,
-        request: &Job,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.object.send(&stress_methods::TELL, request, options)
-    }
-    /// Sends `Tell` if there is room for it now, and fails if not.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `RESOURCE_EXHAUSTED` if there is no room now or
-    /// the message is above a limit, `UNAVAILABLE` if the server cannot be reached.
-    pub fn try_tell(
-        &self,
-        request: &Job,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.try_tell_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Sends `Tell` with options if there is room for it now.
-    ///
-    /// # Errors
-    ///
-    /// As `try_tell`.
-    pub fn try_tell_with(
-        &self,
-        request: &Job,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.object.try_send(&stress_methods::TELL, request, options)
+    /// Sends `Tell`: done when the message is in the channel, since there is no reply.
+    #[inline]
+    pub fn tell(&self, request: &Job) -> ::nearcall::Result<()> {
+        self.object.send(&stress_methods::TELL, request)
     }
     /// Counts the items, and returns their count.
     ///
-    /// Starts a call of `Upload` and returns the stream of its requests. `finish` ends it and waits
-    /// for the reply. Dropping the stream before cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
-    pub fn upload(
-        &self,
-    ) -> ::core::result::Result<
-        ::nearcall::RequestStream<Job, Job>,
-        ::nearcall::Status,
-    > {
-        self.upload_with(&::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Upload` with options such as a deadline for the stream.
-    ///
-    /// # Errors
-    ///
-    /// As `upload`.
-    pub fn upload_with(
-        &self,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<
-        ::nearcall::RequestStream<Job, Job>,
-        ::nearcall::Status,
-    > {
-        self.object.open_request_stream(&stress_methods::UPLOAD, options)
+    /// Starts a call of `Upload` and returns the stream of its requests. `finish` ends it and
+    /// returns the reply. Dropping the stream before cancels the call.
+    #[inline]
+    pub fn upload(&self) -> ::nearcall::Result<::nearcall::RequestStream<Job, Job>> {
+        self.object.open_request_stream(&stress_methods::UPLOAD)
     }
     /// Returns as many items as the number of the job says.
     ///
     /// Starts a call of `Download` and returns the stream of its replies. An error of the service
     /// is the last item. Dropping the stream cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    #[inline]
     pub fn download(
         &self,
         request: &Job,
-    ) -> ::core::result::Result<::nearcall::ReplyStream<Job>, ::nearcall::Status> {
-        self.download_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Download` with options such as a deadline for the stream.
-    ///
-    /// # Errors
-    ///
-    /// As `download`.
-    pub fn download_with(
-        &self,
-        request: &Job,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::ReplyStream<Job>, ::nearcall::Status> {
-        self.object.open_reply_stream(&stress_methods::DOWNLOAD, request, options)
+    ) -> ::nearcall::Result<::nearcall::ReplyStream<Job>> {
+        self.object.open_reply_stream(&stress_methods::DOWNLOAD, request)
     }
     /// Returns each item.
     ///
-    /// Starts a call of `Chat` and returns its two streams, which two threads may use. `finish` of
-    /// the requests ends them; the end of the replies has the status of the call. Dropping the
-    /// replies, or the requests before `finish`, cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    /// Starts a call of `Chat` and returns its two streams, each for a thread or task of its own.
+    /// `finish` of the requests ends them; the end of the replies has the status of the call.
+    /// Dropping the replies, or the requests before `finish`, cancels the call.
+    #[inline]
     pub fn chat(
         &self,
-    ) -> ::core::result::Result<
+    ) -> ::nearcall::Result<
         (::nearcall::RequestStream<Job, ()>, ::nearcall::ReplyStream<Job>),
-        ::nearcall::Status,
     > {
-        self.chat_with(&::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Chat` with options such as a deadline for the streams.
-    ///
-    /// # Errors
-    ///
-    /// As `chat`.
-    pub fn chat_with(
-        &self,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<
-        (::nearcall::RequestStream<Job, ()>, ::nearcall::ReplyStream<Job>),
-        ::nearcall::Status,
-    > {
-        self.object.open_both_streams(&stress_methods::CHAT, options)
+        self.object.open_both_streams(&stress_methods::CHAT)
     }
 }
 
 /// Calls methods of a [`Stress`] by futures, which any executor can poll in any thread.
 ///
 /// Nothing happens before a future is polled; dropping it cancels its call. [`StressCaller`]
-/// has the same functions for programs without an executor.
+/// has the same functions for programs without an executor. Their errors are those of
+/// [`AsyncObjectRef::call`](::nearcall::AsyncObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -526,219 +329,68 @@ impl StressAsyncCaller {
         let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
     pub fn loan<'a>(
         &'a self,
         bytes: usize,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+        Output = ::nearcall::Result<::nearcall::Loan>,
     > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::None)
+        self.object.loan(bytes)
     }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with<'a>(
-        &'a self,
-        bytes: usize,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
-    > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::Some(options))
-    }
-    /// Counts, works for a while, and returns the job.
-    ///
-    /// Calls `Ask`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`StressCaller::ask`] as a future.
+    #[inline]
     pub fn ask<'a>(&'a self, request: &'a Job) -> ::nearcall::AsyncCall<'a, Job, Job> {
-        self.object.call(&stress_methods::ASK, request, ::core::option::Option::None)
+        self.object.call(&stress_methods::ASK, request)
     }
-    /// As `ask`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `ask`.
-    pub fn ask_with<'a>(
-        &'a self,
-        request: &'a Job,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Job, Job> {
-        self.object
-            .call(&stress_methods::ASK, request, ::core::option::Option::Some(options))
-    }
-    /// Counts. There is no reply.
-    ///
-    /// Sends `Tell`. The future ends when the message is in the channel; there is no reply.
-    /// Dropping it before then gives the message up.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
-    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
-    /// above a limit. Success does not mean that the service received it.
+    /// [`StressCaller::tell`] as a future.
+    #[inline]
     pub fn tell<'a>(&'a self, request: &'a Job) -> ::nearcall::AsyncSend<'a, Job> {
-        self.object.send(&stress_methods::TELL, request, ::core::option::Option::None)
+        self.object.send(&stress_methods::TELL, request)
     }
-    /// As `tell`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `tell`.
-    pub fn tell_with<'a>(
-        &'a self,
-        request: &'a Job,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncSend<'a, Job> {
-        self.object
-            .send(&stress_methods::TELL, request, ::core::option::Option::Some(options))
-    }
-    /// Counts the items, and returns their count.
-    ///
-    /// Starts a call of `Upload` and returns the stream of its requests. `finish` ends it and waits
-    /// for the reply. Dropping the future or the stream before cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    /// [`StressCaller::upload`] as a future.
+    #[inline]
     pub fn upload<'a>(
         &'a self,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            ::nearcall::AsyncRequestStream<Job, Job>,
-            ::nearcall::Status,
-        >,
+        Output = ::nearcall::Result<::nearcall::AsyncRequestStream<Job, Job>>,
     > + ::core::marker::Send + 'a {
-        self.object
-            .open_request_stream(&stress_methods::UPLOAD, ::core::option::Option::None)
+        self.object.open_request_stream(&stress_methods::UPLOAD)
     }
-    /// As `upload`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `upload`.
-    pub fn upload_with<'a>(
-        &'a self,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            ::nearcall::AsyncRequestStream<Job, Job>,
-            ::nearcall::Status,
-        >,
-    > + ::core::marker::Send + 'a {
-        self.object
-            .open_request_stream(
-                &stress_methods::UPLOAD,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Returns as many items as the number of the job says.
-    ///
-    /// Starts a call of `Download` and returns the stream of its replies. An error of the service
-    /// is the last item. Dropping the future or the stream cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    /// [`StressCaller::download`] as a future.
+    #[inline]
     pub fn download<'a>(
         &'a self,
         request: &'a Job,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            ::nearcall::AsyncReplyStream<Job>,
-            ::nearcall::Status,
-        >,
+        Output = ::nearcall::Result<::nearcall::AsyncReplyStream<Job>>,
     > + ::core::marker::Send + 'a {
-        self.object
-            .open_reply_stream(
-                &stress_methods::DOWNLOAD,
-                request,
-                ::core::option::Option::None,
-            )
+        self.object.open_reply_stream(&stress_methods::DOWNLOAD, request)
     }
-    /// As `download`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `download`.
-    pub fn download_with<'a>(
-        &'a self,
-        request: &'a Job,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            ::nearcall::AsyncReplyStream<Job>,
-            ::nearcall::Status,
-        >,
-    > + ::core::marker::Send + 'a {
-        self.object
-            .open_reply_stream(
-                &stress_methods::DOWNLOAD,
-                request,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Returns each item.
-    ///
-    /// Starts a call of `Chat` and returns its two streams, which two tasks may use. `finish` of
-    /// the requests ends them; the end of the replies has the status of the call. Dropping the
-    /// replies, or the requests before `finish`, cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    /// [`StressCaller::chat`] as a future.
+    #[inline]
     pub fn chat<'a>(
         &'a self,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
+        Output = ::nearcall::Result<
             (::nearcall::AsyncRequestStream<Job, ()>, ::nearcall::AsyncReplyStream<Job>),
-            ::nearcall::Status,
         >,
     > + ::core::marker::Send + 'a {
-        self.object
-            .open_both_streams(&stress_methods::CHAT, ::core::option::Option::None)
-    }
-    /// As `chat`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `chat`.
-    pub fn chat_with<'a>(
-        &'a self,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            (::nearcall::AsyncRequestStream<Job, ()>, ::nearcall::AsyncReplyStream<Job>),
-            ::nearcall::Status,
-        >,
-    > + ::core::marker::Send + 'a {
-        self.object
-            .open_both_streams(
-                &stress_methods::CHAT,
-                ::core::option::Option::Some(options),
-            )
+        self.object.open_both_streams(&stress_methods::CHAT)
     }
 }
 

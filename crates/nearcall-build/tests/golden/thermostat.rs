@@ -69,7 +69,7 @@ pub trait Thermostat: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &SetTargetRequest,
-    ) -> ::core::result::Result<SetTargetReply, ::nearcall::Status>;
+    ) -> ::nearcall::Result<SetTargetReply>;
     /// Leaves a note at the thermostat.
     ///
     /// One-way: there is no reply, and the caller does not wait.
@@ -85,7 +85,7 @@ pub trait Thermostat: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &WatchRequest,
-    ) -> ::core::result::Result<WatchReply, ::nearcall::Status>;
+    ) -> ::nearcall::Result<WatchReply>;
     /// Handles `Reset`.
     ///
     /// # Errors
@@ -95,7 +95,7 @@ pub trait Thermostat: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &(),
-    ) -> ::core::result::Result<(), ::nearcall::Status>;
+    ) -> ::nearcall::Result<()>;
 }
 
 /// Keeps a room warm.
@@ -121,7 +121,7 @@ pub trait ThermostatAsync: ::core::marker::Send + ::core::marker::Sync + 'static
         context: ::nearcall::CallContext,
         request: SetTargetRequest,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<SetTargetReply, ::nearcall::Status>,
+        Output = ::nearcall::Result<SetTargetReply>,
     > + ::core::marker::Send;
     /// Leaves a note at the thermostat.
     ///
@@ -143,7 +143,7 @@ pub trait ThermostatAsync: ::core::marker::Send + ::core::marker::Sync + 'static
         context: ::nearcall::CallContext,
         request: WatchRequest,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<WatchReply, ::nearcall::Status>,
+        Output = ::nearcall::Result<WatchReply>,
     > + ::core::marker::Send;
     /// Handles `Reset`.
     ///
@@ -155,7 +155,7 @@ pub trait ThermostatAsync: ::core::marker::Send + ::core::marker::Sync + 'static
         context: ::nearcall::CallContext,
         request: (),
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<(), ::nearcall::Status>,
+        Output = ::nearcall::Result<()>,
     > + ::core::marker::Send;
 }
 
@@ -163,34 +163,25 @@ pub trait ThermostatAsync: ::core::marker::Send + ::core::marker::Sync + 'static
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 mod thermostat_methods {
-    pub(super) static SET_TARGET: ::nearcall::Method = ::nearcall::Method {
-        id: 0x8186_deca,
-        name: "SetTarget",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::Some(::core::time::Duration::from_millis(250)),
-        idempotency: ::nearcall::Idempotency::Idempotent,
-    };
-    pub(super) static NOTE: ::nearcall::Method = ::nearcall::Method {
-        id: 0x4737_ff79,
-        name: "Note",
-        kind: ::nearcall::MethodKind::Oneway,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static WATCH: ::nearcall::Method = ::nearcall::Method {
-        id: 0xc9b5_147c,
-        name: "Watch",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::NoSideEffects,
-    };
-    pub(super) static RESET: ::nearcall::Method = ::nearcall::Method {
-        id: 0xcf20_224c,
-        name: "Reset",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
+    pub(super) static SET_TARGET: ::nearcall::Method = ::nearcall::Method::unary(
+            0x8186_deca,
+            "SetTarget",
+        )
+        .deadline_ms(250)
+        .idempotent();
+    pub(super) static NOTE: ::nearcall::Method = ::nearcall::Method::oneway(
+        0x4737_ff79,
+        "Note",
+    );
+    pub(super) static WATCH: ::nearcall::Method = ::nearcall::Method::unary(
+            0xc9b5_147c,
+            "Watch",
+        )
+        .no_side_effects();
+    pub(super) static RESET: ::nearcall::Method = ::nearcall::Method::unary(
+        0xcf20_224c,
+        "Reset",
+    );
 }
 
 static THERMOSTAT_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
@@ -206,7 +197,8 @@ static THERMOSTAT_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 
 /// Calls methods of a [`Thermostat`], in this thread or elsewhere.
 ///
-/// Its functions wait. [`ThermostatAsyncCaller`] has the same functions as futures.
+/// Its functions wait; [`ThermostatAsyncCaller`] has the same functions as futures. Their
+/// errors are those of [`ObjectRef::call`](::nearcall::ObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -231,348 +223,91 @@ impl ThermostatCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
-    pub fn loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
+    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::Loan> {
         self.object.loan(bytes)
-    }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with(
-        &self,
-        bytes: usize,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan_with(bytes, options)
-    }
-    /// Lends memory if there is some now, and does not wait for the server.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much
-    /// of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
-    pub fn try_loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.try_loan(bytes)
     }
     /// Sets the target temperature.
     ///
-    /// Calls `SetTarget` and waits for the reply.
+    /// Calls `SetTarget` and returns its reply.
     ///
     /// Default deadline: 250 ms. The caller may set another one.
     ///
     /// Idempotent: a call whose connection ends may be sent again.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    #[inline]
     pub fn set_target(
         &self,
         request: &SetTargetRequest,
-    ) -> ::core::result::Result<SetTargetReply, ::nearcall::Status> {
-        self.set_target_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Calls `SetTarget` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `set_target`.
-    #[inline(always)]
-    pub fn set_target_with(
-        &self,
-        request: &SetTargetRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<SetTargetReply, ::nearcall::Status> {
+    ) -> ::nearcall::Result<SetTargetReply> {
         self.object
-            .call(
-                &thermostat_methods::SET_TARGET,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Thermostat>, context| Thermostat::set_target(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
+            .call(&thermostat_methods::SET_TARGET, request, <dyn Thermostat>::set_target)
     }
-    /// Starts a call of `SetTarget` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`set_target`](Self::set_target), whose reply is taken later. Dropped before, the
+    /// call is cancelled.
+    #[inline]
     pub fn start_set_target(
         &self,
         request: &SetTargetRequest,
     ) -> ::nearcall::PendingCall<SetTargetReply> {
-        self.start_set_target_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `SetTarget` with options. As `start_set_target`.
-    pub fn start_set_target_with(
-        &self,
-        request: &SetTargetRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<SetTargetReply> {
-        self.object.start(&thermostat_methods::SET_TARGET, request, options)
-    }
-    /// As `start_set_target`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_set_target(
-        &self,
-        request: &SetTargetRequest,
-    ) -> ::core::result::Result<
-        ::nearcall::PendingCall<SetTargetReply>,
-        ::nearcall::Status,
-    > {
-        self.try_start_set_target_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_set_target`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_set_target`.
-    pub fn try_start_set_target_with(
-        &self,
-        request: &SetTargetRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<
-        ::nearcall::PendingCall<SetTargetReply>,
-        ::nearcall::Status,
-    > {
-        self.object.try_start(&thermostat_methods::SET_TARGET, request, options)
+        self.object.start(&thermostat_methods::SET_TARGET, request)
     }
     /// Leaves a note at the thermostat.
     ///
-    /// Sends `Note`. Returns when the message is in the channel; there is no reply. Waits for room
-    /// until the deadline.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
-    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
-    /// above a limit. Success does not mean that the service received it.
-    pub fn note(
-        &self,
-        request: &NoteRequest,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.note_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Sends `Note` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `note`.
-    pub fn note_with(
-        &self,
-        request: &NoteRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.object.send(&thermostat_methods::NOTE, request, options)
-    }
-    /// Sends `Note` if there is room for it now, and fails if not.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `RESOURCE_EXHAUSTED` if there is no room now or
-    /// the message is above a limit, `UNAVAILABLE` if the server cannot be reached.
-    pub fn try_note(
-        &self,
-        request: &NoteRequest,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.try_note_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Sends `Note` with options if there is room for it now.
-    ///
-    /// # Errors
-    ///
-    /// As `try_note`.
-    pub fn try_note_with(
-        &self,
-        request: &NoteRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.object.try_send(&thermostat_methods::NOTE, request, options)
+    /// Sends `Note`: done when the message is in the channel, since there is no reply.
+    #[inline]
+    pub fn note(&self, request: &NoteRequest) -> ::nearcall::Result<()> {
+        self.object.send(&thermostat_methods::NOTE, request)
     }
     /// Replies when the temperature has changed.
     ///
-    /// Calls `Watch` and waits for the reply.
+    /// Calls `Watch` and returns its reply.
     ///
     /// Idempotent: a call whose connection ends may be sent again.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn watch(
-        &self,
-        request: &WatchRequest,
-    ) -> ::core::result::Result<WatchReply, ::nearcall::Status> {
-        self.watch_with(request, &::nearcall::CallOptions::new())
+    #[inline]
+    pub fn watch(&self, request: &WatchRequest) -> ::nearcall::Result<WatchReply> {
+        self.object.call(&thermostat_methods::WATCH, request, <dyn Thermostat>::watch)
     }
-    /// Calls `Watch` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `watch`.
-    #[inline(always)]
-    pub fn watch_with(
-        &self,
-        request: &WatchRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<WatchReply, ::nearcall::Status> {
-        self.object
-            .call(
-                &thermostat_methods::WATCH,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Thermostat>, context| Thermostat::watch(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Watch` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`watch`](Self::watch), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_watch(
         &self,
         request: &WatchRequest,
     ) -> ::nearcall::PendingCall<WatchReply> {
-        self.start_watch_with(request, &::nearcall::CallOptions::new())
+        self.object.start(&thermostat_methods::WATCH, request)
     }
-    /// Starts a call of `Watch` with options. As `start_watch`.
-    pub fn start_watch_with(
-        &self,
-        request: &WatchRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<WatchReply> {
-        self.object.start(&thermostat_methods::WATCH, request, options)
+    /// Calls `Reset` and returns its reply.
+    #[inline]
+    pub fn reset(&self, request: &()) -> ::nearcall::Result<()> {
+        self.object.call(&thermostat_methods::RESET, request, <dyn Thermostat>::reset)
     }
-    /// As `start_watch`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_watch(
-        &self,
-        request: &WatchRequest,
-    ) -> ::core::result::Result<
-        ::nearcall::PendingCall<WatchReply>,
-        ::nearcall::Status,
-    > {
-        self.try_start_watch_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_watch`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_watch`.
-    pub fn try_start_watch_with(
-        &self,
-        request: &WatchRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<
-        ::nearcall::PendingCall<WatchReply>,
-        ::nearcall::Status,
-    > {
-        self.object.try_start(&thermostat_methods::WATCH, request, options)
-    }
-    /// Calls `Reset` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn reset(&self, request: &()) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.reset_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Calls `Reset` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `reset`.
-    #[inline(always)]
-    pub fn reset_with(
-        &self,
-        request: &(),
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.object
-            .call(
-                &thermostat_methods::RESET,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Thermostat>, context| Thermostat::reset(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Reset` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`reset`](Self::reset), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_reset(&self, request: &()) -> ::nearcall::PendingCall<()> {
-        self.start_reset_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Reset` with options. As `start_reset`.
-    pub fn start_reset_with(
-        &self,
-        request: &(),
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<()> {
-        self.object.start(&thermostat_methods::RESET, request, options)
-    }
-    /// As `start_reset`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_reset(
-        &self,
-        request: &(),
-    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
-        self.try_start_reset_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_reset`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_reset`.
-    pub fn try_start_reset_with(
-        &self,
-        request: &(),
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<()>, ::nearcall::Status> {
-        self.object.try_start(&thermostat_methods::RESET, request, options)
+        self.object.start(&thermostat_methods::RESET, request)
     }
 }
 
 /// Calls methods of a [`Thermostat`] by futures, which any executor can poll in any thread.
 ///
 /// Nothing happens before a future is polled; dropping it cancels its call.
-/// [`ThermostatCaller`] has the same functions for programs without an executor.
+/// [`ThermostatCaller`] has the same functions for programs without an executor. Their errors
+/// are those of [`AsyncObjectRef::call`](::nearcall::AsyncObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -597,171 +332,57 @@ impl ThermostatAsyncCaller {
         let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
     pub fn loan<'a>(
         &'a self,
         bytes: usize,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+        Output = ::nearcall::Result<::nearcall::Loan>,
     > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::None)
+        self.object.loan(bytes)
     }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with<'a>(
-        &'a self,
-        bytes: usize,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
-    > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::Some(options))
-    }
-    /// Sets the target temperature.
-    ///
-    /// Calls `SetTarget`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// Default deadline: 250 ms. The caller may set another one.
-    ///
-    /// Idempotent: a call whose connection ends may be sent again.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`ThermostatCaller::set_target`] as a future.
+    #[inline]
     pub fn set_target<'a>(
         &'a self,
         request: &'a SetTargetRequest,
     ) -> ::nearcall::AsyncCall<'a, SetTargetRequest, SetTargetReply> {
-        self.object
-            .call(&thermostat_methods::SET_TARGET, request, ::core::option::Option::None)
+        self.object.call(&thermostat_methods::SET_TARGET, request)
     }
-    /// As `set_target`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `set_target`.
-    pub fn set_target_with<'a>(
-        &'a self,
-        request: &'a SetTargetRequest,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, SetTargetRequest, SetTargetReply> {
-        self.object
-            .call(
-                &thermostat_methods::SET_TARGET,
-                request,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Leaves a note at the thermostat.
-    ///
-    /// Sends `Note`. The future ends when the message is in the channel; there is no reply.
-    /// Dropping it before then gives the message up.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
-    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
-    /// above a limit. Success does not mean that the service received it.
+    /// [`ThermostatCaller::note`] as a future.
+    #[inline]
     pub fn note<'a>(
         &'a self,
         request: &'a NoteRequest,
     ) -> ::nearcall::AsyncSend<'a, NoteRequest> {
-        self.object
-            .send(&thermostat_methods::NOTE, request, ::core::option::Option::None)
+        self.object.send(&thermostat_methods::NOTE, request)
     }
-    /// As `note`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `note`.
-    pub fn note_with<'a>(
-        &'a self,
-        request: &'a NoteRequest,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncSend<'a, NoteRequest> {
-        self.object
-            .send(
-                &thermostat_methods::NOTE,
-                request,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Replies when the temperature has changed.
-    ///
-    /// Calls `Watch`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// Idempotent: a call whose connection ends may be sent again.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`ThermostatCaller::watch`] as a future.
+    #[inline]
     pub fn watch<'a>(
         &'a self,
         request: &'a WatchRequest,
     ) -> ::nearcall::AsyncCall<'a, WatchRequest, WatchReply> {
-        self.object
-            .call(&thermostat_methods::WATCH, request, ::core::option::Option::None)
+        self.object.call(&thermostat_methods::WATCH, request)
     }
-    /// As `watch`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `watch`.
-    pub fn watch_with<'a>(
-        &'a self,
-        request: &'a WatchRequest,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, WatchRequest, WatchReply> {
-        self.object
-            .call(
-                &thermostat_methods::WATCH,
-                request,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Calls `Reset`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`ThermostatCaller::reset`] as a future.
+    #[inline]
     pub fn reset<'a>(&'a self, request: &'a ()) -> ::nearcall::AsyncCall<'a, (), ()> {
-        self.object
-            .call(&thermostat_methods::RESET, request, ::core::option::Option::None)
-    }
-    /// As `reset`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `reset`.
-    pub fn reset_with<'a>(
-        &'a self,
-        request: &'a (),
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, (), ()> {
-        self.object
-            .call(
-                &thermostat_methods::RESET,
-                request,
-                ::core::option::Option::Some(options),
-            )
+        self.object.call(&thermostat_methods::RESET, request)
     }
 }
 

@@ -81,7 +81,7 @@ fn calls_in_circles_do_not_deadlock() {
             let (_first, _second, echo) = circle(&way);
             let options = CallOptions::new().deadline(PATIENCE / 2);
             for depth in [1, 2, 3, 10, 10] {
-                let reply = echo.say_with(&words(depth), &options);
+                let reply = echo.with(options.clone()).say(&words(depth));
                 assert_eq!(reply.map(|reply| reply.number), Ok(depth), "{way}");
             }
         });
@@ -242,7 +242,7 @@ fn flood(at: &str, number: u64, count: usize) -> Peer {
         wait.recv_timeout(PATIENCE).unwrap();
         let options = CallOptions::new();
         let start = |_| {
-            let started = echo.start_say_with(&words(number), &options);
+            let started = echo.with(options.clone()).start_say(&words(number));
             tell.send(()).unwrap();
             started
         };
@@ -331,7 +331,7 @@ fn oneways_within_a_loop_are_served_later() {
     let note = method(EchoCaller::INTERFACE, "Note");
     let refused = Cell::new(None);
     for _ in 0..100_000 {
-        if let Err(status) = object.try_send(note, &words(0), &CallOptions::new()) {
+        if let Err(status) = object.with(CallOptions::new().no_wait()).send(note, &words(0)) {
             refused.set(Some(status));
             break;
         }

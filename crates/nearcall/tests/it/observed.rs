@@ -142,7 +142,7 @@ fn call_until(address: &str, calls: &AtomicUsize, ends: &AtomicBool) {
         if ends.load(Ordering::Relaxed) {
             return;
         }
-        let reply = echo.say_with(&Words { number, ..Words::default() }, &options);
+        let reply = echo.with(options.clone()).say(&Words { number, ..Words::default() });
         assert_eq!(reply.expect("the good client must not notice").number, number);
         calls.fetch_add(1, Ordering::Relaxed);
         clock::pause(Duration::from_micros(200));

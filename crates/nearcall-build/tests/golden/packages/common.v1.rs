@@ -27,7 +27,7 @@ pub trait Registry: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &Id,
-    ) -> ::core::result::Result<Id, ::nearcall::Status>;
+    ) -> ::nearcall::Result<Id>;
 }
 
 /// The service `common.v1.Registry`.
@@ -49,7 +49,7 @@ pub trait RegistryAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: Id,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<Id, ::nearcall::Status>,
+        Output = ::nearcall::Result<Id>,
     > + ::core::marker::Send;
 }
 
@@ -57,13 +57,10 @@ pub trait RegistryAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 mod registry_methods {
-    pub(super) static FIND: ::nearcall::Method = ::nearcall::Method {
-        id: 0xa1b0_485a,
-        name: "Find",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
+    pub(super) static FIND: ::nearcall::Method = ::nearcall::Method::unary(
+        0xa1b0_485a,
+        "Find",
+    );
 }
 
 static REGISTRY_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
@@ -74,7 +71,8 @@ static REGISTRY_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 
 /// Calls methods of a [`Registry`], in this thread or elsewhere.
 ///
-/// Its functions wait. [`RegistryAsyncCaller`] has the same functions as futures.
+/// Its functions wait; [`RegistryAsyncCaller`] has the same functions as futures. Their errors
+/// are those of [`ObjectRef::call`](::nearcall::ObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -99,122 +97,42 @@ impl RegistryCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
-    pub fn loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
+    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::Loan> {
         self.object.loan(bytes)
     }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with(
-        &self,
-        bytes: usize,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan_with(bytes, options)
+    /// Calls `Find` and returns its reply.
+    #[inline]
+    pub fn find(&self, request: &Id) -> ::nearcall::Result<Id> {
+        self.object.call(&registry_methods::FIND, request, <dyn Registry>::find)
     }
-    /// Lends memory if there is some now, and does not wait for the server.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much
-    /// of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
-    pub fn try_loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.try_loan(bytes)
-    }
-    /// Calls `Find` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn find(&self, request: &Id) -> ::core::result::Result<Id, ::nearcall::Status> {
-        self.find_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Calls `Find` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `find`.
-    #[inline(always)]
-    pub fn find_with(
-        &self,
-        request: &Id,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<Id, ::nearcall::Status> {
-        self.object
-            .call(
-                &registry_methods::FIND,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Registry>, context| Registry::find(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Find` and returns without waiting for the reply: that is what `wait` does,
-    /// or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`find`](Self::find), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_find(&self, request: &Id) -> ::nearcall::PendingCall<Id> {
-        self.start_find_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Find` with options. As `start_find`.
-    pub fn start_find_with(
-        &self,
-        request: &Id,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<Id> {
-        self.object.start(&registry_methods::FIND, request, options)
-    }
-    /// As `start_find`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_find(
-        &self,
-        request: &Id,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Id>, ::nearcall::Status> {
-        self.try_start_find_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_find`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_find`.
-    pub fn try_start_find_with(
-        &self,
-        request: &Id,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<Id>, ::nearcall::Status> {
-        self.object.try_start(&registry_methods::FIND, request, options)
+        self.object.start(&registry_methods::FIND, request)
     }
 }
 
 /// Calls methods of a [`Registry`] by futures, which any executor can poll in any thread.
 ///
 /// Nothing happens before a future is polled; dropping it cancels its call. [`RegistryCaller`]
-/// has the same functions for programs without an executor.
+/// has the same functions for programs without an executor. Their errors are those of
+/// [`AsyncObjectRef::call`](::nearcall::AsyncObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -239,64 +157,33 @@ impl RegistryAsyncCaller {
         let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
     pub fn loan<'a>(
         &'a self,
         bytes: usize,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+        Output = ::nearcall::Result<::nearcall::Loan>,
     > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::None)
+        self.object.loan(bytes)
     }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with<'a>(
-        &'a self,
-        bytes: usize,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
-    > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::Some(options))
-    }
-    /// Calls `Find`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`RegistryCaller::find`] as a future.
+    #[inline]
     pub fn find<'a>(&'a self, request: &'a Id) -> ::nearcall::AsyncCall<'a, Id, Id> {
-        self.object.call(&registry_methods::FIND, request, ::core::option::Option::None)
-    }
-    /// As `find`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `find`.
-    pub fn find_with<'a>(
-        &'a self,
-        request: &'a Id,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, Id, Id> {
-        self.object
-            .call(
-                &registry_methods::FIND,
-                request,
-                ::core::option::Option::Some(options),
-            )
+        self.object.call(&registry_methods::FIND, request)
     }
 }
 

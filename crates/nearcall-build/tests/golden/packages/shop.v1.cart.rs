@@ -27,7 +27,7 @@ pub trait Checkout: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &super::Cart,
-    ) -> ::core::result::Result<super::super::r#type::Money, ::nearcall::Status>;
+    ) -> ::nearcall::Result<super::super::r#type::Money>;
     /// Handles `Weigh`.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ pub trait Checkout: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &super::cart::Line,
-    ) -> ::core::result::Result<super::cart::Line, ::nearcall::Status>;
+    ) -> ::nearcall::Result<super::cart::Line>;
 }
 
 /// The service `shop.v1.cart.Checkout`.
@@ -59,7 +59,7 @@ pub trait CheckoutAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: super::Cart,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<super::super::r#type::Money, ::nearcall::Status>,
+        Output = ::nearcall::Result<super::super::r#type::Money>,
     > + ::core::marker::Send;
     /// Handles `Weigh`.
     ///
@@ -71,7 +71,7 @@ pub trait CheckoutAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: super::cart::Line,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<super::cart::Line, ::nearcall::Status>,
+        Output = ::nearcall::Result<super::cart::Line>,
     > + ::core::marker::Send;
 }
 
@@ -79,20 +79,14 @@ pub trait CheckoutAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 mod checkout_methods {
-    pub(super) static PAY: ::nearcall::Method = ::nearcall::Method {
-        id: 0x6649_bfcb,
-        name: "Pay",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static WEIGH: ::nearcall::Method = ::nearcall::Method {
-        id: 0x21fa_8019,
-        name: "Weigh",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
+    pub(super) static PAY: ::nearcall::Method = ::nearcall::Method::unary(
+        0x6649_bfcb,
+        "Pay",
+    );
+    pub(super) static WEIGH: ::nearcall::Method = ::nearcall::Method::unary(
+        0x21fa_8019,
+        "Weigh",
+    );
 }
 
 static CHECKOUT_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
@@ -103,7 +97,8 @@ static CHECKOUT_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 
 /// Calls methods of a [`Checkout`], in this thread or elsewhere.
 ///
-/// Its functions wait. [`CheckoutAsyncCaller`] has the same functions as futures.
+/// Its functions wait; [`CheckoutAsyncCaller`] has the same functions as futures. Their errors
+/// are those of [`ObjectRef::call`](::nearcall::ObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -128,216 +123,65 @@ impl CheckoutCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
-    pub fn loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
+    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::Loan> {
         self.object.loan(bytes)
     }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with(
-        &self,
-        bytes: usize,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan_with(bytes, options)
-    }
-    /// Lends memory if there is some now, and does not wait for the server.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much
-    /// of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
-    pub fn try_loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.try_loan(bytes)
-    }
-    /// Calls `Pay` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// Calls `Pay` and returns its reply.
+    #[inline]
     pub fn pay(
         &self,
         request: &super::Cart,
-    ) -> ::core::result::Result<super::super::r#type::Money, ::nearcall::Status> {
-        self.pay_with(request, &::nearcall::CallOptions::new())
+    ) -> ::nearcall::Result<super::super::r#type::Money> {
+        self.object.call(&checkout_methods::PAY, request, <dyn Checkout>::pay)
     }
-    /// Calls `Pay` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `pay`.
-    #[inline(always)]
-    pub fn pay_with(
-        &self,
-        request: &super::Cart,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<super::super::r#type::Money, ::nearcall::Status> {
-        self.object
-            .call(
-                &checkout_methods::PAY,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Checkout>, context| Checkout::pay(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Pay` and returns without waiting for the reply: that is what `wait` does,
-    /// or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`pay`](Self::pay), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_pay(
         &self,
         request: &super::Cart,
     ) -> ::nearcall::PendingCall<super::super::r#type::Money> {
-        self.start_pay_with(request, &::nearcall::CallOptions::new())
+        self.object.start(&checkout_methods::PAY, request)
     }
-    /// Starts a call of `Pay` with options. As `start_pay`.
-    pub fn start_pay_with(
-        &self,
-        request: &super::Cart,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<super::super::r#type::Money> {
-        self.object.start(&checkout_methods::PAY, request, options)
-    }
-    /// As `start_pay`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_pay(
-        &self,
-        request: &super::Cart,
-    ) -> ::core::result::Result<
-        ::nearcall::PendingCall<super::super::r#type::Money>,
-        ::nearcall::Status,
-    > {
-        self.try_start_pay_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_pay`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_pay`.
-    pub fn try_start_pay_with(
-        &self,
-        request: &super::Cart,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<
-        ::nearcall::PendingCall<super::super::r#type::Money>,
-        ::nearcall::Status,
-    > {
-        self.object.try_start(&checkout_methods::PAY, request, options)
-    }
-    /// Calls `Weigh` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// Calls `Weigh` and returns its reply.
+    #[inline]
     pub fn weigh(
         &self,
         request: &super::cart::Line,
-    ) -> ::core::result::Result<super::cart::Line, ::nearcall::Status> {
-        self.weigh_with(request, &::nearcall::CallOptions::new())
+    ) -> ::nearcall::Result<super::cart::Line> {
+        self.object.call(&checkout_methods::WEIGH, request, <dyn Checkout>::weigh)
     }
-    /// Calls `Weigh` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `weigh`.
-    #[inline(always)]
-    pub fn weigh_with(
-        &self,
-        request: &super::cart::Line,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<super::cart::Line, ::nearcall::Status> {
-        self.object
-            .call(
-                &checkout_methods::WEIGH,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Checkout>, context| Checkout::weigh(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Weigh` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`weigh`](Self::weigh), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_weigh(
         &self,
         request: &super::cart::Line,
     ) -> ::nearcall::PendingCall<super::cart::Line> {
-        self.start_weigh_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Weigh` with options. As `start_weigh`.
-    pub fn start_weigh_with(
-        &self,
-        request: &super::cart::Line,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<super::cart::Line> {
-        self.object.start(&checkout_methods::WEIGH, request, options)
-    }
-    /// As `start_weigh`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_weigh(
-        &self,
-        request: &super::cart::Line,
-    ) -> ::core::result::Result<
-        ::nearcall::PendingCall<super::cart::Line>,
-        ::nearcall::Status,
-    > {
-        self.try_start_weigh_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_weigh`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_weigh`.
-    pub fn try_start_weigh_with(
-        &self,
-        request: &super::cart::Line,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<
-        ::nearcall::PendingCall<super::cart::Line>,
-        ::nearcall::Status,
-    > {
-        self.object.try_start(&checkout_methods::WEIGH, request, options)
+        self.object.start(&checkout_methods::WEIGH, request)
     }
 }
 
 /// Calls methods of a [`Checkout`] by futures, which any executor can poll in any thread.
 ///
 /// Nothing happens before a future is polled; dropping it cancels its call. [`CheckoutCaller`]
-/// has the same functions for programs without an executor.
+/// has the same functions for programs without an executor. Their errors are those of
+/// [`AsyncObjectRef::call`](::nearcall::AsyncObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -362,93 +206,44 @@ impl CheckoutAsyncCaller {
         let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
     pub fn loan<'a>(
         &'a self,
         bytes: usize,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+        Output = ::nearcall::Result<::nearcall::Loan>,
     > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::None)
+        self.object.loan(bytes)
     }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with<'a>(
-        &'a self,
-        bytes: usize,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
-    > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::Some(options))
-    }
-    /// Calls `Pay`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`CheckoutCaller::pay`] as a future.
+    #[inline]
     pub fn pay<'a>(
         &'a self,
         request: &'a super::Cart,
     ) -> ::nearcall::AsyncCall<'a, super::Cart, super::super::r#type::Money> {
-        self.object.call(&checkout_methods::PAY, request, ::core::option::Option::None)
+        self.object.call(&checkout_methods::PAY, request)
     }
-    /// As `pay`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `pay`.
-    pub fn pay_with<'a>(
-        &'a self,
-        request: &'a super::Cart,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, super::Cart, super::super::r#type::Money> {
-        self.object
-            .call(&checkout_methods::PAY, request, ::core::option::Option::Some(options))
-    }
-    /// Calls `Weigh`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`CheckoutCaller::weigh`] as a future.
+    #[inline]
     pub fn weigh<'a>(
         &'a self,
         request: &'a super::cart::Line,
     ) -> ::nearcall::AsyncCall<'a, super::cart::Line, super::cart::Line> {
-        self.object.call(&checkout_methods::WEIGH, request, ::core::option::Option::None)
-    }
-    /// As `weigh`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `weigh`.
-    pub fn weigh_with<'a>(
-        &'a self,
-        request: &'a super::cart::Line,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, super::cart::Line, super::cart::Line> {
-        self.object
-            .call(
-                &checkout_methods::WEIGH,
-                request,
-                ::core::option::Option::Some(options),
-            )
+        self.object.call(&checkout_methods::WEIGH, request)
     }
 }
 

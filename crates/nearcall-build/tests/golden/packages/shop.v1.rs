@@ -17,7 +17,7 @@ pub trait Orders: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &super::Item,
-    ) -> ::core::result::Result<super::super::common::v1::Id, ::nearcall::Status>;
+    ) -> ::nearcall::Result<super::super::common::v1::Id>;
     /// Handles `Watch`.
     ///
     /// Replies with a stream: each item that is sent to `items` goes to the caller. The stream ends
@@ -31,7 +31,7 @@ pub trait Orders: 'static {
         context: &::nearcall::Context<'_>,
         request: &super::super::common::v1::Id,
         items: ::nearcall::ItemSender<super::Item>,
-    ) -> ::core::result::Result<(), ::nearcall::Status>;
+    ) -> ::nearcall::Result<()>;
 }
 
 /// Takes orders in a package of its own.
@@ -53,7 +53,7 @@ pub trait OrdersAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: super::Item,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<super::super::common::v1::Id, ::nearcall::Status>,
+        Output = ::nearcall::Result<super::super::common::v1::Id>,
     > + ::core::marker::Send;
     /// Handles `Watch`.
     ///
@@ -69,7 +69,7 @@ pub trait OrdersAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         request: super::super::common::v1::Id,
         items: ::nearcall::AsyncItemSender<super::Item>,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<(), ::nearcall::Status>,
+        Output = ::nearcall::Result<()>,
     > + ::core::marker::Send;
 }
 
@@ -77,20 +77,14 @@ pub trait OrdersAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 mod orders_methods {
-    pub(super) static PLACE: ::nearcall::Method = ::nearcall::Method {
-        id: 0x48b0_78d7,
-        name: "Place",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static WATCH: ::nearcall::Method = ::nearcall::Method {
-        id: 0xa194_32af,
-        name: "Watch",
-        kind: ::nearcall::MethodKind::ReplyStream,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
+    pub(super) static PLACE: ::nearcall::Method = ::nearcall::Method::unary(
+        0x48b0_78d7,
+        "Place",
+    );
+    pub(super) static WATCH: ::nearcall::Method = ::nearcall::Method::reply_stream(
+        0xa194_32af,
+        "Watch",
+    );
 }
 
 static ORDERS_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
@@ -101,7 +95,8 @@ static ORDERS_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 
 /// Calls methods of a [`Orders`], in this thread or elsewhere.
 ///
-/// Its functions wait. [`OrdersAsyncCaller`] has the same functions as futures.
+/// Its functions wait; [`OrdersAsyncCaller`] has the same functions as futures. Their errors
+/// are those of [`ObjectRef::call`](::nearcall::ObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -126,166 +121,57 @@ impl OrdersCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
-    pub fn loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
+    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::Loan> {
         self.object.loan(bytes)
     }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with(
-        &self,
-        bytes: usize,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan_with(bytes, options)
-    }
-    /// Lends memory if there is some now, and does not wait for the server.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much
-    /// of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
-    pub fn try_loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.try_loan(bytes)
-    }
-    /// Calls `Place` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// Calls `Place` and returns its reply.
+    #[inline]
     pub fn place(
         &self,
         request: &super::Item,
-    ) -> ::core::result::Result<super::super::common::v1::Id, ::nearcall::Status> {
-        self.place_with(request, &::nearcall::CallOptions::new())
+    ) -> ::nearcall::Result<super::super::common::v1::Id> {
+        self.object.call(&orders_methods::PLACE, request, <dyn Orders>::place)
     }
-    /// Calls `Place` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `place`.
-    #[inline(always)]
-    pub fn place_with(
-        &self,
-        request: &super::Item,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<super::super::common::v1::Id, ::nearcall::Status> {
-        self.object
-            .call(
-                &orders_methods::PLACE,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Orders>, context| Orders::place(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Place` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`place`](Self::place), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_place(
         &self,
         request: &super::Item,
     ) -> ::nearcall::PendingCall<super::super::common::v1::Id> {
-        self.start_place_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Place` with options. As `start_place`.
-    pub fn start_place_with(
-        &self,
-        request: &super::Item,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<super::super::common::v1::Id> {
-        self.object.start(&orders_methods::PLACE, request, options)
-    }
-    /// As `start_place`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_place(
-        &self,
-        request: &super::Item,
-    ) -> ::core::result::Result<
-        ::nearcall::PendingCall<super::super::common::v1::Id>,
-        ::nearcall::Status,
-    > {
-        self.try_start_place_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_place`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_place`.
-    pub fn try_start_place_with(
-        &self,
-        request: &super::Item,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<
-        ::nearcall::PendingCall<super::super::common::v1::Id>,
-        ::nearcall::Status,
-    > {
-        self.object.try_start(&orders_methods::PLACE, request, options)
+        self.object.start(&orders_methods::PLACE, request)
     }
     /// Starts a call of `Watch` and returns the stream of its replies. An error of the service is
     /// the last item. Dropping the stream cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    #[inline]
     pub fn watch(
         &self,
         request: &super::super::common::v1::Id,
-    ) -> ::core::result::Result<
-        ::nearcall::ReplyStream<super::Item>,
-        ::nearcall::Status,
-    > {
-        self.watch_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Watch` with options such as a deadline for the stream.
-    ///
-    /// # Errors
-    ///
-    /// As `watch`.
-    pub fn watch_with(
-        &self,
-        request: &super::super::common::v1::Id,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<
-        ::nearcall::ReplyStream<super::Item>,
-        ::nearcall::Status,
-    > {
-        self.object.open_reply_stream(&orders_methods::WATCH, request, options)
+    ) -> ::nearcall::Result<::nearcall::ReplyStream<super::Item>> {
+        self.object.open_reply_stream(&orders_methods::WATCH, request)
     }
 }
 
 /// Calls methods of a [`Orders`] by futures, which any executor can poll in any thread.
 ///
 /// Nothing happens before a future is polled; dropping it cancels its call. [`OrdersCaller`]
-/// has the same functions for programs without an executor.
+/// has the same functions for programs without an executor. Their errors are those of
+/// [`AsyncObjectRef::call`](::nearcall::AsyncObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -310,109 +196,46 @@ impl OrdersAsyncCaller {
         let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
     pub fn loan<'a>(
         &'a self,
         bytes: usize,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+        Output = ::nearcall::Result<::nearcall::Loan>,
     > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::None)
+        self.object.loan(bytes)
     }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with<'a>(
-        &'a self,
-        bytes: usize,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
-    > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::Some(options))
-    }
-    /// Calls `Place`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`OrdersCaller::place`] as a future.
+    #[inline]
     pub fn place<'a>(
         &'a self,
         request: &'a super::Item,
     ) -> ::nearcall::AsyncCall<'a, super::Item, super::super::common::v1::Id> {
-        self.object.call(&orders_methods::PLACE, request, ::core::option::Option::None)
+        self.object.call(&orders_methods::PLACE, request)
     }
-    /// As `place`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `place`.
-    pub fn place_with<'a>(
-        &'a self,
-        request: &'a super::Item,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, super::Item, super::super::common::v1::Id> {
-        self.object
-            .call(&orders_methods::PLACE, request, ::core::option::Option::Some(options))
-    }
-    /// Starts a call of `Watch` and returns the stream of its replies. An error of the service is
-    /// the last item. Dropping the future or the stream cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED`
-    /// if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many
-    /// calls are open. Every later error is the end of the stream.
+    /// [`OrdersCaller::watch`] as a future.
+    #[inline]
     pub fn watch<'a>(
         &'a self,
         request: &'a super::super::common::v1::Id,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            ::nearcall::AsyncReplyStream<super::Item>,
-            ::nearcall::Status,
-        >,
+        Output = ::nearcall::Result<::nearcall::AsyncReplyStream<super::Item>>,
     > + ::core::marker::Send + 'a {
-        self.object
-            .open_reply_stream(
-                &orders_methods::WATCH,
-                request,
-                ::core::option::Option::None,
-            )
-    }
-    /// As `watch`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `watch`.
-    pub fn watch_with<'a>(
-        &'a self,
-        request: &'a super::super::common::v1::Id,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<
-            ::nearcall::AsyncReplyStream<super::Item>,
-            ::nearcall::Status,
-        >,
-    > + ::core::marker::Send + 'a {
-        self.object
-            .open_reply_stream(
-                &orders_methods::WATCH,
-                request,
-                ::core::option::Option::Some(options),
-            )
+        self.object.open_reply_stream(&orders_methods::WATCH, request)
     }
 }
 

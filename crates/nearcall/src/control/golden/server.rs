@@ -487,7 +487,7 @@ pub trait Server: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &DescribeRequest,
-    ) -> ::core::result::Result<DescribeReply, ::nearcall::Status>;
+    ) -> ::nearcall::Result<DescribeReply>;
     /// Reports whether the server, or one of its objects, can do its work.
     ///
     /// `NOT_FOUND`: the server has no object of that name.
@@ -501,7 +501,7 @@ pub trait Server: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &HealthRequest,
-    ) -> ::core::result::Result<HealthReply, ::nearcall::Status>;
+    ) -> ::nearcall::Result<HealthReply>;
     /// Lists the clients that are connected, and what was refused.
     ///
     /// `PERMISSION_DENIED`: the caller is neither of the server's user nor root, and has not asked
@@ -516,7 +516,7 @@ pub trait Server: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &ConnectionsRequest,
-    ) -> ::core::result::Result<ConnectionsReply, ::nearcall::Status>;
+    ) -> ::nearcall::Result<ConnectionsReply>;
     /// Asks clients to move their connections to another mechanism, and replies once each has moved or
     /// declined, or the time is up. Calls that are under way go on. A client without a loop follows
     /// when it next calls. The connection that carries this call stays where it is.
@@ -532,7 +532,7 @@ pub trait Server: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &SwitchRequest,
-    ) -> ::core::result::Result<SwitchReply, ::nearcall::Status>;
+    ) -> ::nearcall::Result<SwitchReply>;
     /// Says why the caller's own connection has moved to another mechanism, or what that was worth:
     /// for the newest switch that the server remembers of the connection.
     ///
@@ -553,7 +553,7 @@ pub trait Server: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &StopRequest,
-    ) -> ::core::result::Result<StopReply, ::nearcall::Status>;
+    ) -> ::nearcall::Result<StopReply>;
     /// Invites the caller to a meeting on unix sockets, for a connection over `tcp://` that moves to
     /// shared memory where both ends share a kernel. Clients of this library ask by themselves.
     ///
@@ -568,7 +568,7 @@ pub trait Server: 'static {
         &self,
         context: &::nearcall::Context<'_>,
         request: &MeetRequest,
-    ) -> ::core::result::Result<MeetReply, ::nearcall::Status>;
+    ) -> ::nearcall::Result<MeetReply>;
 }
 
 /// Reports what a server is, has its connections switch, and stops it.
@@ -595,7 +595,7 @@ pub trait ServerAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: DescribeRequest,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<DescribeReply, ::nearcall::Status>,
+        Output = ::nearcall::Result<DescribeReply>,
     > + ::core::marker::Send;
     /// Reports whether the server, or one of its objects, can do its work.
     ///
@@ -611,7 +611,7 @@ pub trait ServerAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: HealthRequest,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<HealthReply, ::nearcall::Status>,
+        Output = ::nearcall::Result<HealthReply>,
     > + ::core::marker::Send;
     /// Lists the clients that are connected, and what was refused.
     ///
@@ -628,7 +628,7 @@ pub trait ServerAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: ConnectionsRequest,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<ConnectionsReply, ::nearcall::Status>,
+        Output = ::nearcall::Result<ConnectionsReply>,
     > + ::core::marker::Send;
     /// Asks clients to move their connections to another mechanism, and replies once each has moved or
     /// declined, or the time is up. Calls that are under way go on. A client without a loop follows
@@ -646,7 +646,7 @@ pub trait ServerAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: SwitchRequest,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<SwitchReply, ::nearcall::Status>,
+        Output = ::nearcall::Result<SwitchReply>,
     > + ::core::marker::Send;
     /// Says why the caller's own connection has moved to another mechanism, or what that was worth:
     /// for the newest switch that the server remembers of the connection.
@@ -673,7 +673,7 @@ pub trait ServerAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: StopRequest,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<StopReply, ::nearcall::Status>,
+        Output = ::nearcall::Result<StopReply>,
     > + ::core::marker::Send;
     /// Invites the caller to a meeting on unix sockets, for a connection over `tcp://` that moves to
     /// shared memory where both ends share a kernel. Clients of this library ask by themselves.
@@ -690,7 +690,7 @@ pub trait ServerAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
         context: ::nearcall::CallContext,
         request: MeetRequest,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<MeetReply, ::nearcall::Status>,
+        Output = ::nearcall::Result<MeetReply>,
     > + ::core::marker::Send;
 }
 
@@ -698,55 +698,38 @@ pub trait ServerAsync: ::core::marker::Send + ::core::marker::Sync + 'static {
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 mod server_methods {
-    pub(super) static DESCRIBE: ::nearcall::Method = ::nearcall::Method {
-        id: 0x2fd0_8959,
-        name: "Describe",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::NoSideEffects,
-    };
-    pub(super) static HEALTH: ::nearcall::Method = ::nearcall::Method {
-        id: 0x5ce4_63f6,
-        name: "Health",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::NoSideEffects,
-    };
-    pub(super) static CONNECTIONS: ::nearcall::Method = ::nearcall::Method {
-        id: 0xea40_6921,
-        name: "Connections",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::NoSideEffects,
-    };
-    pub(super) static SWITCH: ::nearcall::Method = ::nearcall::Method {
-        id: 0xf8ef_6dbc,
-        name: "Switch",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static REPORT_SWITCH: ::nearcall::Method = ::nearcall::Method {
-        id: 0x5532_1652,
-        name: "ReportSwitch",
-        kind: ::nearcall::MethodKind::Oneway,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
-    pub(super) static STOP: ::nearcall::Method = ::nearcall::Method {
-        id: 0xd707_6808,
-        name: "Stop",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Idempotent,
-    };
-    pub(super) static MEET: ::nearcall::Method = ::nearcall::Method {
-        id: 0xc107_70d7,
-        name: "Meet",
-        kind: ::nearcall::MethodKind::Unary,
-        deadline: ::core::option::Option::None,
-        idempotency: ::nearcall::Idempotency::Unknown,
-    };
+    pub(super) static DESCRIBE: ::nearcall::Method = ::nearcall::Method::unary(
+            0x2fd0_8959,
+            "Describe",
+        )
+        .no_side_effects();
+    pub(super) static HEALTH: ::nearcall::Method = ::nearcall::Method::unary(
+            0x5ce4_63f6,
+            "Health",
+        )
+        .no_side_effects();
+    pub(super) static CONNECTIONS: ::nearcall::Method = ::nearcall::Method::unary(
+            0xea40_6921,
+            "Connections",
+        )
+        .no_side_effects();
+    pub(super) static SWITCH: ::nearcall::Method = ::nearcall::Method::unary(
+        0xf8ef_6dbc,
+        "Switch",
+    );
+    pub(super) static REPORT_SWITCH: ::nearcall::Method = ::nearcall::Method::oneway(
+        0x5532_1652,
+        "ReportSwitch",
+    );
+    pub(super) static STOP: ::nearcall::Method = ::nearcall::Method::unary(
+            0xd707_6808,
+            "Stop",
+        )
+        .idempotent();
+    pub(super) static MEET: ::nearcall::Method = ::nearcall::Method::unary(
+        0xc107_70d7,
+        "Meet",
+    );
 }
 
 static SERVER_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
@@ -765,7 +748,8 @@ static SERVER_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
 
 /// Calls methods of a [`Server`], in this thread or elsewhere.
 ///
-/// Its functions wait. [`ServerAsyncCaller`] has the same functions as futures.
+/// Its functions wait; [`ServerAsyncCaller`] has the same functions as futures. Their errors
+/// are those of [`ObjectRef::call`](::nearcall::ObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -790,308 +774,89 @@ impl ServerCaller {
         let object = ::nearcall::ObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`ObjectRef::loan`](::nearcall::ObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
-    pub fn loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
+    pub fn loan(&self, bytes: usize) -> ::nearcall::Result<::nearcall::Loan> {
         self.object.loan(bytes)
-    }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with(
-        &self,
-        bytes: usize,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.loan_with(bytes, options)
-    }
-    /// Lends memory if there is some now, and does not wait for the server.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much
-    /// of what it was lent before. `UNAVAILABLE`: the server cannot be reached.
-    pub fn try_loan(
-        &self,
-        bytes: usize,
-    ) -> ::core::result::Result<::nearcall::Loan, ::nearcall::Status> {
-        self.object.try_loan(bytes)
     }
     /// Describes the server: its objects, its process, its mechanisms.
     ///
-    /// Calls `Describe` and waits for the reply.
+    /// Calls `Describe` and returns its reply.
     ///
     /// Idempotent: a call whose connection ends may be sent again.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    #[inline]
     pub fn describe(
         &self,
         request: &DescribeRequest,
-    ) -> ::core::result::Result<DescribeReply, ::nearcall::Status> {
-        self.describe_with(request, &::nearcall::CallOptions::new())
+    ) -> ::nearcall::Result<DescribeReply> {
+        self.object.call(&server_methods::DESCRIBE, request, <dyn Server>::describe)
     }
-    /// Calls `Describe` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `describe`.
-    #[inline(always)]
-    pub fn describe_with(
-        &self,
-        request: &DescribeRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<DescribeReply, ::nearcall::Status> {
-        self.object
-            .call(
-                &server_methods::DESCRIBE,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Server>, context| Server::describe(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Describe` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`describe`](Self::describe), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_describe(
         &self,
         request: &DescribeRequest,
     ) -> ::nearcall::PendingCall<DescribeReply> {
-        self.start_describe_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Describe` with options. As `start_describe`.
-    pub fn start_describe_with(
-        &self,
-        request: &DescribeRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<DescribeReply> {
-        self.object.start(&server_methods::DESCRIBE, request, options)
-    }
-    /// As `start_describe`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_describe(
-        &self,
-        request: &DescribeRequest,
-    ) -> ::core::result::Result<
-        ::nearcall::PendingCall<DescribeReply>,
-        ::nearcall::Status,
-    > {
-        self.try_start_describe_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_describe`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_describe`.
-    pub fn try_start_describe_with(
-        &self,
-        request: &DescribeRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<
-        ::nearcall::PendingCall<DescribeReply>,
-        ::nearcall::Status,
-    > {
-        self.object.try_start(&server_methods::DESCRIBE, request, options)
+        self.object.start(&server_methods::DESCRIBE, request)
     }
     /// Reports whether the server, or one of its objects, can do its work.
     ///
     /// `NOT_FOUND`: the server has no object of that name.
     ///
-    /// Calls `Health` and waits for the reply.
+    /// Calls `Health` and returns its reply.
     ///
     /// Idempotent: a call whose connection ends may be sent again.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn health(
-        &self,
-        request: &HealthRequest,
-    ) -> ::core::result::Result<HealthReply, ::nearcall::Status> {
-        self.health_with(request, &::nearcall::CallOptions::new())
+    #[inline]
+    pub fn health(&self, request: &HealthRequest) -> ::nearcall::Result<HealthReply> {
+        self.object.call(&server_methods::HEALTH, request, <dyn Server>::health)
     }
-    /// Calls `Health` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `health`.
-    #[inline(always)]
-    pub fn health_with(
-        &self,
-        request: &HealthRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<HealthReply, ::nearcall::Status> {
-        self.object
-            .call(
-                &server_methods::HEALTH,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Server>, context| Server::health(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Health` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`health`](Self::health), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_health(
         &self,
         request: &HealthRequest,
     ) -> ::nearcall::PendingCall<HealthReply> {
-        self.start_health_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Health` with options. As `start_health`.
-    pub fn start_health_with(
-        &self,
-        request: &HealthRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<HealthReply> {
-        self.object.start(&server_methods::HEALTH, request, options)
-    }
-    /// As `start_health`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_health(
-        &self,
-        request: &HealthRequest,
-    ) -> ::core::result::Result<
-        ::nearcall::PendingCall<HealthReply>,
-        ::nearcall::Status,
-    > {
-        self.try_start_health_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_health`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_health`.
-    pub fn try_start_health_with(
-        &self,
-        request: &HealthRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<
-        ::nearcall::PendingCall<HealthReply>,
-        ::nearcall::Status,
-    > {
-        self.object.try_start(&server_methods::HEALTH, request, options)
+        self.object.start(&server_methods::HEALTH, request)
     }
     /// Lists the clients that are connected, and what was refused.
     ///
     /// `PERMISSION_DENIED`: the caller is neither of the server's user nor root, and has not asked
     /// for the connections of its own user only.
     ///
-    /// Calls `Connections` and waits for the reply.
+    /// Calls `Connections` and returns its reply.
     ///
     /// Idempotent: a call whose connection ends may be sent again.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    #[inline]
     pub fn connections(
         &self,
         request: &ConnectionsRequest,
-    ) -> ::core::result::Result<ConnectionsReply, ::nearcall::Status> {
-        self.connections_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Calls `Connections` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `connections`.
-    #[inline(always)]
-    pub fn connections_with(
-        &self,
-        request: &ConnectionsRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<ConnectionsReply, ::nearcall::Status> {
+    ) -> ::nearcall::Result<ConnectionsReply> {
         self.object
-            .call(
-                &server_methods::CONNECTIONS,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Server>, context| Server::connections(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
+            .call(&server_methods::CONNECTIONS, request, <dyn Server>::connections)
     }
-    /// Starts a call of `Connections` and returns without waiting for the reply: that is what
-    /// `wait` does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`connections`](Self::connections), whose reply is taken later. Dropped before, the
+    /// call is cancelled.
+    #[inline]
     pub fn start_connections(
         &self,
         request: &ConnectionsRequest,
     ) -> ::nearcall::PendingCall<ConnectionsReply> {
-        self.start_connections_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Connections` with options. As `start_connections`.
-    pub fn start_connections_with(
-        &self,
-        request: &ConnectionsRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<ConnectionsReply> {
-        self.object.start(&server_methods::CONNECTIONS, request, options)
-    }
-    /// As `start_connections`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_connections(
-        &self,
-        request: &ConnectionsRequest,
-    ) -> ::core::result::Result<
-        ::nearcall::PendingCall<ConnectionsReply>,
-        ::nearcall::Status,
-    > {
-        self.try_start_connections_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_connections`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_connections`.
-    pub fn try_start_connections_with(
-        &self,
-        request: &ConnectionsRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<
-        ::nearcall::PendingCall<ConnectionsReply>,
-        ::nearcall::Status,
-    > {
-        self.object.try_start(&server_methods::CONNECTIONS, request, options)
+        self.object.start(&server_methods::CONNECTIONS, request)
     }
     /// Asks clients to move their connections to another mechanism, and replies once each has moved or
     /// declined, or the time is up. Calls that are under way go on. A client without a loop follows
@@ -1101,140 +866,27 @@ impl ServerCaller {
     /// no mechanism has this name, or not exactly one choice of connections is given. `NOT_FOUND`: no
     /// connection is chosen by that. Whatever keeps a single connection is in the reply.
     ///
-    /// Calls `Switch` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn switch(
-        &self,
-        request: &SwitchRequest,
-    ) -> ::core::result::Result<SwitchReply, ::nearcall::Status> {
-        self.switch_with(request, &::nearcall::CallOptions::new())
+    /// Calls `Switch` and returns its reply.
+    #[inline]
+    pub fn switch(&self, request: &SwitchRequest) -> ::nearcall::Result<SwitchReply> {
+        self.object.call(&server_methods::SWITCH, request, <dyn Server>::switch)
     }
-    /// Calls `Switch` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `switch`.
-    #[inline(always)]
-    pub fn switch_with(
-        &self,
-        request: &SwitchRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<SwitchReply, ::nearcall::Status> {
-        self.object
-            .call(
-                &server_methods::SWITCH,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Server>, context| Server::switch(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Switch` and returns without waiting for the reply: that is what `wait`
-    /// does, or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`switch`](Self::switch), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_switch(
         &self,
         request: &SwitchRequest,
     ) -> ::nearcall::PendingCall<SwitchReply> {
-        self.start_switch_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Switch` with options. As `start_switch`.
-    pub fn start_switch_with(
-        &self,
-        request: &SwitchRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<SwitchReply> {
-        self.object.start(&server_methods::SWITCH, request, options)
-    }
-    /// As `start_switch`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_switch(
-        &self,
-        request: &SwitchRequest,
-    ) -> ::core::result::Result<
-        ::nearcall::PendingCall<SwitchReply>,
-        ::nearcall::Status,
-    > {
-        self.try_start_switch_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_switch`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_switch`.
-    pub fn try_start_switch_with(
-        &self,
-        request: &SwitchRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<
-        ::nearcall::PendingCall<SwitchReply>,
-        ::nearcall::Status,
-    > {
-        self.object.try_start(&server_methods::SWITCH, request, options)
+        self.object.start(&server_methods::SWITCH, request)
     }
     /// Says why the caller's own connection has moved to another mechanism, or what that was worth:
     /// for the newest switch that the server remembers of the connection.
     ///
-    /// Sends `ReportSwitch`. Returns when the message is in the channel; there is no reply. Waits
-    /// for room until the deadline.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
-    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
-    /// above a limit. Success does not mean that the service received it.
-    pub fn report_switch(
-        &self,
-        request: &SwitchReport,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.report_switch_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Sends `ReportSwitch` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `report_switch`.
-    pub fn report_switch_with(
-        &self,
-        request: &SwitchReport,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.object.send(&server_methods::REPORT_SWITCH, request, options)
-    }
-    /// Sends `ReportSwitch` if there is room for it now, and fails if not.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `RESOURCE_EXHAUSTED` if there is no room now or
-    /// the message is above a limit, `UNAVAILABLE` if the server cannot be reached.
-    pub fn try_report_switch(
-        &self,
-        request: &SwitchReport,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.try_report_switch_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Sends `ReportSwitch` with options if there is room for it now.
-    ///
-    /// # Errors
-    ///
-    /// As `try_report_switch`.
-    pub fn try_report_switch_with(
-        &self,
-        request: &SwitchReport,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<(), ::nearcall::Status> {
-        self.object.try_send(&server_methods::REPORT_SWITCH, request, options)
+    /// Sends `ReportSwitch`: done when the message is in the channel, since there is no reply.
+    #[inline]
+    pub fn report_switch(&self, request: &SwitchReport) -> ::nearcall::Result<()> {
+        self.object.send(&server_methods::REPORT_SWITCH, request)
     }
     /// Ends the server as SIGTERM does: calls under way go on, new ones are refused.
     ///
@@ -1242,83 +894,21 @@ impl ServerCaller {
     /// user nor root. `FAILED_PRECONDITION`: the program does not wait in `run_until_signal`, so it
     /// ends in a way of its own, such as a signal.
     ///
-    /// Calls `Stop` and waits for the reply.
+    /// Calls `Stop` and returns its reply.
     ///
     /// Idempotent: a call whose connection ends may be sent again.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn stop(
-        &self,
-        request: &StopRequest,
-    ) -> ::core::result::Result<StopReply, ::nearcall::Status> {
-        self.stop_with(request, &::nearcall::CallOptions::new())
+    #[inline]
+    pub fn stop(&self, request: &StopRequest) -> ::nearcall::Result<StopReply> {
+        self.object.call(&server_methods::STOP, request, <dyn Server>::stop)
     }
-    /// Calls `Stop` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `stop`.
-    #[inline(always)]
-    pub fn stop_with(
-        &self,
-        request: &StopRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<StopReply, ::nearcall::Status> {
-        self.object
-            .call(
-                &server_methods::STOP,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Server>, context| Server::stop(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Stop` and returns without waiting for the reply: that is what `wait` does,
-    /// or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`stop`](Self::stop), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_stop(
         &self,
         request: &StopRequest,
     ) -> ::nearcall::PendingCall<StopReply> {
-        self.start_stop_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Stop` with options. As `start_stop`.
-    pub fn start_stop_with(
-        &self,
-        request: &StopRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<StopReply> {
-        self.object.start(&server_methods::STOP, request, options)
-    }
-    /// As `start_stop`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_stop(
-        &self,
-        request: &StopRequest,
-    ) -> ::core::result::Result<::nearcall::PendingCall<StopReply>, ::nearcall::Status> {
-        self.try_start_stop_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_stop`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_stop`.
-    pub fn try_start_stop_with(
-        &self,
-        request: &StopRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<StopReply>, ::nearcall::Status> {
-        self.object.try_start(&server_methods::STOP, request, options)
+        self.object.start(&server_methods::STOP, request)
     }
     /// Invites the caller to a meeting on unix sockets, for a connection over `tcp://` that moves to
     /// shared memory where both ends share a kernel. Clients of this library ask by themselves.
@@ -1327,88 +917,27 @@ impl ServerCaller {
     /// `FAILED_PRECONDITION`: that connection does not move, by what the server allows or since it has
     /// a unix socket. `INVALID_ARGUMENT`: the caller names no socket.
     ///
-    /// Calls `Meet` and waits for the reply.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
-    pub fn meet(
-        &self,
-        request: &MeetRequest,
-    ) -> ::core::result::Result<MeetReply, ::nearcall::Status> {
-        self.meet_with(request, &::nearcall::CallOptions::new())
+    /// Calls `Meet` and returns its reply.
+    #[inline]
+    pub fn meet(&self, request: &MeetRequest) -> ::nearcall::Result<MeetReply> {
+        self.object.call(&server_methods::MEET, request, <dyn Server>::meet)
     }
-    /// Calls `Meet` with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `meet`.
-    #[inline(always)]
-    pub fn meet_with(
-        &self,
-        request: &MeetRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<MeetReply, ::nearcall::Status> {
-        self.object
-            .call(
-                &server_methods::MEET,
-                request,
-                options,
-                |service: &::std::sync::Arc<dyn Server>, context| Server::meet(
-                    &**service,
-                    context,
-                    request,
-                ),
-            )
-    }
-    /// Starts a call of `Meet` and returns without waiting for the reply: that is what `wait` does,
-    /// or `.await` in this thread. Dropping the pending call cancels it.
+    /// Starts [`meet`](Self::meet), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
+    #[inline]
     pub fn start_meet(
         &self,
         request: &MeetRequest,
     ) -> ::nearcall::PendingCall<MeetReply> {
-        self.start_meet_with(request, &::nearcall::CallOptions::new())
-    }
-    /// Starts a call of `Meet` with options. As `start_meet`.
-    pub fn start_meet_with(
-        &self,
-        request: &MeetRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::nearcall::PendingCall<MeetReply> {
-        self.object.start(&server_methods::MEET, request, options)
-    }
-    /// As `start_meet`, and does not wait for room or a free slot.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every
-    /// other error is the result of the pending call.
-    pub fn try_start_meet(
-        &self,
-        request: &MeetRequest,
-    ) -> ::core::result::Result<::nearcall::PendingCall<MeetReply>, ::nearcall::Status> {
-        self.try_start_meet_with(request, &::nearcall::CallOptions::new())
-    }
-    /// As `try_start_meet`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As `try_start_meet`.
-    pub fn try_start_meet_with(
-        &self,
-        request: &MeetRequest,
-        options: &::nearcall::CallOptions,
-    ) -> ::core::result::Result<::nearcall::PendingCall<MeetReply>, ::nearcall::Status> {
-        self.object.try_start(&server_methods::MEET, request, options)
+        self.object.start(&server_methods::MEET, request)
     }
 }
 
 /// Calls methods of a [`Server`] by futures, which any executor can poll in any thread.
 ///
 /// Nothing happens before a future is polled; dropping it cancels its call. [`ServerCaller`]
-/// has the same functions for programs without an executor.
+/// has the same functions for programs without an executor. Their errors are those of
+/// [`AsyncObjectRef::call`](::nearcall::AsyncObjectRef::call) and of its siblings.
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs, reason = "generated")]
 #[allow(unreachable_pub, unused_qualifications, reason = "generated")]
 #[derive(Debug, Clone)]
@@ -1433,286 +962,84 @@ impl ServerAsyncCaller {
         let object = ::nearcall::AsyncObjectRef::new(client, Self::INTERFACE, address)?;
         ::core::result::Result::Ok(Self { object })
     }
-    /// Lends memory of `bytes` bytes for a `bytes` field of a request. Write it, freeze it, and put
-    /// it into the request: it is passed by reference if the mechanism can, and copied otherwise.
-    ///
-    /// Waits until the server has returned enough of what it was lent before.
+    /// Returns a caller of the same object over the same connections, whose calls have
+    /// `options` such as a deadline or metadata in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+        Self {
+            object: self.object.with(options),
+        }
+    }
+    /// Lends memory for a `bytes` field of a request: see
+    /// [`AsyncObjectRef::loan`](::nearcall::AsyncObjectRef::loan).
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server
-    /// did not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot
-    /// be reached.
+    /// The server cannot be reached, or there is no memory to lend in time.
+    #[inline]
     pub fn loan<'a>(
         &'a self,
         bytes: usize,
     ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
+        Output = ::nearcall::Result<::nearcall::Loan>,
     > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::None)
+        self.object.loan(bytes)
     }
-    /// Lends memory, and waits until the deadline of `options`.
-    ///
-    /// # Errors
-    ///
-    /// As `loan`.
-    pub fn loan_with<'a>(
-        &'a self,
-        bytes: usize,
-        options: &'a ::nearcall::CallOptions,
-    ) -> impl ::core::future::Future<
-        Output = ::core::result::Result<::nearcall::Loan, ::nearcall::Status>,
-    > + ::core::marker::Send + 'a {
-        self.object.loan(bytes, ::core::option::Option::Some(options))
-    }
-    /// Describes the server: its objects, its process, its mechanisms.
-    ///
-    /// Calls `Describe`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// Idempotent: a call whose connection ends may be sent again.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`ServerCaller::describe`] as a future.
+    #[inline]
     pub fn describe<'a>(
         &'a self,
         request: &'a DescribeRequest,
     ) -> ::nearcall::AsyncCall<'a, DescribeRequest, DescribeReply> {
-        self.object
-            .call(&server_methods::DESCRIBE, request, ::core::option::Option::None)
+        self.object.call(&server_methods::DESCRIBE, request)
     }
-    /// As `describe`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `describe`.
-    pub fn describe_with<'a>(
-        &'a self,
-        request: &'a DescribeRequest,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, DescribeRequest, DescribeReply> {
-        self.object
-            .call(
-                &server_methods::DESCRIBE,
-                request,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Reports whether the server, or one of its objects, can do its work.
-    ///
-    /// `NOT_FOUND`: the server has no object of that name.
-    ///
-    /// Calls `Health`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// Idempotent: a call whose connection ends may be sent again.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`ServerCaller::health`] as a future.
+    #[inline]
     pub fn health<'a>(
         &'a self,
         request: &'a HealthRequest,
     ) -> ::nearcall::AsyncCall<'a, HealthRequest, HealthReply> {
-        self.object.call(&server_methods::HEALTH, request, ::core::option::Option::None)
+        self.object.call(&server_methods::HEALTH, request)
     }
-    /// As `health`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `health`.
-    pub fn health_with<'a>(
-        &'a self,
-        request: &'a HealthRequest,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, HealthRequest, HealthReply> {
-        self.object
-            .call(
-                &server_methods::HEALTH,
-                request,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Lists the clients that are connected, and what was refused.
-    ///
-    /// `PERMISSION_DENIED`: the caller is neither of the server's user nor root, and has not asked
-    /// for the connections of its own user only.
-    ///
-    /// Calls `Connections`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// Idempotent: a call whose connection ends may be sent again.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`ServerCaller::connections`] as a future.
+    #[inline]
     pub fn connections<'a>(
         &'a self,
         request: &'a ConnectionsRequest,
     ) -> ::nearcall::AsyncCall<'a, ConnectionsRequest, ConnectionsReply> {
-        self.object
-            .call(&server_methods::CONNECTIONS, request, ::core::option::Option::None)
+        self.object.call(&server_methods::CONNECTIONS, request)
     }
-    /// As `connections`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `connections`.
-    pub fn connections_with<'a>(
-        &'a self,
-        request: &'a ConnectionsRequest,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, ConnectionsRequest, ConnectionsReply> {
-        self.object
-            .call(
-                &server_methods::CONNECTIONS,
-                request,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Asks clients to move their connections to another mechanism, and replies once each has moved or
-    /// declined, or the time is up. Calls that are under way go on. A client without a loop follows
-    /// when it next calls. The connection that carries this call stays where it is.
-    ///
-    /// `PERMISSION_DENIED`: the caller is neither of the server's user nor root. `INVALID_ARGUMENT`:
-    /// no mechanism has this name, or not exactly one choice of connections is given. `NOT_FOUND`: no
-    /// connection is chosen by that. Whatever keeps a single connection is in the reply.
-    ///
-    /// Calls `Switch`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`ServerCaller::switch`] as a future.
+    #[inline]
     pub fn switch<'a>(
         &'a self,
         request: &'a SwitchRequest,
     ) -> ::nearcall::AsyncCall<'a, SwitchRequest, SwitchReply> {
-        self.object.call(&server_methods::SWITCH, request, ::core::option::Option::None)
+        self.object.call(&server_methods::SWITCH, request)
     }
-    /// As `switch`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `switch`.
-    pub fn switch_with<'a>(
-        &'a self,
-        request: &'a SwitchRequest,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, SwitchRequest, SwitchReply> {
-        self.object
-            .call(
-                &server_methods::SWITCH,
-                request,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Says why the caller's own connection has moved to another mechanism, or what that was worth:
-    /// for the newest switch that the server remembers of the connection.
-    ///
-    /// Sends `ReportSwitch`. The future ends when the message is in the channel; there is no reply.
-    /// Dropping it before then gives the message up.
-    ///
-    /// # Errors
-    ///
-    /// The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached,
-    /// `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is
-    /// above a limit. Success does not mean that the service received it.
+    /// [`ServerCaller::report_switch`] as a future.
+    #[inline]
     pub fn report_switch<'a>(
         &'a self,
         request: &'a SwitchReport,
     ) -> ::nearcall::AsyncSend<'a, SwitchReport> {
-        self.object
-            .send(&server_methods::REPORT_SWITCH, request, ::core::option::Option::None)
+        self.object.send(&server_methods::REPORT_SWITCH, request)
     }
-    /// As `report_switch`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `report_switch`.
-    pub fn report_switch_with<'a>(
-        &'a self,
-        request: &'a SwitchReport,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncSend<'a, SwitchReport> {
-        self.object
-            .send(
-                &server_methods::REPORT_SWITCH,
-                request,
-                ::core::option::Option::Some(options),
-            )
-    }
-    /// Ends the server as SIGTERM does: calls under way go on, new ones are refused.
-    ///
-    /// Replies before the server drains. `PERMISSION_DENIED`: the caller is neither of the server's
-    /// user nor root. `FAILED_PRECONDITION`: the program does not wait in `run_until_signal`, so it
-    /// ends in a way of its own, such as a signal.
-    ///
-    /// Calls `Stop`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// Idempotent: a call whose connection ends may be sent again.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`ServerCaller::stop`] as a future.
+    #[inline]
     pub fn stop<'a>(
         &'a self,
         request: &'a StopRequest,
     ) -> ::nearcall::AsyncCall<'a, StopRequest, StopReply> {
-        self.object.call(&server_methods::STOP, request, ::core::option::Option::None)
+        self.object.call(&server_methods::STOP, request)
     }
-    /// As `stop`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `stop`.
-    pub fn stop_with<'a>(
-        &'a self,
-        request: &'a StopRequest,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, StopRequest, StopReply> {
-        self.object
-            .call(&server_methods::STOP, request, ::core::option::Option::Some(options))
-    }
-    /// Invites the caller to a meeting on unix sockets, for a connection over `tcp://` that moves to
-    /// shared memory where both ends share a kernel. Clients of this library ask by themselves.
-    ///
-    /// What it replies is for the connection that the call came over, and for one use.
-    /// `FAILED_PRECONDITION`: that connection does not move, by what the server allows or since it has
-    /// a unix socket. `INVALID_ARGUMENT`: the caller names no socket.
-    ///
-    /// Calls `Meet`. The future ends with the reply. Dropping it cancels the call.
-    ///
-    /// # Errors
-    ///
-    /// The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time,
-    /// `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no
-    /// such object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.
+    /// [`ServerCaller::meet`] as a future.
+    #[inline]
     pub fn meet<'a>(
         &'a self,
         request: &'a MeetRequest,
     ) -> ::nearcall::AsyncCall<'a, MeetRequest, MeetReply> {
-        self.object.call(&server_methods::MEET, request, ::core::option::Option::None)
-    }
-    /// As `meet`, with options such as a deadline or metadata.
-    ///
-    /// # Errors
-    ///
-    /// As `meet`.
-    pub fn meet_with<'a>(
-        &'a self,
-        request: &'a MeetRequest,
-        options: &'a ::nearcall::CallOptions,
-    ) -> ::nearcall::AsyncCall<'a, MeetRequest, MeetReply> {
-        self.object
-            .call(&server_methods::MEET, request, ::core::option::Option::Some(options))
+        self.object.call(&server_methods::MEET, request)
     }
 }
 

@@ -137,7 +137,7 @@ fn call_with(client: &Client, address: &str, may_fail: bool) {
     let say = |number: u64, failed: &mut u64| {
         let words = Words { number, ..Words::default() };
         let begun = clock::monotonic_ns();
-        let reply = echo.say_with(&words, &options);
+        let reply = echo.with(options.clone()).say(&words);
         let took = clock::monotonic_ns() - begun;
         match reply {
             Err(_) if may_fail => *failed += 1,

@@ -35,7 +35,8 @@ fn flood(at: &str, stop: &AtomicBool) -> u64 {
     let options = CallOptions::new();
     let mut answered = 0;
     while !stop.load(Ordering::Relaxed) {
-        let started: Vec<_> = (0..200).map(|_| echo.start_nothing_with(&(), &options)).collect();
+        let started: Vec<_> =
+            (0..200).map(|_| echo.with(options.clone()).start_nothing(&())).collect();
         for started in started {
             started.wait().unwrap();
             answered += 1;
