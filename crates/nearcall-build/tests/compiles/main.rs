@@ -1,28 +1,17 @@
-//! Compiles the golden files under strict lints against a stub of the runtime, and calls them.
+//! Compiles the golden files under strict lints, and calls them by the real runtime.
 //!
-//! The crate is visible as `nearcall`, the only external name in generated code. The stub defines
-//! the least that generated code needs. Not here: tests of the real runtime (`nearcall`).
+//! Not here: tests of the runtime itself (`nearcall`).
 #![deny(warnings, missing_docs, unreachable_pub, unused_qualifications)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-extern crate self as nearcall;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use nearcall::{Client, Dispatcher, EventLoop, RunningServer, Server};
 
 mod async_services;
 mod packages;
-mod runtime;
 mod scanner;
 mod thermostat;
-
-pub use prost;
-pub use prost_types;
-
-pub use self::runtime::{
-    AsyncCall, AsyncItemReceiver, AsyncItemSender, AsyncObjectRef, AsyncReplyStream,
-    AsyncRequestStream, AsyncSend, BadAddress, CallContext, CallOptions, Client, Context,
-    Dispatcher, Idempotency, Incoming, Interface, ItemReceiver, ItemSender, Loan, Method,
-    MethodKind, ObjectRef, PendingCall, ReplyStream, RequestStream, Responder, ServiceTask, Status,
-    TaskRunner,
-};
 
 #[deny(clippy::pedantic)]
 #[rustfmt::skip]
@@ -36,3 +25,35 @@ mod scan;
 #[rustfmt::skip]
 #[path = "../golden/thermostat.rs"]
 mod home;
+
+/// A server in this thread, with a client that calls it without marshalling where it can.
+struct InLoop {
+    client: Client,
+    address: String,
+    _server: Server,
+    event_loop: EventLoop,
+}
+
+impl InLoop {
+    fn serve(dispatcher: impl Dispatcher) -> Self {
+        let event_loop = EventLoop::new().unwrap();
+        let (server, address) = (Server::new(&event_loop), unique_address());
+        server.register(dispatcher).unwrap();
+        server.listen(&address).unwrap();
+        let client = Client::in_loop(&event_loop);
+        Self { client, address, _server: server, event_loop }
+    }
+}
+
+/// Starts a server with a thread of its own. Returns its address as well.
+fn serve(dispatcher: impl Dispatcher + Clone + Send + Sync) -> (RunningServer, String) {
+    let address = unique_address();
+    let server = Server::builder().register(dispatcher).listen(&address).start().unwrap();
+    (server, address)
+}
+
+fn unique_address() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("unix:@nearcall-build-{}-{number}", std::process::id())
+}

@@ -3,15 +3,15 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use nearcall::{CallOptions, Client, Code, Context, Method, ObjectRef, Responder, Status};
 use prost::Message;
 use prost_reflect::{DescriptorPool, Kind, Value};
 
+use crate::InLoop;
 use crate::home::{
     NoteRequest, SetTargetReply, SetTargetRequest, Thermostat, ThermostatCaller,
     ThermostatDispatcher, WatchReply, WatchRequest,
 };
-use crate::runtime::register;
-use crate::{CallOptions, Client, Context, Idempotency, MethodKind, Responder, Status};
 
 #[derive(Default)]
 struct Room {
@@ -42,55 +42,52 @@ impl Thermostat for Room {
     }
 
     fn reset(&self, context: &Context<'_>, (): &()) -> Result<(), Status> {
-        Err(Status(context.text))
+        Err(Status::unavailable(context.metadata().get("why").unwrap_or("no reason")))
     }
 }
 
 #[track_caller]
-fn check(bytes_only: bool) {
+fn check(client: impl FnOnce(Client) -> Client) {
     let dispatcher = ThermostatDispatcher::new(Room::default());
     let room = Arc::clone(dispatcher.service());
-    register(dispatcher);
-    let caller = ThermostatCaller::new(&Client { bytes_only }, "here").unwrap();
+    let here = InLoop::serve(dispatcher);
+    let caller = ThermostatCaller::new(&client(here.client.clone()), &here.address).unwrap();
     let set = |celsius| caller.set_target(&SetTargetRequest { celsius }).unwrap().celsius_before;
     assert_eq!([set(20.0), set(21.5)], [0.0, 20.0]);
-    caller.note(&NoteRequest { text: "hello".to_owned() }).unwrap();
-    caller
-        .with(CallOptions::new().no_wait())
-        .note(&NoteRequest { text: "again".to_owned() })
-        .unwrap();
-    assert_eq!(*room.notes.borrow(), ["hello", "again"]);
     assert_eq!(caller.watch(&WatchRequest {}).unwrap().celsius, 21.5);
-    assert_eq!(caller.start_watch(&WatchRequest {}).0.unwrap().celsius, 21.5);
-    let options = CallOptions { text: "not today" };
-    assert_eq!(caller.with(options.clone()).reset(&()), Err(Status("not today")));
-    assert_eq!(caller.with(options.clone()).start_reset(&()).0, Err(Status("not today")));
+    assert_eq!(caller.start_watch(&WatchRequest {}).wait().unwrap().celsius, 21.5);
+    let note = |text: &str| NoteRequest { text: text.to_owned() };
+    caller.note(&note("hello")).unwrap();
+    caller.with(CallOptions::new().no_wait()).note(&note("again")).unwrap();
+    while room.notes.borrow().len() < 2 {
+        here.event_loop.turn().unwrap();
+    }
+    assert_eq!(*room.notes.borrow(), ["hello", "again"]);
+    let refused = caller.reset(&()).unwrap_err();
+    assert_eq!((refused.code(), refused.message()), (Code::Unavailable, "no reason"));
+    let caller = caller.with(CallOptions::new().metadata("why", "not today").unwrap());
+    for refused in [caller.reset(&()), caller.start_reset(&()).wait()] {
+        assert_eq!(refused.unwrap_err().message(), "not today");
+    }
 }
 
 #[test]
 fn a_service_of_the_same_thread_is_called_straight() {
-    check(false);
+    check(|client| client);
 }
 
 #[test]
 fn any_other_service_is_called_through_bytes() {
-    check(true);
+    check(Client::without_short_circuit);
 }
 
 #[test]
 fn an_unknown_method_is_refused() {
-    static OTHER: crate::Method = crate::Method {
-        id: 1,
-        name: "Other",
-        kind: MethodKind::Unary,
-        deadline: None,
-        idempotency: Idempotency::Unknown,
-    };
-    register(ThermostatDispatcher::new(Room::default()));
-    let interface = ThermostatCaller::INTERFACE;
-    let object = crate::ObjectRef::new(&Client::default(), interface, "here").unwrap();
+    static OTHER: Method = Method::unary(1, "Other");
+    let here = InLoop::serve(ThermostatDispatcher::new(Room::default()));
+    let object = ObjectRef::new(&here.client, ThermostatCaller::INTERFACE, &here.address).unwrap();
     let answer: Result<(), Status> = object.call(&OTHER, &(), |(): &(), _, _| Ok(()));
-    assert_eq!(answer, Err(Status("unknown method")));
+    assert_eq!(answer.unwrap_err().code(), Code::Unimplemented);
 }
 
 #[test]

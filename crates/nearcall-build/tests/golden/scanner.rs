@@ -72,12 +72,12 @@ pub trait Scanner: 'static {
         context: &::nearcall::Context<'_>,
         request: &Page,
     ) -> ::nearcall::Result<Page>;
-    /// Handles `ScanWith`.
+    /// Handles `With`.
     ///
     /// # Errors
     ///
     /// The caller gets the returned status.
-    fn scan_with(
+    fn with(
         &self,
         context: &::nearcall::Context<'_>,
         request: &Page,
@@ -92,34 +92,10 @@ pub trait Scanner: 'static {
         context: &::nearcall::Context<'_>,
         request: &Page,
     ) -> ::nearcall::Result<Page>;
-    /// Handles `LoanBytes`.
-    ///
-    /// # Errors
-    ///
-    /// The caller gets the returned status.
-    fn loan_bytes(
-        &self,
-        context: &::nearcall::Context<'_>,
-        request: &Page,
-    ) -> ::nearcall::Result<Page>;
-    /// Handles `TryLoan`.
-    ///
-    /// # Errors
-    ///
-    /// The caller gets the returned status.
-    fn try_loan(
-        &self,
-        context: &::nearcall::Context<'_>,
-        request: &Page,
-    ) -> ::nearcall::Result<Page>;
     /// Handles `Mark`.
     ///
     /// One-way: there is no reply, and the caller does not wait.
     fn mark(&self, context: &::nearcall::Context<'_>, request: &Page);
-    /// Handles `TryMark`.
-    ///
-    /// One-way: there is no reply, and the caller does not wait.
-    fn try_mark(&self, context: &::nearcall::Context<'_>, request: &Page);
     /// Reports every page before this one.
     ///
     /// Replies with a stream: each item that is sent to `items` goes to the caller. The stream ends
@@ -149,19 +125,6 @@ pub trait Scanner: 'static {
         context: &::nearcall::Context<'_>,
         items: ::nearcall::ItemReceiver<Page>,
     ) -> ::nearcall::Result<Page>;
-    /// Handles `UploadWith`.
-    ///
-    /// Takes a stream: `items` gives the requests of the caller in their order, and ends when the
-    /// caller has sent the last one.
-    ///
-    /// # Errors
-    ///
-    /// The caller gets the returned status.
-    fn upload_with(
-        &self,
-        context: &::nearcall::Context<'_>,
-        items: ::nearcall::ItemReceiver<Page>,
-    ) -> ::nearcall::Result<()>;
     /// Returns each page.
     ///
     /// Takes a stream and replies with one, each at its own pace. Both end with the returned
@@ -265,12 +228,12 @@ pub trait ScannerAsync_: ::core::marker::Send + ::core::marker::Sync + 'static {
     ) -> impl ::core::future::Future<
         Output = ::nearcall::Result<Page>,
     > + ::core::marker::Send;
-    /// Handles `ScanWith`.
+    /// Handles `With`.
     ///
     /// # Errors
     ///
     /// The caller gets the returned status.
-    fn scan_with(
+    fn with(
         &self,
         context: ::nearcall::CallContext,
         request: Page,
@@ -289,42 +252,10 @@ pub trait ScannerAsync_: ::core::marker::Send + ::core::marker::Sync + 'static {
     ) -> impl ::core::future::Future<
         Output = ::nearcall::Result<Page>,
     > + ::core::marker::Send;
-    /// Handles `LoanBytes`.
-    ///
-    /// # Errors
-    ///
-    /// The caller gets the returned status.
-    fn loan_bytes(
-        &self,
-        context: ::nearcall::CallContext,
-        request: Page,
-    ) -> impl ::core::future::Future<
-        Output = ::nearcall::Result<Page>,
-    > + ::core::marker::Send;
-    /// Handles `TryLoan`.
-    ///
-    /// # Errors
-    ///
-    /// The caller gets the returned status.
-    fn try_loan(
-        &self,
-        context: ::nearcall::CallContext,
-        request: Page,
-    ) -> impl ::core::future::Future<
-        Output = ::nearcall::Result<Page>,
-    > + ::core::marker::Send;
     /// Handles `Mark`.
     ///
     /// One-way: there is no reply, and the caller does not wait.
     fn mark(
-        &self,
-        context: ::nearcall::CallContext,
-        request: Page,
-    ) -> impl ::core::future::Future<Output = ()> + ::core::marker::Send;
-    /// Handles `TryMark`.
-    ///
-    /// One-way: there is no reply, and the caller does not wait.
-    fn try_mark(
         &self,
         context: ::nearcall::CallContext,
         request: Page,
@@ -361,21 +292,6 @@ pub trait ScannerAsync_: ::core::marker::Send + ::core::marker::Sync + 'static {
         items: ::nearcall::AsyncItemReceiver<Page>,
     ) -> impl ::core::future::Future<
         Output = ::nearcall::Result<Page>,
-    > + ::core::marker::Send;
-    /// Handles `UploadWith`.
-    ///
-    /// Takes a stream: `items` gives the requests of the caller in their order, and ends when the
-    /// caller has sent the last one.
-    ///
-    /// # Errors
-    ///
-    /// The caller gets the returned status.
-    fn upload_with(
-        &self,
-        context: ::nearcall::CallContext,
-        items: ::nearcall::AsyncItemReceiver<Page>,
-    ) -> impl ::core::future::Future<
-        Output = ::nearcall::Result<()>,
     > + ::core::marker::Send;
     /// Returns each page.
     ///
@@ -461,29 +377,17 @@ mod scanner_methods_ {
         0x0669_2b99,
         "StartScan",
     );
-    pub(super) static SCAN_WITH: ::nearcall::Method = ::nearcall::Method::unary(
-        0x1b00_ad51,
-        "ScanWith",
+    pub(super) static WITH: ::nearcall::Method = ::nearcall::Method::unary(
+        0x7576_2bc4,
+        "With",
     );
     pub(super) static LOAN: ::nearcall::Method = ::nearcall::Method::unary(
         0x581b_f9ee,
         "Loan",
     );
-    pub(super) static LOAN_BYTES: ::nearcall::Method = ::nearcall::Method::unary(
-        0x44d5_d7d5,
-        "LoanBytes",
-    );
-    pub(super) static TRY_LOAN: ::nearcall::Method = ::nearcall::Method::unary(
-        0x8e16_b46b,
-        "TryLoan",
-    );
     pub(super) static MARK: ::nearcall::Method = ::nearcall::Method::oneway(
         0x29f0_0685,
         "Mark",
-    );
-    pub(super) static TRY_MARK: ::nearcall::Method = ::nearcall::Method::oneway(
-        0x577d_cbd0,
-        "TryMark",
     );
     pub(super) static PROGRESS: ::nearcall::Method = ::nearcall::Method::reply_stream(
             0x01ff_7ca7,
@@ -493,10 +397,6 @@ mod scanner_methods_ {
     pub(super) static UPLOAD: ::nearcall::Method = ::nearcall::Method::request_stream(
         0xd207_246d,
         "Upload",
-    );
-    pub(super) static UPLOAD_WITH: ::nearcall::Method = ::nearcall::Method::request_stream(
-        0xe866_0d31,
-        "UploadWith",
     );
     pub(super) static CHAT: ::nearcall::Method = ::nearcall::Method::both_streams(
         0x71f9_a63a,
@@ -526,15 +426,11 @@ static SCANNER_INTERFACE: ::nearcall::Interface = ::nearcall::Interface {
         &scanner_methods_::NEW,
         &scanner_methods_::SCAN,
         &scanner_methods_::START_SCAN,
-        &scanner_methods_::SCAN_WITH,
+        &scanner_methods_::WITH,
         &scanner_methods_::LOAN,
-        &scanner_methods_::LOAN_BYTES,
-        &scanner_methods_::TRY_LOAN,
         &scanner_methods_::MARK,
-        &scanner_methods_::TRY_MARK,
         &scanner_methods_::PROGRESS,
         &scanner_methods_::UPLOAD,
-        &scanner_methods_::UPLOAD_WITH,
         &scanner_methods_::CHAT,
         &scanner_methods_::SERVICE,
         &scanner_methods_::SPAWN_ON,
@@ -578,8 +474,10 @@ impl ScannerCaller_ {
     }
     /// Returns a caller of the same object over the same connections, whose calls have
     /// `options` such as a deadline or metadata in the place of those of this one.
+    ///
+    /// Its name ends in `_` because the interface takes the name `with`.
     #[must_use]
-    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+    pub fn with_(&self, options: ::nearcall::CallOptions) -> Self {
         Self {
             object: self.object.with(options),
         }
@@ -634,16 +532,16 @@ impl ScannerCaller_ {
     pub fn start_start_scan(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
         self.object.start(&scanner_methods_::START_SCAN, request)
     }
-    /// Calls `ScanWith` and returns its reply.
+    /// Calls `With` and returns its reply.
     #[inline]
-    pub fn scan_with(&self, request: &Page) -> ::nearcall::Result<Page> {
-        self.object.call(&scanner_methods_::SCAN_WITH, request, <dyn Scanner>::scan_with)
+    pub fn with(&self, request: &Page) -> ::nearcall::Result<Page> {
+        self.object.call(&scanner_methods_::WITH, request, <dyn Scanner>::with)
     }
-    /// Starts [`scan_with`](Self::scan_with), whose reply is taken later. Dropped before, the call
-    /// is cancelled.
+    /// Starts [`with`](Self::with), whose reply is taken later. Dropped before, the call is
+    /// cancelled.
     #[inline]
-    pub fn start_scan_with(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
-        self.object.start(&scanner_methods_::SCAN_WITH, request)
+    pub fn start_with(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
+        self.object.start(&scanner_methods_::WITH, request)
     }
     /// Calls `Loan` and returns its reply.
     #[inline]
@@ -656,38 +554,10 @@ impl ScannerCaller_ {
     pub fn start_loan(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
         self.object.start(&scanner_methods_::LOAN, request)
     }
-    /// Calls `LoanBytes` and returns its reply.
-    #[inline]
-    pub fn loan_bytes(&self, request: &Page) -> ::nearcall::Result<Page> {
-        self.object
-            .call(&scanner_methods_::LOAN_BYTES, request, <dyn Scanner>::loan_bytes)
-    }
-    /// Starts [`loan_bytes`](Self::loan_bytes), whose reply is taken later. Dropped before, the
-    /// call is cancelled.
-    #[inline]
-    pub fn start_loan_bytes(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
-        self.object.start(&scanner_methods_::LOAN_BYTES, request)
-    }
-    /// Calls `TryLoan` and returns its reply.
-    #[inline]
-    pub fn try_loan(&self, request: &Page) -> ::nearcall::Result<Page> {
-        self.object.call(&scanner_methods_::TRY_LOAN, request, <dyn Scanner>::try_loan)
-    }
-    /// Starts [`try_loan`](Self::try_loan), whose reply is taken later. Dropped before, the call is
-    /// cancelled.
-    #[inline]
-    pub fn start_try_loan(&self, request: &Page) -> ::nearcall::PendingCall<Page> {
-        self.object.start(&scanner_methods_::TRY_LOAN, request)
-    }
     /// Sends `Mark`: done when the message is in the channel, since there is no reply.
     #[inline]
     pub fn mark(&self, request: &Page) -> ::nearcall::Result<()> {
         self.object.send(&scanner_methods_::MARK, request)
-    }
-    /// Sends `TryMark`: done when the message is in the channel, since there is no reply.
-    #[inline]
-    pub fn try_mark(&self, request: &Page) -> ::nearcall::Result<()> {
-        self.object.send(&scanner_methods_::TRY_MARK, request)
     }
     /// Reports every page before this one.
     ///
@@ -709,14 +579,6 @@ impl ScannerCaller_ {
     #[inline]
     pub fn upload(&self) -> ::nearcall::Result<::nearcall::RequestStream<Page, Page>> {
         self.object.open_request_stream(&scanner_methods_::UPLOAD)
-    }
-    /// Starts a call of `UploadWith` and returns the stream of its requests. `finish` ends it and
-    /// returns the reply. Dropping the stream before cancels the call.
-    #[inline]
-    pub fn upload_with(
-        &self,
-    ) -> ::nearcall::Result<::nearcall::RequestStream<Page, ()>> {
-        self.object.open_request_stream(&scanner_methods_::UPLOAD_WITH)
     }
     /// Returns each page.
     ///
@@ -814,8 +676,10 @@ impl ScannerAsyncCaller_ {
     }
     /// Returns a caller of the same object over the same connections, whose calls have
     /// `options` such as a deadline or metadata in the place of those of this one.
+    ///
+    /// Its name ends in `_` because the interface takes the name `with`.
     #[must_use]
-    pub fn with(&self, options: ::nearcall::CallOptions) -> Self {
+    pub fn with_(&self, options: ::nearcall::CallOptions) -> Self {
         Self {
             object: self.object.with(options),
         }
@@ -861,13 +725,13 @@ impl ScannerAsyncCaller_ {
     ) -> ::nearcall::AsyncCall<'a, Page, Page> {
         self.object.call(&scanner_methods_::START_SCAN, request)
     }
-    /// [`ScannerCaller_::scan_with`] as a future.
+    /// [`ScannerCaller_::with`] as a future.
     #[inline]
-    pub fn scan_with<'a>(
+    pub fn with<'a>(
         &'a self,
         request: &'a Page,
     ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object.call(&scanner_methods_::SCAN_WITH, request)
+        self.object.call(&scanner_methods_::WITH, request)
     }
     /// [`ScannerCaller_::loan`] as a future.
     #[inline]
@@ -877,31 +741,10 @@ impl ScannerAsyncCaller_ {
     ) -> ::nearcall::AsyncCall<'a, Page, Page> {
         self.object.call(&scanner_methods_::LOAN, request)
     }
-    /// [`ScannerCaller_::loan_bytes`] as a future.
-    #[inline]
-    pub fn loan_bytes<'a>(
-        &'a self,
-        request: &'a Page,
-    ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object.call(&scanner_methods_::LOAN_BYTES, request)
-    }
-    /// [`ScannerCaller_::try_loan`] as a future.
-    #[inline]
-    pub fn try_loan<'a>(
-        &'a self,
-        request: &'a Page,
-    ) -> ::nearcall::AsyncCall<'a, Page, Page> {
-        self.object.call(&scanner_methods_::TRY_LOAN, request)
-    }
     /// [`ScannerCaller_::mark`] as a future.
     #[inline]
     pub fn mark<'a>(&'a self, request: &'a Page) -> ::nearcall::AsyncSend<'a, Page> {
         self.object.send(&scanner_methods_::MARK, request)
-    }
-    /// [`ScannerCaller_::try_mark`] as a future.
-    #[inline]
-    pub fn try_mark<'a>(&'a self, request: &'a Page) -> ::nearcall::AsyncSend<'a, Page> {
-        self.object.send(&scanner_methods_::TRY_MARK, request)
     }
     /// [`ScannerCaller_::progress`] as a future.
     #[inline]
@@ -921,15 +764,6 @@ impl ScannerAsyncCaller_ {
         Output = ::nearcall::Result<::nearcall::AsyncRequestStream<Page, Page>>,
     > + ::core::marker::Send + 'a {
         self.object.open_request_stream(&scanner_methods_::UPLOAD)
-    }
-    /// [`ScannerCaller_::upload_with`] as a future.
-    #[inline]
-    pub fn upload_with<'a>(
-        &'a self,
-    ) -> impl ::core::future::Future<
-        Output = ::nearcall::Result<::nearcall::AsyncRequestStream<Page, ()>>,
-    > + ::core::marker::Send + 'a {
-        self.object.open_request_stream(&scanner_methods_::UPLOAD_WITH)
     }
     /// [`ScannerCaller_::chat`] as a future.
     #[inline]
@@ -1051,9 +885,9 @@ impl<T: Scanner> ::nearcall::Dispatcher for ScannerDispatcher_<T> {
                         request,
                     ))
             }
-            0x1b00_ad51 => {
+            0x7576_2bc4 => {
                 incoming
-                    .reply(|context, request| Scanner::scan_with(
+                    .reply(|context, request| Scanner::with(
                         &*self.service,
                         context,
                         request,
@@ -1067,33 +901,9 @@ impl<T: Scanner> ::nearcall::Dispatcher for ScannerDispatcher_<T> {
                         request,
                     ))
             }
-            0x44d5_d7d5 => {
-                incoming
-                    .reply(|context, request| Scanner::loan_bytes(
-                        &*self.service,
-                        context,
-                        request,
-                    ))
-            }
-            0x8e16_b46b => {
-                incoming
-                    .reply(|context, request| Scanner::try_loan(
-                        &*self.service,
-                        context,
-                        request,
-                    ))
-            }
             0x29f0_0685 => {
                 incoming
                     .oneway(|context, request| Scanner::mark(
-                        &*self.service,
-                        context,
-                        request,
-                    ))
-            }
-            0x577d_cbd0 => {
-                incoming
-                    .oneway(|context, request| Scanner::try_mark(
                         &*self.service,
                         context,
                         request,
@@ -1111,14 +921,6 @@ impl<T: Scanner> ::nearcall::Dispatcher for ScannerDispatcher_<T> {
             0xd207_246d => {
                 incoming
                     .receive_stream(|context, items| Scanner::upload(
-                        &*self.service,
-                        context,
-                        items,
-                    ))
-            }
-            0xe866_0d31 => {
-                incoming
-                    .receive_stream(|context, items| Scanner::upload_with(
                         &*self.service,
                         context,
                         items,
@@ -1262,12 +1064,12 @@ impl<T: ScannerAsync_> ::nearcall::Dispatcher for ScannerAsyncDispatcher_<T> {
                         },
                     )
             }
-            0x1b00_ad51 => {
+            0x7576_2bc4 => {
                 incoming
                     .reply_async(
                         runner,
                         move |context, request| async move {
-                            ScannerAsync_::scan_with(&*service, context, request).await
+                            ScannerAsync_::with(&*service, context, request).await
                         },
                     )
             }
@@ -1280,39 +1082,12 @@ impl<T: ScannerAsync_> ::nearcall::Dispatcher for ScannerAsyncDispatcher_<T> {
                         },
                     )
             }
-            0x44d5_d7d5 => {
-                incoming
-                    .reply_async(
-                        runner,
-                        move |context, request| async move {
-                            ScannerAsync_::loan_bytes(&*service, context, request).await
-                        },
-                    )
-            }
-            0x8e16_b46b => {
-                incoming
-                    .reply_async(
-                        runner,
-                        move |context, request| async move {
-                            ScannerAsync_::try_loan(&*service, context, request).await
-                        },
-                    )
-            }
             0x29f0_0685 => {
                 incoming
                     .oneway_async(
                         runner,
                         move |context, request| async move {
                             ScannerAsync_::mark(&*service, context, request).await
-                        },
-                    )
-            }
-            0x577d_cbd0 => {
-                incoming
-                    .oneway_async(
-                        runner,
-                        move |context, request| async move {
-                            ScannerAsync_::try_mark(&*service, context, request).await
                         },
                     )
             }
@@ -1332,15 +1107,6 @@ impl<T: ScannerAsync_> ::nearcall::Dispatcher for ScannerAsyncDispatcher_<T> {
                         runner,
                         move |context, items| async move {
                             ScannerAsync_::upload(&*service, context, items).await
-                        },
-                    )
-            }
-            0xe866_0d31 => {
-                incoming
-                    .receive_stream_async(
-                        runner,
-                        move |context, items| async move {
-                            ScannerAsync_::upload_with(&*service, context, items).await
                         },
                     )
             }
@@ -1719,19 +1485,16 @@ om.google.protobufB\nEmptyProtoP\x01Z.google.golang.org/protobuf/types/known/emp
 call/options.proto\x12\x08nearcall\x1a google/protobuf/descriptor.proto:;\n\x06oneway\x12\x1e\
 .google.protobuf.MethodOptions\x18\xb9\x8e\x03 \x01(\x08R\x06oneway\x88\x01\x01:D\n\x0bdeadl\
 ine_ms\x12\x1e.google.protobuf.MethodOptions\x18\xba\x8e\x03 \x01(\rR\ndeadlineMs\x88\x01\x01\
-b\x06proto3\n\xca\x07\n\rscanner.proto\x12\x07scan.v1\x1a\x1bgoogle/protobuf/empty.proto\x1a\
+b\x06proto3\n\x83\x06\n\rscanner.proto\x12\x07scan.v1\x1a\x1bgoogle/protobuf/empty.proto\x1a\
 \x16nearcall/options.proto\"\x1e\n\x04Page\x12\x16\n\x06number\x18\x01 \x01(\x04R\x06number\"\
-\x0f\n\rScannerCaller\"\x19\n\x0eScannerMethods\x1a\x07\n\x05Inner2\xf0\x05\n\x07Scanner\x12\
+\x0f\n\rScannerCaller\"\x19\n\x0eScannerMethods\x1a\x07\n\x05Inner2\xa9\x04\n\x07Scanner\x12\
 #\n\x03New\x12\r.scan.v1.Page\x1a\r.scan.v1.Page\x12$\n\x04Scan\x12\r.scan.v1.Page\x1a\r.sca\
-n.v1.Page\x12)\n\tStartScan\x12\r.scan.v1.Page\x1a\r.scan.v1.Page\x12(\n\x08ScanWith\x12\r.s\
-can.v1.Page\x1a\r.scan.v1.Page\x12$\n\x04Loan\x12\r.scan.v1.Page\x1a\r.scan.v1.Page\x12)\n\t\
-LoanBytes\x12\r.scan.v1.Page\x1a\r.scan.v1.Page\x12\'\n\x07TryLoan\x12\r.scan.v1.Page\x1a\r.\
-scan.v1.Page\x123\n\x04Mark\x12\r.scan.v1.Page\x1a\x16.google.protobuf.Empty\"\x04\xc8\xf3\x18\
-\x01\x126\n\x07TryMark\x12\r.scan.v1.Page\x1a\x16.google.protobuf.Empty\"\x04\xc8\xf3\x18\x01\
-\x121\n\x08Progress\x12\r.scan.v1.Page\x1a\r.scan.v1.Page\"\x05\xd0\xf3\x18\x88\'0\x01\x12(\n\
-\x06Upload\x12\r.scan.v1.Page\x1a\r.scan.v1.Page(\x01\x125\n\nUploadWith\x12\r.scan.v1.Page\x1a\
-\x16.google.protobuf.Empty(\x01\x12(\n\x04Chat\x12\r.scan.v1.Page\x1a\r.scan.v1.Page(\x010\x01\
-\x12\'\n\x07Service\x12\r.scan.v1.Page\x1a\r.scan.v1.Page\x12\'\n\x07SpawnOn\x12\r.scan.v1.P\
-age\x1a\r.scan.v1.Page\x12&\n\x06Shared\x12\r.scan.v1.Page\x1a\r.scan.v1.Page\x12&\n\x06Obje\
-ct\x12\r.scan.v1.Page\x1a\r.scan.v1.Page24\n\x0cScannerAsync\x12$\n\x04Scan\x12\r.scan.v1.Pa\
-ge\x1a\r.scan.v1.Pageb\x06proto3";
+n.v1.Page\x12)\n\tStartScan\x12\r.scan.v1.Page\x1a\r.scan.v1.Page\x12$\n\x04With\x12\r.scan.\
+v1.Page\x1a\r.scan.v1.Page\x12$\n\x04Loan\x12\r.scan.v1.Page\x1a\r.scan.v1.Page\x123\n\x04Ma\
+rk\x12\r.scan.v1.Page\x1a\x16.google.protobuf.Empty\"\x04\xc8\xf3\x18\x01\x121\n\x08Progress\
+\x12\r.scan.v1.Page\x1a\r.scan.v1.Page\"\x05\xd0\xf3\x18\x88\'0\x01\x12(\n\x06Upload\x12\r.s\
+can.v1.Page\x1a\r.scan.v1.Page(\x01\x12(\n\x04Chat\x12\r.scan.v1.Page\x1a\r.scan.v1.Page(\x01\
+0\x01\x12\'\n\x07Service\x12\r.scan.v1.Page\x1a\r.scan.v1.Page\x12\'\n\x07SpawnOn\x12\r.scan\
+.v1.Page\x1a\r.scan.v1.Page\x12&\n\x06Shared\x12\r.scan.v1.Page\x1a\r.scan.v1.Page\x12&\n\x06\
+Object\x12\r.scan.v1.Page\x1a\r.scan.v1.Page24\n\x0cScannerAsync\x12$\n\x04Scan\x12\r.scan.v\
+1.Page\x1a\r.scan.v1.Pageb\x06proto3";

@@ -8,8 +8,7 @@ use nearcall::bytes::{Buf, BufMut};
 use nearcall::prost::DecodeError;
 use nearcall::prost::encoding::{DecodeContext, WireType, encode_varint, encoded_len_varint};
 use nearcall::{
-    Client, Code, Context, EventLoop, ItemReceiver, ItemSender, Limits, Message,
-    Status,
+    Client, Code, Context, EventLoop, ItemReceiver, ItemSender, Limits, Message, Status,
 };
 
 use crate::async_client::block_on;

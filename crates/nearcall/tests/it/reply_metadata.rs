@@ -3,8 +3,8 @@
 //! **Not here:** what interceptors add (`interceptors.rs`).
 
 use nearcall::{
-    Blocking, BlockingPool, Client, Code, Context, EventLoop, Limits, ObjectRef,
-    ReplyMetadata, Server, Status,
+    Blocking, BlockingPool, Client, Code, Context, EventLoop, Limits, ObjectRef, ReplyMetadata,
+    Server, Status,
 };
 
 use crate::async_client::block_on;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::thread;
 
 use nearcall::{
-    Blocking, BlockingPool, Client, Code, Context, Dispatcher, Incoming, Interface,
-    Limits, ReplyStream, Responder, Server, Status, TaskRunner,
+    Blocking, BlockingPool, Client, Code, Context, Dispatcher, Incoming, Interface, Limits,
+    ReplyStream, Responder, Server, Status, TaskRunner,
 };
 
 use super::streaming::{COUNT, NUMBERS, count};
