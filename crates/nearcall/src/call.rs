@@ -20,7 +20,7 @@ use nearcall_channel::Loan;
 
 use crate::address::{Address, BadAddress};
 use crate::async_call::AsyncObjectRef;
-use crate::client::{Binding, Client, ClientCore, HostedObject, ObjectName, ReconnectPolicy, Slot};
+use crate::client::{Binding, Client, ClientCore, HostedObject, ObjectName, Slot};
 use crate::client::{Target, bind, current_binding, unbind};
 use crate::codec::{self, Body, Message};
 use crate::connection::{Connection, Outgoing, SendMode};
@@ -29,6 +29,7 @@ use crate::interceptor::Chain;
 use crate::interface::{Interface, Method, object_id};
 use crate::nesting::inherited_deadline;
 use crate::options::CallOptions;
+use crate::reconnect::ReconnectPolicy;
 use crate::service::context::Context;
 use crate::service::dispatcher::Registered;
 use crate::status::{Fate, Status};

@@ -11,12 +11,13 @@ use nearcall_channel::Loan;
 use nearcall_wire::OutgoingCall;
 
 use super::ObjectRef;
-use crate::client::{Binding, ReconnectPolicy, Target};
+use crate::client::{Binding, Target};
 use crate::codec::Message;
 use crate::connection::{Connection, Need, NotSent, Outgoing, SendMode};
 use crate::deadline::{Deadline, Pauses};
 use crate::limits::DRAINING_TRIES_MAX;
 use crate::options::CallOptions;
+use crate::reconnect::ReconnectPolicy;
 use crate::status::Status;
 
 /// What was done over a connection, and which.

@@ -8,12 +8,13 @@
 use std::rc::Rc;
 
 use super::ObjectRef;
-use crate::client::{Binding, ReconnectPolicy};
+use crate::client::Binding;
 use crate::codec::Message;
 use crate::connection::{Connection, NotSent, Outgoing};
 use crate::interface::Method;
 use crate::limits::RESENDS_MAX;
 use crate::options::CallOptions;
+use crate::reconnect::ReconnectPolicy;
 use crate::status::{Fate, Status};
 
 impl ObjectRef {
