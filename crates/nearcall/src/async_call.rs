@@ -11,7 +11,7 @@ use std::sync::Arc;
 use nearcall_channel::Loan;
 
 use crate::address::{Address, BadAddress};
-use crate::client::{AsyncRoute, Client, ObjectName, ReconnectPolicy};
+use crate::client::{AsyncRoute, Client, ObjectName};
 use crate::codec::Message;
 use crate::connection::Outgoing;
 use crate::deadline::Deadline;
@@ -19,6 +19,7 @@ use crate::interceptor::Chain;
 use crate::interface::{Interface, Method, object_id};
 use crate::nesting::inherited_deadline;
 use crate::options::{CallOptions, DEFAULT_OPTIONS};
+use crate::reconnect::ReconnectPolicy;
 use crate::status::Status;
 
 mod by_threads;

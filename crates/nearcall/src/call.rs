@@ -19,7 +19,7 @@ use nearcall_channel::Loan;
 
 use crate::address::{Address, BadAddress};
 use crate::async_call::{Asked, AsyncObjectRef};
-use crate::client::{Binding, Client, HostedObject, ObjectName, ReconnectPolicy, Slot};
+use crate::client::{Binding, Client, HostedObject, ObjectName, Slot};
 use crate::client::{Target, bind, current_binding, unbind};
 use crate::codec::{self, AnyMessage, Body, Message};
 use crate::connection::{Connection, Outgoing, SendMode};
@@ -28,6 +28,7 @@ use crate::interceptor::Chain;
 use crate::interface::{Interface, Method, object_id};
 use crate::nesting::inherited_deadline;
 use crate::options::{CallOptions, DEFAULT_OPTIONS};
+use crate::reconnect::ReconnectPolicy;
 use crate::service::context::Context;
 use crate::service::dispatcher::Registered;
 use crate::status::{Fate, Status};

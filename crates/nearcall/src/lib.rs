@@ -119,6 +119,7 @@ mod options;
 mod panics;
 mod peer;
 mod reactor;
+mod reconnect;
 mod refusals;
 mod reservation;
 mod server;
@@ -139,9 +140,7 @@ pub use borrowed::detach;
 pub use bytes;
 pub use bytes::Bytes;
 pub use call::{ObjectRef, PendingCall, ReplyStream, RequestStream};
-pub use client::{
-    AttachOptions, Attachment, Cause, Client, ClientBuilder, Notice, NoticeSource, ReconnectPolicy,
-};
+pub use client::{AttachOptions, Attachment, Cause, Client, ClientBuilder, Notice, NoticeSource};
 pub use codec::Message;
 pub use connection::connection_info::{ConnectionInfo, ThreadInfo};
 pub use connection::switch_history::{SwitchCause, SwitchRecord};
@@ -163,6 +162,7 @@ pub use options::CallOptions;
 pub use peer::{Peer, PeerIdentity};
 pub use prost;
 pub use prost_types;
+pub use reconnect::ReconnectPolicy;
 pub use refusals::{RefusalCount, RefusalKind, RefusedUser};
 pub use server::{
     ListenError, ListenOptions, RegisterError, RunningServer, Server, ServerBuilder, ServerError,

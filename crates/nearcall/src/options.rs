@@ -5,10 +5,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::client::ReconnectPolicy;
 use crate::deadline::Deadline;
 use crate::interface::Method;
 use crate::metadata::{BadMetadata, Entries};
+use crate::reconnect::ReconnectPolicy;
 
 /// The options of the calls of a caller, which [`with`](crate::ObjectRef::with) sets. The default
 /// has the deadline of the method, if its `.proto` gives one, or else that of the client

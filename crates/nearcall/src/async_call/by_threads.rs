@@ -18,7 +18,7 @@ use super::sending::Sending;
 use super::streaming::AsyncStreamedCall;
 use super::{AsyncObjectRef, Object, connecting, lending};
 use crate::async_connection::{self, AsyncConnection};
-use crate::client::{Client, ObjectName, ReconnectPolicy};
+use crate::client::{Client, ObjectName};
 use crate::codec::Encoded;
 use crate::deadline::Deadline;
 use crate::decoded_size::MessageType;
@@ -26,6 +26,7 @@ use crate::interceptor::Chain;
 use crate::interface::Method;
 use crate::metadata::Entries;
 use crate::options::CallOptions;
+use crate::reconnect::ReconnectPolicy;
 use crate::status::Status;
 
 /// What a thread asks for: the method, and how long the call may take.

@@ -13,12 +13,13 @@ use nearcall_wire::OutgoingCall;
 use super::ObjectRef;
 use super::resending::Ended;
 use crate::async_call::Asked;
-use crate::client::{Binding, ReconnectPolicy, Target};
+use crate::client::{Binding, Target};
 use crate::codec::{AnyMessage, Encoded};
 use crate::connection::{Connection, Need, NotSent, SendMode};
 use crate::deadline::{Deadline, Pauses};
 use crate::limits::DRAINING_TRIES_MAX;
 use crate::options::CallOptions;
+use crate::reconnect::ReconnectPolicy;
 use crate::status::{Fate, Status};
 
 /// What was done over a connection, and which.

@@ -9,11 +9,12 @@ use std::rc::Rc;
 
 use super::ObjectRef;
 use crate::async_call::Asked;
-use crate::client::{Binding, ReconnectPolicy};
+use crate::client::Binding;
 use crate::codec::{AnyMessage, Encoded, Message};
 use crate::connection::{Connection, NotSent, Outcome};
 use crate::interface::Method;
 use crate::limits::RESENDS_MAX;
+use crate::reconnect::ReconnectPolicy;
 use crate::status::{Fate, Status};
 
 /// The end of a call that was not sent, or not answered, at once.

@@ -16,11 +16,12 @@ use nearcall_wire::Shape;
 use super::streaming::OpenedStream;
 use super::{Object, ObjectRef, PendingCall};
 use crate::async_call::{Asked, AsyncObjectRef};
-use crate::client::{Binding, ClientCore, InUse, ReconnectPolicy, Target, current_binding};
+use crate::client::{Binding, ClientCore, InUse, Target, current_binding};
 use crate::codec::{Encoded, Message};
 use crate::deadline::Deadline;
 use crate::limits::OWN_CONNECTION_RETRY_INTERVAL;
 use crate::options::CallOptions;
+use crate::reconnect::ReconnectPolicy;
 use crate::status::{Code, Fate, Status};
 
 impl ObjectRef {
