@@ -126,7 +126,7 @@ impl Function<'_> {
             (Some(input), &result),
             &format!(
                 "self.object.call(&{fixed}, request, options, \
-                 |service: &::std::sync::Arc<dyn {trait_name}>, context| \
+                 |service: &::nearcall::SharedService<dyn {trait_name}>, context| \
                  {trait_name}::{function}(&**service, context, request))"
             ),
         );

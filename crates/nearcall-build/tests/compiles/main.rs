@@ -17,12 +17,32 @@ pub use prost;
 pub use prost_types;
 
 pub use self::runtime::{
-    AsyncCall, AsyncItemReceiver, AsyncItemSender, AsyncObjectRef, AsyncReplyStream,
-    AsyncRequestStream, AsyncSend, BadAddress, CallContext, CallOptions, Client, Context,
-    Dispatcher, Idempotency, Incoming, Interface, ItemReceiver, ItemSender, Loan, Method,
-    MethodKind, ObjectRef, PendingCall, ReplyStream, RequestStream, Responder, ServiceTask, Status,
-    TaskRunner,
+    AsyncCall, AsyncDispatcher, AsyncIncoming, AsyncItemReceiver, AsyncItemSender, AsyncObjectRef,
+    AsyncReplyStream, AsyncRequestStream, AsyncSend, AsyncSkeleton, BadAddress, CallContext,
+    CallOptions, Client, Context, Dispatcher, Idempotency, Incoming, Interface, ItemReceiver,
+    ItemSender, Loan, Method, MethodKind, ObjectRef, PendingCall, ReplyStream, RequestStream,
+    Responder, ServiceTask, SharedService, Status, SyncDispatcher, SyncSkeleton, TaskRunner,
 };
+
+/// Marks generated items, as that of the runtime does.
+#[macro_export]
+macro_rules! generated_items {
+    ($($item:item)*) => {
+        $(
+            #[allow(
+                clippy::all,
+                clippy::pedantic,
+                dead_code,
+                missing_docs,
+                unreachable_pub,
+                unused_qualifications,
+                unused_variables,
+                reason = "generated"
+            )]
+            $item
+        )*
+    };
+}
 
 #[deny(clippy::pedantic)]
 #[rustfmt::skip]

@@ -12,6 +12,7 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::marker::PhantomData;
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,8 +23,8 @@ mod futures;
 mod streams;
 
 pub use self::futures::{
-    AsyncCall, AsyncItemReceiver, AsyncItemSender, AsyncObjectRef, AsyncReplyStream,
-    AsyncRequestStream, AsyncSend, CallContext, ServiceTask, TaskRunner, block_on,
+    AsyncCall, AsyncDispatcher, AsyncIncoming, AsyncItemReceiver, AsyncItemSender, AsyncObjectRef, AsyncReplyStream,
+    AsyncRequestStream, AsyncSend, AsyncSkeleton, CallContext, ServiceTask, TaskRunner, block_on,
 };
 pub use self::streams::{ItemReceiver, ItemSender, ReplyStream, RequestStream};
 
@@ -37,8 +38,22 @@ pub struct Method {
     pub idempotency: Idempotency,
 }
 
+impl Method {
+    pub const fn new(id: u32, name: &'static str, kind: MethodKind) -> Self {
+        Self { id, name, kind, deadline: None, idempotency: Idempotency::Unknown }
+    }
+
+    pub const fn with_deadline_ms(self, deadline: u64) -> Self {
+        Self { deadline: Some(Duration::from_millis(deadline)), ..self }
+    }
+
+    pub const fn with_idempotency(self, idempotency: Idempotency) -> Self {
+        Self { idempotency, ..self }
+    }
+}
+
 /// Whether a call may be made again.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Idempotency {
     Unknown,
     NoSideEffects,
@@ -46,7 +61,7 @@ pub enum Idempotency {
 }
 
 /// The shape of a method.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum MethodKind {
     Unary,
     Oneway,
@@ -66,13 +81,109 @@ pub struct Interface {
 pub trait Dispatcher: 'static {
     fn interface(&self) -> &'static Interface;
 
-    /// Makes the `Arc<dyn Trait>` that callers of the same build call. Only the registry calls it,
-    /// once: the box stays in the thread, since such an `Arc` is not `Send`.
+    /// Makes the `SharedService<dyn Trait>` that callers of the same build call. Only the registry
+    /// calls it, once: the box stays in the thread.
     fn local(&self) -> Option<Box<dyn Any>> {
         None
     }
 
     fn dispatch(&self, incoming: Incoming<'_>);
+}
+
+/// The table of methods of an interface.
+pub trait SyncSkeleton<T: 'static>: 'static {
+    type Object: ?Sized + 'static;
+    const INTERFACE: &'static Interface;
+
+    fn local(service: SharedService<T>) -> SharedService<Self::Object>;
+
+    fn dispatch(service: &T, incoming: Incoming<'_>);
+}
+
+/// Serves calls with a service.
+pub struct SyncDispatcher<S, T, P = Arc<T>>(P, PhantomData<fn() -> (S, T)>);
+
+impl<S: SyncSkeleton<T>, T: 'static> SyncDispatcher<S, T> {
+    pub fn new(service: T) -> Self {
+        Self::shared(Arc::new(service))
+    }
+}
+
+impl<S, T, P> SyncDispatcher<S, T, P> {
+    pub fn shared(service: P) -> Self {
+        Self(service, PhantomData)
+    }
+
+    pub fn service(&self) -> &P {
+        &self.0
+    }
+}
+
+impl<S, T, P: Clone> Clone for SyncDispatcher<S, T, P> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone(), PhantomData)
+    }
+}
+
+impl<S, T, P> Dispatcher for SyncDispatcher<S, T, P>
+where
+    S: SyncSkeleton<T>,
+    T: 'static,
+    P: Deref<Target = T> + Into<SharedService<T>> + Clone + 'static,
+{
+    fn interface(&self) -> &'static Interface {
+        S::INTERFACE
+    }
+
+    fn local(&self) -> Option<Box<dyn Any>> {
+        Some(Box::new(S::local(self.0.clone().into())))
+    }
+
+    fn dispatch(&self, incoming: Incoming<'_>) {
+        S::dispatch(&self.0, incoming);
+    }
+}
+
+/// A service that a program shares with its dispatcher.
+pub enum SharedService<T: ?Sized> {
+    Arc(Arc<T>),
+    Rc(Rc<T>),
+}
+
+impl<T> SharedService<T> {
+    pub fn map<U: ?Sized>(
+        self,
+        from_arc: impl FnOnce(Arc<T>) -> Arc<U>,
+        from_rc: impl FnOnce(Rc<T>) -> Rc<U>,
+    ) -> SharedService<U> {
+        match self {
+            Self::Arc(service) => SharedService::Arc(from_arc(service)),
+            Self::Rc(service) => SharedService::Rc(from_rc(service)),
+        }
+    }
+}
+
+impl<T: ?Sized> Deref for SharedService<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        match self {
+            Self::Arc(service) => service,
+            Self::Rc(service) => service,
+        }
+    }
+}
+
+impl<T: ?Sized> From<Arc<T>> for SharedService<T> {
+    fn from(service: Arc<T>) -> Self {
+        Self::Arc(service)
+    }
+}
+
+impl<T: ?Sized> From<Rc<T>> for SharedService<T> {
+    fn from(service: Rc<T>) -> Self {
+        Self::Rc(service)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]

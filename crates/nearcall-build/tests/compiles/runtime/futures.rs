@@ -9,7 +9,7 @@ use prost::Message;
 
 use super::streams::{ItemReceiver, ItemSender, ReplyStream, RequestStream};
 use super::{
-    BadAddress, CallOptions, Client, Incoming, Interface, Loan, Method, ObjectRef, Status,
+    BadAddress, CallOptions, Client, Dispatcher, Incoming, Interface, Loan, Method, ObjectRef, Status,
     set_answer,
 };
 
@@ -46,75 +46,159 @@ pub struct CallContext {
     pub text: &'static str,
 }
 
-impl Incoming<'_> {
-    pub fn reply_async<Q, R, F>(self, runner: &TaskRunner, serve: impl FnOnce(CallContext, Q) -> F)
-    where
-        Q: Message + Default,
-        R: Message,
-        F: Future<Output = Result<R, Status>> + Send + 'static,
-    {
-        let request = self.request();
-        self.spawn(runner, |context| serve(context, request));
+/// The table of methods of an interface.
+pub trait AsyncSkeleton<T>: 'static {
+    const INTERFACE: &'static Interface;
+
+    fn dispatch(incoming: AsyncIncoming<'_, T>);
+}
+
+/// Serves calls with an async service.
+pub struct AsyncDispatcher<S, T>(Arc<T>, TaskRunner, PhantomData<fn() -> S>);
+
+impl<S: AsyncSkeleton<T>, T: Send + Sync + 'static> AsyncDispatcher<S, T> {
+    pub fn new(service: T) -> Self {
+        Self::shared(Arc::new(service))
     }
 
-    pub fn oneway_async<Q, F>(self, runner: &TaskRunner, serve: impl FnOnce(CallContext, Q) -> F)
-    where
-        Q: Message + Default,
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let future = serve(CallContext { text: self.text }, self.request());
-        self.spawn(runner, |_| async move {
-            future.await;
-            Ok(())
+    pub fn shared(service: Arc<T>) -> Self {
+        Self(service, TaskRunner::default(), PhantomData)
+    }
+
+    pub fn service(&self) -> &Arc<T> {
+        &self.0
+    }
+
+    pub fn spawn_on(self, spawn: impl Fn(ServiceTask) + Send + Sync + 'static) -> Self {
+        Self(self.0, TaskRunner::spawn_on(spawn), PhantomData)
+    }
+}
+
+impl<S, T> Clone for AsyncDispatcher<S, T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0), self.1.clone(), PhantomData)
+    }
+}
+
+impl<S: AsyncSkeleton<T>, T: Send + Sync + 'static> Dispatcher for AsyncDispatcher<S, T> {
+    fn interface(&self) -> &'static Interface {
+        S::INTERFACE
+    }
+
+    fn dispatch(&self, incoming: Incoming<'_>) {
+        S::dispatch(AsyncIncoming { incoming, service: &self.0, runner: &self.1 });
+    }
+}
+
+/// A call on its way into an async service.
+pub struct AsyncIncoming<'a, T> {
+    incoming: Incoming<'a>,
+    service: &'a Arc<T>,
+    runner: &'a TaskRunner,
+}
+
+/// A method whose future borrows the service.
+pub trait AsyncMethod<'a, T: 'a, A, R>: Send + 'static {
+    type Future: Future<Output = R> + Send;
+
+    fn run(self, service: &'a T, context: CallContext, arguments: A) -> Self::Future;
+}
+
+impl<'a, T: 'a, A, R, M, F> AsyncMethod<'a, T, (A,), R> for M
+where
+    M: FnOnce(&'a T, CallContext, A) -> F + Send + 'static,
+    F: Future<Output = R> + Send,
+{
+    type Future = F;
+
+    fn run(self, service: &'a T, context: CallContext, (first,): (A,)) -> F {
+        self(service, context, first)
+    }
+}
+
+impl<'a, T: 'a, A, B, R, M, F> AsyncMethod<'a, T, (A, B), R> for M
+where
+    M: FnOnce(&'a T, CallContext, A, B) -> F + Send + 'static,
+    F: Future<Output = R> + Send,
+{
+    type Future = F;
+
+    fn run(self, service: &'a T, context: CallContext, (first, second): (A, B)) -> F {
+        self(service, context, first, second)
+    }
+}
+
+impl<T: Send + Sync + 'static> AsyncIncoming<'_, T> {
+    pub fn method(&self) -> u32 {
+        self.incoming.method()
+    }
+
+    pub fn unimplemented(self) {
+        self.incoming.unimplemented();
+    }
+
+    pub fn reply<Q: Message + Default + 'static, R: Message>(
+        self,
+        method: impl for<'b> AsyncMethod<'b, T, (Q,), Result<R, Status>>,
+    ) {
+        let request = self.incoming.request();
+        self.spawn(method, (request,));
+    }
+
+    pub fn oneway<Q: Message + Default + 'static>(
+        self,
+        method: impl for<'b> AsyncMethod<'b, T, (Q,), ()>,
+    ) {
+        let (service, request) = (Arc::clone(self.service), self.incoming.request());
+        let context = CallContext { text: self.incoming.text };
+        let answer = Arc::clone(&self.incoming.answer);
+        self.runner.spawn(async move {
+            method.run(&service, context, (request,)).await;
+            set_answer(&answer, &Ok(()));
         });
     }
 
-    pub fn reply_stream_async<Q, R, F>(
+    pub fn reply_stream<Q: Message + Default + 'static, R: Message + 'static>(
         self,
-        runner: &TaskRunner,
-        serve: impl FnOnce(CallContext, Q, AsyncItemSender<R>) -> F,
-    ) where
-        Q: Message + Default,
-        R: Message,
-        F: Future<Output = Result<(), Status>> + Send + 'static,
-    {
-        let (request, items) = (self.request(), AsyncItemSender(self.item_sender()));
-        self.spawn(runner, |context| serve(context, request, items));
+        method: impl for<'b> AsyncMethod<'b, T, (Q, AsyncItemSender<R>), Result<(), Status>>,
+    ) {
+        let items = AsyncItemSender(self.incoming.item_sender());
+        let request = self.incoming.request();
+        self.spawn(method, (request, items));
     }
 
-    pub fn receive_stream_async<Q, R, F>(
+    pub fn receive_stream<Q: Message + Default + 'static, R: Message>(
         self,
-        runner: &TaskRunner,
-        serve: impl FnOnce(CallContext, AsyncItemReceiver<Q>) -> F,
-    ) where
-        Q: Message + Default,
-        R: Message,
-        F: Future<Output = Result<R, Status>> + Send + 'static,
-    {
-        let items = AsyncItemReceiver(self.item_receiver());
-        self.spawn(runner, |context| serve(context, items));
+        method: impl for<'b> AsyncMethod<'b, T, (AsyncItemReceiver<Q>,), Result<R, Status>>,
+    ) {
+        let items = AsyncItemReceiver(self.incoming.item_receiver());
+        self.spawn(method, (items,));
     }
 
-    pub fn both_streams_async<Q, R, F>(
+    pub fn both_streams<Q: Message + Default + 'static, R: Message + 'static>(
         self,
-        runner: &TaskRunner,
-        serve: impl FnOnce(CallContext, AsyncItemReceiver<Q>, AsyncItemSender<R>) -> F,
-    ) where
-        Q: Message + Default,
-        R: Message,
-        F: Future<Output = Result<(), Status>> + Send + 'static,
-    {
-        let items = AsyncItemReceiver(self.item_receiver());
-        let replies = AsyncItemSender(self.item_sender());
-        self.spawn(runner, |context| serve(context, items, replies));
+        method: impl for<'b> AsyncMethod<
+            'b,
+            T,
+            (AsyncItemReceiver<Q>, AsyncItemSender<R>),
+            Result<(), Status>,
+        >,
+    ) {
+        let items = AsyncItemReceiver(self.incoming.item_receiver());
+        let replies = AsyncItemSender(self.incoming.item_sender());
+        self.spawn(method, (items, replies));
     }
 
-    fn spawn<R: Message, F>(&self, runner: &TaskRunner, serve: impl FnOnce(CallContext) -> F)
-    where
-        F: Future<Output = Result<R, Status>> + Send + 'static,
-    {
-        let (future, answer) = (serve(CallContext { text: self.text }), Arc::clone(&self.answer));
-        runner.spawn(async move { set_answer(&answer, &future.await) });
+    fn spawn<A: Send + 'static, R: Message>(
+        &self,
+        method: impl for<'b> AsyncMethod<'b, T, A, Result<R, Status>>,
+        arguments: A,
+    ) {
+        let (service, answer) = (Arc::clone(self.service), Arc::clone(&self.incoming.answer));
+        let context = CallContext { text: self.incoming.text };
+        self.runner.spawn(async move {
+            set_answer(&answer, &method.run(&service, context, arguments).await);
+        });
     }
 }
 
