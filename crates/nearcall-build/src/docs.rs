@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! - Every function that can fail has a section `# Errors`, and every one whose result can be
+//! - Every function of a caller that can fail has a section `# Errors`, and every one whose result can be
 //!   dropped says what dropping does.
 //!
 //! **Not here:** escaping comments of the `.proto` file (`comments.rs`).
@@ -84,8 +84,8 @@ pub(crate) fn shape(kind: Kind) -> String {
     }
 }
 
-/// The errors of a method of the service.
-pub(crate) const METHOD_ERRORS: &str = "The caller gets the returned status.";
+/// The errors of the methods of a service.
+pub(crate) const METHOD_ERRORS: &str = "The caller gets the status that a method returns.";
 
 /// The columns of a doc line without its indent, so that it has at most 100 within an `impl`.
 const COLUMNS: usize = 93;

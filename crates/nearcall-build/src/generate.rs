@@ -160,8 +160,8 @@ impl ServiceGenerator for Services {
         let is_it = |one: &&Service| one.package == types.package && one.name == types.proto_name;
         // Both come from the same pool.
         let service = self.services.iter().find(is_it).expect("a service of the pool");
-        text.push_str(&interface::sync_trait(service, &types));
-        text.push_str(&interface::async_trait(service, &types));
+        text.push_str(&interface::sync_trait(service, &types, true));
+        text.push_str(&interface::async_trait(service, &types, true));
         text.push_str(&interface::statics(service));
         text.push_str(&caller::sync_caller(service, &types));
         text.push_str(&caller::async_caller(service, &types));

@@ -30,7 +30,7 @@ use crate::nesting::inherited_deadline;
 use crate::options::{CallOptions, DEFAULT_OPTIONS};
 use crate::reconnect::ReconnectPolicy;
 use crate::service::context::Context;
-use crate::service::dispatcher::Registered;
+use crate::service::dispatcher::{Registered, SharedService};
 use crate::status::{Fate, Status};
 
 mod backpressure;
@@ -177,7 +177,7 @@ impl ObjectRef {
                 }
                 result
             }
-            Target::Local(dispatcher, _) => match dispatcher.local::<Arc<S>>() {
+            Target::Local(dispatcher, _) => match dispatcher.local::<SharedService<S>>() {
                 Some(service) => {
                     binding.call_local(asked, |context| serve(service, context, request))
                 }

@@ -21,55 +21,21 @@ pub struct Method {
 }
 
 impl Method {
-    /// Describes a method with one request and one reply, by its number on the wire and its name.
-    pub const fn unary(id: u32, name: &'static str) -> Self {
-        Self::new(id, name, MethodKind::Unary)
-    }
-
-    /// Describes a method with one request and no reply.
-    pub const fn oneway(id: u32, name: &'static str) -> Self {
-        Self::new(id, name, MethodKind::Oneway)
-    }
-
-    /// Describes a method with one request and a stream of replies.
-    pub const fn reply_stream(id: u32, name: &'static str) -> Self {
-        Self::new(id, name, MethodKind::ReplyStream)
-    }
-
-    /// Describes a method with a stream of requests and one reply.
-    pub const fn request_stream(id: u32, name: &'static str) -> Self {
-        Self::new(id, name, MethodKind::RequestStream)
-    }
-
-    /// Describes a method with a stream of requests and a stream of replies.
-    pub const fn both_streams(id: u32, name: &'static str) -> Self {
-        Self::new(id, name, MethodKind::BothStreams)
-    }
-
-    /// Describes a method without a deadline, whose calls are not made again.
-    const fn new(id: u32, name: &'static str, kind: MethodKind) -> Self {
+    /// Creates the description of a method without options.
+    pub const fn new(id: u32, name: &'static str, kind: MethodKind) -> Self {
         Self { id, name, kind, deadline: None, idempotency: Idempotency::Unknown }
     }
 
-    /// Gives its calls a deadline of so many milliseconds unless they have another one.
+    /// Sets the deadline of a call that has no other, in ms.
     #[must_use]
-    pub const fn deadline_ms(mut self, ms: u32) -> Self {
-        self.deadline = Some(Duration::from_millis(ms as u64));
-        self
+    pub const fn with_deadline_ms(self, deadline: u64) -> Self {
+        Self { deadline: Some(Duration::from_millis(deadline)), ..self }
     }
 
-    /// Notes that the second of two equal calls changes nothing.
+    /// Sets whether a call may be made again.
     #[must_use]
-    pub const fn idempotent(mut self) -> Self {
-        self.idempotency = Idempotency::Idempotent;
-        self
-    }
-
-    /// Notes that no call of it changes anything.
-    #[must_use]
-    pub const fn no_side_effects(mut self) -> Self {
-        self.idempotency = Idempotency::NoSideEffects;
-        self
+    pub const fn with_idempotency(self, idempotency: Idempotency) -> Self {
+        Self { idempotency, ..self }
     }
 
     /// Returns whether a call of it may be made again although the first one may have run.

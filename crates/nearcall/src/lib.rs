@@ -168,10 +168,11 @@ pub use server::{
     ListenError, ListenOptions, RegisterError, RunningServer, Server, ServerBuilder, ServerError,
     StartError,
 };
+pub use service::async_service::{AsyncDispatcher, AsyncIncoming, AsyncMethod, AsyncSkeleton};
 pub use service::blocking::{Blocking, BlockingPool, BlockingPoolBuilder, WhenFull};
 pub use service::call_context::CallContext;
 pub use service::context::Context;
-pub use service::dispatcher::{Dispatcher, Incoming};
+pub use service::dispatcher::{Dispatcher, Incoming, SharedService, SyncDispatcher, SyncSkeleton};
 pub use service::forwarded::ForwardedCall;
 pub use service::responder::Responder;
 pub use service::streams::{AsyncItemReceiver, AsyncItemSender, ItemReceiver, ItemSender};
@@ -217,5 +218,29 @@ pub mod __host {
 macro_rules! include_proto {
     ($name:literal) => {
         include!(concat!(env!("OUT_DIR"), "/", $name, ".rs"));
+    };
+}
+
+/// Marks the items of a generated file, so that the lints of the program do not fire in them: a
+/// program rarely uses all of a file, and its style follows the `.proto` file.
+///
+/// An included file cannot have attributes of its own.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! generated_items {
+    ($($item:item)*) => {
+        $(
+            #[allow(
+                clippy::all,
+                clippy::pedantic,
+                dead_code,
+                missing_docs,
+                unreachable_pub,
+                unused_qualifications,
+                unused_variables,
+                reason = "generated"
+            )]
+            $item
+        )*
     };
 }

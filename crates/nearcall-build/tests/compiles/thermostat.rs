@@ -3,7 +3,9 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use nearcall::{CallOptions, Client, Code, Context, Method, ObjectRef, Responder, Status};
+use nearcall::{
+    CallOptions, Client, Code, Context, Method, MethodKind, ObjectRef, Responder, Status,
+};
 use prost::Message;
 use prost_reflect::{DescriptorPool, Kind, Value};
 
@@ -83,7 +85,7 @@ fn any_other_service_is_called_through_bytes() {
 
 #[test]
 fn an_unknown_method_is_refused() {
-    static OTHER: Method = Method::unary(1, "Other");
+    static OTHER: Method = Method::new(1, "Other", MethodKind::Unary);
     let here = InLoop::serve(ThermostatDispatcher::new(Room::default()));
     let object = ObjectRef::new(&here.client, ThermostatCaller::INTERFACE, &here.address).unwrap();
     let answer: Result<(), Status> = object.call(&OTHER, &(), |(): &(), _, _| Ok(()));
