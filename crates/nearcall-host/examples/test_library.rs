@@ -25,21 +25,11 @@ use nearcall::{
 };
 use nearcall_os::clock::monotonic_ns;
 
-use self::home::{
+use nearcall_testkit::home::{
     NoteRequest, SetTargetReply, SetTargetRequest, Thermostat, ThermostatAsync,
     ThermostatAsyncDispatcher, ThermostatCaller, ThermostatDispatcher, WatchReply, WatchRequest,
 };
-use self::streams::{Item, Plan};
-
-#[allow(dead_code, reason = "not every method is called here")]
-mod home {
-    include!("../../nearcall-build/tests/golden/thermostat.rs");
-}
-
-#[allow(dead_code, reason = "not every method is called here")]
-mod streams {
-    include!("../../nearcall-build/tests/golden/streams.rs");
-}
+use nearcall_testkit::streams::{self, Item, Plan};
 
 /// What `set_target` does when it is called with these.
 const PANIC: f64 = -1.0;

@@ -11,15 +11,10 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Event, Metadata, Subscriber};
 
-use home::{
+use nearcall_testkit::home::{
     NoteRequest, SetTargetReply, SetTargetRequest, Thermostat, ThermostatCaller,
     ThermostatDispatcher, WatchReply, WatchRequest,
 };
-
-/// Generated from `nearcall-build/tests/golden/thermostat.proto`.
-mod home {
-    include!("../../nearcall-build/tests/golden/thermostat.rs");
-}
 
 type Fields = BTreeMap<&'static str, String>;
 

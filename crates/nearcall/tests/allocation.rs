@@ -20,12 +20,9 @@ use nearcall::{
 use nearcall_os::alloc_count::{self, CountingAllocator};
 use nearcall_os::{clock, process};
 
-use self::echo::{Adder, AdderAsyncCaller, AdderCaller, AdderDispatcher, Numbers, Row, Total};
-
-/// Generated from `nearcall-build/tests/golden/echo.proto`.
-mod echo {
-    include!("../../nearcall-build/tests/golden/echo.rs");
-}
+use nearcall_testkit::echo::{
+    Adder, AdderAsyncCaller, AdderCaller, AdderDispatcher, Numbers, Row, Total,
+};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;

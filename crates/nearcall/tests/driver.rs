@@ -16,12 +16,7 @@ use std::time::Duration;
 use nearcall::{CallOptions, Client, EventLoop, Server, Status};
 use nearcall_os::clock;
 
-use self::echo::{Adder, AdderAsyncCaller, AdderDispatcher, Numbers, Total};
-
-/// Generated from `nearcall-build/tests/golden/echo.proto`.
-mod echo {
-    include!("../../nearcall-build/tests/golden/echo.rs");
-}
+use nearcall_testkit::echo::{Adder, AdderAsyncCaller, AdderDispatcher, Numbers, Total};
 
 struct Service;
 

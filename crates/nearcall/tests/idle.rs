@@ -22,12 +22,9 @@ use nearcall::{
 use nearcall_os::socket::{self, UnixAddress};
 use nearcall_os::{clock, process};
 
-use self::echo::{Echo, EchoAsyncCaller, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
-
-/// Generated from `nearcall-build/tests/golden/echo.proto`.
-mod echo {
-    include!("../../nearcall-build/tests/golden/echo.rs");
-}
+use nearcall_testkit::echo::{
+    Echo, EchoAsyncCaller, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words,
+};
 
 /// Keeps calls of `Later`, and answers nothing else.
 #[derive(Default)]

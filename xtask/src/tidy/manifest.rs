@@ -11,6 +11,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nearcall-channel", &["nearcall-os"]),
     ("nearcall", &["nearcall-channel", "nearcall-os", "nearcall-wire"]),
     ("nearcall-tracing", &["nearcall"]),
+    (TESTKIT, &["nearcall", "nearcall-build"]),
     ("nearcall-host", &["nearcall", "nearcall-build", "nearcall-channel", "nearcall-os"]),
     // As any user of ours: what runs, and what generates. The tests wait for processes.
     ("nearcall-examples", &["nearcall", "nearcall-build", "nearcall-os"]),
@@ -62,6 +63,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
+/// What tests share. Only a dev-dependency, and only of `nearcall` and the crates above it: the
+/// unit tests of one below would see two instances of it.
+const TESTKIT: &str = "nearcall-testkit";
+
 /// Packages of others that only these crates of ours may depend on.
 const RESERVED: &[(&str, &[&str])] =
     &[("tracing", &["nearcall", "nearcall-tracing", "nearcall-peers"])];
@@ -84,10 +89,14 @@ fn directions(name: &str, text: &str) -> Vec<String> {
              to ALLOWED in xtask/src/tidy/manifest.rs"
         )];
     };
+    let may_test = name == "nearcall" || allowed.contains(&"nearcall");
     let used = used(text);
-    let forbidden = used.iter().filter(|used| !allowed.contains(&used.as_str()));
+    let forbidden = used.iter().filter(|(used, section)| match used.as_str() {
+        TESTKIT => !(may_test && section.starts_with("dev-dependencies")),
+        used => !allowed.contains(&used),
+    });
     forbidden
-        .map(|used| {
+        .map(|(used, _)| {
             format!(
                 "{name}: must not use {used} (allowed: {allowed:?}); move the shared part down, or \
                  change ARCHITECTURE.md first"
@@ -117,18 +126,19 @@ fn reserved(name: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The crates of ours that a manifest names as dependencies, in the order of their lines.
-fn used(text: &str) -> Vec<String> {
+/// The crates of ours that a manifest names as dependencies, each with its section, in the order of
+/// their lines.
+fn used(text: &str) -> Vec<(String, &str)> {
     let in_dependencies =
         |section: &str| section.ends_with("dependencies") || section.contains("dependencies.");
     let is_name = |char: char| char.is_alphanumeric() || char == '-' || char == '_';
-    let mut used: Vec<String> = Vec::new();
+    let mut used: Vec<(String, &str)> = Vec::new();
     for (section, line) in sections(text).filter(|(section, _)| in_dependencies(section)) {
         // A section `[dependencies.NAME]` names one in its head, a rename behind `package =`.
         let words = section.split(|c| !is_name(c)).chain(line.split(|c| !is_name(c)));
         for word in words.filter(|word| *word == "nearcall" || word.starts_with("nearcall-")) {
-            if !used.iter().any(|known| known == word) {
-                used.push(word.to_owned());
+            if !used.iter().any(|known| known.0 == word && known.1 == section) {
+                used.push((word.to_owned(), section));
             }
         }
     }
@@ -181,6 +191,18 @@ mod tests {
             expected,
         );
         check("nearcall-channel", "[build-dependencies]\nnearcall-bench = \"1\"", expected);
+    }
+
+    #[test]
+    fn what_tests_share_is_for_tests_alone() {
+        check("nearcall", "[dev-dependencies]\nnearcall-testkit.workspace = true", &[]);
+        check("nearcall-tracing", "[dev-dependencies]\nnearcall-testkit.workspace = true", &[]);
+        for section in ["dependencies", "build-dependencies", "dependencies.nearcall-testkit"] {
+            let manifest = format!("[{section}]\nnearcall-testkit = {{}}");
+            check("nearcall", &manifest, &["nearcall: must not use nearcall-testkit"]);
+        }
+        let below = "[dev-dependencies]\nnearcall-testkit.workspace = true";
+        check("nearcall-channel", below, &["nearcall-channel: must not use nearcall-testkit"]);
     }
 
     #[test]

@@ -151,6 +151,7 @@ const READ: &[&str] = &[
     "crates/nearcall-cli/",
     "crates/nearcall-examples/",
     "crates/nearcall-os/",
+    "crates/nearcall-testkit/",
     "crates/nearcall-wire/",
     "docs/",
     "fuzz/",

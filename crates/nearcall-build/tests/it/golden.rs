@@ -67,28 +67,31 @@ fn packages_that_import_each_other() {
     names.iter().for_each(|name| compare(&out.path().join(name), &golden.join(name)));
 }
 
-/// The tests of the runtime use this one.
+/// The build script of `nearcall-testkit` generates these for the tests of the runtime, which
+/// compile and call them.
 #[test]
 fn what_the_tests_of_the_runtime_call() {
-    check("echo", "echo.v1.rs");
-}
-
-/// The stress test of the runtime uses this one.
-#[test]
-fn what_the_stress_test_calls() {
-    check("stress", "stress.v1.rs");
-}
-
-/// The tests of the runtime's streams use this one.
-#[test]
-fn the_streams_that_the_tests_of_the_runtime_open() {
-    check("streams", "streams.v1.rs");
-}
-
-/// The tests of the runtime's bound of decoded messages use this one.
-#[test]
-fn messages_that_grow_when_they_are_decoded() {
-    check("sizes", "sizes.v1.rs");
+    let proto = Path::new(env!("CARGO_MANIFEST_DIR")).join("../nearcall-testkit/proto");
+    let all: [(&str, &[&str]); 4] = [
+        ("echo", &["Echo", "Adder", "Store"]),
+        ("sizes", &["Sizes"]),
+        ("streams", &["Streams"]),
+        ("stress", &["Stress"]),
+    ];
+    for (name, services) in all {
+        let out = TestDir::new();
+        let builder = Builder::new().file(proto.join(format!("{name}.proto"))).include(&proto);
+        let written = builder.out_dir(out.path()).write().unwrap();
+        let [file] = &written.files[..] else { panic!("not one file: {written:?}") };
+        assert_eq!(file.path, out.path().join(format!("{name}.v1.rs")));
+        let text = fs::read_to_string(&file.path).unwrap();
+        for service in services {
+            for part in ["Caller {", "AsyncCaller {", "Dispatcher<", "AsyncDispatcher<"] {
+                let head = format!("pub struct {service}{part}");
+                assert_eq!(text.matches(&head).count(), 1, "{head} in {name}");
+            }
+        }
+    }
 }
 
 /// The runtime itself has this one: the interface that every server answers.

@@ -13,7 +13,4 @@ mod restarts;
 mod systemd;
 mod tested;
 
-#[allow(dead_code, reason = "not every method is called here")]
-mod home {
-    include!("../../../nearcall-build/tests/golden/thermostat.rs");
-}
+use nearcall_testkit::home;

@@ -14,10 +14,7 @@ mod files;
 mod group;
 mod misbehaving;
 
-#[allow(dead_code, reason = "not every method is called here")]
-mod home {
-    include!("../../../nearcall-build/tests/golden/thermostat.rs");
-}
+use nearcall_testkit::home;
 
 /// The group of a child process; in the test program itself nothing.
 #[test]

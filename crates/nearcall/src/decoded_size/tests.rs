@@ -1,22 +1,114 @@
 //! The bound against what the decoder really allocates.
 
+use std::sync::LazyLock;
+
 use prost::Message;
 
 use super::*;
-use sizes::{Lists, Narrow, SizesCaller, Wide, lists::Choice};
+use crate::{Idempotency, Method, MethodKind};
 
-/// Generated from `nearcall-build/tests/golden/sizes.proto`.
-mod sizes {
-    #![allow(dead_code, reason = "only its messages are used")]
-    include!("../../../nearcall-build/tests/golden/sizes.rs");
+/// The messages of `sizes.proto` of `nearcall-testkit`, which these tests cannot use: it has a
+/// `nearcall` of its own.
+#[derive(Clone, PartialEq, Message)]
+#[prost(prost_path = "crate::bounded_prost")]
+struct Lists {
+    #[prost(message, repeated, tag = "1")]
+    wides: Vec<Wide>,
+    #[prost(uint64, repeated, tag = "2")]
+    numbers: Vec<u64>,
+    #[prost(string, repeated, tag = "3")]
+    texts: Vec<String>,
+    #[prost(bytes = "bytes", repeated, tag = "4")]
+    blobs: Vec<bytes::Bytes>,
+    #[prost(map = "string, message", tag = "5")]
+    narrows: std::collections::HashMap<String, Narrow>,
+    #[prost(message, optional, boxed, tag = "6")]
+    inner: Option<Box<Lists>>,
+    #[prost(double, repeated, tag = "7")]
+    doubles: Vec<f64>,
+    #[prost(message, repeated, tag = "8")]
+    more: Vec<Lists>,
+    #[prost(uint64, optional, tag = "11")]
+    maybe: Option<u64>,
+    #[prost(message, optional, tag = "12")]
+    at: Option<prost_types::Timestamp>,
+    #[prost(bool, repeated, tag = "2000")]
+    flags: Vec<bool>,
+    #[prost(oneof = "Choice", tags = "9, 10")]
+    choice: Option<Choice>,
+}
+
+#[allow(clippy::large_enum_variant, reason = "as it is generated")]
+#[derive(Clone, PartialEq, prost::Oneof)]
+#[prost(prost_path = "crate::bounded_prost")]
+enum Choice {
+    #[prost(message, tag = "9")]
+    Wide(Wide),
+    #[prost(uint32, tag = "10")]
+    Number(u32),
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+struct Narrow {
+    #[prost(uint32, tag = "1")]
+    number: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Wide {
+    #[prost(string, tag = "1")]
+    a: String,
+    #[prost(string, tag = "2")]
+    b: String,
+    #[prost(string, tag = "3")]
+    c: String,
+    #[prost(string, tag = "4")]
+    d: String,
+    #[prost(string, tag = "5")]
+    e: String,
+    #[prost(string, tag = "6")]
+    f: String,
+    #[prost(string, tag = "7")]
+    g: String,
+    #[prost(string, tag = "8")]
+    h: String,
+    #[prost(string, tag = "9")]
+    i: String,
+    #[prost(string, tag = "10")]
+    j: String,
+    #[prost(string, tag = "11")]
+    k: String,
+    #[prost(string, tag = "12")]
+    l: String,
+}
+
+/// The method `Send` of `sizes.proto`, described by the file itself.
+static SEND: Method = Method {
+    id: 1,
+    name: "Send",
+    kind: MethodKind::Unary,
+    deadline: None,
+    idempotency: Idempotency::Unknown,
+};
+static METHODS: [&Method; 1] = [&SEND];
+static SIZES: LazyLock<&'static Interface> = LazyLock::new(|| {
+    let proto = concat!(env!("CARGO_MANIFEST_DIR"), "/../nearcall-testkit/proto");
+    let files = protox::compile(["sizes.proto"], [proto]).unwrap();
+    Box::leak(Box::new(Interface {
+        name: "sizes.v1.Sizes",
+        methods: &METHODS,
+        descriptor_set: files.encode_to_vec().leak(),
+    }))
+});
+
+fn send_request() -> MessageType {
+    MessageType { interface: &SIZES, method: SEND.id, part: Part::Request }
 }
 
 /// Returns what the walk adds up for a message of `Send`.
 fn judged(bytes: &[u8]) -> Result<usize, Stop> {
-    shapes::with(SizesCaller::INTERFACE, |shapes| {
-        let method =
-            SizesCaller::INTERFACE.methods.iter().find(|method| method.name == "Send").unwrap();
-        let message = shapes.message(method.id, Part::Request).unwrap();
+    shapes::with(&SIZES, |shapes| {
+        let message = shapes.message(SEND.id, Part::Request).unwrap();
         let mut walk = Walk { shapes, budget: Budget { left: usize::MAX }, sliced: 0 };
         let mut rest = bytes;
         walk.message(&mut rest, End::Left(0), message, 0)?;
@@ -161,9 +253,7 @@ fn lent_parts_are_judged_and_stay() {
     let mut segments = crate::borrowed::BorrowedSegments::default();
     segments.push(100, bytes::Bytes::copy_from_slice(part));
     let body = Body::borrowed(rest, &segments);
-    let method =
-        SizesCaller::INTERFACE.methods.iter().find(|method| method.name == "Send").unwrap().id;
-    let message = MessageType { interface: SizesCaller::INTERFACE, method, part: Part::Request };
+    let message = send_request();
     assert!(check_long(&body, message, 100).is_err());
     check_long(&body, message, 1000).unwrap();
     assert_eq!(crate::codec::decode::<Lists>(body).unwrap(), lists);
@@ -175,18 +265,14 @@ fn what_goes_past_the_message_around_it_is_judged() {
     let mut bytes = vec![6 << 3 | 2, 3, 6 << 3 | 2];
     prost::encoding::encode_varint(2000, &mut bytes);
     bytes.extend([1 << 3 | 2, 0].repeat(1000));
-    let method =
-        SizesCaller::INTERFACE.methods.iter().find(|method| method.name == "Send").unwrap().id;
-    let message = MessageType { interface: SizesCaller::INTERFACE, method, part: Part::Request };
+    let message = send_request();
     let refused = check_long(&Body::copied(&bytes), message, 100_000).unwrap_err();
     assert_eq!(refused.code(), crate::Code::ResourceExhausted, "{refused}");
 }
 
 #[test]
 fn what_a_call_retains_is_no_less_than_what_its_request_takes() {
-    let method =
-        SizesCaller::INTERFACE.methods.iter().find(|method| method.name == "Send").unwrap().id;
-    let message = MessageType { interface: SizesCaller::INTERFACE, method, part: Part::Request };
+    let message = send_request();
     let lists = Lists { wides: vec![Wide::default(); 3], texts: vec!["a".into()], ..empty() };
     let (narrow, lists) = (Narrow { number: 1 }, [lists, empty()]);
     let shapes = [
@@ -207,7 +293,7 @@ fn what_a_call_retains_is_no_less_than_what_its_request_takes() {
             + lists.more.len() * size_of::<Lists>();
         let retained = retained_bytes(&body, message, DecodedSize::default(), false);
         assert!(retained >= taken, "{retained} for {taken}");
-        let bound = bytes.len() * shapes::growth_max(SizesCaller::INTERFACE);
+        let bound = bytes.len() * shapes::growth_max(&SIZES);
         assert!(bound >= judged(&bytes).unwrap(), "{bound} for {} bytes", bytes.len());
         let waiting = retained_bytes(&body, message, DecodedSize::default(), true);
         assert!(waiting >= retained + bytes.len());
@@ -220,9 +306,7 @@ fn empty() -> Lists {
 
 #[test]
 fn a_long_request_retains_its_buffer_only_for_slices_of_it() {
-    let method =
-        SizesCaller::INTERFACE.methods.iter().find(|method| method.name == "Send").unwrap().id;
-    let message = MessageType { interface: SizesCaller::INTERFACE, method, part: Part::Request };
+    let message = send_request();
     let long = || vec![b'a'; 100_000];
     let blob = Lists { blobs: vec![long().into()], ..empty() };
     let text = Lists { texts: vec![String::from_utf8(long()).unwrap()], ..empty() };

@@ -49,34 +49,12 @@ mod raw_frames;
 #[path = "../it/support.rs"]
 mod served;
 
-/// Generated from `nearcall-build/tests/golden/echo.proto`.
-#[allow(dead_code, reason = "not every method is called here")]
-mod echo {
-    include!("../../../nearcall-build/tests/golden/echo.rs");
-}
-
-/// Generated from `nearcall-build/tests/golden/sizes.proto`.
-#[allow(dead_code, reason = "its messages are used, and few methods are called here")]
-mod sizes {
-    include!("../../../nearcall-build/tests/golden/sizes.rs");
-}
-
-/// Generated from `nearcall-build/tests/golden/streams.proto`.
-#[allow(dead_code, reason = "not every method is called here")]
-mod streams {
-    include!("../../../nearcall-build/tests/golden/streams.rs");
-}
+use nearcall_testkit::{echo, sizes, streams, stress};
 
 /// Only `r18.rs` has an allocation fail.
 #[global_allocator]
 static ALLOCATOR: nearcall_os::alloc_fail::FailingAllocator =
     nearcall_os::alloc_fail::FailingAllocator;
-
-/// Generated from `nearcall-build/tests/golden/stress.proto`.
-#[allow(dead_code, reason = "not every method is called here")]
-mod stress {
-    include!("../../../nearcall-build/tests/golden/stress.rs");
-}
 
 #[allow(dead_code, reason = "shared with the stress test, which uses the rest")]
 #[path = "../stress/books.rs"]

@@ -15,12 +15,9 @@ use crate::async_client::block_on;
 use crate::observed::while_a_good_client_calls;
 use crate::stage::in_time;
 use crate::support::{Served, method, object};
-use sizes::{Count, Lists, Sizes, SizesAsyncCaller, SizesCaller, SizesDispatcher, Wide};
-
-/// Generated from `nearcall-build/tests/golden/sizes.proto`.
-pub(crate) mod sizes {
-    include!("../../../nearcall-build/tests/golden/sizes.rs");
-}
+use nearcall_testkit::sizes::{
+    Count, Lists, Sizes, SizesAsyncCaller, SizesCaller, SizesDispatcher, Wide,
+};
 
 /// Counts what it gets, and returns as much as it is asked for.
 pub(crate) struct Counts;

@@ -1,8 +1,8 @@
 //! What the fuzz target `dispatcher` tries; it fails by panicking.
 //!
-//! Called by `fuzz/`, which has the same modules of generated code, with what the fuzzer makes up,
-//! and by the test at the end with the corpus that is committed there. The server is a real one in
-//! an event loop of this thread; only the handshake is left out.
+//! Called by `fuzz/` with what the fuzzer makes up, and by the test at the end with the corpus
+//! that is committed there. The server is a real one in an event loop of this thread; only the
+//! handshake is left out.
 //! **Not here:** the service (`fuzzing/service.rs`).
 
 use std::collections::BTreeMap;
@@ -13,8 +13,8 @@ use nearcall_channel::{Endpoint, ReceiveError};
 use nearcall_wire::{CallId, Code, Frame, HEADER_BYTES, Hello, Payload, Shape};
 
 use self::service::{Kept, Service};
-use crate::echo::{EchoCaller, EchoDispatcher};
-use crate::streams::served::{StreamsCaller, StreamsDispatcher};
+use nearcall_testkit::echo::{EchoCaller, EchoDispatcher};
+use nearcall_testkit::streams::{StreamsCaller, StreamsDispatcher};
 
 /// Named by its path, because the fuzz target includes this file from elsewhere.
 #[path = "fuzzing/service.rs"]

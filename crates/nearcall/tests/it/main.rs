@@ -43,7 +43,4 @@ mod two_processes;
 mod upgrades;
 mod zero_copy;
 
-/// Generated from `nearcall-build/tests/golden/echo.proto`.
-mod echo {
-    include!("../../../nearcall-build/tests/golden/echo.rs");
-}
+use nearcall_testkit::echo;

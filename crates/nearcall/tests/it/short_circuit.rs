@@ -13,6 +13,8 @@ use nearcall::{
 use nearcall_channel::{Listener, Options, connect};
 use nearcall_wire::{Frame, Payload};
 
+use nearcall_testkit::other_echo as other_build;
+
 use crate::async_client::block_on;
 use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
 use crate::raw_frames::receive;
@@ -21,11 +23,6 @@ use crate::streams::served::{
     Kind, Plan, Service as Streams, StreamsAsyncCaller, StreamsCaller, item, register,
 };
 use crate::support::{Service, unique_address};
-
-/// The same interface in another build, as a loaded library has it.
-mod other_build {
-    include!("../../../nearcall-build/tests/golden/echo.rs");
-}
 
 /// What the cases need beside the plain [`Service`]: `Say` notes where its request is, and calls
 /// itself as often as the request says; `Later` answers within, behind a timer or never.

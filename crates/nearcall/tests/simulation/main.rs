@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use nearcall_os::simulation::{self, Report};
 use nearcall_os::{Deadline, clock};
+use nearcall_testkit::stress;
 
 mod service;
 mod simulator;
@@ -24,11 +25,6 @@ mod worker;
 mod world;
 
 use self::world::Seen;
-
-/// Generated from `nearcall-build/tests/golden/stress.proto`.
-mod stress {
-    include!("../../../nearcall-build/tests/golden/stress.rs");
-}
 
 /// Seeds that failed once.
 const FOUND: &[u64] = &[];

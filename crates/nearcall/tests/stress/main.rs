@@ -29,16 +29,12 @@ use std::time::Duration;
 use nearcall::{Deadline, Limits, RefusalKind, RunningServer, Server};
 use nearcall_os::clock;
 use nearcall_os::process::{self, Child};
+use nearcall_testkit::stress;
 
 use self::books::{Account, Books};
 use self::service::Service;
 use self::soak::Record;
 use self::stress::{StressAsyncDispatcher, StressDispatcher};
-
-/// Generated from `nearcall-build/tests/golden/stress.proto`.
-mod stress {
-    include!("../../../nearcall-build/tests/golden/stress.rs");
-}
 
 const SECONDS: &str = "NEARCALL_STRESS_S";
 const SEED: &str = "NEARCALL_STRESS_SEED";

@@ -11,9 +11,9 @@ use nearcall::{Client, Interface, Limits};
 use nearcall_os::clock;
 
 use super::rounds;
-use crate::decoded_size::sizes::{Count, SizesCaller};
 use crate::decoded_size::{Raw, nested, serve};
 use crate::support::{method, object};
+use nearcall_testkit::sizes::{Count, SizesCaller};
 
 /// The longest body: a message with its header is 4 MiB.
 const BODY_BYTES: usize = (4 << 20) - 64;

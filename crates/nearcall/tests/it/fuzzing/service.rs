@@ -8,8 +8,8 @@ use std::rc::Rc;
 
 use nearcall::{Code, Context, ItemReceiver, ItemSender, Responder, Status};
 
-use crate::echo::{Echo, Failure, Seen, Span, Words};
-use crate::streams::served::{Item, Plan, Streams};
+use nearcall_testkit::echo::{Echo, Failure, Seen, Span, Words};
+use nearcall_testkit::streams::{Item, Plan, Streams};
 
 /// The service, with the calls that it has not answered yet.
 pub(super) struct Service(pub(super) Kept);

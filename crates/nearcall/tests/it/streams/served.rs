@@ -13,11 +13,7 @@ use nearcall_os::clock;
 
 use crate::support::{LoopThread, everything, unique_address};
 
-mod golden {
-    include!("../../../../nearcall-build/tests/golden/streams.rs");
-}
-
-pub(crate) use self::golden::{
+pub(crate) use nearcall_testkit::streams::{
     Item, Plan, Streams, StreamsAsync, StreamsAsyncCaller, StreamsAsyncDispatcher, StreamsCaller,
     StreamsDispatcher,
 };

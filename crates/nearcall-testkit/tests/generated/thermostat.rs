@@ -3,10 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use nearcall::prost::Message;
 use nearcall::{
     CallOptions, Client, Code, Context, Method, MethodKind, ObjectRef, Responder, Status,
 };
-use prost::Message;
 use prost_reflect::{DescriptorPool, Kind, Value};
 
 use crate::InLoop;
@@ -118,7 +118,7 @@ fn reflection_finds_methods_messages_and_options_in_the_embedded_set() {
 #[test]
 fn the_embedded_set_has_neither_the_built_in_file_nor_source_information() {
     let set = ThermostatCaller::INTERFACE.descriptor_set;
-    let set = prost_types::FileDescriptorSet::decode(set).unwrap();
+    let set = nearcall::prost_types::FileDescriptorSet::decode(set).unwrap();
     let names: Vec<&str> = set.file.iter().map(|file| file.name()).collect();
     let expected = ["google/protobuf/empty.proto", "nearcall/options.proto", "thermostat.proto"];
     assert_eq!(names, expected);

@@ -15,15 +15,15 @@ mod thermostat;
 
 #[deny(clippy::pedantic)]
 #[rustfmt::skip]
-#[path = "../golden/names.rs"]
+#[path = "../../../nearcall-build/tests/golden/names.rs"]
 mod names;
 #[deny(clippy::pedantic)]
 #[rustfmt::skip]
-#[path = "../golden/scanner.rs"]
+#[path = "../../../nearcall-build/tests/golden/scanner.rs"]
 mod scan;
 #[deny(clippy::pedantic)]
 #[rustfmt::skip]
-#[path = "../golden/thermostat.rs"]
+#[path = "../../../nearcall-build/tests/golden/thermostat.rs"]
 mod home;
 
 /// A server in this thread, with a client that calls it without marshalling where it can.
@@ -55,5 +55,5 @@ fn serve(dispatcher: impl Dispatcher + Clone + Send + Sync) -> (RunningServer, S
 fn unique_address() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!("unix:@nearcall-build-{}-{number}", std::process::id())
+    format!("unix:@nearcall-generated-{}-{number}", std::process::id())
 }

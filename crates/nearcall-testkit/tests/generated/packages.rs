@@ -3,7 +3,7 @@
 #[rustfmt::skip]
 #[deny(clippy::pedantic)]
 mod included {
-    include!("../golden/packages/interfaces.rs");
+    include!("../../../nearcall-build/tests/golden/packages/interfaces.rs");
 }
 
 use nearcall::{Context, ItemSender, Status};
