@@ -79,12 +79,12 @@ impl Thermostat for Room {
     ) -> Result<SetTargetReply, Status> {
         if let Some(next) = &self.next {
             // Not the 250 ms of the interface: the machine may be busy.
-            let options = CallOptions::new().deadline(PATIENCE);
+            let next = next.with(CallOptions::new().deadline(PATIENCE));
             if self.use_of_next == UseOfNext::Ask {
-                let reply = next.with(options.clone()).watch(&WatchRequest {})?;
+                let reply = next.watch(&WatchRequest {})?;
                 return Ok(SetTargetReply { celsius_before: reply.celsius });
             }
-            return next.with(options.clone()).set_target(request);
+            return next.set_target(request);
         }
         if let Some(text) = context.metadata().get("echo") {
             context.add_reply_metadata("echoed", text).unwrap();
@@ -160,8 +160,8 @@ impl Thermostat for Room {
 
 /// Returns what a call takes, in nanoseconds.
 fn measure(next: &ThermostatCaller, calls: u32) -> Result<f64, Status> {
-    let options = CallOptions::new().deadline(PATIENCE);
-    let call = || next.with(options.clone()).set_target(&SetTargetRequest { celsius: 20.0 });
+    let next = next.with(CallOptions::new().deadline(PATIENCE));
+    let call = || next.set_target(&SetTargetRequest { celsius: 20.0 });
     for _ in 0..calls / 10 {
         call()?;
     }

@@ -99,11 +99,10 @@ fn a_library_serves_while_it_waits_for_one_that_blocks() {
     let back = service(&["back", &plain.listen]);
     let mut group = Group::start(&[plain.clone(), back.clone()]);
     let caller = group.caller(&back);
-    let options = CallOptions::new().deadline(PATIENCE);
-    let blocked =
-        caller.with(options.clone()).start_set_target(&SetTargetRequest { celsius: BLOCK });
+    let caller = caller.with(CallOptions::new().deadline(PATIENCE));
+    let blocked = caller.start_set_target(&SetTargetRequest { celsius: BLOCK });
     group.wait_for_stderr("blocked");
-    caller.with(options.clone()).watch(&WatchRequest {}).unwrap();
+    caller.watch(&WatchRequest {}).unwrap();
     assert!(!blocked.is_done());
 }
 

@@ -108,8 +108,8 @@ fn a_file_is_always_ready_and_keeps_nothing_from_its_turn() {
         let beat = event_loop.add_timer(SOON, Some(SOON));
         let client = thread::spawn(move || {
             let echo = EchoCaller::new(&Client::new(), &at).unwrap();
-            let options = CallOptions::new().deadline(PATIENCE / 2);
-            (0..10).try_for_each(|_| echo.with(options.clone()).nothing(&()))
+            let echo = echo.with(CallOptions::new().deadline(PATIENCE / 2));
+            (0..10).try_for_each(|_| echo.nothing(&()))
         });
         let (mut files, mut beats) = (0, 0);
         while !client.is_finished() || beats < 3 {

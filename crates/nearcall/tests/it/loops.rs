@@ -79,9 +79,9 @@ fn calls_in_circles_do_not_deadlock() {
         in_time(move || {
             let _alone = alone(&way);
             let (_first, _second, echo) = circle(&way);
-            let options = CallOptions::new().deadline(PATIENCE / 2);
+            let echo = echo.with(CallOptions::new().deadline(PATIENCE / 2));
             for depth in [1, 2, 3, 10, 10] {
-                let reply = echo.with(options.clone()).say(&words(depth));
+                let reply = echo.say(&words(depth));
                 assert_eq!(reply.map(|reply| reply.number), Ok(depth), "{way}");
             }
         });
@@ -240,9 +240,9 @@ fn flood(at: &str, number: u64, count: usize) -> Peer {
         let echo = EchoCaller::new(&Client::new(), &at).unwrap();
         echo.say(&words(number)).unwrap();
         wait.recv_timeout(PATIENCE).unwrap();
-        let options = CallOptions::new();
+        let echo = echo.with(CallOptions::new());
         let start = |_| {
-            let started = echo.with(options.clone()).start_say(&words(number));
+            let started = echo.start_say(&words(number));
             tell.send(()).unwrap();
             started
         };

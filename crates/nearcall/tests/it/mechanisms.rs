@@ -31,10 +31,10 @@ fn exchange(mechanism: Mechanism, parameters: &str) {
     for number in 0..100 {
         echo.note(&Words { number, ..Words::default() }).unwrap();
     }
-    let options = CallOptions::new().deadline(Duration::from_secs(10));
-    let quick = echo.with(options.clone()).quick(&Words { number: 4, ..Words::default() }).unwrap();
+    let echo = echo.with(CallOptions::new().deadline(Duration::from_secs(10)));
+    let quick = echo.quick(&Words { number: 4, ..Words::default() }).unwrap();
     assert_eq!(quick.number, 5);
-    assert!(echo.with(options.clone()).look(&()).unwrap().remaining_ns > 1_000_000_000);
+    assert!(echo.look(&()).unwrap().remaining_ns > 1_000_000_000);
 }
 
 #[test]
@@ -61,27 +61,22 @@ fn every_mechanism_carries_calls_of_a_client_in_a_loop() {
         let client = Client::in_loop(&event_loop);
         let via = format!("?via={mechanism}");
         let echo = EchoCaller::new(&client, &served.via(&via)).unwrap();
-        let options = CallOptions::new().deadline(Duration::from_secs(5));
+        let echo = echo.with(CallOptions::new().deadline(Duration::from_secs(5)));
         for _ in 0..3 {
-            echo.with(options.clone())
-                .nothing(&())
-                .unwrap_or_else(|error| panic!("{mechanism}: {error}"));
+            echo.nothing(&()).unwrap_or_else(|error| panic!("{mechanism}: {error}"));
         }
         for bytes in [100, 100_000, 1 << 20] {
             let request = Words { data: vec![7; bytes].into(), number: 1 };
-            let reply = echo.with(options.clone()).say(&request);
+            let reply = echo.say(&request);
             let reply = reply.unwrap_or_else(|error| panic!("{mechanism}: {error}"));
             assert!(reply == request, "{mechanism}: {bytes} bytes came back changed");
         }
         // More than any channel holds: the client has to wait for room, and must not oversleep it.
         for number in 0..20_000 {
-            echo.with(options.clone())
-                .note(&Words { number, ..Words::default() })
+            echo.note(&Words { number, ..Words::default() })
                 .unwrap_or_else(|error| panic!("{mechanism}: {error}"));
         }
-        echo.with(options.clone())
-            .nothing(&())
-            .unwrap_or_else(|error| panic!("{mechanism}: {error}"));
+        echo.nothing(&()).unwrap_or_else(|error| panic!("{mechanism}: {error}"));
     }
 }
 

@@ -36,8 +36,8 @@ fn caller(served: &Served) -> EchoCaller {
 /// Starts a call that waits in the gateway, in a thread of its own. It has no deadline.
 fn wait_in(served: &Served) -> std::thread::JoinHandle<Status> {
     let echo = caller(served);
-    let options = CallOptions::new().no_deadline();
-    std::thread::spawn(move || echo.with(options.clone()).say(&words(1)).unwrap_err())
+    let echo = echo.with(CallOptions::new().no_deadline());
+    std::thread::spawn(move || echo.say(&words(1)).unwrap_err())
 }
 
 #[test]
@@ -93,9 +93,8 @@ fn waiting_calls_of_one_client_do_not_refuse_everybody() {
         let last = serve_scripted(Limits::default(), |_| keeper());
         let (gate, begun) = gateway(&last, Limits::default());
         let hostile = caller(&gate);
-        let options = CallOptions::new().no_deadline();
-        let calls: Vec<_> =
-            (0..64).map(|_| hostile.with(options.clone()).start_say(&words(1))).collect();
+        let hostile = hostile.with(CallOptions::new().no_deadline());
+        let calls: Vec<_> = (0..64).map(|_| hostile.start_say(&words(1))).collect();
         let (mut waiting, mut refused) = (Vec::new(), 0);
         for call in calls {
             if refused + waiting.len() < 8 {

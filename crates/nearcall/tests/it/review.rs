@@ -353,9 +353,8 @@ fn a_loop_that_waits_for_room_sleeps() {
             let at = served.via(&format!("?via={mechanism}&wait=poll#s"));
             let echo = EchoCaller::new(&client, &at).unwrap();
             echo.nothing(&()).unwrap();
-            let options = CallOptions::new();
-            let started: Vec<_> =
-                (0..30).map(|n| echo.with(options.clone()).start_say(&large(n))).collect();
+            let echo = echo.with(CallOptions::new());
+            let started: Vec<_> = (0..30).map(|n| echo.start_say(&large(n))).collect();
             let spent = cpu(|| {
                 let soon = clock::now() + Duration::from_millis(200);
                 event_loop.next(Deadline::at(soon)).unwrap();

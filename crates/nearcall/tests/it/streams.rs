@@ -153,25 +153,24 @@ fn check_refused(status: &Status, name: &str, how: &str) {
 fn check_wrong_shapes(client: &Client, address: &str) {
     let object = object(client, StreamsCaller::INTERFACE, address);
     let method = |name: &str| method(StreamsCaller::INTERFACE, name);
-    let options = CallOptions::new();
+    let object = object.with(CallOptions::new());
     for (name, how) in [
         ("Count", "stream of replies"),
         ("Sum", "stream of requests"),
         ("Exchange", "both streams"),
     ] {
         let name_in_text = format!("streams.v1.Streams/{name}");
-        let call = object.with(options.clone()).start::<Item, Item>(method(name), &Item::default());
+        let call = object.start::<Item, Item>(method(name), &Item::default());
         check_refused(&call.wait().unwrap_err(), &name_in_text, how);
         // It is one-way: no caller waits for an answer.
-        object.with(options.clone()).send(method(name), &Item::default()).unwrap();
+        object.send(method(name), &Item::default()).unwrap();
     }
-    let replies =
-        object.with(options.clone()).open_reply_stream::<_, Item>(method("Say"), &item(1, 1));
+    let replies = object.open_reply_stream::<_, Item>(method("Say"), &item(1, 1));
     let status = replies.unwrap().recv().unwrap_err();
     check_refused(&status, "streams.v1.Streams/Say", "without a stream");
-    let requests = object.with(options.clone()).open_request_stream::<Item, Item>(method("Count"));
+    let requests = object.open_request_stream::<Item, Item>(method("Count"));
     check_refused(&requests.unwrap().finish().unwrap_err(), "Count", "stream of replies");
-    let both = object.with(options.clone()).open_both_streams::<Item, Item>(method("Sum"));
+    let both = object.open_both_streams::<Item, Item>(method("Sum"));
     let status = both.unwrap().1.recv().unwrap_err();
     check_refused(&status, "Sum", "stream of requests");
     let streams = StreamsCaller::new(client, address).unwrap();

@@ -287,9 +287,9 @@ fn r10_a_stopped_server_costs_a_call_its_deadline_and_no_more() {
         assert!(begun.elapsed() < AT_ONCE, "{via}: {:?}", begun.elapsed());
         send_by_pidfd(server.pidfd(), Signal::CONT).unwrap();
         // Replies to the calls from before may come and are dropped.
-        let options = CallOptions::new().deadline(PATIENCE);
+        let echo = echo.with(CallOptions::new().deadline(PATIENCE));
         for number in 10..20 {
-            match echo.with(options.clone()).say(&words(number)) {
+            match echo.say(&words(number)) {
                 Ok(reply) => assert_eq!(reply.number, number, "{via}"),
                 Err(status) => panic!("{via}: {status}"),
             }

@@ -294,10 +294,10 @@ fn a_program_that_pauses_between_its_calls_loses_none() {
             let (_server, at) = plain(limits, "");
             let client = Client::new();
             let service = ServerCaller::new(&client, &at).unwrap();
-            let options = CallOptions::new().deadline(PATIENCE);
+            let service = service.with(CallOptions::new().deadline(PATIENCE));
             for _ in 0..2 {
                 for call in 0..calls {
-                    let outcome = service.with(options.clone()).health(&Default::default());
+                    let outcome = service.health(&Default::default());
                     outcome.unwrap_or_else(|status| panic!("call {call} of {calls}: {status}"));
                 }
                 clock::pause(Duration::from_millis(200));

@@ -28,17 +28,13 @@ fn a_method_that_the_server_does_not_have_is_unimplemented() {
     server.while_a_good_client_calls(|| {
         let client = Client::new();
         let newer = ObjectRef::new(&client, &NEWER, &server.address).unwrap();
-        let options = CallOptions::new();
+        let newer = newer.with(CallOptions::new());
         let words = ["echo.v1.Echo", "no method", "0xdeadbeef", &server.address];
-        let outcome = newer.with(options.clone()).call(&SHOUT, &(), |(): &(), _, _| Ok(()));
+        let outcome = newer.call(&SHOUT, &(), |(): &(), _, _| Ok(()));
         expect(outcome, Code::Unimplemented, &words);
-        expect(
-            newer.with(options.clone()).start::<_, ()>(&SHOUT, &()).wait(),
-            Code::Unimplemented,
-            &words,
-        );
+        expect(newer.start::<_, ()>(&SHOUT, &()).wait(), Code::Unimplemented, &words);
         // A one-way message has no reply, and the connection lives.
-        newer.with(options.clone()).send(&WHISPER, &()).unwrap();
+        newer.send(&WHISPER, &()).unwrap();
         let echo = EchoCaller::new(&client, &server.address).unwrap();
         echo.nothing(&()).unwrap();
     });

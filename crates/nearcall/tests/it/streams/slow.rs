@@ -36,11 +36,11 @@ fn stop_reading(kind: Kind, served: &Served, client: &Client) {
     let plan = Plan { items: 1000, bytes: ITEM_BYTES, code: 0 };
     let mut replies = streams.count(&plan).unwrap();
     assert_eq!(replies.recv().unwrap().unwrap().number, 0);
-    let options = CallOptions::new().deadline(Duration::from_secs(20));
+    let streams = streams.with(CallOptions::new().deadline(Duration::from_secs(20)));
     let most = (5 << 20) / u64::from(ITEM_BYTES);
     // What the client receives beside the reply is bounded by the credit.
     for _ in 0..100 {
-        assert_eq!(streams.with(options.clone()).say(&item(1, 10)).unwrap(), item(1, 10));
+        assert_eq!(streams.say(&item(1, 10)).unwrap(), item(1, 10));
     }
     let sent = served.settled();
     assert!(sent <= most, "{kind:?}: {sent} items of {ITEM_BYTES} bytes are under way");

@@ -217,10 +217,10 @@ fn deadlines_hold_for_threads_that_share_a_connection() {
         let kept = caller.start_later(&words(1));
         let there = caller.clone();
         thread::spawn(move || {
-            let soon = CallOptions::new().deadline(Duration::from_millis(30));
-            let late = there.with(soon.clone()).later(&words(2)).unwrap_err();
+            let there = there.with(CallOptions::new().deadline(Duration::from_millis(30)));
+            let late = there.later(&words(2)).unwrap_err();
             assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
-            let late = there.with(soon.clone()).start_later(&words(3)).wait().unwrap_err();
+            let late = there.start_later(&words(3)).wait().unwrap_err();
             assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
         })
         .join()
