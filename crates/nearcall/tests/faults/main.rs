@@ -39,17 +39,8 @@ mod smoke;
 mod support;
 mod time_namespaces;
 
-#[allow(dead_code, reason = "shared with the other test binary, which uses the rest")]
-#[path = "../it/observed.rs"]
-mod observed;
-#[allow(dead_code, reason = "shared with the other test binary, which uses the rest")]
-#[path = "../it/raw_frames.rs"]
-mod raw_frames;
-#[allow(dead_code, reason = "shared with the other test binary, which uses the rest")]
-#[path = "../it/support.rs"]
-mod served;
-
-use nearcall_testkit::{echo, sizes, streams, stress};
+use nearcall_testkit::support as served;
+use nearcall_testkit::{echo, observed, raw_frames, sizes, streams, stress};
 
 /// Only `failing_syscalls.rs` has an allocation fail.
 #[global_allocator]
