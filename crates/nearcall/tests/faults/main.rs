@@ -11,12 +11,16 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "processes report, and so do tests")]
 
+mod containers;
+mod failing_syscalls;
 mod forks;
+mod full_file_systems;
 mod handed_over;
 mod handlers;
 mod hostile;
 mod hunts;
 mod identity;
+mod interrupted_sends;
 mod killed_clients;
 mod killed_servers;
 mod killed_switches;
@@ -24,34 +28,21 @@ mod meetings;
 mod memory;
 mod names;
 mod namespaces;
-mod r17;
-mod r18;
-mod r19;
-mod r21;
-mod r22;
-mod r25;
-mod r28;
-mod r29;
+mod peer_versions;
+mod reused_pids;
 mod runtime_directory;
+mod shared_sockets;
 mod shares;
 mod slow_peers;
 mod smoke;
 #[allow(dead_code, reason = "a kit: what no case needs at the moment stays whole")]
 mod support;
+mod time_namespaces;
 
-#[allow(dead_code, reason = "shared with the other test binary, which uses the rest")]
-#[path = "../it/observed.rs"]
-mod observed;
-#[allow(dead_code, reason = "shared with the other test binary, which uses the rest")]
-#[path = "../it/raw_frames.rs"]
-mod raw_frames;
-#[allow(dead_code, reason = "shared with the other test binary, which uses the rest")]
-#[path = "../it/support.rs"]
-mod served;
+use nearcall_testkit::support as served;
+use nearcall_testkit::{echo, observed, raw_frames, sizes, streams, stress};
 
-use nearcall_testkit::{echo, sizes, streams, stress};
-
-/// Only `r18.rs` has an allocation fail.
+/// Only `failing_syscalls.rs` has an allocation fail.
 #[global_allocator]
 static ALLOCATOR: nearcall_os::alloc_fail::FailingAllocator =
     nearcall_os::alloc_fail::FailingAllocator;
@@ -78,12 +69,12 @@ const ROLES: &[&[support::Role]] = &[
     identity::ROLES,
     names::ROLES,
     runtime_directory::ROLES,
-    r17::ROLES,
-    r19::ROLES,
-    r21::ROLES,
-    r22::ROLES,
-    r28::ROLES,
-    r29::ROLES,
+    full_file_systems::ROLES,
+    interrupted_sends::ROLES,
+    shared_sockets::ROLES,
+    reused_pids::ROLES,
+    time_namespaces::ROLES,
+    containers::ROLES,
     handed_over::ROLES,
     slow_peers::ROLES,
     handlers::ROLES,

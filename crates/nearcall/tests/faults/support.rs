@@ -35,7 +35,7 @@ pub(crate) use self::good::{GoodClient, User};
 pub(crate) use self::leaks::Holdings;
 pub(crate) use self::server::ServerProcess;
 pub(crate) use crate::observed::wait_until;
-pub(crate) use crate::served::{Service, everything, hello, unique_address};
+pub(crate) use crate::served::{Service, hello, unique_address};
 
 /// Longest wait of one step. Far above what is needed, so that it only ends a hang.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);

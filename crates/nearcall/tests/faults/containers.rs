@@ -5,8 +5,8 @@ use nearcall::{Client, EventLoop, Server};
 use nearcall_os::ptrace::Errno;
 
 use crate::echo::{EchoCaller, Words};
+use crate::failing_syscalls::{self, Kind};
 use crate::namespaces;
-use crate::r18::{self, Kind};
 use crate::served::Served;
 use crate::support::child::{Process, report, wait_for_the_parent};
 use crate::support::server::ServerSetup;
@@ -94,7 +94,9 @@ fn r29_without_newer_system_calls_everything_works() {
     in_time(|| {
         for kind in Kind::ALL {
             for errno in [Errno::NOSYS, Errno::PERM] {
-                let Some(outcome) = r18::run_without(kind, NEWER_CALLS, errno) else { return };
+                let Some(outcome) = failing_syscalls::run_without(kind, NEWER_CALLS, errno) else {
+                    return;
+                };
                 assert_eq!(outcome.faults(None), Vec::<String>::new(), "{kind:?}");
                 assert_eq!(outcome.failed_steps(), [], "{kind:?} {}", errno.error());
             }

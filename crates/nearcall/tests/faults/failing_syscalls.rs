@@ -16,7 +16,7 @@ pub(crate) use self::sweep::Target;
 use self::sweep::{Counts, Found, Outcome};
 
 /// The name of the test that is the child.
-const ENTRY: &str = "r18::entry";
+const ENTRY: &str = "failing_syscalls::entry";
 /// Failures of each kind of client in a sample.
 const SAMPLE: usize = 12;
 /// The sample of `cargo test` is always the same.

@@ -9,7 +9,7 @@ use crate::observed::PATIENCE;
 use crate::support::hello;
 
 /// A channel to the server, on which the server has greeted.
-pub(crate) fn channel_at(place: &Address, mechanism: Mechanism) -> Endpoint {
+pub fn channel_at(place: &Address, mechanism: Mechanism) -> Endpoint {
     let mut endpoint = connect(place, mechanism, &Options::default()).unwrap();
     let greeting = receive(&mut endpoint).expect("the server greets");
     Hello::decode(&greeting, greeting.len()).unwrap();
@@ -17,14 +17,14 @@ pub(crate) fn channel_at(place: &Address, mechanism: Mechanism) -> Endpoint {
 }
 
 /// A channel on which both have greeted.
-pub(crate) fn greeted_at(place: &Address, mechanism: Mechanism) -> Endpoint {
+pub fn greeted_at(place: &Address, mechanism: Mechanism) -> Endpoint {
     let mut endpoint = channel_at(place, mechanism);
     endpoint.send(&hello(1, 1), Deadline::after(PATIENCE)).unwrap();
     endpoint
 }
 
 /// The next message, unless the server has closed.
-pub(crate) fn receive(endpoint: &mut Endpoint) -> Option<Vec<u8>> {
+pub fn receive(endpoint: &mut Endpoint) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     match endpoint.receive(Deadline::after(PATIENCE)) {
         Ok(mut message) => message.read_to_end(&mut bytes).unwrap(),
@@ -36,7 +36,7 @@ pub(crate) fn receive(endpoint: &mut Endpoint) -> Option<Vec<u8>> {
 
 /// Demands that the server closes, after a few messages at most.
 #[track_caller]
-pub(crate) fn expect_closed(mut endpoint: Endpoint, what: &str) {
+pub fn expect_closed(mut endpoint: Endpoint, what: &str) {
     let mut rest = 0;
     while let Some(message) = receive(&mut endpoint) {
         rest += 1;
@@ -44,7 +44,7 @@ pub(crate) fn expect_closed(mut endpoint: Endpoint, what: &str) {
     }
 }
 
-pub(crate) fn echo_object() -> u64 {
+pub fn echo_object() -> u64 {
     // FNV-1a of the name, as the protocol says.
     "echo.v1.Echo".bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -57,7 +57,7 @@ fn method(name: &str) -> u32 {
 }
 
 /// A call of `Echo` with this slot and generation.
-pub(crate) fn call(id: u64, name: &str, metadata: &[u8], body: &[u8]) -> Vec<u8> {
+pub fn call(id: u64, name: &str, metadata: &[u8], body: &[u8]) -> Vec<u8> {
     let frame = Frame::Call {
         id: CallId::from_word(id),
         object: echo_object(),
@@ -70,7 +70,7 @@ pub(crate) fn call(id: u64, name: &str, metadata: &[u8], body: &[u8]) -> Vec<u8>
 }
 
 /// A `Note` of `Echo` with this number below 128.
-pub(crate) fn note(number: u8) -> Vec<u8> {
+pub fn note(number: u8) -> Vec<u8> {
     let body = [0x10, number];
     let frame = Frame::Oneway {
         object: echo_object(),
@@ -87,7 +87,7 @@ fn with_byte(mut frame: Vec<u8>, at: usize, byte: u8) -> Vec<u8> {
 }
 
 /// Frames that end a connection, each for a reason of its own.
-pub(crate) fn violations() -> Vec<(&'static str, Vec<u8>)> {
+pub fn violations() -> Vec<(&'static str, Vec<u8>)> {
     let nothing = || call(1 << 16, "Nothing", &[], &[]);
     let id = CallId::from_word(7 << 16 | 3);
     let payload = Payload { metadata_bytes: 0, body_bytes: 0, ..Payload::EMPTY };

@@ -1,4 +1,7 @@
-//! Faults that a review of the runtime has found, each with the case that showed it.
+//! Loops and clients that wait: for a reply, for room, for the end of a drain. They sleep meanwhile,
+//! keep what is under way, and bound what piles up.
+//!
+//! **Not here:** loops that spin (`loop_waits/spinning.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
@@ -25,7 +28,7 @@ use crate::stage::{
 };
 use crate::support::{Served, Service, hello, unique_address};
 
-mod hot;
+mod spinning;
 
 type Note = Box<dyn Fn(&Words)>;
 

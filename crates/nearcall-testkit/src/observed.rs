@@ -14,38 +14,38 @@ use crate::echo::{EchoCaller, EchoDispatcher, Words};
 use crate::support::{Service, everything, unique_address};
 
 /// Longest wait of one step. Far above what is needed, so that it only ends a hang.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The state that a server reports from its thread, every millisecond.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub struct Seen {
     /// Clients that are connected.
-    pub(crate) connections: AtomicUsize,
+    pub connections: AtomicUsize,
     /// Calls of `Later` without an answer.
-    pub(crate) later: AtomicUsize,
+    pub later: AtomicUsize,
     /// Of those, calls that somebody waits for.
-    pub(crate) wanted: AtomicUsize,
+    pub wanted: AtomicUsize,
 }
 
 /// A server with an `Echo` in a thread of its own.
-pub(crate) struct Observed {
-    pub(crate) address: String,
-    pub(crate) seen: Arc<Seen>,
+pub struct Observed {
+    pub address: String,
+    pub seen: Arc<Seen>,
     stopper: Stopper,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Observed {
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Self::at(&unique_address(), Limits::default())
     }
 
-    pub(crate) fn with(limits: Limits) -> Self {
+    pub fn with(limits: Limits) -> Self {
         Self::at(&unique_address(), limits)
     }
 
     /// A server that listens at `address`.
-    pub(crate) fn at(address: &str, limits: Limits) -> Self {
+    pub fn at(address: &str, limits: Limits) -> Self {
         let (seen, address) = (Arc::new(Seen::default()), address.to_owned());
         let (give, take) = std::sync::mpsc::channel();
         let tell = Arc::clone(&seen);
@@ -67,25 +67,25 @@ impl Observed {
 
     /// Waits until so many clients are connected.
     #[track_caller]
-    pub(crate) fn wait_for_connections(&self, count: usize) {
+    pub fn wait_for_connections(&self, count: usize) {
         wait_until("the connections", || self.seen.connections.load(Ordering::Relaxed) == count);
     }
 
     /// Where a channel is opened without the runtime.
-    pub(crate) fn place(&self) -> nearcall_channel::Address {
+    pub fn place(&self) -> nearcall_channel::Address {
         self.address.parse().unwrap()
     }
 
     /// Does `case` while a good client calls all the time.
     #[track_caller]
-    pub(crate) fn while_a_good_client_calls<T>(&self, case: impl FnOnce() -> T) -> T {
+    pub fn while_a_good_client_calls<T>(&self, case: impl FnOnce() -> T) -> T {
         while_a_good_client_calls(&self.address, case)
     }
 }
 
 /// Does `case` while a good client of the server at `address` calls all the time.
 #[track_caller]
-pub(crate) fn while_a_good_client_calls<T>(address: &str, case: impl FnOnce() -> T) -> T {
+pub fn while_a_good_client_calls<T>(address: &str, case: impl FnOnce() -> T) -> T {
     let (calls, ends) = (AtomicUsize::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let good = scope.spawn(|| call_until(address, &calls, &ends));
@@ -151,7 +151,7 @@ fn call_until(address: &str, calls: &AtomicUsize, ends: &AtomicBool) {
 
 /// Waits until `done`, and fails when that takes too long.
 #[track_caller]
-pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let end = clock::now() + PATIENCE;
     while !done() {
         assert!(clock::now() < end, "timed out waiting for {what}");

@@ -1,4 +1,4 @@
-//! The service that the tests call, and servers for it.
+//! The services that tests call, and servers for them.
 //!
 //! **Invariants:** a server that a test starts ends with the test, whatever happens in it.
 
@@ -17,7 +17,7 @@ use nearcall_wire::Hello;
 use crate::echo::{Echo, EchoDispatcher, Failure, Seen, Span, Words};
 
 /// The greeting of a client that writes its messages by hand.
-pub(crate) fn hello(version_min: u16, version_max: u16) -> Vec<u8> {
+pub fn hello(version_min: u16, version_max: u16) -> Vec<u8> {
     let hello = Hello {
         version_min,
         version_max,
@@ -30,17 +30,43 @@ pub(crate) fn hello(version_min: u16, version_max: u16) -> Vec<u8> {
     hello.encode().to_vec()
 }
 
-/// Does what the comments of `echo.proto` say.
-#[derive(Default)]
-pub(crate) struct Service {
-    pub(crate) notes: Cell<u64>,
-    pub(crate) notes_sum: Cell<u64>,
-    /// Those whose number was their place.
-    pub(crate) notes_in_order: Cell<u64>,
-    pub(crate) later: RefCell<Vec<(Words, Responder<Words>)>>,
+/// Makes methods of an `impl Echo` that do what the service in the field `$service` does.
+#[macro_export]
+macro_rules! forward_echo {
+    ($service:tt: $($method:ident)*) => {
+        $($crate::forward_echo!(@ $method $service);)*
+    };
+    (@ note $service:tt) => {
+        fn note(&self, context: &::nearcall::Context<'_>, request: &$crate::echo::Words) {
+            self.$service.note(context, request);
+        }
+    };
+    (@ nothing $service:tt) => { $crate::forward_echo!(@ nothing $service (), ()); };
+    (@ panic $service:tt) => { $crate::forward_echo!(@ panic $service (), ()); };
+    (@ fail $service:tt) => { $crate::forward_echo!(@ fail $service $crate::echo::Failure, ()); };
+    (@ look $service:tt) => { $crate::forward_echo!(@ look $service (), $crate::echo::Seen); };
+    (@ work $service:tt) => {
+        $crate::forward_echo!(@ work $service $crate::echo::Span, $crate::echo::Words);
+    };
+    (@ $method:ident $service:tt) => {
+        $crate::forward_echo!(@ $method $service $crate::echo::Words, $crate::echo::Words);
+    };
+    (@ $method:ident $service:tt $request:ty, $reply:ty) => {
+        fn $method(
+            &self,
+            context: &::nearcall::Context<'_>,
+            request: &$request,
+        ) -> Result<$reply, ::nearcall::Status> {
+            self.$service.$method(context, request)
+        }
+    };
 }
 
-impl Echo for Service {
+/// Does what the comments of `echo.proto` say, and keeps nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Stateless;
+
+impl Echo for Stateless {
     fn say(&self, _context: &Context<'_>, request: &Words) -> Result<Words, Status> {
         Ok(request.clone())
     }
@@ -49,13 +75,7 @@ impl Echo for Service {
         Ok(())
     }
 
-    fn note(&self, _context: &Context<'_>, request: &Words) {
-        if request.number == self.notes.get() {
-            self.notes_in_order.set(self.notes_in_order.get() + 1);
-        }
-        self.notes.set(self.notes.get() + 1);
-        self.notes_sum.set(self.notes_sum.get().wrapping_add(request.number));
-    }
+    fn note(&self, _context: &Context<'_>, _request: &Words) {}
 
     fn fail(&self, _context: &Context<'_>, request: &Failure) -> Result<(), Status> {
         let code = nearcall::Code::from_number(u16::try_from(request.code).unwrap_or(2));
@@ -66,15 +86,13 @@ impl Echo for Service {
         panic!("asked for it")
     }
 
-    /// Answers with the next `Note`, the last one first.
-    fn later(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
-        context.answer_later(|responder| {
-            self.later.borrow_mut().push((request.clone(), responder));
-        })
+    /// Is not answered later: that needs a place for what waits.
+    fn later(&self, _context: &Context<'_>, _request: &Words) -> Result<Words, Status> {
+        Err(Status::unimplemented("a service without a state keeps no call"))
     }
 
     fn quick(&self, _context: &Context<'_>, request: &Words) -> Result<Words, Status> {
-        Ok(Words { number: request.number + 1, ..Words::default() })
+        Ok(Words { number: request.number.wrapping_add(1), ..Words::default() })
     }
 
     fn look(&self, context: &Context<'_>, _request: &()) -> Result<Seen, Status> {
@@ -94,8 +112,38 @@ impl Echo for Service {
     }
 }
 
+/// Counts notes, keeps calls of `Later`, and does the rest as [`Stateless`].
+#[derive(Default)]
+pub struct Service {
+    pub notes: Cell<u64>,
+    pub notes_sum: Cell<u64>,
+    /// Those whose number was their place.
+    pub notes_in_order: Cell<u64>,
+    pub later: RefCell<Vec<(Words, Responder<Words>)>>,
+    stateless: Stateless,
+}
+
+impl Echo for Service {
+    forward_echo!(stateless: say nothing fail panic quick look work);
+
+    fn note(&self, _context: &Context<'_>, request: &Words) {
+        if request.number == self.notes.get() {
+            self.notes_in_order.set(self.notes_in_order.get() + 1);
+        }
+        self.notes.set(self.notes.get() + 1);
+        self.notes_sum.set(self.notes_sum.get().wrapping_add(request.number));
+    }
+
+    /// Answers with the next `Note`, the last one first.
+    fn later(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
+        context.answer_later(|responder| {
+            self.later.borrow_mut().push((request.clone(), responder));
+        })
+    }
+}
+
 /// What a method sees of its call.
-pub(crate) fn seen(context: &Context<'_>) -> Seen {
+pub fn seen(context: &Context<'_>) -> Seen {
     let remaining_ns = context.remaining().map_or(0, |left| left.as_nanos());
     let metadata = context.metadata().iter();
     Seen {
@@ -109,24 +157,24 @@ pub(crate) fn seen(context: &Context<'_>) -> Seen {
 }
 
 /// The object of this interface at `at`, as generated callers have it.
-pub(crate) fn object(client: &Client, interface: &'static Interface, at: &str) -> ObjectRef {
+pub fn object(client: &Client, interface: &'static Interface, at: &str) -> ObjectRef {
     ObjectRef::new(client, interface, at).unwrap()
 }
 
 /// The method of this name.
-pub(crate) fn method(interface: &'static Interface, name: &str) -> &'static Method {
+pub fn method(interface: &'static Interface, name: &str) -> &'static Method {
     interface.methods.iter().find(|method| method.name == name).unwrap()
 }
 
 /// An address that no other test of any process has.
-pub(crate) fn unique_address() -> String {
+pub fn unique_address() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("unix:@nearcall-test-{}-{number}", std::process::id())
 }
 
 /// The address of a server that offers every mechanism: the tests of each need that.
-pub(crate) fn everything(address: &str) -> String {
+pub fn everything(address: &str) -> String {
     if address.starts_with("tcp://") || address.starts_with("inproc:") {
         return address.to_owned();
     }
@@ -135,14 +183,14 @@ pub(crate) fn everything(address: &str) -> String {
 }
 
 /// A thread that runs a loop, and ends with this.
-pub(crate) struct LoopThread {
+pub struct LoopThread {
     stopper: Stopper,
     thread: Option<JoinHandle<()>>,
 }
 
 impl LoopThread {
     /// Runs a loop with a server once `prepare` has set both up. Returns what that returns as well.
-    pub(crate) fn serve<T: Send + 'static>(
+    pub fn serve<T: Send + 'static>(
         limits: Limits,
         prepare: impl FnOnce(&EventLoop, &Server) -> T + Send + 'static,
     ) -> (Self, T) {
@@ -170,23 +218,23 @@ impl Drop for LoopThread {
 }
 
 /// A server with an [`Echo`] in a thread of its own.
-pub(crate) struct Served {
-    pub(crate) address: String,
+pub struct Served {
+    pub address: String,
     _thread: LoopThread,
 }
 
 impl Served {
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Self::at(&unique_address())
     }
 
     /// At an address that was used before, for example.
-    pub(crate) fn at(address: &str) -> Self {
+    pub fn at(address: &str) -> Self {
         Self::listening(address.to_owned(), Limits::default(), "", |_, _, _| {})
     }
 
     /// With limits, parameters of the listening address, and more to do before the loop runs.
-    pub(crate) fn with(
+    pub fn with(
         limits: Limits,
         parameters: &str,
         prepare: impl FnOnce(&EventLoop, &Server, &Arc<Service>) + Send + 'static,
@@ -210,7 +258,7 @@ impl Served {
         Self { address, _thread: thread }
     }
 
-    pub(crate) fn via(&self, parameters: &str) -> String {
+    pub fn via(&self, parameters: &str) -> String {
         format!("{}{parameters}", self.address)
     }
 }

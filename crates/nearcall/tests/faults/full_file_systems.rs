@@ -4,8 +4,8 @@ use nearcall::{Client, EventLoop, Server};
 use nearcall_os::ptrace::Errno;
 
 use crate::echo::{EchoCaller, Words};
+use crate::failing_syscalls::{Kind, Target, run_with};
 use crate::namespaces;
-use crate::r18::{Kind, Target, run_with};
 use crate::served::Served;
 use crate::support::child::report;
 use crate::support::{Role, in_time};
