@@ -119,16 +119,20 @@ impl Function<'_> {
         let (input, output) = (&self.types.input_type, &self.types.output_type);
         let (fixed, result) = (self.fixed(), status_result(output));
         let (trait_name, function) = (&self.service.rust_name, &self.method.rust_name);
+        let local = match self.service.parts.dispatchers {
+            true => format!(
+                "|service: &::nearcall::SharedService<dyn {trait_name}>, context| \
+                 {trait_name}::{function}(&**service, context, request)"
+            ),
+            // There is no trait by which a service could be called.
+            false => "|service: &::core::convert::Infallible, _| match *service {}".to_owned(),
+        };
         let call = self.pair(
             &format!("Calls `{name}` and waits for the reply."),
             &format!("Calls `{name}` with options such as a deadline or metadata."),
             docs::CALL_ERRORS,
             (Some(input), &result),
-            &format!(
-                "self.object.call(&{fixed}, request, options, \
-                 |service: &::nearcall::SharedService<dyn {trait_name}>, context| \
-                 {trait_name}::{function}(&**service, context, request))"
-            ),
+            &format!("self.object.call(&{fixed}, request, options, {local})"),
         );
         call + &self.start(input, output)
     }

@@ -27,7 +27,10 @@ pub(crate) fn sync_dispatcher(service: &Service) -> String {
          const INTERFACE: &'static ::nearcall::Interface = &{interface};\n\
          fn local(service: ::nearcall::SharedService<{t}>) -> \
          ::nearcall::SharedService<dyn {rust_name}> {{\n\
-         service.map(|it| it, |it| it) }}\n\
+         match service {{\n\
+         ::nearcall::SharedService::Arc(it) => ::nearcall::SharedService::Arc(it),\n\
+         ::nearcall::SharedService::Rc(it) => ::nearcall::SharedService::Rc(it),\n\
+         }} }}\n\
          #[inline]\n\
          fn dispatch(service: &{t}, incoming: ::nearcall::Incoming<'_>) {{\n\
          match incoming.method() {{\n\

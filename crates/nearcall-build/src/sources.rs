@@ -1,4 +1,4 @@
-//! Reads `.proto` files and everything that they import into descriptors.
+//! Reads `.proto` files and everything that they import, and sets of descriptors.
 //!
 //! # Invariants
 //!
@@ -21,7 +21,7 @@ use protox::file::{
     ChainFileResolver, File, FileResolver, GoogleFileResolver, IncludeFileResolver,
 };
 
-use crate::error::BuildError;
+use crate::error::{BuildError, Place};
 use crate::visible_names::VisibleNames;
 use crate::{panics, source_text};
 
@@ -32,11 +32,50 @@ pub(crate) struct Sources {
     pub(crate) paths: Vec<PathBuf>,
 }
 
-/// Reads `files`. Without an include directory, the directory of each file is one.
-pub(crate) fn read(files: &[PathBuf], includes: &[PathBuf]) -> Result<Sources, BuildError> {
-    if files.is_empty() {
+/// An encoded `FileDescriptorSet`.
+#[derive(Debug, Clone)]
+pub(crate) enum DescriptorSet {
+    File(PathBuf),
+    Bytes(Vec<u8>),
+}
+
+/// Reads `files` and `sets`. Without an include directory, the directory of each file is one.
+pub(crate) fn read(
+    files: &[PathBuf],
+    includes: &[PathBuf],
+    sets: &[DescriptorSet],
+) -> Result<Sources, BuildError> {
+    if files.is_empty() && sets.is_empty() {
         return Err(BuildError::NoFile);
     }
+    let mut sources = match files.is_empty() {
+        true => Sources { pool: DescriptorPool::new(), paths: Vec::new() },
+        false => read_files(files, includes)?,
+    };
+    for set in sets {
+        let (from, bytes) = match set {
+            DescriptorSet::File(path) => {
+                sources.paths.push(path.clone());
+                (path.display().to_string(), fs::read(path).map_err(|error| error.to_string()))
+            }
+            DescriptorSet::Bytes(bytes) => ("descriptor_set_bytes".to_owned(), Ok(bytes.clone())),
+        };
+        let refuse = |text: String| BuildError::DescriptorSet { from: from.clone(), text };
+        let bytes = bytes.map_err(refuse)?;
+        let decoded = sources.pool.decode_file_descriptor_set(bytes.as_slice());
+        decoded.map_err(|error| refuse(format!("{error:?}")))?;
+    }
+    let mut files = sources.pool.files();
+    match files.find(|file| file.file_descriptor_proto().syntax() == "editions") {
+        None => Ok(sources),
+        Some(file) => {
+            let place = Place { file: file.name().to_owned(), at: None };
+            Err(BuildError::Edition { place })
+        }
+    }
+}
+
+fn read_files(files: &[PathBuf], includes: &[PathBuf]) -> Result<Sources, BuildError> {
     let directories = list_directories(files, includes);
     let opened = Opened::default();
     let mut compiler =

@@ -35,6 +35,7 @@ macro_rules! generated_items {
                 dead_code,
                 missing_docs,
                 unreachable_pub,
+                unused_imports,
                 unused_qualifications,
                 unused_variables,
                 reason = "generated"
