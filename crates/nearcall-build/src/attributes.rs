@@ -32,14 +32,16 @@ pub(crate) fn check(
     let types = messages.iter().flat_map(list_types);
     let types = types.chain(enums.iter().map(|one| one.full_name().to_owned()));
     check_one_kind(of_types, "type", &types.collect::<Vec<_>>())?;
-    let all = messages.iter().flat_map(|one| list_fields(one, |_| true));
-    let fields = all.chain(enums.iter().flat_map(list_values));
+    let fields = messages.iter().flat_map(list_fields).chain(enums.iter().flat_map(list_values));
     check_one_kind(of_fields, "field", &fields.collect::<Vec<_>>())?;
-    let maps = messages.iter().flat_map(|one| list_fields(one, FieldDescriptor::is_map));
-    check_paths("btree_map", &options.btree_map, &maps.collect::<Vec<_>>())?;
-    let is_bytes = |field: &FieldDescriptor| field.kind() == Kind::Bytes;
-    let bytes = messages.iter().flat_map(|one| list_fields(one, is_bytes));
-    check_paths("bytes", options.bytes.as_deref().unwrap_or(&[]), &bytes.collect::<Vec<_>>())
+    let list = |is_listed: fn(&FieldDescriptor) -> bool| {
+        // Those of a oneof, too, have the names that they have in the message.
+        let fields = messages.iter().flat_map(MessageDescriptor::fields).filter(is_listed);
+        fields.map(|field| field.full_name().to_owned()).collect::<Vec<_>>()
+    };
+    check_paths("btree_map", &options.btree_map, &list(FieldDescriptor::is_map))?;
+    let bytes = list(|field| field.kind() == Kind::Bytes);
+    check_paths("bytes", options.bytes.as_deref().unwrap_or(&[]), &bytes)
 }
 
 /// Checks that each path of an option matches a field that the option can change.
@@ -93,17 +95,13 @@ fn list_types(message: &MessageDescriptor) -> Vec<String> {
 }
 
 /// A oneof is a field itself, and its fields are variants of the enum that is its type.
-fn list_fields(
-    message: &MessageDescriptor,
-    is_listed: impl Fn(&FieldDescriptor) -> bool,
-) -> Vec<String> {
+fn list_fields(message: &MessageDescriptor) -> Vec<String> {
     let name = |field: FieldDescriptor| match field.containing_oneof() {
         Some(oneof) if !oneof.is_synthetic() => format!("{}.{}", oneof.full_name(), field.name()),
         _ => field.full_name().to_owned(),
     };
-    let oneofs = message.oneofs().filter(|one| one.fields().any(|field| is_listed(&field)));
-    let oneofs = oneofs.map(|one| one.full_name().to_owned());
-    message.fields().filter(&is_listed).map(name).chain(oneofs).collect()
+    let oneofs = message.oneofs().map(|one| one.full_name().to_owned());
+    message.fields().map(name).chain(oneofs).collect()
 }
 
 fn list_values(enumeration: &EnumDescriptor) -> Vec<String> {

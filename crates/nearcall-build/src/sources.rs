@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::{fs, io};
 
-use prost_reflect::DescriptorPool;
+use prost_reflect::{DescriptorPool, FileDescriptor};
 use protox::Compiler;
 use protox::file::{
     ChainFileResolver, File, FileResolver, GoogleFileResolver, IncludeFileResolver,
@@ -65,13 +65,12 @@ pub(crate) fn read(
         let decoded = sources.pool.decode_file_descriptor_set(bytes.as_slice());
         decoded.map_err(|error| refuse(format!("{error:?}")))?;
     }
-    let mut files = sources.pool.files();
-    match files.find(|file| file.file_descriptor_proto().syntax() == "editions") {
+    let is_edition =
+        |file: &FileDescriptor| file.file_descriptor_proto().syntax() == "editions";
+    let edition = sources.pool.files().find(is_edition).map(|file| file.name().to_owned());
+    match edition {
         None => Ok(sources),
-        Some(file) => {
-            let place = Place { file: file.name().to_owned(), at: None };
-            Err(BuildError::Edition { place })
-        }
+        Some(file) => Err(BuildError::Edition { place: Place { file, at: None } }),
     }
 }
 
