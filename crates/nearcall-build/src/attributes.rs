@@ -1,29 +1,31 @@
-//! Attributes of Rust that a build script adds to generated types and fields.
+//! What a build script changes of generated types and fields: attributes, and types of fields.
 //!
 //! # Invariants
 //!
 //! - Every attribute parses, and its path matches a type or field that is generated: prost ignores
-//!   a path that matches nothing, so a slip would go unnoticed.
+//!   a path that matches nothing, so a slip would go unnoticed. So does that of another type.
 //!
-//! **Not here:** adding them, which prost does.
+//! **Not here:** changing them, which prost does.
 
-use prost_reflect::{DescriptorPool, EnumDescriptor, MessageDescriptor};
+use prost_reflect::{DescriptorPool, EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 use syn::Attribute;
 use syn::parse::Parser;
 
 use crate::error::BuildError;
 use crate::extern_paths::ExternPaths;
+use crate::generate::Options;
 
 /// Attributes, each with the path that it belongs to.
 type Attributes = [(String, String)];
 
-/// Checks the attributes of types (messages, enums, oneofs) and of fields.
+/// Checks the attributes of types (messages, enums, oneofs) and of fields, and the other types of
+/// fields.
 pub(crate) fn check(
     pool: &DescriptorPool,
     extern_paths: &ExternPaths,
-    of_types: &Attributes,
-    of_fields: &Attributes,
+    options: &Options,
 ) -> Result<(), BuildError> {
+    let Options { type_attributes: of_types, field_attributes: of_fields, .. } = options;
     let messages = pool.all_messages().filter(|one| !extern_paths.contains(one.full_name()));
     let enums = pool.all_enums().filter(|one| !extern_paths.contains(one.full_name()));
     let (messages, enums): (Vec<_>, Vec<_>) = (messages.collect(), enums.collect());
@@ -31,7 +33,23 @@ pub(crate) fn check(
     let types = types.chain(enums.iter().map(|one| one.full_name().to_owned()));
     check_one_kind(of_types, "type", &types.collect::<Vec<_>>())?;
     let fields = messages.iter().flat_map(list_fields).chain(enums.iter().flat_map(list_values));
-    check_one_kind(of_fields, "field", &fields.collect::<Vec<_>>())
+    check_one_kind(of_fields, "field", &fields.collect::<Vec<_>>())?;
+    let list = |is_listed: fn(&FieldDescriptor) -> bool| {
+        // Those of a oneof, too, have the names that they have in the message.
+        let fields = messages.iter().flat_map(MessageDescriptor::fields).filter(is_listed);
+        fields.map(|field| field.full_name().to_owned()).collect::<Vec<_>>()
+    };
+    check_paths("btree_map", &options.btree_map, &list(FieldDescriptor::is_map))?;
+    let bytes = list(|field| field.kind() == Kind::Bytes);
+    check_paths("bytes", options.bytes.as_deref().unwrap_or(&[]), &bytes)
+}
+
+/// Checks that each path of an option matches a field that the option can change.
+fn check_paths(option: &'static str, paths: &[String], names: &[String]) -> Result<(), BuildError> {
+    match paths.iter().find(|path| *path != "." && !names.iter().any(|name| matches(path, name))) {
+        Some(path) => Err(BuildError::UnknownFieldPath { option, path: path.clone() }),
+        None => Ok(()),
+    }
 }
 
 fn check_one_kind(
@@ -74,7 +92,7 @@ fn list_types(message: &MessageDescriptor) -> Vec<String> {
 
 /// A oneof is a field itself, and its fields are variants of the enum that is its type.
 fn list_fields(message: &MessageDescriptor) -> Vec<String> {
-    let name = |field: prost_reflect::FieldDescriptor| match field.containing_oneof() {
+    let name = |field: FieldDescriptor| match field.containing_oneof() {
         Some(oneof) if !oneof.is_synthetic() => format!("{}.{}", oneof.full_name(), field.name()),
         _ => field.full_name().to_owned(),
     };

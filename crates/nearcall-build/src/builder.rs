@@ -10,13 +10,14 @@ use std::{env, fs, io};
 
 use crate::error::BuildError;
 use crate::generate::{self, GeneratedFile, Options};
-use crate::sources;
+use crate::sources::{self, DescriptorSet};
 
 /// Collects the input and the options of a build script. [`Builder::compile`] generates the code.
 #[derive(Debug, Clone, Default)]
 #[must_use = "nothing happens before `compile` or `write`"]
 pub struct Builder {
     files: Vec<PathBuf>,
+    descriptor_sets: Vec<DescriptorSet>,
     includes: Vec<PathBuf>,
     out_dir: Option<PathBuf>,
     options: Options,
@@ -31,6 +32,36 @@ impl Builder {
     /// Adds a `.proto` file. Code for the packages that it imports is generated too.
     pub fn file(mut self, path: impl AsRef<Path>) -> Self {
         self.files.push(path.as_ref().to_owned());
+        self
+    }
+
+    /// Adds the interfaces of an encoded `google.protobuf.FileDescriptorSet`, such as another build
+    /// system writes: `protoc --include_imports --include_source_info --descriptor_set_out FILE`.
+    /// Without source information there are no docs, and errors name no line.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// nearcall_build::Builder::new().descriptor_set("interfaces.binpb").compile()?;
+    /// # Ok::<(), nearcall_build::BuildError>(())
+    /// ```
+    pub fn descriptor_set(mut self, path: impl AsRef<Path>) -> Self {
+        self.descriptor_sets.push(DescriptorSet::File(path.as_ref().to_owned()));
+        self
+    }
+
+    /// As [`descriptor_set`](Self::descriptor_set), for a set that is in memory.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn read_from_registry() -> Vec<u8> { Vec::new() }
+    /// let set: Vec<u8> = read_from_registry();
+    /// nearcall_build::Builder::new().descriptor_set_bytes(set).compile()?;
+    /// # Ok::<(), nearcall_build::BuildError>(())
+    /// ```
+    pub fn descriptor_set_bytes(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.descriptor_sets.push(DescriptorSet::Bytes(bytes.into()));
         self
     }
 
@@ -88,6 +119,106 @@ impl Builder {
         self
     }
 
+    /// Has the maps that a path matches be a `BTreeMap`, which has an order, in the place of a
+    /// `HashMap`. Paths are those of [`field_attribute`](Self::field_attribute); `.` is every map.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// nearcall_build::Builder::new()
+    ///     .file("proto/home/v1/thermostat.proto")
+    ///     .btree_map([".home.v1.Plan.celsius_by_room"])
+    ///     .compile()?;
+    /// # Ok::<(), nearcall_build::BuildError>(())
+    /// ```
+    pub fn btree_map(mut self, paths: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.options.btree_map.extend(paths.into_iter().map(Into::into));
+        self
+    }
+
+    /// Has only the `bytes` fields that a path matches be `nearcall::Bytes`, and all others
+    /// `Vec<u8>`. The default is `.`, every one: a received `Bytes` is a slice of the message, and
+    /// one that is sent may be a loan, while a `Vec<u8>` is copied.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// nearcall_build::Builder::new()
+    ///     .file("proto/home/v1/camera.proto")
+    ///     .bytes([".home.v1.Picture.pixels"])
+    ///     .compile()?;
+    /// # Ok::<(), nearcall_build::BuildError>(())
+    /// ```
+    pub fn bytes(mut self, paths: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let all = self.options.bytes.get_or_insert_default();
+        all.extend(paths.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets whether callers are generated, which clients need. The default is true. Without
+    /// [`dispatchers`](Self::dispatchers) too, only messages are left.
+    ///
+    /// # Examples
+    ///
+    /// A program that only serves:
+    ///
+    /// ```no_run
+    /// nearcall_build::Builder::new().file("proto/home.proto").callers(false).compile()?;
+    /// # Ok::<(), nearcall_build::BuildError>(())
+    /// ```
+    pub fn callers(mut self, are_generated: bool) -> Self {
+        self.options.parts.callers = are_generated;
+        self
+    }
+
+    /// Sets whether the traits to implement and the dispatchers are generated, which servers need.
+    /// The default is true. Without them a call of an object of the same thread is a message.
+    ///
+    /// # Examples
+    ///
+    /// A program that only calls, and only by futures:
+    ///
+    /// ```no_run
+    /// nearcall_build::Builder::new()
+    ///     .file("proto/home.proto")
+    ///     .dispatchers(false)
+    ///     .sync_api(false)
+    ///     .compile()?;
+    /// # Ok::<(), nearcall_build::BuildError>(())
+    /// ```
+    pub fn dispatchers(mut self, are_generated: bool) -> Self {
+        self.options.parts.dispatchers = are_generated;
+        self
+    }
+
+    /// Sets whether there are the caller that waits, and the trait whose methods return results.
+    /// The default is true.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// nearcall_build::Builder::new().file("proto/home.proto").sync_api(false).compile()?;
+    /// # Ok::<(), nearcall_build::BuildError>(())
+    /// ```
+    pub fn sync_api(mut self, is_generated: bool) -> Self {
+        self.options.parts.sync_api = is_generated;
+        self
+    }
+
+    /// Sets whether there are the caller that returns futures, and the trait whose methods are
+    /// `async`. The default is true.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// nearcall_build::Builder::new().file("proto/home.proto").async_api(false).compile()?;
+    /// # Ok::<(), nearcall_build::BuildError>(())
+    /// ```
+    pub fn async_api(mut self, is_generated: bool) -> Self {
+        self.options.parts.async_api = is_generated;
+        self
+    }
+
     /// Sets the directory to write to. The default is the variable `OUT_DIR`. A missing directory
     /// is created.
     pub fn out_dir(mut self, directory: impl AsRef<Path>) -> Self {
@@ -114,7 +245,7 @@ impl Builder {
     /// The first error in the `.proto` files; then nothing was written. [`BuildError::Write`] if a
     /// file cannot be written; then others may have been.
     pub fn write(&self) -> Result<Written, BuildError> {
-        let sources = sources::read(&self.files, &self.includes)?;
+        let sources = sources::read(&self.files, &self.includes, &self.descriptor_sets)?;
         let generated = generate::generate(&sources.pool, &self.options)?;
         let cargo_dir = || env::var_os("OUT_DIR").map(PathBuf::from);
         let directory = self.out_dir.clone().or_else(cargo_dir).ok_or(BuildError::NoOutDir)?;
@@ -131,7 +262,7 @@ impl Builder {
 pub struct Written {
     /// The generated files, sorted by name.
     pub files: Vec<WrittenFile>,
-    /// The `.proto` files on disk that they depend on, imports included.
+    /// The `.proto` files and descriptor sets on disk that they depend on, imports included.
     pub sources: Vec<PathBuf>,
 }
 

@@ -125,16 +125,16 @@ fn sync_functions(service: &Service, method: &Method, types: &prost_build::Metho
         Kind::RequestStream => format!("{requests}<{input}, {output}>"),
         Kind::BothStreams => format!("({requests}<{input}, ()>, {replies})"),
     });
-    let docs = join(&[
-        &docs::comment(&types.comments),
-        &paragraph(&summary.replace("{name}", &method.name)),
-        &docs::options(method),
-    ]);
+    let docs = function_docs(method, types, summary);
     let fixed = method_static(service, method);
     let request = if has_request { format!("request: &{input}") } else { String::new() };
     let passed = if has_request { ", request" } else { "" };
-    let local = match kind {
-        Kind::Unary => format!(", <dyn {}>::{rust_name}", service.rust_name),
+    let local = match (kind, service.parts.dispatchers) {
+        (Kind::Unary, true) => format!(", <dyn {}>::{rust_name}", service.rust_name),
+        // There is no trait by which a service could be called.
+        (Kind::Unary, false) => {
+            ", |service: &::core::convert::Infallible, _, _| match *service {}".to_owned()
+        }
         _ => String::new(),
     };
     let function = format!(
@@ -164,7 +164,7 @@ fn sync_functions(service: &Service, method: &Method, types: &prost_build::Metho
 fn async_function(service: &Service, method: &Method, types: &prost_build::Method) -> String {
     let Method { rust_name, kind, .. } = method;
     let (input, output) = (&types.input_type, &types.output_type);
-    let Shape { entry, has_request, .. } = Shape::of(*kind);
+    let Shape { entry, has_request, summary } = Shape::of(*kind);
     let replies = format!("::nearcall::AsyncReplyStream<{output}>");
     let requests = "::nearcall::AsyncRequestStream";
     let result = match kind {
@@ -174,7 +174,10 @@ fn async_function(service: &Service, method: &Method, types: &prost_build::Metho
         Kind::RequestStream => future(&format!("{requests}<{input}, {output}>")),
         Kind::BothStreams => future(&format!("({requests}<{input}, ()>, {replies})")),
     };
-    let docs = paragraph(&format!("[`{0}::{rust_name}`] as a future.", service.types.caller));
+    let docs = match service.parts.sync_api {
+        true => paragraph(&format!("[`{0}::{rust_name}`] as a future.", service.types.caller)),
+        false => function_docs(method, types, summary),
+    };
     let (request, passed) = match has_request {
         true => (format!("request: &'a {input}"), ", request"),
         false => (String::new(), ""),
@@ -185,6 +188,15 @@ fn async_function(service: &Service, method: &Method, types: &prost_build::Metho
          pub fn {rust_name}<'a>(&'a self, {request}) -> {result} {{\n\
          self.object.{entry}(&{fixed}{passed}) }}\n"
     )
+}
+
+/// Renders the docs of the function with the name of the method.
+fn function_docs(method: &Method, types: &prost_build::Method, summary: &str) -> String {
+    join(&[
+        &docs::comment(&types.comments),
+        &paragraph(&summary.replace("{name}", &method.name)),
+        &docs::options(method),
+    ])
 }
 
 /// How a method of some kind is called.

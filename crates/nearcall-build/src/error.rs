@@ -18,8 +18,22 @@ use prost_reflect::FileDescriptor;
 #[non_exhaustive]
 pub enum BuildError {
     /// The builder has no file.
-    #[error("no .proto file to compile: name one with `Builder::file`")]
+    #[error(
+        "no .proto file to compile: name one with `Builder::file`, or descriptors with \
+         `Builder::descriptor_set`"
+    )]
     NoFile,
+    /// A descriptor set cannot be read, or is not one.
+    #[error(
+        "{from}: cannot use the descriptor set: {text}; write it with `protoc --include_imports \
+         --include_source_info --descriptor_set_out FILE`"
+    )]
+    DescriptorSet {
+        /// The path of the file, or a name for bytes.
+        from: String,
+        /// The reason.
+        text: String,
+    },
     /// A file is missing or is not correct proto3. The text begins with the place if there is one.
     #[error("{text}")]
     Proto {
@@ -183,6 +197,17 @@ pub enum BuildError {
         path: String,
         /// What it should match: `type` or `field`.
         kind: &'static str,
+    },
+    /// `btree_map` or `bytes` has a path that no generated field of that type has.
+    #[error(
+        "{option}: no generated field of that type matches `{path}`; `.` is every one, \
+         `.home.v1.Room` begins at the package, `Room.names` is the end of a name"
+    )]
+    UnknownFieldPath {
+        /// The option: `btree_map` or `bytes`.
+        option: &'static str,
+        /// The path.
+        path: String,
     },
     /// `extern_path` gives something other than a package or type and a path of Rust.
     #[error(

@@ -36,6 +36,38 @@ pub struct Options {
     pub field_attributes: Vec<(String, String)>,
     /// Types that are not generated: a path such as `.common.v1`, and its Rust path.
     pub extern_paths: BTreeMap<String, String>,
+    /// The maps that are a `BTreeMap`, by paths as prost matches them; all others are a `HashMap`.
+    pub btree_map: Vec<String>,
+    /// The `bytes` fields that are `nearcall::Bytes`, by paths as prost matches them; all others
+    /// are `Vec<u8>`. `None`: every one.
+    pub bytes: Option<Vec<String>>,
+    /// The parts of services that are generated.
+    pub parts: Parts,
+}
+
+/// The parts of services that are generated. The default is all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parts {
+    /// Callers, for clients.
+    pub callers: bool,
+    /// Traits to implement and dispatchers, for servers.
+    pub dispatchers: bool,
+    /// The caller that waits; the trait of services of one thread, and its dispatcher.
+    pub sync_api: bool,
+    /// The caller that returns futures; the trait with `async` methods, and its dispatcher.
+    pub async_api: bool,
+}
+
+impl Parts {
+    fn is_empty(self) -> bool {
+        !(self.callers || self.dispatchers) || !(self.sync_api || self.async_api)
+    }
+}
+
+impl Default for Parts {
+    fn default() -> Self {
+        Self { callers: true, dispatchers: true, sync_api: true, async_api: true }
+    }
 }
 
 /// A generated file that is not written yet.
@@ -62,8 +94,9 @@ pub fn generate(
     let extern_paths = ExternPaths::new(&options.extern_paths)?;
     let is_generated = |name: &str| !extern_paths.contains(name);
     let mut services = model::check_services(pool, &options.renames, is_generated)?;
+    services.iter_mut().for_each(|service| service.parts = options.parts);
     clashes::assign_names(pool, &mut services, &extern_paths)?;
-    attributes::check(pool, &extern_paths, &options.type_attributes, &options.field_attributes)?;
+    attributes::check(pool, &extern_paths, options)?;
     let mut config = configure(options);
     nesting::mark(pool, &mut config);
     let mut packages: BTreeMap<Module, Package> = BTreeMap::new();
@@ -136,7 +169,11 @@ fn configure(options: &Options) -> Config {
     let mut config = Config::new();
     config.prost_path("::nearcall::prost").prost_types_path("::nearcall::prost_types");
     // `Bytes`: received fields are slices of the buffer, and sent ones may be loaned.
-    config.bytes(["."]);
+    match &options.bytes {
+        None => config.bytes(["."]),
+        Some(paths) => config.bytes(paths),
+    };
+    config.btree_map(&options.btree_map);
     for (path, rust_path) in &options.extern_paths {
         config.extern_path(path, rust_path);
     }
@@ -160,16 +197,39 @@ impl ServiceGenerator for Services {
         let is_it = |one: &&Service| one.package == types.package && one.name == types.proto_name;
         // Both come from the same pool.
         let service = self.services.iter().find(is_it).expect("a service of the pool");
-        text.push_str(&interface::sync_trait(service, &types, true));
-        text.push_str(&interface::async_trait(service, &types, true));
-        text.push_str(&interface::statics(service));
-        text.push_str(&caller::sync_caller(service, &types));
-        text.push_str(&caller::async_caller(service, &types));
-        text.push_str(&dispatcher::sync_dispatcher(service));
-        text.push_str(&dispatcher::async_dispatcher(service));
+        let parts = service.parts;
+        if parts.is_empty() {
+            return;
+        }
+        let (dispatchers, callers) = (parts.dispatchers, parts.callers);
+        let mut code = String::new();
+        if dispatchers && parts.sync_api {
+            code += &interface::sync_trait(service, &types, parts.async_api);
+        }
+        if dispatchers && parts.async_api {
+            code += &interface::async_trait(service, &types, parts.sync_api);
+        }
+        code += &interface::statics(service);
+        if callers && parts.sync_api {
+            code += &caller::sync_caller(service, &types);
+        }
+        if callers && parts.async_api {
+            code += &caller::async_caller(service, &types);
+        }
+        if dispatchers && parts.sync_api {
+            code += &dispatcher::sync_dispatcher(service);
+        }
+        if dispatchers && parts.async_api {
+            code += &dispatcher::async_dispatcher(service);
+        }
+        text.push_str(&without_broken_links(service, code));
     }
 
     fn finalize_package(&mut self, package: &str, text: &mut String) {
+        let parts = self.services.first().map(|service| service.parts);
+        if parts.is_none_or(Parts::is_empty) {
+            return;
+        }
         let set = descriptor_set::encode_package(&self.pool, package);
         let literal = descriptor_set::literal(&set);
         text.push_str(&format!(
@@ -179,4 +239,19 @@ impl ServiceGenerator for Services {
             interface::DESCRIPTOR_SET
         ));
     }
+}
+
+/// Makes links in docs to what is not generated plain code.
+fn without_broken_links(service: &Service, code: String) -> String {
+    let Service { rust_name, types, parts, .. } = service;
+    let items = [
+        (parts.dispatchers && parts.sync_api, rust_name.clone()),
+        (parts.dispatchers && parts.async_api, types.async_trait.to_string()),
+        (parts.callers && parts.sync_api, types.caller.to_string()),
+        (parts.callers && parts.async_api, types.async_caller.to_string()),
+    ];
+    items
+        .iter()
+        .filter(|(is_generated, _)| !is_generated)
+        .fold(code, |code, (_, name)| code.replace(&format!("[`{name}`]"), &format!("`{name}`")))
 }

@@ -34,7 +34,8 @@
 //! - `trait ThermostatAsync` with the same methods as `async fn`, and `ThermostatAsyncDispatcher`;
 //! - `ThermostatCaller::new(&client, address)`, which waits, and `ThermostatAsyncCaller`, which
 //!   returns futures;
-//! - a struct for each message: `string` is `String`, `bytes` is `nearcall::Bytes`.
+//! - a struct for each message: `string` is `String`, `bytes` is `nearcall::Bytes`
+//!   ([`Builder::bytes`]), a map is a `HashMap` ([`Builder::btree_map`]).
 //!
 //! How a method replies (at once, later, from a pool of threads, by `async`) is chosen where the
 //! service is implemented. The functions of the callers are
@@ -51,6 +52,9 @@
 //! Deadlines, metadata and what a call does that would have to wait are options of a caller:
 //! `thermostat.with(CallOptions::new().deadline(timeout)).get(&q)`. `with` makes another caller of
 //! the same object over the same connections, which may be kept.
+//!
+//! What a program does not need can be left out: [`Builder::callers`], [`Builder::dispatchers`],
+//! [`Builder::sync_api`] and [`Builder::async_api`].
 //!
 //! `cargo doc` of the program documents all of it with the comments of the `.proto` file.
 //!
@@ -108,4 +112,4 @@ pub use prost_reflect::DescriptorPool;
 
 pub use self::builder::{Builder, Written, WrittenFile};
 pub use self::error::{BuildError, Place};
-pub use self::generate::{GeneratedFile, Options, generate};
+pub use self::generate::{GeneratedFile, Options, Parts, generate};

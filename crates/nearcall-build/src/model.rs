@@ -13,6 +13,7 @@ use prost_reflect::{DescriptorPool, MethodDescriptor, ServiceDescriptor};
 
 use crate::derived_names::{CallerNames, MethodNames, TypeNames};
 use crate::error::{BuildError, Place};
+use crate::generate::Parts;
 use crate::method_id::method_id;
 use crate::names;
 use crate::options::{self, Idempotency};
@@ -34,6 +35,7 @@ pub(crate) struct Service {
     pub(crate) caller: CallerNames,
     pub(crate) package: String,
     pub(crate) methods: Vec<Method>,
+    pub(crate) parts: Parts,
     pub(crate) place: Place,
 }
 
@@ -123,6 +125,7 @@ fn check_service(service: &ServiceDescriptor, renames: &Renames) -> Result<Servi
         caller: CallerNames::default(),
         package: service.package_name().to_owned(),
         methods,
+        parts: Parts::default(),
         place: Place::from_item(&service.parent_file(), service.path()),
     })
 }

@@ -1,4 +1,4 @@
-//! Reads `.proto` files and everything that they import into descriptors.
+//! Reads `.proto` files and everything that they import, and sets of descriptors.
 //!
 //! # Invariants
 //!
@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::{fs, io};
 
-use prost_reflect::DescriptorPool;
+use prost_reflect::{DescriptorPool, FileDescriptor};
 use protox::Compiler;
 use protox::file::{
     ChainFileResolver, File, FileResolver, GoogleFileResolver, IncludeFileResolver,
 };
 
-use crate::error::BuildError;
+use crate::error::{BuildError, Place};
 use crate::visible_names::VisibleNames;
 use crate::{panics, source_text};
 
@@ -32,11 +32,48 @@ pub(crate) struct Sources {
     pub(crate) paths: Vec<PathBuf>,
 }
 
-/// Reads `files`. Without an include directory, the directory of each file is one.
-pub(crate) fn read(files: &[PathBuf], includes: &[PathBuf]) -> Result<Sources, BuildError> {
-    if files.is_empty() {
+/// An encoded `FileDescriptorSet`.
+#[derive(Debug, Clone)]
+pub(crate) enum DescriptorSet {
+    File(PathBuf),
+    Bytes(Vec<u8>),
+}
+
+/// Reads `files` and `sets`. Without an include directory, the directory of each file is one.
+pub(crate) fn read(
+    files: &[PathBuf],
+    includes: &[PathBuf],
+    sets: &[DescriptorSet],
+) -> Result<Sources, BuildError> {
+    if files.is_empty() && sets.is_empty() {
         return Err(BuildError::NoFile);
     }
+    let mut sources = match files.is_empty() {
+        true => Sources { pool: DescriptorPool::new(), paths: Vec::new() },
+        false => read_files(files, includes)?,
+    };
+    for set in sets {
+        let (from, bytes) = match set {
+            DescriptorSet::File(path) => {
+                sources.paths.push(path.clone());
+                (path.display().to_string(), fs::read(path).map_err(|error| error.to_string()))
+            }
+            DescriptorSet::Bytes(bytes) => ("descriptor_set_bytes".to_owned(), Ok(bytes.clone())),
+        };
+        let refuse = |text: String| BuildError::DescriptorSet { from: from.clone(), text };
+        let bytes = bytes.map_err(refuse)?;
+        let decoded = sources.pool.decode_file_descriptor_set(bytes.as_slice());
+        decoded.map_err(|error| refuse(format!("{error:?}")))?;
+    }
+    let is_edition = |file: &FileDescriptor| file.file_descriptor_proto().syntax() == "editions";
+    let edition = sources.pool.files().find(is_edition).map(|file| file.name().to_owned());
+    match edition {
+        None => Ok(sources),
+        Some(file) => Err(BuildError::Edition { place: Place { file, at: None } }),
+    }
+}
+
+fn read_files(files: &[PathBuf], includes: &[PathBuf]) -> Result<Sources, BuildError> {
     let directories = list_directories(files, includes);
     let opened = Opened::default();
     let mut compiler =

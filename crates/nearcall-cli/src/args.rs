@@ -297,8 +297,12 @@ pub(crate) struct ShowArgs {
 #[derive(Debug, Args)]
 pub(crate) struct GenArgs {
     /// Interface files, as paths or as names within an include directory
-    #[arg(value_name = "FILE.proto", required = true)]
+    #[arg(value_name = "FILE.proto", required_unless_present = "descriptor_set")]
     pub(crate) files: Vec<PathBuf>,
+
+    /// Encoded FileDescriptorSet with interfaces, as protoc writes; repeatable
+    #[arg(long, value_name = "FILE")]
+    pub(crate) descriptor_set: Vec<PathBuf>,
 
     /// Directory of imports; repeatable [default: the directory of each file]
     #[arg(long, value_name = "DIR")]
@@ -320,6 +324,18 @@ pub(crate) struct GenArgs {
     #[arg(long, value_name = "PATH=ATTRIBUTE", value_parser = pair)]
     pub(crate) field_attribute: Vec<(String, String)>,
 
+    /// Maps that become a BTreeMap, such as .home.v1.Plan.rooms, or . for all; repeatable
+    #[arg(long, value_name = "PATH")]
+    pub(crate) btree_map: Vec<String>,
+
+    /// Bytes fields that become nearcall::Bytes, all others Vec<u8>; repeatable [default: .]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) bytes: Vec<String>,
+
+    /// Leave out parts of services; repeatable or a list
+    #[arg(long, value_name = "PART", value_enum, value_delimiter = ',')]
+    pub(crate) without: Vec<ServicePart>,
+
     /// Also write this file, which includes the others in the modules of their packages
     #[arg(long, value_name = "NAME.rs")]
     pub(crate) include_file: Option<String>,
@@ -330,6 +346,19 @@ pub(crate) struct GenArgs {
 
     #[command(flatten)]
     pub(crate) format: JsonArgs,
+}
+
+/// A part of services that `gen --without` leaves out.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ServicePart {
+    /// Callers
+    Callers,
+    /// Traits to implement, and dispatchers
+    Dispatchers,
+    /// Callers that wait, and traits of services of one thread
+    SyncApi,
+    /// Callers that return futures, and traits with async methods
+    AsyncApi,
 }
 
 /// Parses `KEY=VALUE`; the key has no `=`.
@@ -377,7 +406,8 @@ Examples:
   nearcall gen thermostat.proto --out-dir src/generated
   nearcall gen home/v1/thermostat.proto --include proto --out-dir src/generated
   nearcall gen shop.proto --out-dir src/generated --include-file all.rs
-  nearcall gen home.proto --out-dir src --rename home.v1.House.Scan=ScanRooms";
+  nearcall gen home.proto --out-dir src --rename home.v1.House.Scan=ScanRooms
+  nearcall gen --descriptor-set home.binpb --out-dir src --without callers";
 
 const _: () = assert!(MESSAGE_BYTES_MAX == 4 << 20, "the help of --size names the limit");
 

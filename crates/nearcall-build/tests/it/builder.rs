@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nearcall_build::{BuildError, Builder, DescriptorPool, Options, generate};
 
@@ -94,14 +94,116 @@ fn a_renamed_item_keeps_its_name_and_id_on_the_wire() {
     for expected in [
         "pub trait House: 'static {",
         "pub struct HouseAsyncCaller {",
-        "pub fn start_scan_again_with(",
-        "name: \"scan\",",
-        "id: 0x7a47_3477,",
+        "pub fn start_scan_again(",
+        "Method::new(0x7a47_3477, \"scan\", MethodKind::Unary)",
         "name: \"a.Home\",",
     ] {
         assert!(text.contains(expected), "{expected} in {text}");
     }
     assert!(!text.contains("trait Home"), "{text}");
+}
+
+/// The marks of the parts of a service `Home`: caller, async caller, trait, async trait.
+const PARTS: [&str; 4] =
+    ["pub struct HomeCaller", "pub struct HomeAsyncCaller", "SyncDispatcher<", "AsyncDispatcher<"];
+
+#[test]
+fn parts_that_are_left_out_are_not_generated_and_not_linked_to() {
+    type Set = fn(Builder) -> Builder;
+    let cases: [(Set, [bool; 4]); 6] = [
+        (|builder| builder, [true; 4]),
+        (|builder| builder.callers(false), [false, false, true, true]),
+        (|builder| builder.dispatchers(false), [true, true, false, false]),
+        (|builder| builder.sync_api(false), [false, true, false, true]),
+        (|builder| builder.async_api(false), [true, false, true, false]),
+        (|builder| builder.callers(false).async_api(false), [false, false, true, false]),
+    ];
+    for (set, expected) in cases {
+        let text = generate_with("service Home { rpc Scan(X) returns (X); }", set);
+        assert_eq!(PARTS.map(|part| text.contains(part)), expected, "{text}");
+        let items = ["HomeCaller", "HomeAsyncCaller", "Home", "HomeAsync"];
+        let declared =
+            ["struct HomeCaller ", "struct HomeAsyncCaller ", "trait Home:", "trait HomeAsync:"];
+        for (item, declaration) in items.iter().zip(declared) {
+            let is_linked = text.contains(&format!("[`{item}`]"));
+            assert!(!is_linked || text.contains(declaration), "{item} in {text}");
+        }
+        assert!(text.contains("const FILE_DESCRIPTOR_SET"), "{text}");
+    }
+    let messages = |builder: Builder| builder.callers(false).dispatchers(false);
+    let text = generate_with("service Home { rpc Scan(X) returns (X); }", messages);
+    assert!(text.contains("pub struct X") && !text.contains("Home"), "{text}");
+    assert!(!text.contains("FILE_DESCRIPTOR_SET"), "{text}");
+}
+
+#[test]
+fn a_caller_without_the_trait_calls_no_service_of_its_thread_directly() {
+    let service = "service Home { rpc Scan(X) returns (X); }";
+    let both = generate_with(service, |builder| builder);
+    let alone = generate_with(service, |builder| builder.dispatchers(false));
+    let direct = "SharedService<dyn Home>";
+    assert!(both.contains(direct) && !alone.contains(direct), "{alone}");
+    assert!(alone.contains("match *service {}") && !alone.contains("Skeleton<T>"), "{alone}");
+}
+
+#[test]
+fn maps_and_bytes_have_the_types_that_are_asked_for() {
+    let items = "message Y { map<string, X> one = 1; map<string, X> two = 2; bytes p = 3; \
+                 oneof o { bytes q = 4; } repeated bytes r = 5; }";
+    let text = generate_with(items, |builder| builder);
+    assert_eq!(
+        ["BTreeMap<", "HashMap<", "::Vec<u8>"].map(|it| text.matches(it).count()),
+        [0, 2, 0]
+    );
+    let text = generate_with(items, |builder| builder.btree_map(["Y.one"]).bytes([".a.Y.p"]));
+    assert_eq!(
+        ["BTreeMap<", "HashMap<", "::Vec<u8>"].map(|it| text.matches(it).count()),
+        [1, 1, 2]
+    );
+    assert_eq!(text.matches("::prost::bytes::Bytes").count(), 1, "{text}");
+    let text = generate_with(items, |builder| builder.btree_map(["."]).bytes([""; 0]));
+    assert_eq!(
+        ["BTreeMap<", "HashMap<", "::Vec<u8>"].map(|it| text.matches(it).count()),
+        [2, 0, 3]
+    );
+    let text = generate_with(items, |builder| builder.bytes(["Y.q"]));
+    assert!(text.contains("Q(::nearcall::prost::bytes::Bytes)"), "{text}");
+}
+
+#[test]
+fn a_descriptor_set_gives_the_same_text_as_its_files() {
+    let directory = TestDir::new();
+    let file = directory.write(
+        "a.proto",
+        "syntax = \"proto3\"; package a; import \"nearcall/options.proto\";
+         import \"google/protobuf/empty.proto\";
+         // A message.
+         message X { uint32 n = 1; }
+         service Home {
+           rpc Note(X) returns (google.protobuf.Empty) { option (nearcall.oneway) = true; }
+         }",
+    );
+    let mut compiler = protox::Compiler::new([directory.path(), &options_directory()]).unwrap();
+    compiler.include_source_info(true).include_imports(true).open_file(&file).unwrap();
+    let set = compiler.encode_file_descriptor_set();
+    let written = |builder: Builder, name: &str| {
+        let out = directory.path().join(name);
+        let written = builder.out_dir(&out).write().unwrap();
+        (fs::read_to_string(out.join("a.rs")).unwrap(), written.sources)
+    };
+    let (expected, _) = written(Builder::new().file(&file), "files");
+    assert!(expected.contains("MethodKind::Oneway") && expected.contains("/// A message."));
+    let path = directory.path().join("set.binpb");
+    fs::write(&path, &set).unwrap();
+    let from_file = written(Builder::new().descriptor_set(&path), "set");
+    assert_eq!(from_file, (expected.clone(), vec![path]));
+    let from_bytes = written(Builder::new().descriptor_set_bytes(set), "bytes");
+    assert_eq!(from_bytes, (expected, Vec::new()));
+}
+
+/// The directory with `nearcall/options.proto`.
+fn options_directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("proto")
 }
 
 #[test]

@@ -322,6 +322,17 @@ fn attributes_and_paths_are_those_of_rust() {
         };
         check_with("message Z { uint32 n = 1; }", set, &expected);
     }
+    for (option, path) in [("btree_map", "n"), ("bytes", "Z.n"), ("bytes", "Z")] {
+        let expected = format!(
+            "{option}: no generated field of that type matches `{path}`; `.` is every one, \
+             `.home.v1.Room` begins at the package, `Room.names` is the end of a name"
+        );
+        let set = |builder: Builder| match option {
+            "bytes" => builder.bytes([path]),
+            _ => builder.btree_map([path]),
+        };
+        check_with("message Z { uint32 n = 1; }", set, &expected);
+    }
     for (path, rust_path) in [("a", "::b"), (".a", "b c"), (".a.", "::b"), (".", "::b"), (".a", "")]
     {
         let expected = format!(
@@ -387,8 +398,40 @@ fn check_files(files: &[(&str, &str)], compiled: &[&str], expected: &str) {
 }
 
 #[test]
+fn a_descriptor_set_that_cannot_be_used_is_named() {
+    let directory = TestDir::new();
+    let set = |bytes: &[u8]| Builder::new().descriptor_set_bytes(bytes).write().unwrap_err();
+    let end = "; write it with `protoc --include_imports --include_source_info \
+               --descriptor_set_out FILE`";
+    let error = set(&[0xff]).to_string();
+    let start = "descriptor_set_bytes: cannot use the descriptor set: ";
+    assert!(error.starts_with(start) && error.ends_with(end), "{error}");
+    // Without what it imports.
+    let file = |dependency: &str, syntax: &str| prost_types::FileDescriptorProto {
+        name: Some("a.proto".to_owned()),
+        syntax: Some(syntax.to_owned()),
+        dependency: vec![dependency.to_owned()],
+        ..Default::default()
+    };
+    let encode = |file| {
+        let set = prost_types::FileDescriptorSet { file: vec![file] };
+        prost::Message::encode_to_vec(&set)
+    };
+    let error = set(&encode(file("b.proto", "proto3"))).to_string();
+    assert!(error.contains("b.proto") && error.ends_with(end), "{error}");
+    let path = directory.path().join("none.binpb");
+    let error = Builder::new().descriptor_set(&path).write().unwrap_err().to_string();
+    assert!(error.starts_with(&format!("{}: cannot use", path.display())), "{error}");
+}
+
+#[test]
 fn files_that_are_not_there_are_named() {
-    check_files(&[], &[], "no .proto file to compile: name one with `Builder::file`");
+    check_files(
+        &[],
+        &[],
+        "no .proto file to compile: name one with `Builder::file`, or descriptors with \
+         `Builder::descriptor_set`",
+    );
     check_files(
         &[],
         &["b.proto"],

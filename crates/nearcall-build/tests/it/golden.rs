@@ -86,8 +86,13 @@ fn what_the_tests_of_the_runtime_call() {
         assert_eq!(file.path, out.path().join(format!("{name}.v1.rs")));
         let text = fs::read_to_string(&file.path).unwrap();
         for service in services {
-            for part in ["Caller {", "AsyncCaller {", "Dispatcher<", "AsyncDispatcher<"] {
-                let head = format!("pub struct {service}{part}");
+            for (item, part) in [
+                ("struct", "Caller {"),
+                ("struct", "AsyncCaller {"),
+                ("type", "Dispatcher<"),
+                ("type", "AsyncDispatcher<"),
+            ] {
+                let head = format!("pub {item} {service}{part}");
                 assert_eq!(text.matches(&head).count(), 1, "{head} in {name}");
             }
         }

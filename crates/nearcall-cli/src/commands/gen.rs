@@ -6,7 +6,7 @@ use nearcall_build::{Builder, WrittenFile};
 use serde::Serialize;
 
 use super::End;
-use crate::args::GenArgs;
+use crate::args::{GenArgs, ServicePart};
 use crate::output;
 
 pub(super) fn run(args: &GenArgs) -> anyhow::Result<End> {
@@ -24,6 +24,19 @@ pub(super) fn run(args: &GenArgs) -> anyhow::Result<End> {
     }
     for (path, attribute) in &args.field_attribute {
         builder = builder.field_attribute(path, attribute);
+    }
+    let builder = args.descriptor_set.iter().fold(builder, Builder::descriptor_set);
+    let mut builder = builder.btree_map(&args.btree_map);
+    if !args.bytes.is_empty() {
+        builder = builder.bytes(&args.bytes);
+    }
+    for part in &args.without {
+        builder = match part {
+            ServicePart::Callers => builder.callers(false),
+            ServicePart::Dispatchers => builder.dispatchers(false),
+            ServicePart::SyncApi => builder.sync_api(false),
+            ServicePart::AsyncApi => builder.async_api(false),
+        };
     }
     let written = builder.out_dir(&args.out_dir).write()?;
     if args.format.json {

@@ -77,3 +77,22 @@ fn options_of_the_builder_are_options_here() {
     assert_eq!(ended.stdout, "wrote     ./shop.v1.rs\n");
     assert!(read("shop.v1.rs").contains("::home::Target"), "{}", read("shop.v1.rs"));
 }
+
+#[test]
+fn parts_and_types_of_fields_are_chosen() {
+    let folder = folder();
+    let more = "syntax = \"proto3\"; package shop.v1; \
+                message Item { map<string, string> names = 1; bytes picture = 2; } \
+                service Shop { rpc Scan(Item) returns (Item); }";
+    fs::write(folder.path().join("proto/shop.proto"), more).unwrap();
+    let files = ["gen", "shop.proto", "--include", "proto", "--out-dir", "."];
+    let options = ["--without", "callers,async-api", "--btree-map", ".", "--bytes", "picture"];
+    let ended = folder.run(&[&files[..], &options].concat());
+    assert_eq!(ended.stdout, "wrote     ./shop.v1.rs\n", "{ended:?}");
+    let text = fs::read_to_string(folder.path().join("shop.v1.rs")).unwrap();
+    assert!(text.contains("trait Shop") && text.contains("BTreeMap"), "{text}");
+    assert!(!text.contains("ShopCaller") && !text.contains("ShopAsync"), "{text}");
+    let ended = folder.run(&["gen", "--descriptor-set", "proto/shop.proto", "--out-dir", "."]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("proto/shop.proto: cannot use the descriptor set"), "{ended:?}");
+}

@@ -171,20 +171,6 @@ pub enum SharedService<T: ?Sized> {
     Rc(Rc<T>),
 }
 
-impl<T> SharedService<T> {
-    /// Makes the service another type, such as a trait object.
-    pub fn map<U: ?Sized>(
-        self,
-        from_arc: impl FnOnce(Arc<T>) -> Arc<U>,
-        from_rc: impl FnOnce(Rc<T>) -> Rc<U>,
-    ) -> SharedService<U> {
-        match self {
-            Self::Arc(service) => SharedService::Arc(from_arc(service)),
-            Self::Rc(service) => SharedService::Rc(from_rc(service)),
-        }
-    }
-}
-
 impl<T: ?Sized> Deref for SharedService<T> {
     type Target = T;
 
