@@ -45,10 +45,9 @@ impl<C: Fn() -> Client + 'static> Member for Service<C> {
     }
 
     fn measure(&self, _: &Context<'_>, request: &MeasureRequest) -> Result<MeasureReply, Status> {
-        let caller = MemberCaller::new(&(self.0)(), &request.address)?;
-        let options = CallOptions::new().deadline(CALL_TIMEOUT);
-        let batch =
-            || (0..request.calls_per_batch).try_for_each(|_| caller.nothing_with(&(), &options));
+        let caller = MemberCaller::new(&(self.0)(), &request.address)?
+            .with(CallOptions::new().deadline(CALL_TIMEOUT));
+        let batch = || (0..request.calls_per_batch).try_for_each(|_| caller.nothing(&()));
         // The first connects, and warms up.
         batch()?;
         let mut ns_per_call = Vec::new();

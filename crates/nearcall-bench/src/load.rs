@@ -25,7 +25,7 @@ use self::board::{Counts, SharedState, State};
 use self::duty::{PERIOD_NS, Steering};
 use crate::conditions::Load;
 use crate::launch::{Work, WorkerRequest};
-use crate::runner::Program;
+use crate::runner::processes::Program;
 
 /// Starts loads, all in the same way during one run.
 pub(crate) struct Loads<'a> {

@@ -140,8 +140,7 @@ pub fn count_calls(
         },
     };
     let mut copies = declared_copies(plan.mechanism);
-    // What io_uring moves is no outcome of a system call.
-    if plan.mechanism != Mechanism::Uring {
+    if plan.mechanism.copies().kernel_is_countable {
         let PerEnd { client, server } = &counted;
         let payload = plan.message_bytes as f64;
         let one_way = client.bytes_out + server.bytes_into;

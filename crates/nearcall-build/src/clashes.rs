@@ -7,7 +7,7 @@
 //!   package may share a module (`include_file.rs`).
 //! - Within a service, no two methods share a Rust name.
 //! - Names of the interface are given first, then those that are derived from services and methods,
-//!   then the caller's own (`new`, `loan`). Derived names are escaped, so that all others pass.
+//!   then the caller's own (`new`, `with`, `loan`). Derived names are escaped, so that all others pass.
 //! - The names of a service depend on the module of its package alone.
 //!
 //! **Not here:** the names of types (`type_names.rs`), and duplicates within the file, which the
@@ -116,24 +116,12 @@ fn assign_functions(service: &mut Service) {
     let mut taken = Taken::default();
     service.methods.iter().for_each(|method| taken.insert(&method.rust_name));
     for method in &mut service.methods {
-        let (snake, names) = (&method.snake, &mut method.names);
-        [names.with] = taken.derive([format!("{snake}_with")]);
-        match method.kind {
-            Kind::Unary => {
-                [names.start, names.start_with] =
-                    taken.derive([format!("start_{snake}"), format!("start_{snake}_with")]);
-                [names.try_start, names.try_start_with] =
-                    taken.derive([format!("try_start_{snake}"), format!("try_start_{snake}_with")]);
-            }
-            Kind::Oneway => {
-                [names.attempt, names.attempt_with] =
-                    taken.derive([format!("try_{snake}"), format!("try_{snake}_with")]);
-            }
-            Kind::ReplyStream | Kind::RequestStream | Kind::BothStreams => {}
+        if method.kind == Kind::Unary {
+            [method.names.start] = taken.derive([format!("start_{}", method.snake)]);
         }
     }
     let names = &mut service.caller;
     [names.new] = taken.derive(["new".to_owned()]);
-    [names.loan, names.loan_with, names.try_loan] =
-        taken.derive(["loan", "loan_with", "try_loan"].map(str::to_owned));
+    [names.with] = taken.derive(["with".to_owned()]);
+    [names.loan] = taken.derive(["loan".to_owned()]);
 }

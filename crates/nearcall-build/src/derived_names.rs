@@ -1,8 +1,8 @@
 //! The names of generated items that no `.proto` file has, such as `start_scan` and `HomeCaller`.
 //!
 //! A shared interface cannot be renamed, so its names win. A derived name that is taken ends in
-//! `_`, and so do the names of its group: `start_scan_` and `start_scan_with_` beside a method
-//! `StartScan`.
+//! `_`, and so do the names of its group: `start_scan_` beside a method `StartScan`, `ScanCaller_`
+//! and `ScanDispatcher_` beside a message `ScanCaller`.
 //!
 //! # Invariants
 //!
@@ -57,25 +57,15 @@ pub(crate) struct TypeNames {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CallerNames {
     pub(crate) new: DerivedName,
+    pub(crate) with: DerivedName,
     pub(crate) loan: DerivedName,
-    pub(crate) loan_with: DerivedName,
-    pub(crate) try_loan: DerivedName,
 }
 
-/// The functions of a caller beside the one that has the name of the method.
+/// The functions of a method that are not named after it alone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MethodNames {
-    /// The call with options.
-    pub(crate) with: DerivedName,
     /// The call that is waited for later; only unary methods have it.
     pub(crate) start: DerivedName,
-    pub(crate) start_with: DerivedName,
-    /// The start that fails instead of waiting for room.
-    pub(crate) try_start: DerivedName,
-    pub(crate) try_start_with: DerivedName,
-    /// The message that fails instead of waiting for room; only one-way methods have it.
-    pub(crate) attempt: DerivedName,
-    pub(crate) attempt_with: DerivedName,
 }
 
 /// Names that are taken.
@@ -106,12 +96,12 @@ mod tests {
     #[test]
     fn a_group_is_escaped_as_a_whole() {
         let mut taken = Taken::default();
-        taken.insert("start_x");
-        let names = taken.derive(["start_x".to_owned(), "start_x_with".to_owned()]);
-        assert_eq!(names.map(|name| name.to_string()), ["start_x_", "start_x_with_"]);
-        let [again] = taken.derive(["start_x".to_owned()]);
-        assert_eq!(again.to_string(), "start_x__");
-        let [free] = taken.derive(["start_x_with".to_owned()]);
-        assert_eq!((free.to_string(), free.note()), ("start_x_with".to_owned(), String::new()));
+        taken.insert("XCaller");
+        let names = taken.derive(["XCaller".to_owned(), "XDispatcher".to_owned()]);
+        assert_eq!(names.map(|name| name.to_string()), ["XCaller_", "XDispatcher_"]);
+        let [again] = taken.derive(["XCaller".to_owned()]);
+        assert_eq!(again.to_string(), "XCaller__");
+        let [free] = taken.derive(["XDispatcher".to_owned()]);
+        assert_eq!((free.to_string(), free.note()), ("XDispatcher".to_owned(), String::new()));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! - Every function that can fail has a section `# Errors`, and every one whose result can be
+//! - Every function of a caller that can fail has a section `# Errors`, and every one whose result can be
 //!   dropped says what dropping does.
 //!
 //! **Not here:** escaping comments of the `.proto` file (`comments.rs`).
@@ -84,47 +84,8 @@ pub(crate) fn shape(kind: Kind) -> String {
     }
 }
 
-/// The errors of a method of the service.
-pub(crate) const METHOD_ERRORS: &str = "The caller gets the returned status.";
-
-/// The errors of a unary call.
-pub(crate) const CALL_ERRORS: &str = "\
-    The status of the service, or of the runtime: `DEADLINE_EXCEEDED` without a reply in time, \
-    `UNAVAILABLE` if the server cannot be reached or has ended, `UNIMPLEMENTED` if it has no such \
-    object or method, `RESOURCE_EXHAUSTED` if a message is above a limit.";
-
-/// The errors of starting a unary call without waiting.
-pub(crate) const TRY_START_ERRORS: &str = "\
-    `RESOURCE_EXHAUSTED`: there is no room in the channel now, or too many calls are open. Every \
-    other error is the result of the pending call.";
-
-/// The errors of a one-way call that waits for room.
-pub(crate) const SEND_ERRORS: &str = "\
-    The message did not get into the channel: `UNAVAILABLE` if the server cannot be reached, \
-    `DEADLINE_EXCEEDED` if there was no room in time, `RESOURCE_EXHAUSTED` if the message is \
-    above a limit. Success does not mean that the service received it.";
-
-/// The errors of a one-way call that does not wait.
-pub(crate) const TRY_ERRORS: &str = "\
-    The message did not get into the channel: `RESOURCE_EXHAUSTED` if there is no room now or the \
-    message is above a limit, `UNAVAILABLE` if the server cannot be reached.";
-
-/// The errors of a call with a stream, at its start.
-pub(crate) const START_ERRORS: &str = "\
-    The call was not started: `UNAVAILABLE` if the server cannot be reached, `DEADLINE_EXCEEDED` \
-    if there was no room in time, `RESOURCE_EXHAUSTED` if a message is above a limit or too many \
-    calls are open. Every later error is the end of the stream.";
-
-/// The errors of a loan that waits.
-pub(crate) const LOAN_ERRORS: &str = "\
-    `RESOURCE_EXHAUSTED`: `bytes` is above the message limit. `DEADLINE_EXCEEDED`: the server did \
-    not return enough of what it was lent before in time. `UNAVAILABLE`: the server cannot be \
-    reached.";
-
-/// The errors of a loan that does not wait.
-pub(crate) const TRY_LOAN_ERRORS: &str = "\
-    `RESOURCE_EXHAUSTED`: `bytes` is above the message limit, or the server still holds too much \
-    of what it was lent before. `UNAVAILABLE`: the server cannot be reached.";
+/// The errors of the methods of a service.
+pub(crate) const METHOD_ERRORS: &str = "The caller gets the status that a method returns.";
 
 /// The columns of a doc line without its indent, so that it has at most 100 within an `impl`.
 const COLUMNS: usize = 93;

@@ -19,8 +19,8 @@ use crate::extern_paths::ExternPaths;
 use crate::include_file::{self, Tree};
 use crate::model::{self, Service};
 use crate::{
-    async_caller, attributes, caller, clashes, comments, descriptor_set, dispatcher, interface,
-    names, nesting, panics, polish,
+    attributes, caller, clashes, comments, descriptor_set, dispatcher, interface, names, nesting,
+    panics, polish,
 };
 
 /// The options of the generator. [`Builder`](crate::Builder) has a function for each.
@@ -160,11 +160,11 @@ impl ServiceGenerator for Services {
         let is_it = |one: &&Service| one.package == types.package && one.name == types.proto_name;
         // Both come from the same pool.
         let service = self.services.iter().find(is_it).expect("a service of the pool");
-        text.push_str(&interface::sync_trait(service, &types));
-        text.push_str(&interface::async_trait(service, &types));
+        text.push_str(&interface::sync_trait(service, &types, true));
+        text.push_str(&interface::async_trait(service, &types, true));
         text.push_str(&interface::statics(service));
-        text.push_str(&caller::text(service, &types));
-        text.push_str(&async_caller::text(service, &types));
+        text.push_str(&caller::sync_caller(service, &types));
+        text.push_str(&caller::async_caller(service, &types));
         text.push_str(&dispatcher::sync_dispatcher(service));
         text.push_str(&dispatcher::async_dispatcher(service));
     }

@@ -4,6 +4,7 @@ use std::iter;
 
 use crate::docs;
 use crate::model::{Kind, Method, Service};
+use crate::options::Idempotency;
 
 /// The name of the constant with the descriptor set of a package.
 pub(crate) const DESCRIPTOR_SET: &str = "FILE_DESCRIPTOR_SET";
@@ -21,23 +22,29 @@ pub(crate) fn method_static(service: &Service, method: &Method) -> String {
     format!("{}::{}", service.types.methods_module, method.shouty)
 }
 
-/// Generates the trait for services of one thread.
-pub(crate) fn sync_trait(service: &Service, types: &prost_build::Service) -> String {
+/// Generates the trait for services of one thread. `has_async`: there is the async trait, too.
+pub(crate) fn sync_trait(
+    service: &Service,
+    types: &prost_build::Service,
+    has_async: bool,
+) -> String {
     let Service { rust_name, types: names, .. } = service;
+    let other = match has_async {
+        true => format!(
+            " [`{}`] is the same interface for services whose methods are `async`.",
+            names.async_trait
+        ),
+        false => String::new(),
+    };
     let about = docs::paragraph(&format!(
         "Methods run in the thread of the server's loop, or in a pool if the service is \
-         registered so. A method may reply after it has returned: `Context::answer_later`. \
-         [`{}`] is the same interface for services whose methods are `async`.",
-        names.async_trait
+         registered so. A method may reply after it has returned: `Context::answer_later`.{other}"
     ));
-    let mut text = docs::join(&[&summary(service, types), &about]);
+    let errors = docs::paragraph(docs::METHOD_ERRORS);
+    let mut text = docs::join(&[&summary(service, types), &about, &errors]);
     text += &format!("pub trait {rust_name}: 'static {{\n");
     for (method, types) in methods(service, types) {
-        let errors = match method.kind {
-            Kind::Oneway => String::new(),
-            _ => docs::errors(docs::METHOD_ERRORS),
-        };
-        text += &method_docs(method, types, &errors);
+        text += &method_docs(method, types);
         let (arguments, result) = sync_signature(method, types);
         let result = result.map_or(String::new(), |result| format!(" -> {result}"));
         text += &format!(
@@ -48,27 +55,38 @@ pub(crate) fn sync_trait(service: &Service, types: &prost_build::Service) -> Str
     text + "}\n"
 }
 
-/// Generates the trait for services whose methods are `async`.
-pub(crate) fn async_trait(service: &Service, types: &prost_build::Service) -> String {
+/// Generates the trait for services whose methods are `async`. With the other trait (`has_sync`)
+/// the docs of its methods are there.
+pub(crate) fn async_trait(
+    service: &Service,
+    types: &prost_build::Service,
+    has_sync: bool,
+) -> String {
     let Service { rust_name, types: names, .. } = service;
+    let start = match has_sync {
+        true => format!("The methods of [`{rust_name}`] for a service that is shared by threads."),
+        false => "For a service that is shared by threads.".to_owned(),
+    };
     let about = docs::paragraph(&format!(
-        "The methods of [`{rust_name}`] for a service that is shared by threads. Write them as \
-         `async fn`: their futures run on the executor of the server's loop, or where \
-         `{}::spawn_on` puts them. The future of a call that is cancelled, whose deadline has \
-         passed or whose caller is gone is dropped.",
+        "{start} Write the methods as `async fn`: their futures run on the executor of the \
+         server's loop, or where `{}::spawn_on` puts them. The future of a call that is \
+         cancelled, whose deadline has passed or whose caller is gone is dropped.",
         names.async_dispatcher
     ));
-    let mut text = docs::join(&[&summary(service, types), &about, &names.async_trait.note()]);
+    let errors = docs::paragraph(docs::METHOD_ERRORS);
+    let mut text =
+        docs::join(&[&summary(service, types), &about, &errors, &names.async_trait.note()]);
     text += &format!(
         "pub trait {}: ::core::marker::Send + ::core::marker::Sync + 'static {{\n",
         names.async_trait
     );
     for (method, types) in methods(service, types) {
-        let errors = match method.kind {
-            Kind::Oneway => String::new(),
-            _ => docs::errors(docs::METHOD_ERRORS),
+        text += &match has_sync {
+            true => {
+                format!("/// As [`{rust_name}::{}`].\n", method.rust_name.trim_start_matches("r#"))
+            }
+            false => method_docs(method, types),
         };
-        text += &method_docs(method, types, &errors);
         let (arguments, output) = async_signature(method, types);
         text += &format!(
             "fn {}(&self, context: ::nearcall::CallContext, {arguments}) \
@@ -86,12 +104,12 @@ fn summary(service: &Service, types: &prost_build::Service) -> String {
     }
 }
 
-fn method_docs(method: &Method, types: &prost_build::Method, errors: &str) -> String {
+fn method_docs(method: &Method, types: &prost_build::Method) -> String {
     let mut comment = docs::comment(&types.comments);
     if comment.is_empty() {
         comment = format!("/// Handles `{}`.\n", method.name);
     }
-    docs::join(&[&comment, &docs::shape(method.kind), &docs::options(method), errors])
+    docs::join(&[&comment, &docs::shape(method.kind), &docs::options(method)])
 }
 
 /// The arguments after the context, and the result.
@@ -133,7 +151,7 @@ fn async_signature(method: &Method, types: &prost_build::Method) -> (String, Str
 
 /// The type of a result with the error of a call.
 pub(crate) fn status_result(value: &str) -> String {
-    format!("::core::result::Result<{value}, ::nearcall::Status>")
+    format!("::nearcall::Result<{value}>")
 }
 
 /// Generates the statics that describe the service and its methods.
@@ -142,18 +160,21 @@ pub(crate) fn statics(service: &Service) -> String {
     let mut text =
         format!("/// The descriptions of the methods of `{full_name}` for the runtime.\n");
     text = docs::join(&[&text, &types.methods_module.note()]);
-    text += &format!("mod {} {{\n", types.methods_module);
+    text += &format!(
+        "mod {} {{\n\
+         use ::nearcall::{{Idempotency, Method, MethodKind}};\n\
+         pub struct Skeleton;\n",
+        types.methods_module
+    );
     for Method { name, shouty, id, kind, deadline_ms, idempotency, .. } in &service.methods {
-        let deadline = match deadline_ms {
-            Some(deadline) => format!(
-                "::core::option::Option::Some(::core::time::Duration::from_millis({deadline}))"
-            ),
-            None => "::core::option::Option::None".to_owned(),
+        let deadline = deadline_ms.map_or(String::new(), |ms| format!(".with_deadline_ms({ms})"));
+        let idempotency = match idempotency {
+            Idempotency::Unknown => String::new(),
+            other => format!(".with_idempotency(Idempotency::{other:?})"),
         };
         text += &format!(
-            "pub(super) static {shouty}: ::nearcall::Method = ::nearcall::Method {{ id: {}, \
-             name: {name:?}, kind: ::nearcall::MethodKind::{kind:?}, deadline: {deadline}, \
-             idempotency: ::nearcall::Idempotency::{idempotency:?} }};\n",
+            "pub static {shouty}: Method = \
+             Method::new({}, {name:?}, MethodKind::{kind:?}){deadline}{idempotency};\n",
             id_literal(*id),
         );
     }

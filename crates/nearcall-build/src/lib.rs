@@ -41,23 +41,24 @@
 //!
 //! | method | `ThermostatCaller` | `ThermostatAsyncCaller`, awaited |
 //! |---|---|---|
-//! | `rpc Get(Q) returns (R)` | `get(&q)`, `start_get(&q)`, `try_start_get(&q)` | `get(&q)` |
-//! | with `oneway` | `note(&q)`, `try_note(&q)` | `note(&q)` |
+//! | `rpc Get(Q) returns (R)` | `get(&q)`, `start_get(&q)` | `get(&q)` |
+//! | with `oneway` | `note(&q)` | `note(&q)` |
 //! | `returns (stream R)` | `watch(&q)`: `ReplyStream<R>` | `AsyncReplyStream<R>` |
 //! | `(stream Q)` | `upload()`: `RequestStream<Q, R>` | `AsyncRequestStream<Q, R>` |
 //! | both | `chat()`: a pair of them | a pair of them |
-//! | none | `loan(bytes)`, `try_loan(bytes)`, `new` | `loan(bytes)`, `new` |
+//! | none | `new(&client, address)`, `with(options)`, `loan(bytes)` | the same |
 //!
-//! and each but `new` and `try_loan` again with options: `get_with(&q, &CallOptions)`.
+//! Deadlines, metadata and what a call does that would have to wait are options of a caller:
+//! `thermostat.with(CallOptions::new().deadline(timeout)).get(&q)`. `with` makes another caller of
+//! the same object over the same connections, which may be kept.
 //!
 //! `cargo doc` of the program documents all of it with the comments of the `.proto` file.
 //!
 //! # Names that clash
 //!
 //! Names of the interface stay as they are. A name that is made here and that the interface takes
-//! ends in `_`, and so do the others of its group: beside a method `StartScan` the started call of
-//! `Scan` is `start_scan_`, with options `start_scan_with_`; beside a method `New` the caller is
-//! made by `new_`. The docs of the function say so. [`Builder::rename`] gives a service or method
+//! ends in `_`: beside a method `StartScan` the started call of `Scan` is `start_scan_`; beside a
+//! method `New` the caller is made by `new_`. The docs of the function say so. [`Builder::rename`] gives a service or method
 //! any other name, also where two names of the interface are the same in Rust. Two types, fields or
 //! values that are the same in Rust are an error, which names both places.
 //!
@@ -76,7 +77,6 @@
 //! **Not here:** the runtime (`nearcall`).
 #![forbid(unsafe_code)]
 
-mod async_caller;
 mod attributes;
 mod builder;
 mod caller;

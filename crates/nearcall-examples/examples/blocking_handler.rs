@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let thermostat = ThermostatCaller::new(&client, &address)?;
     let meter = MeterCaller::new(&client, &address)?;
     let options = CallOptions::new().deadline(Duration::from_secs(10));
-    let heating = thermostat.start_set_target_with(&Temperature { celsius: 21.0 }, &options);
+    let heating = thermostat.with(options).start_set_target(&Temperature { celsius: 21.0 });
     let mut readings = 0;
     while !heating.is_done() {
         meter.total(&())?;

@@ -75,7 +75,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     client.hunt(&boiler, Duration::from_secs(10))?;
     let boiler = BoilerCaller::new(&client, &boiler)?;
     let options = CallOptions::new().deadline(Duration::from_secs(5));
-    let reply = boiler.heat_with(&HeatRequest { celsius: 20.0, sensor }, &options)?;
+    let reply = boiler.with(options).heat(&HeatRequest { celsius: 20.0, sensor })?;
     println!("A: warm after {} calls back", reply.readings);
     stopper.recv()?.stop();
     b.join().map_err(|_| "B panicked")??;

@@ -88,7 +88,7 @@ fn call(address: &str) -> Result<(), Box<dyn Error>> {
     println!("in time: {} °C", tea.celsius);
 
     let hurry = CallOptions::new().deadline(Duration::from_millis(10));
-    match kettle.boil_with(&BoilRequest { ms: 60 }, &hurry) {
+    match kettle.with(hurry).boil(&BoilRequest { ms: 60 }) {
         Err(late) if late.code() == Code::DeadlineExceeded => println!("too late: {late}"),
         other => return Err(format!("it should have been too late: {other:?}").into()),
     }

@@ -79,12 +79,12 @@ impl Thermostat for Room {
     ) -> Result<SetTargetReply, Status> {
         if let Some(next) = &self.next {
             // Not the 250 ms of the interface: the machine may be busy.
-            let options = CallOptions::new().deadline(PATIENCE);
+            let next = next.with(CallOptions::new().deadline(PATIENCE));
             if self.use_of_next == UseOfNext::Ask {
-                let reply = next.watch_with(&WatchRequest {}, &options)?;
+                let reply = next.watch(&WatchRequest {})?;
                 return Ok(SetTargetReply { celsius_before: reply.celsius });
             }
-            return next.set_target_with(request, &options);
+            return next.set_target(request);
         }
         if let Some(text) = context.metadata().get("echo") {
             context.add_reply_metadata("echoed", text).unwrap();
@@ -138,7 +138,7 @@ impl Thermostat for Room {
             if self.measured_calls > 0 {
                 return Ok(WatchReply { celsius: measure(next, self.measured_calls)? });
             }
-            return next.start_watch_with(request, &CallOptions::new()).wait();
+            return next.start_watch(request).wait();
         }
         let celsius = match context.peer() {
             Peer::Local => -1.0,
@@ -160,8 +160,8 @@ impl Thermostat for Room {
 
 /// Returns what a call takes, in nanoseconds.
 fn measure(next: &ThermostatCaller, calls: u32) -> Result<f64, Status> {
-    let options = CallOptions::new().deadline(PATIENCE);
-    let call = || next.set_target_with(&SetTargetRequest { celsius: 20.0 }, &options);
+    let next = next.with(CallOptions::new().deadline(PATIENCE));
+    let call = || next.set_target(&SetTargetRequest { celsius: 20.0 });
     for _ in 0..calls / 10 {
         call()?;
     }

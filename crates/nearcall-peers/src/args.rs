@@ -17,8 +17,8 @@ use nearcall_results::{run, sizes};
 
 use crate::bench::{self, Plan};
 use crate::launch::{self, PEER_VERB};
-use crate::rival::{self, Rival};
-use crate::{peer, results};
+use crate::rival::Rival;
+use crate::{peer, results, rivals};
 
 /// nearcall beside other IPC libraries: same payloads, same harness, same run
 #[derive(Parser, Debug)]
@@ -129,7 +129,7 @@ fn about(rivals: &[Rival]) -> String {
 }
 
 fn chosen(only: &[String]) -> anyhow::Result<Vec<Rival>> {
-    let all = rival::all();
+    let all = rivals::all();
     let begins = |rival: &Rival, word: &String| rival.name.starts_with(word.as_str());
     for word in only {
         if word.is_empty() || !all.iter().any(|rival| begins(rival, word)) {

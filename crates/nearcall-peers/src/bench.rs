@@ -14,8 +14,8 @@ use nearcall_os::tsc::Tsc;
 use nearcall_results::noise::{self, Grade};
 use nearcall_results::run::IdleServer;
 
-use crate::launch::{self, LaunchRequest, Launched, Patience, Role};
-use crate::measure::{Cell, Kind, Measured};
+use crate::launch::{self, Launched, Patience};
+use crate::request::{Cell, Kind, LaunchRequest, Measured, Role};
 use crate::rival::Rival;
 
 /// What is measured, and how thoroughly.

@@ -3,7 +3,8 @@
 //! A process reads one `LaunchRequest` and reports by `Line`s, as every worker of `nearcall-bench`.
 //!
 //! **Invariants:** when [`launch`] returns, both processes are gone and the launch's directory is
-//! removed with everything below it. **Not here:** what the processes do (`peer.rs`).
+//! removed with everything below it. **Not here:** what the processes do (`peer.rs`), what a
+//! request and a line contain (`request.rs`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,65 +15,9 @@ use nearcall_bench::runner::Program;
 use nearcall_bench::worker::{self, Worker};
 use nearcall_os::{clock, process};
 use nearcall_results::run::IdleServer;
-use serde::{Deserialize, Serialize};
 
-use crate::measure::{Cell, Measured};
 use crate::memory;
-
-/// What one of the two processes has to do.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct LaunchRequest {
-    pub(crate) rival: String,
-    pub(crate) role: Role,
-    /// A folder of this launch alone, for sockets and whatever else the rival needs.
-    pub(crate) folder: PathBuf,
-    /// Its name, for rivals whose names are global. No longer than 24 letters.
-    pub(crate) name: String,
-    /// Where it runs; `None` wherever the scheduler wants.
-    pub(crate) cpu: Option<usize>,
-    /// The server's process, of which the client counts the processor time.
-    pub(crate) server_pid: u32,
-    /// In the order in which they are measured.
-    pub(crate) cells: Vec<Cell>,
-    /// No message of the launch is larger; what the rival allocates beforehand has this size.
-    pub(crate) message_bytes_max: usize,
-    pub(crate) seed: u64,
-    /// For warm-up and measured region of each cell.
-    pub(crate) cell_ns: u64,
-    /// The calibrated counter of the processor.
-    pub(crate) tsc: Option<[u64; 2]>,
-    /// After the cells, the client stays connected until its input is closed.
-    pub(crate) stay: bool,
-}
-
-/// Which end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Role {
-    Client,
-    Server,
-}
-
-/// A line of a process's output.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Line {
-    /// The server can be connected to.
-    Listening,
-    /// A cell is done.
-    Cell { cell: Cell, measured: Box<Measured> },
-    /// The client is connected and quiet.
-    Quiet,
-    /// The process ends because of this.
-    Failed(String),
-    /// The client ends, and all is well.
-    Done,
-}
-
-impl Line {
-    /// Writes it to standard output.
-    pub(crate) fn write(&self) -> anyhow::Result<()> {
-        Ok(worker::write_message(self)?)
-    }
-}
+use crate::request::{Cell, LaunchRequest, Line, Measured, Role};
 
 /// What a launch gave.
 #[derive(Default)]

@@ -16,52 +16,8 @@ use nearcall_bench::payload::{Payload, Verifier};
 use nearcall_bench::warmup::{Warmup, WarmupRule, WarmupState};
 use nearcall_os::{clock, counters};
 use nearcall_results::histogram::Histogram;
-use serde::{Deserialize, Serialize};
 
-use crate::launch::{LaunchRequest, Line};
-
-/// What one cell measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) enum Kind {
-    /// Round trips with an empty reply.
-    Sink,
-    /// Round trips that give the payload back.
-    Echo,
-    /// Messages one way, until the server has confirmed the last.
-    Rate,
-}
-
-impl Kind {
-    /// The shape of its cells in a run.
-    pub(crate) const fn shape(self) -> &'static str {
-        match self {
-            Self::Sink => "sink",
-            Self::Echo => "echo",
-            Self::Rate => "one-way",
-        }
-    }
-}
-
-/// What is measured, and with how many bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Cell {
-    pub(crate) kind: Kind,
-    pub(crate) bytes: usize,
-}
-
-/// What one launch says about one cell.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Measured {
-    pub(crate) messages: u64,
-    pub(crate) elapsed_ns: u64,
-    /// Of round trips.
-    pub(crate) median_ns: Option<f64>,
-    pub(crate) p99_ns: Option<f64>,
-    pub(crate) client_cpu_ns: u64,
-    pub(crate) server_cpu_ns: u64,
-    /// Whether the median was still moving when the measured region began.
-    pub(crate) still_warming: bool,
-}
+use crate::request::{Cell, Kind, LaunchRequest, Line, Measured};
 
 /// A connected client of one rival.
 pub(crate) trait Client {

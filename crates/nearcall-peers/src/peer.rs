@@ -6,8 +6,8 @@ use anyhow::Context;
 use nearcall_bench::worker;
 use nearcall_os::cpu;
 
-use crate::launch::{LaunchRequest, Line, Role};
-use crate::rival;
+use crate::request::{LaunchRequest, Line, Role};
+use crate::rivals;
 
 /// Plays one end. What goes wrong is on standard output too, for who started it.
 pub(crate) fn run() -> anyhow::Result<()> {
@@ -24,7 +24,7 @@ fn play() -> anyhow::Result<()> {
         // Before the rival has any thread, so that all of them inherit it.
         cpu::pin_current(cpu)?;
     }
-    let rivals = rival::all();
+    let rivals = rivals::all();
     let rival = rivals.iter().find(|rival| rival.name == request.rival).context("no such rival")?;
     match request.role {
         Role::Server => (rival.serve)(&request),

@@ -9,7 +9,7 @@ use nearcall_results::run::{Cell, Kind, Library, PerEnd, Placement, RttNs, Run, 
 use nearcall_results::stats;
 
 use crate::bench::{Found, Plan, unix_s};
-use crate::measure::{self, Measured};
+use crate::request::{self, Measured};
 use crate::rival::Rival;
 
 /// Puts together what was found for each of `rivals`.
@@ -58,14 +58,14 @@ pub(crate) fn run(
 }
 
 /// Makes a cell of what all launches measured; `None` without any.
-fn cell_of(plan: &Plan, wanted: measure::Cell, rival: &Rival, found: &Found) -> Option<Cell> {
+fn cell_of(plan: &Plan, wanted: request::Cell, rival: &Rival, found: &Found) -> Option<Cell> {
     let launches = found.launches.iter().flatten().filter(|(measured, _)| *measured == wanted);
     let launches: Vec<&Measured> = launches.map(|(_, measured)| measured).collect();
     let over = |value: &dyn Fn(&Measured) -> Option<f64>| {
         launches.iter().filter_map(|measured| value(measured)).collect::<Vec<f64>>()
     };
     let per_message = |ns: u64, one: &Measured| Some(ns as f64 / one.messages as f64);
-    let is_rate = wanted.kind == measure::Kind::Rate;
+    let is_rate = wanted.kind == request::Kind::Rate;
     let values = match is_rate {
         true => over(&|one| Some(one.messages as f64 * 1e9 / one.elapsed_ns as f64)),
         false => over(&|one| one.median_ns),
@@ -116,7 +116,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::rival;
+    use crate::rivals;
 
     fn run_of(found: impl Fn(&Rival) -> Found) -> Run {
         let plan = Plan {
@@ -128,7 +128,7 @@ mod tests {
             pin: None,
             seed: 1,
         };
-        let rivals = rival::all();
+        let rivals = rivals::all();
         let found: Vec<Found> = rivals.iter().map(found).collect();
         let run = run(Vec::new(), &plan, &rivals, &found, 0);
         assert_eq!(Run::parse(&run.to_json()).unwrap(), run, "every reader of runs takes it");
@@ -144,8 +144,8 @@ mod tests {
             server_cpu_ns: 200,
             ..Measured::default()
         };
-        let cell = measure::Cell { kind: measure::Kind::Sink, bytes: 0 };
-        let rate = measure::Cell { kind: measure::Kind::Rate, bytes: 8 };
+        let cell = request::Cell { kind: request::Kind::Sink, bytes: 0 };
+        let rate = request::Cell { kind: request::Kind::Rate, bytes: 8 };
         let launch = vec![(cell, sink.clone()), (rate, sink)];
         Found { launches: vec![launch.clone(), launch], ..Found::default() }
     }

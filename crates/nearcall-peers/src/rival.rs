@@ -1,10 +1,8 @@
-//! What is measured: one row for each way of using a library.
+//! What is measured: the type of one row, which is one way of using a library.
 //!
-//! Always true: a row's name is unique, and its text says how it was configured. Not here: how the
-//! libraries are driven (`rivals/`).
+//! **Not here:** the rows, and how the libraries are driven (`rivals.rs`).
 
-use crate::launch::LaunchRequest;
-use crate::rivals;
+use crate::request::LaunchRequest;
 
 /// One row of the tables.
 pub(crate) struct Rival {
@@ -45,34 +43,6 @@ impl Waiting {
             Self::Polling => "spin",
             Self::Sleeping => "block",
             Self::Adaptive => "adaptive",
-        }
-    }
-}
-
-/// All rows, in the order of the tables: ours, the bare floor, then the rivals.
-pub(crate) fn all() -> Vec<Rival> {
-    let mut all = rivals::nearcall::rows();
-    all.push(rivals::bare::ROW);
-    all.extend([rivals::iceoryx2::POLLING, rivals::iceoryx2::EVENTS]);
-    all.extend([rivals::boost::ROW, rivals::ttrpc::ROW, rivals::tarpc::ROW, rivals::capnp::ROW]);
-    all.extend([rivals::zbus::ROW, rivals::tonic::ROW, rivals::zeromq::ROW, rivals::zenoh::ROW]);
-    all
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn names_are_unique_and_every_row_says_how_it_is_configured() {
-        let all = all();
-        let names: BTreeSet<&str> = all.iter().map(|rival| rival.name).collect();
-        assert_eq!(names.len(), all.len());
-        for rival in &all {
-            assert!(rival.about.len() > 80, "{}: {}", rival.name, rival.about);
-            assert!(!rival.version.contains("unknown"), "{}: {}", rival.name, rival.version);
         }
     }
 }

@@ -2,20 +2,33 @@
 //!
 //! Each file has a `serve` that answers until its process is killed, a client that implements
 //! [`Client`](crate::measure::Client), and the row itself, whose text lies in `about/`.
+//!
+//! **Invariants:** a row's name is unique, and its text says how it was configured.
 
-pub(crate) mod bare;
-pub(crate) mod boost;
-pub(crate) mod capnp;
-pub(crate) mod iceoryx2;
-pub(crate) mod nearcall;
-pub(crate) mod tarpc;
-pub(crate) mod tonic;
-pub(crate) mod ttrpc;
-pub(crate) mod zbus;
-pub(crate) mod zenoh;
-pub(crate) mod zeromq;
+mod bare;
+mod boost;
+mod capnp;
+mod iceoryx2;
+mod nearcall;
+mod tarpc;
+mod tonic;
+mod ttrpc;
+mod zbus;
+mod zenoh;
+mod zeromq;
 
+use crate::rival::Rival;
 use crate::service::Service;
+
+/// All rows, in the order of the tables: ours, the bare floor, then the rivals.
+pub(crate) fn all() -> Vec<Rival> {
+    let mut all = nearcall::rows();
+    all.push(bare::ROW);
+    all.extend([iceoryx2::POLLING, iceoryx2::EVENTS]);
+    all.extend([boost::ROW, ttrpc::ROW, tarpc::ROW, capnp::ROW]);
+    all.extend([zbus::ROW, tonic::ROW, zeromq::ROW, zenoh::ROW]);
+    all
+}
 
 /// What raw messages ask for: the last byte of a request, where the library has no methods.
 pub(crate) mod ask {
@@ -70,3 +83,21 @@ pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
 
 /// Calls under way at once where they stand in for one-way calls.
 pub(crate) const PIPELINED_CALLS: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_every_row_says_how_it_is_configured() {
+        let all = all();
+        let names: BTreeSet<&str> = all.iter().map(|rival| rival.name).collect();
+        assert_eq!(names.len(), all.len());
+        for rival in &all {
+            assert!(rival.about.len() > 80, "{}: {}", rival.name, rival.about);
+            assert!(!rival.version.contains("unknown"), "{}: {}", rival.name, rival.version);
+        }
+    }
+}

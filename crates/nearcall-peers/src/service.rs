@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nearcall_bench::payload::{Payload, Verifier};
 
-use crate::launch::Line;
+use crate::request::Line;
 
 /// The judge of what has come.
 pub(crate) struct Service {

@@ -139,12 +139,12 @@ impl Drop for Ending<'_> {
 fn call_until(address: &str, calls: &AtomicUsize, ends: &AtomicBool) {
     let client = Client::new();
     let echo = EchoCaller::new(&client, address).unwrap();
-    let options = CallOptions::new().deadline(PATIENCE);
+    let echo = echo.with(CallOptions::new().deadline(PATIENCE));
     for number in 0.. {
         if ends.load(Ordering::Relaxed) {
             return;
         }
-        let reply = echo.say_with(&Words { number, ..Words::default() }, &options);
+        let reply = echo.say(&Words { number, ..Words::default() });
         assert_eq!(reply.expect("the good client must not notice").number, number);
         calls.fetch_add(1, Ordering::Relaxed);
         clock::pause(Duration::from_micros(200));

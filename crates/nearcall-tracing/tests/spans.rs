@@ -164,7 +164,7 @@ fn a_traceparent_of_the_call_itself_stays() {
     tracing::subscriber::with_default(keeper.clone(), || {
         calls("inproc:room", |event_loop, thermostat| {
             let options = CallOptions::new().metadata("traceparent", "00-own").unwrap();
-            thermostat.note_with(&NoteRequest::default(), &options).unwrap();
+            thermostat.with(options).note(&NoteRequest::default()).unwrap();
             event_loop.next(Deadline::NOW).unwrap();
         });
     });

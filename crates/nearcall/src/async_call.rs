@@ -11,14 +11,15 @@ use std::sync::Arc;
 use nearcall_channel::Loan;
 
 use crate::address::{Address, BadAddress};
-use crate::client::{AsyncRoute, Client, ObjectName, ReconnectPolicy};
+use crate::client::{AsyncRoute, Client, ObjectName};
 use crate::codec::Message;
 use crate::connection::Outgoing;
 use crate::deadline::Deadline;
 use crate::interceptor::Chain;
 use crate::interface::{Interface, Method, object_id};
 use crate::nesting::inherited_deadline;
-use crate::options::CallOptions;
+use crate::options::{CallOptions, DEFAULT_OPTIONS};
+use crate::reconnect::ReconnectPolicy;
 use crate::status::Status;
 
 mod by_threads;
@@ -33,7 +34,7 @@ mod sending;
 mod streaming;
 mod switching;
 
-pub(crate) use self::by_threads::{Asked, StartedCall, try_once};
+pub(crate) use self::by_threads::{Asked, StartedCall};
 pub use self::call::{AsyncCall, AsyncCallWithMetadata, AsyncSend};
 pub use self::reply_stream::AsyncReplyStream;
 pub use self::request_stream::AsyncRequestStream;
@@ -56,6 +57,8 @@ pub(crate) use self::streaming::AsyncStreamedCall;
 #[derive(Clone)]
 pub struct AsyncObjectRef {
     object: Arc<Object>,
+    /// Of its calls. `None`: the default ones.
+    options: Option<CallOptions>,
 }
 
 struct Object {
@@ -85,7 +88,14 @@ impl AsyncObjectRef {
         let number = object_id(&name.object());
         let interceptors = client.shared().settings.interceptors.clone();
         let object = Object { number, name, interceptors, route, client: client.clone() };
-        Ok(Self { object: Arc::new(object) })
+        Ok(Self { object: Arc::new(object), options: None })
+    }
+
+    /// Returns a reference to the same object over the same connection, whose calls have `options`
+    /// in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: CallOptions) -> Self {
+        Self { object: Arc::clone(&self.object), options: Some(options) }
     }
 
     /// Returns where the object is.
@@ -93,7 +103,7 @@ impl AsyncObjectRef {
         &self.object.name.address
     }
 
-    /// Calls a method. `None` for `options`: the default ones.
+    /// Calls a method.
     ///
     /// # Errors
     ///
@@ -104,12 +114,11 @@ impl AsyncObjectRef {
         &'a self,
         method: &'static Method,
         request: &'a Q,
-        options: Option<&'a CallOptions>,
     ) -> AsyncCall<'a, Q, R> {
-        AsyncCall::new(self, method, request, options)
+        AsyncCall::new(self, method, request)
     }
 
-    /// Sends a message that is never answered. `None` for `options`: the default ones.
+    /// Sends a message that is never answered.
     ///
     /// # Errors
     ///
@@ -120,9 +129,8 @@ impl AsyncObjectRef {
         &'a self,
         method: &'static Method,
         request: &'a Q,
-        options: Option<&'a CallOptions>,
     ) -> AsyncSend<'a, Q> {
-        AsyncSend::new(self, method, request, options)
+        AsyncSend::new(self, method, request)
     }
 
     /// Returns memory for a `bytes` field of a request: written, then frozen, it is passed by
@@ -132,15 +140,11 @@ impl AsyncObjectRef {
     /// # Errors
     ///
     /// As [`ObjectRef::loan`](crate::ObjectRef::loan).
-    pub async fn loan(&self, bytes: usize, options: Option<&CallOptions>) -> Result<Loan, Status> {
+    pub async fn loan(&self, bytes: usize) -> Result<Loan, Status> {
+        let options = self.options.as_ref().unwrap_or(DEFAULT_OPTIONS);
         let default = self.object.client.shared().settings.default_deadline;
-        let inherited = inherited_deadline();
-        let deadline = match options {
-            Some(options) => options.deadline_for_loan(default, inherited),
-            None => CallOptions::new().deadline_for_loan(default, inherited),
-        };
-        let policy = self.reconnect_policy(options);
-        self.loan_until(bytes, policy, deadline).await
+        let deadline = options.deadline_for_loan(default, inherited_deadline());
+        self.loan_by(bytes, options, deadline).await
     }
 
     /// Returns the interface of the object.
@@ -167,13 +171,13 @@ impl AsyncObjectRef {
         let inherited = inherited_deadline();
         match options {
             Some(options) => options.deadline_for(method, default, inherited),
-            None => CallOptions::new().deadline_for(method, default, inherited),
+            None => DEFAULT_OPTIONS.deadline_for(method, default, inherited),
         }
     }
 
     fn reconnect_policy(&self, options: Option<&CallOptions>) -> ReconnectPolicy {
         let default = self.object.client.shared().settings.reconnect;
-        options.map_or(default, |options| options.reconnect_policy(default))
+        options.unwrap_or(DEFAULT_OPTIONS).reconnect_policy(default)
     }
 
     #[inline]

@@ -10,7 +10,6 @@
 //! (`call/resending.rs`), calls of threads that share a connection (`call/shared.rs`), interceptors
 //! (`call/observed.rs`).
 
-use std::borrow::Cow;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
@@ -19,18 +18,19 @@ use std::time::Duration;
 use nearcall_channel::Loan;
 
 use crate::address::{Address, BadAddress};
-use crate::async_call::AsyncObjectRef;
-use crate::client::{Binding, Client, ClientCore, HostedObject, ObjectName, ReconnectPolicy, Slot};
+use crate::async_call::{Asked, AsyncObjectRef};
+use crate::client::{Binding, Client, HostedObject, ObjectName, Slot};
 use crate::client::{Target, bind, current_binding, unbind};
-use crate::codec::{self, Body, Message};
+use crate::codec::{self, AnyMessage, Body, Message};
 use crate::connection::{Connection, Outgoing, SendMode};
 use crate::deadline::Deadline;
 use crate::interceptor::Chain;
 use crate::interface::{Interface, Method, object_id};
 use crate::nesting::inherited_deadline;
-use crate::options::CallOptions;
+use crate::options::{CallOptions, DEFAULT_OPTIONS};
+use crate::reconnect::ReconnectPolicy;
 use crate::service::context::Context;
-use crate::service::dispatcher::Registered;
+use crate::service::dispatcher::{Registered, SharedService};
 use crate::status::{Fate, Status};
 
 mod backpressure;
@@ -45,6 +45,8 @@ mod resending;
 mod shared;
 mod streaming;
 
+pub(crate) use self::backpressure::loan_end;
+use self::observed::show_end;
 pub use self::pending::PendingCall;
 pub use self::reply_stream::ReplyStream;
 pub use self::request_stream::RequestStream;
@@ -54,6 +56,8 @@ pub(crate) use self::resending::may_resend;
 #[derive(Clone)]
 pub struct ObjectRef {
     object: Arc<Object>,
+    /// Of its calls. `None`: the default ones, and the client has no interceptors.
+    options: Option<CallOptions>,
 }
 
 struct Object {
@@ -90,16 +94,25 @@ impl ObjectRef {
     ) -> Result<Self, BadAddress> {
         let address: Address = address.parse()?;
         let name = ObjectName { interface, address };
+        let interceptors = client.shared().settings.interceptors.clone();
+        let options = (!interceptors.is_empty()).then(CallOptions::new);
         let object = Object {
             slot: Slot::new(),
             number: object_id(&name.object()),
             default_deadline: client.shared().settings.default_deadline,
-            interceptors: client.shared().settings.interceptors.clone(),
+            interceptors,
             name: Arc::new(name),
             client: client.clone(),
             shared: OnceLock::new(),
         };
-        Ok(Self { object: Arc::new(object) })
+        Ok(Self { object: Arc::new(object), options })
+    }
+
+    /// Returns a reference to the same object over the same connections, whose calls have `options`
+    /// in the place of those of this one.
+    #[must_use]
+    pub fn with(&self, options: CallOptions) -> Self {
+        Self { object: Arc::clone(&self.object), options: Some(options) }
     }
 
     /// Returns where the object is.
@@ -115,56 +128,63 @@ impl ObjectRef {
     /// The status that the service gave, or the reason why there is no answer: `UNAVAILABLE` (no
     /// server), `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED` (too large, or too many calls at once),
     /// `UNIMPLEMENTED` (no such object or method), `INTERNAL` (bad bytes).
-    // Inlined by force, and so is the generated `x_with`, so that a call without options is
-    // compiled for the default options. The compiler's own choice depends on code elsewhere.
+    // Inlined by force, so that a call without options is compiled for the default options. The
+    // compiler's own choice depends on code elsewhere.
     #[inline(always)]
-    pub fn call<S: 'static, Q: Message, R: Message + Default>(
+    pub fn call<S: ?Sized + 'static, Q: Message, R: Message + Default>(
+        &self,
+        method: &'static Method,
+        request: &Q,
+        serve: impl FnOnce(&S, &Context<'_>, &Q) -> Result<R, Status>,
+    ) -> Result<R, Status> {
+        match &self.options {
+            None => self.call_by(method, request, DEFAULT_OPTIONS, serve),
+            Some(options) => self.call_with(method, request, options, serve),
+        }
+    }
+
+    /// Makes a call that has options, or that interceptors see.
+    #[inline(never)]
+    fn call_with<S: ?Sized + 'static, Q: Message, R: Message + Default>(
         &self,
         method: &'static Method,
         request: &Q,
         options: &CallOptions,
-        serve: impl FnOnce(&S, &Context<'_>) -> Result<R, Status>,
+        serve: impl FnOnce(&S, &Context<'_>, &Q) -> Result<R, Status>,
     ) -> Result<R, Status> {
-        if self.is_intercepted() {
-            let call = |options: &CallOptions| self.call_by(method, request, options, serve);
-            return self
-                .observe(method, request, options, call, |reply| codec::reported_bytes(reply));
-        }
-        self.call_by(method, request, options, serve)
+        let (observed, options) = self.begin(method, request, options)?;
+        let result = self.call_by(method, request, &options, serve);
+        show_end(observed, &result, codec::reported_bytes);
+        result
     }
 
     #[inline(always)]
-    fn call_by<S: 'static, Q: Message, R: Message + Default>(
+    fn call_by<S: ?Sized + 'static, Q: Message, R: Message + Default>(
         &self,
         method: &'static Method,
         request: &Q,
         options: &CallOptions,
-        serve: impl FnOnce(&S, &Context<'_>) -> Result<R, Status>,
+        serve: impl FnOnce(&S, &Context<'_>, &Q) -> Result<R, Status>,
     ) -> Result<R, Status> {
-        let deadline = self.deadline(method, options);
-        let binding = self.binding(options, deadline)?;
+        let asked = self.asked(method, options);
+        let binding = self.binding(options, asked.deadline)?;
         match &binding.target {
             Target::Remote(connection) => {
-                let outgoing = self.outgoing(method, options, deadline);
                 let begun_ns = connection.begin_sample();
-                let result =
-                    self.call_remote(&binding, connection, method, &outgoing, request, options);
+                let result = self.call_remote(&binding, connection, request, asked);
                 if let Some(begun_ns) = begun_ns {
                     binding.core.end_sample(connection, begun_ns);
                 }
                 result
             }
-            Target::Local(dispatcher, _) => match dispatcher.local::<S>() {
+            Target::Local(dispatcher, _) => match dispatcher.local::<SharedService<S>>() {
                 Some(service) => {
-                    let serve = |context: &Context<'_>| serve(service, context);
-                    binding.call_local(method, options, deadline, serve)
+                    binding.call_local(asked, |context| serve(service, context, request))
                 }
-                None => binding.call_bytes(&***dispatcher, method, request, options, deadline),
+                None => binding.call_bytes(&***dispatcher, request, asked),
             },
-            Target::Hosted(object) => {
-                self.call_hosted((&binding, *object), method, request, options, deadline)
-            }
-            Target::Shared(..) => self.call_shared(&binding, method, request, options, deadline),
+            Target::Hosted(object) => self.call_hosted((&binding, *object), request, asked),
+            Target::Shared(..) => self.call_shared(&binding, request, asked),
         }
     }
 
@@ -174,73 +194,56 @@ impl ObjectRef {
         &self,
         binding: &Rc<Binding>,
         connection: &Rc<Connection>,
-        method: &'static Method,
-        outgoing: &Outgoing<'_>,
         request: &Q,
-        options: &CallOptions,
+        asked: Asked<'_>,
     ) -> Result<R, Status> {
-        let deadline = outgoing.deadline;
-        let mode = binding.core.send_mode(deadline);
-        let another;
-        let (binding, connection, call) = match connection.start_call(outgoing, request, mode) {
-            Ok(call) => (binding, connection, call),
+        let mode = binding.core.send_mode(asked.options, asked.deadline);
+        let call = match connection.start_call(&self.outgoing(asked), request, mode) {
+            Ok(call) => call,
             Err(why) => {
-                match self.start_again(binding, why, outgoing, request, options, mode) {
-                    Ok(started) => another = started,
-                    Err(status) => {
-                        let shared = self.shared_instead(status)?;
-                        return self.call_shared(&shared, method, request, options, deadline);
-                    }
-                }
-                (&another.0, &another.1, another.2)
+                return self
+                    .call_unsent(binding, why, AnyMessage::new(request), asked)
+                    .and_then(|ended| ended.read(asked.method));
             }
         };
         let read = |body: &[u8]| codec::decode(Body::copied(body));
-        if let Some(result) = binding.core.wait_inline(connection, call, deadline, read) {
+        if let Some(result) = binding.core.wait_inline(connection, call, asked.deadline, read) {
             return result;
         }
-        let outcome = binding.core.wait(connection, call, deadline);
+        let outcome = binding.core.wait(connection, call, asked.deadline);
         if let Err(status) = &outcome
             && status.fate() != Fate::Answered
         {
             let (status, used) = (status.clone(), (binding, connection));
-            return self.call_again(used, status, method, outgoing, request, options);
+            return self
+                .resend_call(used, status, AnyMessage::new(request), asked)
+                .and_then(|ended| ended.read(asked.method));
         }
-        binding.read_outcome(outcome, outgoing.method)
+        binding.read_outcome(outcome, asked.method.id)
     }
 
     /// Starts a call whose end is taken later. Waits for room, and while as many calls are in
     /// flight as the connection takes ([`Limits::calls_max`](crate::Limits)): until the call's
-    /// deadline at most.
+    /// deadline at most, and not at all by [`CallOptions::no_wait`].
     ///
     /// # Errors
     ///
-    /// None: a call that could not be started ends with the reason, as [`call`](Self::call) has it.
+    /// None: a call that could not be started ends with the reason, as [`call`](Self::call) has it;
+    /// [`PendingCall::ensure_started`] returns it at once.
     pub fn start<Q: Message, R: Message + Default>(
         &self,
         method: &'static Method,
         request: &Q,
-        options: &CallOptions,
     ) -> PendingCall<R> {
-        let started = self.start_by(method, request, options, ClientCore::send_mode);
+        let started = match &self.options {
+            None => self.start_by(method, request, DEFAULT_OPTIONS),
+            Some(options) => self.observe(
+                (method, request, options),
+                |options| self.start_by(method, request, options),
+                PendingCall::observed_by,
+            ),
+        };
         started.unwrap_or_else(PendingCall::failed)
-    }
-
-    /// Starts a call as [`start`](Self::start) does, but only if that needs no waiting. Connects if
-    /// there is no connection, and tries that once with [`ReconnectPolicy::Wait`] as well.
-    ///
-    /// # Errors
-    ///
-    /// The call was not started: `RESOURCE_EXHAUSTED` where [`start`](Self::start) would wait,
-    /// otherwise as [`call`](Self::call).
-    pub fn try_start<Q: Message, R: Message + Default>(
-        &self,
-        method: &'static Method,
-        request: &Q,
-        options: &CallOptions,
-    ) -> Result<PendingCall<R>, Status> {
-        let options = &*self.without_wait(options);
-        self.start_by(method, request, options, |core, _| core.try_mode())
     }
 
     fn start_by<Q: Message, R: Message + Default>(
@@ -248,100 +251,66 @@ impl ObjectRef {
         method: &'static Method,
         request: &Q,
         options: &CallOptions,
-        mode: impl FnOnce(&ClientCore, Deadline) -> SendMode,
     ) -> Result<PendingCall<R>, Status> {
-        if self.is_intercepted() {
-            let start = |options: &CallOptions| self.start_plain(method, request, options, mode);
-            return self.observe_start(method, request, options, start, PendingCall::observed_by);
-        }
-        self.start_plain(method, request, options, mode)
-    }
-
-    fn start_plain<Q: Message, R: Message + Default>(
-        &self,
-        method: &'static Method,
-        request: &Q,
-        options: &CallOptions,
-        mode: impl FnOnce(&ClientCore, Deadline) -> SendMode,
-    ) -> Result<PendingCall<R>, Status> {
-        let deadline = self.deadline(method, options);
-        let mut binding = self.binding(options, deadline)?;
+        let asked = self.asked(method, options);
+        let mut binding = self.binding(options, asked.deadline)?;
         if let Target::Hosted(_) = binding.target {
             // So that it is under way while its caller goes on.
-            binding = self.binding_with_connection(options, deadline)?;
+            binding = self.binding_with_connection(asked)?;
         }
+        let deadline = asked.deadline;
         match &binding.target {
             Target::Remote(connection) => {
-                let outgoing = self.outgoing(method, options, deadline);
                 let sampled = connection.begin_sample().is_some();
-                let mode = mode(&binding.core, deadline);
-                let (binding, connection, call) = match connection
-                    .start_call(&outgoing, request, mode)
-                {
-                    Ok(call) => (Rc::clone(&binding), Rc::clone(connection), call),
-                    Err(why) => {
-                        match self.start_again(&binding, why, &outgoing, request, options, mode) {
-                            Ok(started) => started,
-                            Err(status) => {
-                                let shared = self.shared_instead(status)?;
-                                let wait = (deadline, mode);
-                                return self.start_shared(&shared, method, request, options, wait);
+                let mode = binding.core.send_mode(options, deadline);
+                let outgoing = self.outgoing(asked);
+                let (binding, connection, call) =
+                    match connection.start_call(&outgoing, request, mode) {
+                        Ok(call) => (Rc::clone(&binding), Rc::clone(connection), call),
+                        Err(why) => {
+                            let message = AnyMessage::new(request);
+                            match self.start_after_wait(&binding, why, message, asked) {
+                                Ok(started) => started,
+                                Err(status) => {
+                                    let shared = self.shared_instead(status)?;
+                                    return self.start_shared(&shared, request, asked);
+                                }
                             }
                         }
-                    }
-                };
+                    };
                 if sampled {
                     binding.core.end_start(&connection);
                 }
                 Ok(PendingCall::remote(binding, connection, (call, method.id), deadline))
             }
             Target::Local(dispatcher, _) => {
-                let reply =
-                    binding.start_bytes(&***dispatcher, method, request, options, deadline)?;
+                let reply = binding.start_bytes(&***dispatcher, request, asked)?;
                 Ok(PendingCall::local(Rc::clone(&binding), reply, deadline))
             }
             Target::Hosted(_) => Err(hosted::no_connection()),
-            Target::Shared(..) => {
-                let mode = mode(&binding.core, deadline);
-                self.start_shared(&binding, method, request, options, (deadline, mode))
-            }
+            Target::Shared(..) => self.start_shared(&binding, request, asked),
         }
     }
 
     /// Sends a message that is never answered; returns when it is in the channel. Waits for room
-    /// until the deadline at most, while the loop, if there is one, goes on serving.
+    /// until the deadline at most, while the loop, if there is one, goes on serving, and not at all
+    /// by [`CallOptions::no_wait`].
     ///
     /// # Errors
     ///
-    /// The message was not sent: `UNAVAILABLE` (no server), `RESOURCE_EXHAUSTED` (too large),
-    /// `DEADLINE_EXCEEDED` (no room in time; in a loop it may still arrive).
-    pub fn send<Q: Message>(
-        &self,
-        method: &'static Method,
-        request: &Q,
-        options: &CallOptions,
-    ) -> Result<(), Status> {
-        self.send_by(method, request, options, ClientCore::send_mode)
-    }
-
-    /// Sends a message as [`send`](Self::send) does, but only if there is room for it now. Connects
-    /// if there is no connection, and tries that once with [`ReconnectPolicy::Wait`] as well.
-    ///
-    /// Without a loop a message longer than the room of the channel
-    /// ([`Limits::room_bytes`](crate::Limits)) finds none: [`send`](Self::send) it.
-    ///
-    /// # Errors
-    ///
-    /// The message was not sent: `RESOURCE_EXHAUSTED` where [`send`](Self::send) would wait,
-    /// otherwise as there.
-    pub fn try_send<Q: Message>(
-        &self,
-        method: &'static Method,
-        request: &Q,
-        options: &CallOptions,
-    ) -> Result<(), Status> {
-        let options = &*self.without_wait(options);
-        self.send_by(method, request, options, |core, _| core.try_mode())
+    /// The message was not sent: `UNAVAILABLE` (no server), `RESOURCE_EXHAUSTED` (too large, or no
+    /// room now by `no_wait`), `DEADLINE_EXCEEDED` (no room in time; in a loop it may still
+    /// arrive).
+    pub fn send<Q: Message>(&self, method: &'static Method, request: &Q) -> Result<(), Status> {
+        match &self.options {
+            None => self.send_by(method, request, DEFAULT_OPTIONS),
+            Some(options) => {
+                let (observed, options) = self.begin(method, request, options)?;
+                let sent = self.send_by(method, request, &options);
+                show_end(observed, &sent, |()| 0);
+                sent
+            }
+        }
     }
 
     fn send_by<Q: Message>(
@@ -349,65 +318,47 @@ impl ObjectRef {
         method: &'static Method,
         request: &Q,
         options: &CallOptions,
-        mode: impl FnOnce(&ClientCore, Deadline) -> SendMode,
     ) -> Result<(), Status> {
-        if self.is_intercepted() {
-            let send = |options: &CallOptions| self.send_plain(method, request, options, mode);
-            return self.observe(method, request, options, send, |()| 0);
-        }
-        self.send_plain(method, request, options, mode)
-    }
-
-    fn send_plain<Q: Message>(
-        &self,
-        method: &'static Method,
-        request: &Q,
-        options: &CallOptions,
-        mode: impl FnOnce(&ClientCore, Deadline) -> SendMode,
-    ) -> Result<(), Status> {
-        let deadline = self.deadline(method, options);
-        let mut binding = self.binding(options, deadline)?;
+        let asked = self.asked(method, options);
+        let mut binding = self.binding(options, asked.deadline)?;
         if let Target::Hosted(_) = binding.target {
             // So that it stays asynchronous.
-            binding = self.binding_with_connection(options, deadline)?;
+            binding = self.binding_with_connection(asked)?;
         }
-        let mode = mode(&binding.core, deadline);
+        let mode = binding.core.send_mode(options, asked.deadline);
         let connection = match &binding.target {
             Target::Remote(connection) => connection,
             Target::Local(dispatcher, _) => {
-                let dispatcher = Rc::clone(dispatcher);
-                let oneway =
-                    binding.local_oneway(dispatcher, method, request, options, deadline)?;
+                let oneway = binding.local_oneway(Rc::clone(dispatcher), request, asked)?;
                 return binding.send_local(oneway, mode);
             }
             Target::Hosted(_) => return Err(hosted::no_connection()),
-            Target::Shared(..) => {
-                return self.send_shared(&binding, method, request, options, (deadline, mode));
-            }
+            Target::Shared(..) => return self.send_shared(&binding, request, asked),
         };
-        let outgoing = self.outgoing(method, options, deadline);
         let sampled = connection.begin_sample().is_some();
         let another;
-        let (binding, connection) = match connection.send_oneway(&outgoing, request, mode) {
-            Ok(()) => (&binding, connection),
-            Err(why) => {
-                match self.send_again(&binding, why, &outgoing, request, options, mode) {
-                    Ok(sent) => another = sent,
-                    Err(status) => {
-                        let (shared, sent) = (self.shared_instead(status)?, (deadline, mode));
-                        return self.send_shared(&shared, method, request, options, sent);
+        let (binding, connection) =
+            match connection.send_oneway(&self.outgoing(asked), request, mode) {
+                Ok(()) => (&binding, connection),
+                Err(why) => {
+                    let message = AnyMessage::new(request);
+                    match self.send_after_wait(&binding, why, message, asked) {
+                        Ok(sent) => another = sent,
+                        Err(status) => {
+                            let shared = self.shared_instead(status)?;
+                            return self.send_shared(&shared, request, asked);
+                        }
                     }
+                    (&another.0, &another.1)
                 }
-                (&another.0, &another.1)
-            }
-        };
+            };
         if sampled {
             binding.core.end_start(connection);
         }
         match mode {
             SendMode::Try | SendMode::TRY_WHOLE => Ok(()),
             SendMode::Keep | SendMode::WaitUntil(_) => {
-                binding.core.wait_for_room(connection, deadline)
+                binding.core.wait_for_room(connection, asked.deadline)
             }
         }
     }
@@ -417,55 +368,28 @@ impl ObjectRef {
     /// connection.
     ///
     /// While the server keeps all that may be lent, it waits until something comes back: until the
-    /// deadline of the handler that runs now, and without end if there is none
-    /// ([`loan_with`](Self::loan_with)). The loop, if there is one, goes on serving meanwhile.
+    /// deadline of its options or of the handler that runs now, without end if there is none, and
+    /// not at all by [`CallOptions::no_wait`]. The loop, if there is one, goes on serving
+    /// meanwhile.
     ///
     /// # Errors
     ///
     /// `RESOURCE_EXHAUSTED`: more than the message limit, or all that may be lent is in loans that
-    /// live in this process, which a wait would not end. `DEADLINE_EXCEEDED`: the server gave
-    /// nothing back in time. `UNAVAILABLE`: there is no server.
+    /// live in this process, which a wait would not end, or, by `no_wait`, at the server.
+    /// `DEADLINE_EXCEEDED`: the server gave nothing back in time. `UNAVAILABLE`: there is no
+    /// server.
     pub fn loan(&self, bytes: usize) -> Result<Loan, Status> {
-        self.loan_with(bytes, &CallOptions::new())
-    }
-
-    /// Returns memory as [`loan`](Self::loan) does, and waits for it until the deadline of the
-    /// options at most.
-    ///
-    /// # Errors
-    ///
-    /// As [`loan`](Self::loan).
-    pub fn loan_with(&self, bytes: usize, options: &CallOptions) -> Result<Loan, Status> {
+        let options = self.options.as_ref().unwrap_or(DEFAULT_OPTIONS);
         let default = self.object.default_deadline;
         let deadline = options.deadline_for_loan(default, inherited_deadline());
         self.loan_until(bytes, options, deadline)
     }
 
-    /// Returns memory as [`loan`](Self::loan) does, if there is any now.
-    ///
-    /// # Errors
-    ///
-    /// `RESOURCE_EXHAUSTED`: more than the message limit, or the server has not given back enough
-    /// of what it was lent before. `UNAVAILABLE`: there is no server.
-    pub fn try_loan(&self, bytes: usize) -> Result<Loan, Status> {
-        let options = CallOptions::new();
-        let options = self.without_wait(&options);
-        let deadline = inherited_deadline();
-        let binding = self.binding(&options, deadline)?;
-        match &binding.target {
-            Target::Remote(connection) => {
-                let loan = connection.loan(bytes);
-                loan.map_err(|why| connection.no_loan(&why, Deadline::NEVER))
-            }
-            Target::Local(..) | Target::Hosted(_) => Ok(Loan::plain(bytes)),
-            Target::Shared(..) => self.try_loan_shared(&binding, bytes, &options, deadline),
-        }
-    }
-
-    /// Returns when a call ends by itself.
+    /// Returns what is asked for by a call of `method` with `options`, and when it ends by itself.
     #[inline]
-    fn deadline(&self, method: &Method, options: &CallOptions) -> Deadline {
-        options.deadline_for(method, self.object.default_deadline, inherited_deadline())
+    fn asked<'a>(&self, method: &'static Method, options: &'a CallOptions) -> Asked<'a> {
+        let (default, inherited) = (self.object.default_deadline, inherited_deadline());
+        Asked { method, options, deadline: options.deadline_for(method, default, inherited) }
     }
 
     /// Returns whether the client has interceptors.
@@ -476,16 +400,6 @@ impl ObjectRef {
 
     fn reconnect_policy(&self, options: &CallOptions) -> ReconnectPolicy {
         options.reconnect_policy(self.object.client.shared().settings.reconnect)
-    }
-
-    /// Returns the options for what must not wait until a server listens.
-    fn without_wait<'a>(&self, options: &'a CallOptions) -> Cow<'a, CallOptions> {
-        match self.reconnect_policy(options) {
-            policy if policy.patience().is_some() => {
-                Cow::Owned(options.clone().wait_for_ready(false))
-            }
-            _ => Cow::Borrowed(options),
-        }
     }
 
     /// Returns where the object is for this thread, and connects if there is no connection.
@@ -542,12 +456,8 @@ impl ObjectRef {
     }
 
     #[inline]
-    fn outgoing<'a>(
-        &self,
-        method: &'static Method,
-        options: &'a CallOptions,
-        deadline: Deadline,
-    ) -> Outgoing<'a> {
+    fn outgoing<'a>(&self, asked: Asked<'a>) -> Outgoing<'a> {
+        let Asked { method, options, deadline } = asked;
         let metadata = options.metadata_bytes();
         Outgoing { object: self.object.number, method: method.id, deadline, metadata }
     }

@@ -32,7 +32,6 @@ mod hosted;
 mod hunting;
 mod observing;
 pub(crate) mod own_loop;
-mod reconnect;
 mod route;
 mod shared;
 mod thread;
@@ -49,7 +48,6 @@ pub(crate) use self::core::ClientCore;
 pub(crate) use self::hosted::HostedObject;
 pub(crate) use self::hunting::{Hunt, NextTry};
 pub(crate) use self::observing::show_start;
-pub use self::reconnect::ReconnectPolicy;
 pub(crate) use self::shared::{ClientShared, Settings};
 pub(crate) use self::thread::{InUse, bind, current_binding, forget_stale, unbind};
 

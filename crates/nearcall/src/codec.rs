@@ -238,6 +238,56 @@ impl Message for Encoded {
     }
 }
 
+/// A message of whatever type, for code that is compiled once and sends it.
+#[derive(Clone, Copy)]
+pub(crate) struct AnyMessage<'a>(&'a dyn Marshal);
+
+impl<'a> AnyMessage<'a> {
+    pub(crate) fn new(message: &'a impl Message) -> Self {
+        Self(message)
+    }
+}
+
+/// The part of a message that sending it takes.
+trait Marshal: Send + Sync {
+    fn marshal(&self, into: &mut dyn BufMut);
+    fn marshalled_bytes(&self) -> usize;
+}
+
+impl<M: Message> Marshal for M {
+    fn marshal(&self, mut into: &mut dyn BufMut) {
+        self.encode_raw(&mut into);
+    }
+
+    fn marshalled_bytes(&self) -> usize {
+        self.encoded_len()
+    }
+}
+
+impl Message for AnyMessage<'_> {
+    fn encode_raw(&self, buf: &mut impl BufMut) {
+        self.0.marshal(buf);
+    }
+
+    fn encoded_len(&self) -> usize {
+        self.0.marshalled_bytes()
+    }
+
+    /// Not called: it is only sent.
+    fn merge_field(
+        &mut self,
+        tag: u32,
+        wire_type: WireType,
+        buf: &mut impl Buf,
+        context: DecodeContext,
+    ) -> Result<(), DecodeError> {
+        prost::encoding::skip_field(wire_type, tag, buf, context)
+    }
+
+    /// Not called: it is only sent.
+    fn clear(&mut self) {}
+}
+
 /// Reads a message that a peer sent. Copies what the message owns, but for long `bytes` fields of
 /// a long message and for those that were lent.
 #[inline]

@@ -21,6 +21,23 @@ pub struct Method {
 }
 
 impl Method {
+    /// Creates the description of a method without options.
+    pub const fn new(id: u32, name: &'static str, kind: MethodKind) -> Self {
+        Self { id, name, kind, deadline: None, idempotency: Idempotency::Unknown }
+    }
+
+    /// Sets the deadline of a call that has no other, in ms.
+    #[must_use]
+    pub const fn with_deadline_ms(self, deadline: u64) -> Self {
+        Self { deadline: Some(Duration::from_millis(deadline)), ..self }
+    }
+
+    /// Sets whether a call may be made again.
+    #[must_use]
+    pub const fn with_idempotency(self, idempotency: Idempotency) -> Self {
+        Self { idempotency, ..self }
+    }
+
     /// Returns whether a call of it may be made again although the first one may have run.
     pub fn is_idempotent(&self) -> bool {
         self.idempotency != Idempotency::Unknown

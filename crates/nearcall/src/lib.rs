@@ -119,6 +119,7 @@ mod options;
 mod panics;
 mod peer;
 mod reactor;
+mod reconnect;
 mod refusals;
 mod reservation;
 mod server;
@@ -139,9 +140,7 @@ pub use borrowed::detach;
 pub use bytes;
 pub use bytes::Bytes;
 pub use call::{ObjectRef, PendingCall, ReplyStream, RequestStream};
-pub use client::{
-    AttachOptions, Attachment, Cause, Client, ClientBuilder, Notice, NoticeSource, ReconnectPolicy,
-};
+pub use client::{AttachOptions, Attachment, Cause, Client, ClientBuilder, Notice, NoticeSource};
 pub use codec::Message;
 pub use connection::connection_info::{ConnectionInfo, ThreadInfo};
 pub use connection::switch_history::{SwitchCause, SwitchRecord};
@@ -163,15 +162,17 @@ pub use options::CallOptions;
 pub use peer::{Peer, PeerIdentity};
 pub use prost;
 pub use prost_types;
+pub use reconnect::ReconnectPolicy;
 pub use refusals::{RefusalCount, RefusalKind, RefusedUser};
 pub use server::{
     ListenError, ListenOptions, RegisterError, RunningServer, Server, ServerBuilder, ServerError,
     StartError,
 };
+pub use service::async_service::{AsyncDispatcher, AsyncIncoming, AsyncMethod, AsyncSkeleton};
 pub use service::blocking::{Blocking, BlockingPool, BlockingPoolBuilder, WhenFull};
 pub use service::call_context::CallContext;
 pub use service::context::Context;
-pub use service::dispatcher::{Dispatcher, Incoming};
+pub use service::dispatcher::{Dispatcher, Incoming, SharedService, SyncDispatcher, SyncSkeleton};
 pub use service::forwarded::ForwardedCall;
 pub use service::responder::Responder;
 pub use service::streams::{AsyncItemReceiver, AsyncItemSender, ItemReceiver, ItemSender};
@@ -179,6 +180,10 @@ pub use status::{Code, Status};
 pub use tasks::cancellation::Cancelled;
 pub use tasks::service_task::{ServiceTask, TaskRunner};
 pub use thread_marker::BelongsToItsThread;
+
+/// The result of a call: what was asked for, or the [`Status`] that says why there is none.
+pub type Result<T> = std::result::Result<T, Status>;
+
 pub use trust::Trust;
 
 /// What [`service_main!`] names.
@@ -213,5 +218,30 @@ pub mod __host {
 macro_rules! include_proto {
     ($name:literal) => {
         include!(concat!(env!("OUT_DIR"), "/", $name, ".rs"));
+    };
+}
+
+/// Marks the items of a generated file, so that the lints of the program do not fire in them: a
+/// program rarely uses all of a file, and its style follows the `.proto` file.
+///
+/// An included file cannot have attributes of its own.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! generated_items {
+    ($($item:item)*) => {
+        $(
+            #[allow(
+                clippy::all,
+                clippy::pedantic,
+                dead_code,
+                missing_docs,
+                unreachable_pub,
+                unused_imports,
+                unused_qualifications,
+                unused_variables,
+                reason = "generated"
+            )]
+            $item
+        )*
     };
 }

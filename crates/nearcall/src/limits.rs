@@ -586,7 +586,7 @@ pub struct Limits {
     pub metadata_bytes_max: u16,
     /// Calls in flight in each direction of a connection: 256. Each costs about 120 bytes. The next
     /// one waits until one of them has ended, or fails with `RESOURCE_EXHAUSTED`
-    /// ([`ObjectRef::try_start`](crate::ObjectRef::try_start)). A call that has ended does not
+    /// ([`CallOptions::no_wait`](crate::CallOptions::no_wait)). A call that has ended does not
     /// count, though its result is not taken yet.
     pub calls_max: u16,
     /// Items that one direction of one stream may have sent and not consumed, in bytes with their

@@ -39,6 +39,10 @@ impl std::error::Error for BadMetadata {}
 pub(crate) struct Entries(Vec<u8>);
 
 impl Entries {
+    pub(crate) const fn new() -> Self {
+        Self(Vec::new())
+    }
+
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }

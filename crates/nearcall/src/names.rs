@@ -170,8 +170,8 @@ fn describe(
         let user = process::user_id();
         let address = format!("{}?via={mechanism}&user={user}", socket.name);
         let client = Client::new();
-        let server = ServerCaller::new(&client, &address)?;
-        let reply = server.describe_with(request, &options)?;
+        let server = ServerCaller::new(&client, &address)?.with(options.clone());
+        let reply = server.describe(request)?;
         let peers = client.connections().into_iter().map(|connection| connection.peer);
         let mut processes = peers.filter_map(|peer| match peer {
             Peer::Process(identity) => Some(identity),

@@ -1,17 +1,18 @@
-//! How one call is made: its deadline, and what travels beside the message.
+//! How the calls of a caller are made: their deadline, and what travels beside their messages.
 //!
 //! **Invariants:** deadlines are absolute here; what is left of one travels.
 //! **Not here:** the bounds of connections (`limits.rs`).
 
 use std::time::{Duration, Instant};
 
-use crate::client::ReconnectPolicy;
 use crate::deadline::Deadline;
 use crate::interface::Method;
 use crate::metadata::{BadMetadata, Entries};
+use crate::reconnect::ReconnectPolicy;
 
-/// The options of one call. The default has the deadline of the method, if its `.proto` gives one,
-/// or else that of the client ([`ClientBuilder`](crate::ClientBuilder)).
+/// The options of the calls of a caller, which [`with`](crate::ObjectRef::with) sets. The default
+/// has the deadline of the method, if its `.proto` gives one, or else that of the client
+/// ([`ClientBuilder`](crate::ClientBuilder)).
 ///
 /// A call from within a handler never outlives the handler's own deadline.
 ///
@@ -30,7 +31,7 @@ use crate::metadata::{BadMetadata, Entries};
 ///     .metadata("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")?;
 /// # let thermostat = ThermostatCaller::new(&client, &address)?;
 /// // Answers when the temperature changes, which it does not.
-/// let late = thermostat.watch_with(&WatchRequest {}, &options).unwrap_err();
+/// let late = thermostat.with(options).watch(&WatchRequest {}).unwrap_err();
 /// assert_eq!(late.code(), Code::DeadlineExceeded);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -39,8 +40,12 @@ pub struct CallOptions {
     limit: Limit,
     reconnect: Option<ReconnectPolicy>,
     wait_for_ready: Option<bool>,
+    no_wait: bool,
     metadata: Entries,
 }
+
+/// Those of a caller without options.
+pub(crate) const DEFAULT_OPTIONS: &CallOptions = &CallOptions::new();
 
 #[derive(Debug, Clone, Copy, Default)]
 enum Limit {
@@ -53,18 +58,26 @@ enum Limit {
 
 impl CallOptions {
     /// The default.
-    pub fn new() -> Self {
-        Self::default()
+    #[inline]
+    pub const fn new() -> Self {
+        Self {
+            limit: Limit::Method,
+            reconnect: None,
+            wait_for_ready: None,
+            no_wait: false,
+            metadata: Entries::new(),
+        }
     }
 
-    /// The call ends with `DEADLINE_EXCEEDED` this long after it was made, at the latest.
+    /// A call ends with `DEADLINE_EXCEEDED` this long after it was made, at the latest: each call of
+    /// the caller has a deadline of its own.
     #[must_use]
     pub fn deadline(mut self, timeout: Duration) -> Self {
         self.limit = Limit::After(timeout);
         self
     }
 
-    /// The call ends with `DEADLINE_EXCEEDED` at this moment, at the latest.
+    /// The calls end with `DEADLINE_EXCEEDED` at this moment, at the latest.
     #[must_use]
     pub fn deadline_at(mut self, moment: Instant) -> Self {
         self.limit = Limit::At(Deadline::at(moment));
@@ -92,11 +105,25 @@ impl CallOptions {
     ///
     /// While it waits the thread sleeps, as in [`Client::hunt`](crate::Client::hunt), and a loop
     /// goes on serving. A call that has found no server by its deadline ends with
-    /// `DEADLINE_EXCEEDED`, and one without a deadline waits for as long as it takes. Forms that
-    /// never wait, such as `try_start`, do not wait for this either.
+    /// `DEADLINE_EXCEEDED`, and one without a deadline waits for as long as it takes. With
+    /// [`no_wait`](Self::no_wait) it does not wait for this either.
     #[must_use]
     pub fn wait_for_ready(mut self, waits: bool) -> Self {
         self.wait_for_ready = Some(waits);
+        self
+    }
+
+    /// A request is sent at once or not at all: it ends with `RESOURCE_EXHAUSTED` where it would wait
+    /// for room in the channel, for the end of another call
+    /// ([`Limits::calls_max`](crate::Limits::calls_max)) or for memory to lend. It connects if there
+    /// is no connection, and tries that once with [`ReconnectPolicy::Wait`] as well. What was sent
+    /// is waited for as ever.
+    ///
+    /// Without a loop a message longer than the room of the channel
+    /// ([`Limits::room_bytes`](crate::Limits)) finds none: send it without this option.
+    #[must_use]
+    pub fn no_wait(mut self) -> Self {
+        self.no_wait = true;
         self
     }
 
@@ -130,14 +157,22 @@ impl CallOptions {
         Self { limit: Limit::At(deadline), metadata, ..self.clone() }
     }
 
+    /// Returns whether a request may wait until it is sent.
+    #[inline]
+    pub(crate) fn may_wait(&self) -> bool {
+        !self.no_wait
+    }
+
+    #[inline]
     pub(crate) fn metadata_bytes(&self) -> &[u8] {
         self.metadata.as_bytes()
     }
 
     pub(crate) fn reconnect_policy(&self, default: ReconnectPolicy) -> ReconnectPolicy {
         match (self.wait_for_ready, self.reconnect.unwrap_or(default)) {
+            (_, policy) if self.no_wait => policy.without_patience(),
             (Some(true), _) => ReconnectPolicy::Wait(Duration::MAX),
-            (Some(false), policy) if policy.patience().is_some() => ReconnectPolicy::Once,
+            (Some(false), policy) => policy.without_patience(),
             (_, policy) => policy,
         }
     }

@@ -120,7 +120,8 @@ fn the_driver_runs_while_it_is_needed_and_sleeps_while_it_is_not() {
         let options = CallOptions::new().deadline(PATIENCE * 10);
         wait_until("each batch of calls woke the driver", || {
             let before = sleeps(driver);
-            (0..CALLS_PER_BATCH).for_each(|_| block_on(adder.empty_with(&(), &options)).unwrap());
+            (0..CALLS_PER_BATCH)
+                .for_each(|_| block_on(adder.with(options.clone()).empty(&())).unwrap());
             sleeps(driver) == before
         });
 

@@ -4,7 +4,7 @@
 //! A file uses another if it names an item of it: by `use`, or by a path in its code. A re-export
 //! is followed to the file that defines the item; to pass an item on is no use of it. What a module
 //! uses of the modules above it does not count, because they belong together. Tests do not count.
-//! Not here: how a file is read (`paths.rs`), which crates are checked (`tests/tidy.rs`).
+//! Not here: how a file is read (`paths.rs`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -20,34 +20,28 @@ struct Arrow {
     path: String,
 }
 
-/// The crates that must be free of circles.
-const CRATES: [&str; 9] = [
-    "nearcall",
-    "nearcall-channel",
-    "nearcall-wire",
-    "nearcall-os",
-    "nearcall-build",
-    "nearcall-bench",
-    "nearcall-results",
-    "nearcall-studies",
-    "nearcall-cli",
-];
-
-/// Every circle in the crates that must be free of them, among the files of the repository.
+/// Every circle in a crate of the workspace, among the files of the repository. A crate is each
+/// directory with a directory `src` that has a root: `lib.rs` or `main.rs`.
 #[must_use]
 pub fn problems(files: &BTreeMap<String, String>) -> Vec<String> {
-    let of_crate = |name: &&str| {
-        let source = format!("crates/{name}/src");
-        let below = |(path, text): (&String, &String)| {
-            let path = path.strip_prefix(&source)?.strip_prefix('/')?;
-            Some((path.to_owned(), text.clone()))
-        };
-        match files.iter().filter_map(below).collect::<BTreeMap<_, _>>() {
-            files if files.is_empty() => vec![format!("{source}: no file; correct CRATES")],
-            files => circles(&source, &files),
+    let mut crates: BTreeMap<&str, BTreeMap<String, String>> = BTreeMap::new();
+    for (path, text) in files {
+        if let Some((source, file)) = split_at_source(path) {
+            crates.entry(source).or_default().insert(file.to_owned(), text.clone());
         }
+    }
+    let is_crate = |files: &BTreeMap<String, String>| {
+        ["lib.rs", "main.rs"].iter().any(|root| files.contains_key(*root))
     };
-    CRATES.iter().flat_map(of_crate).collect()
+    let crates = crates.iter().filter(|(_, files)| is_crate(files));
+    crates.flat_map(|(source, files)| circles(source, files)).collect()
+}
+
+/// Splits a path behind its first `src`: `a/src` and `b/c.rs`.
+fn split_at_source(path: &str) -> Option<(&str, &str)> {
+    let (directory, _) = path.split_once("/src/")?;
+    let (source, file) = path.split_at(directory.len() + "/src".len());
+    Some((source, file.strip_prefix('/')?))
 }
 
 /// Every circle among the files of one crate: paths below `src`, such as `a/b.rs`, and texts.
@@ -297,12 +291,21 @@ mod tests {
     }
 
     #[test]
-    fn every_crate_of_the_list_is_there() {
-        let file = |name: &&str| (format!("crates/{name}/src/lib.rs"), String::new());
-        let files: BTreeMap<_, _> = CRATES.iter().map(file).collect();
-        assert_eq!(problems(&files), [""; 0]);
-        let problems = problems(&files.into_iter().skip(1).collect());
-        assert_eq!(problems, ["crates/nearcall-bench/src: no file; correct CRATES"]);
+    fn every_crate_is_read_and_nothing_else() {
+        let circle = |source: &str, root: &str| {
+            [(root, "mod a;\nmod b;"), ("a.rs", "use crate::b::B;"), ("b.rs", "use crate::a::A;")]
+                .map(|(file, text)| (format!("{source}/{file}"), text.to_owned()))
+        };
+        let [one, other] = ["crates/one/src", "xtask/src"];
+        let files = [
+            circle(one, "lib.rs"),
+            circle(other, "main.rs"),
+            circle("crates/one/tests", "main.rs"),
+            circle("crates/one/tests/it/src", "it.rs"),
+        ];
+        let problems = problems(&files.into_iter().flatten().collect());
+        let sources: Vec<_> = problems.iter().filter_map(|text| text.split(": ").next()).collect();
+        assert_eq!(sources, [one, other], "{problems:?}");
     }
 
     #[test]

@@ -221,7 +221,7 @@ impl Bench<'_> {
             }
         }
         let caller = MemberCaller::new(client, address).map_err(|error| error.to_string())?;
-        let called = caller.nothing_with(&(), &CallOptions::new().deadline(CALL_TIMEOUT));
+        let called = caller.with(CallOptions::new().deadline(CALL_TIMEOUT)).nothing(&());
         Ok(called
             .map_err(|status| format!("a measured service failed its first call: {status}"))?)
     }
@@ -282,7 +282,7 @@ fn call_ns(first: &str, second: &str) -> Result<f64, String> {
         calls_per_batch: CALLS_PER_BATCH,
     };
     let options = CallOptions::new().deadline(CALL_TIMEOUT);
-    let reply = caller.measure_with(&request, &options).map_err(|status| failed(&status))?;
+    let reply = caller.with(options).measure(&request).map_err(|status| failed(&status))?;
     stats::median(&reply.ns_per_call).ok_or_else(|| failed(&"no batch was measured"))
 }
 

@@ -10,6 +10,8 @@
 
 use std::ops::Range;
 
+use nearcall_os::region::CALL_HEADER_BYTES;
+
 use crate::error::SendError;
 use crate::fragment::FragmentHeader;
 use crate::growing::grow;
@@ -317,7 +319,7 @@ impl Staged {
 /// own, without a function that does any length.
 #[inline(always)]
 fn copy(from: &[u8], to: &mut [u8]) {
-    if !copy_exactly::<8>(from, to) && !copy_exactly::<CALL_BYTES>(from, to) {
+    if !copy_exactly::<8>(from, to) && !copy_exactly::<CALL_HEADER_BYTES>(from, to) {
         to.copy_from_slice(from);
     }
 }
@@ -333,9 +335,6 @@ fn copy_exactly<const BYTES: usize>(from: &[u8], to: &mut [u8]) -> bool {
         _ => false,
     }
 }
-
-/// Length of an empty call or reply, in bytes: the header of a frame.
-const CALL_BYTES: usize = 40;
 
 impl Direct {
     fn reserve_next(&mut self, transport: &mut (impl Transport + ?Sized)) -> Result<(), SendError> {

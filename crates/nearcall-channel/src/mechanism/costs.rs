@@ -39,6 +39,9 @@ pub struct Copies {
     pub send: u8,
     /// In user space into the caller's memory; none of a message that is read in place.
     pub receive: u8,
+    /// Whether the results of system calls name the bytes that the kernel copies, so that they can
+    /// be counted from outside.
+    pub kernel_is_countable: bool,
 }
 
 impl Mechanism {
@@ -68,7 +71,13 @@ impl Mechanism {
 
     /// Returns the number of copies of the payload on its way from one end to the other.
     pub fn copies(self) -> Copies {
-        let copies = |kernel, inside, receive| Copies { kernel, inside, send: 1, receive };
+        let copies = |kernel, inside, receive| Copies {
+            kernel,
+            inside,
+            send: 1,
+            receive,
+            kernel_is_countable: true,
+        };
         match self {
             Self::Pipe
             | Self::Fifo
@@ -78,8 +87,9 @@ impl Mechanism {
             | Self::Tcp
             | Self::Udp
             | Self::PosixMq
-            | Self::SysvMq
-            | Self::Uring => copies(2, 0, 1),
+            | Self::SysvMq => copies(2, 0, 1),
+            // The results lie in the completion queue.
+            Self::Uring => Copies { kernel_is_countable: false, ..copies(2, 0, 1) },
             // The pipe refers to the sender's pages.
             Self::Vmsplice => copies(1, 0, 1),
             // From the sender's pages into the receiver's memory.

@@ -90,7 +90,7 @@ const LOCK: &str = "it runs a mutex of the C library in memory that the client w
                     choice";
 
 /// In the order in which they are listed to users.
-pub(super) static ROWS: [Row; 23] = [
+pub(super) static ROWS: &[Row] = &[
     Row {
         mechanism: Mechanism::Shm,
         offered: Offered::ByDefault,

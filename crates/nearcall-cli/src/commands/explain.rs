@@ -31,7 +31,8 @@ pub(super) fn run(args: &ExplainArgs) -> anyhow::Result<End> {
     let server = ServerCaller::new(&client, &address)?;
     let options = CallOptions::new().deadline(ANSWER_MAX);
     let described = server
-        .describe_with(&DescribeRequest::default(), &options)
+        .with(options)
+        .describe(&DescribeRequest::default())
         .map_err(asked_server::failure)?;
     let pid = asked_server::process_of(&client).map_or(described.pid, |process| process.pid);
     let before = connections(&server)?;
@@ -68,7 +69,7 @@ fn connections(server: &ServerCaller) -> anyhow::Result<Vec<Connection>> {
     let options = CallOptions::new().deadline(ANSWER_MAX);
     let ask = |live| {
         let request = ConnectionsRequest { live, ..ConnectionsRequest::default() };
-        server.connections_with(&request, &options)
+        server.with(options.clone()).connections(&request)
     };
     let reply = match ask(true) {
         Err(status) if status.code() == Code::DeadlineExceeded => {

@@ -23,7 +23,8 @@ pub(super) fn run(args: &StatusArgs) -> anyhow::Result<End> {
     let host = HostCaller::new(&client, &address.to_string())?;
     let options = CallOptions::new().deadline(ANSWER_MAX);
     let reply = host
-        .status_with(&HostStatusRequest {}, &options)
+        .with(options)
+        .status(&HostStatusRequest {})
         .map_err(|status| asked_server::host_failure(status, address))?;
     let process = asked_server::process_of(&client);
     let claimed = i32::try_from(reply.pid).ok();

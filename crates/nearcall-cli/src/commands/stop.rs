@@ -24,14 +24,14 @@ pub(super) fn run(args: &StopArgs) -> anyhow::Result<End> {
     let options = CallOptions::new().deadline(ANSWER_MAX);
     let client = asked_server::client();
     let server = ServerCaller::new(&client, &name.to_string())?;
-    let described = match server.describe_with(&DescribeRequest::default(), &options) {
+    let described = match server.with(options.clone()).describe(&DescribeRequest::default()) {
         Err(status) if status.code() == Code::Unavailable => return remove_left(name, status),
         described => described.map_err(asked_server::failure)?,
     };
     // Held before it can end: its number may be another process's afterwards.
     let identity = asked_server::process_of(&client);
     let held = identity.as_ref().and_then(|it| asked_server::hold(it, described.pid));
-    let stopped = server.stop_with(&StopRequest {}, &options);
+    let stopped = server.with(options.clone()).stop(&StopRequest {});
     let needs_signal = stopped.as_ref().is_err_and(needs_signal);
     match &held {
         Some(pidfd) if needs_signal => process::terminate_pidfd(pidfd).with_context(|| {

@@ -29,7 +29,7 @@ pub(super) fn run(args: &SwitchArgs) -> anyhow::Result<End> {
         timeout_ms: u32::try_from(args.timeout.as_millis()).unwrap_or(u32::MAX).max(1),
     };
     let options = CallOptions::new().deadline(args.timeout + ANSWER_MAX);
-    let reply = server.switch_with(&request, &options).map_err(|status| match status.code() {
+    let reply = server.with(options).switch(&request).map_err(|status| match status.code() {
         Code::Unimplemented => {
             let why = format!("the server at {address} is of a version without switches");
             anyhow::Error::from(status).context(why)

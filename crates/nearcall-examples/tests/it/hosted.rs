@@ -31,9 +31,9 @@ impl Thermostat for Room {
 fn flood(address: &str) {
     let client = Client::new();
     let thermostat = ThermostatCaller::new(&client, address).unwrap();
-    let options = CallOptions::new().deadline(Duration::from_secs(20));
+    let thermostat = thermostat.with(CallOptions::new().deadline(Duration::from_secs(20)));
     for _ in 0..ROUNDS {
-        let start = |_| thermostat.start_set_target_with(&Temperature { celsius: 20.0 }, &options);
+        let start = |_| thermostat.start_set_target(&Temperature { celsius: 20.0 });
         let calls: Vec<_> = (0..CALLS).map(start).collect();
         calls.into_iter().for_each(|call| assert_eq!(call.wait().unwrap().celsius, 20.0));
     }

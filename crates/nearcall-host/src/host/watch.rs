@@ -166,7 +166,7 @@ impl Watch {
             Some(left) => CallOptions::new().deadline(left),
             None => CallOptions::new(),
         };
-        self.caller.health_with(&HealthRequest::default(), &options).map(|reply| reply.health())
+        self.caller.with(options).health(&HealthRequest::default()).map(|reply| reply.health())
     }
 
     fn has_not_ended_after(&self, pause: Duration) -> bool {

@@ -30,7 +30,7 @@ fn a_crash_loop_is_said_once_with_its_cause_and_the_last_lines() {
     assert_eq!(count(given_up), 1, "{log}");
     // Clients do not wait for what does not come.
     let status =
-        host.thermostat("room").set_target_with(&SetTargetRequest { celsius: 1.0 }, &in_time());
+        host.thermostat("room").with(in_time()).set_target(&SetTargetRequest { celsius: 1.0 });
     assert_eq!(status.unwrap_err().code(), Code::Unavailable);
 }
 
@@ -108,9 +108,7 @@ fn a_program_that_cannot_run_here_and_a_restart_that_fails_leave_the_rest_alone(
     let text = host.restart(&["attic"]).unwrap_err().to_string();
     assert!(text.contains("there is no service `attic`"), "{text}");
     assert_eq!(host.service("room").pid, pid);
-    host.thermostat("room")
-        .set_target_with(&SetTargetRequest { celsius: 1.0 }, &in_time())
-        .unwrap();
+    host.thermostat("room").with(in_time()).set_target(&SetTargetRequest { celsius: 1.0 }).unwrap();
     fs::remove_file(broken).unwrap();
     fs::remove_file(foreign).unwrap();
     assert_eq!(host.stop(), Some(0));
@@ -142,7 +140,7 @@ fn a_second_sigterm_ends_all_at_once() {
     let caller = host.thermostat("room");
     let once = in_time().reconnect(ReconnectPolicy::Never);
     let request = SetTargetRequest { celsius: -3.0 };
-    let blocked = std::thread::spawn(move || caller.set_target_with(&request, &once));
+    let blocked = std::thread::spawn(move || caller.with(once.clone()).set_target(&request));
     host.wait_until_blocked(1);
     host.signal(Signal::TERM);
     wait_until("the first end", || has_ended(pids[1]));

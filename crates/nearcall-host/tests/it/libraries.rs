@@ -16,7 +16,7 @@ const BLOCK: f64 = -3.0;
 fn set(caller: &ThermostatCaller, celsius: f64) -> Result<f64, nearcall::Status> {
     // Idempotent, but what ends one process must not be said to the next.
     let options = CallOptions::new().deadline(PATIENCE).reconnect(ReconnectPolicy::Never);
-    let reply = caller.set_target_with(&SetTargetRequest { celsius }, &options)?;
+    let reply = caller.with(options).set_target(&SetTargetRequest { celsius })?;
     Ok(reply.celsius_before)
 }
 

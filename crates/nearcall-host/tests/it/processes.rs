@@ -125,7 +125,7 @@ fn a_service_that_does_not_end_after_sigterm_is_killed_after_its_time() {
         let caller = host.thermostat("room");
         let once = in_time().reconnect(ReconnectPolicy::Never);
         let request = SetTargetRequest { celsius: BLOCK };
-        let call = thread::spawn(move || caller.set_target_with(&request, &once));
+        let call = thread::spawn(move || caller.with(once.clone()).set_target(&request));
         host.wait_until_blocked(times);
         call
     };
@@ -168,9 +168,7 @@ fn the_file_says_who_may_connect() {
     host.write(&process("room", &["plain"], given));
     host.restart(&[]).unwrap();
     assert_eq!(access(&host), (0o622, 12345, 54321));
-    host.thermostat("room")
-        .set_target_with(&SetTargetRequest { celsius: 1.0 }, &in_time())
-        .unwrap();
+    host.thermostat("room").with(in_time()).set_target(&SetTargetRequest { celsius: 1.0 }).unwrap();
 }
 
 #[test]

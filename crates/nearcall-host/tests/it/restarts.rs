@@ -65,7 +65,7 @@ type Call = fn(&ThermostatCaller) -> Result<(), Status>;
 
 /// Makes a call that is not made again if it may have run.
 fn call_once(caller: &ThermostatCaller) -> Result<(), Status> {
-    match caller.reset_with(&(), &in_time()) {
+    match caller.with(in_time()).reset(&()) {
         // It is answered so.
         Err(status) if status.code() == Code::OutOfRange => Ok(()),
         Err(status) => Err(status),
@@ -76,7 +76,7 @@ fn call_once(caller: &ThermostatCaller) -> Result<(), Status> {
 /// Makes a call that may run twice.
 fn call_idempotent(caller: &ThermostatCaller) -> Result<(), Status> {
     let options = in_time().reconnect(ReconnectPolicy::Wait(PATIENCE));
-    caller.set_target_with(&SetTargetRequest { celsius: 20.0 }, &options).map(drop)
+    caller.with(options).set_target(&SetTargetRequest { celsius: 20.0 }).map(drop)
 }
 
 fn run(caller: &ThermostatCaller, make: Call, is_over: &AtomicBool, done: &AtomicU64) -> Counts {
@@ -179,7 +179,7 @@ fn a_service_that_is_called_back_serves_in_every_set_up() {
         let caller = host.thermostat(&format!("a{number}"));
         // Several at once, each inside the one before.
         let calls: [_; 3] = std::array::from_fn(|_| {
-            caller.start_set_target_with(&SetTargetRequest { celsius: 20.0 }, &options)
+            caller.with(options.clone()).start_set_target(&SetTargetRequest { celsius: 20.0 })
         });
         for call in calls {
             let reply = call.wait().unwrap_or_else(|status| panic!("set-up {number}: {status}"));
@@ -239,16 +239,14 @@ fn a_call_under_way_ends_in_the_process_before() {
     // Blocks the only loop of the process until that is killed. Not to be made again then.
     let once = in_time().reconnect(ReconnectPolicy::Never);
     let request = SetTargetRequest { celsius: -3.0 };
-    let blocked = thread::spawn(move || caller.set_target_with(&request, &once));
+    let blocked = thread::spawn(move || caller.with(once.clone()).set_target(&request));
     host.wait_until_blocked(1);
     host.restart(&["room"]).unwrap();
     let after = host.service("room").pid;
     assert_ne!(before, after);
     assert!(!has_ended(before) && !blocked.is_finished());
     assert_eq!(host.status().retiring, 1);
-    host.thermostat("room")
-        .set_target_with(&SetTargetRequest { celsius: 1.0 }, &in_time())
-        .unwrap();
+    host.thermostat("room").with(in_time()).set_target(&SetTargetRequest { celsius: 1.0 }).unwrap();
     host.signal(Signal::TERM);
     // Two signals at once could be one.
     wait_until("the first signal", || host.log().contains("stopping"));
@@ -270,7 +268,7 @@ fn clients_that_come_while_a_service_is_down_wait_in_its_queue() {
         // A client that was not there before: the listener of the host takes its connection.
         let options = in_time();
         let request = SetTargetRequest { celsius: 1.0 };
-        host.thermostat("room").set_target_with(&request, &options).unwrap();
+        host.thermostat("room").with(options).set_target(&request).unwrap();
         let now = host.service("room");
         assert_eq!((now.restarts, now.last_end.as_str()), (round, "was killed by SIGKILL"));
     }
@@ -295,7 +293,7 @@ fn nothing_is_left_of_a_host_that_is_killed() {
     println!("what a killed host had started was gone after {:.1?}", begun.elapsed());
     for name in ["room", "hall", "attic", "host"] {
         let status =
-            host.thermostat(name).set_target_with(&SetTargetRequest { celsius: 1.0 }, &in_time());
+            host.thermostat(name).with(in_time()).set_target(&SetTargetRequest { celsius: 1.0 });
         assert_eq!(status.unwrap_err().code(), Code::Unavailable, "{name}");
     }
     // The next one takes the addresses over.
@@ -304,7 +302,8 @@ fn nothing_is_left_of_a_host_that_is_killed() {
     host.wait_until_up();
     for name in ["room", "hall", "attic"] {
         host.thermostat(name)
-            .set_target_with(&SetTargetRequest { celsius: 1.0 }, &in_time())
+            .with(in_time())
+            .set_target(&SetTargetRequest { celsius: 1.0 })
             .unwrap();
     }
     assert_eq!(host.stop(), Some(0));

@@ -23,7 +23,7 @@ fn a_program_of_a_socket_unit_takes_the_clients_that_came_before_it() {
         let first = scope.spawn(|| {
             let room = ThermostatCaller::new(&Client::new(), &address).unwrap();
             let before =
-                room.set_target_with(&SetTargetRequest { celsius: 21.0 }, &in_time()).unwrap();
+                room.with(in_time()).set_target(&SetTargetRequest { celsius: 21.0 }).unwrap();
             // The kernel names the program that serves, and not the one that made the socket.
             let client = socket::unix_connect(UnixAddress::Path(&path), Some(PATIENCE)).unwrap();
             let server = socket::peer_credentials(&client).unwrap().pid;
@@ -76,15 +76,15 @@ fn a_host_hands_over_what_systemd_has_bound() {
         socket_activation::spawn(command, &sockets, None).unwrap()
     });
     let room = ThermostatCaller::new(&Client::new(), &theirs).unwrap();
-    room.set_target_with(&SetTargetRequest { celsius: 21.0 }, &in_time()).unwrap();
+    room.with(in_time()).set_target(&SetTargetRequest { celsius: 21.0 }).unwrap();
     host.restart(&["room"]).unwrap();
-    room.set_target_with(&SetTargetRequest { celsius: 21.0 }, &in_time()).unwrap();
+    room.with(in_time()).set_target(&SetTargetRequest { celsius: 21.0 }).unwrap();
     // Also after the service has ended and was given up: the socket is there for the next process.
     let pid = i32::try_from(host.service("room").pid).unwrap();
     kill_pidfd(pidfd_open(pid).unwrap()).unwrap();
     host.wait_for("room", |service| service.state == "failed");
     host.restart(&["room"]).unwrap();
-    room.set_target_with(&SetTargetRequest { celsius: 21.0 }, &in_time()).unwrap();
+    room.with(in_time()).set_target(&SetTargetRequest { celsius: 21.0 }).unwrap();
     assert_eq!(host.stop(), Some(0), "{}", host.log());
     assert!(path.exists(), "what it has not bound it does not remove");
 }

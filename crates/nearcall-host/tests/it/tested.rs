@@ -159,7 +159,7 @@ impl TestedHost {
 
     pub(crate) fn status(&self) -> HostStatusReply {
         let host = HostCaller::new(&Client::new(), &self.address("host")).unwrap();
-        host.status_with(&HostStatusRequest {}, &in_time()).unwrap()
+        host.with(in_time()).status(&HostStatusRequest {}).unwrap()
     }
 
     pub(crate) fn service(&self, name: &str) -> HostedService {
@@ -170,7 +170,7 @@ impl TestedHost {
     pub(crate) fn restart(&self, services: &[&str]) -> Result<String, Status> {
         let host = HostCaller::new(&Client::new(), &self.address("host")).unwrap();
         let services = services.iter().map(|name| (*name).to_owned()).collect();
-        host.restart_with(&HostRestartRequest { services }, &in_time()).map(|reply| reply.text)
+        host.with(in_time()).restart(&HostRestartRequest { services }).map(|reply| reply.text)
     }
 
     /// Waits until what is known of a service is as expected.

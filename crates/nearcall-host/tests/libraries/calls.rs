@@ -20,7 +20,7 @@ const REFUSE: f64 = -7.0;
 
 fn set(thermostat: &ThermostatCaller, celsius: f64) -> Result<f64, nearcall::Status> {
     let options = CallOptions::new().deadline(PATIENCE);
-    let reply = thermostat.set_target_with(&SetTargetRequest { celsius }, &options);
+    let reply = thermostat.with(options).set_target(&SetTargetRequest { celsius });
     reply.map(|reply| reply.celsius_before)
 }
 
@@ -42,7 +42,7 @@ fn a_library_answers_as_a_program_does() {
     assert_eq!(user, f64::from(nearcall_os::process::user_id()));
     // Metadata both ways.
     let options = CallOptions::new().metadata("echo", "hello").unwrap().deadline(PATIENCE);
-    let call = thermostat.start_set_target_with(&SetTargetRequest { celsius: 1.0 }, &options);
+    let call = thermostat.with(options).start_set_target(&SetTargetRequest { celsius: 1.0 });
     let (result, metadata) = call.wait_with_metadata();
     assert_eq!((result.unwrap().celsius_before, metadata.get("echoed")), (21.0, Some("hello")));
     // One-way messages, an error with metadata, an answer from another thread.
@@ -124,7 +124,7 @@ fn futures_of_a_library_run_and_end_with_their_callers() {
     let thermostat = group.caller(&service);
     assert_eq!(set(&thermostat, 1.0).unwrap(), 0.0);
     // By a deadline, and by a caller who does not wait any more.
-    let status = thermostat.watch_with(&WatchRequest {}, &soon()).unwrap_err();
+    let status = thermostat.with(soon()).watch(&WatchRequest {}).unwrap_err();
     assert_eq!(status.code(), Code::DeadlineExceeded);
     let watching = thermostat.start_watch(&WatchRequest {});
     // Calls of one connection begin in their order.
@@ -177,13 +177,13 @@ fn a_group_that_is_stopped_ends_its_calls_first() {
     let thermostat = group.caller(&plain);
     let holder = Holder::new();
     let request = SetTargetRequest { celsius: HOLD };
-    let held = thermostat.start_set_target_with(&request, &holder.options());
+    let held = thermostat.with(holder.options()).start_set_target(&request);
     let mut release = holder.wait();
     group.terminate();
     // It takes no more calls, and has not ended.
     let once = CallOptions::new().deadline(PATIENCE).reconnect(ReconnectPolicy::Never);
     let deadline = Deadline::after(PATIENCE);
-    while thermostat.set_target_with(&SetTargetRequest { celsius: 20.0 }, &once).is_ok() {
+    while thermostat.with(once.clone()).set_target(&SetTargetRequest { celsius: 20.0 }).is_ok() {
         assert!(!deadline.has_passed(), "it does not take the signal");
     }
     assert!(!held.is_done());
@@ -202,7 +202,7 @@ fn a_library_that_is_asked_to_stop_names_the_host() {
     let group = Group::start(std::slice::from_ref(&plain));
     let server = ServerCaller::new(&group.client, &plain.listen).unwrap();
     let options = CallOptions::new().deadline(PATIENCE);
-    let status = server.stop_with(&StopRequest {}, &options).unwrap_err();
+    let status = server.with(options).stop(&StopRequest {}).unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition);
     assert!(status.message().contains("out of the host's file"), "{status}");
 }

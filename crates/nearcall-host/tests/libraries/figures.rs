@@ -15,7 +15,7 @@ fn measure(group: &[nearcall_host::library::LibraryConfig]) -> f64 {
     let running = Group::start(group);
     let thermostat = running.caller(&group[0]);
     let options = CallOptions::new().deadline(PATIENCE);
-    thermostat.watch_with(&WatchRequest {}, &options).unwrap().celsius
+    thermostat.with(options).watch(&WatchRequest {}).unwrap().celsius
 }
 
 #[test]

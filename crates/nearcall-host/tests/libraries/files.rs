@@ -221,7 +221,7 @@ fn a_service_in_c_is_served() {
         // Both messages have one field of one type.
         let options = CallOptions::new().deadline(PATIENCE);
         let request = SetTargetRequest { celsius: 21.5 };
-        let reply = thermostat.set_target_with(&request, &options).unwrap();
+        let reply = thermostat.with(options).set_target(&request).unwrap();
         assert_eq!(reply.celsius_before, 21.5);
         thermostat.note(&NoteRequest::default()).unwrap();
         for _ in 0..2 {
@@ -232,7 +232,7 @@ fn a_service_in_c_is_served() {
     }
     let options = CallOptions::new().metadata("small", "reply").unwrap().deadline(PATIENCE);
     let request = SetTargetRequest { celsius: 21.5 };
-    let status = group.caller(&counter).set_target_with(&request, &options).unwrap_err();
+    let status = group.caller(&counter).with(options).set_target(&request).unwrap_err();
     assert_eq!(status.code(), Code::Internal, "{status}");
     assert!(status.message().contains("nearcall_reply has 8 of 56 bytes"), "{status}");
     let line = "service `counter`: warning: made by C in two lines\n";

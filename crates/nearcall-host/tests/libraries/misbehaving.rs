@@ -19,7 +19,7 @@ const SERVICES: usize = 20;
 const SIGABRT: i32 = 6;
 
 fn set(thermostat: &ThermostatCaller, celsius: f64, options: &CallOptions) -> Result<f64, Status> {
-    let reply = thermostat.set_target_with(&SetTargetRequest { celsius }, options);
+    let reply = thermostat.with(options.clone()).set_target(&SetTargetRequest { celsius });
     reply.map(|reply| reply.celsius_before)
 }
 
@@ -90,7 +90,7 @@ fn a_library_that_calls_one_that_blocks_goes_on_after_its_deadline() {
     let status = set(&caller, BLOCK, &soon()).unwrap_err();
     assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
     // Its own loop is free, whatever that of the other does.
-    caller.watch_with(&WatchRequest {}, &CallOptions::new().deadline(PATIENCE)).unwrap();
+    caller.with(CallOptions::new().deadline(PATIENCE)).watch(&WatchRequest {}).unwrap();
 }
 
 #[test]
@@ -99,10 +99,10 @@ fn a_library_serves_while_it_waits_for_one_that_blocks() {
     let back = service(&["back", &plain.listen]);
     let mut group = Group::start(&[plain.clone(), back.clone()]);
     let caller = group.caller(&back);
-    let options = CallOptions::new().deadline(PATIENCE);
-    let blocked = caller.start_set_target_with(&SetTargetRequest { celsius: BLOCK }, &options);
+    let caller = caller.with(CallOptions::new().deadline(PATIENCE));
+    let blocked = caller.start_set_target(&SetTargetRequest { celsius: BLOCK });
     group.wait_for_stderr("blocked");
-    caller.watch_with(&WatchRequest {}, &options).unwrap();
+    caller.watch(&WatchRequest {}).unwrap();
     assert!(!blocked.is_done());
 }
 

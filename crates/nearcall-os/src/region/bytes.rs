@@ -141,9 +141,9 @@ pub(super) unsafe fn copy_shared(source: *const u8, target: *mut u8, bytes: usiz
     if bytes == size_of::<u64>() {
         // SAFETY: the same promises.
         unsafe { ptr::copy_nonoverlapping(source, target, size_of::<u64>()) };
-    } else if bytes == CALL_BYTES {
+    } else if bytes == CALL_HEADER_BYTES {
         // SAFETY: the same promises.
-        unsafe { ptr::copy_nonoverlapping(source, target, CALL_BYTES) };
+        unsafe { ptr::copy_nonoverlapping(source, target, CALL_HEADER_BYTES) };
     } else {
         // SAFETY: the same promises. Another process that writes the source at the same time is
         // outside of what the compiler can see; it makes the copy a mixture, not more.
@@ -152,8 +152,10 @@ pub(super) unsafe fn copy_shared(source: *const u8, target: *mut u8, bytes: usiz
     forget_what_is_known(target);
 }
 
-/// Length of an empty call or reply, in bytes: the header of a frame.
-const CALL_BYTES: usize = 40;
+/// Length of an empty call or reply, in bytes: the header of a frame of `nearcall-wire`, which this
+/// crate cannot name. Copies of this length are as common as those of one word and have code of
+/// their own, here and in `nearcall-channel`; `nearcall` asserts that it is the header's length.
+pub const CALL_HEADER_BYTES: usize = 40;
 
 /// Makes the compiler treat the memory at `target` as unknown.
 ///

@@ -7,8 +7,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use nearcall_bench::payload::Payload;
 
-use crate::launch::{LaunchRequest, Line};
 use crate::measure::{Client, at_once, measure, verify};
+use crate::request::{LaunchRequest, Line};
 use crate::rival::{Rival, Waiting};
 use crate::rivals::{Answer, answer, ask, call_byte};
 use crate::service::Service;

@@ -12,8 +12,8 @@ use nearcall_bench::payload::Payload;
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::compat::TokioAsyncReadCompatExt;
 
-use crate::launch::{LaunchRequest, Line};
 use crate::measure::{self, Client, verify};
+use crate::request::{LaunchRequest, Line};
 use crate::rival::{Rival, Waiting};
 use crate::rivals::runtime;
 use crate::service::Service;

@@ -9,14 +9,17 @@ use ::iceoryx2::port::notifier::Notifier;
 use ::iceoryx2::port::publisher::Publisher;
 use ::iceoryx2::port::server::Server;
 use ::iceoryx2::port::subscriber::Subscriber;
-use ::iceoryx2::prelude::*;
+use ::iceoryx2::prelude::{
+    BackpressureStrategy, Config, FileName, LogLevel, NodeBuilder, Path, SemanticString,
+    SignalHandlingMode, ipc, set_log_level,
+};
 use ::iceoryx2::service::port_factory::{event, publish_subscribe, request_response};
 use anyhow::{Context, anyhow};
 use nearcall_bench::payload::Payload;
 use nearcall_os::clock;
 
-use crate::launch::{LaunchRequest, Line};
 use crate::measure::{self, Client, at_once, verify};
+use crate::request::{LaunchRequest, Line};
 use crate::rival::{Rival, Waiting};
 use crate::rivals::{ask, call_byte};
 use crate::service::Service;

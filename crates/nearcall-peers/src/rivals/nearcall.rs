@@ -13,8 +13,8 @@ use nearcall::{Bytes, Context, EventLoop, Server, Status};
 use nearcall_bench::payload::Payload;
 use nearcall_channel::WaitPolicy;
 
-use crate::launch::{LaunchRequest, Line};
 use crate::measure::{self, Client, at_once, verify};
+use crate::request::{LaunchRequest, Line};
 use crate::rival::{Rival, Waiting};
 use crate::service::Service;
 

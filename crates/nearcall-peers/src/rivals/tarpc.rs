@@ -11,8 +11,8 @@ use nearcall_bench::payload::Payload;
 use serde_bytes::ByteBuf;
 use tokio_serde::formats::Bincode;
 
-use crate::launch::{LaunchRequest, Line};
 use crate::measure::{self, Client, verify};
+use crate::request::{LaunchRequest, Line};
 use crate::rival::{Rival, Waiting};
 use crate::rivals::{PIPELINED_CALLS, runtime};
 use crate::service::Shared;

@@ -12,8 +12,8 @@ use tokio::task::JoinHandle;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
 
-use crate::launch::{LaunchRequest, Line};
 use crate::measure::{Client, measure, verify};
+use crate::request::{LaunchRequest, Line};
 use crate::rival::{Rival, Waiting};
 use crate::rivals::runtime;
 use crate::service::Shared;

@@ -8,8 +8,8 @@ use anyhow::Context;
 use async_trait::async_trait;
 use nearcall_bench::payload::Payload;
 
-use crate::launch::{LaunchRequest, Line};
 use crate::measure::{self, Client, verify};
+use crate::request::{LaunchRequest, Line};
 use crate::rival::{Rival, Waiting};
 use crate::rivals::runtime;
 use crate::service::Shared;

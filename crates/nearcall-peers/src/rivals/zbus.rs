@@ -7,8 +7,8 @@ use ::zbus::{Connection, Guid, Proxy, interface, proxy};
 use nearcall_bench::payload::Payload;
 use serde_bytes::{ByteBuf, Bytes};
 
-use crate::launch::{LaunchRequest, Line};
 use crate::measure::{self, Client, verify};
+use crate::request::{LaunchRequest, Line};
 use crate::rival::{Rival, Waiting};
 use crate::rivals::runtime;
 use crate::service::Service;

@@ -8,8 +8,8 @@ use ::zenoh::{Config, Session, Wait};
 use anyhow::{Context, anyhow};
 use nearcall_bench::payload::Payload;
 
-use crate::launch::{LaunchRequest, Line};
 use crate::measure::{self, Client, at_once, verify};
+use crate::request::{LaunchRequest, Line};
 use crate::rival::{Rival, Waiting};
 use crate::service::Shared;
 

@@ -4,8 +4,8 @@ use anyhow::Context;
 use nearcall_bench::payload::Payload;
 use zmq::Socket;
 
-use crate::launch::{LaunchRequest, Line};
 use crate::measure::{self, Client, at_once, verify};
+use crate::request::{LaunchRequest, Line};
 use crate::rival::{Rival, Waiting};
 use crate::rivals::{Answer, answer, ask, call_byte};
 use crate::service::Service;

@@ -18,7 +18,7 @@ use super::sending::Sending;
 use super::streaming::AsyncStreamedCall;
 use super::{AsyncObjectRef, Object, connecting, lending};
 use crate::async_connection::{self, AsyncConnection};
-use crate::client::{Client, ObjectName, ReconnectPolicy};
+use crate::client::{Client, ObjectName};
 use crate::codec::Encoded;
 use crate::deadline::Deadline;
 use crate::decoded_size::MessageType;
@@ -26,6 +26,7 @@ use crate::interceptor::Chain;
 use crate::interface::Method;
 use crate::metadata::Entries;
 use crate::options::CallOptions;
+use crate::reconnect::ReconnectPolicy;
 use crate::status::Status;
 
 /// What a thread asks for: the method, and how long the call may take.
@@ -58,7 +59,7 @@ impl AsyncObjectRef {
         let (route, name) = (client.async_route(&name.address), name.clone());
         let object =
             Object { number, name, interceptors: Chain::default(), route, client: client.clone() };
-        Self { object: Arc::new(object) }
+        Self { object: Arc::new(object), options: None }
     }
 
     /// Returns once there is a shared connection.
@@ -123,18 +124,18 @@ impl AsyncObjectRef {
     }
 
     /// Returns memory to lend, once there is some.
-    pub(crate) async fn loan_until(
+    pub(crate) async fn loan_by(
         &self,
         bytes: usize,
-        policy: ReconnectPolicy,
+        options: &CallOptions,
         deadline: Deadline,
     ) -> Result<Loan, Status> {
-        let connection = self.connect(policy, deadline).await?;
-        lending::loan(&connection, bytes, deadline).await
+        let connection = self.connect(self.reconnect_policy(Some(options)), deadline).await?;
+        lending::loan(&connection, bytes, options, deadline).await
     }
 
     fn sending<'a>(&'a self, asked: Asked<'a>) -> Sending<'a> {
-        Sending::until(self, asked.method, asked.options, asked.deadline)
+        Sending::until(self, asked)
     }
 }
 
@@ -178,7 +179,7 @@ impl Drop for StartedCall {
     }
 }
 
-/// Returns what a future returns at once. `None`: it would wait, and was dropped.
+/// Returns what a future yields at once. `None`: it would wait, and was dropped.
 pub(crate) fn try_once<T>(future: impl Future<Output = T>) -> Option<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(outcome) => Some(outcome),

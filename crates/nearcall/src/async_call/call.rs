@@ -18,7 +18,6 @@ use crate::codec::{self, Message};
 use crate::decoded_size::MessageType;
 use crate::interface::Method;
 use crate::metadata::{Entries, ReplyMetadata};
-use crate::options::CallOptions;
 use crate::status::{Fate, Status};
 
 /// A call of an async caller: await it, or drop it, which cancels the call.
@@ -69,13 +68,8 @@ enum State {
 }
 
 impl<'a, Q, R> AsyncCall<'a, Q, R> {
-    pub(super) fn new(
-        object: &'a AsyncObjectRef,
-        method: &'static Method,
-        request: &'a Q,
-        options: Option<&'a CallOptions>,
-    ) -> Self {
-        Self::sent_by(Sending::new(object, method, options), request)
+    pub(super) fn new(object: &'a AsyncObjectRef, method: &'static Method, request: &'a Q) -> Self {
+        Self::sent_by(Sending::new(object, method), request)
     }
 
     pub(super) fn sent_by(sending: Sending<'a>, request: &'a Q) -> Self {
@@ -102,7 +96,7 @@ impl<Q: Message, R: Message + Default> AsyncCall<'_, Q, R> {
             let outcome = ready!(this.poll_once(waker, metadata.as_deref_mut(), reply));
             match outcome {
                 Err(status) if status.fate() != Fate::Answered => {
-                    match this.sending.send_again(status) {
+                    match this.sending.resend(status) {
                         Ok(()) => this.state = State::Sending,
                         Err(status) => break Err(status),
                     }
@@ -220,22 +214,12 @@ enum SendState {
 }
 
 impl<'a, Q> AsyncSend<'a, Q> {
-    pub(super) fn new(
-        object: &'a AsyncObjectRef,
-        method: &'static Method,
-        request: &'a Q,
-        options: Option<&'a CallOptions>,
-    ) -> Self {
-        Self::sent_by(Sending::new(object, method, options), request)
+    pub(super) fn new(object: &'a AsyncObjectRef, method: &'static Method, request: &'a Q) -> Self {
+        Self::sent_by(Sending::new(object, method), request)
     }
 
     pub(super) fn sent_by(sending: Sending<'a>, request: &'a Q) -> Self {
         Self { request, sending, state: SendState::Sending }
-    }
-
-    /// Returns whether a part of it is in the channel, and the rest follows by itself.
-    pub(crate) fn has_begun(&self) -> bool {
-        matches!(self.state, SendState::Unflushed)
     }
 }
 
@@ -258,6 +242,8 @@ impl<Q: Message> Future for AsyncSend<'_, Q> {
                 ));
                 match sent {
                     Ok(true) => Ok(()),
+                    // What was begun goes on by itself.
+                    Ok(false) if !this.sending.may_wait() => Ok(()),
                     Ok(false) => {
                         this.state = SendState::Unflushed;
                         ready!(this.sending.poll_flushed(waker))

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use crate::async_connection::{AsyncConnection, Timer};
 use crate::client::{
-    AsyncRoute, ConnectFailure, Connected, Hunt, NextTry, PendingConnection, ReconnectPolicy,
-    may_change,
+    AsyncRoute, ConnectFailure, Connected, Hunt, NextTry, PendingConnection, may_change,
 };
 use crate::deadline::{Deadline, Pauses};
 use crate::limits::DRAINING_TRIES_MAX;
+use crate::reconnect::ReconnectPolicy;
 use crate::status::Status;
 
 /// A task that wants a connection.

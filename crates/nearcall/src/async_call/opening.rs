@@ -13,13 +13,12 @@ use super::by_threads::without_connection;
 use super::sending::Sending;
 use super::streaming::AsyncStreamedCall;
 use super::{AsyncObjectRef, AsyncReplyStream, AsyncRequestStream};
-use crate::codec::Message;
+use crate::codec::{AnyMessage, Message};
 use crate::interface::Method;
-use crate::options::CallOptions;
 use crate::status::Status;
 
 impl AsyncObjectRef {
-    /// Starts a call whose reply is a stream of items. `None` for `options`: the default ones.
+    /// Starts a call whose reply is a stream of items.
     ///
     /// # Errors
     ///
@@ -28,13 +27,12 @@ impl AsyncObjectRef {
         &self,
         method: &'static Method,
         request: &Q,
-        options: Option<&CallOptions>,
     ) -> Result<AsyncReplyStream<R>, Status> {
-        let call = self.open_stream(method, request, Shape::CalleeStreams, options).await?;
+        let call = self.open_stream(method, AnyMessage::new(request), Shape::CalleeStreams).await?;
         Ok(AsyncReplyStream::new(Arc::new(call)))
     }
 
-    /// Starts a call whose request is a stream of items. `None` for `options`: the default ones.
+    /// Starts a call whose request is a stream of items.
     ///
     /// # Errors
     ///
@@ -42,14 +40,12 @@ impl AsyncObjectRef {
     pub async fn open_request_stream<Q: Message, R: Message + Default>(
         &self,
         method: &'static Method,
-        options: Option<&CallOptions>,
     ) -> Result<AsyncRequestStream<Q, R>, Status> {
-        let call = self.open_stream(method, &(), Shape::CallerStreams, options).await?;
+        let call = self.open_stream(method, AnyMessage::new(&()), Shape::CallerStreams).await?;
         Ok(AsyncRequestStream::with_reply(Arc::new(call)))
     }
 
     /// Starts a call whose request and reply are streams of items, independent of each other.
-    /// `None` for `options`: the default ones.
     ///
     /// # Errors
     ///
@@ -57,27 +53,25 @@ impl AsyncObjectRef {
     pub async fn open_both_streams<Q: Message, R: Message + Default>(
         &self,
         method: &'static Method,
-        options: Option<&CallOptions>,
     ) -> Result<(AsyncRequestStream<Q, ()>, AsyncReplyStream<R>), Status> {
-        let call = self.open_stream(method, &(), Shape::BothStream, options).await?;
+        let call = self.open_stream(method, AnyMessage::new(&()), Shape::BothStream).await?;
         let call = Arc::new(call);
         Ok((AsyncRequestStream::without_reply(Arc::clone(&call)), AsyncReplyStream::new(call)))
     }
 
-    async fn open_stream<Q: Message>(
+    async fn open_stream(
         &self,
         method: &'static Method,
-        request: &Q,
+        request: AnyMessage<'_>,
         shape: Shape,
-        options: Option<&CallOptions>,
     ) -> Result<AsyncStreamedCall, Status> {
-        self.open_by(Sending::new(self, method, options), request, shape).await
+        self.open_by(Sending::new(self, method), &request, shape).await
     }
 
-    pub(super) async fn open_by<Q: Message>(
+    pub(super) async fn open_by(
         &self,
         mut sending: Sending<'_>,
-        request: &Q,
+        request: &impl Message,
         shape: Shape,
     ) -> Result<AsyncStreamedCall, Status> {
         let started = poll_fn(|context| {

@@ -9,8 +9,8 @@
 use std::sync::Arc;
 use std::task::{Poll, Waker, ready};
 
-use super::AsyncObjectRef;
 use super::connecting::{Connecting, poll_timer};
+use super::{Asked, AsyncObjectRef};
 use crate::async_connection::{AsyncConnection, Places, Timer};
 use crate::call::may_resend;
 use crate::client::show_start;
@@ -20,7 +20,7 @@ use crate::deadline::Deadline;
 use crate::decoded_size::{MessageType, Part};
 use crate::interceptor::ObservedCall;
 use crate::interface::Method;
-use crate::options::CallOptions;
+use crate::options::{CallOptions, DEFAULT_OPTIONS};
 use crate::status::{Fate, Status};
 use crate::waking;
 
@@ -53,15 +53,11 @@ struct Waits {
 
 impl<'a> Sending<'a> {
     /// Creates it. Nothing is done before it is polled.
-    pub(crate) fn new(
-        object: &'a AsyncObjectRef,
-        method: &'static Method,
-        options: Option<&'a CallOptions>,
-    ) -> Self {
+    pub(crate) fn new(object: &'a AsyncObjectRef, method: &'static Method) -> Self {
         Self {
             object,
             method,
-            options,
+            options: object.options.as_ref(),
             deadline: None,
             connection: None,
             places: Places::default(),
@@ -72,14 +68,10 @@ impl<'a> Sending<'a> {
     }
 
     /// Creates one of a call that has begun: it has a deadline, and the interceptors know it.
-    pub(crate) fn until(
-        object: &'a AsyncObjectRef,
-        method: &'static Method,
-        options: &'a CallOptions,
-        deadline: Deadline,
-    ) -> Self {
-        let mut this = Self::new(object, method, Some(options));
-        this.deadline = Some(deadline);
+    pub(crate) fn until(object: &'a AsyncObjectRef, asked: Asked<'a>) -> Self {
+        let mut this = Self::new(object, asked.method);
+        this.options = Some(asked.options);
+        this.deadline = Some(asked.deadline);
         this
     }
 
@@ -99,8 +91,7 @@ impl<'a> Sending<'a> {
 
     #[cold]
     fn show_start(&mut self, deadline: Deadline, request_bytes: usize) -> Result<(), Status> {
-        let (default, object) = (CallOptions::new(), &self.object.object);
-        let options = self.options.unwrap_or(&default);
+        let (options, object) = (self.options.unwrap_or(DEFAULT_OPTIONS), &self.object.object);
         let (chain, name) = (&object.interceptors, &object.name);
         let shown = show_start(chain, name, self.method, deadline, request_bytes, options)?;
         self.observed = Some(Box::new(shown.0));
@@ -157,6 +148,7 @@ impl<'a> Sending<'a> {
         let observed_options = self.observed_options.clone();
         let options = observed_options.as_deref().or(self.options);
         let outgoing = self.object.outgoing(self.method, options, deadline);
+        let may_wait = self.options.is_none_or(CallOptions::may_wait);
         loop {
             let connection = match &self.connection {
                 Some(connection) => connection,
@@ -168,6 +160,10 @@ impl<'a> Sending<'a> {
             match send(connection, &mut self.places, waker, &outgoing) {
                 Poll::Ready(Ok(sent)) => return Poll::Ready(Ok(sent)),
                 Poll::Ready(Err(status)) => self.may_try_another(status)?,
+                Poll::Pending if !may_wait => {
+                    connection.leave(&mut self.places);
+                    return Poll::Ready(Err(self.no_room_now()));
+                }
                 // Without a deadline a task that waits takes no memory for that.
                 Poll::Pending if deadline == Deadline::NEVER => return Poll::Pending,
                 Poll::Pending => {
@@ -179,6 +175,21 @@ impl<'a> Sending<'a> {
                 }
             }
         }
+    }
+
+    /// Returns whether the request may wait until it is sent.
+    #[inline]
+    pub(crate) fn may_wait(&self) -> bool {
+        self.options.is_none_or(CallOptions::may_wait)
+    }
+
+    #[cold]
+    fn no_room_now(&self) -> Status {
+        Status::resource_exhausted(format!(
+            "the shared connection to {} has no room now, and `no_wait` has the request not wait \
+             for it",
+            self.object.address().at
+        ))
     }
 
     /// Returns the type of the reply, or of its items.
@@ -228,7 +239,7 @@ impl<'a> Sending<'a> {
     ///
     /// `status`, if it stands.
     #[cold]
-    pub(crate) fn send_again(&mut self, status: Status) -> Result<(), Status> {
+    pub(crate) fn resend(&mut self, status: Status) -> Result<(), Status> {
         let policy = self.object.reconnect_policy(self.options);
         let waits = self.waits.get_or_insert_default();
         waits.is_lost |= status.fate() == Fate::Lost;

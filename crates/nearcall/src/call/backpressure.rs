@@ -11,13 +11,16 @@ use nearcall_channel::Loan;
 use nearcall_wire::OutgoingCall;
 
 use super::ObjectRef;
-use crate::client::{Binding, ReconnectPolicy, Target};
-use crate::codec::Message;
-use crate::connection::{Connection, Need, NotSent, Outgoing, SendMode};
+use super::resending::Ended;
+use crate::async_call::Asked;
+use crate::client::{Binding, Target};
+use crate::codec::{AnyMessage, Encoded};
+use crate::connection::{Connection, Need, NotSent, SendMode};
 use crate::deadline::{Deadline, Pauses};
 use crate::limits::DRAINING_TRIES_MAX;
 use crate::options::CallOptions;
-use crate::status::Status;
+use crate::reconnect::ReconnectPolicy;
+use crate::status::{Fate, Status};
 
 /// What was done over a connection, and which.
 type Done<T> = (Rc<Binding>, Rc<Connection>, T);
@@ -25,34 +28,59 @@ type Done<T> = (Rc<Binding>, Rc<Connection>, T);
 impl ObjectRef {
     /// Starts a call that could not be started at once.
     #[cold]
-    pub(super) fn start_again<Q: Message>(
+    pub(super) fn start_after_wait(
         &self,
         binding: &Rc<Binding>,
         why: NotSent,
-        outgoing: &Outgoing<'_>,
-        request: &Q,
-        options: &CallOptions,
-        mode: SendMode,
+        request: AnyMessage<'_>,
+        asked: Asked<'_>,
     ) -> Result<Done<OutgoingCall>, Status> {
-        self.send_until(binding, why, outgoing.deadline, options, mode, |connection| {
-            connection.start_call(outgoing, request, mode)
+        let outgoing = self.outgoing(asked);
+        self.send_until(binding, why, asked, |connection, mode| {
+            connection.start_call(&outgoing, &request, mode)
         })
     }
 
     /// Sends a one-way message that could not be sent at once.
     #[cold]
-    pub(super) fn send_again<Q: Message>(
+    pub(super) fn send_after_wait(
         &self,
         binding: &Rc<Binding>,
         why: NotSent,
-        outgoing: &Outgoing<'_>,
-        request: &Q,
-        options: &CallOptions,
-        mode: SendMode,
+        request: AnyMessage<'_>,
+        asked: Asked<'_>,
     ) -> Result<Done<()>, Status> {
-        self.send_until(binding, why, outgoing.deadline, options, mode, |connection| {
-            connection.send_oneway(outgoing, request, mode)
+        let outgoing = self.outgoing(asked);
+        self.send_until(binding, why, asked, |connection, mode| {
+            connection.send_oneway(&outgoing, &request, mode)
         })
+    }
+
+    /// Makes a call that could not be started at once, and waits for its end.
+    #[cold]
+    pub(super) fn call_unsent(
+        &self,
+        binding: &Rc<Binding>,
+        why: NotSent,
+        request: AnyMessage<'_>,
+        asked: Asked<'_>,
+    ) -> Result<Ended, Status> {
+        let (binding, connection, call) = match self.start_after_wait(binding, why, request, asked)
+        {
+            Ok(started) => started,
+            Err(status) => {
+                let shared = self.shared_instead(status)?;
+                let reply = self.call_encoded(&shared, &Encoded::new(&request)?, asked)?;
+                return Ok(Ended::Shared(shared, reply));
+            }
+        };
+        let outcome = binding.core.wait(&connection, call, asked.deadline);
+        match outcome {
+            Err(status) if status.fate() != Fate::Answered => {
+                self.resend_call((&binding, &connection), status, request, asked)
+            }
+            outcome => Ok(Ended::Own(binding, outcome)),
+        }
     }
 
     /// Sends again and again: when what it needs may be there, and on a new connection in the place
@@ -62,12 +90,12 @@ impl ObjectRef {
         &self,
         binding: &Rc<Binding>,
         mut why: NotSent,
-        deadline: Deadline,
-        options: &CallOptions,
-        mode: SendMode,
-        send: impl Fn(&Rc<Connection>) -> Result<T, NotSent>,
+        asked: Asked<'_>,
+        send: impl Fn(&Rc<Connection>, SendMode) -> Result<T, NotSent>,
     ) -> Result<Done<T>, Status> {
+        let Asked { options, deadline, .. } = asked;
         let policy = self.reconnect_policy(options);
+        let mode = binding.core.send_mode(options, deadline);
         // When attempts to connect end, once there was one.
         let mut end = None;
         let mut pauses = Pauses::HUNT;
@@ -94,7 +122,7 @@ impl ObjectRef {
             } else {
                 wait_for(&binding, &connection, why, deadline, mode)?;
             }
-            why = match send(&connection) {
+            why = match send(&connection, mode) {
                 Ok(sent) => return Ok((binding, connection, sent)),
                 Err(why) => why,
             };
@@ -116,7 +144,10 @@ impl ObjectRef {
         };
         let mut loan = connection.loan(bytes);
         let mut pauses = Pauses::LOAN;
-        while matches!(&loan, Err(why) if why.may_pass()) && !deadline.has_passed() {
+        while matches!(&loan, Err(why) if why.may_pass())
+            && options.may_wait()
+            && !deadline.has_passed()
+        {
             // Whatever happens meanwhile may have been caused by what gives a slot back.
             let pause_end = pauses.next().min(deadline);
             binding.core.wait_until(connection, pause_end, || {
@@ -126,8 +157,13 @@ impl ObjectRef {
             // A wait ends with its connection as well.
             loan = loan.or_else(|_| connection.loan(bytes));
         }
-        loan.map_err(|why| connection.no_loan(&why, deadline))
+        loan.map_err(|why| connection.no_loan(&why, loan_end(options, deadline)))
     }
+}
+
+/// Returns until when a loan was waited for: one that was not waited for did not come too late.
+pub(crate) fn loan_end(options: &CallOptions, deadline: Deadline) -> Deadline {
+    if options.may_wait() { deadline } else { Deadline::NEVER }
 }
 
 /// Waits for what a request needs that was not sent, if it may wait.

@@ -11,11 +11,9 @@ use std::rc::Rc;
 use nearcall_os::library::{Caller, ReplyPart, RequestPart};
 
 use super::ObjectRef;
+use crate::async_call::Asked;
 use crate::client::{Binding, HostedObject, Target, unbind};
-use crate::codec::{self, Body, Message};
-use crate::deadline::Deadline;
-use crate::interface::Method;
-use crate::options::CallOptions;
+use crate::codec::{self, AnyMessage, Body, Message};
 use crate::service::library_reply::read_reply;
 use crate::status::Status;
 
@@ -26,59 +24,54 @@ impl ObjectRef {
     pub(super) fn call_hosted<Q: Message, R: Message + Default>(
         &self,
         (binding, object): (&Rc<Binding>, HostedObject),
-        method: &'static Method,
         request: &Q,
-        options: &CallOptions,
-        deadline: Deadline,
+        asked: Asked<'_>,
     ) -> Result<R, Status> {
-        let read = |reply: &ReplyPart<'_>| codec::decode(Body::copied(reply.body));
-        let called = binding.call_hosted(object, method, request, options, deadline, read);
-        if let Some(result) = called {
-            return result;
+        let mut result = None;
+        let mut read = |reply: &ReplyPart<'_>| {
+            result = Some(codec::decode(Body::copied(reply.body))?);
+            Ok(())
+        };
+        if let Some(called) =
+            binding.call_hosted(object, AnyMessage::new(request), asked, &mut read)
+        {
+            return called.and_then(|()| result.ok_or_else(not_passed_on));
         }
-        let binding = self.binding_elsewhere(options, deadline)?;
+        let binding = self.binding_elsewhere(asked)?;
         let connection = match &binding.target {
             Target::Remote(connection) => connection,
-            Target::Shared(..) => {
-                return self.call_shared(&binding, method, request, options, deadline);
-            }
+            Target::Shared(..) => return self.call_shared(&binding, request, asked),
             Target::Local(..) | Target::Hosted(_) => return Err(no_connection()),
         };
-        let outgoing = self.outgoing(method, options, deadline);
-        self.call_remote(&binding, connection, method, &outgoing, request, options)
+        self.call_remote(&binding, connection, request, asked)
     }
 
     /// Returns a connection to an object that is not in this host any more.
     #[cold]
-    fn binding_elsewhere(
-        &self,
-        options: &CallOptions,
-        deadline: Deadline,
-    ) -> Result<Rc<Binding>, Status> {
+    fn binding_elsewhere(&self, asked: Asked<'_>) -> Result<Rc<Binding>, Status> {
         unbind(&self.object.slot);
-        self.binding_with_connection(options, deadline)
+        self.binding_with_connection(asked)
     }
 }
 
 impl Binding {
     /// Calls an object of the same host, and has `read` read the result. `None`: it is not there
     /// any more, and did not run.
-    fn call_hosted<Q: Message, T>(
+    fn call_hosted(
         &self,
         object: HostedObject,
-        method: &'static Method,
-        request: &Q,
-        options: &CallOptions,
-        deadline: Deadline,
-        read: impl FnOnce(&ReplyPart<'_>) -> Result<T, Status>,
-    ) -> Option<Result<T, Status>> {
+        request: AnyMessage<'_>,
+        asked: Asked<'_>,
+        read: &mut dyn FnMut(&ReplyPart<'_>) -> Result<(), Status>,
+    ) -> Option<Result<(), Status>> {
+        let Asked { method, options, deadline } = asked;
         if deadline.has_passed() {
             return Some(Err(Status::not_answered_in_time()));
         }
         if let Err(status) = self.core.check_metadata(options) {
             return Some(Err(status));
         }
-        let body = match codec::encode_vec(request) {
+        let body = match codec::encode_vec(&request) {
             Ok(body) => body,
             Err(status) => return Some(Err(status)),
         };
@@ -91,12 +84,17 @@ impl Binding {
             body: &body,
             caller: Caller::Local,
         };
-        let mut result = Err(Status::internal("the host did not pass the reply on"));
+        let mut result = Err(not_passed_on());
         let is_there = object.call(request, |reply| {
             result = read_reply(reply).and_then(|_| read(reply));
         });
         is_there.then(|| result.map_err(|status| self.name.explain(status)))
     }
+}
+
+#[cold]
+fn not_passed_on() -> Status {
+    Status::internal("the host did not pass the reply on")
 }
 
 /// A connection was asked for, and there is none.

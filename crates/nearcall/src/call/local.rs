@@ -6,8 +6,9 @@
 
 use std::rc::Rc;
 
+use crate::async_call::Asked;
 use crate::client::Binding;
-use crate::codec::{self, Body, Message};
+use crate::codec::{self, AnyMessage, Body, Message};
 use crate::connection::{Activity, SendMode};
 use crate::deadline::Deadline;
 use crate::interface::Method;
@@ -29,11 +30,10 @@ impl Binding {
     #[inline]
     pub(super) fn call_local<R: Message + Default>(
         &self,
-        method: &'static Method,
-        options: &CallOptions,
-        deadline: Deadline,
+        asked: Asked<'_>,
         serve: impl FnOnce(&Context<'_>) -> Result<R, Status>,
     ) -> Result<R, Status> {
+        let Asked { method, options, deadline } = asked;
         if deadline.has_passed() {
             return Err(Status::not_answered_in_time());
         }
@@ -104,14 +104,12 @@ impl Binding {
     pub(super) fn call_bytes<Q: Message, R: Message + Default>(
         &self,
         dispatcher: &dyn Dispatcher,
-        method: &'static Method,
         request: &Q,
-        options: &CallOptions,
-        deadline: Deadline,
+        asked: Asked<'_>,
     ) -> Result<R, Status> {
-        match self.run_bytes(dispatcher, method, request, options, deadline)? {
+        match self.run_bytes(dispatcher, AnyMessage::new(request), asked)? {
             Ok(answer) => codec::decode(Body::copied(&answer?.body)),
-            Err(reply) => self.wait_local(&reply, deadline),
+            Err(reply) => self.wait_local(&reply, asked.deadline),
         }
     }
 
@@ -119,33 +117,30 @@ impl Binding {
     pub(super) fn start_bytes<Q: Message>(
         &self,
         dispatcher: &dyn Dispatcher,
-        method: &'static Method,
         request: &Q,
-        options: &CallOptions,
-        deadline: Deadline,
+        asked: Asked<'_>,
     ) -> Result<LocalReply, Status> {
-        let outcome = self.run_bytes(dispatcher, method, request, options, deadline)?;
+        let outcome = self.run_bytes(dispatcher, AnyMessage::new(request), asked)?;
         Ok(outcome.map_or_else(|reply| reply, LocalReply::ended))
     }
 
     /// Runs a method by bytes. Returns its answer, or else the hold on one that comes later.
-    fn run_bytes<Q: Message>(
+    fn run_bytes(
         &self,
         dispatcher: &dyn Dispatcher,
-        method: &'static Method,
-        request: &Q,
-        options: &CallOptions,
-        deadline: Deadline,
+        request: AnyMessage<'_>,
+        asked: Asked<'_>,
     ) -> Result<LocalOutcome, Status> {
+        let Asked { method, options, deadline } = asked;
         if deadline.has_passed() {
             return Err(Status::not_answered_in_time());
         }
         self.core.check_metadata(options)?;
-        let body_bytes = codec::checked_bytes(request, "request")?;
+        let body_bytes = codec::checked_bytes(&request, "request")?;
         let buffers = &self.core.services().buffers;
         let mut buffer = buffers.take();
         buffers.grow(&mut buffer, body_bytes).map_err(Status::no_memory)?;
-        codec::encode_into(request, &mut buffer[..body_bytes])?;
+        codec::encode_into(&request, &mut buffer[..body_bytes])?;
         let call = LocalCall::default();
         let sink = ReplySink::local_bytes(&call, self.activity()?);
         let context = self.local_context(method, options, deadline, sink);
@@ -191,11 +186,10 @@ impl Binding {
     pub(super) fn local_oneway<Q: Message>(
         &self,
         dispatcher: Rc<Registered>,
-        method: &'static Method,
         request: &Q,
-        options: &CallOptions,
-        deadline: Deadline,
+        asked: Asked<'_>,
     ) -> Result<LocalOneway, Status> {
+        let Asked { method, options, deadline } = asked;
         if deadline.has_passed() {
             return Err(Status::deadline_exceeded("the time was up before the message was sent"));
         }

@@ -1,8 +1,10 @@
-//! Calls of a client that has interceptors.
+//! Calls of a client that has interceptors, and of callers with options.
 //!
-//! **Invariants:** a client without interceptors does not come here; the interceptors see the end
-//! of each call that they have seen start.
+//! **Invariants:** a caller without options, of a client without interceptors, does not come here;
+//! the interceptors see the end of each call that they have seen start.
 //! **Not here:** the interceptors and their order (`interceptor.rs`), making the call (`call.rs`).
+
+use std::borrow::Cow;
 
 use super::ObjectRef;
 use crate::client::show_start;
@@ -13,56 +15,56 @@ use crate::options::CallOptions;
 use crate::status::Status;
 
 impl ObjectRef {
-    /// Shows a call to the interceptors, then has it made by `call` with the options that they have
-    /// added to, and shows them its end. `reply_bytes` returns the length of its result.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn observe<Q: Message, T>(
+    /// Shows the start of a call to the interceptors, if there are any. Returns what shows them its
+    /// end, and the options to make it with, which they may have added to.
+    ///
+    /// # Errors
+    ///
+    /// One of them refuses it.
+    pub(super) fn begin<'a, Q: Message>(
         &self,
         method: &'static Method,
         request: &Q,
-        options: &CallOptions,
-        call: impl FnOnce(&CallOptions) -> Result<T, Status>,
-        reply_bytes: impl FnOnce(&T) -> usize,
-    ) -> Result<T, Status> {
-        let (observed, options) = self.show_start(method, request, options)?;
-        let result = call(&options);
-        observed.end(result.as_ref().err(), result.as_ref().map_or(0, reply_bytes));
-        result
+        options: &'a CallOptions,
+    ) -> Result<(Option<ObservedCall>, Cow<'a, CallOptions>), Status> {
+        if !self.is_intercepted() {
+            return Ok((None, Cow::Borrowed(options)));
+        }
+        let (object, deadline) = (&self.object, self.asked(method, options).deadline);
+        let request_bytes = codec::reported_bytes(request);
+        let (chain, name) = (&object.interceptors, &object.name);
+        let (observed, options) =
+            show_start(chain, name, method, deadline, request_bytes, options)?;
+        Ok((Some(observed), Cow::Owned(options)))
     }
 
-    /// Works like [`observe`](Self::observe), for a call whose end comes later: `keep` gives the
-    /// call what shows its end.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn observe_start<Q: Message, T>(
+    /// Has a call made by `start` whose end comes later: `keep` gives the call what shows its end.
+    pub(super) fn observe<Q: Message, T>(
         &self,
-        method: &'static Method,
-        request: &Q,
-        options: &CallOptions,
+        (method, request, options): (&'static Method, &Q, &CallOptions),
         start: impl FnOnce(&CallOptions) -> Result<T, Status>,
         keep: impl FnOnce(T, Box<ObservedCall>) -> T,
     ) -> Result<T, Status> {
-        let (observed, options) = self.show_start(method, request, options)?;
-        match start(&options) {
-            Ok(call) => Ok(keep(call, Box::new(observed))),
-            Err(status) => {
+        let (observed, options) = self.begin(method, request, options)?;
+        let started = start(&options);
+        match (started, observed) {
+            (Ok(call), Some(observed)) => Ok(keep(call, Box::new(observed))),
+            (Err(status), Some(observed)) => {
                 observed.end(Some(&status), 0);
                 Err(status)
             }
+            (started, None) => started,
         }
     }
+}
 
-    /// Shows the start of a call. Returns what shows its end, and the options to make it with.
-    fn show_start<Q: Message>(
-        &self,
-        method: &'static Method,
-        request: &Q,
-        options: &CallOptions,
-    ) -> Result<(ObservedCall, CallOptions), Status> {
-        let (object, deadline) = (&self.object, self.deadline(method, options));
-        let request_bytes = codec::reported_bytes(request);
-        let (chain, name) = (&object.interceptors, &object.name);
-        show_start(chain, name, method, deadline, request_bytes, options)
+/// Shows the interceptors the end of a call, if there are any.
+pub(super) fn show_end<T>(
+    observed: Option<ObservedCall>,
+    result: &Result<T, Status>,
+    reply_bytes: impl FnOnce(&T) -> usize,
+) {
+    if let Some(observed) = observed {
+        observed.end(result.as_ref().err(), result.as_ref().map_or(0, reply_bytes));
     }
 }

@@ -13,11 +13,10 @@ use super::streaming::{OpenedStream, StreamedCall};
 use super::{ObjectRef, ReplyStream, RequestStream};
 use crate::async_call::Asked;
 use crate::client::{Binding, InUse, Target};
-use crate::codec::{Encoded, Message};
+use crate::codec::{AnyMessage, Encoded, Message};
 use crate::connection::Connection;
-use crate::deadline::Deadline;
 use crate::interface::Method;
-use crate::options::CallOptions;
+use crate::options::{CallOptions, DEFAULT_OPTIONS};
 use crate::status::Status;
 
 impl ObjectRef {
@@ -30,9 +29,8 @@ impl ObjectRef {
         &self,
         method: &'static Method,
         request: &Q,
-        options: &CallOptions,
     ) -> Result<ReplyStream<R>, Status> {
-        let call = self.open_stream(method, request, Shape::CalleeStreams, options)?;
+        let call = self.open_stream(method, AnyMessage::new(request), Shape::CalleeStreams)?;
         Ok(ReplyStream::new(call, method.id))
     }
 
@@ -44,9 +42,8 @@ impl ObjectRef {
     pub fn open_request_stream<Q: Message, R: Message + Default>(
         &self,
         method: &'static Method,
-        options: &CallOptions,
     ) -> Result<RequestStream<Q, R>, Status> {
-        let call = self.open_stream(method, &(), Shape::CallerStreams, options)?;
+        let call = self.open_stream(method, AnyMessage::new(&()), Shape::CallerStreams)?;
         Ok(RequestStream::with_reply(call, method.id))
     }
 
@@ -58,71 +55,62 @@ impl ObjectRef {
     pub fn open_both_streams<Q: Message, R: Message + Default>(
         &self,
         method: &'static Method,
-        options: &CallOptions,
     ) -> Result<(RequestStream<Q, ()>, ReplyStream<R>), Status> {
-        let call = self.open_stream(method, &(), Shape::BothStream, options)?;
+        let call = self.open_stream(method, AnyMessage::new(&()), Shape::BothStream)?;
         let requests = RequestStream::without_reply(call.for_both(), method.id);
         Ok((requests, ReplyStream::new(call, method.id)))
     }
 
-    fn open_stream<Q: Message>(
+    fn open_stream(
         &self,
         method: &'static Method,
-        request: &Q,
+        request: AnyMessage<'_>,
         shape: Shape,
-        options: &CallOptions,
     ) -> Result<OpenedStream, Status> {
-        if self.is_intercepted() {
-            let open = |options: &CallOptions| self.open_plain(method, request, shape, options);
-            return self.observe_start(method, request, options, open, OpenedStream::observed_by);
-        }
-        self.open_plain(method, request, shape, options)
+        let options = self.options.as_ref().unwrap_or(DEFAULT_OPTIONS);
+        let open =
+            |options: &CallOptions| self.open_by(request, shape, self.asked(method, options));
+        self.observe((method, &request, options), open, OpenedStream::observed_by)
     }
 
-    fn open_plain<Q: Message>(
+    fn open_by(
         &self,
-        method: &'static Method,
-        request: &Q,
+        request: AnyMessage<'_>,
         shape: Shape,
-        options: &CallOptions,
+        asked: Asked<'_>,
     ) -> Result<OpenedStream, Status> {
-        let deadline = self.deadline(method, options);
-        let binding = self.binding_with_connection(options, deadline)?;
+        let binding = self.binding_with_connection(asked)?;
         let connection = match &binding.target {
             Target::Remote(connection) => connection,
             Target::Shared(..) => {
-                let asked = Asked { method, options, deadline };
-                return self.open_shared(&binding, &Encoded::new(request)?, shape, asked);
+                return self.open_shared(&binding, &Encoded::new(&request)?, shape, asked);
             }
             Target::Local(..) | Target::Hosted(_) => return Err(no_connection()),
         };
-        let outgoing = self.outgoing(method, options, deadline);
-        let mode = binding.core.send_mode(deadline);
-        let start =
-            |connection: &Rc<Connection>| connection.start_stream(&outgoing, request, shape, mode);
-        let (binding, connection, (call, stream)) = match start(connection) {
+        let outgoing = self.outgoing(asked);
+        let start = |connection: &Rc<Connection>, mode| {
+            connection.start_stream(&outgoing, &request, shape, mode)
+        };
+        let mode = binding.core.send_mode(asked.options, asked.deadline);
+        let (binding, connection, (call, stream)) = match start(connection, mode) {
             Ok(started) => (Rc::clone(&binding), Rc::clone(connection), started),
-            Err(why) => match self.send_until(&binding, why, deadline, options, mode, start) {
+            Err(why) => match self.send_until(&binding, why, asked, start) {
                 Ok(done) => done,
                 Err(status) => {
                     let binding = self.shared_instead(status)?;
-                    let asked = Asked { method, options, deadline };
-                    return self.open_shared(&binding, &Encoded::new(request)?, shape, asked);
+                    return self.open_shared(&binding, &Encoded::new(&request)?, shape, asked);
                 }
             },
         };
         let (started, in_use) = ((call, stream), InUse::new(binding));
-        let call = StreamedCall::new(in_use, connection, started, method.id, deadline);
+        let call = StreamedCall::new(in_use, connection, started, asked.method.id, asked.deadline);
         Ok(OpenedStream::Own(Rc::new(call)))
     }
 
     /// Returns a connection to the object, also to one of this thread: it gives streams their
     /// bounds.
-    pub(super) fn binding_with_connection(
-        &self,
-        options: &CallOptions,
-        deadline: Deadline,
-    ) -> Result<Rc<Binding>, Status> {
+    pub(super) fn binding_with_connection(&self, asked: Asked<'_>) -> Result<Rc<Binding>, Status> {
+        let Asked { options, deadline, .. } = asked;
         let binding = self.binding(options, deadline)?;
         if let Target::Remote(_) | Target::Shared(..) = binding.target {
             return Ok(binding);

@@ -184,6 +184,23 @@ impl<R: Message + Default> PendingCall<R> {
         }
     }
 
+    /// Returns the call if it was started: to look at once whether it was, as after
+    /// [`CallOptions::no_wait`](crate::CallOptions::no_wait).
+    ///
+    /// # Errors
+    ///
+    /// It was not started, for this reason, with which [`wait`](Self::wait) would end:
+    /// `RESOURCE_EXHAUSTED` where it would have had to wait, by `no_wait`.
+    pub fn ensure_started(mut self) -> Result<Self, Status> {
+        match std::mem::replace(&mut self.state, State::Taken) {
+            State::Failed(status) => Err(status),
+            state => {
+                self.state = state;
+                Ok(self)
+            }
+        }
+    }
+
     /// Gives the call up. The server is informed; the method may have run.
     pub fn cancel(self) {
         drop(self);

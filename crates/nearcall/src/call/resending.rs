@@ -8,46 +8,61 @@
 use std::rc::Rc;
 
 use super::ObjectRef;
-use crate::client::{Binding, ReconnectPolicy};
-use crate::codec::Message;
-use crate::connection::{Connection, NotSent, Outgoing};
+use crate::async_call::Asked;
+use crate::client::Binding;
+use crate::codec::{AnyMessage, Encoded, Message};
+use crate::connection::{Connection, NotSent, Outcome};
 use crate::interface::Method;
 use crate::limits::RESENDS_MAX;
-use crate::options::CallOptions;
+use crate::reconnect::ReconnectPolicy;
 use crate::status::{Fate, Status};
 
+/// The end of a call that was not sent, or not answered, at once.
+pub(super) enum Ended {
+    Own(Rc<Binding>, Outcome),
+    /// Over a connection that threads and tasks share.
+    Shared(Rc<Binding>, Encoded),
+}
+
+impl Ended {
+    /// Reads the result of a call of `method`.
+    pub(super) fn read<R: Message + Default>(self, method: &Method) -> Result<R, Status> {
+        match self {
+            Self::Own(binding, outcome) => binding.read_outcome(outcome, method.id),
+            Self::Shared(binding, reply) => binding.read_encoded(&reply, method.id),
+        }
+    }
+}
+
 impl ObjectRef {
-    /// Sends a call again that ended with `status`, over a connection in the place of `used`, and
-    /// waits for its end.
+    /// Sends a call again that was sent and ended with `status`, over a connection in the place of
+    /// `used`, and waits for its end.
     #[cold]
     #[inline(never)]
-    pub(super) fn call_again<Q: Message, R: Message + Default>(
+    pub(super) fn resend_call(
         &self,
         (binding, connection): (&Rc<Binding>, &Rc<Connection>),
         mut status: Status,
-        method: &Method,
-        outgoing: &Outgoing<'_>,
-        request: &Q,
-        options: &CallOptions,
-    ) -> Result<R, Status> {
-        let policy = self.reconnect_policy(options);
-        let mode = binding.core.send_mode(outgoing.deadline);
+        request: AnyMessage<'_>,
+        asked: Asked<'_>,
+    ) -> Result<Ended, Status> {
+        let policy = self.reconnect_policy(asked.options);
         let (mut binding, mut connection) = (Rc::clone(binding), Rc::clone(connection));
         let mut resends = 0;
-        while may_resend(&status, method, policy, resends) && !connection.is_open() {
+        while may_resend(&status, asked.method, policy, resends) && !connection.is_open() {
             resends += 1;
             let why = NotSent::from(status.clone());
-            let sent = self.start_again(&binding, why, outgoing, request, options, mode);
+            let sent = self.start_after_wait(&binding, why, request, asked);
             let call;
             (binding, connection, call) = sent.map_err(|failed| join(&status, &failed))?;
-            let outcome = binding.core.wait(&connection, call, outgoing.deadline);
+            let outcome = binding.core.wait(&connection, call, asked.deadline);
             match outcome {
                 Err(again) if again.fate() != Fate::Answered => {
                     // One that may have run stays so.
                     let lost = status.fate() == Fate::Lost;
                     status = if lost { again.with_fate(Fate::Lost) } else { again };
                 }
-                outcome => return binding.read_outcome(outcome, outgoing.method),
+                outcome => return Ok(Ended::Own(binding, outcome)),
             }
         }
         Err(status)

@@ -15,14 +15,13 @@ use nearcall_wire::Shape;
 
 use super::streaming::OpenedStream;
 use super::{Object, ObjectRef, PendingCall};
-use crate::async_call::{Asked, AsyncObjectRef, try_once};
-use crate::client::{Binding, ClientCore, InUse, ReconnectPolicy, Target, current_binding};
+use crate::async_call::{Asked, AsyncObjectRef};
+use crate::client::{Binding, ClientCore, InUse, Target, current_binding};
 use crate::codec::{Encoded, Message};
-use crate::connection::SendMode;
 use crate::deadline::Deadline;
-use crate::interface::Method;
 use crate::limits::OWN_CONNECTION_RETRY_INTERVAL;
 use crate::options::CallOptions;
+use crate::reconnect::ReconnectPolicy;
 use crate::status::{Code, Fate, Status};
 
 impl ObjectRef {
@@ -99,20 +98,17 @@ impl ObjectRef {
     /// Calls a method and waits for its end.
     #[cold]
     #[inline(never)]
-    pub(super) fn call_shared<Q: Message, R: Message + Default>(
+    pub(super) fn call_shared<R: Message + Default>(
         &self,
         binding: &Binding,
-        method: &'static Method,
-        request: &Q,
-        options: &CallOptions,
-        deadline: Deadline,
+        request: &impl Message,
+        asked: Asked<'_>,
     ) -> Result<R, Status> {
-        let asked = Asked { method, options, deadline };
         let reply = self.call_encoded(binding, &Encoded::new(request)?, asked)?;
-        binding.read_encoded(&reply, method.id)
+        binding.read_encoded(&reply, asked.method.id)
     }
 
-    fn call_encoded(
+    pub(super) fn call_encoded(
         &self,
         binding: &Binding,
         request: &Encoded,
@@ -124,59 +120,27 @@ impl ObjectRef {
     /// Starts a call whose end is taken later.
     #[cold]
     #[inline(never)]
-    pub(super) fn start_shared<Q: Message, R: Message + Default>(
+    pub(super) fn start_shared<R: Message + Default>(
         &self,
         binding: &Rc<Binding>,
-        method: &'static Method,
-        request: &Q,
-        options: &CallOptions,
-        (deadline, mode): (Deadline, SendMode),
+        request: &impl Message,
+        asked: Asked<'_>,
     ) -> Result<PendingCall<R>, Status> {
-        let (asked, request) = (Asked { method, options, deadline }, Encoded::new(request)?);
-        let started = self.shared().start_encoded(&request, asked);
-        let started = self.send_by_mode(binding, asked, mode, started)?;
-        Ok(PendingCall::shared(Rc::clone(binding), started, method.id, deadline))
+        let request = Encoded::new(request)?;
+        let started = binding.core.block_on(self.shared().start_encoded(&request, asked))??;
+        Ok(PendingCall::shared(Rc::clone(binding), started, asked.method.id, asked.deadline))
     }
 
     /// Sends a message that is never answered.
     #[cold]
     #[inline(never)]
-    pub(super) fn send_shared<Q: Message>(
+    pub(super) fn send_shared(
         &self,
         binding: &Rc<Binding>,
-        method: &'static Method,
-        request: &Q,
-        options: &CallOptions,
-        (deadline, mode): (Deadline, SendMode),
-    ) -> Result<(), Status> {
-        let (asked, request) = (Asked { method, options, deadline }, Encoded::new(request)?);
-        let mut sent = self.shared().send_encoded(&request, asked);
-        match self.send_by_mode(binding, asked, mode, &mut sent) {
-            // What has begun goes on by itself.
-            Err(_) if may_not_wait(mode) && sent.has_begun() => Ok(()),
-            outcome => outcome,
-        }
-    }
-
-    /// Waits until a request is sent, or only tries.
-    fn send_by_mode<T>(
-        &self,
-        binding: &Binding,
+        request: &impl Message,
         asked: Asked<'_>,
-        mode: SendMode,
-        sending: impl Future<Output = Result<T, Status>>,
-    ) -> Result<T, Status> {
-        if !may_not_wait(mode) {
-            return binding.core.block_on(sending)?;
-        }
-        let policy = self.reconnect_policy(asked.options);
-        binding.core.block_on(self.shared().connect(policy, asked.deadline))??;
-        try_once(sending).unwrap_or_else(|| {
-            Err(Status::resource_exhausted(format!(
-                "the connection to {} that threads share has no room now: use the form that waits",
-                self.object.name.address.at
-            )))
-        })
+    ) -> Result<(), Status> {
+        binding.core.block_on(self.shared().send_encoded(&Encoded::new(request)?, asked))?
     }
 
     /// Starts a call that streams.
@@ -201,28 +165,6 @@ impl ObjectRef {
         options: &CallOptions,
         deadline: Deadline,
     ) -> Result<Loan, Status> {
-        let policy = self.reconnect_policy(options);
-        binding.core.block_on(self.shared().loan_until(bytes, policy, deadline))?
+        binding.core.block_on(self.shared().loan_by(bytes, options, deadline))?
     }
-
-    /// Returns memory to lend, if there is any now.
-    #[cold]
-    pub(super) fn try_loan_shared(
-        &self,
-        binding: &Binding,
-        bytes: usize,
-        options: &CallOptions,
-        deadline: Deadline,
-    ) -> Result<Loan, Status> {
-        let policy = self.reconnect_policy(options);
-        let connection = binding.core.block_on(self.shared().connect(policy, deadline))??;
-        connection.with(|connection| {
-            let loan = connection.loan(bytes);
-            loan.map_err(|why| connection.no_loan(&why, Deadline::NEVER))
-        })
-    }
-}
-
-fn may_not_wait(mode: SendMode) -> bool {
-    matches!(mode, SendMode::Try | SendMode::TRY_WHOLE)
 }

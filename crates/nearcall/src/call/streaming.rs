@@ -19,6 +19,7 @@ use crate::deadline::Deadline;
 use crate::decoded_size::{MessageType, Part};
 use crate::interceptor::ObservedCall;
 use crate::metadata::{Entries, ReplyMetadata};
+use crate::options::DEFAULT_OPTIONS;
 use crate::status::Status;
 use crate::stream::call_stream::CallStream;
 use crate::stream::item_queue::{ItemBatch, Taken};
@@ -168,7 +169,7 @@ impl StreamedCall {
 
     /// Sends an item, and waits until it may be sent.
     pub(super) fn send(&self, item: &impl Message) -> Result<(), Status> {
-        let mode = self.core().send_mode(self.deadline);
+        let mode = self.core().send_mode(DEFAULT_OPTIONS, self.deadline);
         loop {
             match self.send_once(item, mode)? {
                 Sent::Done => return Ok(()),

@@ -17,12 +17,12 @@ use std::task::{Poll, Waker};
 use self::reopening::Reopening;
 use super::async_opening;
 use super::connecting::ConnectFailure;
-use super::reconnect::ReconnectPolicy;
 use super::route::Route;
 use super::shared::ClientShared;
 use crate::address::{Address, At};
 use crate::async_connection::AsyncConnection;
 use crate::connection::connection_info::ConnectionInfo;
+use crate::reconnect::ReconnectPolicy;
 use crate::status::Status;
 use crate::waking;
 

@@ -5,7 +5,7 @@
 //! **Invariants:** an attachment gives one notice, and no other afterwards; the cause comes from
 //! the kernel or from the server's own goodbye; a number of a process is never used to find it.
 //! **Not here:** the connection (`async_connection.rs`), opening it (`client/async_opening.rs`),
-//! connecting again (`client/reconnect.rs`), finding the cause, which takes time
+//! connecting again (`reconnect.rs`), finding the cause, which takes time
 //! (`client/attach/ending.rs`).
 
 use std::collections::BTreeMap;

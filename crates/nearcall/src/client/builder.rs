@@ -6,11 +6,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Client, ReconnectPolicy, Settings};
+use super::{Client, Settings};
 use crate::auto::Weights;
 use crate::event_loop::EventLoop;
 use crate::interceptor::{Chain, Interceptor};
 use crate::limits::Limits;
+use crate::reconnect::ReconnectPolicy;
 
 /// Makes a [`Client`].
 ///

@@ -18,7 +18,6 @@ use nearcall_os::{clock, descriptor};
 
 use super::core::{ClientCore, Known};
 use super::hunting::{Hunt, NextTry};
-use super::reconnect::ReconnectPolicy;
 use super::route::Route;
 use super::upgrading::upgrade_plan;
 use super::waiting::waiting_failed;
@@ -31,6 +30,7 @@ use crate::instance::own_thread;
 use crate::limits::DRAINING_TRIES_MAX;
 use crate::listen_policy::loop_preference;
 use crate::reactor::{Connected, Reactor};
+use crate::reconnect::ReconnectPolicy;
 use crate::status::{Code, Fate, Status};
 
 /// Why there is no connection.

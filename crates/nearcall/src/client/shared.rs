@@ -12,13 +12,13 @@ use nearcall_channel::{ClosedFlag, HangUp, UseCount};
 use nearcall_os::fork::Epoch;
 use nearcall_wire::InstanceId;
 
-use super::reconnect::ReconnectPolicy;
 use super::route::Route;
 use crate::auto::Weights;
 use crate::connection::ShowMove;
 use crate::connection::connection_info::{ConnectionInfo, ThreadInfo};
 use crate::interceptor::Chain;
 use crate::limits::{Limits, OWN_CONNECTIONS_ALONE_MAX};
+use crate::reconnect::ReconnectPolicy;
 use crate::status::Status;
 
 /// Clients that were closed, in this process. A thread that has seen fewer looks for what it still

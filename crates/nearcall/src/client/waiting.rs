@@ -17,15 +17,17 @@ use super::hunting::Alarm;
 use crate::connection::{Connection, INLINE_BUF, Outcome, SendMode};
 use crate::deadline::Deadline;
 use crate::limits::{CLIENT_ROOM_INTERVAL, FOLLOWING_WAIT_MAX, MESSAGES_PER_TURN_MAX};
+use crate::options::CallOptions;
 use crate::service::dispatch::Received;
 use crate::status::Status;
 
 impl ClientCore {
-    /// Returns how a request is sent that may wait until `deadline`: a loop never waits in one
-    /// connection.
+    /// Returns how a request is sent that may wait until `deadline`, unless the options are against
+    /// it: a loop never waits in one connection.
     #[inline]
-    pub(crate) fn send_mode(&self, deadline: Deadline) -> SendMode {
+    pub(crate) fn send_mode(&self, options: &CallOptions, deadline: Deadline) -> SendMode {
         match self.reactor {
+            _ if !options.may_wait() => self.try_mode(),
             Some(_) => SendMode::Keep,
             None => SendMode::WaitUntil(deadline),
         }

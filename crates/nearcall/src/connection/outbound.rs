@@ -12,6 +12,9 @@ use nearcall_wire::{
 
 use super::Protocol;
 
+// Copies of an empty call have code of their own in the crates below, which do not know the frame.
+const _: () = assert!(nearcall_os::region::CALL_HEADER_BYTES == HEADER_BYTES);
+
 /// A message that the protocol has to know of before it is sent.
 pub(super) trait OutboundMessage {
     /// The name of the message from then on.

@@ -1,4 +1,4 @@
-//! The seam between the runtime and generated dispatchers: a call on its way into a service.
+//! The seam between the runtime and generated code: a call on its way into a service.
 //!
 //! **Invariants:** the request is unmarshalled before the method runs; a result that comes after
 //! the deadline is an error.
@@ -7,14 +7,19 @@
 //! thread (`blocking.rs`).
 
 use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Deref;
+use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::codec::{self, Body, Message};
 use crate::interface::Interface;
 use crate::service::context::Context;
 use crate::status::{Detail, Status};
 
-/// Brings calls to an implementation. Generated code has one for each interface.
+/// Brings calls to an implementation. That of an interface is a [`SyncDispatcher`] or an
+/// [`AsyncDispatcher`](crate::AsyncDispatcher), for which generated code has a name.
 pub trait Dispatcher: 'static {
     /// Returns the interface that it implements.
     fn interface(&self) -> &'static Interface;
@@ -28,6 +33,180 @@ pub trait Dispatcher: 'static {
 
     /// Unmarshals a call, runs the method, replies.
     fn dispatch(&self, incoming: Incoming<'_>);
+}
+
+/// Brings the calls of one interface to an implementation `T`. Generated code implements it.
+pub trait SyncSkeleton<T: 'static>: 'static {
+    /// The trait object by which generated callers of the same build call the service.
+    type Object: ?Sized + 'static;
+
+    /// The interface.
+    const INTERFACE: &'static Interface;
+
+    /// Makes a service the trait object.
+    fn local(service: SharedService<T>) -> SharedService<Self::Object>;
+
+    /// Unmarshals a call, runs the method, replies.
+    fn dispatch(service: &T, incoming: Incoming<'_>);
+}
+
+/// Serves calls with a service, and is registered with a server. Generated code has a name for that
+/// of an interface, such as `ThermostatDispatcher<T>`.
+///
+/// `P` is by what the service is shared: an `Arc`, or an `Rc` for one that stays in its thread. It
+/// is `Clone`, and `Send` and `Sync` if `P` is.
+pub struct SyncDispatcher<S, T, P = Arc<T>> {
+    service: P,
+    skeleton: PhantomData<fn() -> (S, T)>,
+}
+
+impl<S: SyncSkeleton<T>, T: 'static> SyncDispatcher<S, T> {
+    /// Creates a dispatcher that owns `service`.
+    pub fn new(service: T) -> Self {
+        Self::shared(Arc::new(service))
+    }
+}
+
+impl<S, T, P> SyncDispatcher<S, T, P>
+where
+    S: SyncSkeleton<T>,
+    T: 'static,
+    P: Deref<Target = T> + Into<SharedService<T>> + Clone,
+{
+    /// Creates a dispatcher that shares `service`, so that the program can use it too: an `Arc`, or
+    /// an `Rc` for a service that is not `Send`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod home {
+    /// #     include!(concat!(
+    /// #         env!("CARGO_MANIFEST_DIR"),
+    /// #         "/../nearcall-build/tests/golden/thermostat.rs"
+    /// #     ));
+    /// # }
+    /// # use home::*;
+    /// use std::cell::Cell;
+    /// use std::rc::Rc;
+    ///
+    /// use nearcall::{Client, Context, EventLoop, Server, Status};
+    ///
+    /// #[derive(Default)]
+    /// struct Room(Cell<f64>);
+    ///
+    /// impl Thermostat for Room {
+    ///     fn set_target(
+    ///         &self,
+    ///         _: &Context<'_>,
+    ///         request: &SetTargetRequest,
+    ///     ) -> Result<SetTargetReply, Status> {
+    ///         Ok(SetTargetReply { celsius_before: self.0.replace(request.celsius) })
+    ///     }
+    /// #   fn note(&self, _: &Context<'_>, _: &NoteRequest) {}
+    /// #   fn watch(&self, _: &Context<'_>, _: &WatchRequest) -> Result<WatchReply, Status> {
+    /// #       Ok(WatchReply::default())
+    /// #   }
+    /// #   fn reset(&self, _: &Context<'_>, _: &()) -> Result<(), Status> { Ok(()) }
+    /// }
+    ///
+    /// let event_loop = EventLoop::new()?;
+    /// let server = Server::new(&event_loop);
+    /// let room = Rc::new(Room::default());
+    /// server.register(ThermostatDispatcher::shared(Rc::clone(&room)))?;
+    /// server.listen("inproc:shared-room")?;
+    /// let caller = ThermostatCaller::new(&Client::in_loop(&event_loop), "inproc:shared-room")?;
+    /// caller.set_target(&SetTargetRequest { celsius: 21.0 })?;
+    /// assert_eq!(room.0.get(), 21.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shared(service: P) -> Self {
+        Self { service, skeleton: PhantomData }
+    }
+
+    /// Returns the service.
+    pub fn service(&self) -> &P {
+        &self.service
+    }
+}
+
+impl<S, T, P> Dispatcher for SyncDispatcher<S, T, P>
+where
+    S: SyncSkeleton<T>,
+    T: 'static,
+    P: Deref<Target = T> + Into<SharedService<T>> + Clone + 'static,
+{
+    fn interface(&self) -> &'static Interface {
+        S::INTERFACE
+    }
+
+    fn local(&self) -> Option<Box<dyn Any>> {
+        Some(Box::new(S::local(self.service.clone().into())))
+    }
+
+    fn dispatch(&self, incoming: Incoming<'_>) {
+        S::dispatch(&self.service, incoming);
+    }
+}
+
+impl<S, T, P: Clone> Clone for SyncDispatcher<S, T, P> {
+    fn clone(&self) -> Self {
+        Self { service: self.service.clone(), skeleton: PhantomData }
+    }
+}
+
+impl<S, T, P> fmt::Debug for SyncDispatcher<S, T, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SyncDispatcher").finish_non_exhaustive()
+    }
+}
+
+/// A service that a program shares with its dispatcher.
+///
+/// The contents of both are laid out alike, so that the way to the service has no branch.
+#[derive(Debug)]
+pub enum SharedService<T: ?Sized> {
+    /// By threads, if the service can be.
+    Arc(Arc<T>),
+    /// Within a thread.
+    Rc(Rc<T>),
+}
+
+impl<T> SharedService<T> {
+    /// Makes the service another type, such as a trait object.
+    pub fn map<U: ?Sized>(
+        self,
+        from_arc: impl FnOnce(Arc<T>) -> Arc<U>,
+        from_rc: impl FnOnce(Rc<T>) -> Rc<U>,
+    ) -> SharedService<U> {
+        match self {
+            Self::Arc(service) => SharedService::Arc(from_arc(service)),
+            Self::Rc(service) => SharedService::Rc(from_rc(service)),
+        }
+    }
+}
+
+impl<T: ?Sized> Deref for SharedService<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        match self {
+            Self::Arc(service) => service,
+            Self::Rc(service) => service,
+        }
+    }
+}
+
+impl<T: ?Sized> From<Arc<T>> for SharedService<T> {
+    fn from(service: Arc<T>) -> Self {
+        Self::Arc(service)
+    }
+}
+
+impl<T: ?Sized> From<Rc<T>> for SharedService<T> {
+    fn from(service: Rc<T>) -> Self {
+        Self::Rc(service)
+    }
 }
 
 /// A dispatcher that serves an object, with what the short circuit calls. In a box of its own, so

@@ -17,7 +17,7 @@ pub(crate) const ROLES: &[Role] =
     &[("forking-client", call_and_fork), ("forking-server", serve_and_fork)];
 
 fn call(echo: &EchoCaller) -> Result<(), Status> {
-    echo.nothing_with(&(), &CallOptions::new().deadline(PATIENCE))
+    echo.with(CallOptions::new().deadline(PATIENCE)).nothing(&())
 }
 
 /// Exits of forked processes: each is another way to be wrong.

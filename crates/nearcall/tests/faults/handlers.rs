@@ -72,9 +72,9 @@ fn act(server: &ServerProcess, act: &str) -> (Result<Words, Status>, Result<(), 
     let words = Words { number, ..Words::default() };
     let bad = caller("#bad").unwrap();
     // Connected, so that all of the time is the call's.
-    bad.nothing_with(&(), &CallOptions::new().deadline(PATIENCE)).unwrap();
-    let outcome = bad.say_with(&words, &options);
-    (outcome, caller("").unwrap().nothing_with(&(), &options))
+    bad.with(CallOptions::new().deadline(PATIENCE)).nothing(&()).unwrap();
+    let outcome = bad.with(options.clone()).say(&words);
+    (outcome, caller("").unwrap().with(options.clone()).nothing(&()))
 }
 
 #[test]
@@ -147,15 +147,15 @@ fn r18_a_loop_survives_looks_at_the_kernel_that_fail() {
         let options = CallOptions::new().deadline(PATIENCE);
         let echo = EchoCaller::new(&Client::new(), &server.address).unwrap();
         wait_until("failures", || {
-            echo.nothing_with(&(), &options).unwrap();
+            echo.with(options.clone()).nothing(&()).unwrap();
             assert_eq!(server.state().connections, 1);
             failed.load(Ordering::Relaxed) >= 4
         });
-        echo.nothing_with(&(), &options).unwrap();
+        echo.with(options.clone()).nothing(&()).unwrap();
         strace.kill().unwrap();
         strace.wait().unwrap();
         reader.join().unwrap();
-        echo.nothing_with(&(), &options).unwrap();
+        echo.with(options.clone()).nothing(&()).unwrap();
         drop(echo);
         server.finish();
     });

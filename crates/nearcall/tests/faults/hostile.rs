@@ -144,7 +144,7 @@ fn check_end(server: &mut ServerProcess, oracle: &LeakOracle, attack: &str) {
     let client = Client::new();
     let echo = EchoCaller::new(&client, &server.address).unwrap();
     let options = CallOptions::new().deadline(PATIENCE);
-    let answer = echo.nothing_with(&(), &options);
+    let answer = echo.with(options).nothing(&());
     assert!(answer.is_ok(), "{attack}: the server does not answer a new client: {answer:?}");
     drop((echo, client));
     server.wait_for_connections(0);

@@ -36,7 +36,7 @@ fn serve_for(address: &str, options: &ListenOptions) {
 fn call_once(address: &str) {
     let client = Client::new();
     let echo = EchoCaller::new(&client, address).unwrap();
-    let outcome = echo.nothing_with(&(), &CallOptions::new().deadline(PATIENCE));
+    let outcome = echo.with(CallOptions::new().deadline(PATIENCE)).nothing(&());
     report(&match outcome {
         Ok(()) => "outcome ok".to_owned(),
         Err(status) => format!("outcome {}: {}", status.code(), status.message()),
@@ -230,7 +230,7 @@ fn r24_a_client_that_demands_the_servers_user_calls_no_squatter() {
         let mine = server.address.clone();
         let call = |at: &str| {
             let options = CallOptions::new().deadline(PATIENCE);
-            EchoCaller::new(&client, at).unwrap().nothing_with(&(), &options)
+            EchoCaller::new(&client, at).unwrap().with(options).nothing(&())
         };
         call(&format!("{mine}?user={own}")).unwrap();
         let refused = call(&format!("{mine}?user=no-such-user-of-nearcall")).unwrap_err();
@@ -301,7 +301,7 @@ fn r24_the_user_of_a_server_at_a_socket_of_another_user_is_its_own() {
             let at = format!("{address}?user={user}&trust=same-user");
             let client = Client::new();
             let echo = EchoCaller::new(&client, &at).unwrap();
-            echo.nothing_with(&(), &CallOptions::new().deadline(PATIENCE))?;
+            echo.with(CallOptions::new().deadline(PATIENCE)).nothing(&())?;
             let connection = client.connections().remove(0);
             Ok((connection.is_trusted, connection.peer.uid()))
         };

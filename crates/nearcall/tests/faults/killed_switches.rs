@@ -67,15 +67,15 @@ impl Connected {
     /// Calls, switches while calls are under way, and calls again. Reports each outcome.
     fn switch(&self) {
         let options = CallOptions::new().deadline(PATIENCE);
-        let later = self.echo.start_later_with(&Words::default(), &options);
+        let later = self.echo.with(options.clone()).start_later(&Words::default());
         let said = CALLS.map(|bytes| {
             let words = Words { data: vec![7; bytes].into(), number: 1 };
-            self.echo.start_say_with(&words, &options)
+            self.echo.with(options.clone()).start_say(&words)
         });
         let begin = clock::now();
         let switched = code(self.client.switch(&self.address, &self.to, PATIENCE));
         let us = begin.elapsed().as_micros();
-        let after = code(self.echo.nothing_with(&(), &options));
+        let after = code(self.echo.with(options.clone()).nothing(&()));
         let said = said.map(|call| code(call.wait()));
         report(&format!("done {us} {switched} {after} {}", said.join(" ")));
         // A server that lives does not answer it.

@@ -62,19 +62,19 @@ fn be_without_descriptors(address: &str) {
         kept.pop().unwrap();
         let client = Client::new();
         let service = ServerCaller::new(&client, address).unwrap();
-        if service.health_with(&HealthRequest::default(), &options).is_ok() {
+        if service.with(options.clone()).health(&HealthRequest::default()).is_ok() {
             break client;
         }
     };
     kept.extend(std::iter::from_fn(|| file.try_clone().ok()));
     let service = ServerCaller::new(&client, address).unwrap();
     while client.connections()[0].switches.is_empty() {
-        service.health_with(&HealthRequest::default(), &options).unwrap();
+        service.with(options.clone()).health(&HealthRequest::default()).unwrap();
     }
     let failed: Vec<_> = client.connections()[0].switches.iter().map(|it| it.to_string()).collect();
     drop(kept);
     for _ in 0..10 {
-        service.health_with(&HealthRequest::default(), &options).unwrap();
+        service.with(options.clone()).health(&HealthRequest::default()).unwrap();
     }
     report(&format!("stayed {failed:?}"));
     report(&format!("moved {}", call_until_moved(&Client::new(), address)));
@@ -114,7 +114,7 @@ fn call_until_moved(client: &Client, at: &str) -> Mechanism {
     let service = ServerCaller::new(client, at).unwrap();
     for _ in 0..200 {
         let options = CallOptions::new().deadline(PATIENCE);
-        service.health_with(&HealthRequest::default(), &options).unwrap();
+        service.with(options).health(&HealthRequest::default()).unwrap();
         if client.connections()[0].mechanism != Mechanism::Tcp {
             break;
         }
@@ -215,10 +215,10 @@ fn a_server_killed_on_the_way_ends_the_calls_of_its_client() {
             let options = CallOptions::new().deadline(PATIENCE);
             let service = ServerCaller::new(&Client::new(), &server.via("")).unwrap();
             for _ in 0..calls {
-                service.health_with(&HealthRequest::default(), &options).unwrap();
+                service.with(options.clone()).health(&HealthRequest::default()).unwrap();
             }
             server.kill();
-            let lost = service.health_with(&HealthRequest::default(), &options).unwrap_err();
+            let lost = service.with(options.clone()).health(&HealthRequest::default()).unwrap_err();
             assert_eq!(lost.code(), Code::Unavailable, "after {calls} calls: {lost}");
         }
     });

@@ -167,7 +167,7 @@ impl InLoop {
             }),
             Kind::Nested => {
                 let options = CallOptions::new().deadline(Duration::from_millis(400));
-                let _ = self.waits_for.later_with(&Words::default(), &options);
+                let _ = self.waits_for.with(options).later(&Words::default());
                 Ok(())
             }
             _ => Ok(()),
@@ -602,11 +602,11 @@ impl Target {
         let at = format!("{}#release", self.server.address);
         let release = object(&self.client, interface(MethodKind::Unary), &at);
         let method = interface(MethodKind::Unary).methods[0];
-        let options = CallOptions::new().deadline(PATIENCE);
+        let release = release.with(CallOptions::new().deadline(PATIENCE));
         let wides = vec![Wide::default(); usize::from(!is_open)];
         let request = Lists { wides, ..Lists::default() };
-        let in_thread = |(): &(), _: &Context<'_>| Ok(());
-        let () = release.call(method, &request, &options, in_thread).unwrap();
+        let in_thread = |(): &(), _: &Context<'_>, _: &_| Ok(());
+        let () = release.call(method, &request, in_thread).unwrap();
     }
 
     /// Does one attack, and waits until nothing of it is left. Returns how many calls were refused.

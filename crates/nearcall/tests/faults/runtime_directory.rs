@@ -41,7 +41,7 @@ fn try_to_listen(address: &str) {
 fn try_to_call(address: &str) {
     let client = Client::new();
     let echo = EchoCaller::new(&client, address).unwrap();
-    let outcome = echo.nothing_with(&(), &CallOptions::new().deadline(PATIENCE));
+    let outcome = echo.with(CallOptions::new().deadline(PATIENCE)).nothing(&());
     report(&match outcome {
         Ok(()) => "outcome ok".to_owned(),
         Err(status) => format!("outcome {status}"),
@@ -382,7 +382,7 @@ fn call_at(path: &Path) {
     let client = Client::new();
     client.hunt(&address, PATIENCE).unwrap();
     let options = CallOptions::new().deadline(PATIENCE);
-    EchoCaller::new(&client, &address).unwrap().nothing_with(&(), &options).unwrap();
+    EchoCaller::new(&client, &address).unwrap().with(options).nothing(&()).unwrap();
 }
 
 #[test]

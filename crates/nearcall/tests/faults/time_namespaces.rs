@@ -23,14 +23,14 @@ fn check_deadlines(address: &str) {
     for via in VIAS {
         let echo = EchoCaller::new(&Client::new(), &format!("{address}{via}")).unwrap();
         let patient = CallOptions::new().deadline(PATIENCE);
-        let remaining = echo.look_with(&(), &patient).unwrap().remaining_ns;
+        let remaining = echo.with(patient).look(&()).unwrap().remaining_ns;
         assert!(
             remaining > 0 && u128::from(remaining) <= PATIENCE.as_nanos(),
             "{via}: {remaining}"
         );
         let begun = clock::now();
         let short = CallOptions::new().deadline(DEADLINE);
-        let status = echo.later_with(&Words::default(), &short).unwrap_err();
+        let status = echo.with(short).later(&Words::default()).unwrap_err();
         assert_eq!(status.code(), Code::DeadlineExceeded, "{via}: {status}");
         assert!(begun.elapsed() >= DEADLINE, "{via}");
         assert!(begun.elapsed() < PATIENCE, "{via}");

@@ -160,16 +160,20 @@ fn a_loan_waits_until_its_deadline() {
         let event_loop = EventLoop::new().unwrap();
         for client in [Client::new(), Client::in_loop(&event_loop)] {
             let store = exhaust(&client, &at);
-            expect(store.try_loan(5000), Code::ResourceExhausted, &["64 slots are kept"]);
+            expect(
+                store.with(CallOptions::new().no_wait()).loan(5000),
+                Code::ResourceExhausted,
+                &["64 slots are kept"],
+            );
             let start = clock::now();
-            let late = store.loan_with(5000, &soon());
+            let late = store.with(soon()).loan(5000);
             expect(late, Code::DeadlineExceeded, &["in time", "64 slots are kept"]);
             assert!(start.elapsed() >= Duration::from_millis(20));
             // No wait changes anything about that.
             expect(store.loan((4 << 20) + 1), Code::ResourceExhausted, &["above the limit"]);
             let caller = StoreCaller::new(&client, &at).unwrap();
             caller.forget(&Span { ms: 1 }).unwrap();
-            assert!(store.loan_with(5000, &soon()).unwrap().is_shared());
+            assert!(store.with(soon()).loan(5000).unwrap().is_shared());
             caller.forget(&Span { ms: 1000 }).unwrap();
         }
     });
@@ -191,7 +195,7 @@ fn a_loan_of_a_handler_waits_until_the_deadline_of_its_call() {
         });
         let echo = EchoCaller::new(&Client::new(), &server.via("#s")).unwrap();
         // It waited, so its answer is late as well.
-        expect(echo.say_with(&words(0), &soon()), Code::DeadlineExceeded, &[]);
+        expect(echo.with(soon()).say(&words(0)), Code::DeadlineExceeded, &[]);
         assert!(echo.nothing(&()).is_ok());
     });
 }
@@ -283,7 +287,7 @@ fn a_loan_does_not_wait_for_what_its_own_process_holds() {
 }
 
 fn say(object: &ObjectRef, number: u64) -> PendingCall<Words> {
-    object.start(method(EchoCaller::INTERFACE, "Say"), &words(number), &CallOptions::new())
+    object.start(method(EchoCaller::INTERFACE, "Say"), &words(number))
 }
 
 #[test]
@@ -318,15 +322,19 @@ fn a_call_waits_for_another_ones_end_until_its_deadline() {
             let echo = EchoCaller::new(&client, &at).unwrap();
             let [later, say] = ["Later", "Say"].map(|name| method(EchoCaller::INTERFACE, name));
             let options = CallOptions::new();
-            let mut kept: Vec<PendingCall<Words>> =
-                (0..4).map(|number| object.start(later, &words(number), &options)).collect();
+            let mut kept: Vec<PendingCall<Words>> = (0..4)
+                .map(|number| object.with(options.clone()).start(later, &words(number)))
+                .collect();
             let many = "too many open calls";
-            let refused = object.try_start::<_, Words>(say, &words(0), &options);
+            let refused = object
+                .with(options.clone().no_wait())
+                .start::<_, Words>(say, &words(0))
+                .ensure_started();
             expect(refused, Code::ResourceExhausted, &[many]);
             let not_run = &[many, "has not run"];
-            let late = object.start::<_, Words>(say, &words(0), &soon());
+            let late = object.with(soon()).start::<_, Words>(say, &words(0));
             expect(late.wait(), Code::DeadlineExceeded, not_run);
-            expect(echo.say_with(&words(0), &soon()), Code::DeadlineExceeded, not_run);
+            expect(echo.with(soon()).say(&words(0)), Code::DeadlineExceeded, not_run);
             kept.remove(0).cancel();
             assert_eq!(echo.say(&words(command::ANSWER)).unwrap().number, 4);
             for (number, kept) in (1..).zip(kept) {
@@ -381,7 +389,7 @@ fn serve_blocking(blocks: Sender<()>, gate: Receiver<()>) -> Served {
 fn fill(object: &ObjectRef, note: &Words) -> u64 {
     let (options, method) = (CallOptions::new(), method(EchoCaller::INTERFACE, "Note"));
     for count in 0..1_000_000 {
-        match object.try_send(method, note, &options) {
+        match object.with(options.clone().no_wait()).send(method, note) {
             Ok(()) => {}
             Err(status) => {
                 expect::<()>(Err(status), Code::ResourceExhausted, &["does not read"]);
@@ -399,21 +407,25 @@ fn oneways_find_no_room(client: &Client, at: &str, data_bytes: usize, may_be_lat
     let object = object(client, EchoCaller::INTERFACE, &at);
     let [note, say] = ["Note", "Say"].map(|name| method(EchoCaller::INTERFACE, name));
     let options = CallOptions::new();
-    let blocked = object.start::<_, Words>(say, &words(1), &options);
+    let blocked = object.with(options.clone()).start::<_, Words>(say, &words(1));
     is_blocked.recv().unwrap();
     let message = Words { data: vec![1; data_bytes].into(), ..words(0) };
     let taken = fill(&object, &message);
     assert!(taken > 0, "{at}");
-    expect(object.send(note, &message, &soon()), Code::DeadlineExceeded, &["in time"]);
+    expect(object.with(soon()).send(note, &message), Code::DeadlineExceeded, &["in time"]);
     if !may_be_late {
-        let refused = object.try_start::<_, Words>(say, &message, &options);
+        let refused = object
+            .with(options.clone().no_wait())
+            .start::<_, Words>(say, &message)
+            .ensure_started();
         expect(refused, Code::ResourceExhausted, &["does not read"]);
     }
     open.send(()).unwrap();
     blocked.wait().unwrap();
     // There is room again over time.
-    object.send(note, &message, &options).unwrap();
-    let counted = object.start::<_, Words>(say, &words(0), &options).wait().unwrap().number;
+    object.with(options.clone()).send(note, &message).unwrap();
+    let counted =
+        object.with(options.clone()).start::<_, Words>(say, &words(0)).wait().unwrap().number;
     let expected = taken + 1;
     // What waited in a loop, and was late, may still have arrived.
     let is_right = counted == expected || may_be_late && counted == expected + 1;

@@ -174,12 +174,10 @@ fn large_calls_of_a_loop_pass_in_parts_and_in_order() {
         let client = Client::in_loop(&event_loop);
         let echo = EchoCaller::new(&client, &served.via(&format!("{VIA}#s"))).unwrap();
         let data = Bytes::from(vec![7; 3 << 20]);
-        let options = CallOptions::new();
-        let started: Vec<_> = (0..4)
-            .map(|number| echo.start_say_with(&Words { number, data: data.clone() }, &options))
-            .collect();
-        let small: Vec<_> =
-            (4..8).map(|number| echo.start_say_with(&words(number), &options)).collect();
+        let echo = echo.with(CallOptions::new());
+        let started: Vec<_> =
+            (0..4).map(|number| echo.start_say(&Words { number, data: data.clone() })).collect();
+        let small: Vec<_> = (4..8).map(|number| echo.start_say(&words(number))).collect();
         let ends = started.into_iter().chain(small).map(|call| call.wait());
         let ends = ends.collect::<Vec<Result<Words, Status>>>();
         let refused = ends.iter().filter(|end| end.is_err()).count();

@@ -56,7 +56,7 @@ fn metadata_of_both_kinds_travel() {
         let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let options = CallOptions::new().metadata("traceparent", trace).unwrap();
         let options = options.metadata_bin("token-bin", &[0, 255, 10]).unwrap();
-        let seen = echo.look_with(&(), &options).unwrap();
+        let seen = echo.with(options.clone()).look(&()).unwrap();
         assert_eq!(seen.metadata.len(), 2);
         assert_eq!(seen.metadata["traceparent"], trace.as_bytes());
         assert_eq!(seen.metadata["token-bin"], &[0, 255, 10][..]);
@@ -76,7 +76,7 @@ fn bad_metadata_never_leave() {
         let served = Served::start();
         let echo = plain(&served);
         let options = CallOptions::new().metadata("long", &"v".repeat(9_000)).unwrap();
-        let status = echo.nothing_with(&(), &options).unwrap_err();
+        let status = echo.with(options).nothing(&()).unwrap_err();
         assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
         echo.nothing(&()).unwrap();
     });
@@ -93,7 +93,7 @@ fn the_context_names_the_caller_and_the_method() {
         assert_eq!(seen.remaining_ns, 0, "it has no deadline");
         assert!(!seen.local);
         let options = CallOptions::new().deadline(PATIENCE);
-        let left = Duration::from_nanos(echo.look_with(&(), &options).unwrap().remaining_ns);
+        let left = Duration::from_nanos(echo.with(options).look(&()).unwrap().remaining_ns);
         assert!(!left.is_zero() && left < PATIENCE, "{left:?}");
     });
 }
@@ -111,7 +111,7 @@ fn a_deadline_ends_a_call_without_an_answer() {
             CallOptions::new().deadline(Duration::ZERO),
             CallOptions::new().deadline_at(clock::now()),
         ] {
-            let status = echo.later_with(&words(0), &options).unwrap_err();
+            let status = echo.with(options.clone()).later(&words(0)).unwrap_err();
             assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
         }
         assert!(clock::now() >= start + short);
@@ -119,7 +119,7 @@ fn a_deadline_ends_a_call_without_an_answer() {
         while echo.say(&words(command::WANTED)).unwrap().number > 0 {}
         // A generous one does no harm, nor does one that is further away than the clock counts.
         for generous in [PATIENCE, Duration::MAX] {
-            echo.nothing_with(&(), &CallOptions::new().deadline(generous)).unwrap();
+            echo.with(CallOptions::new().deadline(generous)).nothing(&()).unwrap();
         }
     });
 }
@@ -132,7 +132,7 @@ fn a_method_brings_its_deadline_from_the_proto_file() {
         let status = echo.quick(&words(1)).unwrap_err();
         assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
         let options = CallOptions::new().deadline(PATIENCE);
-        let left = echo.quick_with(&words(0), &options).unwrap().number;
+        let left = echo.with(options.clone()).quick(&words(0)).unwrap().number;
         assert!(left > 1_000_000_000, "options go before the file: {left}");
     });
 }
@@ -149,9 +149,9 @@ fn hop(to: String) -> Served {
                 _ => CallOptions::new().deadline(10 * PATIENCE),
             };
             let after = if next_is_hop(&next) {
-                next.say_with(request, &options)?.number
+                next.with(options.clone()).say(request)?.number
             } else {
-                next.look_with(&(), &options)?.remaining_ns
+                next.with(options.clone()).look(&())?.remaining_ns
             };
             if u128::from(after) >= before {
                 return Err(Status::internal(format!("{after} is left of {before}")));
@@ -174,7 +174,7 @@ fn nested_calls_inherit_what_is_left() {
         let echo = scripted(&first);
         for own in [0, 1] {
             let options = CallOptions::new().deadline(PATIENCE);
-            let left = echo.say_with(&words(own), &options).unwrap().number;
+            let left = echo.with(options).say(&words(own)).unwrap().number;
             assert!(left > 0 && u128::from(left) < PATIENCE.as_nanos());
         }
         // Nothing is left over for a call without one.
@@ -201,7 +201,7 @@ fn a_nested_call_ends_with_the_call_that_it_serves() {
         // Both are connected, so that all of the time is the calls'.
         echo.nothing(&()).unwrap();
         let options = CallOptions::new().deadline(Duration::from_millis(200));
-        let status = echo.say_with(&words(0), &options).unwrap_err();
+        let status = echo.with(options).say(&words(0)).unwrap_err();
         assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
         let status = take.recv_timeout(PATIENCE).unwrap();
         assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
@@ -338,7 +338,7 @@ fn a_started_call_is_a_future_of_a_loop() {
         // One that ends by its deadline wakes as well.
         let before = woken.count();
         let options = CallOptions::new().deadline(Duration::from_millis(5));
-        let mut started = pin!(echo.start_later_with(&words(7), &options));
+        let mut started = pin!(echo.with(options).start_later(&words(7)));
         assert!(started.as_mut().poll(&mut task).is_pending());
         turn_until(&event_loop, || woken.count() > before);
         let Poll::Ready(reply) = started.as_mut().poll(&mut task) else {

@@ -8,8 +8,7 @@ use nearcall::bytes::{Buf, BufMut};
 use nearcall::prost::DecodeError;
 use nearcall::prost::encoding::{DecodeContext, WireType, encode_varint, encoded_len_varint};
 use nearcall::{
-    CallOptions, Client, Code, Context, EventLoop, ItemReceiver, ItemSender, Limits, Message,
-    Status,
+    Client, Code, Context, EventLoop, ItemReceiver, ItemSender, Limits, Message, Status,
 };
 
 use crate::async_client::block_on;
@@ -211,7 +210,7 @@ fn r06_malformed_messages_end_their_calls_and_nothing_else() {
         let send = method(SizesCaller::INTERFACE, "Send");
         let call = |bytes: Vec<u8>| {
             let object = object(&Client::new(), SizesCaller::INTERFACE, &served.address);
-            object.start::<_, Count>(send, &Raw(bytes), &CallOptions::new()).wait()
+            object.start::<_, Count>(send, &Raw(bytes)).wait()
         };
         while_a_good_client_calls(&served.address, || {
             call(nested(99)).unwrap();

@@ -287,13 +287,13 @@ fn wait_for_a_server_that_does_not_go_on(from: Mechanism) {
     let at = format!("{address}?via={from}");
     let echo = EchoCaller::new(&client, &at).unwrap();
     let quick = CallOptions::new().deadline(Duration::from_millis(300));
-    echo.note_with(&words(1), &CallOptions::new().deadline(PATIENCE)).unwrap();
+    echo.with(CallOptions::new().deadline(PATIENCE)).note(&words(1)).unwrap();
     // The server has opened the new channel by then.
     let late = client.switch(&at, "unix-stream", Duration::from_secs(2)).unwrap_err();
     assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
     let long = crate::echo::Words { data: vec![3; 60_000].into(), number: 0 };
     let (start, before) = (clock::now(), clock::thread_cpu_ns());
-    let full = (0..100).find_map(|_| echo.note_with(&long, &quick).err());
+    let full = (0..100).find_map(|_| echo.with(quick.clone()).note(&long).err());
     let share = percent(clock::thread_cpu_ns() - before, start.elapsed());
     assert_eq!(full.expect("they are not read").code(), Code::DeadlineExceeded);
     assert!(share < 50, "{from}: {share} % of a processor");
@@ -350,7 +350,7 @@ fn a_server_that_is_silent_about_what_it_has_asked_for_is_given_up() {
                 }
                 _ => {
                     let echo = EchoCaller::new(&client, &at).unwrap();
-                    echo.nothing_with(&(), &CallOptions::new().deadline(PATIENCE)).unwrap();
+                    echo.with(CallOptions::new().deadline(PATIENCE)).nothing(&()).unwrap();
                 }
             }
             match kind {
@@ -359,7 +359,8 @@ fn a_server_that_is_silent_about_what_it_has_asked_for_is_given_up() {
                 "blocking" => {
                     while !server.is_finished() {
                         let echo = EchoCaller::new(&client, &at).unwrap();
-                        echo.nothing_with(&(), &CallOptions::new().deadline(switch_timeout))
+                        echo.with(CallOptions::new().deadline(switch_timeout))
+                            .nothing(&())
                             .unwrap_err();
                     }
                 }
@@ -561,7 +562,7 @@ fn answer_by_another_mechanism(is_last_step_taken: bool) {
             ..SwitchRequest::default()
         };
         let options = CallOptions::new().deadline(PATIENCE);
-        service.switch_with(&request, &options).unwrap().connections
+        service.with(options).switch(&request).unwrap().connections
     });
     let half = stage.join(thread::spawn(move || {
         let mut half = half;

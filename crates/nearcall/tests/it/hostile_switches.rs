@@ -155,7 +155,7 @@ fn a_client_follows_so_many_asks_of_a_flood_and_goes_on() {
             let client = if in_loop { Client::in_loop(&event_loop) } else { Client::new() };
             let echo = EchoCaller::new(&client, &format!("{at}?via=shm")).unwrap();
             for _ in 0..4 {
-                echo.nothing_with(&(), &CallOptions::new().deadline(PATIENCE)).unwrap();
+                echo.with(CallOptions::new().deadline(PATIENCE)).nothing(&()).unwrap();
             }
             let connection = &client.connections()[0];
             assert_eq!(connection.mechanism, Mechanism::Shm);
@@ -200,7 +200,7 @@ fn a_client_whose_server_invites_it_in_vain_stays_on_tcp_and_goes_on() {
             let client = Client::new();
             let echo = EchoCaller::new(&client, &at.to_string()).unwrap();
             for _ in 0..CALLS {
-                echo.nothing_with(&(), &CallOptions::new().deadline(PATIENCE)).unwrap();
+                echo.with(CallOptions::new().deadline(PATIENCE)).nothing(&()).unwrap();
             }
             let connection = &client.connections()[0];
             assert_eq!(connection.mechanism, Mechanism::Tcp, "{what}");

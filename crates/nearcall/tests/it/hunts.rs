@@ -72,17 +72,18 @@ impl Form {
     ) -> Result<(), Status> {
         let builder = Client::builder().reconnect(policy);
         match self {
-            Self::Blocking => {
-                EchoCaller::new(&builder.build(), address).unwrap().nothing_with(&(), options)
-            }
+            Self::Blocking => EchoCaller::new(&builder.build(), address)
+                .unwrap()
+                .with(options.clone())
+                .nothing(&()),
             Self::InLoop => {
                 let event_loop = EventLoop::new().unwrap();
                 let client = builder.in_loop(&event_loop).build();
-                EchoCaller::new(&client, address).unwrap().nothing_with(&(), options)
+                EchoCaller::new(&client, address).unwrap().with(options.clone()).nothing(&())
             }
             Self::Async => {
                 let echo = EchoAsyncCaller::new(&builder.build(), address).unwrap();
-                block_on(echo.nothing_with(&(), options))
+                block_on(echo.with(options.clone()).nothing(&()))
             }
         }
     }
@@ -290,9 +291,10 @@ fn a_call_that_is_not_to_wait_ends_at_once_whatever_its_client_does() {
     }
     let echo = EchoCaller::new(&Client::new(), &address).unwrap();
     let waits = CallOptions::new().wait_for_ready(true);
-    let status = echo.try_start_nothing_with(&(), &waits).err().unwrap();
+    let status =
+        echo.with(waits.clone().no_wait()).start_nothing(&()).ensure_started().err().unwrap();
     assert_eq!(status.code(), Code::Unavailable, "{status}");
-    let status = echo.try_note_with(&words(0), &waits).unwrap_err();
+    let status = echo.with(waits.clone().no_wait()).note(&words(0)).unwrap_err();
     assert_eq!(status.code(), Code::Unavailable, "{status}");
 }
 

@@ -180,11 +180,8 @@ fn calls_of_the_same_thread_are_seen_as_well() {
     log.expect(&["c: Note", "c ended: Note OK"]);
     event_loop.next(nearcall::Deadline::NOW).unwrap();
     log.expect(&["s: Note", "runs Note", "s ended: Note OK"]);
-    let started = object(&client, EchoCaller::INTERFACE, "inproc:here").start::<_, Words>(
-        method(EchoCaller::INTERFACE, "Say"),
-        &words(1),
-        &CallOptions::new(),
-    );
+    let started = object(&client, EchoCaller::INTERFACE, "inproc:here")
+        .start::<_, Words>(method(EchoCaller::INTERFACE, "Say"), &words(1));
     log.expect(&say[..4]);
     started.wait().unwrap();
     log.expect(&say[4..]);
@@ -233,14 +230,21 @@ fn a_client_that_refuses_sends_nothing() {
         let object = object(&client, EchoCaller::INTERFACE, &at);
         let [say, note] = ["Say", "Note"].map(|name| method(EchoCaller::INTERFACE, name));
         let options = CallOptions::new();
-        let started = object.start::<_, Words>(say, &words(1), &options);
+        let started = object.with(options.clone()).start::<_, Words>(say, &words(1));
         assert_eq!(started.wait().unwrap_err().code(), Code::Unauthenticated);
         log.expect(&seen);
-        assert!(object.try_start::<_, Words>(say, &words(1), &options).is_err());
+        assert!(
+            object
+                .with(options.clone().no_wait())
+                .start::<_, Words>(say, &words(1))
+                .ensure_started()
+                .is_err()
+        );
         log.expect(&seen);
-        for sent in
-            [object.send(note, &words(1), &options), object.try_send(note, &words(1), &options)]
-        {
+        for sent in [
+            object.with(options.clone()).send(note, &words(1)),
+            object.with(options.clone().no_wait()).send(note, &words(1)),
+        ] {
             assert_eq!(sent.unwrap_err().code(), Code::Unauthenticated);
         }
         let note = ["c1: Note", "refused", "c1 ended: Note UNAUTHENTICATED"];
@@ -256,7 +260,7 @@ fn a_call_that_is_given_up_ends_once() {
         let client = Client::builder().interceptor(Notes("c", log.clone())).build();
         let object = object(&client, EchoCaller::INTERFACE, &served.via("#n"));
         let say = method(EchoCaller::INTERFACE, "Say");
-        let started = object.start::<_, Words>(say, &words(1), &CallOptions::new());
+        let started = object.start::<_, Words>(say, &words(1));
         drop(started);
         let ends = || {
             let log = log.0.lock().unwrap();
@@ -343,12 +347,12 @@ fn a_responder_or_a_future_that_is_dropped_has_an_end() {
         let client = Client::new();
         let waits = object(&client, EchoCaller::INTERFACE, &served.via("#waits"));
         let say = method(EchoCaller::INTERFACE, "Say");
-        let started = waits.start::<_, Words>(say, &words(1), &CallOptions::new());
+        let started = waits.start::<_, Words>(say, &words(1));
         log.expect(&["s: Say"]);
         started.cancel();
         log.expect(&["s ended: Say CANCELLED"]);
         let soon = CallOptions::new().deadline(Duration::from_millis(20));
-        let late = waits.start::<_, Words>(say, &words(1), &soon);
+        let late = waits.with(soon).start::<_, Words>(say, &words(1));
         assert_eq!(late.wait().unwrap_err().code(), Code::DeadlineExceeded);
         // The client's deadline passes first, and its cancellation may be quicker.
         wait_until("the log", || log.0.lock().unwrap().len() == 2);
@@ -404,7 +408,7 @@ fn interceptors_see_and_add_metadata_at_both_ends() {
         let options = CallOptions::new().metadata("own", "yes").unwrap();
         let options = options.deadline(Duration::from_secs(60));
         let say = method(EchoCaller::INTERFACE, "Say");
-        let started = object.start::<_, Words>(say, &words(300), &options);
+        let started = object.with(options.clone()).start::<_, Words>(say, &words(300));
         let (result, metadata) = started.wait_with_metadata();
         assert_eq!(result.unwrap().number, 300);
         assert_eq!(metadata.get("added"), Some("by it"));
@@ -447,7 +451,7 @@ fn a_panic_of_an_interceptor_fails_its_call_only() {
         let options = CallOptions::new().metadata("panic", "yes").unwrap();
         for client in [seen, Client::new()] {
             let echo = EchoCaller::new(&client, &served.address).unwrap();
-            let status = echo.say_with(&words(1), &options).unwrap_err();
+            let status = echo.with(options.clone()).say(&words(1)).unwrap_err();
             assert_eq!(status.code(), Code::Unknown);
             assert!(status.message().contains("interceptor"), "{status}");
             assert_eq!(echo.say(&words(1)).unwrap().number, 1);

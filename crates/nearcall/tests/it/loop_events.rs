@@ -108,8 +108,8 @@ fn a_file_is_always_ready_and_keeps_nothing_from_its_turn() {
         let beat = event_loop.add_timer(SOON, Some(SOON));
         let client = thread::spawn(move || {
             let echo = EchoCaller::new(&Client::new(), &at).unwrap();
-            let options = CallOptions::new().deadline(PATIENCE / 2);
-            (0..10).try_for_each(|_| echo.nothing_with(&(), &options))
+            let echo = echo.with(CallOptions::new().deadline(PATIENCE / 2));
+            (0..10).try_for_each(|_| echo.nothing(&()))
         });
         let (mut files, mut beats) = (0, 0);
         while !client.is_finished() || beats < 3 {
@@ -180,7 +180,7 @@ fn a_loop_that_is_asked_in_passing_serves_over_any_mechanism() {
                 let echo = EchoCaller::new(&Client::new(), &at).unwrap();
                 (0..10).try_for_each(|number| {
                     let options = CallOptions::new().deadline(PATIENCE / 4);
-                    echo.say_with(&words(number), &options).map(drop)
+                    echo.with(options).say(&words(number)).map(drop)
                 })
             });
             while !client.is_finished() {
@@ -322,7 +322,7 @@ fn a_hosted_loop_notices_what_is_done_between_its_turns() {
                 started.wait().unwrap();
                 settle(&event_loop);
             }
-            let started = far.start_later_with(&words(0), &CallOptions::new().deadline(SOON));
+            let started = far.with(CallOptions::new().deadline(SOON)).start_later(&words(0));
             host_between(&event_loop, || started.is_done());
             started.wait().unwrap_err();
             // Calls that wait, between the turns, leave nothing behind.

@@ -100,7 +100,7 @@ fn a_call_that_waits_in_a_hosted_loop_sleeps() {
         far.nothing(&()).unwrap();
         event_loop.turn().unwrap();
         let spent = cpu(|| {
-            far.later_with(&words(0), &until(Duration::from_millis(300))).unwrap_err();
+            far.with(until(Duration::from_millis(300))).later(&words(0)).unwrap_err();
         });
         assert!(spent < Duration::from_millis(100), "{spent:?}");
     });
@@ -114,7 +114,7 @@ fn a_timer_that_was_late_is_due_once_also_after_a_call_that_waited() {
         let far = EchoCaller::new(&Client::in_loop(&event_loop), &served.via("#s")).unwrap();
         let beat = Duration::from_millis(5);
         let timer = event_loop.add_timer(beat, Some(beat));
-        far.later_with(&words(0), &until(20 * beat)).unwrap_err();
+        far.with(until(20 * beat)).later(&words(0)).unwrap_err();
         let mut seen = 0;
         let end = clock::now() + beat;
         while let Some(event) = event_loop.next(Deadline::NOW).unwrap() {
@@ -162,7 +162,7 @@ fn a_panic_that_leaves_a_responder_behind_ends_the_call_of_this_thread() {
         };
         let (_event_loop, _server, echo) =
             own(Hooked { later: Some(Box::new(later)), ..Hooked::default() });
-        let status = echo.later_with(&words(0), &until(Duration::from_secs(5))).unwrap_err();
+        let status = echo.with(until(Duration::from_secs(5))).later(&words(0)).unwrap_err();
         assert_eq!(status.code(), Code::Unknown, "{status}");
     });
 }
@@ -193,7 +193,7 @@ fn what_a_client_without_a_loop_could_not_send_at_once_is_sent_later() {
             let options = until(PATIENCE);
             let refused = loop {
                 let options = if started.is_empty() { &options } else { &until(SHORT) };
-                let call = echo.start_say_with(&large(0), options);
+                let call = echo.with(options.clone()).start_say(&large(0));
                 if call.is_done() {
                     break call.wait().unwrap_err();
                 }
@@ -203,7 +203,7 @@ fn what_a_client_without_a_loop_could_not_send_at_once_is_sent_later() {
             assert_eq!(refused.code(), Code::DeadlineExceeded, "{way}: {refused}");
             started.pop().unwrap().cancel();
             drop(go);
-            echo.nothing_with(&(), &until(PATIENCE / 4)).unwrap();
+            echo.with(until(PATIENCE / 4)).nothing(&()).unwrap();
         });
     }
 }
@@ -239,7 +239,7 @@ fn an_answer_that_came_in_time_may_be_taken_late() {
         let far = EchoCaller::new(&client, &address).unwrap();
         far.nothing(&()).unwrap();
         for echo in [far, echo] {
-            let started = echo.start_say_with(&words(4), &until(SHORT));
+            let started = echo.with(until(SHORT)).start_say(&words(4));
             turn_until(&event_loop, || started.is_done());
             clock::pause(2 * SHORT);
             assert_eq!(started.wait().map(|reply| reply.number), Ok(4), "{echo:?}");
@@ -267,7 +267,7 @@ fn a_future_of_a_service_of_the_same_loop_is_woken_once_and_at_the_end() {
         let Poll::Ready(reply) = started.as_mut().poll(&mut task) else { panic!("not ready") };
         assert_eq!(reply.unwrap().number, 8);
         // The deadline wakes as well.
-        let mut started = pin!(echo.start_later_with(&words(7), &until(SHORT)));
+        let mut started = pin!(echo.with(until(SHORT)).start_later(&words(7)));
         assert!(started.as_mut().poll(&mut task).is_pending());
         turn_until(&event_loop, || woken.count() == 2);
         let Poll::Ready(late) = started.as_mut().poll(&mut task) else { panic!("not ready") };
@@ -295,7 +295,7 @@ fn a_server_that_drains_sends_the_answers_that_wait_for_room() {
             });
             let echo = EchoCaller::new(&Client::new(), &served.via(&format!("{way}#s"))).unwrap();
             let started: Vec<_> = (0..40)
-                .map(|number| echo.start_later_with(&large(number), &until(PATIENCE)))
+                .map(|number| echo.with(until(PATIENCE)).start_later(&large(number)))
                 .collect();
             let other = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
             other.say(&words(command::ANSWER)).unwrap();
@@ -320,9 +320,8 @@ fn a_loop_that_waits_for_room_sleeps() {
             let at = served.via(&format!("?via={mechanism}&wait=poll#s"));
             let echo = EchoCaller::new(&client, &at).unwrap();
             echo.nothing(&()).unwrap();
-            let options = CallOptions::new();
-            let started: Vec<_> =
-                (0..30).map(|n| echo.start_say_with(&large(n), &options)).collect();
+            let echo = echo.with(CallOptions::new());
+            let started: Vec<_> = (0..30).map(|n| echo.start_say(&large(n))).collect();
             let spent = cpu(|| {
                 let soon = clock::now() + Duration::from_millis(200);
                 event_loop.next(Deadline::at(soon)).unwrap();
@@ -387,9 +386,9 @@ fn a_large_oneway_with_a_deadline_arrives_though_its_client_does_nothing_more() 
             let options = until(PATIENCE / 2);
             // Some of these are just longer than the room that is left.
             for data_bytes in (1..24).map(|step| step * (24 << 10)) {
-                echo.note_with(&words(0), &options).unwrap();
+                echo.with(options.clone()).note(&words(0)).unwrap();
                 let data = vec![7; data_bytes].into();
-                echo.note_with(&Words { number: 1, data }, &options).unwrap();
+                echo.with(options.clone()).note(&Words { number: 1, data }).unwrap();
                 assert_eq!(told.recv_timeout(PATIENCE / 4), Ok(0), "{way}");
                 let arrived = told.recv_timeout(PATIENCE / 4);
                 assert_eq!(arrived, Ok(data_bytes), "{way}");
@@ -406,13 +405,13 @@ fn a_large_call_that_runs_out_of_time_while_it_is_sent_hurts_no_other() {
             let (go, wait) = mpsc::channel();
             let served = blocking(wait);
             let echo = EchoCaller::new(&Client::new(), &served.via(way)).unwrap();
-            let first = echo.start_say_with(&words(3), &until(PATIENCE));
+            let first = echo.with(until(PATIENCE)).start_say(&words(3));
             let data = nearcall::Bytes::from(vec![7; 3 << 20]);
-            let status = echo.say_with(&Words { number: 4, data }, &until(SHORT)).unwrap_err();
+            let status = echo.with(until(SHORT)).say(&Words { number: 4, data }).unwrap_err();
             assert_eq!(status.code(), Code::DeadlineExceeded, "{way}: {status}");
             drop(go);
             assert_eq!(first.wait().map(|reply| reply.number), Ok(3), "{way}");
-            let next = echo.say_with(&large(5), &until(PATIENCE));
+            let next = echo.with(until(PATIENCE)).say(&large(5));
             assert_eq!(next.map(|reply| reply.number), Ok(5), "{way}");
         });
     }
@@ -430,7 +429,7 @@ fn a_client_that_comes_in_while_the_server_drains_is_not_served() {
         let at = format!("tcp://{}", between.local_addr().unwrap());
         let client = std::thread::spawn(move || {
             let echo = EchoCaller::new(&Client::new(), &at).unwrap();
-            echo.nothing_with(&(), &until(PATIENCE / 4))
+            echo.with(until(PATIENCE / 4)).nothing(&())
         });
         let (near, _) = between.accept().unwrap();
         let far = std::net::TcpStream::connect(address.strip_prefix("tcp://").unwrap()).unwrap();
@@ -467,10 +466,10 @@ fn a_call_that_was_given_up_before_its_turn_does_not_run() {
         });
         let echo = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
         let options = CallOptions::new();
-        let first = echo.start_say_with(&words(1), &options);
+        let first = echo.with(options.clone()).start_say(&words(1));
         assert_eq!(told.recv_timeout(PATIENCE), Ok(1));
         // Found while the first looks for its cancellation.
-        let second = echo.start_say_with(&words(2), &options);
+        let second = echo.with(options.clone()).start_say(&words(2));
         second.cancel();
         first.cancel();
         echo.say(&words(3)).unwrap();
@@ -490,14 +489,14 @@ fn what_waits_behind_a_service_that_looks_often_is_bounded_in_bytes() {
         });
         let echo = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
         let options = until(PATIENCE);
-        let first = echo.start_say_with(&words(1), &options);
+        let first = echo.with(options).start_say(&words(1));
         // None of these is read before the first ends, except for what may wait.
         let data = nearcall::Bytes::from(vec![7; 3 << 20]);
         let mut sent = 0;
         let end = clock::now() + Duration::from_secs(1);
         while clock::now() < end && sent < 40 {
             let call =
-                echo.start_say_with(&Words { number: 2, data: data.clone() }, &until(4 * SHORT));
+                echo.with(until(4 * SHORT)).start_say(&Words { number: 2, data: data.clone() });
             if call.is_done() {
                 break;
             }
@@ -613,9 +612,11 @@ fn a_waker_that_goes_may_give_up_calls_of_the_same_connection() {
         let far = EchoCaller::new(&Client::in_loop(&event_loop), &served.via("#s")).unwrap();
         let options = CallOptions::new();
         for moved in [true, false] {
-            HELD.with_borrow_mut(|held| held.push(far.start_later_with(&words(1), &options)));
+            HELD.with_borrow_mut(|held| {
+                held.push(far.with(options.clone()).start_later(&words(1)))
+            });
             let waker = Waker::from(Arc::new(Holds));
-            let mut started = Box::pin(far.start_later_with(&words(2), &options));
+            let mut started = Box::pin(far.with(options.clone()).start_later(&words(2)));
             let mut task = TaskContext::from_waker(&waker);
             assert!(started.as_mut().poll(&mut task).is_pending());
             drop(waker);
@@ -639,7 +640,7 @@ fn a_oneway_within_a_loop_has_its_deadline_as_well() {
         let far = EchoCaller::new(&client, &address).unwrap();
         far.nothing(&()).unwrap();
         for echo in [far, echo] {
-            let status = echo.note_with(&words(0), &until(Duration::ZERO)).unwrap_err();
+            let status = echo.with(until(Duration::ZERO)).note(&words(0)).unwrap_err();
             assert_eq!(status.code(), Code::DeadlineExceeded, "{echo:?}");
         }
     });
@@ -653,7 +654,7 @@ fn a_oneway_that_finds_no_room_in_time_fails() {
         let event_loop = EventLoop::new().unwrap();
         let far = EchoCaller::new(&Client::in_loop(&event_loop), &served.via("#s")).unwrap();
         let _first = far.start_say(&words(0));
-        let mut outcomes = (0..20).map(|number| far.note_with(&large(number), &until(SHORT)));
+        let mut outcomes = (0..20).map(|number| far.with(until(SHORT)).note(&large(number)));
         let status = outcomes.find_map(Result::err).expect("20 fit in no channel");
         assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
         drop(go);
@@ -668,7 +669,7 @@ fn a_late_oneway_of_a_client_without_a_loop_is_not_kept() {
         let far = EchoCaller::new(&Client::new(), &served.via("#s")).unwrap();
         let _first = far.start_say(&words(0));
         let late = until(Duration::ZERO);
-        let mut outcomes = (0..20).map(|number| far.note_with(&large(number), &late));
+        let mut outcomes = (0..20).map(|number| far.with(late.clone()).note(&large(number)));
         let status = outcomes.find_map(Result::err).expect("20 fit in no channel");
         assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
         drop(go);

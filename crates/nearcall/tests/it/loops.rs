@@ -79,9 +79,9 @@ fn calls_in_circles_do_not_deadlock() {
         in_time(move || {
             let _alone = alone(&way);
             let (_first, _second, echo) = circle(&way);
-            let options = CallOptions::new().deadline(PATIENCE / 2);
+            let echo = echo.with(CallOptions::new().deadline(PATIENCE / 2));
             for depth in [1, 2, 3, 10, 10] {
-                let reply = echo.say_with(&words(depth), &options);
+                let reply = echo.say(&words(depth));
                 assert_eq!(reply.map(|reply| reply.number), Ok(depth), "{way}");
             }
         });
@@ -240,9 +240,9 @@ fn flood(at: &str, number: u64, count: usize) -> Peer {
         let echo = EchoCaller::new(&Client::new(), &at).unwrap();
         echo.say(&words(number)).unwrap();
         wait.recv_timeout(PATIENCE).unwrap();
-        let options = CallOptions::new();
+        let echo = echo.with(CallOptions::new());
         let start = |_| {
-            let started = echo.start_say_with(&words(number), &options);
+            let started = echo.start_say(&words(number));
             tell.send(()).unwrap();
             started
         };
@@ -331,7 +331,7 @@ fn oneways_within_a_loop_are_served_later() {
     let note = method(EchoCaller::INTERFACE, "Note");
     let refused = Cell::new(None);
     for _ in 0..100_000 {
-        if let Err(status) = object.try_send(note, &words(0), &CallOptions::new()) {
+        if let Err(status) = object.with(CallOptions::new().no_wait()).send(note, &words(0)) {
             refused.set(Some(status));
             break;
         }

@@ -31,10 +31,10 @@ fn exchange(mechanism: Mechanism, parameters: &str) {
     for number in 0..100 {
         echo.note(&Words { number, ..Words::default() }).unwrap();
     }
-    let options = CallOptions::new().deadline(Duration::from_secs(10));
-    let quick = echo.quick_with(&Words { number: 4, ..Words::default() }, &options).unwrap();
+    let echo = echo.with(CallOptions::new().deadline(Duration::from_secs(10)));
+    let quick = echo.quick(&Words { number: 4, ..Words::default() }).unwrap();
     assert_eq!(quick.number, 5);
-    assert!(echo.look_with(&(), &options).unwrap().remaining_ns > 1_000_000_000);
+    assert!(echo.look(&()).unwrap().remaining_ns > 1_000_000_000);
 }
 
 #[test]
@@ -61,22 +61,22 @@ fn every_mechanism_carries_calls_of_a_client_in_a_loop() {
         let client = Client::in_loop(&event_loop);
         let via = format!("?via={mechanism}");
         let echo = EchoCaller::new(&client, &served.via(&via)).unwrap();
-        let options = CallOptions::new().deadline(Duration::from_secs(5));
+        let echo = echo.with(CallOptions::new().deadline(Duration::from_secs(5)));
         for _ in 0..3 {
-            echo.nothing_with(&(), &options).unwrap_or_else(|error| panic!("{mechanism}: {error}"));
+            echo.nothing(&()).unwrap_or_else(|error| panic!("{mechanism}: {error}"));
         }
         for bytes in [100, 100_000, 1 << 20] {
             let request = Words { data: vec![7; bytes].into(), number: 1 };
-            let reply = echo.say_with(&request, &options);
+            let reply = echo.say(&request);
             let reply = reply.unwrap_or_else(|error| panic!("{mechanism}: {error}"));
             assert!(reply == request, "{mechanism}: {bytes} bytes came back changed");
         }
         // More than any channel holds: the client has to wait for room, and must not oversleep it.
         for number in 0..20_000 {
-            echo.note_with(&Words { number, ..Words::default() }, &options)
+            echo.note(&Words { number, ..Words::default() })
                 .unwrap_or_else(|error| panic!("{mechanism}: {error}"));
         }
-        echo.nothing_with(&(), &options).unwrap_or_else(|error| panic!("{mechanism}: {error}"));
+        echo.nothing(&()).unwrap_or_else(|error| panic!("{mechanism}: {error}"));
     }
 }
 
@@ -90,8 +90,8 @@ fn a_loop_that_sleeps_in_one_connection_receives_signals() {
     let signal = EchoCaller::new(&second, &served.via("?via=shm-signal")).unwrap();
     let options = CallOptions::new().deadline(Duration::from_secs(10));
     for _ in 0..20 {
-        futex.nothing_with(&(), &options).unwrap();
-        signal.nothing_with(&(), &options).unwrap();
+        futex.with(options.clone()).nothing(&()).unwrap();
+        signal.with(options.clone()).nothing(&()).unwrap();
     }
 }
 
@@ -110,7 +110,7 @@ fn a_signal_that_one_connection_takes_is_heard_by_the_others() {
                 let options = CallOptions::new().deadline(Duration::from_secs(20));
                 for _ in 0..SHARED_SIGNALS {
                     let pending =
-                        echoes.each_ref().map(|echo| echo.start_nothing_with(&(), &options));
+                        echoes.each_ref().map(|echo| echo.with(options.clone()).start_nothing(&()));
                     pending.into_iter().for_each(|call| call.wait().unwrap());
                 }
             });
@@ -127,11 +127,11 @@ fn a_signal_that_a_client_without_a_loop_takes_is_heard_by_the_loop() {
     let echo = EchoCaller::new(&Client::in_loop(&event_loop), &at[0]).unwrap();
     let other = EchoCaller::new(&Client::new(), &at[1]).unwrap();
     let options = CallOptions::new().deadline(Duration::from_secs(20));
-    let first = echo.start_work_with(&Span { ms: 30 }, &options);
+    let first = echo.with(options.clone()).start_work(&Span { ms: 30 });
     let soon = clock::now() + Duration::from_millis(10);
     assert!(event_loop.next(Deadline::at(soon)).unwrap().is_none());
     // The reply to the first one comes while this one sleeps.
-    other.work_with(&Span { ms: 60 }, &options).unwrap();
+    other.with(options.clone()).work(&Span { ms: 60 }).unwrap();
     first.wait().unwrap();
 }
 
@@ -142,7 +142,7 @@ fn outcomes(address: &str) -> Vec<(Mechanism, Result<(), Status>)> {
         let client = Client::new();
         let echo = EchoCaller::new(&client, &format!("{address}?via={mechanism}")).unwrap();
         let options = CallOptions::new().deadline(Duration::from_secs(20));
-        (mechanism, echo.nothing_with(&(), &options))
+        (mechanism, echo.with(options).nothing(&()))
     })
     .collect()
 }
@@ -219,15 +219,15 @@ fn limits_of_a_listener_hold_for_its_clients_only() {
     let large = Words { data: vec![1; 100_000].into(), number: 1 };
     for (address, is_strict) in [(format!("{strict}?via=unix-stream"), true), (at, false)] {
         let echo = EchoCaller::new(&client, &address).unwrap();
-        let left = Duration::from_nanos(echo.look_with(&(), &asked).unwrap().remaining_ns);
+        let left = Duration::from_nanos(echo.with(asked.clone()).look(&()).unwrap().remaining_ns);
         assert_eq!(left <= Duration::from_secs(10), is_strict, "{left:?}");
-        match echo.say_with(&large, &asked) {
+        match echo.with(asked.clone()).say(&large) {
             Ok(reply) => assert!(!is_strict && reply == large),
             Err(status) => {
                 assert!(is_strict && status.code() == Code::ResourceExhausted, "{status}");
             }
         }
     }
-    let refused = EchoCaller::new(&client, &strict).unwrap().nothing_with(&(), &asked);
+    let refused = EchoCaller::new(&client, &strict).unwrap().with(asked.clone()).nothing(&());
     assert_eq!(refused.unwrap_err().code(), Code::FailedPrecondition);
 }

@@ -36,8 +36,8 @@ fn caller(served: &Served) -> EchoCaller {
 /// Starts a call that waits in the gateway, in a thread of its own. It has no deadline.
 fn wait_in(served: &Served) -> std::thread::JoinHandle<Status> {
     let echo = caller(served);
-    let options = CallOptions::new().no_deadline();
-    std::thread::spawn(move || echo.say_with(&words(1), &options).unwrap_err())
+    let echo = echo.with(CallOptions::new().no_deadline());
+    std::thread::spawn(move || echo.say(&words(1)).unwrap_err())
 }
 
 #[test]
@@ -50,10 +50,10 @@ fn a_call_without_a_deadline_holds_up_no_other_beyond_its_deadline() {
         honest.nothing(&()).unwrap();
         hostile.nothing(&()).unwrap();
         let options = CallOptions::new().deadline(Duration::from_secs(3));
-        let honest = honest.start_say_with(&words(0), &options);
+        let honest = honest.with(options).start_say(&words(0));
         wait_until("the honest call", || begun.load(Ordering::Relaxed) == 1);
         let options = CallOptions::new().no_deadline();
-        let hostile = hostile.start_say_with(&words(1), &options);
+        let hostile = hostile.with(options).start_say(&words(1));
         wait_until("the hostile call", || begun.load(Ordering::Relaxed) == 2);
         // Its method goes on when that of the hostile call has ended, so it may come late.
         let _ = honest.wait();
@@ -73,7 +73,7 @@ fn a_call_that_asks_for_more_gets_the_longest_deadline_of_the_server() {
             CallOptions::new().deadline(PATIENCE),
             CallOptions::new().deadline_at(nearcall_os::clock::now() + PATIENCE),
         ] {
-            let status = caller(&gate).say_with(&words(1), &options).unwrap_err();
+            let status = caller(&gate).with(options.clone()).say(&words(1)).unwrap_err();
             assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
         }
         // One that asks for none has none, unless it runs inside the wait of another.
@@ -93,8 +93,8 @@ fn waiting_calls_of_one_client_do_not_refuse_everybody() {
         let last = serve_scripted(Limits::default(), |_| keeper());
         let (gate, begun) = gateway(&last, Limits::default());
         let hostile = caller(&gate);
-        let options = CallOptions::new().no_deadline();
-        let calls: Vec<_> = (0..64).map(|_| hostile.start_say_with(&words(1), &options)).collect();
+        let hostile = hostile.with(CallOptions::new().no_deadline());
+        let calls: Vec<_> = (0..64).map(|_| hostile.start_say(&words(1))).collect();
         let (mut waiting, mut refused) = (Vec::new(), 0);
         for call in calls {
             if refused + waiting.len() < 8 {
@@ -108,9 +108,9 @@ fn waiting_calls_of_one_client_do_not_refuse_everybody() {
         }
         assert_eq!((waiting.len(), refused, begun.load(Ordering::Relaxed)), (8, 56, 8));
         let good = CallOptions::new().deadline(PATIENCE / 2);
-        caller(&gate).nothing_with(&(), &good).unwrap();
+        caller(&gate).with(good.clone()).nothing(&()).unwrap();
         // Also one whose method waits, and whose answer comes first.
-        let good = caller(&gate).start_say_with(&words(7), &good);
+        let good = caller(&gate).with(good.clone()).start_say(&words(7));
         let keeper = caller(&last);
         let kept = || keeper.say(&words(command::WANTED)).unwrap().number;
         wait_until("the good call", || kept() == 9);

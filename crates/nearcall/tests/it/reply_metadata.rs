@@ -3,8 +3,8 @@
 //! **Not here:** what interceptors add (`interceptors.rs`).
 
 use nearcall::{
-    Blocking, BlockingPool, CallOptions, Client, Code, Context, EventLoop, Limits, ObjectRef,
-    ReplyMetadata, Server, Status,
+    Blocking, BlockingPool, Client, Code, Context, EventLoop, Limits, ObjectRef, ReplyMetadata,
+    Server, Status,
 };
 
 use crate::async_client::block_on;
@@ -59,7 +59,7 @@ fn register(server: &Server) {
 
 fn say(object: &ObjectRef, request: &Words) -> (Result<Words, Status>, ReplyMetadata) {
     let say = method(EchoCaller::INTERFACE, "Say");
-    object.start(say, request, &CallOptions::new()).wait_with_metadata()
+    object.start(say, request).wait_with_metadata()
 }
 
 fn check(client: &Client, at: &str, service: &str) {

@@ -128,21 +128,21 @@ fn restart(how: Restart) {
         let look = scope.spawn(|| {
             let echo = EchoCaller::new(client, address).unwrap();
             seen.call(|_| {
-                echo.look_with(&(), options).expect("it is idempotent");
+                echo.with(options.clone()).look(&()).expect("it is idempotent");
                 seen.note();
             })
         });
         let task = scope.spawn(|| {
             let echo = EchoAsyncCaller::new(client, address).unwrap();
             seen.call(|_| {
-                block_on(echo.look_with(&(), options)).expect("it is idempotent");
+                block_on(echo.with(options.clone()).look(&())).expect("it is idempotent");
             })
         });
         let say = scope.spawn(|| {
             let echo = EchoCaller::new(client, address).unwrap();
             let mut outcomes = Vec::new();
             seen.call(|number| {
-                outcomes.push(echo.say_with(&words(number), options).map(drop));
+                outcomes.push(echo.with(options.clone()).say(&words(number)).map(drop));
             });
             outcomes
         });

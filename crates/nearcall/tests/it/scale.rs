@@ -16,8 +16,9 @@ const DESCRIPTORS: u64 = 8 * CONNECTIONS as u64 + 200;
 fn ten_thousand(client: &Client, at: &str) {
     let echo = EchoCaller::new(client, at).unwrap();
     let options = CallOptions::new();
-    let started: Vec<_> =
-        (0..CALLS).map(|number| echo.start_later_with(&words(number.into()), &options)).collect();
+    let started: Vec<_> = (0..CALLS)
+        .map(|number| echo.with(options.clone()).start_later(&words(number.into())))
+        .collect();
     assert_eq!(echo.say(&words(command::WANTED)).unwrap().number, CALLS.into(), "{at}");
     assert!(started.iter().all(|started| !started.is_done()), "{at}");
     // The last one first.
@@ -55,7 +56,12 @@ fn one_call_too_many_is_refused_and_the_others_go_on() {
         let client = Client::new();
         let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
         let mut started: Vec<_> = (0..10).map(|number| echo.start_later(&words(number))).collect();
-        let status = echo.try_start_nothing(&()).map(drop).unwrap_err();
+        let status = echo
+            .with(CallOptions::new().no_wait())
+            .start_nothing(&())
+            .ensure_started()
+            .map(drop)
+            .unwrap_err();
         assert_eq!(status.code(), nearcall::Code::ResourceExhausted, "{status}");
         started.remove(0).cancel();
         assert_eq!(echo.say(&words(command::ANSWER)).unwrap().number, 10);
@@ -86,7 +92,7 @@ fn a_thousand_clients_are_served() {
         let started: Vec<_> = clients
             .iter()
             .zip(0..)
-            .map(|(echo, number)| (number, echo.start_say_with(&words(number), &options)))
+            .map(|(echo, number)| (number, echo.with(options.clone()).start_say(&words(number))))
             .collect();
         for (number, started) in started.into_iter().rev() {
             assert_eq!(started.wait().unwrap().number, number);

@@ -41,7 +41,7 @@ fn start_with(builder: ServerBuilder, dispatcher: EchoDispatcher<Threaded>) -> R
 fn connect(server: &RunningServer, parameters: &str) -> Result<EchoCaller, Status> {
     let address = format!("{}{parameters}", server.address());
     let echo = EchoCaller::new(&Client::new(), &address).unwrap();
-    echo.say_with(&words(7), &CallOptions::new().deadline(PATIENCE))?;
+    echo.with(CallOptions::new().deadline(PATIENCE)).say(&words(7))?;
     Ok(echo)
 }
 

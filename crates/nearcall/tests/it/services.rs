@@ -153,7 +153,7 @@ pub(crate) fn start(
     request: &Words,
     options: &CallOptions,
 ) -> PendingCall<Words> {
-    echo.start_say_with(request, options)
+    echo.with(options.clone()).start_say(request)
 }
 
 /// The code of an error.

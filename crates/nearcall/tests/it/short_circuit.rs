@@ -147,22 +147,22 @@ macro_rules! cases {
             for number in 0..5 {
                 seen.push(outcome(echo.later(&words(number)), show));
             }
-            seen.push(outcome(echo.later_with(&words(9), &within(short)), show));
+            seen.push(outcome(echo.with(within(short)).later(&words(9)), show));
             seen.push(outcome(echo.quick(&words(0)), show));
-            seen.push(outcome(echo.say_with(&words(0), &within(Duration::ZERO)), show));
+            seen.push(outcome(echo.with(within(Duration::ZERO)).say(&words(0)), show));
             let options = within(PATIENCE).metadata("a", "b").unwrap();
-            seen.push(outcome(echo.look_with(&(), &options), |seen| {
+            seen.push(outcome(echo.with(options).look(&()), |seen| {
                 assert!(seen.remaining_ns > 0);
                 format!("{} {:?} {}", seen.uid, seen.metadata, seen.method)
             }));
             let options = CallOptions::new().metadata("long", &"v".repeat(9_000)).unwrap();
-            seen.push(outcome(echo.look_with(&(), &options), |_| "taken".into()));
+            seen.push(outcome(echo.with(options).look(&()), |_| "taken".into()));
             // Started calls: ended by another call, by a deadline, by being given up.
             let started = echo.start_later(&words(9));
             seen.push(format!("done: {}", started.is_done()));
             seen.push(outcome(echo.work(&Span { ms: 0 }), show));
             seen.push(outcome(started.wait(), show));
-            seen.push(outcome(echo.start_later_with(&words(9), &within(short)).wait(), show));
+            seen.push(outcome(echo.with(within(short)).start_later(&words(9)).wait(), show));
             let unwanted = echo.start_later(&words(9));
             seen.push(outcome(echo.nothing(&()), |()| "nothing".into()));
             unwanted.cancel();
@@ -225,7 +225,7 @@ fn a_deadline_is_inherited_within_a_thread() {
     let house = House::new("inproc:inherited", true);
     let echo = EchoCaller::new(&house.client, &house.address).unwrap();
     let options = CallOptions::new().deadline(PATIENCE);
-    let left = echo.say_with(&Words { number: 3, ..Words::default() }, &options).unwrap();
+    let left = echo.with(options).say(&Words { number: 3, ..Words::default() }).unwrap();
     assert!((1..=PATIENCE.as_secs()).contains(&left.number), "{left:?}");
 }
 

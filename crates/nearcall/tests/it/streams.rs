@@ -25,17 +25,17 @@ use self::served::{Item, Kind, Plan, Served, Service, StreamsCaller, item, regis
 fn exchange(streams: &StreamsCaller, options: &CallOptions, items: u64, bytes: u32) {
     let plan = Plan { items, bytes, code: 0 };
     let mut next = 0;
-    for reply in streams.count_with(&plan, options).unwrap() {
+    for reply in streams.with(options.clone()).count(&plan).unwrap() {
         assert_eq!(reply.unwrap(), item(next, bytes));
         next += 1;
     }
     assert_eq!(next, items);
-    let mut upload = streams.sum_with(options).unwrap();
+    let mut upload = streams.with(options.clone()).sum().unwrap();
     for number in 0..items {
         upload.send(&item(number, bytes)).unwrap();
     }
     assert_eq!(upload.finish().unwrap().number, (0..items).sum());
-    let (mut requests, mut replies) = streams.exchange_with(options).unwrap();
+    let (mut requests, mut replies) = streams.with(options.clone()).exchange().unwrap();
     for number in 0..items {
         requests.send(&item(number, bytes)).unwrap();
         assert_eq!(replies.recv().unwrap(), Some(item(number, bytes)));
@@ -44,7 +44,7 @@ fn exchange(streams: &StreamsCaller, options: &CallOptions, items: u64, bytes: u
     assert_eq!(replies.recv().unwrap(), None);
     assert_eq!(replies.recv().unwrap(), None, "the end stays");
 
-    assert_eq!(streams.say_with(&item(7, bytes), options).unwrap(), item(7, bytes));
+    assert_eq!(streams.with(options.clone()).say(&item(7, bytes)).unwrap(), item(7, bytes));
 }
 
 pub(crate) fn exchange_all(streams: &StreamsCaller) {
@@ -153,24 +153,24 @@ fn check_refused(status: &Status, name: &str, how: &str) {
 fn check_wrong_shapes(client: &Client, address: &str) {
     let object = object(client, StreamsCaller::INTERFACE, address);
     let method = |name: &str| method(StreamsCaller::INTERFACE, name);
-    let options = CallOptions::new();
+    let object = object.with(CallOptions::new());
     for (name, how) in [
         ("Count", "stream of replies"),
         ("Sum", "stream of requests"),
         ("Exchange", "both streams"),
     ] {
         let name_in_text = format!("streams.v1.Streams/{name}");
-        let call = object.start::<Item, Item>(method(name), &Item::default(), &options);
+        let call = object.start::<Item, Item>(method(name), &Item::default());
         check_refused(&call.wait().unwrap_err(), &name_in_text, how);
         // It is one-way: no caller waits for an answer.
-        object.send(method(name), &Item::default(), &options).unwrap();
+        object.send(method(name), &Item::default()).unwrap();
     }
-    let replies = object.open_reply_stream::<_, Item>(method("Say"), &item(1, 1), &options);
+    let replies = object.open_reply_stream::<_, Item>(method("Say"), &item(1, 1));
     let status = replies.unwrap().recv().unwrap_err();
     check_refused(&status, "streams.v1.Streams/Say", "without a stream");
-    let requests = object.open_request_stream::<Item, Item>(method("Count"), &options);
+    let requests = object.open_request_stream::<Item, Item>(method("Count"));
     check_refused(&requests.unwrap().finish().unwrap_err(), "Count", "stream of replies");
-    let both = object.open_both_streams::<Item, Item>(method("Sum"), &options);
+    let both = object.open_both_streams::<Item, Item>(method("Sum"));
     let status = both.unwrap().1.recv().unwrap_err();
     check_refused(&status, "Sum", "stream of requests");
     let streams = StreamsCaller::new(client, address).unwrap();
@@ -191,7 +191,7 @@ fn wrong_shapes_say_how_to_call() {
         let (served, client) = (crate::support::Served::start(), Client::new());
         let echo = object(&client, EchoCaller::INTERFACE, &served.address);
         let (note, options) = (method(EchoCaller::INTERFACE, "Note"), CallOptions::new());
-        let replies = echo.open_reply_stream::<_, Words>(note, &words(1), &options);
+        let replies = echo.with(options.clone()).open_reply_stream::<_, Words>(note, &words(1));
         let status = replies.unwrap().recv().unwrap_err();
         check_refused(&status, "echo.v1.Echo/Note", "is one-way; send it one message");
     });

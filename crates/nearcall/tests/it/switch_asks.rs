@@ -49,7 +49,7 @@ pub(crate) fn options() -> CallOptions {
 /// All connections but that of the call.
 fn others(admin: &ServerCaller) -> Vec<Connection> {
     let live = ConnectionsRequest { live: true, own_only: false };
-    let mut others = admin.connections_with(&live, &options()).unwrap().connections;
+    let mut others = admin.with(options()).connections(&live).unwrap().connections;
     others.retain(|it| it.name != "the client" && it.traffic.is_some());
     others.sort_by_key(|it| it.number);
     others.pop(); // The administrator has come last.
@@ -111,7 +111,7 @@ fn clients_of_all_loops_move_when_an_administrator_asks() {
         let client = Client::new();
         let admin = service(&client, &at);
         let all = SwitchRequest { all: true, ..request("pipe") };
-        let moved = admin.switch_with(&all, &options()).unwrap().connections;
+        let moved = admin.with(options()).switch(&all).unwrap().connections;
         let facts = |it: &SwitchOutcome| (it.code, it.before.clone(), it.after.clone());
         let all_moved = vec![(0, "shm".to_owned(), "pipe".to_owned()); 3];
         assert_eq!(moved.iter().map(facts).collect::<Vec<_>>(), all_moved, "{moved:?}");
@@ -121,7 +121,7 @@ fn clients_of_all_loops_move_when_an_administrator_asks() {
             assert_eq!((&*switched.cause, &*switched.failure), ("asked", ""), "{switched:?}");
         }
         // What they use already is no switch.
-        let again = admin.switch_with(&all, &options()).unwrap().connections;
+        let again = admin.with(options()).switch(&all).unwrap().connections;
         assert!(again.iter().all(|it| it.code == 0 && it.before == "pipe"), "{again:?}");
         assert_eq!(client.connections()[0].mechanism, Mechanism::Shm, "the one of the call stays");
         assert_eq!(clients.map(Elsewhere::stop), [SwitchCause::Asked; 3]);
@@ -140,11 +140,11 @@ fn a_client_that_does_not_call_moves_when_it_does() {
         let number = number.iter().map(|it| it.number).min().unwrap();
         let one =
             SwitchRequest { connections: vec![number], timeout_ms: 50, ..request("unix-stream") };
-        let waited = admin.switch_with(&one, &options()).unwrap().connections;
+        let waited = admin.with(options()).switch(&one).unwrap().connections;
         let [not_yet] = &waited[..] else { panic!("{waited:?}") };
         assert_eq!(not_yet.code, Code::DeadlineExceeded as i32, "{not_yet:?}");
         assert!(not_yet.message.contains("next call"), "{not_yet:?}");
-        let twice = admin.switch_with(&one, &options()).unwrap().connections;
+        let twice = admin.with(options()).switch(&one).unwrap().connections;
         assert!(twice[0].message.contains("an earlier ask"), "{twice:?}");
         // The first call does, unless the machine is too busy.
         crate::observed::wait_until("the move", || {
@@ -153,7 +153,7 @@ fn a_client_that_does_not_call_moves_when_it_does() {
         });
         // Its end is reported.
         let pipe = SwitchRequest { mechanism: "pipe".to_owned(), timeout_ms: 60_000, ..one };
-        let waiting = admin.start_switch_with(&pipe, &options());
+        let waiting = admin.with(options()).start_switch(&pipe);
         // The server has begun the call before once it has answered this one.
         admin.health(&HealthRequest::default()).unwrap();
         drop(idle);
@@ -188,7 +188,7 @@ fn what_keeps_a_connection_is_reported() {
         let admin = service(&client, &at);
         let all = |mechanism: &str| SwitchRequest { all: true, ..request(mechanism) };
         let ask = |request: &SwitchRequest| {
-            admin.switch_with(request, &options()).map(|reply| reply.connections)
+            admin.with(options()).switch(request).map(|reply| reply.connections)
         };
         let stayed = ask(&all("unix-stream")).unwrap();
         assert!(stayed[0].message.contains("does not follow asks"), "{stayed:?}");
@@ -227,7 +227,7 @@ fn a_server_whose_connections_do_not_switch_says_so() {
         let (other, client) = (Client::new(), Client::new());
         call(&other, &at);
         let all = SwitchRequest { all: true, ..request("pipe") };
-        let stayed = service(&client, &at).switch_with(&all, &options()).unwrap().connections;
+        let stayed = service(&client, &at).with(options()).switch(&all).unwrap().connections;
         assert!(stayed[0].message.contains("switches_per_minute_max"), "{stayed:?}");
     });
 }
@@ -243,10 +243,10 @@ fn an_ask_beyond_what_the_server_allows_in_a_minute_is_refused_and_says_so() {
         let client = Client::new();
         let admin = service(&client, &at);
         let all = |mechanism| SwitchRequest { all: true, ..request(mechanism) };
-        let moved = admin.switch_with(&all("pipe"), &options()).unwrap().connections;
+        let moved = admin.with(options()).switch(&all("pipe")).unwrap().connections;
         assert_eq!((moved[0].code, &*moved[0].after), (0, "pipe"), "{moved:?}");
         for _ in 0..3 {
-            let stayed = admin.switch_with(&all("shm"), &options()).unwrap().connections;
+            let stayed = admin.with(options()).switch(&all("shm")).unwrap().connections;
             let [refused] = &stayed[..] else { panic!("{stayed:?}") };
             assert_eq!(refused.code, Code::ResourceExhausted as i32, "{refused:?}");
             assert!(refused.message.contains("switches_per_minute_max"), "{refused:?}");

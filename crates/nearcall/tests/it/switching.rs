@@ -72,18 +72,19 @@ fn exchange_across(client: &Client, at: &str, to: Mechanism, notes: &mut u64) {
     let echo = EchoCaller::new(client, at).unwrap();
     let streams = StreamsCaller::new(client, at).unwrap();
     let options = CallOptions::new().deadline(PATIENCE);
-    let (mut requests, mut replies) = streams.exchange_with(&options).unwrap();
-    let mut plan = streams.count_with(&Plan { items: 40, bytes: 900, code: 0 }, &options).unwrap();
+    let (mut requests, mut replies) = streams.with(options.clone()).exchange().unwrap();
+    let mut plan =
+        streams.with(options.clone()).count(&Plan { items: 40, bytes: 900, code: 0 }).unwrap();
     requests.send(&item(0, 3_000)).unwrap();
     let mut note = |count: u64| {
         for _ in 0..count {
-            echo.note_with(&words(*notes), &options).unwrap();
+            echo.with(options.clone()).note(&words(*notes)).unwrap();
             *notes += 1;
         }
     };
     note(5);
     let pending: Vec<_> = [0, 40, 3_000, 90_000]
-        .map(|bytes| echo.start_say_with(&long(bytes as u64, bytes), &options))
+        .map(|bytes| echo.with(options.clone()).start_say(&long(bytes as u64, bytes)))
         .into_iter()
         .collect();
     client.switch(at, to.name(), PATIENCE).unwrap();
@@ -100,8 +101,12 @@ fn exchange_across(client: &Client, at: &str, to: Mechanism, notes: &mut u64) {
     for number in 0..40 {
         assert_eq!(plan.next().unwrap().unwrap(), item(number, 900), "{to}");
     }
-    assert_eq!(echo.say_with(&long(1, 150_000), &options).unwrap(), long(1, 150_000), "{to}");
-    assert_eq!(echo.say_with(&words(BOOKS), &options).unwrap().number, *notes, "{to}");
+    assert_eq!(
+        echo.with(options.clone()).say(&long(1, 150_000)).unwrap(),
+        long(1, 150_000),
+        "{to}"
+    );
+    assert_eq!(echo.with(options.clone()).say(&words(BOOKS)).unwrap().number, *notes, "{to}");
 }
 
 /// Every pair of mechanisms, there and back, on the connections of one client.

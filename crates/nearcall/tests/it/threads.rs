@@ -472,7 +472,7 @@ fn the_default_deadline_is_for_calls_that_have_none() {
         let late = caller(Duration::from_millis(20)).later(&words(1)).unwrap_err();
         assert_eq!(late.code(), Code::DeadlineExceeded);
         let caller = caller(Duration::from_secs(60));
-        let left = |options| caller.look_with(&(), &options).unwrap().remaining_ns;
+        let left = |options| caller.with(options).look(&()).unwrap().remaining_ns;
         let seconds = |s| u64::try_from(Duration::from_secs(s).as_nanos()).unwrap();
         let default = left(CallOptions::new());
         assert!(0 < default && default <= seconds(60), "{default}");
@@ -501,7 +501,7 @@ fn a_client_that_never_reconnects_names_the_end_of_its_connection() {
         }
         // One call may say otherwise.
         let once = CallOptions::new().reconnect(ReconnectPolicy::Once);
-        caller.nothing_with(&(), &once).unwrap();
+        caller.with(once).nothing(&()).unwrap();
         caller.nothing(&()).unwrap();
     });
 }
@@ -516,7 +516,7 @@ fn a_call_that_waits_is_served_by_a_server_that_starts_later() {
         let there = caller.clone();
         let waiting = thread::spawn(move || {
             let once = CallOptions::new().reconnect(ReconnectPolicy::Once);
-            give.send(there.nothing_with(&(), &once)).unwrap();
+            give.send(there.with(once).nothing(&())).unwrap();
             there.say(&words(7))
         });
         let at_once = take.recv().unwrap().unwrap_err();
@@ -542,11 +542,11 @@ fn waiting_for_a_server_ends_with_the_call() {
         let waits = builder().reconnect(ReconnectPolicy::Wait(crate::stage::PATIENCE)).build();
         let caller = EchoCaller::new(&waits, &address).unwrap();
         let short = CallOptions::new().deadline(Duration::from_millis(30));
-        let late = caller.nothing_with(&(), &short).unwrap_err();
+        let late = caller.with(short).nothing(&()).unwrap_err();
         assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
         assert!(late.message().contains("no server listens"), "{late}");
         let briefly = ReconnectPolicy::Wait(Duration::from_millis(30));
-        let over = caller.nothing_with(&(), &CallOptions::new().reconnect(briefly)).unwrap_err();
+        let over = caller.with(CallOptions::new().reconnect(briefly)).nothing(&()).unwrap_err();
         assert_eq!(over.code(), Code::Unavailable, "{over}");
     });
 }

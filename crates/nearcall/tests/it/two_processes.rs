@@ -281,15 +281,15 @@ fn r10_a_stopped_server_costs_a_call_its_deadline_and_no_more() {
         let words = |number| Words { number, ..Words::default() };
         let begun = clock::now();
         for number in 0..2 {
-            let status = echo.say_with(&words(number), &options).expect_err("it is stopped");
+            let status = echo.with(options.clone()).say(&words(number)).expect_err("it is stopped");
             assert_eq!(status.code(), Code::DeadlineExceeded, "{via}: {status}");
         }
         assert!(begun.elapsed() < AT_ONCE, "{via}: {:?}", begun.elapsed());
         send_by_pidfd(server.pidfd(), Signal::CONT).unwrap();
         // Replies to the calls from before may come and are dropped.
-        let options = CallOptions::new().deadline(PATIENCE);
+        let echo = echo.with(CallOptions::new().deadline(PATIENCE));
         for number in 10..20 {
-            match echo.say_with(&words(number), &options) {
+            match echo.say(&words(number)) {
                 Ok(reply) => assert_eq!(reply.number, number, "{via}"),
                 Err(status) => panic!("{via}: {status}"),
             }
@@ -307,7 +307,7 @@ fn r10_a_client_that_connects_to_a_stopped_server_gives_up_in_time() {
         let begun = clock::now();
         let options = CallOptions::new().deadline(Duration::from_millis(50));
         let echo = EchoCaller::new(&client, &place).unwrap();
-        let status = echo.nothing_with(&(), &options).unwrap_err();
+        let status = echo.with(options).nothing(&()).unwrap_err();
         assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
         assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
     }

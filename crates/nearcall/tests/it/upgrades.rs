@@ -50,7 +50,7 @@ fn mechanism_of(client: &Client) -> Mechanism {
 fn call_until_moved(client: &Client, at: &str) -> Mechanism {
     let service = ServerCaller::new(client, at).unwrap();
     for _ in 0..CALLS {
-        service.health_with(&Default::default(), &CallOptions::new().deadline(PATIENCE)).unwrap();
+        service.with(CallOptions::new().deadline(PATIENCE)).health(&Default::default()).unwrap();
         if mechanism_of(client) != Mechanism::Tcp {
             break;
         }
@@ -88,15 +88,16 @@ fn exchange_while_it_moves(client: &Client) {
     let echo = EchoCaller::new(client, &at).unwrap();
     let streams = StreamsCaller::new(client, &at).unwrap();
     let options = CallOptions::new().deadline(PATIENCE);
-    let (mut requests, mut replies) = streams.exchange_with(&options).unwrap();
-    let mut plan = streams.count_with(&Plan { items: 400, bytes: 900, code: 0 }, &options).unwrap();
+    let (mut requests, mut replies) = streams.with(options.clone()).exchange().unwrap();
+    let mut plan =
+        streams.with(options.clone()).count(&Plan { items: 400, bytes: 900, code: 0 }).unwrap();
     let mut on_tcp = 0;
     for round in 0..CALLS {
         on_tcp += u64::from(mechanism_of(client) == Mechanism::Tcp);
-        echo.note_with(&words(2 * round), &options).unwrap();
+        echo.with(options.clone()).note(&words(2 * round)).unwrap();
         let sizes = [0, 3_000, 90_000];
-        let pending = sizes.map(|bytes| echo.start_say_with(&long(round, bytes), &options));
-        echo.note_with(&words(2 * round + 1), &options).unwrap();
+        let pending = sizes.map(|bytes| echo.with(options.clone()).start_say(&long(round, bytes)));
+        echo.with(options.clone()).note(&words(2 * round + 1)).unwrap();
         requests.send(&item(round, 700)).unwrap();
         for (bytes, call) in sizes.into_iter().zip(pending) {
             assert_eq!(call.wait().unwrap(), long(round, bytes));
@@ -108,7 +109,7 @@ fn exchange_while_it_moves(client: &Client) {
     }
     requests.finish().unwrap();
     assert_eq!(replies.recv().unwrap(), None);
-    assert_eq!(echo.say_with(&words(BOOKS), &options).unwrap().number, 2 * CALLS);
+    assert_eq!(echo.with(options.clone()).say(&words(BOOKS)).unwrap().number, 2 * CALLS);
     // The first calls went over tcp.
     assert!((1..CALLS).contains(&on_tcp), "{on_tcp} of {CALLS} rounds began over tcp");
     let connection = &client.connections()[0];
@@ -118,7 +119,7 @@ fn exchange_while_it_moves(client: &Client) {
     assert_eq!((moved.cause, &moved.outcome), (SwitchCause::Upgrade, &Ok(())), "{moved}");
     // Neither end takes the other for more than before.
     assert_eq!((connection.peer.uid(), connection.is_trusted), (None, false));
-    let seen = echo.look_with(&(), &options).unwrap();
+    let seen = echo.with(options.clone()).look(&()).unwrap();
     assert_eq!((seen.uid, seen.pid, seen.local), (u32::MAX, -1, false));
 }
 
@@ -142,9 +143,9 @@ fn move_after_a_full_table(client: &Client) {
     let options = CallOptions::new().deadline(PATIENCE);
     let echo = EchoCaller::new(client, &at).unwrap();
     let kept: Vec<_> =
-        (0..4).map(|number| echo.start_later_with(&words(number), &options)).collect();
+        (0..4).map(|number| echo.with(options.clone()).start_later(&words(number))).collect();
     // A wait sends what is due, and so does this one.
-    let late = echo.start_say_with(&words(0), &CallOptions::new().deadline(SOON)).wait();
+    let late = echo.with(CallOptions::new().deadline(SOON)).start_say(&words(0)).wait();
     assert!(late.is_err(), "there is no place for it");
     // Nor for a switch, which waits for the move: its time is up first.
     let late = client.switch(&at, "unix-stream", SOON).unwrap_err();
@@ -154,13 +155,13 @@ fn move_after_a_full_table(client: &Client) {
     let answer = words(command::ANSWER);
     let mut answered = 0;
     while answered < 4 {
-        answered += answers.say_with(&answer, &options).unwrap().number;
+        answered += answers.with(options.clone()).say(&answer).unwrap().number;
     }
     for (number, call) in kept.into_iter().enumerate() {
         assert_eq!(call.wait().unwrap(), words(number as u64));
     }
     for _ in 0..CALLS {
-        echo.say_with(&words(command::WANTED), &options).unwrap();
+        echo.with(options.clone()).say(&words(command::WANTED)).unwrap();
         if mechanism_of(client) == Mechanism::Shm {
             return;
         }
@@ -293,10 +294,10 @@ fn a_program_that_pauses_between_its_calls_loses_none() {
             let (_server, at) = plain(limits, "");
             let client = Client::new();
             let service = ServerCaller::new(&client, &at).unwrap();
-            let options = CallOptions::new().deadline(PATIENCE);
+            let service = service.with(CallOptions::new().deadline(PATIENCE));
             for _ in 0..2 {
                 for call in 0..calls {
-                    let outcome = service.health_with(&Default::default(), &options);
+                    let outcome = service.health(&Default::default());
                     outcome.unwrap_or_else(|status| panic!("call {call} of {calls}: {status}"));
                 }
                 clock::pause(Duration::from_millis(200));

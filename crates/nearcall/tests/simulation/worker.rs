@@ -188,7 +188,7 @@ impl Mix {
         let (caller, job) = (self.caller(), self.job());
         let timeout = Duration::from_micros(self.random.u64(0..DEADLINE_US_MAX));
         let options = CallOptions::new().deadline(timeout);
-        self.note_end(&job, caller.ask_with(&job, &options));
+        self.note_end(&job, caller.with(options).ask(&job));
     }
 
     /// Starts calls, cancels some of them, and waits for the others in any order.

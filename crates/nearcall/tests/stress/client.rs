@@ -207,7 +207,7 @@ impl Worker {
     fn ask_in_time(&mut self) {
         let (caller, job) = (self.caller(), self.mix.job());
         let options = CallOptions::new().deadline(self.mix.timeout());
-        self.mix.note_answer(&job, caller.ask_with(&job, &options), Code::DeadlineExceeded);
+        self.mix.note_answer(&job, caller.with(options).ask(&job), Code::DeadlineExceeded);
     }
 
     /// Starts calls, cancels some of them, and waits for the others in any order.
@@ -236,7 +236,9 @@ impl Worker {
             let job = self.mix.job();
             if self.mix.random.bool() {
                 self.callers.sync_service.tell(&job).unwrap();
-            } else if let Err(status) = self.callers.sync_service.try_tell(&job) {
+            } else if let Err(status) =
+                self.callers.sync_service.with(CallOptions::new().no_wait()).tell(&job)
+            {
                 expect(&status, Code::ResourceExhausted);
                 continue;
             }

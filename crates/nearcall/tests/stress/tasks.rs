@@ -93,7 +93,7 @@ impl Task {
     async fn ask_in_time(&mut self) {
         let job = self.mix.job();
         let options = CallOptions::new().deadline(self.mix.timeout());
-        let answer = self.callers.sync_service.ask_with(&job, &options).await;
+        let answer = self.callers.sync_service.with(options).ask(&job).await;
         self.mix.note_answer(&job, answer, Code::DeadlineExceeded);
     }
 

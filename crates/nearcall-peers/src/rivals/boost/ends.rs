@@ -3,8 +3,8 @@
 use anyhow::Context;
 use nearcall_bench::payload::Payload;
 
-use crate::launch::{LaunchRequest, Line};
 use crate::measure::{self, Client, at_once, verify};
+use crate::request::{LaunchRequest, Line};
 use crate::rivals::{Answer, answer, ask as what, call_byte};
 use crate::service::Service;
 use crate::shim::boost::Queue;

@@ -7,8 +7,8 @@ use nearcall_bench::payload::Payload;
 
 use super::address;
 use super::generated::{Argument, PeerAsyncCaller};
-use crate::launch::LaunchRequest;
 use crate::measure::{Client, measure, verify};
+use crate::request::LaunchRequest;
 use crate::rivals::runtime;
 
 pub(super) fn ask(launch: &LaunchRequest) -> anyhow::Result<()> {

@@ -181,7 +181,7 @@ fn options() -> CallOptions {
 
 fn say_item(streams: &StreamsCaller, number: u64, bytes: u32) -> Result<(), String> {
     let sent = item(number, bytes);
-    match streams.say_with(&sent, &options()).map_err(text)? == sent {
+    match streams.with(options()).say(&sent).map_err(text)? == sent {
         true => Ok(()),
         false => Err("WRONG REPLY".to_owned()),
     }
@@ -190,7 +190,7 @@ fn say_item(streams: &StreamsCaller, number: u64, bytes: u32) -> Result<(), Stri
 fn receive_items(streams: &StreamsCaller) -> Result<(), String> {
     let plan = Plan { items: 30, bytes: 20_000, code: 0 };
     let mut next = 0;
-    for reply in streams.count_with(&plan, &options()).map_err(text)? {
+    for reply in streams.with(options()).count(&plan).map_err(text)? {
         if reply.map_err(text)? != item(next, plan.bytes) {
             return Err("WRONG ITEM".to_owned());
         }
@@ -200,7 +200,7 @@ fn receive_items(streams: &StreamsCaller) -> Result<(), String> {
 }
 
 fn send_items(streams: &StreamsCaller) -> Result<(), String> {
-    let mut upload = streams.sum_with(&options()).map_err(text)?;
+    let mut upload = streams.with(options()).sum().map_err(text)?;
     for number in 0..30 {
         upload.send(&item(number, 20_000)).map_err(text)?;
     }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use nearcall::{Bytes, Client, Deadline, Mechanism};
+use nearcall::{Bytes, CallOptions, Client, Deadline, Mechanism};
 use nearcall_channel::{Endpoint, Handshake, Interest, Options, SendError, connect};
 use nearcall_os::socket::{UnixAddress, try_send, unix_connect};
 use nearcall_os::{clock, process};
@@ -105,11 +105,12 @@ fn lend_segments(address: &str) {
             let _ = store.forget(&Span::default());
             let mut parcel = Parcel::default();
             while parcel.more.len() < HELD
-                && let Ok(loan) = store.try_loan(LONG / HELD)
+                && let Ok(loan) = store.with(CallOptions::new().no_wait()).loan(LONG / HELD)
             {
                 parcel.more.push(loan.freeze());
             }
-            if store.try_start_put(&parcel).is_ok() {
+            if store.with(CallOptions::new().no_wait()).start_put(&parcel).ensure_started().is_ok()
+            {
                 begun.note();
             }
             held.push((store, parcel));

@@ -132,12 +132,12 @@ fn connect_patiently(address: &str) {
 
 fn call_with(client: &Client, address: &str, may_fail: bool) {
     let echo = EchoCaller::new(client, address).unwrap();
-    let options = CallOptions::new().deadline(PATIENCE);
+    let echo = echo.with(CallOptions::new().deadline(PATIENCE));
     let mut failed = 0;
     let say = |number: u64, failed: &mut u64| {
         let words = Words { number, ..Words::default() };
         let begun = clock::monotonic_ns();
-        let reply = echo.say_with(&words, &options);
+        let reply = echo.say(&words);
         let took = clock::monotonic_ns() - begun;
         match reply {
             Err(_) if may_fail => *failed += 1,

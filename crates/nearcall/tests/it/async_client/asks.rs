@@ -17,7 +17,7 @@ use crate::switch_asks::{address, options, request, service, start};
 
 fn ask_all(admin: &ServerCaller, mechanism: &str) -> Vec<SwitchOutcome> {
     let all = SwitchRequest { all: true, ..request(mechanism) };
-    admin.switch_with(&all, &options()).unwrap().connections
+    admin.with(options()).switch(&all).unwrap().connections
 }
 
 /// Has all clients but the administrator move. One that is reported as moved can be asked again.
@@ -109,7 +109,7 @@ fn one_whose_reply_was_looked_for_moves_at_its_next_call() {
         let own = Client::new();
         let admin = service(&own, &at);
         let soon = SwitchRequest { all: true, timeout_ms: 50, ..request("unix-stream") };
-        let outcome = admin.switch_with(&soon, &options()).unwrap().connections.remove(0);
+        let outcome = admin.with(options()).switch(&soon).unwrap().connections.remove(0);
         let asked_in_vain = outcome.message.contains("next call");
         assert!(outcome.code == 0 || outcome.code == Code::DeadlineExceeded as i32, "{outcome:?}");
         crate::observed::wait_until("the move", || {

@@ -145,7 +145,7 @@ fn a_waker_that_panics_ends_nothing_else() {
     assert_eq!(block_on(first).unwrap().number, 1);
     // The thread that waits goes on.
     let options = CallOptions::new().deadline(Duration::from_millis(10));
-    let late = block_on(echo.later_with(&request, &options)).unwrap_err();
+    let late = block_on(echo.with(options).later(&request)).unwrap_err();
     assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
     block_on(EchoAsyncCaller::new(&Client::new(), &served.address).unwrap().nothing(&())).unwrap();
 }

@@ -30,7 +30,7 @@ fn a_call_ends_at_its_deadline() {
         let start = clock::now();
         let ended = block_on(join3(
             by_client.later(&request),
-            echo.later_with(&request, &options),
+            echo.with(options).later(&request),
             // By its interface, after 20 ms.
             echo.quick(&request),
         ));
@@ -40,7 +40,7 @@ fn a_call_ends_at_its_deadline() {
             assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
         }
         let options = CallOptions::new().deadline(PATIENCE);
-        let seen = block_on(echo.look_with(&(), &options)).unwrap();
+        let seen = block_on(echo.with(options).look(&())).unwrap();
         let timeout_ns = u64::try_from(PATIENCE.as_nanos()).unwrap();
         assert!((1..=timeout_ns).contains(&seen.remaining_ns));
         assert_eq!(block_on(echo.look(&())).unwrap().remaining_ns, 0);
@@ -56,9 +56,9 @@ fn a_deadline_that_has_passed_sends_nothing() {
     let echo = EchoAsyncCaller::new(&client, &served.address).unwrap();
     block_on(echo.nothing(&())).unwrap();
     let options = CallOptions::new().deadline(Duration::ZERO);
-    let late = block_on(echo.later_with(&words(1), &options)).unwrap_err();
+    let late = block_on(echo.with(options.clone()).later(&words(1))).unwrap_err();
     assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
-    let late = block_on(echo.note_with(&words(1), &options)).unwrap_err();
+    let late = block_on(echo.with(options.clone()).note(&words(1))).unwrap_err();
     assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
     block_on(echo.nothing(&())).unwrap();
     assert_eq!(Books::get(&served.books.begun), 0);
@@ -71,7 +71,7 @@ fn metadata_travels() {
     let client = Client::new();
     let echo = EchoAsyncCaller::new(&client, &served.address).unwrap();
     let options = CallOptions::new().metadata("key", "value").unwrap();
-    let seen = block_on(echo.look_with(&(), &options)).unwrap();
+    let seen = block_on(echo.with(options).look(&())).unwrap();
     assert_eq!(seen.metadata["key"], "value");
 }
 
@@ -198,10 +198,10 @@ fn a_call_waits_for_its_server() {
     drop(served);
     wait_for_the_end(&client);
     let options = CallOptions::new().deadline(Duration::from_millis(20));
-    let late = block_on(echo.say_with(&request, &options)).unwrap_err();
+    let late = block_on(echo.with(options).say(&request)).unwrap_err();
     assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
     let options = CallOptions::new().reconnect(ReconnectPolicy::Wait(Duration::from_millis(5)));
-    let gone = block_on(echo.say_with(&request, &options)).unwrap_err();
+    let gone = block_on(echo.with(options).say(&request)).unwrap_err();
     assert_eq!(gone.code(), Code::Unavailable, "{gone}");
 }
 
@@ -258,7 +258,7 @@ fn a_call_that_is_not_to_wait_ends_while_its_connection_is_opened_again() {
             CallOptions::new().wait_for_ready(false),
             CallOptions::new().reconnect(ReconnectPolicy::Once),
         ] {
-            let refused = block_on(echo.nothing_with(&(), &options)).unwrap_err();
+            let refused = block_on(echo.with(options.clone()).nothing(&())).unwrap_err();
             assert_eq!(refused.code(), Code::Unavailable, "{refused}");
         }
     });

@@ -26,7 +26,7 @@ async fn exercise(client: Client, address: String) {
     let (a, b, c) = calls.await;
     assert_eq!((a.unwrap(), b.unwrap(), c.unwrap()), (first, second, third));
     let options = CallOptions::new().deadline(Duration::from_millis(20));
-    let late = echo.later_with(&words(0), &options).await.unwrap_err();
+    let late = echo.with(options).later(&words(0)).await.unwrap_err();
     assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
     let failed = echo.panic(&()).await.unwrap_err();
     assert_eq!(failed.code(), Code::Unknown, "{failed}");

@@ -79,7 +79,7 @@ fn calls_wait_for_a_place_in_their_order() {
     drop(waiting.remove(3));
     drop(waiting.remove(0));
     let late = CallOptions::new().deadline(Duration::from_millis(10));
-    let late = block_on(echo.say_with(&requests[0], &late)).unwrap_err();
+    let late = block_on(echo.with(late.clone()).say(&requests[0])).unwrap_err();
     assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
     drop(first);
     let ended = block_on(join_all(waiting.into_iter().rev()));
@@ -180,7 +180,7 @@ fn a_message_longer_than_the_room_is_awaited_until_it_is_in_the_channel() {
         assert!(poll_once(first.as_mut()).is_pending(), "{via}: there is no room for it");
         assert!(poll_once(second.as_mut()).is_pending(), "{via}: it goes past the first one");
         let options = CallOptions::new().deadline(Duration::from_millis(20));
-        let late = block_on(echo.note_with(&long, &options)).unwrap_err();
+        let late = block_on(echo.with(options).note(&long)).unwrap_err();
         assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
         served.books.open_gate();
         let (first, second) = block_on(join(first, second));
@@ -208,7 +208,7 @@ fn a_message_that_is_in_the_channel_in_part_has_a_deadline() {
     let blocked = block(&served);
     let long = Words { number: 1, data: vec![1; 1 << 20].into() };
     let options = CallOptions::new().deadline(Duration::from_millis(20));
-    let late = block_on(echo.note_with(&long, &options)).unwrap_err();
+    let late = block_on(echo.with(options).note(&long)).unwrap_err();
     assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
     assert!(late.message().contains("may still arrive"), "{late}");
     served.books.open_gate();
@@ -232,7 +232,7 @@ fn a_message_that_finds_no_room_in_time_was_not_sent() {
         let options = CallOptions::new().deadline(Duration::from_millis(20));
         let mut sent = 0;
         let late = loop {
-            match block_on(echo.note_with(&note, &options)) {
+            match block_on(echo.with(options.clone()).note(&note)) {
                 Ok(()) => sent += 1,
                 // A socket has taken a part of it.
                 Err(late) if late.message().contains("may still arrive") => sent += 1,
@@ -240,7 +240,7 @@ fn a_message_that_finds_no_room_in_time_was_not_sent() {
             }
         };
         assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
-        let late = block_on(echo.say_with(&note, &options)).unwrap_err();
+        let late = block_on(echo.with(options.clone()).say(&note)).unwrap_err();
         assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
         let mut dropped = Box::pin(echo.note(&note));
         assert!(poll_once(dropped.as_mut()).is_pending());

@@ -169,7 +169,7 @@ fn a_caller_with_long_requests_gets_every_reply() {
                 for (bytes, calls) in [(500_000, 20), (3_000, 250), (2_000_000, 5)] {
                     let request = Words { data: vec![7; bytes].into(), number: 1 };
                     for options in &options {
-                        let start = |_| echo.start_say_with(&request, options);
+                        let start = |_| echo.with(options.clone()).start_say(&request);
                         let started: Vec<_> = (0..calls).map(start).collect();
                         for call in started {
                             check(call.wait(), bytes).unwrap();

@@ -56,12 +56,12 @@ fn a_message_over_the_limit_is_refused_before_it_is_made() {
             let options = CallOptions::new();
             for bytes in [4 << 20, 5 << 20, 1 << 30, usize::MAX / 2] {
                 let limit = if bytes > 1 << 32 { "above every limit" } else { "of 4194304" };
-                let started = object.start::<_, ()>(say, &Huge(bytes), &options);
+                let started = object.with(options.clone()).start::<_, ()>(say, &Huge(bytes));
                 expect(started.wait(), Code::ResourceExhausted, &[limit]);
                 let within = options.clone().deadline(PATIENCE);
-                let called = object.call(say, &Huge(bytes), &within, |(): &(), _| Ok(()));
+                let called = object.with(within).call(say, &Huge(bytes), |(): &(), _, _| Ok(()));
                 expect(called, Code::ResourceExhausted, &[limit]);
-                let sent = object.send(note, &Huge(bytes), &options);
+                let sent = object.with(options.clone()).send(note, &Huge(bytes));
                 expect(sent, Code::ResourceExhausted, &[limit]);
             }
             let echo = EchoCaller::new(&client, &address).unwrap();
@@ -78,9 +78,9 @@ fn metadata_over_the_limit_are_refused() {
     server.while_a_good_client_calls(|| {
         let echo = EchoCaller::new(&Client::new(), &server.address).unwrap();
         let options = CallOptions::new().metadata_bin("much-bin", &[0; 8192]).unwrap();
-        expect(echo.look_with(&(), &options), Code::ResourceExhausted, &["metadata", "8192"]);
+        expect(echo.with(options).look(&()), Code::ResourceExhausted, &["metadata", "8192"]);
         let options = CallOptions::new().metadata_bin("much-bin", &[0; 8000]).unwrap();
-        assert_eq!(echo.look_with(&(), &options).unwrap().metadata["much-bin"].len(), 8000);
+        assert_eq!(echo.with(options).look(&()).unwrap().metadata["much-bin"].len(), 8000);
     });
 }
 
@@ -92,7 +92,7 @@ fn a_reply_over_the_limit_fails_its_call_only() {
         let limits = Limits { message_bytes_max: 42, ..Limits::default() };
         let echo = EchoCaller::new(&Client::with_limits(None, limits), &server.address).unwrap();
         let options = CallOptions::new().deadline(PATIENCE);
-        let with = |number| echo.quick_with(&Words { number, ..Words::default() }, &options);
+        let with = |number| echo.with(options.clone()).quick(&Words { number, ..Words::default() });
         expect(with(127), Code::ResourceExhausted, &[]);
         assert_eq!(with(1).unwrap().number, 2);
         // With room for the text.
@@ -101,7 +101,7 @@ fn a_reply_over_the_limit_fails_its_call_only() {
         let mut refused = 0;
         for bytes in 900..950 {
             let options = CallOptions::new().metadata_bin("much-bin", &vec![0; bytes]).unwrap();
-            match echo.look_with(&(), &options) {
+            match echo.with(options).look(&()) {
                 Ok(_) => {}
                 outcome => {
                     refused += 1;
@@ -121,11 +121,14 @@ fn the_call_one_too_many_is_refused_and_the_others_end() {
         let client = Client::new();
         let echo = EchoCaller::new(&client, &server.address).unwrap();
         let options = CallOptions::new();
-        let work = || echo.start_work_with(&Span { ms: 20 }, &options);
+        let work = || echo.with(options.clone()).start_work(&Span { ms: 20 });
         let started: Vec<_> = (0..4).map(|_| work()).collect();
         let object = object(&client, EchoCaller::INTERFACE, &server.address);
         let say = method(EchoCaller::INTERFACE, "Say");
-        let refused = object.try_start::<_, Words>(say, &Words::default(), &options);
+        let refused = object
+            .with(options.clone().no_wait())
+            .start::<_, Words>(say, &Words::default())
+            .ensure_started();
         expect(refused, Code::ResourceExhausted, &["too many open calls", &server.address]);
         for call in started {
             call.wait().expect("it was started before");

@@ -81,7 +81,7 @@ fn half_a_message_delays_no_other_client() {
                 nearcall_os::clock::pause(Duration::from_millis(10));
                 let echo = EchoCaller::new(&Client::new(), &server.address).unwrap();
                 let options = CallOptions::new().deadline(PATIENCE);
-                if let Err(status) = echo.nothing_with(&(), &options) {
+                if let Err(status) = echo.with(options).nothing(&()) {
                     panic!("{message_bytes} bytes over {mechanism}: {status}");
                 }
             });

@@ -28,13 +28,13 @@ fn a_method_that_the_server_does_not_have_is_unimplemented() {
     server.while_a_good_client_calls(|| {
         let client = Client::new();
         let newer = ObjectRef::new(&client, &NEWER, &server.address).unwrap();
-        let options = CallOptions::new();
+        let newer = newer.with(CallOptions::new());
         let words = ["echo.v1.Echo", "no method", "0xdeadbeef", &server.address];
-        let outcome = newer.call(&SHOUT, &(), &options, |(): &(), _| Ok(()));
+        let outcome = newer.call(&SHOUT, &(), |(): &(), _, _| Ok(()));
         expect(outcome, Code::Unimplemented, &words);
-        expect(newer.start::<_, ()>(&SHOUT, &(), &options).wait(), Code::Unimplemented, &words);
+        expect(newer.start::<_, ()>(&SHOUT, &()).wait(), Code::Unimplemented, &words);
         // A one-way message has no reply, and the connection lives.
-        newer.send(&WHISPER, &(), &options).unwrap();
+        newer.send(&WHISPER, &()).unwrap();
         let echo = EchoCaller::new(&client, &server.address).unwrap();
         echo.nothing(&()).unwrap();
     });
@@ -45,7 +45,7 @@ fn another_version_of_an_interface_gets_a_list_of_what_there_is() {
     let server = Observed::start();
     server.while_a_good_client_calls(|| {
         let next = ObjectRef::new(&Client::new(), &NEXT, &server.address).unwrap();
-        let outcome = next.call(&SHOUT, &(), &CallOptions::new(), |(): &(), _| Ok(()));
+        let outcome = next.call(&SHOUT, &(), |(): &(), _, _| Ok(()));
         let words = ["echo.v2.Echo", &server.address, "this server has echo.v1.Echo"];
         expect(outcome, Code::Unimplemented, &words);
     });
@@ -74,7 +74,7 @@ fn the_short_circuit_reports_the_same() {
     expect(absent.nothing(&()), Code::Unimplemented, &words);
     expect(absent.start_nothing(&()).wait(), Code::Unimplemented, &words);
     let newer = ObjectRef::new(&client, &NEWER, "inproc:names").unwrap();
-    let outcome = newer.call(&SHOUT, &(), &CallOptions::new(), |(): &(), _| Ok(()));
+    let outcome = newer.call(&SHOUT, &(), |(): &(), _, _| Ok(()));
     expect(outcome, Code::Unimplemented, &["no method", "0xdeadbeef"]);
     let elsewhere = EchoCaller::new(&client, "inproc:elsewhere").unwrap();
     expect(elsewhere.nothing(&()), Code::Unavailable, &["inproc:elsewhere"]);

@@ -32,7 +32,7 @@ fn call_to(
         });
         let event_loop = EventLoop::new().unwrap();
         let client = if in_loop { Client::in_loop(&event_loop) } else { Client::new() };
-        EchoCaller::new(&client, &address).unwrap().say_with(&Words::default(), options)
+        EchoCaller::new(&client, &address).unwrap().with(options.clone()).say(&Words::default())
     })
 }
 
@@ -69,7 +69,7 @@ fn a_server_that_does_not_answer_the_handshake_is_given_up_at_the_deadline() {
         let client = if in_loop { Client::in_loop(&event_loop) } else { Client::new() };
         let start = clock::now();
         let options = CallOptions::new().deadline(Duration::from_millis(50));
-        let outcome = EchoCaller::new(&client, &address).unwrap().nothing_with(&(), &options);
+        let outcome = EchoCaller::new(&client, &address).unwrap().with(options).nothing(&());
         expect(outcome, Code::DeadlineExceeded, &[&address]);
         assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     }
@@ -164,7 +164,7 @@ fn a_server_that_ends_connections_as_soon_as_they_are_open_is_given_pauses() {
         for _ in 0..5 {
             let before = connections.load(Ordering::SeqCst);
             let options = CallOptions::new().reconnect(waits);
-            expect(echo.nothing_with(&(), &options), Code::Unavailable, &[]);
+            expect(echo.with(options).nothing(&()), Code::Unavailable, &[]);
             let made = connections.load(Ordering::SeqCst) - before;
             assert!((1..=CONNECTIONS_MAX).contains(&made), "{made} connections");
         }

@@ -65,9 +65,9 @@ fn p99_beside_methods_that_block() {
 /// Has some methods block at the same time, for a client of its own, until all have ended.
 fn block(at: &str) {
     let echo = EchoCaller::new(&Client::new(), at).unwrap();
-    let options = CallOptions::new();
+    let echo = echo.with(CallOptions::new());
     let started: Vec<_> =
-        (0..BLOCKED as u64).map(|number| echo.start_say_with(&words(number), &options)).collect();
+        (0..BLOCKED as u64).map(|number| echo.start_say(&words(number))).collect();
     for (number, started) in (0..).zip(started) {
         assert_eq!(started.wait().unwrap().number, number);
     }

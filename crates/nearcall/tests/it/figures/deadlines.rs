@@ -21,11 +21,11 @@ fn deadline_overshoot() {
         for (name, client) in clients {
             let echo = EchoCaller::new(&client, &served.via(&format!("{way}#s"))).unwrap();
             echo.nothing(&()).unwrap();
-            let options = CallOptions::new().deadline(timeout);
+            let echo = echo.with(CallOptions::new().deadline(timeout));
             let mut late_ns: Vec<u64> = (0..deadlines)
                 .map(|_| {
                     let start_ns = clock::monotonic_ns();
-                    let status = echo.later_with(&words(0), &options).unwrap_err();
+                    let status = echo.later(&words(0)).unwrap_err();
                     assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
                     let took_ns = clock::monotonic_ns() - start_ns;
                     let asked_ns = u64::try_from(timeout.as_nanos()).unwrap();

@@ -7,7 +7,7 @@ use std::thread;
 
 use nearcall::control::ServerCaller;
 use nearcall::prost::encoding::encode_varint;
-use nearcall::{CallOptions, Client, Interface, Limits};
+use nearcall::{Client, Interface, Limits};
 use nearcall_os::clock;
 
 use super::rounds;
@@ -62,7 +62,7 @@ fn time_of_the_longest_messages() {
         let call = |body: &[u8]| {
             let body = Raw(body.to_vec());
             let start_ns = clock::monotonic_ns();
-            let outcome = object.start::<_, Count>(send, &body, &CallOptions::new()).wait();
+            let outcome = object.start::<_, Count>(send, &body).wait();
             ((clock::monotonic_ns() - start_ns) as f64 / 1e6, outcome.is_ok())
         };
         let packed = numbers();
@@ -165,7 +165,7 @@ fn longest_stall_by_one_message() {
     let call = |interface, name, body: &[u8]| {
         let object = object(&client, interface, &address);
         let body = Raw(body.to_vec());
-        object.start::<_, Raw>(method(interface, name), &body, &CallOptions::new()).wait().is_ok()
+        object.start::<_, Raw>(method(interface, name), &body).wait().is_ok()
     };
     // Its call that was under way is counted when it has ended.
     let await_calls = |count| {

@@ -32,10 +32,10 @@ fn paced(served: &Served, way: &str, calls: usize) -> (f64, f64) {
 /// Keeps calls in flight until it is told to stop, and says how many were answered.
 fn flood(at: &str, stop: &AtomicBool) -> u64 {
     let echo = EchoCaller::new(&Client::new(), at).unwrap();
-    let options = CallOptions::new();
+    let echo = echo.with(CallOptions::new());
     let mut answered = 0;
     while !stop.load(Ordering::Relaxed) {
-        let started: Vec<_> = (0..200).map(|_| echo.start_nothing_with(&(), &options)).collect();
+        let started: Vec<_> = (0..200).map(|_| echo.start_nothing(&())).collect();
         for started in started {
             started.wait().unwrap();
             answered += 1;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::thread;
 
 use nearcall::{
-    Blocking, BlockingPool, CallOptions, Client, Code, Context, Dispatcher, Incoming, Interface,
-    Limits, ReplyStream, Responder, Server, Status, TaskRunner,
+    Blocking, BlockingPool, Client, Code, Context, Dispatcher, Incoming, Interface, Limits,
+    ReplyStream, Responder, Server, Status, TaskRunner,
 };
 
 use super::streaming::{COUNT, NUMBERS, count};
@@ -119,9 +119,8 @@ fn the_answer_of_a_stream_ends_it_when_its_items_have_left() {
         let limits = Limits { stream_window_bytes: 1_000, ..Limits::default() };
         let client = Client::with_limits(None, limits);
         let numbers = object(&client, &NUMBERS, &served.address);
-        let open = || -> ReplyStream<Words> {
-            numbers.open_reply_stream(&COUNT, &words(500), &CallOptions::new()).unwrap()
-        };
+        let open =
+            || -> ReplyStream<Words> { numbers.open_reply_stream(&COUNT, &words(500)).unwrap() };
         let given_up = open();
         log.expect(&["s: Count", "counted"]);
         drop(given_up);

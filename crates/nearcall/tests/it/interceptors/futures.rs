@@ -59,7 +59,7 @@ fn a_future_that_is_dropped_was_given_up() {
         let echo = EchoAsyncCaller::new(&super::client(&log), &served.via("#waits")).unwrap();
         // The first call connects, which takes more than a poll.
         let at_once = CallOptions::new().deadline(Duration::from_millis(1));
-        let late = block_on(echo.say_with(&words(1), &at_once)).unwrap_err();
+        let late = block_on(echo.with(at_once).say(&words(1))).unwrap_err();
         assert_eq!(late.code(), Code::DeadlineExceeded);
         log.expect(&[
             "c1: Say",
@@ -125,7 +125,7 @@ fn what_an_interceptor_adds_travels_with_a_future() {
         let client = Client::builder().interceptor(Adds(log.clone())).build();
         let echo = EchoAsyncCaller::new(&client, &served.via("#n")).unwrap();
         let options = CallOptions::new().metadata("own", "yes").unwrap();
-        assert_eq!(block_on(echo.say_with(&words(300), &options)).unwrap().number, 300);
+        assert_eq!(block_on(echo.with(options).say(&words(300))).unwrap().number, 300);
         log.expect(&[r#"Client ["own"] false true"#, "Client 3 3"]);
     });
 }

@@ -97,19 +97,19 @@ fn streams_are_seen_from_their_start_to_their_end() {
         let log = Log::default();
         let (_served, _client, numbers) = start(&log);
         let mut items: ReplyStream<Words> =
-            numbers.open_reply_stream(&COUNT, &words(3), &options()).unwrap();
+            numbers.with(options()).open_reply_stream(&COUNT, &words(3)).unwrap();
         assert_eq!(items.by_ref().filter(|item| item.is_ok()).count(), 3);
         assert_eq!(items.recv().unwrap(), None, "the end is shown once");
         drop(items);
         log.expect_unordered(&["c: Count", "s: Count", "s ended: Count OK", "c ended: Count OK"]);
         let mut items: RequestStream<Words, Words> =
-            numbers.open_request_stream(&SUM, &options()).unwrap();
+            numbers.with(options()).open_request_stream(&SUM).unwrap();
         items.send(&words(3)).unwrap();
         items.send(&words(4)).unwrap();
         assert_eq!(items.finish().unwrap().number, 7);
         log.expect_unordered(&["c: Sum", "s: Sum", "s ended: Sum OK", "c ended: Sum OK"]);
         let (mut items, mut replies): (RequestStream<Words, ()>, ReplyStream<Words>) =
-            numbers.open_both_streams(&ECHO, &options()).unwrap();
+            numbers.with(options()).open_both_streams(&ECHO).unwrap();
         items.send(&words(5)).unwrap();
         assert_eq!(replies.recv().unwrap(), Some(words(5)));
         items.finish().unwrap();
@@ -125,14 +125,14 @@ fn a_stream_that_fails_or_is_dropped_ends_once() {
         let (_served, _client, numbers) = start(&log);
         let request = Words { data: vec![1].into(), ..words(1) };
         let mut items: ReplyStream<Words> =
-            numbers.open_reply_stream(&COUNT, &request, &options()).unwrap();
+            numbers.with(options()).open_reply_stream(&COUNT, &request).unwrap();
         assert_eq!(items.recv().unwrap(), Some(words(0)));
         assert_eq!(items.recv().unwrap_err().code(), Code::Aborted);
         drop(items);
         let ends = ["s ended: Count ABORTED", "c ended: Count ABORTED"];
         log.expect_unordered(&[&["c: Count", "s: Count"], &ends[..]].concat());
         let (mut items, mut replies): (RequestStream<Words, ()>, ReplyStream<Words>) =
-            numbers.open_both_streams(&ECHO, &options()).unwrap();
+            numbers.with(options()).open_both_streams(&ECHO).unwrap();
         items.send(&words(5)).unwrap();
         assert_eq!(replies.recv().unwrap(), Some(words(5)));
         drop((items, replies));
@@ -148,9 +148,9 @@ fn a_stream_that_is_refused_is_not_opened() {
         let (served, ..) = start(&log);
         let client = Client::builder().interceptor(Refuses(log.clone())).build();
         let numbers = object(&client, &NUMBERS, &served.address);
-        let refused = numbers.open_reply_stream::<_, Words>(&COUNT, &words(1), &options());
+        let refused = numbers.with(options()).open_reply_stream::<_, Words>(&COUNT, &words(1));
         assert_eq!(refused.map(drop).unwrap_err().code(), Code::Unauthenticated);
-        let refused = numbers.open_request_stream::<Words, Words>(&SUM, &options());
+        let refused = numbers.with(options()).open_request_stream::<Words, Words>(&SUM);
         assert_eq!(refused.map(drop).unwrap_err().code(), Code::Unauthenticated);
         log.expect(&["refused", "refused"]);
     });
@@ -164,7 +164,7 @@ fn streams_of_async_callers_are_seen_as_well() {
         let numbers = AsyncObjectRef::new(&client, &NUMBERS, &served.address).unwrap();
         let request = Words { data: vec![1].into(), ..words(1) };
         block_on(async {
-            let opened = numbers.open_reply_stream(&COUNT, &words(2), None).await;
+            let opened = numbers.open_reply_stream(&COUNT, &words(2)).await;
             let mut items: AsyncReplyStream<Words> = opened.unwrap();
             while let Some(item) = items.next().await {
                 item.unwrap();
@@ -172,19 +172,19 @@ fn streams_of_async_callers_are_seen_as_well() {
             drop(items);
             let ends = ["s ended: Count OK", "c ended: Count OK"];
             log.expect_unordered(&[&["c: Count", "s: Count"], &ends[..]].concat());
-            let opened = numbers.open_reply_stream(&COUNT, &request, None).await;
+            let opened = numbers.open_reply_stream(&COUNT, &request).await;
             let mut items: AsyncReplyStream<Words> = opened.unwrap();
             items.next().await.unwrap().unwrap();
             assert_eq!(items.next().await.unwrap().unwrap_err().code(), Code::Aborted);
             drop(items);
             let ends = ["s ended: Count ABORTED", "c ended: Count ABORTED"];
             log.expect_unordered(&[&["c: Count", "s: Count"], &ends[..]].concat());
-            let opened = numbers.open_request_stream(&SUM, None).await;
+            let opened = numbers.open_request_stream(&SUM).await;
             let mut items: AsyncRequestStream<Words, Words> = opened.unwrap();
             items.send(&words(3)).await.unwrap();
             assert_eq!(items.finish().await.unwrap().number, 3);
             log.expect_unordered(&["c: Sum", "s: Sum", "s ended: Sum OK", "c ended: Sum OK"]);
-            let opened = numbers.open_request_stream(&SUM, None).await;
+            let opened = numbers.open_request_stream(&SUM).await;
             let items: AsyncRequestStream<Words, Words> = opened.unwrap();
             drop(items);
             let ends = ["s ended: Sum CANCELLED", "c ended: Sum CANCELLED"];

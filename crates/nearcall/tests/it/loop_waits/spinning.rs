@@ -32,7 +32,7 @@ fn a_connection_that_was_armed_inside_its_own_service_is_served_again() {
         });
         let echo = EchoCaller::new(&Client::new(), &served.via(&format!("{ADAPTIVE}#s"))).unwrap();
         for round in 0..20 {
-            echo.nothing_with(&(), &until(SOON)).unwrap_or_else(|end| panic!("{round}: {end}"));
+            echo.with(until(SOON)).nothing(&()).unwrap_or_else(|end| panic!("{round}: {end}"));
             // Often enough that the loop spins, and finds the last one so.
             (0..200).for_each(|_| echo.nothing(&()).unwrap());
             echo.note(&words(0)).unwrap();
@@ -40,7 +40,7 @@ fn a_connection_that_was_armed_inside_its_own_service_is_served_again() {
             wait_until("the end of the note", || ended.load(Ordering::Relaxed) > round);
             clock::pause(Duration::from_millis(8));
         }
-        echo.nothing_with(&(), &until(SOON)).unwrap();
+        echo.with(until(SOON)).nothing(&()).unwrap();
     });
 }
 
@@ -60,7 +60,7 @@ fn an_answer_that_comes_too_late_leaves_its_connection_armed() {
             clock::pause(Duration::from_millis(20));
             assert_eq!(other.say(&words(command::ANSWER)).unwrap().number, 1);
             clock::pause(Duration::from_millis(20));
-            echo.nothing_with(&(), &until(SOON)).unwrap_or_else(|end| panic!("{round}: {end}"));
+            echo.with(until(SOON)).nothing(&()).unwrap_or_else(|end| panic!("{round}: {end}"));
         }
     });
 }
@@ -84,7 +84,7 @@ fn a_connection_that_opens_while_the_loop_spins_is_noticed() {
         let echo = EchoCaller::new(&Client::new(), &served.via(&format!("{ADAPTIVE}#s"))).unwrap();
         for round in 0..ROUNDS {
             (0..round % 40).for_each(|_| echo.nothing(&()).unwrap());
-            echo.say_with(&words(round), &until(SOON)).unwrap();
+            echo.with(until(SOON)).say(&words(round)).unwrap();
         }
     });
 }
@@ -98,7 +98,7 @@ fn a_client_that_comes_while_the_loop_spins_is_served() {
             let address = served.via("?via=shm-eventfd");
             let came = thread::spawn(move || {
                 let echo = EchoCaller::new(&Client::new(), &address).unwrap();
-                echo.nothing_with(&(), &until(SOON))
+                echo.with(until(SOON)).nothing(&())
             });
             for _ in 0..round % 40 {
                 echo.nothing(&()).unwrap();
@@ -128,7 +128,7 @@ fn a_connection_that_the_loop_would_sleep_in_is_served_beside_a_busy_one() {
             })
         });
         begun.recv().unwrap();
-        let ends: Vec<_> = (0..50).map(|_| quiet.nothing_with(&(), &until(SOON))).collect();
+        let ends: Vec<_> = (0..50).map(|_| quiet.with(until(SOON)).nothing(&())).collect();
         stop.store(1, Ordering::Relaxed);
         callers.into_iter().for_each(|caller| caller.join().unwrap());
         for end in ends {
@@ -148,7 +148,7 @@ fn a_call_that_waits_while_something_concerns_the_user_sleeps() {
             far.nothing(&()).unwrap();
             event_loop.add_timer(Duration::from_millis(1), None);
             let spent = cpu(|| {
-                far.later_with(&words(0), &until(Duration::from_millis(300))).unwrap_err();
+                far.with(until(Duration::from_millis(300))).later(&words(0)).unwrap_err();
             });
             assert!(spent < Duration::from_millis(100), "{via}: {spent:?}");
         }

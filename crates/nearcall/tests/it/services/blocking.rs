@@ -230,7 +230,7 @@ fn a_call_in_a_pool_is_like_any_other() {
                 data.fill(3);
                 let request = Words { data: data.freeze(), number: 0 };
                 let options = options().deadline(minute).metadata("key", "value").unwrap();
-                let answer = echo.say_with(&request, &options).unwrap();
+                let answer = echo.with(options.clone()).say(&request).unwrap();
                 assert_eq!(answer.data, request.data);
                 let remaining_ns = u128::from(answer.number);
                 assert!((1..=minute.as_nanos()).contains(&remaining_ns), "{remaining_ns}");

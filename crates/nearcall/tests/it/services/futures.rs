@@ -109,7 +109,7 @@ fn a_future_answers() {
                 for (number, data_bytes) in (0..100).zip(lengths) {
                     let data = vec![1; data_bytes].into();
                     let request = Words { number, data };
-                    let answer = echo.say_with(&request, &options);
+                    let answer = echo.with(options.clone()).say(&request);
                     match number % 4 {
                         3 => assert_eq!(code(answer), Code::NotFound),
                         _ => assert_eq!(answer.unwrap(), request),
@@ -442,7 +442,7 @@ fn futures_answer_callers_of_their_own_loop() {
                 let soon = || options().deadline(SOON);
                 let cancelled = start(&echo, &words(0), &options());
                 drop(cancelled);
-                assert_eq!(code(echo.say_with(&words(0), &soon())), Code::DeadlineExceeded);
+                assert_eq!(code(echo.with(soon()).say(&words(0))), Code::DeadlineExceeded);
                 let late = start(&echo, &words(0), &soon());
                 turn_until(&event_loop, || late.is_done());
                 // One that was given up before it was received never ran.

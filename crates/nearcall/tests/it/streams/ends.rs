@@ -101,7 +101,7 @@ fn a_deadline_ends_the_whole_stream() {
     everywhere(|kind, served, streams| {
         streams.say(&item(1, 1)).unwrap();
         let options = CallOptions::new().deadline(Duration::from_millis(200));
-        let (mut requests, mut replies) = streams.exchange_with(&options).unwrap();
+        let (mut requests, mut replies) = streams.with(options).exchange().unwrap();
         let first = requests.send(&item(0, 10)).and_then(|()| replies.recv());
         // On a busy machine the time may be over before the echo is there.
         let echoes = first.is_ok();
@@ -133,7 +133,7 @@ fn what_has_come_is_not_read_after_the_deadline() {
             let end = clock::now() + Duration::from_millis(200);
             let options = CallOptions::new().deadline_at(end);
             let plan = Plan { items: 1000, bytes: 100, code: 0 };
-            let mut replies = streams.count_with(&plan, &options).unwrap();
+            let mut replies = streams.with(options).count(&plan).unwrap();
             served.settled();
             while clock::now() <= end {
                 clock::pause(Duration::from_millis(1));

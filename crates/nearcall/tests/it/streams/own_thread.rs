@@ -82,7 +82,7 @@ fn a_caller_waits_for_a_service_of_its_loop_that_does_not_read() {
         for kind in Kind::BESIDE_THE_LOOP {
             with_loop(kind, |streams| {
                 let options = CallOptions::new().deadline(Duration::from_millis(500));
-                let (mut requests, mut replies) = streams.exchange_with(&options).unwrap();
+                let (mut requests, mut replies) = streams.with(options).exchange().unwrap();
                 let mut sent = 0;
                 let late = loop {
                     match requests.send(&item(sent, 10_000)) {

@@ -36,11 +36,11 @@ fn stop_reading(kind: Kind, served: &Served, client: &Client) {
     let plan = Plan { items: 1000, bytes: ITEM_BYTES, code: 0 };
     let mut replies = streams.count(&plan).unwrap();
     assert_eq!(replies.recv().unwrap().unwrap().number, 0);
-    let options = CallOptions::new().deadline(Duration::from_secs(20));
+    let streams = streams.with(CallOptions::new().deadline(Duration::from_secs(20)));
     let most = (5 << 20) / u64::from(ITEM_BYTES);
     // What the client receives beside the reply is bounded by the credit.
     for _ in 0..100 {
-        assert_eq!(streams.say_with(&item(1, 10), &options).unwrap(), item(1, 10));
+        assert_eq!(streams.say(&item(1, 10)).unwrap(), item(1, 10));
     }
     let sent = served.settled();
     assert!(sent <= most, "{kind:?}: {sent} items of {ITEM_BYTES} bytes are under way");
@@ -133,7 +133,7 @@ fn an_item_that_finds_no_room_waits_until_its_deadline() {
             streams.say(&item(0, 1)).unwrap();
             let reading = served.counts.reading.lock().unwrap();
             let options = CallOptions::new().deadline(Duration::from_millis(300));
-            let mut summed = streams.sum_with(&options).unwrap();
+            let mut summed = streams.with(options).sum().unwrap();
             let sent = (0..1_000_000).map(|number| summed.send(&item(number, bytes)));
             let late = sent.filter_map(Result::err).next().unwrap();
             assert_eq!(late.code(), Code::DeadlineExceeded, "{bytes}: {late}");

@@ -128,7 +128,7 @@ fn a_task_waits_for_credit_and_for_its_deadline() {
             // Connected, so that all of the time is the call's.
             streams.say(&item(1, 1)).await.unwrap();
             let options = CallOptions::new().deadline(Duration::from_millis(300));
-            let (mut requests, mut replies) = streams.exchange_with(&options).await.unwrap();
+            let (mut requests, mut replies) = streams.with(options).exchange().await.unwrap();
             // The echoes are not read, so the service stops reading.
             let late = loop {
                 if let Err(status) = requests.send(&item(1, 500)).await {
@@ -158,7 +158,7 @@ fn a_deadline_ends_a_wait_for_room_behind_others() {
             // Connected, so that all of the time is the call's.
             streams.say(&item(1, 1)).await.unwrap();
             let options = CallOptions::new().deadline(Duration::from_millis(300));
-            let mut late = streams.drain_with(&options).await.unwrap();
+            let mut late = streams.with(options).drain().await.unwrap();
             let mut other = streams.drain().await.unwrap();
             let posted = served.poster.post(move |_| {
                 give_stuck.send(()).unwrap();

@@ -79,7 +79,7 @@ impl Storm {
         let echo = EchoCaller::new(&client, &address).unwrap();
         let streams = StreamsCaller::new(&client, &address).unwrap();
         let options = CallOptions::new().deadline(PATIENCE);
-        let exchange = streams.exchange_with(&CallOptions::new()).unwrap();
+        let exchange = streams.exchange().unwrap();
         Self {
             random: fastrand::Rng::with_seed(seed),
             client,
@@ -110,7 +110,7 @@ impl Storm {
                 self.switch();
             }
             let begin = clock::now();
-            self.echo.nothing_with(&(), &self.options).unwrap();
+            self.echo.with(self.options.clone()).nothing(&()).unwrap();
             let (took, ended) = (begin.elapsed(), clock::now());
             if is_due {
                 self.figures.after.push(took);
@@ -128,7 +128,7 @@ impl Storm {
         let Self { random, echo, options, .. } = self;
         let say = |random: &mut fastrand::Rng| {
             let wanted = long(random.u64(..BOOKS), BYTES[random.usize(..BYTES.len())]);
-            let call = echo.start_say_with(&wanted, options);
+            let call = echo.with(options.clone()).start_say(&wanted);
             (wanted, call)
         };
         let mut pending = vec![say(random)];
@@ -136,7 +136,7 @@ impl Storm {
             pending.push(say(random));
         }
         for _ in 0..random.u32(..4) {
-            echo.note_with(&words(self.notes), options).unwrap();
+            echo.with(options.clone()).note(&words(self.notes)).unwrap();
             self.notes += 1;
         }
         if random.u8(..3) == 0 {
@@ -145,7 +145,7 @@ impl Storm {
         }
         if random.u8(..3) == 0 {
             let short = CallOptions::new().deadline(Duration::from_micros(random.u64(..300)));
-            let outcome = echo.say_with(&words(1), &short);
+            let outcome = echo.with(short).say(&words(1));
             let late =
                 outcome.err().map(|status| assert_eq!(status.code(), Code::DeadlineExceeded));
             self.figures.late += u64::from(late.is_some());
@@ -162,7 +162,7 @@ impl Storm {
         match self.planned.take() {
             None => {
                 let plan = Plan { items: PLANNED, bytes: 900, code: 0 };
-                self.planned = Some((streams.count_with(&plan, options).unwrap(), 0));
+                self.planned = Some((streams.with(options.clone()).count(&plan).unwrap(), 0));
             }
             Some(_) if random.u8(..8) == 0 => figures.dropped += 1,
             Some((mut stream, next)) => {
@@ -178,7 +178,7 @@ impl Storm {
             }
         }
         let (mut stream, sum) =
-            self.added.take().unwrap_or_else(|| (streams.sum_with(options).unwrap(), 0));
+            self.added.take().unwrap_or_else(|| (streams.with(options.clone()).sum().unwrap(), 0));
         match random.u8(..16) {
             0 => figures.dropped += 1,
             1 => {
@@ -228,7 +228,7 @@ impl Storm {
         drop((self.planned, self.added));
         self.exchange.0.finish().unwrap();
         assert_eq!(self.exchange.1.recv().unwrap(), None);
-        let books = self.echo.say_with(&words(BOOKS), &self.options).unwrap();
+        let books = self.echo.with(self.options.clone()).say(&words(BOOKS)).unwrap();
         assert_eq!(books.number, self.notes, "one-way messages");
         let server = ServerCaller::new(&self.client, &self.address).unwrap();
         let reply =

@@ -173,12 +173,18 @@ fn every_form_of_call_works_over_the_shared_connection() {
                 for (number, call) in (0..).zip(calls) {
                     assert_eq!(call.wait().unwrap().number, number);
                 }
-                let started = caller.try_start_say(&words(3)).unwrap();
+                let started = caller
+                    .with(CallOptions::new().no_wait())
+                    .start_say(&words(3))
+                    .ensure_started()
+                    .unwrap();
                 assert_eq!(started.wait().unwrap().number, 3);
                 drop(caller.start_say(&words(4)));
                 caller.note(&words(5)).unwrap();
-                caller.try_note(&words(6)).unwrap();
-                for loan in [caller.loan(100_000), caller.try_loan(100_000)] {
+                caller.with(CallOptions::new().no_wait()).note(&words(6)).unwrap();
+                for loan in
+                    [caller.loan(100_000), caller.with(CallOptions::new().no_wait()).loan(100_000)]
+                {
                     let mut loan = loan.unwrap();
                     loan.fill(7);
                     let lent = Words { number: 8, data: loan.freeze() };
@@ -211,10 +217,10 @@ fn deadlines_hold_for_threads_that_share_a_connection() {
         let kept = caller.start_later(&words(1));
         let there = caller.clone();
         thread::spawn(move || {
-            let soon = CallOptions::new().deadline(Duration::from_millis(30));
-            let late = there.later_with(&words(2), &soon).unwrap_err();
+            let there = there.with(CallOptions::new().deadline(Duration::from_millis(30)));
+            let late = there.later(&words(2)).unwrap_err();
             assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
-            let late = there.start_later_with(&words(3), &soon).wait().unwrap_err();
+            let late = there.start_later(&words(3)).wait().unwrap_err();
             assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
         })
         .join()

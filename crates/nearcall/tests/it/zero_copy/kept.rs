@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nearcall::{Bytes, Client, Code, EventLoop, Server};
+use nearcall::{Bytes, CallOptions, Client, Code, EventLoop, Server};
 use nearcall_os::descriptor;
 
 use super::*;
@@ -19,7 +19,7 @@ fn a_server_that_keeps_every_slot_stops_the_lending_and_nothing_else() {
     let (client, store) = store(&server, "?via=shm");
     let object = object(&client, StoreCaller::INTERFACE, &server.via("?via=shm"));
     let put = || {
-        let data = object.try_loan(5000)?.freeze();
+        let data = object.with(CallOptions::new().no_wait()).loan(5000)?.freeze();
         store.put(&Parcel { data, keep: true, ..Parcel::default() })
     };
     for _ in 0..SLOTS {

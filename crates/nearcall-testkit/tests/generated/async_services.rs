@@ -3,17 +3,19 @@
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use nearcall::{
+    AsyncItemReceiver, AsyncItemSender, CallContext, CallOptions, Client, Context, Status,
+};
+use smol::block_on;
+
 use crate::home::{
     NoteRequest, SetTargetReply, SetTargetRequest, ThermostatAsync, ThermostatAsyncCaller,
     ThermostatAsyncDispatcher, ThermostatCaller, WatchReply, WatchRequest,
 };
-use crate::runtime::{block_on, register};
 use crate::scan::{
     Page, ScannerAsync_, ScannerAsyncCaller_, ScannerAsyncDispatcher_, ScannerCaller_,
 };
-use crate::{
-    AsyncItemReceiver, AsyncItemSender, CallContext, CallOptions, Client, Context, Status,
-};
+use crate::serve;
 
 #[derive(Default)]
 struct Room {
@@ -37,7 +39,7 @@ impl ThermostatAsync for Room {
     }
 
     async fn watch(&self, context: CallContext, _: WatchRequest) -> Result<WatchReply, Status> {
-        Err(Status(context.text))
+        Err(Status::unavailable(context.metadata().get("why").unwrap_or("no reason")))
     }
 
     async fn reset(&self, _: CallContext, (): ()) -> Result<(), Status> {
@@ -48,31 +50,34 @@ impl ThermostatAsync for Room {
 #[test]
 fn an_async_service_serves_callers_of_both_kinds() {
     let room = Arc::new(Room::default());
-    register(ThermostatAsyncDispatcher::shared(Arc::clone(&room)));
-    let client = Client::default();
+    let (_server, address) = serve(ThermostatAsyncDispatcher::shared(Arc::clone(&room)));
+    let client = Client::new();
     let (sync, by_future) = (
-        ThermostatCaller::new(&client, "here").unwrap(),
-        ThermostatAsyncCaller::new(&client, "here").unwrap(),
+        ThermostatCaller::new(&client, &address).unwrap(),
+        ThermostatAsyncCaller::new(&client, &address).unwrap(),
     );
     sync.set_target(&SetTargetRequest { celsius: 20.0 }).unwrap();
     let request = SetTargetRequest { celsius: 21.0 };
     assert_eq!(block_on(by_future.set_target(&request)).unwrap().celsius_before, 20.0);
     block_on(by_future.note(&NoteRequest { text: "hello".to_owned() })).unwrap();
+    // A call over the same connection is served after it.
+    block_on(by_future.reset(&())).unwrap();
     assert_eq!(*room.notes.lock().unwrap(), ["hello"]);
-    let options = CallOptions { text: "not now" };
-    let watched = block_on(by_future.watch_with(&WatchRequest {}, &options));
-    assert_eq!(watched, Err(Status("not now")));
-    assert_eq!(block_on(by_future.loan(7)).unwrap().0.len(), 7);
-    assert_eq!(block_on(by_future.reset(&())), Ok(()));
+    let refused = block_on(by_future.watch(&WatchRequest {})).unwrap_err();
+    assert_eq!(refused.message(), "no reason");
+    let later = by_future.with(CallOptions::new().metadata("why", "not now").unwrap());
+    assert_eq!(block_on(later.watch(&WatchRequest {})).unwrap_err().message(), "not now");
+    assert_eq!(block_on(by_future.loan(7)).unwrap().len(), 7);
 }
 
 #[test]
 fn a_future_that_is_not_polled_makes_no_call() {
     let room = Arc::new(Room::default());
-    register(ThermostatAsyncDispatcher::shared(Arc::clone(&room)));
-    let caller = ThermostatAsyncCaller::new(&Client::default(), "here").unwrap();
-    let (request, options) = (NoteRequest::default(), CallOptions::new());
-    let _unpolled = (caller.note(&request), caller.note_with(&request, &options));
+    let (_server, address) = serve(ThermostatAsyncDispatcher::shared(Arc::clone(&room)));
+    let caller = ThermostatAsyncCaller::new(&Client::new(), &address).unwrap();
+    let request = NoteRequest::default();
+    drop(caller.note(&request));
+    block_on(caller.reset(&())).unwrap();
     assert!(room.notes.lock().unwrap().is_empty());
 }
 
@@ -82,14 +87,14 @@ fn methods_run_where_the_program_puts_them() {
     let count = Arc::clone(&spawned);
     let dispatcher = ThermostatAsyncDispatcher::new(Room::default()).spawn_on(move |task| {
         *count.lock().unwrap() += 1;
-        thread::spawn(|| block_on(task)).join().unwrap();
+        thread::spawn(|| block_on(task));
     });
-    register(dispatcher.clone());
-    let caller = ThermostatCaller::new(&Client::default(), "here").unwrap();
+    let (_server, address) = serve(dispatcher.clone());
+    let caller = ThermostatCaller::new(&Client::new(), &address).unwrap();
     caller.reset(&()).unwrap();
-    caller.note(&NoteRequest::default()).unwrap();
+    caller.set_target(&SetTargetRequest { celsius: 20.0 }).unwrap();
     assert_eq!(*spawned.lock().unwrap(), 2);
-    assert_eq!(dispatcher.service().notes.lock().unwrap().len(), 1);
+    assert_eq!(*dispatcher.service().celsius.lock().unwrap(), 20.0);
 }
 
 struct Device;
@@ -105,13 +110,10 @@ macro_rules! adders {
 
 impl ScannerAsync_ for Device {
     adders! {
-        new 1, scan 2, start_scan 3, scan_with 4, loan 5, loan_bytes 6, try_loan 7, service 8,
-        spawn_on 9, shared 10, object 11,
+        new 1, scan 2, start_scan 3, with 4, loan 5, service 8, spawn_on 9, shared 10, object 11,
     }
 
     async fn mark(&self, _: CallContext, _: Page) {}
-
-    async fn try_mark(&self, _: CallContext, _: Page) {}
 
     async fn progress(
         &self,
@@ -137,10 +139,6 @@ impl ScannerAsync_ for Device {
         Ok(Page { number })
     }
 
-    async fn upload_with(&self, _: CallContext, _: AsyncItemReceiver<Page>) -> Result<(), Status> {
-        Ok(())
-    }
-
     async fn chat(
         &self,
         _: CallContext,
@@ -156,27 +154,29 @@ impl ScannerAsync_ for Device {
 
 #[test]
 fn streams_are_awaited() {
-    register(ScannerAsyncDispatcher_::new(Device));
-    let client = Client::default();
-    let caller = ScannerAsyncCaller_::new_(&client, "here").unwrap();
+    let (_server, address) = serve(ScannerAsyncDispatcher_::new(Device));
+    let client = Client::new();
+    let caller = ScannerAsyncCaller_::new_(&client, &address).unwrap();
     let page = |number| Page { number };
     block_on(async {
         let mut pages = caller.progress(&page(1)).await.unwrap();
-        assert_eq!(pages.next().await, Some(Ok(page(0))));
-        assert_eq!(pages.next().await, None);
+        assert_eq!(pages.next().await.unwrap().unwrap(), page(0));
+        assert!(pages.next().await.is_none());
         let mut pages = caller.upload().await.unwrap();
         pages.send(&page(3)).await.unwrap();
         pages.send(&page(4)).await.unwrap();
-        assert_eq!(pages.finish().await, Ok(page(7)));
+        assert_eq!(pages.finish().await.unwrap(), page(7));
         let (mut requests, mut replies) = caller.chat().await.unwrap();
         requests.send(&page(5)).await.unwrap();
         requests.finish().await.unwrap();
-        assert_eq!(replies.next().await, Some(Ok(page(5))));
-        assert_eq!(caller.new(&page(0)).await, Ok(page(1)));
-        assert_eq!(caller.loan_with_(2, &CallOptions::new()).await.unwrap().0.len(), 2);
+        assert_eq!(replies.next().await.unwrap().unwrap(), page(5));
+        assert_eq!(caller.new(&page(0)).await.unwrap(), page(1));
+        let with = caller.with_(CallOptions::new());
+        assert_eq!(with.with(&page(0)).await.unwrap(), page(4));
     });
-    let sync = ScannerCaller_::new_(&client, "here").unwrap();
-    assert_eq!(sync.try_start_scan(&page(0)).unwrap().0, Ok(page(2)));
+    let sync = ScannerCaller_::new_(&client, &address).unwrap();
+    let started = sync.with_(CallOptions::new().no_wait()).start_scan_(&page(0)).ensure_started();
+    assert_eq!(started.unwrap().wait().unwrap(), page(2));
 }
 
 /// Never called: it compiles if everything that threads share is `Send` (and `Sync`).
@@ -189,7 +189,7 @@ fn what_threads_share_can_be_sent() {
     }
     fn check_send<T: Send>(_: &T) {}
     fn check_shared<T: Clone + Send + Sync>(_: &T) {}
-    let client = Client::default();
+    let client = Client::new();
     let caller = ScannerAsyncCaller_::new_(&client, "here").unwrap();
     check_shared(&caller);
     check_shared(&ThermostatCaller::new(&client, "here").unwrap());

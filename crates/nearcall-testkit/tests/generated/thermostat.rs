@@ -3,15 +3,17 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use prost::Message;
+use nearcall::prost::Message;
+use nearcall::{
+    CallOptions, Client, Code, Context, Method, MethodKind, ObjectRef, Responder, Status,
+};
 use prost_reflect::{DescriptorPool, Kind, Value};
 
+use crate::InLoop;
 use crate::home::{
     NoteRequest, SetTargetReply, SetTargetRequest, Thermostat, ThermostatCaller,
     ThermostatDispatcher, WatchReply, WatchRequest,
 };
-use crate::runtime::register;
-use crate::{CallOptions, Client, Context, Idempotency, MethodKind, Responder, Status};
 
 #[derive(Default)]
 struct Room {
@@ -42,53 +44,52 @@ impl Thermostat for Room {
     }
 
     fn reset(&self, context: &Context<'_>, (): &()) -> Result<(), Status> {
-        Err(Status(context.text))
+        Err(Status::unavailable(context.metadata().get("why").unwrap_or("no reason")))
     }
 }
 
 #[track_caller]
-fn check(bytes_only: bool) {
+fn check(client: impl FnOnce(Client) -> Client) {
     let dispatcher = ThermostatDispatcher::new(Room::default());
     let room = Arc::clone(dispatcher.service());
-    register(dispatcher);
-    let caller = ThermostatCaller::new(&Client { bytes_only }, "here").unwrap();
+    let here = InLoop::serve(dispatcher);
+    let caller = ThermostatCaller::new(&client(here.client.clone()), &here.address).unwrap();
     let set = |celsius| caller.set_target(&SetTargetRequest { celsius }).unwrap().celsius_before;
     assert_eq!([set(20.0), set(21.5)], [0.0, 20.0]);
-    caller.note(&NoteRequest { text: "hello".to_owned() }).unwrap();
-    caller.try_note(&NoteRequest { text: "again".to_owned() }).unwrap();
-    assert_eq!(*room.notes.borrow(), ["hello", "again"]);
     assert_eq!(caller.watch(&WatchRequest {}).unwrap().celsius, 21.5);
-    assert_eq!(caller.start_watch(&WatchRequest {}).0.unwrap().celsius, 21.5);
-    let options = CallOptions { text: "not today" };
-    assert_eq!(caller.reset_with(&(), &options), Err(Status("not today")));
-    assert_eq!(caller.start_reset_with(&(), &options).0, Err(Status("not today")));
+    assert_eq!(caller.start_watch(&WatchRequest {}).wait().unwrap().celsius, 21.5);
+    let note = |text: &str| NoteRequest { text: text.to_owned() };
+    caller.note(&note("hello")).unwrap();
+    caller.with(CallOptions::new().no_wait()).note(&note("again")).unwrap();
+    while room.notes.borrow().len() < 2 {
+        here.event_loop.turn().unwrap();
+    }
+    assert_eq!(*room.notes.borrow(), ["hello", "again"]);
+    let refused = caller.reset(&()).unwrap_err();
+    assert_eq!((refused.code(), refused.message()), (Code::Unavailable, "no reason"));
+    let caller = caller.with(CallOptions::new().metadata("why", "not today").unwrap());
+    for refused in [caller.reset(&()), caller.start_reset(&()).wait()] {
+        assert_eq!(refused.unwrap_err().message(), "not today");
+    }
 }
 
 #[test]
 fn a_service_of_the_same_thread_is_called_straight() {
-    check(false);
+    check(|client| client);
 }
 
 #[test]
 fn any_other_service_is_called_through_bytes() {
-    check(true);
+    check(Client::without_short_circuit);
 }
 
 #[test]
 fn an_unknown_method_is_refused() {
-    static OTHER: crate::Method = crate::Method {
-        id: 1,
-        name: "Other",
-        kind: MethodKind::Unary,
-        deadline: None,
-        idempotency: Idempotency::Unknown,
-    };
-    register(ThermostatDispatcher::new(Room::default()));
-    let interface = ThermostatCaller::INTERFACE;
-    let object = crate::ObjectRef::new(&Client::default(), interface, "here").unwrap();
-    let answer: Result<(), Status> =
-        object.call(&OTHER, &(), &CallOptions::new(), |(): &(), _| Ok(()));
-    assert_eq!(answer, Err(Status("unknown method")));
+    static OTHER: Method = Method::new(1, "Other", MethodKind::Unary);
+    let here = InLoop::serve(ThermostatDispatcher::new(Room::default()));
+    let object = ObjectRef::new(&here.client, ThermostatCaller::INTERFACE, &here.address).unwrap();
+    let answer: Result<(), Status> = object.call(&OTHER, &(), |(): &(), _, _| Ok(()));
+    assert_eq!(answer.unwrap_err().code(), Code::Unimplemented);
 }
 
 #[test]
@@ -117,7 +118,7 @@ fn reflection_finds_methods_messages_and_options_in_the_embedded_set() {
 #[test]
 fn the_embedded_set_has_neither_the_built_in_file_nor_source_information() {
     let set = ThermostatCaller::INTERFACE.descriptor_set;
-    let set = prost_types::FileDescriptorSet::decode(set).unwrap();
+    let set = nearcall::prost_types::FileDescriptorSet::decode(set).unwrap();
     let names: Vec<&str> = set.file.iter().map(|file| file.name()).collect();
     let expected = ["google/protobuf/empty.proto", "nearcall/options.proto", "thermostat.proto"];
     assert_eq!(names, expected);
