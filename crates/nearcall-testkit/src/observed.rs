@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::Duration;
 
 use nearcall::{CallOptions, Client, Deadline, Event, EventLoop, Limits, Server, Stopper};
@@ -32,7 +34,7 @@ pub struct Observed {
     pub address: String,
     pub seen: Arc<Seen>,
     stopper: Stopper,
-    thread: Option<std::thread::JoinHandle<()>>,
+    thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Observed {
@@ -47,9 +49,9 @@ impl Observed {
     /// A server that listens at `address`.
     pub fn at(address: &str, limits: Limits) -> Self {
         let (seen, address) = (Arc::new(Seen::default()), address.to_owned());
-        let (give, take) = std::sync::mpsc::channel();
+        let (give, take) = mpsc::channel();
         let tell = Arc::clone(&seen);
-        let thread = std::thread::spawn(move || {
+        let thread = thread::spawn(move || {
             let event_loop = EventLoop::new().unwrap();
             let server = Server::with_limits(&event_loop, limits);
             let service = Arc::<Service>::default();
@@ -87,7 +89,7 @@ impl Observed {
 #[track_caller]
 pub fn while_a_good_client_calls<T>(address: &str, case: impl FnOnce() -> T) -> T {
     let (calls, ends) = (AtomicUsize::new(0), AtomicBool::new(false));
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let good = scope.spawn(|| call_until(address, &calls, &ends));
         let ending = Ending(&ends);
         wait_until("the good client's first call", || {
@@ -120,7 +122,7 @@ impl Drop for Observed {
         self.stopper.stop();
         if let Some(thread) = self.thread.take() {
             let outcome = thread.join();
-            assert!(outcome.is_ok() || std::thread::panicking(), "the server panicked");
+            assert!(outcome.is_ok() || thread::panicking(), "the server panicked");
         }
     }
 }
@@ -156,5 +158,21 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     while !done() {
         assert!(clock::now() < end, "timed out waiting for {what}");
         clock::pause(Duration::from_micros(500));
+    }
+}
+
+/// Runs a test that may block, and fails if it does not end within `time`.
+pub fn within<T: Send + 'static>(time: Duration, body: impl FnOnce() -> T + Send + 'static) -> T {
+    let (give, take) = mpsc::channel();
+    let thread = thread::spawn(move || give.send(body()).is_ok());
+    match take.recv_timeout(time) {
+        Ok(result) => {
+            thread.join().unwrap();
+            result
+        }
+        Err(RecvTimeoutError::Timeout) => panic!("not done within {time:?}"),
+        Err(RecvTimeoutError::Disconnected) => {
+            std::panic::resume_unwind(thread.join().unwrap_err())
+        }
     }
 }

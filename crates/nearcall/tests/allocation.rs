@@ -7,9 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::cell::Cell;
-use std::pin::pin;
-use std::sync::{Arc, mpsc};
-use std::task::{self, Poll, Waker};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -23,6 +21,7 @@ use nearcall_os::{clock, process};
 use nearcall_testkit::echo::{
     Adder, AdderAsyncCaller, AdderCaller, AdderDispatcher, Numbers, Row, Total,
 };
+use nearcall_testkit::tasks;
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -121,40 +120,24 @@ fn allocations(client: &Client, at: &str) -> (u64, u64) {
     (here, adder.allocations(&()).unwrap().sum - there)
 }
 
-/// Runs a future in this thread, without an allocation.
-fn block_on<F: Future>(waker: &Waker, future: F) -> F::Output {
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut task::Context::from_waker(waker)) {
-            return output;
-        }
-        thread::park();
-    }
-}
-
-struct Unpark(thread::Thread);
-
-impl task::Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
 /// Allocations of the thread that polls calls as futures, after a warm-up.
 fn async_allocations(at: &str) -> u64 {
     let client = Client::new();
     let adder = AdderAsyncCaller::new(&client, at).unwrap();
-    let (request, waker) = (numbers(), Waker::from(Arc::new(Unpark(thread::current()))));
+    let (request, (woken, waker)) = (numbers(), tasks::waker());
     let calls = || {
         for number in 0..CALLS {
             if number < SLEEPS {
                 clock::pause(LONGER_THAN_A_SPIN);
             }
-            block_on(&waker, adder.empty(&())).unwrap();
+            tasks::block_on_with(&woken, &waker, adder.empty(&())).unwrap();
             let pauses = (SLEEPS..2 * SLEEPS).contains(&number);
             let total = Total { sum: if pauses { PAUSE } else { 1 } };
-            block_on(&waker, adder.tick(&total)).unwrap();
-            assert_eq!(block_on(&waker, adder.add(&request)).unwrap().sum, 14 * 36);
+            tasks::block_on_with(&woken, &waker, adder.tick(&total)).unwrap();
+            assert_eq!(
+                tasks::block_on_with(&woken, &waker, adder.add(&request)).unwrap().sum,
+                14 * 36
+            );
         }
     };
     calls();

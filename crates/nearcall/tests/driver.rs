@@ -7,16 +7,15 @@
 use std::fs;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::thread;
 use std::time::Duration;
 
 use nearcall::{CallOptions, Client, EventLoop, Server, Status};
 use nearcall_os::clock;
 
 use nearcall_testkit::echo::{Adder, AdderAsyncCaller, AdderDispatcher, Numbers, Total};
+use nearcall_testkit::tasks::block_on;
 
 struct Service;
 
@@ -78,25 +77,6 @@ fn sleeps(thread: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/self/task/{thread}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return output;
-        }
-        thread::park_timeout(PATIENCE);
-    }
 }
 
 /// Has the service reply once `call` waits for that.

@@ -5,7 +5,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stderr, reason = "it prints a figure")]
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
@@ -16,55 +15,13 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use nearcall::{
-    Client, Context, EventLoop, Mechanism, ReconnectPolicy, Responder, Server, Status, Stopper,
-    WaitPolicy,
+    Client, EventLoop, Mechanism, ReconnectPolicy, Server, Status, Stopper, WaitPolicy,
 };
 use nearcall_os::socket::{self, UnixAddress};
 use nearcall_os::{clock, process};
 
-use nearcall_testkit::echo::{
-    Echo, EchoAsyncCaller, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words,
-};
-
-/// Keeps calls of `Later`, and answers nothing else.
-#[derive(Default)]
-struct Keeper(RefCell<Vec<Responder<Words>>>);
-
-impl Echo for Keeper {
-    fn say(&self, _context: &Context<'_>, request: &Words) -> Result<Words, Status> {
-        Ok(request.clone())
-    }
-
-    fn nothing(&self, _context: &Context<'_>, _request: &()) -> Result<(), Status> {
-        Ok(())
-    }
-
-    fn note(&self, _context: &Context<'_>, _request: &Words) {}
-
-    fn fail(&self, _context: &Context<'_>, _request: &Failure) -> Result<(), Status> {
-        Ok(())
-    }
-
-    fn panic(&self, _context: &Context<'_>, _request: &()) -> Result<(), Status> {
-        Ok(())
-    }
-
-    fn later(&self, context: &Context<'_>, _request: &Words) -> Result<Words, Status> {
-        context.answer_later(|responder| self.0.borrow_mut().push(responder))
-    }
-
-    fn quick(&self, _context: &Context<'_>, request: &Words) -> Result<Words, Status> {
-        Ok(request.clone())
-    }
-
-    fn look(&self, _context: &Context<'_>, _request: &()) -> Result<Seen, Status> {
-        Ok(Seen::default())
-    }
-
-    fn work(&self, _context: &Context<'_>, _request: &Span) -> Result<Words, Status> {
-        Ok(Words::default())
-    }
-}
+use nearcall_testkit::echo::{EchoAsyncCaller, EchoCaller, EchoDispatcher, Words};
+use nearcall_testkit::support::Service;
 
 /// One spins; the others wait in slices, because a condition variable reports no death.
 const NEVER_IDLE: [Mechanism; 3] = [Mechanism::ShmSpin, Mechanism::ShmCondvar, Mechanism::ShmMq];
@@ -114,7 +71,7 @@ impl Idle {
         let listens = name.clone();
         let server = looping(format!("s {mechanism}"), move |event_loop| {
             let server = Server::new(event_loop);
-            server.register(EchoDispatcher::new(Keeper::default())).unwrap();
+            server.register(EchoDispatcher::new(Service::default())).unwrap();
             server.listen(&format!("{listens}?allow=all")).unwrap();
             Box::new(server)
         });

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use nearcall::{CallOptions, Client, Code, Context, Limits, Status};
 
-use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
+use crate::echo::{Echo, EchoCaller, EchoDispatcher, Words};
 use crate::support::server::{ServerSetup, serve};
 use crate::support::{
     GoodClient, PATIENCE, Role, ServerProcess, Service, User, in_time, skip, wait_until,
@@ -48,40 +48,10 @@ fn overflow(depth: u64) -> u64 {
 struct Misbehaving(Arc<Service>);
 
 impl Echo for Misbehaving {
+    nearcall_testkit::forward_echo!(0: nothing note fail panic later quick look work);
+
     fn say(&self, _context: &Context<'_>, request: &Words) -> Result<Words, Status> {
         Ok(ACTS[usize::try_from(request.number).unwrap()].1())
-    }
-
-    fn nothing(&self, context: &Context<'_>, request: &()) -> Result<(), Status> {
-        self.0.nothing(context, request)
-    }
-
-    fn note(&self, context: &Context<'_>, request: &Words) {
-        self.0.note(context, request);
-    }
-
-    fn fail(&self, context: &Context<'_>, request: &Failure) -> Result<(), Status> {
-        self.0.fail(context, request)
-    }
-
-    fn panic(&self, context: &Context<'_>, request: &()) -> Result<(), Status> {
-        self.0.panic(context, request)
-    }
-
-    fn later(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
-        self.0.later(context, request)
-    }
-
-    fn quick(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
-        self.0.quick(context, request)
-    }
-
-    fn look(&self, context: &Context<'_>, request: &()) -> Result<Seen, Status> {
-        self.0.look(context, request)
-    }
-
-    fn work(&self, context: &Context<'_>, request: &Span) -> Result<Words, Status> {
-        self.0.work(context, request)
     }
 }
 

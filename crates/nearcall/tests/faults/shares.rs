@@ -11,9 +11,9 @@ use nearcall::{Blocking, BlockingPool, Client, Context, Deadline, Limits, Mechan
 use nearcall_channel::{Address, Endpoint, HandshakeError, Interest, Options, Refusal, connect};
 use nearcall_os::{clock, socket};
 
-use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
+use crate::echo::{Echo, EchoCaller, EchoDispatcher, Span, Words};
 use crate::raw_frames::call;
-use crate::served::hello;
+use crate::served::{Stateless, hello};
 use crate::support::child::{Process, command, report, wait_for_the_parent};
 use crate::support::server::{ServerSetup, serve};
 use crate::support::{
@@ -294,38 +294,13 @@ fn memory_after_a_hundred_floods_beside_two_thousand_connections_is_as_before() 
 }
 
 /// Methods of which one blocks.
-struct Blocks;
+#[derive(Default)]
+struct Blocks {
+    stateless: Stateless,
+}
 
 impl Echo for Blocks {
-    fn say(&self, _: &Context<'_>, request: &Words) -> Result<Words, Status> {
-        Ok(request.clone())
-    }
-
-    fn nothing(&self, _: &Context<'_>, _: &()) -> Result<(), Status> {
-        Ok(())
-    }
-
-    fn note(&self, _: &Context<'_>, _: &Words) {}
-
-    fn fail(&self, _: &Context<'_>, _: &Failure) -> Result<(), Status> {
-        Ok(())
-    }
-
-    fn panic(&self, _: &Context<'_>, _: &()) -> Result<(), Status> {
-        Ok(())
-    }
-
-    fn later(&self, _: &Context<'_>, request: &Words) -> Result<Words, Status> {
-        Ok(request.clone())
-    }
-
-    fn quick(&self, _: &Context<'_>, request: &Words) -> Result<Words, Status> {
-        Ok(request.clone())
-    }
-
-    fn look(&self, _: &Context<'_>, _: &()) -> Result<Seen, Status> {
-        Ok(Seen::default())
-    }
+    nearcall_testkit::forward_echo!(stateless: say nothing note fail panic later quick look);
 
     fn work(&self, _: &Context<'_>, request: &Span) -> Result<Words, Status> {
         clock::pause(Duration::from_millis(request.ms.into()));
@@ -337,7 +312,9 @@ impl Echo for Blocks {
 fn serve_pool(address: &str) {
     let pool = BlockingPool::builder().build();
     serve(address, Limits::default(), |_, server| {
-        server.register_as("pool", Blocking::new(EchoDispatcher::new(Blocks), &pool)).unwrap();
+        server
+            .register_as("pool", Blocking::new(EchoDispatcher::new(Blocks::default()), &pool))
+            .unwrap();
     });
 }
 

@@ -27,14 +27,12 @@ pub(crate) mod stepping;
 #[path = "../../../nearcall-channel/tests/it/support/raw.rs"]
 pub(crate) mod raw;
 
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
 use std::time::Duration;
 
 pub(crate) use self::good::{GoodClient, User};
 pub(crate) use self::leaks::Holdings;
 pub(crate) use self::server::ServerProcess;
-pub(crate) use crate::observed::wait_until;
+pub(crate) use crate::observed::{wait_until, within};
 pub(crate) use crate::served::{Service, hello, unique_address};
 
 /// Longest wait of one step. Far above what is needed, so that it only ends a hang.
@@ -49,25 +47,6 @@ pub(crate) type Role = (&'static str, fn(&str));
 /// Runs a test that may block, and fails if it does not end.
 pub(crate) fn in_time<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     within(TEST_TIME_MAX, body)
-}
-
-/// Works like [`in_time`] with another time.
-pub(crate) fn within<T: Send + 'static>(
-    time: Duration,
-    body: impl FnOnce() -> T + Send + 'static,
-) -> T {
-    let (give, take) = mpsc::channel();
-    let thread = thread::spawn(move || give.send(body()).is_ok());
-    match take.recv_timeout(time) {
-        Ok(result) => {
-            thread.join().unwrap();
-            result
-        }
-        Err(RecvTimeoutError::Timeout) => panic!("not done within {time:?}"),
-        Err(RecvTimeoutError::Disconnected) => {
-            std::panic::resume_unwind(thread.join().unwrap_err())
-        }
-    }
 }
 
 /// The number in the environment variable `name`, or `default`.

@@ -2,11 +2,8 @@
 //!
 //! **Not here:** async services and streams; the thread that waits (`tests/driver.rs`).
 
-use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use std::task::{Context as TaskContext, Poll, Wake, Waker};
-use std::thread::{self, Thread};
 use std::time::Duration;
 
 use nearcall::{Context, Limits, Responder, RunningServer, Server, Status};
@@ -14,6 +11,8 @@ use nearcall::{Context, Limits, Responder, RunningServer, Server, Status};
 use crate::echo::{Echo, EchoDispatcher, Failure, Seen, Span, Words};
 use crate::stage::words;
 use crate::support::{LoopThread, everything, seen, unique_address};
+
+pub(crate) use nearcall_testkit::tasks::{block_on, poll_once};
 
 mod asks;
 mod dropped;
@@ -176,41 +175,4 @@ fn start_to_drain(address: &str, limits: Limits) -> RunningServer {
     let service = Service { books: Arc::default(), held: Mutex::default() };
     let server = Server::builder().threads(1).limits(limits);
     server.register(EchoDispatcher::new(service)).listen(&everything(address)).start().unwrap()
-}
-
-/// Wakes a thread that is parked, and counts.
-struct Unpark {
-    thread: Thread,
-    wakes: AtomicU64,
-}
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.wakes.fetch_add(1, Ordering::SeqCst);
-        self.thread.unpark();
-    }
-}
-
-/// The executor with nothing in it. Fails instead of waiting without end.
-pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let unpark = Arc::new(Unpark { thread: thread::current(), wakes: AtomicU64::new(0) });
-    let waker = Waker::from(Arc::clone(&unpark));
-    let start = nearcall_os::clock::now();
-    loop {
-        let woken = unpark.wakes.load(Ordering::SeqCst);
-        if let Poll::Ready(output) = future.as_mut().poll(&mut TaskContext::from_waker(&waker)) {
-            return output;
-        }
-        // Polled again only when it was woken, so that a wake-up that is lost shows.
-        while unpark.wakes.load(Ordering::SeqCst) == woken {
-            assert!(start.elapsed() < PATIENCE, "the future was not woken");
-            thread::park_timeout(PATIENCE);
-        }
-    }
-}
-
-/// Polls a future once.
-pub(crate) fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut TaskContext::from_waker(Waker::noop()))
 }

@@ -26,7 +26,7 @@ use crate::async_client::{block_on, poll_once};
 use crate::echo::{EchoAsyncCaller, EchoCaller};
 use crate::figures::{count, percentile};
 use crate::restarts::EXIT;
-use crate::server_threads::shared;
+use crate::services::Threaded;
 use crate::stage::{PATIENCE, in_time, turn_until, words};
 use crate::support::unique_address;
 use crate::two_processes::{start, start_with, stop};
@@ -291,7 +291,7 @@ fn a_server_that_drains_has_closed_or_was_replaced() {
         fs::create_dir(&directory).unwrap();
         let at = |name: &str| format!("unix:{}", directory.join(name).display());
         let start = |name: &str| {
-            let echo = shared(|_, request| Ok(request.clone()));
+            let echo = Threaded::new(|_, request| Ok(request.clone()));
             Server::builder().register(echo).listen(&at(name)).start().unwrap()
         };
         let (first, second) = (start("first"), start("second"));

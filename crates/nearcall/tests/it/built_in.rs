@@ -19,7 +19,8 @@ use nearcall::{
 use nearcall_os::process;
 
 use crate::echo::{EchoCaller, EchoDispatcher};
-use crate::server_threads::{Caller, Gate, shared, shared_echo};
+use crate::server_threads::{Caller, Gate, shared_echo};
+use crate::services::Threaded;
 use crate::stage::{PATIENCE, in_time};
 use crate::support::{LoopThread, Served, Service, unique_address};
 
@@ -280,11 +281,12 @@ fn a_call_under_way_has_its_reply_and_no_other_begins() {
         let gate = Arc::new(Gate::default());
         let closed = Arc::clone(&gate);
         let limits = Limits { drain_timeout: PATIENCE, ..Limits::default() };
-        let server =
-            Server::builder().threads(2).limits(limits).register(shared(move |_, request| {
+        let server = Server::builder().threads(2).limits(limits).register(Threaded::new(
+            move |_, request| {
                 closed.pass();
                 Ok(request.clone())
-            }));
+            },
+        ));
         let server = Arc::new(server.listen(&unique_address()).start().unwrap());
         let address = server.address().to_string();
         // It goes to the other loop than the method that blocks its own.

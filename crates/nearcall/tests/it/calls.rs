@@ -3,13 +3,14 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
-use std::task::{Context as TaskContext, Poll, Wake, Waker};
+use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use nearcall::{CallOptions, Client, Code, EventLoop, Limits, Status};
 use nearcall_os::{clock, process};
+
+use nearcall_testkit::tasks;
 
 use crate::echo::{EchoCaller, Failure};
 use crate::stage::{
@@ -316,16 +317,6 @@ fn a_panic_is_unknown_and_the_server_lives() {
     });
 }
 
-/// Notes that it was woken.
-#[derive(Default)]
-struct Flag(AtomicBool);
-
-impl Wake for Flag {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::Release);
-    }
-}
-
 #[test]
 fn a_started_call_is_a_future_of_a_loop() {
     in_time(|| {
@@ -333,37 +324,28 @@ fn a_started_call_is_a_future_of_a_loop() {
         let event_loop = EventLoop::new().unwrap();
         let client = Client::in_loop(&event_loop);
         let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-        let flag = Arc::new(Flag::default());
-        let waker = Waker::from(Arc::clone(&flag));
+        let (woken, waker) = tasks::waker();
         let mut task = TaskContext::from_waker(&waker);
         let mut started = pin!(echo.start_later(&words(7)));
         assert!(started.as_mut().poll(&mut task).is_pending());
         let command = echo.start_say(&words(command::ANSWER));
-        turn_until(&event_loop, || flag.0.load(Ordering::Acquire));
+        turn_until(&event_loop, || woken.count() > 0);
         let Poll::Ready(reply) = started.as_mut().poll(&mut task) else {
             panic!("woken before the end")
         };
         assert_eq!(reply.unwrap().number, 7);
         assert_eq!(command.wait().unwrap().number, 1);
         // One that ends by its deadline wakes as well.
-        flag.0.store(false, Ordering::Release);
+        let before = woken.count();
         let options = CallOptions::new().deadline(Duration::from_millis(5));
         let mut started = pin!(echo.with(options).start_later(&words(7)));
         assert!(started.as_mut().poll(&mut task).is_pending());
-        turn_until(&event_loop, || flag.0.load(Ordering::Acquire));
+        turn_until(&event_loop, || woken.count() > before);
         let Poll::Ready(reply) = started.as_mut().poll(&mut task) else {
             panic!("woken before the end")
         };
         assert_eq!(reply.unwrap_err().code(), Code::DeadlineExceeded);
     });
-}
-
-struct Panics;
-
-impl Wake for Panics {
-    fn wake(self: Arc<Self>) {
-        panic!("asked for it");
-    }
 }
 
 #[test]
@@ -373,8 +355,7 @@ fn a_waker_that_panics_ends_neither_the_loop_nor_other_calls() {
         let event_loop = EventLoop::new().unwrap();
         let client = Client::in_loop(&event_loop);
         let echo = EchoCaller::new(&client, &served.via("#s")).unwrap();
-        let flag = Arc::new(Flag::default());
-        let (good, bad) = (Waker::from(Arc::clone(&flag)), Waker::from(Arc::new(Panics)));
+        let ((woken, good), bad) = (tasks::waker(), tasks::panicking());
         // They end together.
         let mut calls = [&bad, &bad, &good].map(|waker| {
             let mut started = Box::pin(echo.start_later(&words(7)));
@@ -382,7 +363,7 @@ fn a_waker_that_panics_ends_neither_the_loop_nor_other_calls() {
             started
         });
         let command = echo.start_say(&words(command::ANSWER));
-        turn_until(&event_loop, || flag.0.load(Ordering::Acquire));
+        turn_until(&event_loop, || woken.count() > 0);
         assert_eq!(command.wait().unwrap().number, 3);
         for call in &mut calls {
             let polled = call.as_mut().poll(&mut TaskContext::from_waker(&good));

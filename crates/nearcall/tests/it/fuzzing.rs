@@ -15,6 +15,7 @@ use nearcall_wire::{CallId, Code, Frame, HEADER_BYTES, Hello, Payload, Shape};
 use self::service::{Kept, Service};
 use nearcall_testkit::echo::{EchoCaller, EchoDispatcher};
 use nearcall_testkit::streams::{StreamsCaller, StreamsDispatcher};
+use nearcall_testkit::support::Stateless;
 
 /// Named by its path, because the fuzz target includes this file from elsewhere.
 #[path = "fuzzing/service.rs"]
@@ -61,9 +62,9 @@ impl Served {
         let event_loop = EventLoop::new().expect("an event loop");
         let server = Server::with_limits(&event_loop, limits());
         let kept = Kept::default();
-        let echo = EchoDispatcher::new(Service(kept.clone()));
+        let echo = EchoDispatcher::new(Service(kept.clone(), Stateless));
         server.register(echo).expect("an object");
-        let streams = StreamsDispatcher::new(Service(kept.clone()));
+        let streams = StreamsDispatcher::new(Service(kept.clone(), Stateless));
         server.register(streams).expect("another object");
         Self { event_loop, server, kept }
     }

@@ -19,9 +19,10 @@ use nearcall::{
 };
 use nearcall_channel::{Address, Endpoint, Options, SendError, connect};
 use nearcall_os::clock;
+use nearcall_testkit::tasks;
 use nearcall_wire::{CallId, Frame, Payload, Shape};
 
-use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
+use crate::echo::{Echo, EchoCaller, EchoDispatcher, Span, Words};
 use crate::observed::wait_until;
 use crate::stage::{
     PATIENCE, Scripted, command, in_time, keeper, serve_scripted, turn_until, words,
@@ -51,13 +52,7 @@ impl Drop for AtEnd {
 }
 
 impl Echo for Hooked {
-    fn say(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
-        self.base.say(context, request)
-    }
-
-    fn nothing(&self, context: &Context<'_>, request: &()) -> Result<(), Status> {
-        self.base.nothing(context, request)
-    }
+    nearcall_testkit::forward_echo!(base: say nothing fail panic quick look work);
 
     fn note(&self, context: &Context<'_>, request: &Words) {
         match &self.note {
@@ -66,31 +61,11 @@ impl Echo for Hooked {
         }
     }
 
-    fn fail(&self, context: &Context<'_>, request: &Failure) -> Result<(), Status> {
-        self.base.fail(context, request)
-    }
-
-    fn panic(&self, context: &Context<'_>, request: &()) -> Result<(), Status> {
-        self.base.panic(context, request)
-    }
-
     fn later(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
         match &self.later {
             Some(later) => context.answer_later(later),
             None => self.base.later(context, request),
         }
-    }
-
-    fn quick(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
-        self.base.quick(context, request)
-    }
-
-    fn look(&self, context: &Context<'_>, request: &()) -> Result<Seen, Status> {
-        self.base.look(context, request)
-    }
-
-    fn work(&self, context: &Context<'_>, request: &Span) -> Result<Words, Status> {
-        self.base.work(context, request)
     }
 }
 
@@ -272,15 +247,6 @@ fn an_answer_that_came_in_time_may_be_taken_late() {
     });
 }
 
-#[derive(Default)]
-struct Count(AtomicUsize);
-
-impl Wake for Count {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::AcqRel);
-    }
-}
-
 #[test]
 fn a_future_of_a_service_of_the_same_loop_is_woken_once_and_at_the_end() {
     in_time(|| {
@@ -289,23 +255,21 @@ fn a_future_of_a_service_of_the_same_loop_is_woken_once_and_at_the_end() {
         let later = move |responder| keep.borrow_mut().push(responder);
         let (event_loop, _server, echo) =
             own(Hooked { later: Some(Box::new(later)), ..Hooked::default() });
-        let count = Arc::new(Count::default());
-        let waker = Waker::from(Arc::clone(&count));
+        let (woken, waker) = tasks::waker();
         let mut task = TaskContext::from_waker(&waker);
-        let woken = || count.0.load(Ordering::Acquire);
         let mut started = pin!(echo.start_later(&words(7)));
         assert!(started.as_mut().poll(&mut task).is_pending());
         event_loop.next(Deadline::NOW).unwrap();
-        assert_eq!(woken(), 0, "nothing has happened");
+        assert_eq!(woken.count(), 0, "nothing has happened");
         let responder: Responder<Words> = kept.borrow_mut().pop().unwrap();
         responder.finish(Ok(words(8)));
-        assert_eq!(woken(), 1);
+        assert_eq!(woken.count(), 1);
         let Poll::Ready(reply) = started.as_mut().poll(&mut task) else { panic!("not ready") };
         assert_eq!(reply.unwrap().number, 8);
         // The deadline wakes as well.
         let mut started = pin!(echo.with(until(SHORT)).start_later(&words(7)));
         assert!(started.as_mut().poll(&mut task).is_pending());
-        turn_until(&event_loop, || woken() == 2);
+        turn_until(&event_loop, || woken.count() == 2);
         let Poll::Ready(late) = started.as_mut().poll(&mut task) else { panic!("not ready") };
         assert_eq!(late.unwrap_err().code(), Code::DeadlineExceeded);
         kept.borrow_mut().clear();

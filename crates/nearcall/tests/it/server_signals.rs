@@ -17,7 +17,8 @@ use nearcall_os::signal::{self, Signal, SignalSet, send_by_pidfd};
 
 use crate::echo::{EchoCaller, EchoDispatcher};
 use crate::observed::{PATIENCE, wait_until};
-use crate::server_threads::{Caller, shared};
+use crate::server_threads::Caller;
+use crate::services::Threaded;
 use crate::stage::{in_time, words};
 use crate::support::{Service, unique_address};
 use crate::two_processes::start;
@@ -97,7 +98,7 @@ fn serve_in_threads(address: &str) {
     let server = Server::builder()
         .threads(2)
         .limits(Limits { drain_timeout: DRAIN, ..Limits::default() })
-        .register(shared(say))
+        .register(Threaded::new(say))
         .listen(address)
         .start()
         .unwrap();

@@ -9,83 +9,31 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak, mpsc};
 use std::thread::{self, JoinHandle};
 
 use nearcall::{
-    CallOptions, Client, Code, Context, Dispatcher, Incoming, Interface, Limits, Mechanism,
-    RunningServer, Server, ServerBuilder, ServerError, StartError, Status,
+    CallOptions, Client, Code, Dispatcher, Incoming, Interface, Limits, Mechanism, RunningServer,
+    Server, ServerBuilder, ServerError, StartError, Status,
 };
 use nearcall_os::process::raise_descriptor_limit;
 
-use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
+use crate::echo::{EchoCaller, EchoDispatcher};
 use crate::observed::{wait_until, while_a_good_client_calls};
+use crate::services::Threaded;
 use crate::stage::{PATIENCE, in_time, words};
 use crate::support::{everything, unique_address};
 use crate::two_processes;
 
 mod drains;
 
-/// What `Say` of a [`Shared`] does.
-type Say = dyn Fn(&Context<'_>, &Words) -> Result<Words, Status> + Send + Sync;
-
-/// An [`Echo`] that all threads share, whose `Say` is the test's.
-pub(crate) struct Shared(Box<Say>);
-
-/// A dispatcher of such a service.
-pub(crate) fn shared(
-    say: impl Fn(&Context<'_>, &Words) -> Result<Words, Status> + Send + Sync + 'static,
-) -> EchoDispatcher<Shared> {
-    EchoDispatcher::new(Shared(Box::new(say)))
-}
-
 /// A service that returns what it gets.
-pub(crate) fn shared_echo() -> EchoDispatcher<Shared> {
-    shared(|_, request| Ok(request.clone()))
-}
-
-impl Echo for Shared {
-    fn say(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
-        (self.0)(context, request)
-    }
-
-    fn nothing(&self, _: &Context<'_>, (): &()) -> Result<(), Status> {
-        Ok(())
-    }
-
-    fn note(&self, _: &Context<'_>, _: &Words) {}
-
-    fn fail(&self, _: &Context<'_>, _: &Failure) -> Result<(), Status> {
-        Err(not_here())
-    }
-
-    fn panic(&self, _: &Context<'_>, (): &()) -> Result<(), Status> {
-        panic!("asked for it")
-    }
-
-    fn later(&self, _: &Context<'_>, _: &Words) -> Result<Words, Status> {
-        Err(not_here())
-    }
-
-    fn quick(&self, _: &Context<'_>, _: &Words) -> Result<Words, Status> {
-        Err(not_here())
-    }
-
-    fn look(&self, _: &Context<'_>, (): &()) -> Result<Seen, Status> {
-        Err(not_here())
-    }
-
-    fn work(&self, _: &Context<'_>, _: &Span) -> Result<Words, Status> {
-        Err(not_here())
-    }
-}
-
-fn not_here() -> Status {
-    Status::unimplemented("not in this test")
+pub(crate) fn shared_echo() -> EchoDispatcher<Threaded> {
+    Threaded::new(|_, request| Ok(request.clone()))
 }
 
 /// A server with so many threads, and where it listens.
-fn start(threads: usize, dispatcher: EchoDispatcher<Shared>) -> RunningServer {
+fn start(threads: usize, dispatcher: EchoDispatcher<Threaded>) -> RunningServer {
     start_with(Server::builder().threads(threads), dispatcher)
 }
 
-fn start_with(builder: ServerBuilder, dispatcher: EchoDispatcher<Shared>) -> RunningServer {
+fn start_with(builder: ServerBuilder, dispatcher: EchoDispatcher<Threaded>) -> RunningServer {
     builder.register(dispatcher).listen(&everything(&unique_address())).start().unwrap()
 }
 
@@ -159,10 +107,10 @@ impl Gate {
 }
 
 /// A service whose `Say` waits at the gate if the number is 1.
-fn gated() -> (Arc<Gate>, EchoDispatcher<Shared>) {
+fn gated() -> (Arc<Gate>, EchoDispatcher<Threaded>) {
     let gate = Arc::<Gate>::default();
     let at_gate = Arc::clone(&gate);
-    let dispatcher = shared(move |_, request| {
+    let dispatcher = Threaded::new(move |_, request| {
         if request.number == 1 {
             at_gate.pass();
         }
@@ -180,7 +128,7 @@ fn the_clients_are_spread_evenly_and_every_loop_serves() {
             let seen = Arc::clone(&names);
             let server = start(
                 threads,
-                shared(move |_, request| {
+                Threaded::new(move |_, request| {
                     let name = thread::current().name().unwrap_or_default().to_owned();
                     seen.lock().unwrap().insert(name);
                     Ok(request.clone())
@@ -307,7 +255,7 @@ fn with_itself(
 ) -> Arc<RunningServer> {
     let handle = Arc::new(OnceLock::<Weak<RunningServer>>::new());
     let in_method = Arc::clone(&handle);
-    let dispatcher = shared(move |_, request| {
+    let dispatcher = Threaded::new(move |_, request| {
         if request.number == 1 {
             act(&in_method.get().and_then(Weak::upgrade).unwrap());
         }
@@ -406,7 +354,7 @@ fn objects_and_addresses_may_be_several() {
         let server = Server::builder()
             .threads(2)
             .register(shared_echo())
-            .register_as("plus", shared(|_, request| Ok(words(request.number + 1))))
+            .register_as("plus", Threaded::new(|_, request| Ok(words(request.number + 1))))
             .listen(&everything(&unique_address()))
             .listen("tcp://127.0.0.1:0?wait=poll")
             .start()

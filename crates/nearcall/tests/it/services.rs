@@ -11,10 +11,10 @@ use nearcall::{
     Interface, Limits, MethodKind, PendingCall, Responder, Status, TaskRunner,
 };
 
-use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
+use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Words};
 use crate::observed::wait_until;
 use crate::stage::{in_time, words};
-use crate::support::{Served, seen};
+use crate::support::{Served, Stateless};
 
 mod answers;
 mod blocking;
@@ -27,13 +27,14 @@ type Serve<T> = dyn Fn(&Context<'_>, &Words) -> Result<T, Status> + Send + Sync;
 /// number of its thread, and `Panic` panics.
 pub(crate) struct Threaded {
     say: Box<Serve<Words>>,
+    stateless: Stateless,
 }
 
 impl Threaded {
     pub(crate) fn new(
         say: impl Fn(&Context<'_>, &Words) -> Result<Words, Status> + Send + Sync + 'static,
     ) -> EchoDispatcher<Self> {
-        EchoDispatcher::new(Self { say: Box::new(say) })
+        EchoDispatcher::new(Self { say: Box::new(say), stateless: Stateless })
     }
 }
 
@@ -44,12 +45,10 @@ pub(crate) fn thread_number() -> u64 {
 }
 
 impl Echo for Threaded {
+    nearcall_testkit::forward_echo!(stateless: nothing panic look work);
+
     fn say(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
         (self.say)(context, request)
-    }
-
-    fn nothing(&self, _: &Context<'_>, _: &()) -> Result<(), Status> {
-        Ok(())
     }
 
     fn note(&self, context: &Context<'_>, request: &Words) {
@@ -60,24 +59,12 @@ impl Echo for Threaded {
         Err(Status::not_found(request.text.clone()))
     }
 
-    fn panic(&self, _: &Context<'_>, _: &()) -> Result<(), Status> {
-        panic!("asked for it")
-    }
-
     fn later(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
         (self.say)(context, request)
     }
 
     fn quick(&self, _: &Context<'_>, _: &Words) -> Result<Words, Status> {
         Ok(words(thread_number()))
-    }
-
-    fn look(&self, context: &Context<'_>, _: &()) -> Result<Seen, Status> {
-        Ok(seen(context))
-    }
-
-    fn work(&self, _: &Context<'_>, _: &Span) -> Result<Words, Status> {
-        Ok(Words::default())
     }
 }
 

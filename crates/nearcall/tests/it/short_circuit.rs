@@ -16,7 +16,7 @@ use nearcall_wire::{Frame, Payload};
 use nearcall_testkit::other_echo as other_build;
 
 use crate::async_client::block_on;
-use crate::echo::{Echo, EchoCaller, EchoDispatcher, Failure, Seen, Span, Words};
+use crate::echo::{Echo, EchoCaller, EchoDispatcher, Span, Words};
 use crate::raw_frames::receive;
 use crate::stage::{PATIENCE, in_time};
 use crate::streams::served::{
@@ -35,6 +35,8 @@ struct Cases {
 }
 
 impl Echo for Cases {
+    nearcall_testkit::forward_echo!(base: nothing note fail panic look);
+
     fn say(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
         self.request_at.set(std::ptr::from_ref(request).addr());
         let own = self.own.borrow().clone();
@@ -45,22 +47,6 @@ impl Echo for Cases {
             }
             (depth, Some(own)) => own.say(&Words { number: depth - 1, data: request.data.clone() }),
         }
-    }
-
-    fn nothing(&self, context: &Context<'_>, request: &()) -> Result<(), Status> {
-        self.base.nothing(context, request)
-    }
-
-    fn note(&self, context: &Context<'_>, request: &Words) {
-        self.base.note(context, request);
-    }
-
-    fn fail(&self, context: &Context<'_>, request: &Failure) -> Result<(), Status> {
-        self.base.fail(context, request)
-    }
-
-    fn panic(&self, context: &Context<'_>, request: &()) -> Result<(), Status> {
-        self.base.panic(context, request)
     }
 
     fn later(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
@@ -83,10 +69,6 @@ impl Echo for Cases {
     fn quick(&self, context: &Context<'_>, _request: &Words) -> Result<Words, Status> {
         while !context.is_cancelled() {}
         Ok(Words::default())
-    }
-
-    fn look(&self, context: &Context<'_>, request: &()) -> Result<Seen, Status> {
-        self.base.look(context, request)
     }
 
     fn work(&self, _context: &Context<'_>, _request: &Span) -> Result<Words, Status> {

@@ -3,14 +3,13 @@
 //!
 //! **Invariants:** a test that hangs fails, and says so.
 
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use nearcall::{Context, Deadline, EventLoop, Limits, Status};
 
-use crate::echo::{Echo, EchoDispatcher, Failure, Seen, Span, Words};
+use crate::echo::{Echo, EchoDispatcher, Words};
+pub(crate) use crate::observed::within as in_time_of;
 use crate::support::{Served, Service};
 
 /// Far above what any test needs on a busy machine.
@@ -19,25 +18,6 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Runs a test that may block, and fails if it does not end.
 pub(crate) fn in_time<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     in_time_of(PATIENCE, body)
-}
-
-/// The same with another limit.
-pub(crate) fn in_time_of<T: Send + 'static>(
-    patience: Duration,
-    body: impl FnOnce() -> T + Send + 'static,
-) -> T {
-    let (give, take) = mpsc::channel();
-    let thread = thread::spawn(move || give.send(body()).is_ok());
-    match take.recv_timeout(patience) {
-        Ok(result) => {
-            thread.join().unwrap();
-            result
-        }
-        Err(RecvTimeoutError::Timeout) => panic!("not done within {patience:?}"),
-        Err(RecvTimeoutError::Disconnected) => {
-            std::panic::resume_unwind(thread.join().unwrap_err())
-        }
-    }
 }
 
 /// Turns a loop until `done`, dropping what concerns the user.
@@ -79,24 +59,10 @@ impl Scripted {
 }
 
 impl Echo for Scripted {
+    nearcall_testkit::forward_echo!(base: nothing note fail panic look work);
+
     fn say(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
         (self.say)(context, request)
-    }
-
-    fn nothing(&self, context: &Context<'_>, request: &()) -> Result<(), Status> {
-        self.base.nothing(context, request)
-    }
-
-    fn note(&self, context: &Context<'_>, request: &Words) {
-        self.base.note(context, request);
-    }
-
-    fn fail(&self, context: &Context<'_>, request: &Failure) -> Result<(), Status> {
-        self.base.fail(context, request)
-    }
-
-    fn panic(&self, context: &Context<'_>, request: &()) -> Result<(), Status> {
-        self.base.panic(context, request)
     }
 
     fn later(&self, context: &Context<'_>, request: &Words) -> Result<Words, Status> {
@@ -108,14 +74,6 @@ impl Echo for Scripted {
         while request.number == 1 && !context.is_cancelled() {}
         let left = context.remaining().unwrap_or_default();
         Ok(words(u64::try_from(left.as_nanos()).unwrap()))
-    }
-
-    fn look(&self, context: &Context<'_>, request: &()) -> Result<Seen, Status> {
-        self.base.look(context, request)
-    }
-
-    fn work(&self, context: &Context<'_>, request: &Span) -> Result<Words, Status> {
-        self.base.work(context, request)
     }
 }
 

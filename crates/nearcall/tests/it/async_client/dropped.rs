@@ -1,38 +1,27 @@
 //! Futures that are dropped, at each point at which they may be.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use nearcall::{CallOptions, Client, Code, Limits, Status};
+use nearcall_testkit::tasks;
 
 use super::{Books, PATIENCE, Served, block_on, poll_once, words};
 use crate::echo::{EchoAsyncCaller, EchoCaller, Failure, Span, Words};
 
-#[derive(Default)]
-struct Woken(AtomicU64);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
 /// Polls a future so many times, when it is woken or some time has passed. Returns whether it has
 /// ended.
 fn poll_times<T>(future: &mut (impl Future<Output = T> + Unpin), polls: u64) -> bool {
-    let woken = Arc::<Woken>::default();
-    let waker = Waker::from(Arc::clone(&woken));
+    let (woken, waker) = tasks::waker();
     for _ in 0..polls {
-        let before = woken.0.load(Ordering::SeqCst);
+        let before = woken.count();
         let polled = std::pin::Pin::new(&mut *future).poll(&mut Context::from_waker(&waker));
         if polled.is_ready() {
             return true;
         }
         let start = nearcall_os::clock::now();
-        while woken.0.load(Ordering::SeqCst) == before && start.elapsed() < Duration::from_millis(5)
-        {
+        while woken.count() == before && start.elapsed() < Duration::from_millis(5) {
             std::thread::yield_now();
         }
     }
@@ -132,15 +121,6 @@ fn a_future_is_dropped_while_it_waits_for_a_place() {
     assert_eq!(served.books.said.lock().unwrap().len(), 2);
 }
 
-/// A waker that panics when it is woken.
-struct Panics;
-
-impl Wake for Panics {
-    fn wake(self: Arc<Self>) {
-        panic!("asked for it");
-    }
-}
-
 #[test]
 fn a_waker_that_panics_ends_nothing_else() {
     let served = Served::start();
@@ -149,7 +129,7 @@ fn a_waker_that_panics_ends_nothing_else() {
     block_on(echo.nothing(&())).unwrap();
     let answering = EchoCaller::new(&Client::new(), &served.address).unwrap();
     let request = words(1);
-    let panics = Waker::from(Arc::new(Panics));
+    let panics = tasks::panicking();
     let mut first = Box::pin(echo.later(&request));
     let polled = first.as_mut().poll(&mut Context::from_waker(&panics));
     assert!(polled.is_pending());

@@ -10,9 +10,10 @@ use nearcall::{Code, Context, ItemReceiver, ItemSender, Responder, Status};
 
 use nearcall_testkit::echo::{Echo, Failure, Seen, Span, Words};
 use nearcall_testkit::streams::{Item, Plan, Streams};
+use nearcall_testkit::support::Stateless;
 
 /// The service, with the calls that it has not answered yet.
-pub(super) struct Service(pub(super) Kept);
+pub(super) struct Service(pub(super) Kept, pub(super) Stateless);
 
 /// Calls that are answered later.
 #[derive(Clone, Default)]
@@ -68,15 +69,7 @@ fn exchange_all(items: &ItemReceiver<Item>, replies: &ItemSender<Item>) -> Resul
 }
 
 impl Echo for Service {
-    fn say(&self, _context: &Context<'_>, request: &Words) -> Result<Words, Status> {
-        Ok(request.clone())
-    }
-
-    fn nothing(&self, _context: &Context<'_>, _request: &()) -> Result<(), Status> {
-        Ok(())
-    }
-
-    fn note(&self, _context: &Context<'_>, _request: &Words) {}
+    nearcall_testkit::forward_echo!(1: say nothing note quick);
 
     fn fail(&self, _context: &Context<'_>, request: &Failure) -> Result<(), Status> {
         let code = Code::from_number(u16::try_from(request.code).unwrap_or(2));
@@ -93,10 +86,6 @@ impl Echo for Service {
         context.answer_later(|responder| {
             self.0.0.borrow_mut().later.push((request.clone(), responder));
         })
-    }
-
-    fn quick(&self, _context: &Context<'_>, request: &Words) -> Result<Words, Status> {
-        Ok(Words { number: request.number.wrapping_add(1), ..Words::default() })
     }
 
     fn look(&self, context: &Context<'_>, _request: &()) -> Result<Seen, Status> {
