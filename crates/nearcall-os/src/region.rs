@@ -49,7 +49,7 @@ use std::ops::RangeInclusive;
 use rustix::fs::SealFlags;
 use rustix::io::Errno;
 
-pub use bytes::SharedBytes;
+pub use bytes::{CALL_BYTES, SharedBytes};
 pub use own::OwnRegion;
 #[cfg(any(test, miri))]
 pub use own::region_pair_private;

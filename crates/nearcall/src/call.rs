@@ -23,7 +23,7 @@ use crate::async_call::AsyncObjectRef;
 use crate::client::{Binding, Client, ClientCore, HostedObject, ObjectName, ReconnectPolicy, Slot};
 use crate::client::{Target, bind, current_binding, unbind};
 use crate::codec::{self, Body, Message};
-use crate::connection::{Connection, Outgoing, SendMode};
+use crate::connection::{Connection, Oneway, Outgoing, SendMode, UNARY};
 use crate::deadline::Deadline;
 use crate::interceptor::Chain;
 use crate::interface::{Interface, Method, object_id};
@@ -182,7 +182,7 @@ impl ObjectRef {
         let deadline = outgoing.deadline;
         let mode = binding.core.send_mode(deadline);
         let another;
-        let (binding, connection, call) = match connection.start_call(outgoing, request, mode) {
+        let (binding, connection, call) = match connection.request(UNARY, outgoing, request, mode) {
             Ok(call) => (binding, connection, call),
             Err(why) => {
                 match self.start_again(binding, why, outgoing, request, options, mode) {
@@ -196,7 +196,7 @@ impl ObjectRef {
             }
         };
         let read = |body: &[u8]| codec::decode(Body::copied(body));
-        if let Some(result) = binding.core.wait_inline(connection, call, deadline, read) {
+        if let Some(result) = binding.core.receive_reply(connection, call, deadline, read) {
             return result;
         }
         let outcome = binding.core.wait(connection, call, deadline);
@@ -276,7 +276,7 @@ impl ObjectRef {
                 let sampled = connection.begin_sample().is_some();
                 let mode = mode(&binding.core, deadline);
                 let (binding, connection, call) = match connection
-                    .start_call(&outgoing, request, mode)
+                    .request(UNARY, &outgoing, request, mode)
                 {
                     Ok(call) => (Rc::clone(&binding), Rc::clone(connection), call),
                     Err(why) => {
@@ -388,7 +388,7 @@ impl ObjectRef {
         let outgoing = self.outgoing(method, options, deadline);
         let sampled = connection.begin_sample().is_some();
         let another;
-        let (binding, connection) = match connection.send_oneway(&outgoing, request, mode) {
+        let (binding, connection) = match connection.request(Oneway, &outgoing, request, mode) {
             Ok(()) => (&binding, connection),
             Err(why) => {
                 match self.send_again(&binding, why, &outgoing, request, options, mode) {

@@ -13,7 +13,7 @@ use nearcall_wire::OutgoingCall;
 use super::ObjectRef;
 use crate::client::{Binding, ReconnectPolicy, Target};
 use crate::codec::Message;
-use crate::connection::{Connection, Need, NotSent, Outgoing, SendMode};
+use crate::connection::{Connection, Need, NotSent, Oneway, Outgoing, SendMode, UNARY};
 use crate::deadline::{Deadline, Pauses};
 use crate::limits::DRAINING_TRIES_MAX;
 use crate::options::CallOptions;
@@ -35,7 +35,7 @@ impl ObjectRef {
         mode: SendMode,
     ) -> Result<Done<OutgoingCall>, Status> {
         self.send_until(binding, why, outgoing.deadline, options, mode, |connection| {
-            connection.start_call(outgoing, request, mode)
+            connection.request(UNARY, outgoing, request, mode)
         })
     }
 
@@ -51,7 +51,7 @@ impl ObjectRef {
         mode: SendMode,
     ) -> Result<Done<()>, Status> {
         self.send_until(binding, why, outgoing.deadline, options, mode, |connection| {
-            connection.send_oneway(outgoing, request, mode)
+            connection.request(Oneway, outgoing, request, mode)
         })
     }
 

@@ -366,7 +366,7 @@ impl ClientCore {
             }
             None => {
                 while !is_done() && !deadline.has_passed() {
-                    self.services().receive(connection, deadline);
+                    self.services().receive_message(connection, deadline);
                 }
             }
         }
