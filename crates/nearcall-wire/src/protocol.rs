@@ -28,7 +28,7 @@ use self::session::Session;
 use crate::call_id::{IncomingCall, OutgoingCall};
 use crate::call_table::Outgoing;
 use crate::error::{Ended, PingError, ProtocolError, ReplyError, StartError};
-use crate::frame::{Head, Payload};
+use crate::frame::{Head, Kind, Payload, Plain};
 use crate::hello::InstanceId;
 use crate::limits::Limits;
 use crate::status::Code;
@@ -38,6 +38,28 @@ use crate::time::Time;
 ///
 /// No method blocks or copies more than a header. It allocates only when more calls are open at
 /// once than ever before.
+///
+/// There are four kinds of methods:
+///
+/// - **Getters** change nothing and may be called at any time: [`is_open`](Self::is_open),
+///   [`is_cancelled`](Self::is_cancelled), [`outgoing_calls`](Self::outgoing_calls),
+///   [`value`](Self::value), [`switch_state`](Self::switch_state), [`counts`](Self::counts) and
+///   their like.
+/// - **Handlers** take what has happened outside: [`handle_plain`](Self::handle_plain) and
+///   [`handle_message`](Self::handle_message) a message, [`handle_timeout`](Self::handle_timeout) a
+///   moment, [`handle_closed`](Self::handle_closed) the end of the channel.
+/// - **Mutators** take what the driver wants: to begin a call ([`start_call`](Self::start_call)),
+///   to end one ([`reply`](Self::reply), [`fail`](Self::fail), [`cancel`](Self::cancel)), to stream
+///   ([`send_item`](Self::send_item), [`consume`](Self::consume)), to end or move the connection
+///   ([`drain`](Self::drain), [`begin_switch`](Self::begin_switch)). A header that one of them
+///   returns is the next that is sent.
+/// - **Polls** give out what follows: [`poll_event`](Self::poll_event),
+///   [`poll_transmit`](Self::poll_transmit), [`poll_timeout`](Self::poll_timeout).
+///
+/// After a handler or a mutator, first take all events, then send what there is to transmit, then
+/// ask for the next timeout. Handle the event that `handle_message` returns before all of these,
+/// while the message is at hand. A mutator that returns a header wants nothing left to transmit
+/// before it; one that sends nothing itself leaves it in the next transmit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallProtocol<T = ()> {
     state: State<T>,
@@ -99,8 +121,29 @@ impl<T: Default> CallProtocol<T> {
     /// Most messages are one of the two. They are judged once, in registers.
     #[inline(always)]
     pub fn handle_plain(&mut self, head: &[u8], message_bytes: usize) -> Option<PlainMessage> {
-        let State::Open(open) = &mut self.state else { return None };
-        open.session.handle_plain(head.first_chunk()?, message_bytes)
+        let State::Open(Open { session }) = &mut self.state else { return None };
+        let head = head.first_chunk()?;
+        // Each is read with a kind that the compiler knows.
+        match Plain::kind(head)? {
+            Kind::Call => {
+                let kind = Kind::Call;
+                let Plain { id, object, method, payload } = Plain::read(head, kind, message_bytes)?;
+                if !session.is_within_limits(payload, message_bytes) {
+                    return None;
+                }
+                session.incoming.take_call(id)?;
+                Some(PlainMessage { kind, id, object, method, payload })
+            }
+            _ => {
+                let kind = Kind::Reply;
+                let Plain { id, object, method, payload } = Plain::read(head, kind, message_bytes)?;
+                if !session.is_within_limits(payload, message_bytes) {
+                    return None;
+                }
+                session.outgoing.take_answer(id)?;
+                Some(PlainMessage { kind, id, object, method, payload })
+            }
+        }
     }
 
     #[cold]

@@ -20,7 +20,8 @@ use nearcall_wire::{HEADER_BYTES, InstanceId, OutgoingCall, Shape};
 use crate::borrowed::BorrowedSegments;
 use crate::codec::{self, Body, Message};
 use crate::connection::connection_info::ConnectionInfo;
-use crate::connection::{Connection, INLINE_BUF, InlineBuf, Outcome, Outgoing, Reply, SendMode};
+use crate::connection::{Connection, INLINE_BUF, InlineBuf, Oneway, Outcome, Outgoing};
+use crate::connection::{Reply, SendMode, UNARY};
 use crate::deadline::Deadline;
 use crate::decoded_size::{self, MessageType};
 use crate::limits::{ASYNC_LOCK_SPINS_MAX, SHARED_BYTES_MIN};
@@ -201,7 +202,7 @@ impl AsyncConnection {
         let mut plan = None;
         let (begun, mut look) = self.locked(|shared| {
             let attempt = |connection: &Connection<AsyncHost>| {
-                connection.start_call(outgoing, request, SendMode::Try)
+                connection.request(UNARY, outgoing, request, SendMode::Try)
             };
             // Before it has its turn: a call that has waited for that is not looked for, since it
             // still stands in its queue here.
@@ -351,7 +352,7 @@ impl AsyncConnection {
         self.use_and_rest(|shared| {
             let is_sampled = begin_sample(shared, places).is_some();
             let sent = shared.begin_request(places, waker, false, |connection| {
-                connection.send_oneway(outgoing, request, SendMode::Try)
+                connection.request(Oneway, outgoing, request, SendMode::Try)
             });
             if is_sampled && matches!(sent, Poll::Ready(Ok(()))) {
                 shared.end_start();

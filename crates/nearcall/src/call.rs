@@ -22,7 +22,7 @@ use crate::async_call::{Asked, AsyncObjectRef};
 use crate::client::{Binding, Client, HostedObject, ObjectName, Slot};
 use crate::client::{Target, bind, current_binding, unbind};
 use crate::codec::{self, AnyMessage, Body, Message};
-use crate::connection::{Connection, Outgoing, SendMode};
+use crate::connection::{Connection, Oneway, Outgoing, SendMode, UNARY};
 use crate::deadline::Deadline;
 use crate::interceptor::Chain;
 use crate::interface::{Interface, Method, object_id};
@@ -198,7 +198,7 @@ impl ObjectRef {
         asked: Asked<'_>,
     ) -> Result<R, Status> {
         let mode = binding.core.send_mode(asked.options, asked.deadline);
-        let call = match connection.start_call(&self.outgoing(asked), request, mode) {
+        let call = match connection.request(UNARY, &self.outgoing(asked), request, mode) {
             Ok(call) => call,
             Err(why) => {
                 return self
@@ -207,7 +207,7 @@ impl ObjectRef {
             }
         };
         let read = |body: &[u8]| codec::decode(Body::copied(body));
-        if let Some(result) = binding.core.wait_inline(connection, call, asked.deadline, read) {
+        if let Some(result) = binding.core.receive_reply(connection, call, asked.deadline, read) {
             return result;
         }
         let outcome = binding.core.wait(connection, call, asked.deadline);
@@ -265,7 +265,7 @@ impl ObjectRef {
                 let mode = binding.core.send_mode(options, deadline);
                 let outgoing = self.outgoing(asked);
                 let (binding, connection, call) =
-                    match connection.start_call(&outgoing, request, mode) {
+                    match connection.request(UNARY, &outgoing, request, mode) {
                         Ok(call) => (Rc::clone(&binding), Rc::clone(connection), call),
                         Err(why) => {
                             let message = AnyMessage::new(request);
@@ -338,7 +338,7 @@ impl ObjectRef {
         let sampled = connection.begin_sample().is_some();
         let another;
         let (binding, connection) =
-            match connection.send_oneway(&self.outgoing(asked), request, mode) {
+            match connection.request(Oneway, &self.outgoing(asked), request, mode) {
                 Ok(()) => (&binding, connection),
                 Err(why) => {
                     let message = AnyMessage::new(request);

@@ -69,6 +69,7 @@ pub(crate) use self::calls::{Outcome, Reply};
 pub(crate) use self::host::{Host, LoopHost};
 use self::lending::Lending;
 use self::old_channel::OldChannel;
+pub(crate) use self::outbound::{Oneway, UNARY};
 use self::outbox::Outbox;
 pub(crate) use self::readiness::{EmptyWakes, Readiness, ReadinessState, RoomWanted, Tokens};
 pub(crate) use self::receiving::{
@@ -113,6 +114,26 @@ pub(crate) struct Setup<'a> {
 }
 
 /// A connection, of one thread unless its host says otherwise.
+///
+/// There are four kinds of methods:
+///
+/// - **Getters** change nothing that the peer or a caller could see: `is_closed`, `is_idle`,
+///   `is_cancelled`, `outgoing_calls`, `has_inbound`, `has_pending_writes`, `next_due`, `traffic`,
+///   `info`.
+/// - **Handlers** take what has happened outside: `receive`, `receive_item` and `look_ahead` a
+///   message, `flush` new room in the channel, `handle_timeout` a moment, `close` and `abort` the
+///   end.
+/// - **Mutators** take what a caller or a service wants: `request`, `cancel` and `half_close` of
+///   calls of this end; `reply`, `answer` and `fail` of calls of the peer; `send_item` and
+///   `consume_items` of both; `drain`, `ping` and `begin_switch` of the connection itself.
+/// - **Polls** give out what follows: the [`Event`] of `receive`, `take_inbound` after
+///   [`Event::Queued`], `take_outcome` of a call of this end, `take_switch_outcome`.
+///
+/// Whoever drives it goes round: `flush` if there are pending writes; `receive`; serve the call
+/// that this has returned or queued; `finish_message`; `handle_timeout` once `next_due` has passed;
+/// `arm` before a sleep, and no sleep if that returns false. Mutators may be called at any time,
+/// also by a service that is being served; each sends at once what it can, and what the protocol
+/// itself has to send is sent by `send_control` or with the next message.
 pub(crate) struct Connection<H: Host = LoopHost> {
     inner: RefCell<Inner>,
     buffers: H::Buffers,
@@ -443,6 +464,7 @@ impl<H: Host> Connection<H> {
     }
 
     /// Returns why it ended, or the status of a call that can no longer be made.
+    #[cold]
     pub(crate) fn close_reason(&self) -> Status {
         let reason = self.close_reason.borrow().clone();
         reason.unwrap_or_else(|| Status::unavailable(format!("{} takes no more calls", self.name)))

@@ -62,8 +62,13 @@ impl Pauses {
 
     /// Returns the end of the next pause. Reads the clock.
     pub(crate) fn next(&mut self) -> Deadline {
+        self.next_from(now())
+    }
+
+    /// Returns the end of the next pause, which begins at `moment`.
+    pub(crate) fn next_from(&mut self, moment: Deadline) -> Deadline {
         let pause = self.next;
         self.next = (pause * 2).min(self.longest);
-        Deadline::after(pause)
+        later(moment, pause)
     }
 }

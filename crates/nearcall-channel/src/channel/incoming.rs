@@ -168,39 +168,15 @@ impl Incoming {
         }
     }
 
-    /// Receive, read and release a message of one fragment that is there, without a detour through
-    /// the state. `DoesNotFit`: it is another, or does not fit; it is still there.
+    /// Returns whether a fragment is a message as a whole, sound and within the limit.
     #[inline(always)]
-    pub(crate) fn receive_small(
-        &mut self,
-        transport: &mut (impl Transport + ?Sized),
-        into: &mut [u8],
-        deadline: Deadline,
-    ) -> Result<usize, ReceiveError> {
-        if self.is_amid_message() {
-            return Err(ReceiveError::DoesNotFit { message_bytes: 0 });
-        }
-        let header = match transport.next(deadline) {
-            Ok(header) => header,
-            Err(error) => return Err(self.record_violation(error)),
-        };
-        let message_bytes = header.message_bytes as usize;
-        if self.reassembly.is_whole_message(header)
-            && message_bytes <= into.len()
-            && (deadline == Deadline::NEVER || transport.is_whole(message_bytes))
-        {
-            let outcome = transport.read(&mut into[..message_bytes], deadline);
-            transport.finish();
-            return match outcome {
-                Ok(()) => Ok(message_bytes),
-                Err(error) => Err(self.record_violation(error)),
-            };
-        }
-        self.offer(transport, header)
+    pub(super) fn is_whole_message(&self, header: FragmentHeader) -> bool {
+        self.reassembly.is_whole_message(header)
     }
 
+    /// Keeps the fragment of another message than that for [`receive_long`](Self::receive_long).
     #[inline(never)]
-    fn offer(
+    pub(super) fn offer(
         &mut self,
         transport: &mut (impl Transport + ?Sized),
         header: FragmentHeader,
@@ -212,7 +188,8 @@ impl Incoming {
         Err(ReceiveError::DoesNotFit { message_bytes })
     }
 
-    /// As `receive_small`, for a message that it did not take.
+    /// As [`Channel::receive_small`](super::Channel::receive_small), for a message that it did not
+    /// take.
     pub(crate) fn receive_long(
         &mut self,
         transport: &mut (impl Transport + ?Sized),
@@ -446,7 +423,7 @@ impl Incoming {
 
     /// A violation is never forgiven.
     #[cold]
-    fn record_violation(&mut self, error: ReceiveError) -> ReceiveError {
+    pub(super) fn record_violation(&mut self, error: ReceiveError) -> ReceiveError {
         if let ReceiveError::PeerBroken(violation) = error {
             self.broken = Some(violation);
         }

@@ -10,8 +10,6 @@
 
 use std::ops::Range;
 
-use nearcall_os::region::CALL_HEADER_BYTES;
-
 use crate::error::SendError;
 use crate::fragment::FragmentHeader;
 use crate::growing::grow;
@@ -106,26 +104,9 @@ impl Outgoing {
         self.writing = Writing::Staging { later_bytes };
     }
 
-    /// Claim, write and commit; for one fragment without a detour through the state.
-    #[inline(always)]
-    pub(crate) fn send(
-        &mut self,
-        transport: &mut (impl Transport + ?Sized),
-        message: &[u8],
-        deadline: Deadline,
-    ) -> Result<(), SendError> {
-        let message_bytes = message.len();
-        if message_bytes > transport.fragment_bytes_max() {
-            return self.send_in_fragments(transport, message, deadline);
-        }
-        self.settle(transport, deadline)?;
-        transport.reserve(message_bytes, deadline)?;
-        copy(message, transport.room());
-        transport.publish(FragmentHeader::data(message_bytes, message_bytes, 0), deadline)
-    }
-
+    /// Sends a copy of a message that is longer than a fragment.
     #[inline(never)]
-    fn send_in_fragments(
+    pub(super) fn send_in_fragments(
         &mut self,
         transport: &mut (impl Transport + ?Sized),
         message: &[u8],
@@ -312,27 +293,6 @@ impl Staged {
             transport.publish(header, deadline)?;
         }
         Ok(())
-    }
-}
-
-/// Copies all of `from`. One word and an empty call are so common that they have copies of their
-/// own, without a function that does any length.
-#[inline(always)]
-fn copy(from: &[u8], to: &mut [u8]) {
-    if !copy_exactly::<8>(from, to) && !copy_exactly::<CALL_HEADER_BYTES>(from, to) {
-        to.copy_from_slice(from);
-    }
-}
-
-/// Returns whether both are of this length, and then the copy is done.
-#[inline(always)]
-fn copy_exactly<const BYTES: usize>(from: &[u8], to: &mut [u8]) -> bool {
-    match (<&[u8; BYTES]>::try_from(from), <&mut [u8; BYTES]>::try_from(to)) {
-        (Ok(from), Ok(to)) => {
-            *to = *from;
-            true
-        }
-        _ => false,
     }
 }
 

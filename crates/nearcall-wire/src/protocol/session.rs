@@ -10,12 +10,12 @@
 
 use alloc::boxed::Box;
 
-use super::event::{CancelReason, Counts, End, Event, Peer, PlainMessage, Request};
+use super::event::{CancelReason, Counts, End, Event, Peer, Request};
 use super::transmits::{Transmit, Transmits};
 use crate::call_id::{CallId, IncomingCall, OutgoingCall};
 use crate::call_table::{Answer, Incoming, Outgoing};
 use crate::error::{Ended, PingError, ProtocolError, ReplyError, StartError};
-use crate::frame::{self, Frame, HEADER_BYTES, Head, Kind, Payload, Plain, Shape};
+use crate::frame::{self, Frame, HEADER_BYTES, Head, Kind, Payload, Shape};
 use crate::hello::is_greeting;
 use crate::limits::{Limits, Switching};
 use crate::status::Code;
@@ -141,38 +141,8 @@ impl<T: Default> Session<T> {
         frame::deadline(now, timeout_ns.min(self.timeout_ns_max))
     }
 
-    /// Takes a call without a deadline or a reply in time, if it is plain and sound. `None`:
-    /// nothing has changed.
     #[inline(always)]
-    pub(super) fn handle_plain(
-        &mut self,
-        head: &Head,
-        message_bytes: usize,
-    ) -> Option<PlainMessage> {
-        match Plain::kind(head)? {
-            Kind::Call => {
-                let kind = Kind::Call;
-                let Plain { id, object, method, payload } = Plain::read(head, kind, message_bytes)?;
-                if !self.is_within_limits(payload, message_bytes) {
-                    return None;
-                }
-                self.incoming.take_call(id)?;
-                Some(PlainMessage { kind, id, object, method, payload })
-            }
-            _ => {
-                let kind = Kind::Reply;
-                let Plain { id, object, method, payload } = Plain::read(head, kind, message_bytes)?;
-                if !self.is_within_limits(payload, message_bytes) {
-                    return None;
-                }
-                self.outgoing.take_answer(id)?;
-                Some(PlainMessage { kind, id, object, method, payload })
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn is_within_limits(&self, payload: Payload, message_bytes: usize) -> bool {
+    pub(super) fn is_within_limits(&self, payload: Payload, message_bytes: usize) -> bool {
         let Peer { message_bytes_max, metadata_bytes_max, .. } = self.peer;
         message_bytes <= message_bytes_max as usize && payload.metadata_bytes <= metadata_bytes_max
     }

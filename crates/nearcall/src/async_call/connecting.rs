@@ -2,7 +2,7 @@
 //! again and again if its policy says so.
 //!
 //! **Invariants:** it ends by its deadline, whatever the attempt does.
-//! **Not here:** the attempt (`client/async_routes.rs`).
+//! **Not here:** the attempt (`client/async_routes.rs`), when to try again (`client/attempts.rs`).
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -10,37 +10,29 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use crate::async_connection::{AsyncConnection, Timer};
-use crate::client::{
-    AsyncRoute, ConnectFailure, Connected, Hunt, NextTry, PendingConnection, may_change,
-};
-use crate::deadline::{Deadline, Pauses};
-use crate::limits::DRAINING_TRIES_MAX;
+use crate::client::attempts::{Action, Attempts, Event, NextTry, Rules, Watch};
+use crate::client::{AsyncRoute, Connected, Hunt, PendingConnection};
+use crate::deadline::{self, Deadline};
 use crate::reconnect::ReconnectPolicy;
 use crate::status::Status;
 
 /// A task that wants a connection.
+#[derive(Default)]
 pub(super) struct Connecting {
     stage: Stage,
-    /// Until when to try again; set by the first failure.
-    end: Option<Deadline>,
+    attempts: Attempts,
     /// From the first failure on, if the policy is to wait.
     hunt: Option<Box<RouteHunt>>,
-    /// How many that were opened had ended before they were used.
-    reopened: u32,
-    /// Between those that end as soon as they are open.
-    pauses: Pauses,
-    /// How often a server that drained has ended the attempt.
-    draining_tries: u32,
-    /// Why the last attempt failed, which is what a hunt ends with.
-    failed: Option<Status>,
     timer: Option<Timer>,
 }
 
+#[derive(Default)]
 enum Stage {
+    #[default]
     Start,
     Pending(PendingConnection),
     /// Until the next attempt is due, after one that failed.
-    Pause(NextTry, Status),
+    Pause(NextTry),
 }
 
 /// A hunt by attempts that other tasks share.
@@ -50,31 +42,18 @@ struct RouteHunt {
     attempts_before: u64,
 }
 
-impl Default for Connecting {
-    fn default() -> Self {
-        Self {
-            stage: Stage::Start,
-            end: None,
-            hunt: None,
-            reopened: 0,
-            pauses: Pauses::HUNT,
-            draining_tries: 0,
-            failed: None,
-            timer: None,
-        }
-    }
-}
-
 impl RouteHunt {
     fn start(route: &AsyncRoute) -> Self {
         let hunt = Hunt::start(route.at());
         Self { hunt, attempts_before: route.attempts() }
     }
 
-    fn begin_attempt(&mut self, route: &AsyncRoute) {
-        if self.hunt.begin_attempt(route.at()) {
+    fn arm(&mut self, route: &AsyncRoute) -> Watch {
+        let watch = self.hunt.arm(route.at());
+        if watch.has_changed {
             self.attempts_before = route.attempts();
         }
+        watch
     }
 }
 
@@ -89,67 +68,40 @@ impl Connecting {
     ) -> Poll<Result<Arc<AsyncConnection>, Status>> {
         loop {
             match &mut self.stage {
-                Stage::Start => match self.start(route, policy)? {
+                Stage::Start => match route.connect(policy)? {
                     Connected::Open(connection) => return self.opened(connection),
                     Connected::Pending(pending) => self.stage = Stage::Pending(pending),
                 },
                 Stage::Pending(pending) => match pending.poll(waker) {
                     Poll::Ready(Ok(connection)) => return self.opened(connection),
-                    // Another server may listen in the place of one that drains.
-                    Poll::Ready(Err(failure))
-                        if failure.status.has_not_begun()
-                            && policy != ReconnectPolicy::Never
-                            && self.draining_tries < DRAINING_TRIES_MAX =>
-                    {
-                        self.draining_tries += 1;
-                        self.stage = Stage::Start;
-                    }
                     Poll::Ready(Err(failure)) => {
                         let attempt = pending.attempt();
-                        match self.next_stage(route, policy, &failure, attempt) {
-                            Some(next) => self.stage = next,
-                            None => return Poll::Ready(Err(failure.status)),
-                        }
+                        let hunt = self.hunt.as_ref();
+                        let event = match hunt.is_some_and(|it| attempt <= it.attempts_before) {
+                            true => Event::FailedBeforeChange(failure),
+                            false => Event::Failed(failure),
+                        };
+                        self.go_on(route, policy, event)?;
                     }
                     Poll::Pending if poll_timer(&mut self.timer, deadline, waker)? => {
-                        return Poll::Ready(Err(match self.failed.take() {
-                            Some(failed) if self.end == Some(deadline) => failed,
-                            Some(failed) => late(route, failed.message()),
-                            None => late(route, "it is being opened"),
-                        }));
+                        self.go_on(route, policy, Event::TimedOut(deadline))?;
                     }
                     Poll::Pending => return Poll::Pending,
                 },
-                Stage::Pause(next, status) => {
-                    let hunt = self.hunt.as_mut().filter(|_| next.or_at_change);
-                    if !hunt.is_some_and(|it| it.hunt.poll_change(waker)) {
-                        let next = next.at;
-                        if !poll_timer(&mut self.timer, next.min(deadline), waker)? {
-                            return Poll::Pending;
-                        }
-                        if self.end == Some(deadline) && deadline <= next {
-                            return Poll::Ready(Err(status.clone()));
-                        }
-                        if deadline <= next {
-                            return Poll::Ready(Err(late(route, status.message())));
-                        }
+                Stage::Pause(next) => {
+                    let (next, hunt) = (next.at, self.hunt.as_mut().filter(|_| next.or_at_change));
+                    let has_changed = hunt.is_some_and(|it| it.hunt.poll_change(waker));
+                    if !has_changed && !poll_timer(&mut self.timer, next.min(deadline), waker)? {
+                        return Poll::Pending;
                     }
-                    self.failed = Some(status.clone());
-                    self.stage = Stage::Start;
+                    let event = match !has_changed && deadline <= next {
+                        true => Event::TimedOut(deadline),
+                        false => Event::Resumed,
+                    };
+                    self.go_on(route, policy, event)?;
                 }
             }
         }
-    }
-
-    fn start(
-        &mut self,
-        route: &Arc<AsyncRoute>,
-        policy: ReconnectPolicy,
-    ) -> Result<Connected, Status> {
-        if let Some(hunt) = &mut self.hunt {
-            hunt.begin_attempt(route);
-        }
-        route.connect(policy)
     }
 
     fn opened(
@@ -157,6 +109,7 @@ impl Connecting {
         connection: Arc<AsyncConnection>,
     ) -> Poll<Result<Arc<AsyncConnection>, Status>> {
         self.hunt = None;
+        self.attempts.note_opened();
         Poll::Ready(Ok(connection))
     }
 
@@ -169,7 +122,7 @@ impl Connecting {
     /// tries of its own.
     pub(super) fn note_sent(&mut self, policy: ReconnectPolicy) {
         if policy == ReconnectPolicy::Once {
-            (self.reopened, self.draining_tries) = (0, 0);
+            self.attempts.note_sent();
         }
     }
 
@@ -181,47 +134,46 @@ impl Connecting {
     ///
     /// `ended`: the policy leaves it at that, or its time is up.
     #[cold]
-    pub(super) fn reopen(&mut self, policy: ReconnectPolicy, ended: Status) -> Result<(), Status> {
-        let at_once = match policy {
-            ReconnectPolicy::Once => self.reopened <= DRAINING_TRIES_MAX,
-            _ => self.reopened == 0,
-        };
-        if at_once {
-            self.reopened += 1;
-            self.stage = Stage::Start;
-            return Ok(());
-        }
-        let Some(end) = self.end_of_tries(policy, &ended) else { return Err(ended) };
-        let next = NextTry { at: self.pauses.next().min(end), or_at_change: false };
-        self.stage = Stage::Pause(next, ended);
-        Ok(())
-    }
-
-    /// Returns what follows an attempt that has failed, if it is to be tried again at all.
-    #[cold]
-    fn next_stage(
+    pub(super) fn reopen(
         &mut self,
         route: &AsyncRoute,
         policy: ReconnectPolicy,
-        failure: &ConnectFailure,
-        attempt: u64,
-    ) -> Option<Stage> {
-        let end = self.end_of_tries(policy, &failure.status)?;
-        let is_first = self.hunt.is_none();
-        let hunt = self.hunt.get_or_insert_with(|| Box::new(RouteHunt::start(route)));
-        if is_first || attempt <= hunt.attempts_before {
-            self.failed = Some(failure.status.clone());
-            return Some(Stage::Start);
-        }
-        let next = hunt.hunt.next_try(failure.is_absent).before(end);
-        Some(Stage::Pause(next, failure.status.clone()))
+        ended: Status,
+    ) -> Result<(), Status> {
+        self.go_on(route, policy, Event::Ended(ended))
     }
 
-    /// Returns until when to try again; `None` if that is over, or of no use.
-    fn end_of_tries(&mut self, policy: ReconnectPolicy, failed: &Status) -> Option<Deadline> {
-        let span = policy.patience()?;
-        let end = *self.end.get_or_insert_with(|| Deadline::after(span));
-        (may_change(failed) && !end.has_passed()).then_some(end)
+    /// Does what follows from an event, up to the next attempt or pause.
+    #[cold]
+    fn go_on(
+        &mut self,
+        route: &AsyncRoute,
+        policy: ReconnectPolicy,
+        mut event: Event,
+    ) -> Result<(), Status> {
+        let rules = Rules::of_task(policy);
+        loop {
+            event = match self.attempts.next(&rules, event, deadline::now()) {
+                Action::Watch => {
+                    let hunt = self.hunt.get_or_insert_with(|| Box::new(RouteHunt::start(route)));
+                    Event::Watching(hunt.arm(route))
+                }
+                Action::Connect => {
+                    self.stage = Stage::Start;
+                    return Ok(());
+                }
+                Action::Pause(next) => {
+                    self.stage = Stage::Pause(next);
+                    return Ok(());
+                }
+                Action::GiveUp(failure) => return Err(failure.status),
+                Action::TimeOut(failed) => {
+                    let why =
+                        failed.as_ref().map_or("it is being opened", |it| it.status.message());
+                    return Err(late(route, why));
+                }
+            };
+        }
     }
 }
 
@@ -240,7 +192,7 @@ pub(super) async fn hunt(
     timeout: Duration,
 ) -> Result<Arc<AsyncConnection>, Status> {
     let deadline = Deadline::after(timeout);
-    let connecting = Connecting { end: Some(deadline), ..Connecting::default() };
+    let connecting = Connecting { attempts: Attempts::until(deadline), ..Connecting::default() };
     connect(connecting, route, ReconnectPolicy::Wait(timeout), deadline).await
 }
 
@@ -259,7 +211,7 @@ async fn connect(
         }
         // It has ended since it was used last.
         route.forget(&connection);
-        connecting.reopen(policy, connection.close_reason())?;
+        connecting.reopen(route, policy, connection.close_reason())?;
     }
 }
 

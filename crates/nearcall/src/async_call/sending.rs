@@ -262,9 +262,10 @@ impl<'a> Sending<'a> {
         let Some(connection) = self.connection.take_if(|connection| !connection.is_open()) else {
             return Err(status);
         };
-        self.object.route().forget(&connection);
+        let route = self.object.route();
+        route.forget(&connection);
         let policy = self.object.reconnect_policy(self.options);
-        self.waits.get_or_insert_default().connecting.reopen(policy, status)
+        self.waits.get_or_insert_default().connecting.reopen(route, policy, status)
     }
 }
 

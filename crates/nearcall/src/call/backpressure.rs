@@ -15,7 +15,7 @@ use super::resending::Ended;
 use crate::async_call::Asked;
 use crate::client::{Binding, Target};
 use crate::codec::{AnyMessage, Encoded};
-use crate::connection::{Connection, Need, NotSent, SendMode};
+use crate::connection::{Connection, Need, NotSent, Oneway, SendMode, UNARY};
 use crate::deadline::{Deadline, Pauses};
 use crate::limits::DRAINING_TRIES_MAX;
 use crate::options::CallOptions;
@@ -37,7 +37,7 @@ impl ObjectRef {
     ) -> Result<Done<OutgoingCall>, Status> {
         let outgoing = self.outgoing(asked);
         self.send_until(binding, why, asked, |connection, mode| {
-            connection.start_call(&outgoing, &request, mode)
+            connection.request(UNARY, &outgoing, &request, mode)
         })
     }
 
@@ -52,7 +52,7 @@ impl ObjectRef {
     ) -> Result<Done<()>, Status> {
         let outgoing = self.outgoing(asked);
         self.send_until(binding, why, asked, |connection, mode| {
-            connection.send_oneway(&outgoing, &request, mode)
+            connection.request(Oneway, &outgoing, &request, mode)
         })
     }
 

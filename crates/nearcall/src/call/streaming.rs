@@ -135,7 +135,7 @@ impl StreamedCall {
             let core = self.core();
             let read = |item: &[u8]| (item.len(), codec::decode(Body::copied(item)));
             let (connection, call, deadline) = (&self.connection, self.call, self.deadline);
-            match core.wait_for_item_inline(connection, call, deadline, read) {
+            match core.receive_item(connection, call, deadline, read) {
                 Some((bytes, item)) => {
                     self.report(items, HEADER_BYTES + bytes);
                     return self.read(item);

@@ -11,8 +11,9 @@ use nearcall_channel::{Address as Place, Interest, Options, WaitPolicy, connect}
 use nearcall_os::poll;
 use nearcall_wire::InstanceId;
 
+use super::attempts::ConnectFailure;
 use super::automatic::end_sample;
-use super::connecting::{ConnectFailure, connect_failure, no_listener, open_first};
+use super::connecting::{connect_failure, no_listener, open_first};
 use super::route::Route;
 use super::shared::ClientShared;
 use super::upgrading::upgrade_plan;

@@ -16,7 +16,7 @@ use std::task::{Poll, Waker};
 
 use self::reopening::Reopening;
 use super::async_opening;
-use super::connecting::ConnectFailure;
+use super::attempts::ConnectFailure;
 use super::route::Route;
 use super::shared::ClientShared;
 use crate::address::{Address, At};

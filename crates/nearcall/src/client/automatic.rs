@@ -13,7 +13,7 @@ use nearcall_os::{clock, cpu};
 use super::core::ClientCore;
 use crate::auto::{Chooser, Surroundings, SwitchNote, Verdict, has_one_cpu};
 use crate::connection::switch_history::SwitchCause;
-use crate::connection::{Connection, Host, Outgoing, SendMode};
+use crate::connection::{Connection, Host, Oneway, Outgoing, SendMode};
 use crate::control::{ServerCaller, SwitchReport};
 use crate::deadline::Deadline;
 use crate::interface::object_id;
@@ -127,7 +127,7 @@ fn report<H: Host>(connection: &Connection<H>, note: SwitchNote, mode: SendMode)
     let (object, method) = (object_id(&interface.object_name(None)), method.id);
     let outgoing = Outgoing { object, method, deadline: Deadline::NEVER, metadata: &[] };
     // A server without room for it, or of an earlier version, does not hear why.
-    let _ = connection.send_oneway(&outgoing, &report, mode);
+    let _ = connection.request(Oneway, &outgoing, &report, mode);
 }
 
 /// Returns where both ends may run, by the kernel: of the other end its first thread.

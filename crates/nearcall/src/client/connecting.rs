@@ -2,8 +2,8 @@
 //!
 //! **Invariants:** a connection has its place in the account of the client before its handshake
 //! begins.
-//! **Not here:** how calls wait on a connection (`client/waiting.rs`), handshakes
-//! (`nearcall-channel`).
+//! **Not here:** when to try again (`client/attempts.rs`), how calls wait on a connection
+//! (`client/waiting.rs`), handshakes (`nearcall-channel`).
 
 use std::io;
 use std::rc::Rc;
@@ -16,8 +16,9 @@ use nearcall_channel::{
 };
 use nearcall_os::{clock, descriptor};
 
+use super::attempts::{Action, Attempts, ConnectFailure, Event, NextTry, Rules};
 use super::core::{ClientCore, Known};
-use super::hunting::{Hunt, NextTry};
+use super::hunting::Hunt;
 use super::route::Route;
 use super::upgrading::upgrade_plan;
 use super::waiting::waiting_failed;
@@ -25,39 +26,12 @@ use crate::address::{Address, At};
 use crate::auto::{self, Chooser, Weights};
 use crate::connection::switch_history::SwitchCause;
 use crate::connection::{Connection, Host, ServerId, Setup};
-use crate::deadline::Deadline;
+use crate::deadline::{self, Deadline};
 use crate::instance::own_thread;
-use crate::limits::DRAINING_TRIES_MAX;
 use crate::listen_policy::loop_preference;
 use crate::reactor::{Connected, Reactor};
 use crate::reconnect::ReconnectPolicy;
 use crate::status::{Code, Fate, Status};
-
-/// Why there is no connection.
-#[derive(Debug, Clone)]
-pub(crate) struct ConnectFailure {
-    pub(crate) status: Status,
-    /// No server listens: there is nothing to try before one does.
-    pub(crate) is_absent: bool,
-    /// A connection that is shared may be had instead of one of this thread: the client, this
-    /// process or the server has too little of something for another one.
-    pub(crate) is_short: bool,
-    /// The server has refused this connection, and may serve others.
-    pub(crate) is_refused: bool,
-}
-
-impl From<Status> for ConnectFailure {
-    fn from(status: Status) -> Self {
-        let is_short = status.code() == Code::ResourceExhausted;
-        Self { status, is_absent: false, is_short, is_refused: false }
-    }
-}
-
-impl From<ConnectFailure> for Status {
-    fn from(failure: ConnectFailure) -> Self {
-        failure.status
-    }
-}
 
 impl ClientCore {
     /// Returns the connection to a server, opened by `policy` if there is none.
@@ -67,33 +41,14 @@ impl ClientCore {
         address: &Address,
         deadline: Deadline,
     ) -> Result<Rc<Connection>, ConnectFailure> {
-        match policy {
-            ReconnectPolicy::Never => self.connect_first(address, deadline),
-            ReconnectPolicy::Once => self.connect_past_draining(address, deadline),
-            ReconnectPolicy::Wait(span) | ReconnectPolicy::AtOnce(span) => {
-                let is_final = |failure: &ConnectFailure| failure.is_short;
-                self.retry(address, deadline, is_final, || Deadline::after(span))
-            }
-        }
-    }
-
-    /// Connects, and does so again if a server that drains has ended the attempt: another one may
-    /// listen in its place.
-    fn connect_past_draining(
-        &self,
-        address: &Address,
-        deadline: Deadline,
-    ) -> Result<Rc<Connection>, ConnectFailure> {
-        let mut outcome = self.connect(address, deadline);
-        for _ in 0..DRAINING_TRIES_MAX {
-            match &outcome {
-                Err(failure) if failure.status.has_not_begun() && !deadline.has_passed() => {
-                    outcome = self.connect(address, deadline);
-                }
-                _ => break,
-            }
-        }
-        outcome
+        let connected = match policy {
+            ReconnectPolicy::Never => return self.connect_first(address, deadline),
+            _ => self.connect(address, deadline),
+        };
+        connected.or_else(|failure| {
+            let rules = Rules::of_thread(policy, deadline);
+            self.connect_again(address, deadline, &rules, Attempts::default(), failure)
+        })
     }
 
     /// Connects, unless there was a connection that has ended.
@@ -122,50 +77,55 @@ impl ClientCore {
 
     /// Connects as soon as a server listens, until `deadline` at most.
     pub(super) fn hunt(&self, address: &Address, deadline: Deadline) -> Result<(), Status> {
-        Ok(self.retry(address, deadline, |_| false, || deadline).map(drop)?)
+        let connected = self.connect(address, deadline).or_else(|failure| {
+            let (rules, attempts) = (Rules::of_hunt(), Attempts::until(deadline));
+            self.connect_again(address, deadline, &rules, attempts, failure)
+        });
+        Ok(connected.map(drop)?)
     }
 
-    /// Tries to connect until a server listens, a failure `is_final`, `deadline`, or the end that
-    /// `end` returns after the first failure: a call that finds its server reads no clock for that.
-    fn retry(
+    /// Makes the attempts that follow a first one which has failed.
+    #[cold]
+    fn connect_again(
         &self,
         address: &Address,
         deadline: Deadline,
-        is_final: impl Fn(&ConnectFailure) -> bool,
-        end: impl FnOnce() -> Deadline,
+        rules: &Rules,
+        mut attempts: Attempts,
+        failure: ConnectFailure,
     ) -> Result<Rc<Connection>, ConnectFailure> {
-        let may_pass = |failure: &ConnectFailure| may_change(&failure.status) && !is_final(failure);
-        let mut failure = match self.connect(address, deadline) {
-            Err(failure) if may_pass(&failure) => failure,
-            outcome => return outcome,
-        };
-        let (end, mut hunt) = (end(), None::<Hunt>);
-        while !end.has_passed() {
-            if deadline.has_passed() {
-                let text = format!("no server in time: {}", failure.status.message());
-                return Err(Status::deadline_exceeded(text).into());
-            }
-            // The first attempt may have missed what has come before it is watched for.
-            if let Some(hunt) = &mut hunt {
-                let next = hunt.next_try(failure.is_absent);
-                self.pause_hunt(hunt, next.before(end).before(deadline))?;
-            }
-            hunt.get_or_insert_with(|| Hunt::start(&address.at)).begin_attempt(&address.at);
-            failure = match self.connect(address, deadline) {
-                Err(failure) if may_pass(&failure) => failure,
-                outcome => return outcome,
+        let at = &address.at;
+        let (mut hunt, mut event) = (None::<Hunt>, Event::Failed(failure));
+        loop {
+            event = match attempts.next(rules, event, deadline::now()) {
+                Action::Connect => match self.connect(address, deadline) {
+                    Ok(connection) => return Ok(connection),
+                    Err(failure) => Event::Failed(failure),
+                },
+                Action::Watch => {
+                    Event::Watching(hunt.get_or_insert_with(|| Hunt::start(at)).arm(at))
+                }
+                Action::Pause(next) => {
+                    self.pause_hunt(hunt.as_mut(), next)?;
+                    Event::Resumed
+                }
+                Action::GiveUp(failure) => return Err(failure),
+                Action::TimeOut(failed) => {
+                    let why = failed.as_ref().map_or("it was not tried", |it| it.status.message());
+                    let text = format!("no server in time: {why}");
+                    return Err(Status::deadline_exceeded(text).into());
+                }
             };
         }
-        Err(failure)
     }
 
     /// Waits until the next attempt is due; a loop goes on serving.
-    fn pause_hunt(&self, hunt: &mut Hunt, next: NextTry) -> Result<(), Status> {
+    fn pause_hunt(&self, hunt: Option<&mut Hunt>, next: NextTry) -> Result<(), Status> {
+        let Some(hunt) = hunt.filter(|_| next.or_at_change) else { return self.pause(next.at) };
         match &self.reactor {
             Some(reactor) => {
                 let waker = Waker::from(Arc::clone(&reactor.mailbox));
-                let is_due = || next.or_at_change && hunt.poll_change(&waker);
-                let waited = reactor.run_until(next.at, is_due);
+                let waited = reactor.run_until(next.at, || hunt.poll_change(&waker));
                 waited.map(drop).map_err(|error| waiting_failed(&error))
             }
             None => {
@@ -366,7 +326,7 @@ impl ClientCore {
             }
             None => {
                 while !is_done() && !deadline.has_passed() {
-                    self.services().receive(connection, deadline);
+                    self.services().receive_message(connection, deadline);
                 }
             }
         }
@@ -409,11 +369,6 @@ pub(super) fn connects_once(reason: &Status) -> Status {
         "{}; this client connects once (`ReconnectPolicy::Never`): make another one",
         reason.message()
     ))
-}
-
-/// Returns whether a later attempt to connect may end in another way.
-pub(crate) fn may_change(status: &Status) -> bool {
-    matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded)
 }
 
 /// Returns the status of a connection that its loop cannot wait for.

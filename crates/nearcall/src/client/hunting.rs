@@ -1,13 +1,11 @@
-//! What a client does between two attempts to connect to a server that may not listen yet.
+//! How a client watches for a server that may not listen yet, between two attempts to connect.
 //!
 //! The file of a server's socket is waited for: a listener of this library touches it once it
 //! listens. One of another library may be found before it listens, so that for a while after each
 //! change attempts follow by themselves.
-//! **Invariants:** a server that begins to listen after an attempt has begun ends the wait that
-//! follows; whoever changes a directory without end causes no more attempts than there would be
-//! without a watch.
-//! **Not here:** the attempts (`client/connecting.rs`, `async_call/connecting.rs`), the directories
-//! (`async_connection/driver/appearances.rs`).
+//! **Invariants:** a server that begins to listen after the watch was set ends the wait that follows.
+//! **Not here:** when to try again (`client/attempts.rs`), the attempts (`client/connecting.rs`,
+//! `async_call/connecting.rs`), the directories (`async_connection/driver/appearances.rs`).
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,83 +14,43 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use nearcall_channel::has_lock;
-use nearcall_os::clock;
 
+use super::attempts::{NextTry, Watch};
 use crate::address::At;
 use crate::async_connection::Appearance;
-use crate::deadline::{Deadline, Pauses};
-use crate::limits::{HUNT_CHANGES_MAX, HUNT_RETRY_TIME};
+use crate::deadline::Deadline;
 
-/// A wait for a server, over several attempts.
+/// A watch for a server, over several attempts.
 pub(crate) struct Hunt {
     /// None: there is nothing to wait for but the next attempt.
     appearance: Option<Appearance>,
-    pauses: Pauses,
-    /// Until when to try again by itself while no server listens.
-    retry_until: Deadline,
-    /// Changes that may end a pause until then.
-    changes_left: u32,
-}
-
-/// When to try again.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct NextTry {
-    pub(crate) at: Deadline,
-    /// Earlier, if something changes.
-    pub(crate) or_at_change: bool,
+    /// As [`Watch::may_come_unseen`] has it, until that is reported.
+    may_come_unseen: bool,
 }
 
 impl Hunt {
-    /// Begins to wait for a server that listens at `at`. Attempts from before may have missed it.
+    /// Begins to watch for a server that listens at `at`. Attempts from before may have missed it.
     pub(crate) fn start(at: &At) -> Self {
         let appearance = watch(at).inspect_err(|error| report_no_watch(at, error)).ok();
         let path = appearance.as_ref().map(Appearance::path);
         // It is stale, or of a listener that does not touch it once it listens.
         let may_come_unseen = path.is_some_and(|path| path.exists() && !has_lock(path));
-        let retry_until = match may_come_unseen {
-            true => Deadline::after(HUNT_RETRY_TIME),
-            false => Deadline::NOW,
-        };
-        Self { appearance, pauses: Pauses::HUNT, retry_until, changes_left: HUNT_CHANGES_MAX }
+        Self { appearance, may_come_unseen }
     }
 
-    /// Begins an attempt: what changes from now on ends the next wait. Returns whether anything has
-    /// since the last one.
-    pub(crate) fn begin_attempt(&mut self, at: &At) -> bool {
-        let Some(appearance) = &mut self.appearance else { return false };
-        match appearance.arm() {
-            Ok(has_changed) => {
-                if has_changed {
-                    self.note_change();
-                }
-                has_changed
-            }
-            Err(error) => {
+    /// Sets the watch for an attempt that follows: what changes from now on ends the next wait.
+    pub(crate) fn arm(&mut self, at: &At) -> Watch {
+        let may_come_unseen = std::mem::take(&mut self.may_come_unseen);
+        let (is_set, has_changed) = match self.appearance.as_mut().map(Appearance::arm) {
+            None => (false, false),
+            Some(Ok(has_changed)) => (true, has_changed),
+            Some(Err(error)) => {
                 report_no_watch(at, &error);
                 self.appearance = None;
-                true
+                (false, true)
             }
-        }
-    }
-
-    fn note_change(&mut self) {
-        if self.retry_until.has_passed() {
-            (self.pauses, self.changes_left) = (Pauses::HUNT, HUNT_CHANGES_MAX);
-        } else {
-            self.changes_left = self.changes_left.saturating_sub(1);
-        }
-        self.retry_until = Deadline::after(HUNT_RETRY_TIME);
-    }
-
-    /// Returns when to try again after an attempt that has found no listener, or that has failed in
-    /// another way that may pass.
-    pub(crate) fn next_try(&mut self, is_absent: bool) -> NextTry {
-        let is_watched = self.appearance.is_some();
-        if is_watched && is_absent && self.retry_until.has_passed() {
-            return NextTry { at: Deadline::NEVER, or_at_change: true };
-        }
-        let or_at_change = is_watched && self.changes_left > 0;
-        NextTry { at: self.pauses.next(), or_at_change }
+        };
+        Watch { is_set, has_changed, may_come_unseen }
     }
 
     /// Returns whether something has changed since the last attempt began; if not, `waker` is woken
@@ -103,9 +61,6 @@ impl Hunt {
 
     /// Blocks this thread until the next attempt is due.
     pub(super) fn block(&mut self, next: NextTry) {
-        if !next.or_at_change {
-            return clock::pause(next.at.remaining().unwrap_or_default());
-        }
         self.block_until(next, &Arc::default(), || false);
     }
 
@@ -120,13 +75,6 @@ impl Hunt {
         let waker = Waker::from(Arc::clone(alarm));
         let is_due = |hunt: &mut Self| next.or_at_change && hunt.poll_change(&waker);
         while !is_over() && !is_due(self) && alarm.wait(next.at) {}
-    }
-}
-
-impl NextTry {
-    /// Returns the same, at `end` at the latest.
-    pub(crate) fn before(self, end: Deadline) -> Self {
-        Self { at: self.at.min(end), ..self }
     }
 }
 
@@ -207,36 +155,30 @@ mod tests {
 
     use std::fs;
 
-    /// Any number of changes, by whoever may write to the directory, causes as many attempts as the
-    /// pauses allow.
+    /// What is changed three times between two attempts is one change.
     #[test]
     #[cfg_attr(miri, ignore = "needs the kernel")]
-    fn changes_without_end_cut_only_some_pauses_short() {
+    fn each_attempt_gets_the_changes_since_the_one_before() {
         let name = format!("nearcall-hunting-{:016x}", fastrand::u64(..));
         let directory = std::env::temp_dir().join(name);
         fs::create_dir(&directory).unwrap();
         let path = directory.join("socket");
         let at = At::Socket(format!("unix:{}", path.display()).parse().unwrap());
         let mut hunt = Hunt::start(&at);
-        assert!(!hunt.begin_attempt(&at));
-        let silent = hunt.next_try(true);
-        assert!(silent.at == Deadline::NEVER && silent.or_at_change, "{silent:?}");
-        // A server that can be reached and takes no client is asked again.
-        assert!(hunt.next_try(false).at < Deadline::NEVER);
-        let cut: Vec<_> = (0..20)
-            .map(|_| {
-                fs::write(&path, "").unwrap();
-                fs::remove_file(&path).unwrap();
-                fs::write(&path, "").unwrap();
-                hunt.block(NextTry { at: Deadline::NEVER, or_at_change: true });
-                assert!(hunt.begin_attempt(&at));
-                let next = hunt.next_try(true);
-                assert!(next.at < Deadline::NEVER, "it may be about to listen");
-                next.or_at_change
-            })
-            .collect();
-        let cut = cut.iter().filter(|cut| **cut).count();
-        assert_eq!(cut, HUNT_CHANGES_MAX as usize);
+        let unchanged = Watch { is_set: true, ..Watch::default() };
+        assert_eq!((hunt.arm(&at), hunt.arm(&at)), (unchanged, unchanged));
+        for _ in 0..20 {
+            fs::write(&path, "").unwrap();
+            fs::remove_file(&path).unwrap();
+            fs::write(&path, "").unwrap();
+            hunt.block(NextTry { at: Deadline::NEVER, or_at_change: true });
+            assert_eq!(hunt.arm(&at), Watch { has_changed: true, ..unchanged });
+        }
+        assert_eq!(hunt.arm(&at), unchanged);
+        // The file that is there now belongs to no listener that would touch it.
+        let stale = Watch { may_come_unseen: true, ..unchanged };
+        let mut hunt = Hunt::start(&at);
+        assert_eq!((hunt.arm(&at), hunt.arm(&at)), (stale, unchanged));
         fs::remove_dir_all(&directory).unwrap();
     }
 }

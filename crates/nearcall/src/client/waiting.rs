@@ -41,10 +41,11 @@ impl ClientCore {
         }
     }
 
-    /// Waits for the reply to a call and reads a small result where it was received: the shortest
-    /// way, for clients without a loop. `None`: [`wait`](Self::wait) for it.
+    /// Receives the reply to a call, which ends and releases it, and reads a small result where it
+    /// was received: the shortest way, for clients without a loop. Waits for one message. `None`:
+    /// [`wait`](Self::wait) for the reply.
     #[inline]
-    pub(crate) fn wait_inline<T>(
+    pub(crate) fn receive_reply<T>(
         &self,
         connection: &Rc<Connection>,
         call: OutgoingCall,
@@ -53,14 +54,14 @@ impl ClientCore {
     ) -> Option<T> {
         let deadline = self.inline_deadline(connection, deadline)?;
         let mut buf = INLINE_BUF;
-        let services = self.services();
-        let body = services.receive_reply(connection, deadline, &mut buf, Some(call)).ok()?;
+        let event = connection.receive(deadline, &mut buf, Some(call));
+        let body = self.services().serve_event(connection, event, &buf).ok()?;
         Some(read(&buf[body]))
     }
 
-    /// Waits for the next item of a call, of which nothing is left to read, and reads a small one
+    /// Receives the next item of a call, of which nothing is left to read, and reads a small one
     /// where it was received: the shortest way, for clients without a loop. `None`: look again.
-    pub(crate) fn wait_for_item_inline<T>(
+    pub(crate) fn receive_item<T>(
         &self,
         connection: &Rc<Connection>,
         call: OutgoingCall,
@@ -69,7 +70,8 @@ impl ClientCore {
     ) -> Option<T> {
         let deadline = self.inline_deadline(connection, deadline)?;
         let mut buf = INLINE_BUF;
-        let item = self.services().receive_item(connection, deadline, &mut buf, call).ok()?;
+        let event = connection.receive_item(deadline, &mut buf, call);
+        let item = self.services().serve_event(connection, event, &buf).ok()?;
         Some(read(&buf[item]))
     }
 
@@ -121,7 +123,7 @@ impl ClientCore {
     /// and its server would take it for one that does not read.
     fn receive_beside(&self, connection: &Rc<Connection>) {
         if self.reactor.is_none() && connection.outgoing_calls().0 > 0 {
-            self.services().receive(connection, Deadline::NOW);
+            self.services().receive_message(connection, Deadline::NOW);
         }
     }
 
@@ -143,7 +145,7 @@ impl ClientCore {
             // A cancellation, say: only this wait moves it on.
             deadline = deadline.min(Deadline::after(CLIENT_ROOM_INTERVAL));
         }
-        let received = self.services().receive(connection, deadline);
+        let received = self.services().receive_message(connection, deadline);
         // A server that sends without pause must not hold a call beyond its time.
         if received == Received::Empty || (!is_done() && deadline.has_passed()) {
             connection.handle_timeout();
@@ -260,7 +262,7 @@ impl ClientCore {
     pub(crate) fn poll(&self, connection: &Rc<Connection>) {
         if self.reactor.is_none() {
             for _ in 0..MESSAGES_PER_TURN_MAX {
-                if self.services().receive(connection, Deadline::NOW) != Received::Message {
+                if self.services().receive_message(connection, Deadline::NOW) != Received::Message {
                     return;
                 }
             }

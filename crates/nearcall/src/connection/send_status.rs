@@ -9,32 +9,18 @@ use nearcall_wire::StartError;
 
 use super::send_mode::{Need, NotSent, SendMode};
 use super::sending::Unsent;
-use super::{Connection, Host, Outgoing};
-use crate::codec::{self, Message};
+use super::{Connection, Host};
+use crate::codec;
 use crate::deadline::Deadline;
 use crate::refusals::RefusalKind;
 use crate::status::Status;
 
 impl<H: Host> Connection<H> {
-    /// Returns why a request was not even prepared.
-    #[cold]
-    pub(super) fn not_sent(&self, outgoing: &Outgoing<'_>, body: &impl Message) -> Status {
-        if self.is_closed() {
-            return self.close_reason();
-        }
-        let bytes = outgoing.metadata.len() + codec::encoded_bytes(body);
-        if codec::is_too_deep(bytes) {
-            return codec::too_deep("request");
-        }
-        Status::resource_exhausted(format!("a message of {bytes} bytes is above every limit"))
-    }
-
     /// Returns why a request was not sent, and what it has to wait for.
     #[cold]
     pub(super) fn not_started(
         &self,
         unsent: Unsent<StartError>,
-        message_bytes: usize,
         deadline: Deadline,
         mode: SendMode,
     ) -> NotSent {
@@ -43,7 +29,7 @@ impl<H: Host> Connection<H> {
         let need = match unsent {
             Unsent::Protocol(StartError::Busy) if self.may_keep_results() => Some(Need::CallSlot),
             // One that waits in the channel has waited.
-            Unsent::Full if matches!(mode, SendMode::Keep | SendMode::Try) => {
+            Unsent::Full(message_bytes) if matches!(mode, SendMode::Keep | SendMode::Try) => {
                 Some(Need::Room(message_bytes))
             }
             _ => None,
@@ -65,8 +51,8 @@ impl<H: Host> Connection<H> {
             Unsent::Protocol(error) => {
                 Status::new(error.status(), format!("{error}, on the way to {}", self.name))
             }
-            Unsent::Full if deadline.has_passed() => self.no_room_in_time(),
-            Unsent::Full => Status::resource_exhausted(format!(
+            Unsent::Full(_) if deadline.has_passed() => self.no_room_in_time(),
+            Unsent::Full(_) => Status::resource_exhausted(format!(
                 "{} does not read what was sent before; try again later, when it has read more or \
                  its replies were taken",
                 self.name
@@ -74,6 +60,12 @@ impl<H: Host> Connection<H> {
             // Only replies are charged.
             Unsent::Exceeded(exceeded) => Status::resource_exhausted(exceeded.to_string()),
             Unsent::TooLarge(message_bytes) => self.too_large("request", message_bytes),
+            Unsent::AboveEveryLimit(bytes) if codec::is_too_deep(bytes) => {
+                codec::too_deep("request")
+            }
+            Unsent::AboveEveryLimit(bytes) => Status::resource_exhausted(format!(
+                "a message of {bytes} bytes is above every limit"
+            )),
             Unsent::Message(status) => status,
             Unsent::Channel(error) => {
                 self.channel_failed(&error);

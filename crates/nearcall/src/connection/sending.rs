@@ -12,18 +12,15 @@ use nearcall_channel::account::Exceeded;
 use nearcall_channel::limits::CONNECTION_BYTES;
 use nearcall_channel::{Claim, Endpoint, SendError, grow};
 use nearcall_os::sink::{Sink, SinkBuf};
-use nearcall_wire::{
-    HEADER_BYTES, IncomingCall, OutgoingCall, Payload, ReplyError, Request, Shape, StartError,
-    SwitchReason, Time,
-};
+use nearcall_wire::{HEADER_BYTES, IncomingCall, Payload, ReplyError, SwitchReason};
 
 use super::lending::Gathered;
 use super::old_channel::{OldChannel, flush_channel};
-use super::outbound::{NewCall, NewOneway, NewReply, OutboundMessage};
+use super::outbound::{NewReply, NewRequest, OutboundMessage, RequestKind};
 use super::send_mode::{NotSent, SendMode};
 use super::{Connection, Host, Inner, RoomWanted};
 use crate::codec::{self, Message};
-use crate::deadline::{self, Deadline, Pauses};
+use crate::deadline::{Deadline, Pauses};
 use crate::limits::ERROR_TEXT_BYTES_MAX;
 use crate::refusals::RefusalKind;
 use crate::status::{Detail, Status};
@@ -42,14 +39,17 @@ pub(crate) struct Outgoing<'a> {
 pub(super) enum Unsent<E> {
     /// The protocol refused it.
     Protocol(E),
-    /// No room by the deadline, or too much is waiting already.
-    Full,
+    /// No room for this many bytes by the deadline, or too much is waiting already.
+    Full(usize),
     /// The share of the peer's user does not suffice for what would wait.
     Exceeded(Exceeded),
     /// The channel is of no further use.
     Channel(SendError),
     /// The message, of this length in bytes, is above the limit of the channel.
     TooLarge(usize),
+    /// The message, of this length in bytes without its header, is longer than a header can say, or
+    /// nested too deeply.
+    AboveEveryLimit(usize),
     /// The message cannot be marshalled.
     Message(Status),
 }
@@ -67,129 +67,38 @@ impl<E> From<Status> for Unsent<E> {
 }
 
 impl<H: Host> Connection<H> {
-    /// Starts a call.
-    #[inline]
-    pub(crate) fn start_call(
-        &self,
-        outgoing: &Outgoing<'_>,
-        body: &impl Message,
-        mode: SendMode,
-    ) -> Result<OutgoingCall, NotSent> {
-        self.send_new(outgoing, body, mode, |call| (call, outgoing.deadline))
-    }
-
-    /// Sends a message that is never answered.
-    pub(crate) fn send_oneway(
-        &self,
-        outgoing: &Outgoing<'_>,
-        body: &impl Message,
-        mode: SendMode,
-    ) -> Result<(), NotSent> {
-        self.send_new(outgoing, body, mode, |NewCall { now, request }| {
-            (NewOneway { now, request }, Deadline::NEVER)
-        })
-    }
-
-    /// Sends what `kind` makes of a request, by reference where parts of it were lent. `kind` also
-    /// returns when the protocol has something to end.
+    /// Sends a request: a call or a one-way message, as its kind says.
     #[inline(always)]
-    pub(super) fn send_new<O: OutboundMessage<Refused = StartError>>(
+    pub(crate) fn request<K: RequestKind>(
         &self,
+        kind: K,
         outgoing: &Outgoing<'_>,
         body: &impl Message,
         mode: SendMode,
-        kind: impl Fn(NewCall) -> (O, Deadline),
-    ) -> Result<O::Prepared, NotSent> {
-        let Some(deadline) = self.must_receive_meanwhile(mode) else {
-            return self.send_new_by(outgoing, body, mode, kind);
-        };
-        let sent = self.send_new_by(outgoing, body, SendMode::Try, kind);
-        if sent.is_ok() {
-            self.finish_sending(deadline);
+    ) -> Result<K::Prepared, NotSent> {
+        if self.is_closed() {
+            return Err(self.close_reason().into());
         }
-        sent
-    }
-
-    #[inline(always)]
-    fn send_new_by<O: OutboundMessage<Refused = StartError>>(
-        &self,
-        outgoing: &Outgoing<'_>,
-        body: &impl Message,
-        mode: SendMode,
-        kind: impl Fn(NewCall) -> (O, Deadline),
-    ) -> Result<O::Prepared, NotSent> {
-        if self.lending.may_lend() {
-            let send = |body: &Gathered| self.send_new_of(outgoing, body, true, mode, &kind);
-            if let Some(sent) = self.lend_with(outgoing.metadata, body, send) {
-                return sent;
-            }
-        }
-        self.send_new_of(outgoing, body, false, mode, &kind)
-    }
-
-    #[inline(always)]
-    fn send_new_of<O: OutboundMessage<Refused = StartError>>(
-        &self,
-        outgoing: &Outgoing<'_>,
-        body: &impl Message,
-        lends: bool,
-        mode: SendMode,
-        kind: &impl Fn(NewCall) -> (O, Deadline),
-    ) -> Result<O::Prepared, NotSent> {
-        let Some(call) = self.request(outgoing, body, lends) else {
-            return Err(self.not_sent(outgoing, body).into());
-        };
-        let (message, ends) = kind(call);
-        let sent = self.inner.borrow_mut().send(&message, outgoing.metadata, body, mode);
-        match sent {
+        let meanwhile = self.must_receive_meanwhile(mode);
+        let mode = if meanwhile.is_some() { SendMode::Try } else { mode };
+        match self.send(NewRequest::new(kind, outgoing), outgoing.metadata, body, mode) {
             Ok(prepared) => {
-                self.touch(ends);
+                self.touch(kind.end(outgoing.deadline));
+                if let Some(deadline) = meanwhile {
+                    self.finish_sending(deadline);
+                }
                 Ok(prepared)
             }
-            Err(unsent) => {
-                let message_bytes = message.message_bytes();
-                Err(self.not_started(unsent, message_bytes, outgoing.deadline, mode))
-            }
+            Err(unsent) => Err(self.not_started(unsent, outgoing.deadline, mode)),
         }
-    }
-
-    /// Returns what to send. `None`: the connection has ended, or the message is above every limit;
-    /// `not_sent` returns why.
-    #[inline(always)]
-    fn request(
-        &self,
-        outgoing: &Outgoing<'_>,
-        body: &impl Message,
-        lends: bool,
-    ) -> Option<NewCall> {
-        let Payload { metadata_bytes, body_bytes, .. } =
-            Payload::new(outgoing.metadata.len(), codec::encoded_bytes(body))?;
-        let payload = Payload { metadata_bytes, body_bytes, references: lends };
-        if self.is_closed() {
-            return None;
-        }
-        let &Outgoing { object, method, deadline, .. } = outgoing;
-        // Without a deadline the time does not matter.
-        let now = match deadline {
-            Deadline::NEVER => Time::from_ns(0),
-            _ => deadline::to_wire(deadline::now()),
-        };
-        let deadline = deadline::to_wire(deadline);
-        let shape = Shape::Unary;
-        Some(NewCall { now, request: Request { object, method, deadline, payload, shape } })
     }
 
     /// Replies to a call of the peer, with metadata as they travel. Never waits: what finds no room
     /// is kept and sent later, at the cost of the peer's user. Returns what was sent.
     #[inline]
     pub(crate) fn reply(&self, call: IncomingCall, metadata: &[u8], result: &impl Message) -> Sent {
-        let lent = match self.lending.may_lend() {
-            true => self
-                .lend_with(metadata, result, |result| self.reply_of(call, metadata, result, true)),
-            false => None,
-        };
-        let sent = lent.unwrap_or_else(|| self.reply_of(call, metadata, result, false));
-        match sent {
+        let reply = NewReply { call, payload: Payload::EMPTY };
+        match self.send(reply, metadata, result, SendMode::Keep) {
             Ok(()) => {
                 self.touch(Deadline::NEVER);
                 Sent::AsGiven
@@ -199,6 +108,28 @@ impl<H: Host> Connection<H> {
                 self.not_replied(call, unsent, metadata.len(), reply_bytes)
             }
         }
+    }
+
+    /// Sends a request or a reply, by reference where parts of it were lent.
+    #[inline(always)]
+    fn send<O: OutboundMessage>(
+        &self,
+        message: O,
+        metadata: &[u8],
+        body: &impl Message,
+        mode: SendMode,
+    ) -> Result<O::Prepared, Unsent<O::Refused>> {
+        if self.lending.may_lend() {
+            let send = |body: &Gathered| {
+                let payload = Payload { references: true, ..payload_of(metadata, body)? };
+                self.inner.borrow_mut().send(&message.with_payload(payload), metadata, body, mode)
+            };
+            if let Some(sent) = self.lend_with(metadata, body, send) {
+                return sent;
+            }
+        }
+        let message = message.with_payload(payload_of(metadata, body)?);
+        self.inner.borrow_mut().send(&message, metadata, body, mode)
     }
 
     /// Ends a call of the peer, and shows its interceptors what was sent.
@@ -218,20 +149,6 @@ impl<H: Host> Connection<H> {
         extras.end(sent, answer);
     }
 
-    #[inline(always)]
-    fn reply_of(
-        &self,
-        call: IncomingCall,
-        metadata: &[u8],
-        result: &impl Message,
-        lends: bool,
-    ) -> Result<(), Unsent<ReplyError>> {
-        let payload = Payload::new(metadata.len(), codec::encoded_bytes(result));
-        let payload = payload.ok_or(Unsent::TooLarge(usize::MAX))?;
-        let message = NewReply { call, payload: Payload { references: lends, ..payload } };
-        self.inner.borrow_mut().send(&message, metadata, result, SendMode::Keep)
-    }
-
     #[cold]
     fn not_replied(
         &self,
@@ -245,18 +162,20 @@ impl<H: Host> Connection<H> {
         let status = match unsent {
             Unsent::Protocol(ReplyError::Ended) => return Sent::Nothing,
             _ if codec::is_too_deep(reply_bytes) => codec::too_deep("reply"),
-            Unsent::Protocol(ReplyError::TooLarge) | Unsent::TooLarge(_)
+            Unsent::Protocol(ReplyError::TooLarge)
+            | Unsent::TooLarge(_)
+            | Unsent::AboveEveryLimit(_)
                 if metadata_bytes > usize::from(self.metadata_bytes_max.get()) =>
             {
                 self.metadata_too_large(metadata_bytes)
             }
-            Unsent::Protocol(ReplyError::TooLarge) | Unsent::TooLarge(_) => {
-                self.too_large("reply", reply_bytes)
-            }
+            Unsent::Protocol(ReplyError::TooLarge)
+            | Unsent::TooLarge(_)
+            | Unsent::AboveEveryLimit(_) => self.too_large("reply", reply_bytes),
             Unsent::Message(status) => status,
             Unsent::Exceeded(exceeded) => self.not_kept(reply_bytes, &exceeded),
             // What the protocol sends by itself is always taken before, and replies have no bound.
-            Unsent::Protocol(ReplyError::TransmitFirst) | Unsent::Full => {
+            Unsent::Protocol(ReplyError::TransmitFirst) | Unsent::Full(_) => {
                 Status::internal("the reply could not be kept until there is room for it")
             }
             Unsent::Channel(error) => {
@@ -282,9 +201,13 @@ impl<H: Host> Connection<H> {
                 return Sent::AsGiven;
             }
             // Something of the protocol's own may have left before.
-            Err(Unsent::Protocol(_) | Unsent::Message(_) | Unsent::TooLarge(_) | Unsent::Full) => {
-                self.touch(Deadline::NEVER)
-            }
+            Err(
+                Unsent::Protocol(_)
+                | Unsent::Message(_)
+                | Unsent::TooLarge(_)
+                | Unsent::AboveEveryLimit(_)
+                | Unsent::Full(_),
+            ) => self.touch(Deadline::NEVER),
             // Not even the reason can be kept, and a call must not be left without an end.
             Err(Unsent::Exceeded(exceeded)) => self.disconnect_slow_reader(format!(
                 "{} has not read its replies, and no more of them can be kept: {exceeded}",
@@ -433,20 +356,8 @@ impl Inner {
     }
 
     /// Sends a message, or does with it what `mode` says.
-    #[inline]
-    pub(super) fn send<O: OutboundMessage>(
-        &mut self,
-        message: &O,
-        metadata: &[u8],
-        body: &impl Message,
-        mode: SendMode,
-    ) -> Result<O::Prepared, Unsent<O::Refused>> {
-        let sent = self.send_uncounted(message, metadata, body, mode);
-        sent.inspect(|_| self.traffic.sent.count(message.message_bytes()))
-    }
-
     #[inline(always)]
-    fn send_uncounted<O: OutboundMessage>(
+    pub(super) fn send<O: OutboundMessage>(
         &mut self,
         message: &O,
         metadata: &[u8],
@@ -458,39 +369,34 @@ impl Inner {
             self.send_control(deadline).map_err(Unsent::Channel)?;
         }
         let message_bytes = message.message_bytes();
-        if !self.outbox.is_empty() || self.has_unsent_before() {
-            if mode == SendMode::Keep {
-                return self.keep(message, metadata, body);
-            }
+        let is_blocked = !self.outbox.is_empty() || self.has_unsent_before();
+        let prepared = if is_blocked && mode == SendMode::Keep {
+            self.keep(message, metadata, body)?
+        } else if is_blocked && !self.flush(deadline).map_err(Unsent::Channel)? {
             // Nothing goes past what found no room before.
-            if !self.flush(deadline).map_err(Unsent::Channel)? {
-                return Err(Unsent::Full);
+            return Err(Unsent::Full(message_bytes));
+        } else if message_bytes > SMALL_BYTES {
+            self.send_large(message, metadata, body, mode)?
+        } else {
+            let prepared = message.prepare(&mut self.protocol).map_err(Unsent::Protocol)?;
+            let mut bytes = [0; SMALL_BYTES];
+            let bytes = &mut bytes[..message_bytes];
+            marshal_into(bytes, message, prepared, metadata, body).map_err(Unsent::Message)?;
+            match self.endpoint.send(bytes, deadline) {
+                Ok(()) if deadline == Deadline::NEVER || self.takes_whole => self.note_flushed(),
+                Ok(()) => self.flush_one().map_err(Unsent::Channel)?,
+                // Such a message is always taken: it has been prepared, and is short.
+                Err(SendError::Full) if mode == SendMode::Keep => self.outbox.push(bytes.to_vec()),
+                Err(SendError::Full) => {
+                    message.undo(&mut self.protocol, prepared);
+                    return Err(Unsent::Full(message_bytes));
+                }
+                Err(error) => return Err(Unsent::Channel(error)),
             }
-        }
-        if message_bytes > SMALL_BYTES {
-            return self.send_large(message, metadata, body, mode);
-        }
-        let prepared = message.prepare(&mut self.protocol).map_err(Unsent::Protocol)?;
-        let mut bytes = [0; SMALL_BYTES];
-        let bytes = &mut bytes[..message_bytes];
-        marshal_into(bytes, message, prepared, metadata, body).map_err(Unsent::Message)?;
-        match self.endpoint.send(bytes, deadline) {
-            Ok(()) if deadline == Deadline::NEVER || self.takes_whole => {
-                self.note_flushed();
-                Ok(prepared)
-            }
-            Ok(()) => self.flush_one().map(|()| prepared).map_err(Unsent::Channel),
-            // Such a message is always taken: it has been prepared, and is short.
-            Err(SendError::Full) if mode == SendMode::Keep => {
-                self.outbox.push(bytes.to_vec());
-                Ok(prepared)
-            }
-            Err(SendError::Full) => {
-                message.undo(&mut self.protocol, prepared);
-                Err(Unsent::Full)
-            }
-            Err(error) => Err(Unsent::Channel(error)),
-        }
+            prepared
+        };
+        self.traffic.sent.count(message_bytes);
+        Ok(prepared)
     }
 
     /// Notes whether the mechanism has taken what was committed.
@@ -535,7 +441,7 @@ impl Inner {
             }
             Some(prepared) => self.flush_one().map(|()| prepared).map_err(Unsent::Channel),
             None if mode == SendMode::Keep => self.keep(message, metadata, body),
-            None => Err(Unsent::Full),
+            None => Err(Unsent::Full(message_bytes)),
         }
     }
 
@@ -585,7 +491,7 @@ impl Inner {
         body: &impl Message,
     ) -> Result<O::Prepared, Unsent<O::Refused>> {
         if !O::IS_REPLY && !self.outbox.has_room_for(message.message_bytes()) {
-            return Err(Unsent::Full);
+            return Err(Unsent::Full(message.message_bytes()));
         }
         let unsent_bytes = self.endpoint.unsent_bytes();
         self.outbox.pay_for(message.message_bytes(), unsent_bytes)?;
@@ -766,6 +672,14 @@ impl Sink for Pieces<'_, '_> {
             self.failed = self.claim.write(bytes).err();
         }
     }
+}
+
+/// Returns the lengths of what follows the header of a message.
+#[inline(always)]
+fn payload_of<E>(metadata: &[u8], body: &impl Message) -> Result<Payload, Unsent<E>> {
+    let body_bytes = codec::encoded_bytes(body);
+    let payload = Payload::new(metadata.len(), body_bytes);
+    payload.ok_or_else(|| Unsent::AboveEveryLimit(metadata.len().saturating_add(body_bytes)))
 }
 
 #[inline]

@@ -14,7 +14,7 @@ use nearcall_wire::{
     item_cost,
 };
 
-use super::outbound::{NewCall, NewItem};
+use super::outbound::{Call, NewItem};
 use super::sending::Unsent;
 use super::{Connection, Host, Need, NotSent, Outgoing, SendMode};
 use crate::codec::{self, Message};
@@ -107,10 +107,7 @@ impl<H: Host> Connection<H> {
         shape: Shape,
         mode: SendMode,
     ) -> Result<(OutgoingCall, Arc<CallStream>), NotSent> {
-        let call = self.send_new(outgoing, body, mode, |mut call: NewCall| {
-            call.request.shape = shape;
-            (call, outgoing.deadline)
-        })?;
+        let call = self.request(Call(shape), outgoing, body, mode)?;
         self.has_streams.set(true);
         let stream = self.streams.borrow_mut().insert(call.into(), self.new_stream());
         // It may have ended with its connection while it was sent.
@@ -176,7 +173,8 @@ impl<H: Host> Connection<H> {
                 Ok(())
             }
             Err(unsent) => {
-                if matches!(unsent, Unsent::Full | Unsent::Exceeded(_)) && mode == SendMode::Keep {
+                if matches!(unsent, Unsent::Full(_) | Unsent::Exceeded(_)) && mode == SendMode::Keep
+                {
                     // Neither the channel has room nor the outbox, which then may be empty.
                     self.note_blocked();
                 }
@@ -196,10 +194,11 @@ impl<H: Host> Connection<H> {
                 ItemUnsent::Failed(Status::internal("this end of the call sends no items"))
             }
             Unsent::Protocol(ItemError::TooLarge { message_bytes, .. })
-            | Unsent::TooLarge(message_bytes) => {
+            | Unsent::TooLarge(message_bytes)
+            | Unsent::AboveEveryLimit(message_bytes) => {
                 ItemUnsent::Failed(self.too_large("item", message_bytes))
             }
-            Unsent::Full | Unsent::Exceeded(_) => ItemUnsent::NoRoom,
+            Unsent::Full(_) | Unsent::Exceeded(_) => ItemUnsent::NoRoom,
             Unsent::Message(status) => ItemUnsent::Failed(status),
             Unsent::Channel(error) => {
                 self.channel_failed(&error);

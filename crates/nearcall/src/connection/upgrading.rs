@@ -22,7 +22,7 @@ use nearcall_wire::OutgoingCall;
 
 use super::calls::CallState;
 use super::switch_history::SwitchCause;
-use super::{Connection, Host, Outgoing, SendMode};
+use super::{Connection, Host, Outgoing, SendMode, UNARY};
 use crate::codec::{Body, Encoded};
 use crate::deadline::Deadline;
 use crate::limits::{MEETING_WAIT, UPGRADE_TRIES_MAX};
@@ -125,7 +125,7 @@ impl<H: Host> Connection<H> {
         let outgoing =
             Outgoing { object, method, deadline: Deadline::after(MEETING_WAIT), metadata: &[] };
         if let Ok(request) = request(client.number())
-            && let Ok(call) = self.start_call(&outgoing, &request, SendMode::Keep)
+            && let Ok(call) = self.request(UNARY, &outgoing, &request, SendMode::Keep)
             && let Some(state) = self.inner.borrow_mut().protocol.value_mut(call)
         {
             *state = CallState::Invitation;

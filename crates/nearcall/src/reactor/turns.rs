@@ -134,7 +134,7 @@ impl Reactor {
                 }
                 spins = 1;
             }
-            match self.services.receive(connection, deadline) {
+            match self.services.receive_message(connection, deadline) {
                 Received::Message if !connection.is_closed() => served = true,
                 Received::TurnOver if !connection.is_closed() => {
                     served = true;

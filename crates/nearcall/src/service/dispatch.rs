@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use nearcall_wire::{HEADER_BYTES, OutgoingCall, Shape};
+use nearcall_wire::{HEADER_BYTES, Shape};
 
 use crate::codec::Body;
 use crate::connection::buffer_pool::BufferPool;
@@ -54,43 +54,23 @@ impl Services {
     /// Receives one message over a connection and handles it, which may run a service. Waits until
     /// `deadline` at most.
     #[inline]
-    pub(crate) fn receive(&self, connection: &Rc<Connection>, deadline: Deadline) -> Received {
+    pub(crate) fn receive_message(
+        &self,
+        connection: &Rc<Connection>,
+        deadline: Deadline,
+    ) -> Received {
         let mut buf = INLINE_BUF;
-        match self.receive_reply(connection, deadline, &mut buf, None) {
+        let event = connection.receive(deadline, &mut buf, None);
+        match self.serve_event(connection, event, &buf) {
             Ok(_) => Received::Message,
             Err(received) => received,
         }
     }
 
-    /// As [`receive`](Self::receive), for the caller of `wanted`: returns where in `buf` the result
-    /// is if its reply has come, which ends and releases the call.
+    /// Serves the call that an event of a connection is, if it is one. Returns where in `buf` the
+    /// reply or the item is that its caller has waited for, or what was received instead.
     #[inline(always)]
-    pub(crate) fn receive_reply(
-        &self,
-        connection: &Rc<Connection>,
-        deadline: Deadline,
-        buf: &mut InlineBuf,
-        wanted: Option<OutgoingCall>,
-    ) -> Result<Range<usize>, Received> {
-        let event = connection.receive(deadline, buf, wanted);
-        self.handle_event(connection, event, buf)
-    }
-
-    /// As [`receive_reply`](Self::receive_reply), for the next item of `wanted`, whose reader has
-    /// read all that were received.
-    pub(crate) fn receive_item(
-        &self,
-        connection: &Rc<Connection>,
-        deadline: Deadline,
-        buf: &mut InlineBuf,
-        wanted: OutgoingCall,
-    ) -> Result<Range<usize>, Received> {
-        let event = connection.receive_item(deadline, buf, wanted);
-        self.handle_event(connection, event, buf)
-    }
-
-    #[inline(always)]
-    fn handle_event(
+    pub(crate) fn serve_event(
         &self,
         connection: &Rc<Connection>,
         event: Event,

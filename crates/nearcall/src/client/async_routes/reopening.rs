@@ -5,14 +5,15 @@
 //! each of which ends for all tasks that wait for it; between two it sleeps as any hunt does, and
 //! it ends with the client. Connections that end as soon as they are open are opened ever more
 //! seldom.
-//! **Not here:** an attempt (`client/async_routes.rs`), what ends a sleep (`client/hunting.rs`).
+//! **Not here:** an attempt (`client/async_routes.rs`), when to try again (`client/attempts.rs`), what
+//! ends a sleep (`client/hunting.rs`).
 
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::Duration;
 
 use super::{AsyncRoute, Attempt, Outcome, PendingConnection, State, lock};
-use crate::client::connecting::may_change;
+use crate::client::attempts::{Action, Attempts, Event, Rules};
 use crate::client::hunting::{Alarm, Hunt};
 use crate::deadline::{self, Deadline, Pauses};
 use crate::limits::REOPENED_LIFE_MIN;
@@ -101,17 +102,27 @@ impl AsyncRoute {
 
     /// Makes one attempt after the other until there is a connection, or none is wanted any more.
     fn reopen(self: &Arc<Self>, end: Deadline) {
-        let mut hunt = None::<Hunt>;
-        while let Some(Err(failure)) = self.attempt_again() {
-            if !may_change(&failure.status) || end.has_passed() {
-                return;
-            }
-            // The first attempt may have missed what has come before it is watched for.
-            if let Some(hunt) = &mut hunt {
-                let next = hunt.next_try(failure.is_absent).before(end);
-                hunt.block_until(next, &self.reopening.alarm, || self.is_settled());
-            }
-            hunt.get_or_insert_with(|| Hunt::start(self.at())).begin_attempt(self.at());
+        let (rules, mut attempts) = (Rules::of_hunt(), Attempts::until(end));
+        let (mut hunt, mut action) = (None::<Hunt>, Action::Connect);
+        loop {
+            let event = match action {
+                Action::Connect => match self.attempt_again() {
+                    Some(Err(failure)) => Event::Failed(failure),
+                    Some(Ok(_)) | None => return,
+                },
+                Action::Watch => {
+                    let at = self.at();
+                    Event::Watching(hunt.get_or_insert_with(|| Hunt::start(at)).arm(at))
+                }
+                Action::Pause(next) => {
+                    if let Some(hunt) = &mut hunt {
+                        hunt.block_until(next, &self.reopening.alarm, || self.is_settled());
+                    }
+                    Event::Resumed
+                }
+                Action::GiveUp(_) | Action::TimeOut(_) => return,
+            };
+            action = attempts.next(&rules, event, deadline::now());
         }
     }
 
