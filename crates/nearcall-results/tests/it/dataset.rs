@@ -9,7 +9,7 @@ use nearcall_results::dataset::{DataSet, Format, Outcome, export, place, run_id}
 use nearcall_results::report::hosts::hosts;
 use nearcall_results::run::{Cell, Kind, Run};
 
-use crate::table::{empty, latency};
+use crate::table::{check_golden, empty, latency, stored};
 
 /// An empty folder; gone when dropped.
 pub(crate) struct Folder(PathBuf);
@@ -229,17 +229,12 @@ fn the_csv_of_a_made_up_run_is_as_it_was() {
     run.cells.push(rate);
     let runs = [run];
     let found = csv(&hosts(&runs).unwrap());
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/flat.csv");
-    if std::env::var_os("UPDATE_EXPECT").is_some() {
-        fs::write(&golden, &found).unwrap();
-    }
-    let expected = fs::read_to_string(golden).unwrap();
-    assert!(found == expected, "UPDATE_EXPECT=1 rewrites it\n{found}");
+    check_golden(&found, "flat.csv");
 }
 
 #[test]
 fn json_lines_give_back_every_value() {
-    let run = Run::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join(TOUR)).unwrap();
+    let run = stored("runs/epyc-2cpu-tour.json");
     let mut rows = 0;
     for (key, cell) in run.keyed_cells() {
         let line = Line { run: &run, run_file: "m/tour.json", key: &key, cell };
@@ -298,5 +293,3 @@ fn the_document_names_every_column() {
         assert!(rows.contains(&row.as_str()), "docs/data.md lacks: {row}");
     }
 }
-
-const TOUR: &str = "../../docs/runs/epyc-2cpu-tour.json";

@@ -1,7 +1,7 @@
 //! Figures of stored and of made-up runs: well formed, complete, in the right place, and resting on
 //! the cells that they show.
 //!
-//! `UPDATE_EXPECT=1 cargo test -p nearcall-bench` rewrites the expected drawing; look at it.
+//! `UPDATE_EXPECT=1 cargo test -p nearcall-results` rewrites the expected drawing; look at it.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -17,7 +17,7 @@ use nearcall_results::report::figure::{Figure, Shown, figures};
 use nearcall_results::report::hosts::hosts;
 use nearcall_results::run::{Cell, GapFacts, Machine, Matrix, Placement, RttNs, Run};
 
-use crate::table::{empty, latency};
+use crate::table::{check_golden, empty, latency, stored as stored_run};
 
 /// Panics unless `text` is a well-formed XML document or element, as far as charts use XML.
 #[track_caller]
@@ -216,12 +216,7 @@ fn a_small_overview_is_drawn_as_it_was_looked_at() {
     let runs = [small()];
     let shown = figures(&hosts(&runs).unwrap());
     let found = drawn(&shown)[0].svg.0.replace("><", ">\n<");
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/figure_overview.svg");
-    if std::env::var_os("UPDATE_EXPECT").is_some() {
-        std::fs::write(&path, &found).unwrap();
-    }
-    let expected = std::fs::read_to_string(&path).unwrap();
-    assert!(found == expected, "figure_overview.svg differs; UPDATE_EXPECT=1 rewrites it\n{found}");
+    check_golden(&found, "figure_overview.svg");
 }
 
 #[test]
@@ -297,8 +292,7 @@ fn bands_that_would_cover_each_other_are_bars() {
 
 #[test]
 fn nearcall_stands_beside_other_libraries() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rivals");
-    let shown = shown(&[Run::load(&folder.join("epyc-2cpu.json")).unwrap()]);
+    let shown = shown(&[stored_run("rivals/epyc-2cpu.json")]);
     let ids: Vec<&str> = drawn(&shown).iter().map(|figure| figure.id.as_str()).collect();
     assert_eq!(ids, ["libraries", "libraries-large", "libraries-rate"]);
     let figure = drawn(&shown)[0];

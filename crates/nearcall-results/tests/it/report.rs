@@ -1,7 +1,7 @@
 //! The report of made-up runs: its first screen and Markdown compared with `tests/golden`, and
 //! how the page is built.
 //!
-//! `UPDATE_EXPECT=1 cargo test -p nearcall-bench` rewrites the expected texts; review the
+//! `UPDATE_EXPECT=1 cargo test -p nearcall-results` rewrites the expected texts; review the
 //! difference.
 
 use std::collections::HashSet;
@@ -14,18 +14,7 @@ use nearcall_results::report::page::{PageFacts, page};
 use nearcall_results::run::{Cell, Definition, Kind, RttNs, Run};
 
 use crate::page_reader::{Tag, tags};
-use crate::table::{empty, full, latency};
-use crate::table_studies;
-
-#[track_caller]
-fn check(found: &str, golden: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(golden);
-    if std::env::var_os("UPDATE_EXPECT").is_some() {
-        std::fs::write(&path, found).unwrap();
-    }
-    let expected = std::fs::read_to_string(&path).unwrap();
-    assert!(found == expected, "{golden} differs; UPDATE_EXPECT=1 rewrites it\n{found}");
-}
+use crate::table::{check_golden, empty, full, latency, made_up};
 
 pub(crate) fn page_of(runs: &[Run]) -> String {
     let facts = PageFacts {
@@ -45,7 +34,7 @@ fn rich() -> Vec<Run> {
     same_cpu.placement.class = "same_cpu".to_owned();
     let mut run = full();
     run.cells.push(same_cpu);
-    vec![run, table_studies::run()]
+    vec![run, made_up("studies")]
 }
 
 fn other_machine() -> Run {
@@ -121,13 +110,13 @@ fn check_headings(tags: &[Tag]) {
 
 #[test]
 fn the_first_screen_says_what_is_fast_and_what_to_use() {
-    check(&first_screen(&check_structure(&page_of(&rich()))), "report_first_screen.txt");
+    check_golden(&first_screen(&check_structure(&page_of(&rich()))), "report_first_screen.txt");
 }
 
 #[test]
 fn the_short_form_is_markdown() {
     let runs = rich();
-    check(&markdown(&hosts(&runs).unwrap()), "report.md");
+    check_golden(&markdown(&hosts(&runs).unwrap()), "report.md");
 }
 
 #[test]
@@ -135,7 +124,7 @@ fn every_page_is_well_built() {
     let mut partial = empty();
     partial.mark_partial("interrupted");
     let two = [full(), other_machine()];
-    for runs in [&rich()[..], &two, &[partial], &[table_studies::run()]] {
+    for runs in [&rich()[..], &two, &[partial], &[made_up("studies")]] {
         check_structure(&page_of(runs));
         assert!(!markdown(&hosts(runs).unwrap()).contains("NaN"));
     }
@@ -178,7 +167,7 @@ fn names_of_strangers_stay_text() {
         cell.load = evil.to_owned();
     }
     run.skipped[0].reason = evil.to_owned();
-    let mut study = table_studies::run();
+    let mut study = made_up("studies");
     study.studies[0].title = evil.to_owned();
     study.studies[0].verdicts[0].evidence = evil.to_owned();
     study.studies[0].tables[0].rows[0].mechanism = evil.to_owned();

@@ -1,16 +1,17 @@
-//! The table of a made-up run, compared with the text in `tests/golden`.
+//! The tables of stored and made-up runs, compared with the texts in `tests/golden`; harmless where a
+//! file says what no measurement would.
 //!
-//! `UPDATE_EXPECT=1 cargo test -p nearcall-bench` rewrites the expected texts; review the
-//! difference.
+//! The made-up runs are in `tests/data/runs`. `UPDATE_EXPECT=1 cargo test -p nearcall-results`
+//! rewrites the expected texts; review the difference.
 
 use std::path::Path;
 
+use nearcall_results::compare::{Rules, compare};
 use nearcall_results::noise::Grade;
 use nearcall_results::report::lines::Style;
 use nearcall_results::report::table::{details, table};
 use nearcall_results::run::{
-    Breakdown, CallFacts, Cell, Kind, Machine, Part, PerEnd, Placement, RttNs, Run, Settings,
-    Skipped, Timer, Tool,
+    Cell, Definition, Kind, LoadAchieved, Matrix, PerEnd, Placement, RttNs, Run,
 };
 
 /// The form of the golden texts.
@@ -22,6 +23,11 @@ pub(crate) fn check(found: &str, golden: &str) {
         assert!(line.chars().count() <= 100, "wider than 100 columns: {line}");
         assert_eq!(line.trim_end(), line, "blanks at the end");
     }
+    check_golden(found, golden);
+}
+
+#[track_caller]
+pub(crate) fn check_golden(found: &str, golden: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(golden);
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         std::fs::write(&path, found).unwrap();
@@ -30,37 +36,29 @@ pub(crate) fn check(found: &str, golden: &str) {
     assert!(found == expected, "{golden} differs; UPDATE_EXPECT=1 rewrites it\n{found}");
 }
 
-fn machine() -> Machine {
-    let text = |text: &str| text.to_owned();
-    Machine {
-        id: text("9f3a61c07be24d18"),
-        cpu_model: text("AMD EPYC 7B13"),
-        cpus: Some(2),
-        topology: text("1 socket, 1 core, 2 threads"),
-        caches: vec![text("L1d 32 KiB"), text("L2 512 KiB"), text("L3 32 MiB")],
-        memory_bytes: Some(8_323_072 << 10),
-        kernel: text("Linux 6.18.3"),
-        clocksource: text("tsc"),
-        huge_pages: text("madvise"),
-        hypervisor: text("kvm"),
-        allowed_cpus: text("0-1"),
-        ..Machine::default()
-    }
+/// A run of `tests/data/runs`.
+pub(crate) fn made_up(name: &str) -> Run {
+    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/runs");
+    Run::load(&runs.join(name).with_extension("json")).unwrap()
+}
+
+/// A stored measurement below `docs`.
+pub(crate) fn stored(name: &str) -> Run {
+    Run::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name)).unwrap()
+}
+
+pub(crate) fn full() -> Run {
+    made_up("full")
 }
 
 pub(crate) fn empty() -> Run {
-    let settings =
-        Settings { touch: "full".to_owned(), launches: 5, seed: 42, ..Settings::default() };
-    let mut run = Run::new(machine(), settings, 1_795_230_660);
-    run.tool = Tool { version: "0.1.0".into(), profile: "release".into(), ..Tool::default() };
-    run.timers = vec![Timer {
-        source: "tsc".to_owned(),
-        overhead_ns: Some(11.3),
-        granularity_ns: Some(0.5),
-        used: true,
-        unusable: None,
-    }];
-    run
+    Run {
+        floors: Vec::new(),
+        cells: Vec::new(),
+        skipped: Vec::new(),
+        warnings: Vec::new(),
+        ..full()
+    }
 }
 
 pub(crate) fn place(cell: &mut Cell, wait: &str, cpu_ns: [f64; 2], grade: Grade) {
@@ -91,66 +89,8 @@ pub(crate) fn latency(
     cell
 }
 
-fn throughput(name: &str, bytes: u64, wait: &str, per_s: f64, ratio: f64) -> Cell {
-    let mut cell = Cell::new(Kind::Throughput, name, bytes);
-    place(&mut cell, wait, [1e9 / per_s, 0.9e9 / per_s], Grade::A);
-    "sink".clone_into(&mut cell.shape);
-    cell.messages_per_s = Some(per_s);
-    cell.messages_per_s_ci95 = Some([per_s * 0.88, per_s * 1.11]);
-    cell.bytes_per_s = Some(per_s * bytes as f64);
-    cell.bytes_per_s_ci95 = cell.messages_per_s_ci95.map(|ci| ci.map(|end| end * bytes as f64));
-    cell.bits_per_cpu_s = Some(per_s * bytes as f64 * 8.0 / 1.9);
-    cell.floor = Some("floor-chunked-copy".to_owned());
-    cell.ratio_to_floor = Some(ratio);
-    cell
-}
-
-pub(crate) fn full() -> Run {
-    let mut run = empty();
-    run.floors = vec![
-        latency("floor-futex", 8, "block", 9_120.0, None),
-        latency("floor-spin", 8, "spin", 141.0, None),
-        latency("floor-unix-epoll", 8, "poll", 13_700.0, None),
-    ];
-    run.cells = vec![
-        latency("pipe", 8, "block", 9_840.0, Some(("floor-unix", 0.91))),
-        latency("shm-spin", 8, "spin", 148.2, Some(("floor-spin", 1.05))),
-        latency("shm-futex", 8, "block", 9_480.0, Some(("floor-futex", 1.04))),
-        latency("shm-spin", 1 << 20, "spin", 183_000.0, Some(("floor-chunked-copy", 1.12))),
-        latency("unix-seqpacket", 1 << 20, "block", 812_000.0, Some(("floor-chunked-copy", 4.97))),
-        throughput("shm-spin", 8, "spin", 21.3e6, 1.22),
-        throughput("pipe", 8, "block", 0.871e6, 31.0),
-        throughput("vmsplice", 1 << 20, "block", 9_870.0, 1.41),
-    ];
-    let disturbed = &mut run.cells[0];
-    disturbed.grade = Some(Grade::D);
-    disturbed.noise = vec!["50 % of the CPU taken by gaps".to_owned()];
-    disturbed.tags = vec!["migrated".to_owned(), "page_faults".to_owned()];
-    run.cells[2].tags = vec!["page_faults".to_owned(), "something_new".to_owned()];
-    let short = &mut run.cells[4];
-    short.rtt_ns = Some(RttNs { p50: Some(812_000.0), ..RttNs::default() });
-    short.cpu_ns_per_message = PerEnd::default();
-    short.grade = None;
-    let skipped = |mechanism: &str, reason: &str, bytes: Option<u64>| Skipped {
-        mechanism: mechanism.to_owned(),
-        reason: reason.to_owned(),
-        unsupported: bytes.is_none(),
-        kind: bytes.map(|_| Kind::Latency),
-        message_bytes: bytes,
-        shape: bytes.map(|_| "echo".to_owned()),
-        wait: bytes.map(|_| "block".to_owned()),
-    };
-    run.skipped = vec![
-        skipped("uring", "io_uring is switched off (kernel.io_uring_disabled = 2)", None),
-        skipped("posix-mq", "the queue limit of this machine is 8 KiB", Some(1 << 20)),
-    ];
-    run.warnings = vec!["transparent huge pages are not set to never".to_owned()];
-    run
-}
-
 #[test]
-fn a_full_run_is_readable() {
-    check(&table(&full(), PAGE), "table_full.txt");
+fn every_cell_of_a_run_is_readable() {
     check(&details(&full(), PAGE), "details_full.txt");
 }
 
@@ -178,7 +118,7 @@ fn text_from_a_file_cannot_reach_the_terminal() {
 #[test]
 fn definitions_never_share_a_table() {
     let mut run = full();
-    run.cells[0].definition = nearcall_results::run::Definition::RttHalf;
+    run.cells[0].definition = Definition::RttHalf;
     assert_eq!(table(&run, PAGE), details(&run, PAGE));
     let found = table(&run, PAGE);
     let halves = found.split("Half a round trip").nth(1).unwrap();
@@ -187,34 +127,9 @@ fn definitions_never_share_a_table() {
     assert!(!whole.split("Half a round trip").next().unwrap().contains("pipe"));
 }
 
-/// As many cells as the default run has, with the longest names and figures.
-fn tour() -> Run {
-    let mut run = empty();
-    let names = ["unix-seqpacket", "shm-semaphore", "shm-spin", "pipe", "shm-posix-mq"];
-    for (index, name) in names.into_iter().enumerate() {
-        let wait = if name == "shm-spin" { "spin" } else { "block" };
-        let ns = 123.0 * 4.0_f64.powi(i32::try_from(index).unwrap());
-        for (bytes, shape) in [(8, "echo"), (1 << 16, "sink")] {
-            let p50 = ns * (1.0 + bytes as f64 / 1e3);
-            let mut cell =
-                latency(name, bytes, wait, p50, Some(("floor-spin", 1.04 + index as f64 * 20.0)));
-            shape.clone_into(&mut cell.shape);
-            run.cells.push(cell);
-        }
-        run.cells.push(throughput(name, 8, wait, 1e9 / ns, 1.5));
-        run.cells.push(throughput(name, 1 << 16, wait, 2e5 / (index + 1) as f64, 1.5));
-    }
-    run.floors = vec![
-        latency("floor-spin", 8, "spin", 141.0, None),
-        latency("floor-unix-epoll", 8, "poll", 13_700.0, None),
-        throughput("floor-ring", 8, "spin", 41e6, 1.0),
-    ];
-    run
-}
-
 #[test]
 fn a_tour_is_one_table() {
-    let run = tour();
+    let run = made_up("tour");
     check(&table(&run, PAGE), "table_tour.txt");
     assert_eq!(table(&run, PAGE).matches("\n  shm-spin ").count(), 1);
     assert!(["p99", "ratio", "CPU"].iter().all(|head| table(&run, PAGE).contains(head)));
@@ -225,7 +140,7 @@ fn a_tour_is_one_table() {
 fn the_sample_of_the_readme_is_what_is_printed() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
-    let run = Run::load(&root.join("docs/runs/epyc-2cpu-tour.json")).unwrap();
+    let run = stored("runs/epyc-2cpu-tour.json");
     let printed = table(&run, PAGE);
     let (_, rest) = readme.split_once("`nearcall show docs/runs/epyc-2cpu-tour.json`").unwrap();
     let (_, rest) = rest.split_once("```text\n").unwrap();
@@ -248,66 +163,9 @@ fn a_run_that_fits_in_no_single_table_shows_every_cell() {
     assert_eq!(table(&run, PAGE), details(&run, PAGE));
 }
 
-fn call(mechanism: &str, caller: &str, [client, server]: [&str; 2], bytes: u64, ns: f64) -> Cell {
-    let mut cell = Cell::new(Kind::Latency, mechanism, bytes);
-    cell.shape = "call".to_owned();
-    cell.wait = if client == server { client.to_owned() } else { format!("{client}/{server}") };
-    cell.rtt_ns =
-        Some(RttNs { p50: Some(ns), p50_ci95: Some([ns * 0.99, ns * 1.01]), ..RttNs::default() });
-    cell.grade = Some(Grade::B);
-    cell.placement =
-        Placement { class: "same_llc".into(), client_cpu: Some(0), server_cpu: Some(1) };
-    let bare_ns = (!client.is_empty()).then_some(ns / 1.125);
-    cell.call = Some(CallFacts {
-        caller: caller.to_owned(),
-        client_wait: client.to_owned(),
-        server_wait: server.to_owned(),
-        bare_ns,
-        ratio_to_bare: bare_ns.map(|_| 1.125),
-        ratio_to_bare_ci95: bare_ns.map(|_| [1.1, 1.15]),
-        ..CallFacts::default()
-    });
-    cell
-}
-
-pub(crate) fn of_calls() -> Run {
-    let mut run = empty();
-    for (bytes, factor) in [(0, 1.0), (64 << 10, 4.0)] {
-        run.cells.push(call("shm-futex", "blocking", ["block"; 2], bytes, 13_200.0 * factor));
-        run.cells.push(call(
-            "unix-stream",
-            "blocking",
-            ["block", "poll"],
-            bytes,
-            14_100.0 * factor,
-        ));
-        run.cells.push(call("shm-spin", "loop", ["spin"; 2], bytes, 430.0 * factor));
-    }
-    let mut oneway = call("shm-spin", "loop", ["spin"; 2], 8, 200.0);
-    (oneway.kind, oneway.rtt_ns, oneway.messages_per_s) = (Kind::Throughput, None, Some(5e6));
-    oneway.shape = "one-way".to_owned();
-    run.cells.push(oneway);
-    run.cells.push(call("short-circuit", "typed", [""; 2], 0, 18.8));
-    run.cells.push(call("short-circuit", "bytes", [""; 2], 0, 71.4));
-    let mut floor = Cell::new(Kind::Latency, "floor-call", 8);
-    floor.rtt_ns = Some(RttNs { p50: Some(2.4), ..RttNs::default() });
-    run.floors.push(floor);
-    let part = |name: &str, ns| Part { name: name.into(), how: "alone, warm".into(), ns: Some(ns) };
-    run.breakdowns.push(Breakdown {
-        mechanism: "unix-stream".into(),
-        caller: "loop".into(),
-        wait: "poll".into(),
-        parts: vec![part("marshal", 2.5), part("away", 13_000.0), part("less", -20.0)],
-        sum_ns: Some(12_982.5),
-        whole_ns: Some(14_100.0),
-        rest_ns: Some(1_117.5),
-    });
-    run
-}
-
 #[test]
 fn every_call_of_a_run() {
-    check(&details(&of_calls(), PAGE), "details_calls.txt");
+    check(&details(&made_up("calls"), PAGE), "details_calls.txt");
 }
 
 #[test]
@@ -325,4 +183,196 @@ fn runs_that_were_stored_before_are_still_read() {
         }
     }
     assert!(found >= 2, "{found}");
+}
+
+/// Each kind of run.
+fn all() -> impl Iterator<Item = (&'static str, Run)> {
+    let made_up = KINDS.iter().map(|&name| (name, made_up(name)));
+    made_up.chain([("matrix", matrix()), ("libraries", stored("rivals/epyc-2cpu.json"))])
+}
+
+const KINDS: [&str; 12] = [
+    "full", "calls", "waits", "budgets", "studies", "pace", "gap", "burst", "clients", "threads",
+    "start", "tour",
+];
+
+#[test]
+fn each_kind_of_run_has_its_table() {
+    for (name, run) in all() {
+        check(&table(&run, PAGE), &format!("table_{name}.txt"));
+    }
+}
+
+#[test]
+fn a_stored_run_is_the_same_again() {
+    for (name, run) in all() {
+        let again = Run::parse(&run.to_json()).unwrap();
+        assert_eq!(table(&again, PAGE), table(&run, PAGE), "{name}");
+        assert_eq!(details(&again, PAGE), details(&run, PAGE), "{name}");
+    }
+}
+
+/// The run with hostile texts, absurd figures, and a thousand of everything.
+fn hostile(mut run: Run) -> Run {
+    let cells = run.cells.len();
+    if let Some(last) = run.cells.last().cloned() {
+        let many = (0..1_000_u32).map(|number| {
+            let mut cell = Cell { mechanism: format!("m{number}"), ..last.clone() };
+            if let Some(pace) = &mut cell.pace {
+                pace.rate_per_s = number;
+            }
+            if let Some(gap) = &mut cell.gap {
+                gap.gap_ns = u64::MAX - u64::from(number);
+            }
+            cell
+        });
+        // Those tables have a row or a square for each mechanism, whatever there is.
+        let many: Vec<Cell> = if run.matrix.is_some() { Vec::new() } else { many.collect() };
+        run.cells.extend(many);
+    }
+    if cells > 0 {
+        run.cells[0].mechanism = "\u{1b}[2J".repeat(1_000);
+        run.cells[0].placement.class = "\r\n".to_owned();
+        run.cells[cells - 1].wait = "\u{202e}".repeat(100);
+    }
+    if let Some(rest) = run.at_rest.first_mut() {
+        (rest.wait, rest.observed_ns) = ("\r\n".to_owned(), 0);
+        run.at_rest.extend(vec![run.at_rest[0].clone(); 10_000]);
+    }
+    if let Some(budget) = run.budgets.first_mut() {
+        budget.what = "\u{1b}[31m".repeat(1_000);
+        budget.against = "\r\n".repeat(1_000);
+        budget.unit = "\u{9b}".to_owned();
+        (budget.measured, budget.short_by) = (Some(f64::MAX), Some(f64::MAX));
+        run.budgets[2].launch_values = vec![1e300; 100_000];
+        run.budgets.extend(vec![run.budgets[1].clone(); 10_000]);
+    }
+    run
+}
+
+#[test]
+fn a_run_from_a_file_cannot_harm_the_terminal() {
+    for (name, run) in all() {
+        // These show every cell.
+        let is_whole = ["full", "calls", "tour"].contains(&name);
+        let found = table(&hostile(run), PAGE);
+        assert!(found.chars().all(|c| c == '\n' || !c.is_control()), "{name}");
+        assert!(!found.contains('\u{202e}'), "{name}");
+        assert!(found.lines().all(|line| line.chars().count() <= 100), "{name}");
+        let lines = found.lines().count();
+        assert!(lines < 1_000 || is_whole, "{name}: {lines} lines");
+    }
+}
+
+/// Two cores of two threads each on one cache, and two more on another node.
+fn class(a: u32, b: u32) -> &'static str {
+    match (a / 2 == b / 2, a / 4 == b / 4) {
+        _ if a == b => "same_cpu",
+        (true, _) => "smt",
+        (false, true) => "same_llc",
+        (false, false) => "cross_node",
+    }
+}
+
+fn between(name: &str, wait: &str, client: u32, server: u32, ns: f64) -> Cell {
+    let mut cell = latency(name, 8, wait, ns, None);
+    place(&mut cell, wait, [ns, ns], Grade::B);
+    cell.placement = Placement {
+        class: class(client, server).to_owned(),
+        client_cpu: Some(client),
+        server_cpu: Some(server),
+    };
+    cell
+}
+
+/// Of each CPU to every other.
+fn matrix() -> Run {
+    let mut run = empty();
+    let cpus: Vec<u32> = (0..8).collect();
+    run.matrix = Some(Matrix { cpus: cpus.clone(), pairs: 64, left_out: 0 });
+    for &client in &cpus {
+        for &server in &cpus {
+            let way_ns = match class(client, server) {
+                "same_cpu" => 0.0,
+                "smt" => 90.0,
+                "same_llc" => 240.0,
+                _ => 610.0,
+            };
+            let ns = way_ns + f64::from(client) * 3.0 + f64::from(server);
+            if client != server {
+                run.cells.push(between("shm", "spin", client, server, ns));
+            }
+            run.cells.push(between("pipe", "block", client, server, ns + 5_000.0));
+        }
+    }
+    run
+}
+
+#[test]
+fn pairs_that_were_left_out_and_disturbed_ones_are_told() {
+    let mut run = matrix();
+    run.matrix = Some(Matrix { cpus: (0..12).collect(), pairs: 144, left_out: 80 });
+    run.cells.retain(|cell| cell.mechanism == "pipe");
+    run.cells[1].grade = Some(Grade::D);
+    for cell in &mut run.cells {
+        cell.load = "cpu,memory,io".to_owned();
+        cell.load_achieved = Some(LoadAchieved {
+            workers: 4,
+            cpu_percent: vec![61.0, 58.5],
+            memory_bytes_per_s: Some(2.1e9),
+            io_bytes_per_s: Some(9.4e7),
+            ..LoadAchieved::default()
+        });
+    }
+    run.cells[5].load_achieved.as_mut().unwrap().not_reached =
+        vec!["the io worker: cannot write in /tmp: read-only file system".to_owned()];
+    check(&table(&run, PAGE), "table_matrix_loaded.txt");
+}
+
+#[test]
+fn what_failed_is_named_with_its_reason() {
+    let mut run = stored("rivals/epyc-2cpu.json");
+    run.libraries[10].failure = Some("the server ended with \u{1b}[2J exit code 1".to_owned());
+    run.library_cells.retain(|cell| cell.mechanism != run.libraries[10].name);
+    let text = table(&run, PAGE);
+    assert!(text.contains("ttrpc-async: the server ended with"), "{text}");
+    assert!(!text.contains('\u{1b}'));
+}
+
+#[test]
+fn two_comparisons_of_libraries_are_compared_cell_by_cell() {
+    let (before, mut after) = (stored("rivals/epyc-2cpu.json"), stored("rivals/epyc-2cpu.json"));
+    after.started_unix_s += 60;
+    let found = compare(&before, &after, &Rules::default()).unwrap();
+    assert_eq!(found.cells.len(), 126);
+    assert!(found.cells.iter().all(|cell| cell.name.starts_with("library: ")));
+}
+
+#[test]
+fn all_times_say_whether_their_loop_was_open_or_closed() {
+    for run in ["pace", "gap", "burst", "clients", "threads"].map(made_up) {
+        assert!(
+            table(&run, PAGE).contains("closed loop")
+                && details(&run, PAGE).contains("closed loop")
+        );
+    }
+    assert!(
+        table(&made_up("pace"), PAGE).contains("open loop")
+            && details(&made_up("pace"), PAGE).contains("open loop")
+    );
+}
+
+#[test]
+fn a_failed_cell_shows_no_time() {
+    for text in [table(&made_up("pace"), PAGE), details(&made_up("pace"), PAGE)] {
+        assert!(text.contains("failed") && !text.contains("45.0 ms"), "{text}");
+    }
+}
+
+#[test]
+fn pictures_are_told_in_full() {
+    let pictures = |text: String| text.contains("pictures: round trip, mean");
+    assert!(
+        pictures(details(&made_up("studies"), PAGE)) && !pictures(table(&made_up("studies"), PAGE))
+    );
 }
