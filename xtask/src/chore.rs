@@ -21,7 +21,7 @@ const HOUR_S: u32 = 3600;
 pub enum Chore {
     /// Everything that the build server runs, in the order in which it fails fastest
     Ci {
-        /// Leave out what needs a release build or other tools: a few minutes
+        /// Run format, tidy, clippy and the unit tests of all crates: five minutes once it was built
         #[arg(long)]
         quick: bool,
     },
@@ -31,7 +31,8 @@ pub enum Chore {
     Circles,
     /// Words that are retired, and what to write instead
     Words,
-    /// Licences, Miri, every fuzz target, kill storm; installs what is missing
+    /// What is too long for CI: licences, Miri, fuzz targets, storms, stress, a simulation of a
+    /// million steps, the program as users build it; installs what is missing
     ReleaseCheck,
     /// The ring and the waiting protocol, every interleaving
     Loom,

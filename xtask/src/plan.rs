@@ -2,7 +2,7 @@
 //!
 //! Not here: how a step is run and judged (`step.rs`), what the machine has (`facts.rs`).
 
-use crate::chore::{Chore, KILLS, STRESS_MINUTES};
+use crate::chore::{Chore, KILLS, STORM_MINUTES, STRESS_MINUTES};
 use crate::facts::{Facts, Presence};
 use crate::step::{Command, Expect, Step};
 
@@ -12,8 +12,14 @@ const STUDY_FIELDS: &[&str] = &["machine", "timers", "study_cells", "studies"];
 /// Why CI does not fuzz.
 const NO_FUZZ: &str = "run `cargo xtask release-check`: building the targets takes minutes, and \
                        the tests replay their corpora";
-/// How long switches storm in CI: two storms at once, so that both together take two minutes.
-const CI_STORM_SECONDS: u32 = 60;
+/// Why CI does not run Miri.
+const NO_MIRI: &str = "run `cargo xtask miri` or `cargo xtask release-check`: it needs nightly, \
+                       and takes minutes";
+/// How long switches storm in CI; before a release, as long as by `cargo xtask switch-storm`.
+const CI_STORM_SECONDS: u32 = 20;
+/// How long seeds are simulated in CI, from one that is drawn and printed; before a release, a
+/// million steps from seed 0, of which the test asserts that everything happens in them.
+const CI_SIMULATION_SECONDS: u32 = 20;
 /// How long each fuzz target runs before a release.
 const RELEASE_FUZZ_SECONDS: u32 = 60;
 /// What every stored run has at its top level; see `nearcall.run/1`.
@@ -56,7 +62,7 @@ pub fn steps(chore: &Chore, facts: &Facts) -> Vec<Step> {
         Chore::Sweep => vec![Step::Run(sweep())],
         Chore::Stress { minutes, seed } => vec![Step::Run(stress(*minutes, *seed))],
         Chore::SwitchStorm { minutes, seed } => {
-            vec![Step::Run(switch_storm("--release ", *minutes * 60, *seed))]
+            vec![Step::Run(switch_storm(Build::Release, *minutes * 60, *seed))]
         }
         Chore::Simulate { seconds, seed } => vec![Step::Run(simulate(*seconds, *seed, facts))],
         Chore::Soak { seconds, json } => vec![Step::Run(soak(*seconds, json.as_deref(), facts))],
@@ -73,30 +79,44 @@ fn ci(quick: bool, facts: &Facts) -> Vec<Step> {
         Step::Run(cargo("format", "fmt --all --check")),
         Step::Run(tidy()),
         Step::Run(cargo("clippy", clippy)),
-        Step::Run(cargo("test", "test")),
-        Step::Run(cargo("doc", "doc --no-deps").environment("RUSTDOCFLAGS", "-D warnings")),
+        Step::Run(match quick {
+            true => cargo("unit tests", "test --lib --bins"),
+            false => cargo("test", "test"),
+        }),
     ];
-    let asked_for = if quick { Err("left out by --quick".to_owned()) } else { Ok(()) };
+    let skip = |name: &str, reason: &str| Step::Skip { name: name.into(), reason: reason.into() };
+    if quick {
+        let left_out = ["test", "doc", "oldest Rust", "deny", "loom", "simulate", "switch-storm"];
+        steps.extend(left_out.map(|name| skip(name, "left out by --quick")));
+        steps.push(skip("program", "left out by --quick"));
+        return steps;
+    }
     let or_release_check = |presence: &Presence| {
         let longer = |reason| format!("{reason}, or run `cargo xtask release-check`");
-        asked_for.clone().and_then(|()| presence.clone().map_err(longer))
+        presence.clone().map_err(longer)
     };
-    steps.push(when(&or_release_check(&facts.oldest), oldest(LIBRARIES, facts)));
-    steps.push(when(&or_release_check(&facts.deny), deny()));
-    steps.push(when(&asked_for, loom(facts)));
-    steps.push(when(&asked_for, simulate(None, None, facts)));
-    // By the build of the tests, which is there.
-    steps.push(when(&asked_for, switch_storm("", CI_STORM_SECONDS, 1)));
-    steps.push(when(&or_release_check(&facts.miri), miri()));
-    steps.push(Step::Skip { name: "fuzz".to_owned(), reason: NO_FUZZ.to_owned() });
-    match asked_for {
-        Ok(()) => {
-            steps.extend(program(facts).map(Step::Run));
-            steps.extend(answers(facts).map(Step::Run));
-        }
-        Err(reason) => steps.push(Step::Skip { name: "program".to_owned(), reason }),
-    }
+    steps.extend([
+        Step::Run(cargo("doc", "doc --no-deps").environment("RUSTDOCFLAGS", "-D warnings")),
+        when(&or_release_check(&facts.oldest), oldest(LIBRARIES, facts)),
+        when(&or_release_check(&facts.deny), deny()),
+        Step::Run(loom(facts)),
+        Step::Run(simulate(Some(CI_SIMULATION_SECONDS), None, facts)),
+        Step::Run(switch_storm(Build::Tests, CI_STORM_SECONDS, 1)),
+        skip("miri", NO_MIRI),
+        skip("fuzz", NO_FUZZ),
+    ]);
+    steps.extend(program(Build::Tests, facts).map(Step::Run));
+    steps.extend(answers(Build::Tests, facts).map(Step::Run));
     steps
+}
+
+/// Which build of a program a step runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Build {
+    /// That of the step `test`, which must come before: nothing is built again.
+    Tests,
+    /// That of users; takes seven minutes on two cores, because of the packages in it.
+    Release,
 }
 
 /// What is checked before a release, and too long or too fond of tools for every commit. Installs
@@ -128,6 +148,10 @@ fn release_check(facts: &Facts) -> Vec<Step> {
     steps.extend(fuzz(None, RELEASE_FUZZ_SECONDS, &there));
     steps.extend(kill_storm(KILLS).map(Step::Run));
     steps.push(Step::Run(stress(STRESS_MINUTES, 1)));
+    steps.push(Step::Run(simulate(None, None, facts)));
+    steps.push(Step::Run(switch_storm(Build::Release, STORM_MINUTES * 60, 1)));
+    steps.extend(program(Build::Release, facts).map(Step::Run));
+    steps.extend(answers(Build::Release, facts).map(Step::Run));
     steps
 }
 
@@ -147,21 +171,28 @@ fn oldest(packages: &str, facts: &Facts) -> Command {
         .environment("CARGO_TARGET_DIR", &facts.target.join("oldest").to_string_lossy())
 }
 
+/// What loom runs through most often.
+const LOOM_CRATES: &[&str] =
+    &["loom", "generator", "tracing", "tracing-core", "nearcall-os", "nearcall-channel"];
+
 fn loom(facts: &Facts) -> Command {
-    // A separate directory, because other flags would rebuild everything in the usual one.
-    cargo("loom", "test -p nearcall-channel --release --lib loom")
-        .environment("RUSTFLAGS", "--cfg loom")
-        .environment("CARGO_TARGET_DIR", &facts.target.join("loom").to_string_lossy())
-        .expect(Expect::TestsRan)
+    let command = with_cfg("loom", "loom", facts);
+    let command = LOOM_CRATES.iter().fold(command, |command, name| optimise(command, name, 3));
+    let arguments = ["test", "-p", "nearcall-channel", "--lib", "loom"];
+    arguments.iter().fold(command, |command, argument| command.argument(argument))
 }
+
+/// What the simulation runs through most often.
+const SIMULATED_CRATES: &[&str] = &["nearcall-os", "nearcall-channel", "nearcall-wire", "nearcall"];
 
 /// With assertions and checks of overflow, and yet fast.
 fn simulate(seconds: Option<u32>, seed: Option<u64>, facts: &Facts) -> Command {
-    let mut command = cargo("simulate", "test -p nearcall --test simulation -- --nocapture")
-        .environment("RUSTFLAGS", "--cfg simulation")
-        .environment("CARGO_TARGET_DIR", &facts.target.join("simulation").to_string_lossy())
-        .environment("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
-        .expect(Expect::TestsRan);
+    let command = with_cfg("simulate", "simulation", facts);
+    let command = SIMULATED_CRATES.iter().fold(command, |command, name| optimise(command, name, 1));
+    // Without `-p`: the features of packages are those of all crates, as in the step `test`.
+    let arguments = ["test", "--test", "simulation", "--", "--nocapture"];
+    let mut command =
+        arguments.iter().fold(command, |command, argument| command.argument(argument));
     if let Some(seconds) = seconds {
         command = command.environment("NEARCALL_SIMULATION_S", &seconds.to_string());
     }
@@ -221,8 +252,24 @@ fn stress_for(name: &str, seconds: u64) -> Command {
         .expect(Expect::TestsRan)
 }
 
-fn switch_storm(profile: &str, seconds: u32, seed: u32) -> Command {
-    let arguments = format!("test -p nearcall {profile}--test it switching::storm -- --nocapture");
+/// Cargo with a configuration of the crates of the workspace alone. Flags for all packages would
+/// build all of them again.
+fn with_cfg(name: &str, cfg: &str, facts: &Facts) -> Command {
+    let wrapper = facts.root.join("xtask/cfg").join(cfg);
+    Command::new(name, "cargo")
+        .environment("RUSTC_WORKSPACE_WRAPPER", &wrapper.to_string_lossy())
+        .expect(Expect::TestsRan)
+}
+
+fn optimise(command: Command, package: &str, level: u8) -> Command {
+    let setting = format!("profile.dev.package.{package}.opt-level={level}");
+    command.argument("--config").argument(&setting)
+}
+
+fn switch_storm(build: Build, seconds: u32, seed: u32) -> Command {
+    // Without `-p`: the features of packages are those of all crates, as in the step `test`.
+    let chosen = if build == Build::Release { "-p nearcall --release " } else { "" };
+    let arguments = format!("test {chosen}--test it switching::storm -- --nocapture");
     cargo("switch-storm", &arguments)
         .environment("NEARCALL_STORM_S", &seconds.to_string())
         .environment("NEARCALL_STORM_SEED", &seed.to_string())
@@ -309,60 +356,76 @@ fn fuzz_one(target: &str, seconds: u32, facts: &Facts) -> Command {
 
 /// The program as a user runs it: it measures, what it stored can be shown again, it generates, and
 /// what is generated makes a call.
-fn program(facts: &Facts) -> [Command; 11] {
+fn program(build: Build, facts: &Facts) -> [Command; 11] {
     let directory = facts.target.join("ci");
     let stored = directory.join("run.json").to_string_lossy().into_owned();
     let stored_calls = directory.join("calls.json").to_string_lossy().into_owned();
-    let run = "run --release --";
+    let nearcall = |name, arguments| nearcall(name, arguments, build, facts);
     let json = Expect::Json { fields: &[] };
     let is_run = Expect::Json { fields: RUN_FIELDS };
-    let bench = cargo("bench", run).argument("bench").argument("--quick").argument("--json");
-    let show = cargo("show", run).argument("show").argument(&stored);
-    let calls = cargo("calls", run).argument("bench").argument("calls").argument("--quick");
+    let bench = nearcall("bench", "bench --quick --json");
+    let show = nearcall("show", "show").argument(&stored);
+    let calls = nearcall("calls", "bench calls --quick");
     let generated = directory.join("generated").to_string_lossy().into_owned();
-    let generate = cargo("gen", run).argument("gen").argument(PROTO).argument("--json");
+    let generate = nearcall("gen", "gen").argument(PROTO).argument("--json");
     let study = "reproduce wisconsin-evaluation --quick --time 10s --json";
-    let study =
-        cargo("reproduce", &format!("{run} {study}")).expect(Expect::Json { fields: STUDY_FIELDS });
+    let study = nearcall("reproduce", study).expect(Expect::Json { fields: STUDY_FIELDS });
     [
-        cargo("mechanisms", "run --release -- mechanisms --json").expect(json.clone()),
+        nearcall("mechanisms", "mechanisms --json").expect(json.clone()),
         // It exits with 1 when this machine is badly set for measuring, which is for it to say.
-        cargo("doctor", "run --release -- doctor --json").expect(json.clone()).may_find(),
+        nearcall("doctor", "doctor --json").expect(json.clone()).may_find(),
         bench.argument("--out").argument(&stored).directory(&directory).expect(is_run.clone()),
         show.clone(),
         show.argument("--json").expect(is_run.clone()),
         calls.argument("--json").argument("--out").argument(&stored_calls).expect(is_run),
         study,
-        cargo("timers", "run --release -- timers --quick --json").expect(json.clone()),
-        cargo("profile", "run --release -- profile pipe --time 1s --json").expect(json),
+        nearcall("timers", "timers --quick --json").expect(json.clone()),
+        nearcall("profile", "profile pipe --time 1s --json").expect(json),
         generate
             .argument("--out-dir")
             .argument(&generated)
             .expect(Expect::Json { fields: GEN_FIELDS }),
-        cargo("thermostat", "run --example thermostat"),
+        match build {
+            Build::Tests => built("thermostat", "examples/thermostat", facts),
+            Build::Release => cargo("thermostat", "run --release --example thermostat"),
+        },
     ]
 }
 
 /// What the program makes of runs that are stored: a page, a comparison, a data set, advice.
-fn answers(facts: &Facts) -> [Command; 4] {
+fn answers(build: Build, facts: &Facts) -> [Command; 4] {
     let directory = facts.target.join("ci");
     let path = |name: &str| directory.join(name).to_string_lossy().into_owned();
-    let run = "run --release --";
+    let nearcall = |name, arguments: &str| nearcall(name, arguments, build, facts);
     let json = |fields: &'static [&'static str]| Expect::Json { fields };
-    let report = cargo("report", &format!("{run} report {STORED_TOUR} {STORED_CALLS} --json"));
-    let compare = format!("{run} compare {STORED_TOUR} {STORED_TOUR} --json");
-    let add = cargo("data", &format!("{run} data add {STORED_TOUR} {STORED_CALLS} --json"));
-    let advise = format!("{run} advise --size 1KiB --run {STORED_CALLS} --json");
+    let report = nearcall("report", &format!("report {STORED_TOUR} {STORED_CALLS} --json"));
+    let compare = format!("compare {STORED_TOUR} {STORED_TOUR} --json");
+    let add = nearcall("data", &format!("data add {STORED_TOUR} {STORED_CALLS} --json"));
+    let advise = format!("advise --size 1KiB --run {STORED_CALLS} --json");
     [
         report
             .argument("-o")
             .argument(&path("report.html"))
             .directory(&directory)
             .expect(json(SCHEMA)),
-        cargo("compare", &compare).expect(json(SCHEMA)),
+        nearcall("compare", &compare).expect(json(SCHEMA)),
         add.argument("--dir").argument(&path("data")).expect(json(SCHEMA)),
-        cargo("advise", &advise).expect(json(ADVICE_FIELDS)),
+        nearcall("advise", &advise).expect(json(ADVICE_FIELDS)),
     ]
+}
+
+/// The program of users.
+fn nearcall(name: &str, arguments: &str, build: Build, facts: &Facts) -> Command {
+    let command = match build {
+        Build::Tests => built(name, "nearcall", facts),
+        Build::Release => cargo(name, "run --release --"),
+    };
+    arguments.split_whitespace().fold(command, Command::argument)
+}
+
+/// A program that the step `test` has built.
+fn built(name: &str, program: &str, facts: &Facts) -> Command {
+    Command::new(name, &facts.target.join("debug").join(program).to_string_lossy())
 }
 
 fn cargo(name: &str, arguments: &str) -> Command {
@@ -417,36 +480,41 @@ mod tests {
         steps.iter().map(name).collect()
     }
 
-    const FIRST: [&str; 5] = ["format", "tidy", "clippy", "test", "doc"];
+    const FIRST: [&str; 3] = ["format", "tidy", "clippy"];
+
+    const PROGRAM: [&str; 15] = [
+        "mechanisms",
+        "doctor",
+        "bench",
+        "show",
+        "show",
+        "calls",
+        "reproduce",
+        "timers",
+        "profile",
+        "gen",
+        "thermostat",
+        "report",
+        "compare",
+        "data",
+        "advise",
+    ];
 
     #[test]
     fn ci_runs_everything_that_is_there() {
         let rest = [
+            "test",
+            "doc",
             "oldest Rust",
             "deny",
             "loom",
             "simulate",
             "switch-storm",
-            "miri",
+            "no miri",
             "no fuzz",
-            "mechanisms",
-            "doctor",
-            "bench",
-            "show",
-            "show",
-            "calls",
-            "reproduce",
-            "timers",
-            "profile",
-            "gen",
-            "thermostat",
-            "report",
-            "compare",
-            "data",
-            "advise",
         ];
         let steps = steps(&Chore::Ci { quick: false }, &everything());
-        assert_eq!(names(&steps), [&FIRST[..], &rest].concat());
+        assert_eq!(names(&steps), [&FIRST[..], &rest, &PROGRAM].concat());
     }
 
     #[test]
@@ -463,14 +531,44 @@ mod tests {
 
     #[test]
     fn ci_says_what_it_skips() {
-        let first = [&FIRST[..], &["no oldest Rust", "no deny"]].concat();
         let full = names(&steps(&Chore::Ci { quick: false }, &nothing()));
-        let rest = ["loom", "simulate", "switch-storm", "no miri", "no fuzz", "mechanisms"];
-        assert_eq!(full[..first.len() + rest.len()], [&first[..], &rest].concat());
+        let rest = ["test", "doc", "no oldest Rust", "no deny", "loom"];
+        assert_eq!(full[..FIRST.len() + rest.len()], [&FIRST[..], &rest].concat());
         let quick = names(&steps(&Chore::Ci { quick: true }, &everything()));
-        let rest =
-            ["no loom", "no simulate", "no switch-storm", "no miri", "no fuzz", "no program"];
-        assert_eq!(quick, [&first[..], &rest].concat());
+        let rest = [
+            "unit tests",
+            "no test",
+            "no doc",
+            "no oldest Rust",
+            "no deny",
+            "no loom",
+            "no simulate",
+            "no switch-storm",
+            "no program",
+        ];
+        assert_eq!(quick, [&FIRST[..], &rest].concat());
+    }
+
+    #[test]
+    fn ci_builds_once_and_a_release_check_runs_what_users_build() {
+        let commands = |chore: &Chore| -> Vec<String> {
+            let steps = steps(chore, &everything());
+            let command = |step| match step {
+                Step::Run(command) => Some(Command::to_string(&command)),
+                Step::Skip { .. } => None,
+            };
+            steps.into_iter().filter_map(command).collect()
+        };
+        let ci = commands(&Chore::Ci { quick: false });
+        assert!(ci.iter().all(|command| !command.contains("--release")), "{ci:#?}");
+        let apart = ci.iter().filter(|command| {
+            command.contains("RUSTFLAGS") || command.contains("CARGO_TARGET_DIR=")
+        });
+        assert_eq!(apart.count(), 1, "only another compiler needs a directory of its own: {ci:#?}");
+        assert!(ci.contains(&"target/debug/nearcall mechanisms --json".to_owned()), "{ci:#?}");
+        let release = commands(&Chore::ReleaseCheck);
+        let mechanisms = "cargo run --release -- mechanisms --json".to_owned();
+        assert!(release.contains(&mechanisms), "{release:#?}");
     }
 
     #[test]
@@ -484,8 +582,11 @@ mod tests {
             "kill-storm",
             "kill-switches",
             "stress",
+            "simulate",
+            "switch-storm",
         ];
-        assert_eq!(names(&steps(&Chore::ReleaseCheck, &everything())), checks);
+        let all = names(&steps(&Chore::ReleaseCheck, &everything()));
+        assert_eq!(all, [&checks[..], &PROGRAM].concat());
         let targets = everything().fuzz_targets;
         let bare = Facts { fuzz_targets: targets, ..nothing() };
         let all = names(&steps(&Chore::ReleaseCheck, &bare));
@@ -530,12 +631,13 @@ mod tests {
     }
 
     #[test]
-    fn a_simulation_is_built_apart_and_told_how_long() {
+    fn a_simulation_has_a_configuration_and_takes_as_long_as_asked() {
         let chore = Chore::Simulate { seconds: Some(90), seed: None };
         let steps = steps(&chore, &nothing());
         let [Step::Run(command)] = &steps[..] else { panic!("{steps:?}") };
         let command = command.to_string();
-        assert!(command.contains("RUSTFLAGS='--cfg simulation'"), "{command}");
+        let wrapper = "RUSTC_WORKSPACE_WRAPPER=repository/xtask/cfg/simulation ";
+        assert!(command.contains(wrapper), "{command}");
         assert!(command.contains("NEARCALL_SIMULATION_S=90"), "{command}");
         assert!(!command.contains("NEARCALL_SIMULATION_SEED"), "{command}");
     }

@@ -182,6 +182,7 @@ fn undisturbed(plan: &ProfilePlan, context: &RunContext<'_>) -> Result<(Run, Cel
         progress: &|_, _, _| (context.progress)(0, STEPS, "measuring undisturbed"),
         interrupted: context.interrupted,
         patience: context.patience,
+        waits_for_quiet: context.waits_for_quiet,
         fault: context.fault,
     };
     let run = experiment::measure(&experiment::ALL_KINDS, &bench_plan, &quiet)

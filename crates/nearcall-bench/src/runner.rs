@@ -48,6 +48,9 @@ pub struct RunContext<'a> {
     pub interrupted: &'a dyn Fn() -> bool,
     /// How much longer than planned a launch may take before it is killed.
     pub patience: Duration,
+    /// Whether a launch waits while others keep the CPUs busy, for a tenth of the time budget in
+    /// all. Tests that compare no figures gain nothing by it.
+    pub waits_for_quiet: bool,
     /// A fault made on purpose, for tests.
     pub fault: Fault,
 }
@@ -61,6 +64,7 @@ impl RunContext<'_> {
             progress: &|_, _, _| {},
             interrupted: &|| false,
             patience: PATIENCE,
+            waits_for_quiet: true,
             fault: Fault::None,
         }
     }
@@ -206,7 +210,7 @@ pub fn bench_cells(
         until_ns: clock::monotonic_ns().saturating_add(ns(budget)),
         out_of_time: false,
         apart: None,
-        patience_ns: ns(budget) / QUIET_SHARE,
+        patience_ns: if context.waits_for_quiet { ns(budget) / QUIET_SHARE } else { 0 },
         cell_ns_max: match (plan.options.time_budget, cell_max) {
             (Some(_), _) => CELL_NS_CEILING,
             (None, Some(cell_max)) => ns(cell_max),

@@ -38,7 +38,8 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 pub(crate) fn context() -> RunContext<'static> {
     let args = ["--exact", "runner::peer_process", "--nocapture", "--test-threads=1"];
     let program = Program { path: "/proc/self/exe".into(), args: args.map(OsString::from).into() };
-    RunContext { patience: Duration::from_secs(30), ..RunContext::new(program) }
+    let patience = Duration::from_secs(30);
+    RunContext { patience, waits_for_quiet: false, ..RunContext::new(program) }
 }
 
 pub(crate) fn plan(names: &[&str], kinds: &[Kind], sizes: &[u64]) -> BenchPlan {
