@@ -45,11 +45,7 @@ pub(crate) fn check(
 }
 
 /// Checks that each path of an option matches a field that the option can change.
-fn check_paths(
-    option: &'static str,
-    paths: &[String],
-    names: &[String],
-) -> Result<(), BuildError> {
+fn check_paths(option: &'static str, paths: &[String], names: &[String]) -> Result<(), BuildError> {
     match paths.iter().find(|path| *path != "." && !names.iter().any(|name| matches(path, name))) {
         Some(path) => Err(BuildError::UnknownFieldPath { option, path: path.clone() }),
         None => Ok(()),

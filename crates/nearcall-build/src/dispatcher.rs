@@ -102,9 +102,5 @@ fn async_arm(t: &str, method: &Method) -> String {
         Kind::RequestStream => "receive_stream",
         Kind::BothStreams => "both_streams",
     };
-    format!(
-        "{} => incoming.{function}({t}::{}),\n",
-        id_literal(method.id),
-        method.rust_name
-    )
+    format!("{} => incoming.{function}({t}::{}),\n", id_literal(method.id), method.rust_name)
 }

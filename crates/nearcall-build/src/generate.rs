@@ -250,7 +250,8 @@ fn without_broken_links(service: &Service, code: String) -> String {
         (parts.callers && parts.sync_api, types.caller.to_string()),
         (parts.callers && parts.async_api, types.async_caller.to_string()),
     ];
-    items.iter().filter(|(is_generated, _)| !is_generated).fold(code, |code, (_, name)| {
-        code.replace(&format!("[`{name}`]"), &format!("`{name}`"))
-    })
+    items
+        .iter()
+        .filter(|(is_generated, _)| !is_generated)
+        .fold(code, |code, (_, name)| code.replace(&format!("[`{name}`]"), &format!("`{name}`")))
 }

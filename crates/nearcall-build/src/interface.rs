@@ -82,10 +82,9 @@ pub(crate) fn async_trait(
     );
     for (method, types) in methods(service, types) {
         text += &match has_sync {
-            true => format!(
-                "/// As [`{rust_name}::{}`].\n",
-                method.rust_name.trim_start_matches("r#")
-            ),
+            true => {
+                format!("/// As [`{rust_name}::{}`].\n", method.rust_name.trim_start_matches("r#"))
+            }
             false => method_docs(method, types),
         };
         let (arguments, output) = async_signature(method, types);

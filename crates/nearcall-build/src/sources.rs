@@ -65,8 +65,7 @@ pub(crate) fn read(
         let decoded = sources.pool.decode_file_descriptor_set(bytes.as_slice());
         decoded.map_err(|error| refuse(format!("{error:?}")))?;
     }
-    let is_edition =
-        |file: &FileDescriptor| file.file_descriptor_proto().syntax() == "editions";
+    let is_edition = |file: &FileDescriptor| file.file_descriptor_proto().syntax() == "editions";
     let edition = sources.pool.files().find(is_edition).map(|file| file.name().to_owned());
     match edition {
         None => Ok(sources),

@@ -23,8 +23,9 @@ mod futures;
 mod streams;
 
 pub use self::futures::{
-    AsyncCall, AsyncDispatcher, AsyncIncoming, AsyncItemReceiver, AsyncItemSender, AsyncObjectRef, AsyncReplyStream,
-    AsyncRequestStream, AsyncSend, AsyncSkeleton, CallContext, ServiceTask, TaskRunner, block_on,
+    AsyncCall, AsyncDispatcher, AsyncIncoming, AsyncItemReceiver, AsyncItemSender, AsyncObjectRef,
+    AsyncReplyStream, AsyncRequestStream, AsyncSend, AsyncSkeleton, CallContext, ServiceTask,
+    TaskRunner, block_on,
 };
 pub use self::streams::{ItemReceiver, ItemSender, ReplyStream, RequestStream};
 

@@ -122,7 +122,8 @@ fn parts_that_are_left_out_are_not_generated_and_not_linked_to() {
         let text = generate_with("service Home { rpc Scan(X) returns (X); }", set);
         assert_eq!(PARTS.map(|part| text.contains(part)), expected, "{text}");
         let items = ["HomeCaller", "HomeAsyncCaller", "Home", "HomeAsync"];
-        let declared = ["struct HomeCaller ", "struct HomeAsyncCaller ", "trait Home:", "trait HomeAsync:"];
+        let declared =
+            ["struct HomeCaller ", "struct HomeAsyncCaller ", "trait Home:", "trait HomeAsync:"];
         for (item, declaration) in items.iter().zip(declared) {
             let is_linked = text.contains(&format!("[`{item}`]"));
             assert!(!is_linked || text.contains(declaration), "{item} in {text}");
@@ -150,12 +151,21 @@ fn maps_and_bytes_have_the_types_that_are_asked_for() {
     let items = "message Y { map<string, X> one = 1; map<string, X> two = 2; bytes p = 3; \
                  oneof o { bytes q = 4; } repeated bytes r = 5; }";
     let text = generate_with(items, |builder| builder);
-    assert_eq!(["BTreeMap<", "HashMap<", "::Vec<u8>"].map(|it| text.matches(it).count()), [0, 2, 0]);
+    assert_eq!(
+        ["BTreeMap<", "HashMap<", "::Vec<u8>"].map(|it| text.matches(it).count()),
+        [0, 2, 0]
+    );
     let text = generate_with(items, |builder| builder.btree_map(["Y.one"]).bytes([".a.Y.p"]));
-    assert_eq!(["BTreeMap<", "HashMap<", "::Vec<u8>"].map(|it| text.matches(it).count()), [1, 1, 2]);
+    assert_eq!(
+        ["BTreeMap<", "HashMap<", "::Vec<u8>"].map(|it| text.matches(it).count()),
+        [1, 1, 2]
+    );
     assert_eq!(text.matches("::prost::bytes::Bytes").count(), 1, "{text}");
     let text = generate_with(items, |builder| builder.btree_map(["."]).bytes([""; 0]));
-    assert_eq!(["BTreeMap<", "HashMap<", "::Vec<u8>"].map(|it| text.matches(it).count()), [2, 0, 3]);
+    assert_eq!(
+        ["BTreeMap<", "HashMap<", "::Vec<u8>"].map(|it| text.matches(it).count()),
+        [2, 0, 3]
+    );
     let text = generate_with(items, |builder| builder.bytes(["Y.q"]));
     assert!(text.contains("Q(::nearcall::prost::bytes::Bytes)"), "{text}");
 }

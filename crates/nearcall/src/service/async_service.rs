@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::codec::{self, Message};
@@ -14,6 +15,7 @@ use crate::interface::Interface;
 use crate::reservation::Reservation;
 use crate::service::call_context::CallContext;
 use crate::service::context::Context;
+use crate::service::detached_sink::DetachedCall;
 use crate::service::dispatcher::{Dispatcher, Incoming};
 use crate::service::responder::Responder;
 use crate::service::streams::{AsyncItemReceiver, AsyncItemSender};
@@ -137,7 +139,8 @@ impl<T: Send + Sync + 'static> AsyncIncoming<'_, T> {
         M: for<'b> AsyncMethod<'b, T, (Q,), Result<R, Status>>,
     {
         let service = Arc::clone(self.service);
-        self.incoming.reply_async(self.runner, |context, request| own(service, method, context, (request,)));
+        self.incoming
+            .reply_async(self.runner, |context, request| own(service, method, context, (request,)));
     }
 
     /// Runs a one-way method.
@@ -147,7 +150,9 @@ impl<T: Send + Sync + 'static> AsyncIncoming<'_, T> {
         M: for<'b> AsyncMethod<'b, T, (Q,), ()>,
     {
         let service = Arc::clone(self.service);
-        self.incoming.oneway_async(self.runner, |context, request| own(service, method, context, (request,)));
+        self.incoming.oneway_async(self.runner, |context, request| {
+            own(service, method, context, (request,))
+        });
     }
 
     /// Runs a method that replies with a stream.
@@ -171,7 +176,9 @@ impl<T: Send + Sync + 'static> AsyncIncoming<'_, T> {
         M: for<'b> AsyncMethod<'b, T, (AsyncItemReceiver<Q>,), Result<R, Status>>,
     {
         let service = Arc::clone(self.service);
-        self.incoming.receive_stream_async(self.runner, |context, items| own(service, method, context, (items,)));
+        self.incoming.receive_stream_async(self.runner, |context, items| {
+            own(service, method, context, (items,))
+        });
     }
 
     /// Runs a method that takes a stream and replies with one.
@@ -253,10 +260,19 @@ pub(super) fn spawn<R, F>(
     R: Message + 'static,
     F: Future<Output = Result<R, Status>> + Send + 'static,
 {
-    let (call, deadline) = (context.detach(), context.deadline_moment());
-    let responder = Responder::new(call.sink.clone(), deadline, reservation);
+    let call = context.detach();
+    let responder = Responder::new(call.sink.clone(), context.deadline_moment(), reservation);
     let future = serve(CallContext::new(context, &call));
-    let answer = async move { responder.finish_in_task(future.await) };
-    let task = ServiceTask::new(answer, call.sink.cancellation(), deadline);
+    start(context, runner, &call, Box::pin(async move { responder.finish_in_task(future.await) }));
+}
+
+/// Has a future answer a call, where the runner says. Compiled once for all methods.
+fn start(
+    context: &Context<'_>,
+    runner: &TaskRunner,
+    call: &DetachedCall,
+    answer: Pin<Box<dyn Future<Output = ()> + Send>>,
+) {
+    let task = ServiceTask::new(answer, call.sink.cancellation(), context.deadline_moment());
     runner.run(task, |task| call.sink.spawn(task));
 }

@@ -9,8 +9,8 @@ use prost::Message;
 
 use super::streams::{ItemReceiver, ItemSender, ReplyStream, RequestStream};
 use super::{
-    BadAddress, CallOptions, Client, Dispatcher, Incoming, Interface, Loan, Method, ObjectRef, Status,
-    set_answer,
+    BadAddress, CallOptions, Client, Dispatcher, Incoming, Interface, Loan, Method, ObjectRef,
+    Status, set_answer,
 };
 
 pub type ServiceTask = Pin<Box<dyn Future<Output = ()> + Send + 'static>>;
