@@ -276,8 +276,9 @@ impl RunningServer {
     /// # Examples
     ///
     /// ```
-    /// # async fn run(shutdown: impl Future<Output = ()> + Send) -> Result<(), Box<dyn std::error::Error>> {
     /// # use nearcall::Server;
+    /// # type Outcome = Result<(), Box<dyn std::error::Error>>;
+    /// # async fn run(shutdown: impl Future<Output = ()> + Send) -> Outcome {
     /// let server = Server::builder().listen("unix:@doc-of-serve-until").start()?;
     /// server.serve_until(shutdown).await?;
     /// # Ok(())
@@ -334,13 +335,19 @@ impl RunningServer {
 
 /// The end of a server, for the task that waits for it.
 #[derive(Default)]
-struct Outcome(Mutex<(Option<Result<(), ServerError>>, Option<Waker>)>);
+struct Outcome(Mutex<Ending>);
+
+#[derive(Default)]
+struct Ending {
+    outcome: Option<Result<(), ServerError>>,
+    waker: Option<Waker>,
+}
 
 impl Outcome {
     fn set(&self, outcome: Result<(), ServerError>) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.0 = Some(outcome);
-        let waker = state.1.take();
+        state.outcome = Some(outcome);
+        let waker = state.waker.take();
         drop(state);
         if let Some(waker) = waker {
             waker.wake();
@@ -349,10 +356,10 @@ impl Outcome {
 
     fn poll(&self, waker: &Waker) -> Poll<Result<(), ServerError>> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match state.0.take() {
+        match state.outcome.take() {
             Some(outcome) => Poll::Ready(outcome),
             None => {
-                state.1 = Some(waker.clone());
+                state.waker = Some(waker.clone());
                 Poll::Pending
             }
         }
