@@ -349,7 +349,7 @@ pub(crate) struct GenArgs {
 }
 
 /// A part of services that `gen --without` leaves out.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ServicePart {
     /// Callers
     Callers,
