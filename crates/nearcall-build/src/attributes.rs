@@ -13,7 +13,7 @@ use syn::parse::Parser;
 
 use crate::error::BuildError;
 use crate::extern_paths::ExternPaths;
-use crate::generate::Options;
+use crate::options::Options;
 
 /// Attributes, each with the path that it belongs to.
 type Attributes = [(String, String)];

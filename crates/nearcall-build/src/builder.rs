@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 use crate::error::BuildError;
-use crate::generate::{self, GeneratedFile, Options};
+use crate::generate::{self, GeneratedFile};
+use crate::options::Options;
 use crate::sources::{self, DescriptorSet};
 
 /// Collects the input and the options of a build script. [`Builder::compile`] generates the code.

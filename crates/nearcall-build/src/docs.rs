@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //!
-//! - Every function of a caller that can fail has a section `# Errors`, and every one whose result can be
-//!   dropped says what dropping does.
+//! - Every function of a caller that can fail has a section `# Errors`, and every one whose result
+//!   can be dropped says what dropping does.
 //!
 //! **Not here:** escaping comments of the `.proto` file (`comments.rs`).
 

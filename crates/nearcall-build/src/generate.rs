@@ -18,57 +18,11 @@ use crate::error::BuildError;
 use crate::extern_paths::ExternPaths;
 use crate::include_file::{self, Tree};
 use crate::model::{self, Service};
+use crate::options::{Options, Parts};
 use crate::{
     attributes, caller, clashes, comments, descriptor_set, dispatcher, interface, names, nesting,
     panics, polish,
 };
-
-/// The options of the generator. [`Builder`](crate::Builder) has a function for each.
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// The name of a file that includes all others, each in the module of its package.
-    pub include_file: Option<String>,
-    /// Other names for Rust, by the full name of a service or method: `home.v1.Thermostat.Scan`.
-    pub renames: BTreeMap<String, String>,
-    /// Attributes of messages, enums and oneofs: a path as prost matches it, and the attribute.
-    pub type_attributes: Vec<(String, String)>,
-    /// Attributes of fields, variants of oneofs and values of enums.
-    pub field_attributes: Vec<(String, String)>,
-    /// Types that are not generated: a path such as `.common.v1`, and its Rust path.
-    pub extern_paths: BTreeMap<String, String>,
-    /// The maps that are a `BTreeMap`, by paths as prost matches them; all others are a `HashMap`.
-    pub btree_map: Vec<String>,
-    /// The `bytes` fields that are `nearcall::Bytes`, by paths as prost matches them; all others
-    /// are `Vec<u8>`. `None`: every one.
-    pub bytes: Option<Vec<String>>,
-    /// The parts of services that are generated.
-    pub parts: Parts,
-}
-
-/// The parts of services that are generated. The default is all of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Parts {
-    /// Callers, for clients.
-    pub callers: bool,
-    /// Traits to implement and dispatchers, for servers.
-    pub dispatchers: bool,
-    /// The caller that waits; the trait of services of one thread, and its dispatcher.
-    pub sync_api: bool,
-    /// The caller that returns futures; the trait with `async` methods, and its dispatcher.
-    pub async_api: bool,
-}
-
-impl Parts {
-    fn is_empty(self) -> bool {
-        !(self.callers || self.dispatchers) || !(self.sync_api || self.async_api)
-    }
-}
-
-impl Default for Parts {
-    fn default() -> Self {
-        Self { callers: true, dispatchers: true, sync_api: true, async_api: true }
-    }
-}
 
 /// A generated file that is not written yet.
 #[derive(Debug, Clone, PartialEq, Eq)]

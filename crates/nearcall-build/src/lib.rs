@@ -112,4 +112,5 @@ pub use prost_reflect::DescriptorPool;
 
 pub use self::builder::{Builder, Written, WrittenFile};
 pub use self::error::{BuildError, Place};
-pub use self::generate::{GeneratedFile, Options, Parts, generate};
+pub use self::generate::{GeneratedFile, generate};
+pub use self::options::{Options, Parts};

@@ -13,10 +13,9 @@ use prost_reflect::{DescriptorPool, MethodDescriptor, ServiceDescriptor};
 
 use crate::derived_names::{CallerNames, MethodNames, TypeNames};
 use crate::error::{BuildError, Place};
-use crate::generate::Parts;
 use crate::method_id::method_id;
 use crate::names;
-use crate::options::{self, Idempotency};
+use crate::options::{self, Idempotency, Parts};
 
 /// A service that can be generated.
 #[derive(Debug, Clone)]

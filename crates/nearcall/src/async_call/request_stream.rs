@@ -7,8 +7,11 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::marker::PhantomData;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::ready;
+
+use futures_core::Stream;
 
 use super::by_threads::try_once;
 use super::streaming::AsyncStreamedCall;
@@ -77,6 +80,33 @@ impl<Q: Message, R: Message + Default> AsyncRequestStream<Q, R> {
             Err(_) if self.call.has_ended() => Err(self.no_more_items().await),
             sent => sent,
         }
+    }
+
+    /// Sends the items of a stream to its end. [`finish`](Self::finish) then gives the reply.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send), at the first item that cannot be sent.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use futures_util::stream;
+    /// use nearcall::{AsyncRequestStream, Status};
+    /// # type Item = u32;
+    ///
+    /// async fn upload(mut requests: AsyncRequestStream<Item, Item>) -> Result<Item, Status> {
+    ///     requests.send_all(stream::iter(0..3)).await?;
+    ///     requests.finish().await
+    /// }
+    /// # let _ = upload;
+    /// ```
+    pub async fn send_all(&mut self, items: impl Stream<Item = Q>) -> Result<(), Status> {
+        let mut items = pin!(items);
+        while let Some(item) = poll_fn(|context| items.as_mut().poll_next(context)).await {
+            self.send(&item).await?;
+        }
+        Ok(())
     }
 
     /// Sends an item if that needs no wait.

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 
 use nearcall_os::eventfd;
 
@@ -35,6 +36,9 @@ pub(super) struct Group {
 #[derive(Default)]
 struct State {
     is_stopped: bool,
+    is_asked_to_stop: bool,
+    /// Woken when either of these is set: of the one future that serves.
+    waker: Option<Waker>,
     /// Loops whose thread has not ended.
     running: Vec<usize>,
     failure: Option<ServerError>,
@@ -96,10 +100,34 @@ impl Group {
         self.changed.notify_all();
     }
 
+    /// Wakes the task that waits for the server to stop.
+    fn wake_task(&self) {
+        let waker = self.lock().waker.take();
+        // Outside the lock: a waker may do anything.
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Returns whether the server was stopped, has failed, or is asked to stop. If not, `waker` is
+    /// woken when it is.
+    pub(super) fn poll_stop(&self, waker: &Waker) -> bool {
+        let mut waker = Some(waker.clone());
+        let mut state = self.lock();
+        let is_stopping = state.is_stopped || state.is_asked_to_stop;
+        if !is_stopping {
+            // The one before is dropped outside the lock.
+            std::mem::swap(&mut state.waker, &mut waker);
+        }
+        drop(state);
+        is_stopping
+    }
+
     /// Has all loops end.
     pub(super) fn stop(&self) {
         self.lock().is_stopped = true;
         let _ = eventfd::try_add_one(&self.stopped);
+        self.wake_task();
         for mailbox in &self.mailboxes {
             mailbox.stop();
         }
@@ -107,7 +135,9 @@ impl Group {
 
     /// Has the program that waits for the end of the server drain it and stop it.
     pub(super) fn request_stop(&self) {
+        self.lock().is_asked_to_stop = true;
         let _ = eventfd::try_add_one(&self.stopped);
+        self.wake_task();
     }
 
     /// Returns whether the loops have to end.

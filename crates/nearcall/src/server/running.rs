@@ -6,9 +6,12 @@
 //! **Not here:** starting it (`builder.rs`), what its threads do (`loop_thread.rs`).
 
 use std::fmt;
+use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
+use std::task::{Poll, Waker};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
 
@@ -239,6 +242,79 @@ impl RunningServer {
         let stoppable = self.group.server.stoppable(move || group.request_stop());
         poll::poll(&mut ends, Deadline::NEVER).map_err(signals)?;
         drop(stoppable);
+        self.end()
+    }
+
+    /// Serves in an async program, until the server is stopped, by a client
+    /// ([`control`](crate::control)) or because a loop fails; then ends it as
+    /// [`run_until_signal`](Self::run_until_signal) does. Any executor can poll the future.
+    /// Dropping it stops the server.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::LoopFailed`]: the server ended by itself.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use nearcall::Server;
+    /// Server::builder().listen("unix:@doc-of-serve").start()?.serve().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn serve(self) -> Result<(), ServerError> {
+        self.serve_until(std::future::pending()).await
+    }
+
+    /// As [`serve`](Self::serve), and until `shutdown` ends, such as the future of a signal.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::LoopFailed`]: the server ended by itself.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use nearcall::Server;
+    /// # type Outcome = Result<(), Box<dyn std::error::Error>>;
+    /// # async fn run(shutdown: impl Future<Output = ()> + Send) -> Outcome {
+    /// let server = Server::builder().listen("unix:@doc-of-serve-until").start()?;
+    /// server.serve_until(shutdown).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn serve_until(
+        self,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<(), ServerError> {
+        let group = Arc::clone(&self.group);
+        let to_stop = Arc::clone(&group);
+        let stoppable = group.server.stoppable(move || to_stop.request_stop());
+        let mut shutdown = pin!(shutdown);
+        poll_fn(|context| {
+            let is_over = group.poll_stop(context.waker());
+            match is_over || shutdown.as_mut().poll(context).is_ready() {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        })
+        .await;
+        drop(stoppable);
+        // Waiting for the calls under way would hold up the executor.
+        let outcome = Arc::new(Outcome::default());
+        let (ending, server) = (Arc::clone(&outcome), Arc::new(self));
+        let ended = Arc::clone(&server);
+        let thread = thread::Builder::new().name("nearcall-drain".to_owned());
+        let spawned = thread.spawn(move || ending.set(ended.end()));
+        if spawned.is_err() {
+            return server.end();
+        }
+        poll_fn(|context| outcome.poll(context.waker())).await
+    }
+
+    /// Drains the server, for [`Limits::drain_timeout`](crate::Limits) at most, and stops it.
+    fn end(&self) -> Result<(), ServerError> {
         if !self.group.is_stopped() {
             self.drain(self.group.limits.drain_timeout);
         }
@@ -253,6 +329,39 @@ impl RunningServer {
     fn unlink(&self) {
         for listener in self.listeners.iter().filter_map(Weak::upgrade) {
             listener.unlink();
+        }
+    }
+}
+
+/// The end of a server, for the task that waits for it.
+#[derive(Default)]
+struct Outcome(Mutex<Ending>);
+
+#[derive(Default)]
+struct Ending {
+    outcome: Option<Result<(), ServerError>>,
+    waker: Option<Waker>,
+}
+
+impl Outcome {
+    fn set(&self, outcome: Result<(), ServerError>) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.outcome = Some(outcome);
+        let waker = state.waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn poll(&self, waker: &Waker) -> Poll<Result<(), ServerError>> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match state.outcome.take() {
+            Some(outcome) => Poll::Ready(outcome),
+            None => {
+                state.waker = Some(waker.clone());
+                Poll::Pending
+            }
         }
     }
 }

@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::codec::{self, Message};
@@ -14,6 +15,7 @@ use crate::interface::Interface;
 use crate::reservation::Reservation;
 use crate::service::call_context::CallContext;
 use crate::service::context::Context;
+use crate::service::detached_sink::DetachedCall;
 use crate::service::dispatcher::{Dispatcher, Incoming};
 use crate::service::responder::Responder;
 use crate::service::streams::{AsyncItemReceiver, AsyncItemSender};
@@ -258,10 +260,19 @@ pub(super) fn spawn<R, F>(
     R: Message + 'static,
     F: Future<Output = Result<R, Status>> + Send + 'static,
 {
-    let (call, deadline) = (context.detach(), context.deadline_moment());
-    let responder = Responder::new(call.sink.clone(), deadline, reservation);
+    let call = context.detach();
+    let responder = Responder::new(call.sink.clone(), context.deadline_moment(), reservation);
     let future = serve(CallContext::new(context, &call));
-    let answer = async move { responder.finish_in_task(future.await) };
-    let task = ServiceTask::new(answer, call.sink.cancellation(), deadline);
+    start(context, runner, &call, Box::pin(async move { responder.finish_in_task(future.await) }));
+}
+
+/// Has a future answer a call, where the runner says. Compiled once for all methods.
+fn start(
+    context: &Context<'_>,
+    runner: &TaskRunner,
+    call: &DetachedCall,
+    answer: Pin<Box<dyn Future<Output = ()> + Send>>,
+) {
+    let task = ServiceTask::new(answer, call.sink.cancellation(), context.deadline_moment());
     runner.run(task, |task| call.sink.spawn(task));
 }

@@ -30,11 +30,11 @@ pub struct ServiceTask {
 impl ServiceTask {
     /// Creates the task of a call from a future that answers it.
     pub(crate) fn new(
-        future: impl Future<Output = ()> + Send + 'static,
+        future: Pin<Box<dyn Future<Output = ()> + Send>>,
         call: &Arc<Cancellation>,
         deadline: Deadline,
     ) -> Self {
-        Self { future: Some(Box::pin(future)), call: Arc::clone(call), deadline }
+        Self { future: Some(future), call: Arc::clone(call), deadline }
     }
 
     fn end(&mut self) {

@@ -18,6 +18,7 @@ use nearcall::{
 };
 use nearcall_os::process;
 
+use crate::async_client::block_on;
 use crate::echo::{EchoCaller, EchoDispatcher};
 use crate::server_threads::{Caller, Gate, shared_echo};
 use crate::services::Threaded;
@@ -251,6 +252,12 @@ fn a_program_that_waits_for_a_signal_is_stopped_by_a_call() {
         let server = Arc::new(server);
         let waiting = Arc::clone(&server);
         let program = thread::spawn(move || waiting.run_until_signal());
+        assert_eq!(stop_when_it_can(stop), Ok(process::pid()));
+        assert_eq!(program.join().unwrap(), Ok(()));
+        assert_eq!(stop().unwrap_err().code(), Code::Unavailable);
+        // The same as a task.
+        let server = Server::builder().threads(2).listen(&address).start().unwrap();
+        let program = thread::spawn(|| block_on(server.serve()));
         assert_eq!(stop_when_it_can(stop), Ok(process::pid()));
         assert_eq!(program.join().unwrap(), Ok(()));
         assert_eq!(stop().unwrap_err().code(), Code::Unavailable);

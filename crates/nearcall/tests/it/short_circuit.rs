@@ -183,6 +183,23 @@ macro_rules! cases {
 }
 
 #[test]
+fn a_service_in_an_rc_is_called_directly_as_well() {
+    let event_loop = EventLoop::new().unwrap();
+    let server = Server::new(&event_loop);
+    let service = Rc::new(Cases::default());
+    let dispatcher = EchoDispatcher::shared(Rc::clone(&service));
+    assert!(Rc::ptr_eq(dispatcher.service(), &service));
+    server.register(dispatcher.clone()).unwrap();
+    server.listen("inproc:in-an-rc").unwrap();
+    let echo = EchoCaller::new(&Client::in_loop(&event_loop), "inproc:in-an-rc").unwrap();
+    let request = Words::default();
+    echo.say(&request).unwrap();
+    assert_eq!(service.request_at.get(), std::ptr::from_ref(&request).addr());
+    // As a message.
+    assert_eq!(echo.start_say(&request).wait(), Ok(Words::default()));
+}
+
+#[test]
 fn all_ways_give_the_same_results() {
     in_time(|| {
         let channel = House::new(&unique_address(), false);

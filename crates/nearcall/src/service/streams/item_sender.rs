@@ -6,6 +6,9 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::marker::PhantomData;
+use std::pin::pin;
+
+use futures_core::Stream;
 
 use crate::codec::Message;
 use crate::deadline::Deadline;
@@ -77,6 +80,36 @@ impl<R: Message> AsyncItemSender<R> {
     pub async fn send(&mut self, item: &R) -> Result<(), Status> {
         let call = &mut self.0.call;
         poll_fn(|context| call.poll_send(item, context.waker())).await
+    }
+
+    /// Sends the items of a stream to its end, or to its first error, which is returned and so can
+    /// be the end of the call: `items.send_all(stream).await` is a whole method.
+    ///
+    /// # Errors
+    ///
+    /// Those of `items`, and those of [`send`](Self::send).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use futures_util::{StreamExt, stream};
+    /// use nearcall::{AsyncItemSender, Status};
+    /// # type Item = u32;
+    ///
+    /// async fn count(mut items: AsyncItemSender<Item>) -> Result<(), Status> {
+    ///     items.send_all(stream::iter(0..3).map(Ok)).await
+    /// }
+    /// # let _ = count;
+    /// ```
+    pub async fn send_all(
+        &mut self,
+        items: impl Stream<Item = Result<R, Status>>,
+    ) -> Result<(), Status> {
+        let mut items = pin!(items);
+        while let Some(item) = poll_fn(|context| items.as_mut().poll_next(context)).await {
+            self.send(&item?).await?;
+        }
+        Ok(())
     }
 }
 

@@ -1,18 +1,21 @@
 //! Servers that take no more calls: what they wait for.
 
+use std::future::pending;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use futures_util::future::abortable;
 use nearcall::{
-    Blocking, BlockingPool, Code, Deadline, Dispatcher, EventLoop, Mechanism, Server, TaskRunner,
+    Blocking, BlockingPool, Client, Code, Deadline, Dispatcher, EventLoop, Mechanism, Server,
+    TaskRunner,
 };
 use nearcall_channel::{HandshakeError, Options, connect_over};
 use nearcall_os::socket::{UnixAddress, unix_connect};
 
 use super::{Caller, Gate, connect, gated, shared_echo, start, total, with_itself};
-use crate::async_client::block_on;
+use crate::async_client::{block_on, poll_once};
 use crate::echo::{EchoCaller, Words};
 use crate::observed::wait_until;
 use crate::services::{Futures, Threaded};
@@ -50,6 +53,48 @@ fn a_drain_lets_calls_end_and_refuses_new_ones() {
         }
         server.stop().unwrap();
         server.stop().unwrap();
+    });
+}
+
+/// Checks that tasks may have the future.
+fn is_send<F: Future + Send>(future: F) -> F {
+    future
+}
+
+#[test]
+fn a_server_in_an_async_program_serves_until_it_is_told_to_end_and_lets_calls_end() {
+    in_time(|| {
+        let (gate, dispatcher) = gated();
+        let server = start(2, dispatcher);
+        let address = server.address().to_string();
+        let (shutdown, handle) = abortable(pending::<()>());
+        let shutdown = async move { assert!(shutdown.await.is_err()) };
+        let serving = is_send(server.serve_until(shutdown));
+        let program = thread::spawn(move || block_on(serving));
+        let call = Caller::start(&address).call(1);
+        gate.wait_for(1);
+        handle.abort();
+        let client = Client::new();
+        wait_until("the drain", || {
+            EchoCaller::new(&client, &address).unwrap().say(&words(2)).is_err()
+        });
+        assert!(!program.is_finished(), "a call is under way");
+        gate.open();
+        assert_eq!(call.join().unwrap(), Ok(1));
+        assert_eq!(program.join().unwrap(), Ok(()));
+    });
+}
+
+#[test]
+fn a_server_whose_future_is_dropped_has_stopped() {
+    in_time(|| {
+        let server = start(1, shared_echo());
+        let echo = connect(&server, "").unwrap();
+        let mut serving = Box::pin(server.serve());
+        assert!(poll_once(serving.as_mut()).is_pending());
+        echo.say(&words(1)).unwrap();
+        drop(serving);
+        assert_eq!(echo.say(&words(2)).unwrap_err().code(), Code::Unavailable);
     });
 }
 
@@ -93,7 +138,7 @@ fn clients_in_their_handshake_are_refused_with_the_reason_by_a_drain() {
 fn check_oneways(gate: &Gate, dispatcher: impl Dispatcher + Clone + Send + Sync) {
     let builder = Server::builder().threads(2).register(dispatcher).listen(&unique_address());
     let server = Arc::new(builder.start().unwrap());
-    let client = nearcall::Client::new();
+    let client = Client::new();
     let echo = EchoCaller::new(&client, &server.address().to_string()).unwrap();
     echo.note(&words(1)).unwrap();
     gate.wait_for(1);

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use futures_util::{StreamExt, stream};
 use nearcall::{
     AsyncItemReceiver, AsyncItemSender, Blocking, BlockingPool, CallContext, Client, Code, Context,
     Deadline, EventLoop, ItemReceiver, ItemSender, Limits, Poster, Server, Status,
@@ -208,9 +209,13 @@ impl StreamsAsync for Service {
         &self,
         context: CallContext,
         plan: Plan,
-        items: AsyncItemSender<Item>,
+        mut items: AsyncItemSender<Item>,
     ) -> Result<(), Status> {
-        StreamsAsync::count(self, context, plan, items).await
+        context.add_reply_metadata("served-by", "count").unwrap();
+        // As another crate gives streams: the end of the call is that of the stream.
+        let end = end_of(&plan).err().map(Err);
+        let counted = stream::iter((0..plan.items).map(|number| Ok(item(number, plan.bytes))));
+        items.send_all(counted.chain(stream::iter(end))).await
     }
 
     async fn sum(

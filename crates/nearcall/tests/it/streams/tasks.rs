@@ -4,13 +4,14 @@ use std::pin::pin;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use futures_util::{StreamExt, future::join_all};
+use futures_util::future::join_all;
+use futures_util::{StreamExt, stream};
 use nearcall::{AsyncReplyStream, AsyncRequestStream, CallOptions, Client, Code, Limits};
 
 use super::length;
 use super::served::{Item, Kind, Plan, Served, StreamsAsyncCaller, item};
 use crate::async_client::{block_on, poll_once};
-use crate::stage::in_time;
+use crate::stage::{PATIENCE, in_time};
 
 fn caller(served: &Served) -> StreamsAsyncCaller {
     StreamsAsyncCaller::new(&Client::new(), &served.address).unwrap()
@@ -92,6 +93,39 @@ fn a_stream_is_one_of_futures_too() {
                 replies.collect::<Vec<_>>().await.into_iter().partition(Result::is_ok);
             assert_eq!((items.len(), errors.len()), (100, 1));
             assert_eq!(errors[0].as_ref().unwrap_err().code(), Code::Aborted);
+        });
+    });
+}
+
+#[test]
+fn whole_streams_are_sent() {
+    in_time(|| {
+        let served = Served::start(Kind::Async);
+        let streams = caller(&served);
+        block_on(async {
+            // More than the window, so that both ends wait.
+            for (items, bytes) in [(0, 0), (300, 8), (200, 20_000)] {
+                let mut upload = streams.sum().await.unwrap();
+                let all = stream::iter(0..items).map(|number| item(number, bytes));
+                upload.send_all(all).await.unwrap();
+                assert_eq!(upload.finish().await.unwrap().number, (0..items).sum());
+                let plan = Plan { items, bytes, code: 10 };
+                // Its own deadline is short.
+                let options = CallOptions::new().deadline(PATIENCE);
+                let replies = streams.count_quickly_with(&plan, &options).await.unwrap();
+                let mut replies: Vec<_> = replies.collect().await;
+                let end = replies.pop().unwrap().unwrap_err();
+                assert_eq!(end.code(), Code::Aborted, "the error of the stream ends the call");
+                let sent: Vec<_> = (0..items).map(|number| Ok(item(number, bytes))).collect();
+                assert_eq!(replies, sent);
+            }
+            // A call that has ended takes no more.
+            let mut upload = streams.sum_with(&CallOptions::new().deadline(Duration::ZERO)).await;
+            let endless = stream::iter(0..).map(|number| item(number, 8));
+            if let Ok(upload) = &mut upload {
+                let end = upload.send_all(endless).await.unwrap_err();
+                assert_eq!(end.code(), Code::DeadlineExceeded);
+            }
         });
     });
 }
