@@ -112,7 +112,7 @@ fn whole_streams_are_sent() {
                 let plan = Plan { items, bytes, code: 10 };
                 // Its own deadline is short.
                 let options = CallOptions::new().deadline(PATIENCE);
-                let replies = streams.count_quickly_with(&plan, &options).await.unwrap();
+                let replies = streams.with(options.clone()).count_quickly(&plan).await.unwrap();
                 let mut replies: Vec<_> = replies.collect().await;
                 let end = replies.pop().unwrap().unwrap_err();
                 assert_eq!(end.code(), Code::Aborted, "the error of the stream ends the call");
@@ -120,7 +120,7 @@ fn whole_streams_are_sent() {
                 assert_eq!(replies, sent);
             }
             // A call that has ended takes no more.
-            let mut upload = streams.sum_with(&CallOptions::new().deadline(Duration::ZERO)).await;
+            let mut upload = streams.with(CallOptions::new().deadline(Duration::ZERO)).sum().await;
             let endless = stream::iter(0..).map(|number| item(number, 8));
             if let Ok(upload) = &mut upload {
                 let end = upload.send_all(endless).await.unwrap_err();
