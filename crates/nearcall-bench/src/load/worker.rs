@@ -114,12 +114,12 @@ fn nameless_file(directory: &Path) -> io::Result<File> {
     let told = |error: io::Error| {
         io::Error::new(error.kind(), format!("cannot write in {}: {error}", directory.display()))
     };
-    if let Some(file) = unlinked::create(folder).map_err(told)? {
+    if let Some(file) = unlinked::create(directory).map_err(told)? {
         return Ok(file);
     }
     // A kill between these two calls leaves the name behind.
     let name = format!("nearcall-load-{}-{:x}", process::pid(), clock::monotonic_ns());
-    let path = folder.join(name);
+    let path = directory.join(name);
     let file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(told)?;
     std::fs::remove_file(&path).map_err(told)?;
     Ok(file)
@@ -165,13 +165,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_cannot_be_written_is_told_by_its_name() {
+    fn a_directory_that_cannot_be_written_is_told_by_its_name() {
         let error = nameless_file(Path::new("/proc/nothing")).unwrap_err().to_string();
         assert!(error.contains("cannot write in /proc/nothing"), "{error}");
-        let folder = std::env::temp_dir();
-        let file = nameless_file(&folder).unwrap();
+        let directory = std::env::temp_dir();
+        let file = nameless_file(&directory).unwrap();
         let own = format!("nearcall-load-{}-", process::pid());
-        let left = std::fs::read_dir(folder).unwrap().flatten();
+        let left = std::fs::read_dir(directory).unwrap().flatten();
         let mut left = left.filter(|one| one.file_name().to_string_lossy().starts_with(&own));
         assert!(left.next().is_none());
         drop(file);
