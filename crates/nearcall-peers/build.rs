@@ -1,4 +1,4 @@
-//! Generates what the rows call, and tells the program which versions it was built with.
+//! Generates what the rows call, and passes to the program the versions it was built with.
 //!
 //! Needs no network and none of the rivals' own compilers.
 #![forbid(unsafe_code)]

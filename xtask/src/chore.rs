@@ -21,7 +21,7 @@ const HOUR_S: u32 = 3600;
 pub enum Chore {
     /// Everything that the build server runs, in the order in which it fails fastest
     Ci {
-        /// Run format, tidy, clippy and the unit tests of all crates: five minutes once it was built
+        /// Run format, tidy, clippy and the unit tests: five minutes once all was built
         #[arg(long)]
         quick: bool,
     },

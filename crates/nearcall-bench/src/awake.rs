@@ -1,13 +1,13 @@
 //! Keeps CPUs out of their sleep states while a run measures (rule R9).
 //!
 //! The kernel promises wake-ups within 0 µs for as long as a descriptor of `/dev/cpu_dma_latency`
-//! with that wish is open. That costs power, and most users may not; so it is done when asked for.
+//! that asks for it is open. That costs power, and most users may not; so it is done on request.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
-/// Holds the wish until it is dropped, or knows why it could not be made.
+/// Keeps CPUs out of sleep states until it is dropped, or knows why that was refused.
 pub(crate) struct CStateLock {
     held: Result<File, String>,
 }

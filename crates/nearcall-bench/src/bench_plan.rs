@@ -1,9 +1,10 @@
 //! What a user asked to have measured, as plain data: the words of a command line, judged.
 //!
 //! One plan for all experiments; each takes of it what it knows, and `None` means that the
-//! experiment decides. Always true of what [`BenchPlan::default`] and the command line give: no
-//! list is empty. Which cells follow from a plan is in `experiment/`, the order of launches in
-//! `plan.rs`; where and how long is measured in `bench_plan/how.rs`.
+//! experiment decides.
+//! **Invariants:** no list is empty in what [`BenchPlan::default`] and the command line give. Which
+//! cells follow from a plan is in `experiment/`, the order of launches in `plan.rs`; where and how
+//! long is measured in `bench_plan/how.rs`.
 
 mod run_options;
 
@@ -117,7 +118,7 @@ impl BenchPlan {
     }
 }
 
-/// What a message has if nobody says: a word.
+/// The default size of a message: a word.
 const MESSAGE_BYTES: u64 = 8;
 
 /// Where both ends run.

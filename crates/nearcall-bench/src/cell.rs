@@ -1,7 +1,7 @@
 //! What one cell measures, as plain data that travels from the runner to its two processes.
 //!
-//! Always true: a subject is printed and parsed by the name that stands in stored runs. Where the
-//! ends run and what was found are not here (`run/cell.rs` has both), nor which cells a run has
+//! **Invariants:** a subject is printed and parsed by the name that stands in stored runs. Where
+//! the ends run and what was found are not here (`run/cell.rs` has both), nor which cells a run has
 //! (`tour.rs`).
 
 mod floors;
@@ -89,7 +89,7 @@ impl CellSpec {
         route.mechanism().map(|_| Self { subject: Subject::Bare(route), shape, ..*self })
     }
 
-    /// A server that nobody calls.
+    /// A server without calls.
     #[must_use]
     pub fn at_rest(
         mechanism: Mechanism,
@@ -165,7 +165,7 @@ pub enum Subject {
     Bare(Route),
     /// A part of an empty call, by itself.
     Part(Part),
-    /// A server over this mechanism that nobody calls.
+    /// A server over this mechanism without calls.
     AtRest(Mechanism),
 }
 

@@ -1,7 +1,7 @@
 //! Watches how quiet the used CPUs are: a fixed loop on each, and what the kernel counted.
 //!
 //! Meant to run before and after a cell, while its ends do not: [`watch`] occupies the CPUs.
-//! Always true: what the machine does not tell is `None`. How facts become a grade is in
+//! **Invariants:** what the machine does not tell is `None`. How facts become a grade is in
 //! `noise.rs`; switches and waiting of the two ends come from the ends themselves.
 
 use std::thread;

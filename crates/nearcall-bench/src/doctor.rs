@@ -1,9 +1,9 @@
 //! What this machine lacks or has badly set for IPC and for measuring, and what to do about it.
 //!
-//! A pure judgement of facts; [`read`] gathers them. Always true: every check gives exactly one
-//! finding, so that what was looked at can be seen too; a fact that cannot be read is a finding of
-//! severity "unknown", never an error. Nothing is changed here. How findings are shown is the
-//! program's.
+//! A pure judgement of facts; [`read`] gathers them.
+//! **Invariants:** every check gives exactly one finding, so that what was looked at can be seen
+//! too; a fact that cannot be read is a finding of severity "unknown", never an error. Nothing is
+//! changed here. How findings are shown is the program's.
 
 mod checks;
 
@@ -18,7 +18,7 @@ use crate::system_files::SystemFiles;
 pub struct Finding {
     /// The check's name; stable.
     pub what: String,
-    /// Whom it concerns.
+    /// Which users it concerns.
     pub concerns: Concern,
     /// How bad it is.
     pub severity: Severity,
@@ -60,7 +60,7 @@ impl Severity {
     }
 }
 
-/// Whom a finding concerns.
+/// Which users a finding concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Concern {

@@ -49,7 +49,7 @@ pub enum Got {
 }
 
 /// One end of what is measured. What an end does beside [`send`](Self::send) is by default that of
-/// a caller, to whom the reply has come when that returns.
+/// a caller, which has its reply when that returns.
 pub trait End {
     /// Sends message `number`, every byte of it written.
     ///
@@ -85,7 +85,7 @@ pub trait End {
         Ok(())
     }
 
-    /// Tells the server that a phase is over. True if that used up message `number`.
+    /// Reports to the server that a phase is over. True if that used up message `number`.
     ///
     /// # Errors
     ///

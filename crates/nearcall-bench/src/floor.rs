@@ -1,9 +1,10 @@
 //! Floors: the same exchanges without nearcall, measured in the same run by the same loops.
 //!
 //! Each floor stands on `nearcall-os` alone and runs in the same two processes as a mechanism.
-//! Always true: where a floor carries a payload, it is written and read in full by the functions
+//! **Invariants:** where a floor carries a payload, it is written and read in full by the functions
 //! of `payload.rs`, as with a mechanism.
-//! Not here: the loops that measure (`exchange/`), what is compared with which (`cell/floors.rs`).
+//! **Not here:** the loops that measure (`exchange/`), what is compared with which
+//! (`cell/floors.rs`).
 
 use std::fmt;
 use std::str::FromStr;

@@ -6,7 +6,7 @@
 //! are pure; [`memory`] and [`usage`] read other processes. [`runner`] starts processes and waits
 //! for them by [`worker`], [`peer`] is what they run; `exchange` and [`floor`] hold the measured
 //! loops. [`experiment`] has the table of what can be measured with all of that, [`calls`] the
-//! runtime's calls, [`custom`] what others have measured. [`footprint`] tells what connections and
+//! runtime's calls, [`custom`] what others have measured. [`footprint`] shows what connections and
 //! services take of memory; [`advise`] measures what advice needs.
 #![forbid(unsafe_code)]
 

@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn a_process_has_memory_and_nobody_has_none() {
         let own = std::process::id();
-        // Not every kernel tells; where it does, the private part is in the whole.
+        // Not every kernel reports it; where one does, the private part is in the whole.
         if let (Some(private), Some(pss)) = (private_bytes(own), pss_bytes(own)) {
             assert!(private > 0 && pss > 0, "{private} {pss}");
         }

@@ -159,7 +159,7 @@ fn launches<'a>(
     Ok(Launches { plan, context, placed: placed.map_err(ProfileError::Bench)? })
 }
 
-/// Times, CPU time and switches, with nobody looking.
+/// Times, CPU time and switches, while nothing watches.
 fn undisturbed(plan: &ProfilePlan, context: &RunContext<'_>) -> Result<(Run, Cell), ProfileError> {
     let bench_plan = BenchPlan {
         kinds: vec![Kind::Latency],

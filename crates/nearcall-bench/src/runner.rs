@@ -1,11 +1,11 @@
 //! Measures a plan: launches two fresh processes again and again, in random order.
 //!
 //! A unit is a subject with a wait policy; all of its cells share a launch. What a plain run
-//! compares shares a launch too, a slice of each at a time (`slices.rs`). Always true: when
-//! [`bench_specs`] returns, every process that it started is gone; what was measured before an
-//! interruption is kept and the run is marked.
-//! Not here: what the processes do (`peer.rs`), which cells there are (`experiment/`), what figures
-//! are made of the samples (`runner/assemble.rs`).
+//! compares shares a launch too, a slice of each at a time (`slices.rs`).
+//! **Invariants:** when [`bench_specs`] returns, every process that it started is gone; what was
+//! measured before an interruption is kept and the run is marked.
+//! **Not here:** what the processes do (`peer.rs`), which cells there are (`experiment/`), what
+//! figures are made of the samples (`runner/assemble.rs`).
 
 use std::collections::VecDeque;
 use std::time::Duration;

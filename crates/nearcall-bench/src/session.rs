@@ -59,7 +59,7 @@ pub(crate) fn misbehave(fault: Fault) -> Result<(), Failure> {
     }
 }
 
-/// Measures each cell, and tells the runner that it is connected and what was found.
+/// Measures each cell, and reports to the runner that it is connected and what it found.
 pub(crate) fn measure_all(
     request: &LaunchRequest,
     (set_up_ns, sizes): (Option<u64>, Vec<EffectiveSize>),

@@ -1,6 +1,6 @@
 //! Measures every clock before anything else is measured, and judges what it may time.
 //!
-//! Always true: a figure per operation below ten steps of its clock is refused ([`allowed`]).
+//! **Invariants:** a figure per operation below ten steps of its clock is refused ([`allowed`]).
 //! Reading clocks is in `nearcall_os::clock` and `nearcall_os::tsc`.
 
 use nearcall_os::clock::{self, Clock, ClockCost};

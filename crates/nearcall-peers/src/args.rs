@@ -191,7 +191,7 @@ fn result(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// What is no result. If even that fails nobody can be told.
+/// What is no result. If even that fails, nothing can report it.
 fn aside(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }

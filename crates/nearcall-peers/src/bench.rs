@@ -1,7 +1,7 @@
 //! Launches pairs of processes in random order and collects what they measure.
 //!
-//! Always true: rounds go through all rows before any row is launched again, so that a machine that
-//! changes changes for all; a row that fails is left out from then on, and the others go on.
+//! **Invariants:** rounds go through all rows before any row is launched again, so that a machine
+//! that changes changes for all; a row that fails is left out from then on, and the others go on.
 
 use std::time::Duration;
 

@@ -47,7 +47,7 @@ pub(crate) fn launch(
 ) -> Launched {
     let mut launched = Launched::default();
     let outcome = fs::create_dir_all(&request.folder)
-        .context("cannot make a folder")
+        .context("cannot make a directory")
         .and_then(|()| play(request, cpus, patience, &mut launched));
     launched.failure = outcome.err().map(|error| format!("{error:#}"));
     clean(request);
@@ -119,7 +119,7 @@ fn after_ns(duration: Duration) -> u64 {
     clock::monotonic_ns().saturating_add(duration_ns)
 }
 
-/// Removes what the launch has left: its folder, and shared memory of its name.
+/// Removes what the launch has left: its directory, and shared memory of its name.
 fn clean(request: &LaunchRequest) {
     let _ = fs::remove_dir_all(&request.folder);
     let files = fs::read_dir(SHARED_MEMORY).into_iter().flatten().flatten();
@@ -143,7 +143,7 @@ pub(crate) fn sweep() {
     }
 }
 
-/// The name of this process's launch `number`, and its folder.
+/// The name of this process's launch `number`, and its directory.
 pub(crate) fn name_and_folder(number: u32) -> (String, PathBuf) {
     let name = format!("{NAME}{}-{number}", process::pid());
     let folder = Path::new(FOLDERS).join(&name);
@@ -163,7 +163,7 @@ const GRACE: Duration = Duration::from_millis(300);
 /// Where named shared memory lies.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-/// Where folders of launches lie. Short, because a socket's path has 108 bytes.
+/// Where directories of launches lie. Short, because a socket's path has 108 bytes.
 const FOLDERS: &str = "/tmp";
 
 /// What names of launches begin with, before the process that launched them.

@@ -56,7 +56,7 @@ pub(crate) struct Measured {
 pub(crate) struct LaunchRequest {
     pub(crate) rival: String,
     pub(crate) role: Role,
-    /// A folder of this launch alone, for sockets and whatever else the rival needs.
+    /// A directory of this launch alone, for sockets and whatever else the rival needs.
     pub(crate) folder: PathBuf,
     /// Its name, for rivals whose names are global. No longer than 24 letters.
     pub(crate) name: String,

@@ -21,7 +21,7 @@ pub(crate) struct Rival {
     pub(crate) serve: fn(&LaunchRequest) -> anyhow::Result<()>,
     /// Connects and measures the cells of the request.
     pub(crate) ask: fn(&LaunchRequest) -> anyhow::Result<()>,
-    /// Removes what both processes have left outside of their folder and `/dev/shm/NAME*`.
+    /// Removes what both processes have left outside of their directory and `/dev/shm/NAME*`.
     pub(crate) clean: fn(),
 }
 

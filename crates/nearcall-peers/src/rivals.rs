@@ -38,7 +38,7 @@ pub(crate) mod ask {
     pub(crate) const ECHO: u8 = 1;
     /// Answer with the number of messages that came, eight bytes.
     pub(crate) const RECEIVED: u8 = 2;
-    /// Read it, answer nobody.
+    /// Read it, send no reply.
     pub(crate) const NOTE: u8 = 3;
 }
 
@@ -50,7 +50,7 @@ pub(crate) enum Answer<'a> {
     Echo(&'a [u8]),
     /// The number of messages.
     Received([u8; 8]),
-    /// Nobody waits.
+    /// No reply is sent.
     None,
 }
 

@@ -1,7 +1,8 @@
 //! What every server does with a message: reads every byte and judges it.
 //!
 //! Messages of one size carry numbers that go on from cell to cell, so the server needs to be told
-//! nothing. Always true: a damaged message ends the process, with the reason on standard output.
+//! nothing.
+//! **Invariants:** a damaged message ends the process, with the reason on standard output.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

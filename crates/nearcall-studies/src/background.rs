@@ -1,7 +1,7 @@
 //! What studies tell beside exchanges: clocks, the making of a pipe, memory of two services.
 //!
-//! Measured before the cells, while nothing else runs. Always true: one value per repetition, and a
-//! reason where there is none.
+//! Measured before the cells, while nothing else runs.
+//! **Invariants:** one value per repetition, and a reason where there is none.
 
 use nearcall_os::{clock, pipe};
 

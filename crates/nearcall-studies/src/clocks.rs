@@ -1,11 +1,11 @@
 //! Compares clock_gettime, gettimeofday and the processor's counter (TSC), as two studies did.
 //!
 //! Each clock's overhead (100,000 readings back to back), resolution (two ways), error over sleeps
-//! of known length, and agreement over the same busy spans. Always true: what
-//! compares clocks reads all of them at the same moments; the counter is left out, with the reason,
-//! where it cannot be trusted, and the rest still works. The caller's thread is pinned meanwhile.
-//! Judgements are pure and tested with invented clocks. Not here: which clock times a run
-//! (`timers.rs`), the table (`report/table/clocks.rs`).
+//! of known length, and agreement over the same busy spans.
+//! **Invariants:** what compares clocks reads all of them at the same moments; the counter is left
+//! out, with the reason, where it cannot be trusted, and the rest still works. The caller's thread
+//! is pinned meanwhile. Judgements are pure and tested with invented clocks.
+//! **Not here:** which clock times a run (`timers.rs`), the table (`report/table/clocks.rs`).
 
 mod accuracy;
 mod agreement;
@@ -35,7 +35,7 @@ pub struct ClockOptions<'a> {
 }
 
 impl ClockOptions<'_> {
-    /// Everything, and nobody is told of the progress.
+    /// Everything, without reports of the progress.
     #[must_use]
     pub fn whole() -> Self {
         Self { quick: false, progress: &|_, _, _| {} }

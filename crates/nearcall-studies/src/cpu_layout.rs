@@ -1,7 +1,8 @@
 //! The CPUs of a machine in the parts that the studies give them.
 //!
-//! A function of the topology. Always true: the first CPU is the server's of the run, the second
-//! the client's, so that what is pinned to a pair stands beside what is not.
+//! A function of the topology.
+//! **Invariants:** the first CPU is the server's of the run, the second the client's, so that what
+//! is pinned to a pair stands beside what is not.
 
 use std::collections::BTreeMap;
 

@@ -154,7 +154,7 @@ impl Figure {
     }
 
     /// How likely rounds around `limit` would give a mean as far from it as these have. One launch
-    /// tells nothing of its spread: it counts as what is just certain.
+    /// shows nothing of its spread: it counts as what is just certain.
     #[must_use]
     pub fn p_value(&self, limit: f64) -> f64 {
         let allowed = |value: &f64| value.is_finite() && (self.signed || *value > 0.0);

@@ -124,7 +124,7 @@ impl Series {
     }
 }
 
-/// How the ends of a subject wait: in the papers nobody spins unless the mechanism is spinning.
+/// How the ends of a subject wait: in the papers no end spins unless the mechanism is spinning.
 fn wait_of(subject: Subject) -> WaitPolicy {
     match subject {
         Subject::Custom(name) => {

@@ -143,7 +143,7 @@ fn tour(lines: &[Line], layout: &StudyPlacement) -> CellList {
     tour
 }
 
-/// Tells each cell whose it is. One that stands for several lines is stored for each of them.
+/// Marks each cell with its study. One that stands for several lines is stored for each of them.
 fn name_cells(run: &mut Run, lines: &[Line], specs: &[CellSpec], cells: &mut [Cell]) {
     for (spec, cell) in specs.iter().zip(cells) {
         // A floor is an exchange at full speed; a study's own figures are what it compares.

@@ -1,8 +1,9 @@
 //! Judges the claims of a stored run again, by the predicates of this program.
 //!
 //! A run keeps the figures of its cells launch by launch, so a predicate that was corrected since
-//! corrects its verdicts too. Always true: a verdict that does not change keeps its stored words;
-//! one that does names what it was; what the run did not keep figures of stays as it was stored.
+//! corrects its verdicts too.
+//! **Invariants:** a verdict that does not change keeps its stored words; one that does names what
+//! it was; what the run did not keep figures of stays as it was stored.
 
 use crate::Study;
 use crate::claims::{self, Judged, Verdict};

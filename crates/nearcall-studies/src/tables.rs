@@ -1,7 +1,8 @@
 //! The studies' tables with this machine's figures beside the printed ones.
 //!
-//! A function of measured cells. Always true: a printed figure that was not measured stands there
-//! with the reason. What a paper shows in pictures only follows as a table without its column.
+//! A function of measured cells.
+//! **Invariants:** a printed figure that was not measured stands there with the reason. What a
+//! paper shows in pictures only follows as a table without its column.
 
 use crate::Study;
 use crate::collect;
@@ -70,7 +71,7 @@ fn size_by_min(cells: &[(&Cell, &StudyFacts)], row: &PaperRow) -> Option<f64> {
     Some(row.message_bytes? as f64 * 1e9 / shortest_ns)
 }
 
-/// How a paper tells a figure.
+/// How a paper states a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Statistic {
     /// The mean of all round trips.

@@ -6,11 +6,11 @@
 //! again; then each of the chosen beside the candidate that was the best of all others, round by
 //! round. Only that last measurement decides, because the best of several is partly the luckiest of
 //! them.
-//! Always true: what the advisor saw and what it is judged by are different measurements; costs are
-//! compared, and needs judged (`check/needs.rs`), by code of this test's own; all that were chosen
-//! are judged alike, whether they turn out first or not; what was done before an interruption is
-//! kept and marked.
-//! Not here: measuring and the advisor, which are arguments; printing (`main.rs`).
+//! **Invariants:** what the advisor saw and what it is judged by are different measurements; costs
+//! are compared, and needs judged (`check/needs.rs`), by code of this test's own; all that were
+//! chosen are judged alike, whether they turn out first or not; what was done before an
+//! interruption is kept and marked.
+//! **Not here:** measuring and the advisor, which are arguments; printing (`main.rs`).
 
 mod needs;
 

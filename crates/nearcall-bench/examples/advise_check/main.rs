@@ -213,7 +213,7 @@ fn draw(rng: &mut Rng, cpus: usize) -> Requirements {
         _ => Weights { latency: 0.7, cpu: 0.3, ..Weights::default() },
     };
     let all_bytes = message_bytes + reply_bytes.unwrap_or(0);
-    // What nobody can keep up tells nothing, and few exchanges have no 99th percentile.
+    // A rate that no candidate keeps up shows nothing, and few exchanges have no 99th percentile.
     let rate_max = (BYTES_PER_S_MAX / all_bytes).clamp(RATE_PER_S_MIN, RATE_PER_S_MAX);
     let rate = RATE_PER_S_MIN * logarithmic(rng, RATE_PER_S_MAX / RATE_PER_S_MIN);
     let has_rate = rng.u8(0..10) < 4 && optimise.p99 == 0.0;
@@ -304,7 +304,7 @@ fn table(checked: &Checked) -> String {
 }
 
 fn report(line: &str) {
-    // Without standard error nobody reads it, and the exit code still counts.
+    // Without standard error it has no reader, and the exit code still counts.
     let _ = writeln!(io::stderr(), "{line}");
 }
 

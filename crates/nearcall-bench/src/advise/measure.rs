@@ -1,8 +1,9 @@
 //! Measures what some requirements need: all candidates briefly, then the best of them longer.
 //!
-//! Both times launches of all cells alternate in rounds, as in every run. Always true: what was
-//! dropped after the first look is marked so in the run and never chosen. Which cells are measured
-//! is in `specs.rs`; what follows from them, and which are looked at again, in `nearcall-results`.
+//! Both times launches of all cells alternate in rounds, as in every run.
+//! **Invariants:** what was dropped after the first look is marked so in the run and never chosen.
+//! Which cells are measured is in `specs.rs`; what follows from them, and which are looked at
+//! again, in `nearcall-results`.
 
 use std::time::Duration;
 

@@ -14,7 +14,7 @@ use crate::run::Kind;
 
 /// What a fresh measurement measures, candidate by candidate.
 ///
-/// At a rate each exchange is measured at that rate, and once more without a pause, which tells how
+/// At a rate each exchange is measured at that rate, and once more without a pause, which shows how
 /// much more the candidate could do. One-way messages are measured as fast as they go.
 #[must_use]
 pub fn specs(requirements: &Requirements, candidates: &[Candidate]) -> Vec<CellSpec> {

@@ -1,7 +1,8 @@
 //! Where the time of one empty call goes: the parts, their sum, the whole call, and the rest.
 //!
-//! A function of the run's cells. Always true: no part is scaled to fit, and what the parts do not
-//! explain stands there as the rest, above or below zero.
+//! A function of the run's cells.
+//! **Invariants:** no part is scaled to fit, and what the parts do not explain stands there as the
+//! rest, above or below zero.
 
 use crate::calls::part::Part;
 use crate::calls::route::Caller;

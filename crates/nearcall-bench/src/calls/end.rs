@@ -53,7 +53,7 @@ impl<'a> CallEnd<'a> {
     }
 }
 
-/// Writes into the bytes of a message that has been sent, so that nobody else has them any more.
+/// Writes into the bytes of a message that has been sent, so that no other owner is left.
 pub(super) fn rewrite(data: &mut Bytes, write: impl FnOnce(&mut [u8])) {
     let own = std::mem::take(data).try_into_mut();
     let mut own = own.unwrap_or_else(|shared| BytesMut::from(&shared[..]));

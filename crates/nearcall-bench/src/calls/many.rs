@@ -4,7 +4,8 @@
 //! without a loop does: one empty call at a time, from its own start to its own end. Either each
 //! has a client of its own and the server is one event loop, or all have a clone of one caller and
 //! the server has some (`loops.rs`). One more connection says when the measured region begins and
-//! ends. Always true: all clients are connected before the first of them is measured, and none goes
+//! ends.
+//! **Invariants:** all clients are connected before the first of them is measured, and none goes
 //! before the last has ended.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -18,7 +18,7 @@ pub(super) fn server_address(request: &LaunchRequest) -> String {
     let route = match request.subject {
         Subject::Call(route) | Subject::Bare(route) => route,
         Subject::AtRest(mechanism) | Subject::Mechanism(mechanism) => Route::Blocking(mechanism),
-        // Of these nobody listens.
+        // Of these no process listens.
         Subject::Part(_) | Subject::Floor(_) | Subject::Custom(_) => Route::Typed,
     };
     let at = format!("unix:@{}-calls", request.meet_at);

@@ -1,8 +1,8 @@
-//! A server that nobody calls: what it costs in memory, CPU time and wake-ups, seen from outside.
+//! A server without calls: what it costs in memory, CPU time and wake-ups, seen from outside.
 //!
 //! The client process makes one connection that calls, then as many as the cell says that do not,
-//! and reads the server's files in `/proc`; the server itself is not disturbed. Always true: each
-//! idle connection was greeted by the server, which is asked how many it has.
+//! and reads the server's files in `/proc`; the server itself is not disturbed.
+//! **Invariants:** each idle connection was greeted by the server, which is asked how many it has.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -151,7 +151,7 @@ const SETTLE: Duration = Duration::from_millis(100);
 /// Shorter, a timer that ticks once in a while would not be seen.
 const OBSERVED_MIN: Duration = Duration::from_millis(500);
 
-/// Longer tells nothing more.
+/// A longer time shows nothing more.
 const OBSERVED_MAX: Duration = Duration::from_secs(2);
 
 /// What a process has open beside connections.

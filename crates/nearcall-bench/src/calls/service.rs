@@ -15,7 +15,7 @@ pub struct FakeService {
     next: Cell<u64>,
     received: Cell<u64>,
     digest: Cell<u64>,
-    /// A one-way call was damaged, of which nobody was told.
+    /// A one-way call was damaged, which no reply reports.
     damage: RefCell<Option<String>>,
     before: RefCell<Option<(Counts, u64)>>,
     report: RefCell<Option<EndReport>>,

@@ -1,6 +1,6 @@
 //! What the kernel counts for one end, read around the measured region and never inside.
 //!
-//! Always true: each reading asks once for the resource use, and nothing else in a process does.
+//! **Invariants:** each reading asks once for the resource use, and nothing else in a process does.
 //! `profile/tally.rs` knows the region by it.
 
 use nearcall_os::clock::Clock;

@@ -99,7 +99,7 @@ pub(crate) struct Switches {
     pub(crate) undisturbed: StoredHistogram,
 }
 
-/// What one launch says of a server that nobody calls.
+/// What one launch reports of a server without calls.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Rest {
     /// How long the server was watched.

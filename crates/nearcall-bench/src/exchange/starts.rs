@@ -92,7 +92,7 @@ fn measure(
     let before = Counts::before()?;
     let begin_ns = clock::monotonic_ns();
     while made < connects.max(CONNECTS_MIN) {
-        // What takes long on some machine shall not take for ever.
+        // What takes long on some machine has a limit.
         if made >= CONNECTS_MIN && clock::monotonic_ns() - begin_ns > job.budget_ns {
             break;
         }

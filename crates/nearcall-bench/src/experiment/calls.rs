@@ -133,7 +133,7 @@ fn routes(plan: &BenchPlan, on: &Machine<'_>, list: &mut CellList) -> Vec<(Route
             let route = caller.route(mechanism);
             for wait in waits(plan, route) {
                 match why_not(route, wait) {
-                    // Without a wish of the user's, what cannot be is no news.
+                    // Unless the user asked for it, what cannot be is no news.
                     Some(_) if plan.waits.is_none() && plan.callers.is_none() => {}
                     Some(reason) => list.skip(mechanism.name(), reason, false),
                     None => routes.push((route, wait)),

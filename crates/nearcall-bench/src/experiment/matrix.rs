@@ -1,8 +1,8 @@
 //! From every CPU to every other: the client on one, the server on the other.
 //!
-//! Both directions of a pair are measured, since they can differ. Always true: a pair that was
-//! left out is told, with the reason. Not here: which pairs are taken where all would be too many
-//! (`matrix/pairs.rs`).
+//! Both directions of a pair are measured, since they can differ.
+//! **Invariants:** a pair that was left out is told, with the reason.
+//! **Not here:** which pairs are taken where all would be too many (`matrix/pairs.rs`).
 
 mod pairs;
 

@@ -72,7 +72,7 @@ pub fn measure(
     })
 }
 
-/// The same for what tells by itself how long it took.
+/// The same for what measures by itself how long it took.
 pub(crate) fn measure_timed(
     job: &Job,
     messages_per_sample: u64,

@@ -24,7 +24,7 @@ pub(crate) struct Regions {
 }
 
 impl Meeting {
-    /// Listens at `name`, tells so, and waits for the client.
+    /// Listens at `name`, reports that, and waits for the client.
     ///
     /// # Errors
     ///

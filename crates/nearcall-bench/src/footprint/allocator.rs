@@ -50,7 +50,7 @@ pub(super) fn allocate(limit: &Limit) -> Result<Allocated, String> {
         own_bytes.saturating_add(limit.bytes_max).saturating_add(beside_bytes);
     process::limit_address_space(address_space_bytes)
         .map_err(|error| format!("cannot limit the address space: {error}"))?;
-    budget::left_bytes().ok_or("the machine tells no available memory")?;
+    budget::left_bytes().ok_or("the machine reports no available memory")?;
     Ok(fill(limit, || budget::left_bytes().unwrap_or(0)))
 }
 

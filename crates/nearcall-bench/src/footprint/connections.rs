@@ -1,7 +1,7 @@
 //! Memory of a server and its clients with more and more idle connections.
 //!
-//! Always true: every connection that counts was greeted by the server, which is asked how many it
-//! has. A server that nobody calls is left alone for a moment before its memory is read.
+//! **Invariants:** every connection that counts was greeted by the server, which is asked how many
+//! it has. A server without calls is left alone for a moment before its memory is read.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! What can be allocated beside services, as the thesis measured their memory.
 //!
 //! Available memory may fall by a budget, whatever services leave of it being allocated.
-//! **Invariants:** a sum counts only if the machine has the same again afterwards, so that nobody
-//! else's memory is taken for that of services.
+//! **Invariants:** a sum counts only if the machine has the same again afterwards, so that
+//! memory of another process is not taken for that of services.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::helper::{CONNECT_TIMEOUT, Helper};
 use crate::launch::{WorkerMessage, WorkerRequest};
 use crate::runner::RunContext;
 
-/// Whether nobody else has taken or given back more than what the kernel's own counting is off by.
+/// Whether no other process has taken or given back more than the error of the kernel's counting.
 pub(super) fn is_quiet(before_bytes: Option<u64>, after_bytes: Option<u64>) -> bool {
     let moved = before_bytes.zip(after_bytes).map(|(before, after)| before.abs_diff(after));
     moved.is_some_and(|moved| moved <= MOVED_BYTES_MAX)

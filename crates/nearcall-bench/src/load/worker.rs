@@ -1,8 +1,8 @@
 //! What a worker process does: compute, write memory, write a file, or be busy by turns.
 //!
-//! Always true: it never ends by itself; the runner kills it, and the kernel does when the runner
-//! is gone. The file that it writes has no name and no more than [`FILE_BYTES_MAX`] bytes. What it
-//! has done stands on the board (`board.rs`) at any time.
+//! **Invariants:** it never ends by itself; the runner kills it, and the kernel does when the
+//! runner is gone. The file that it writes has no name and no more than [`FILE_BYTES_MAX`] bytes.
+//! What it has done stands on the board (`board.rs`) at any time.
 
 use std::fs::{File, OpenOptions};
 use std::hint::black_box;
@@ -94,32 +94,32 @@ fn write_file(board: &SharedState) -> io::Result<Never> {
     }
 }
 
-/// A file in `folder`, or where temporary files are on a disk if those there are in memory.
-fn file_on_disk(board: &SharedState, folder: &Path) -> io::Result<File> {
-    let file = nameless_file(folder)?;
+/// A file in `directory`, or where temporary files are on a disk if those there are in memory.
+fn file_on_disk(board: &SharedState, directory: &Path) -> io::Result<File> {
+    let file = nameless_file(directory)?;
     if !procfs_memory::is_in_memory(&file) {
         return Ok(file);
     }
     match nameless_file(Path::new(DISK_FOLDER)) {
         Ok(other) if !procfs_memory::is_in_memory(&other) => Ok(other),
         _ => {
-            board.say("the folders for temporary files are in memory, nothing goes to a disk");
+            board.say("the directories for temporary files are in memory, nothing goes to a disk");
             Ok(file)
         }
     }
 }
 
-/// A file in `folder` that is gone with this process.
-fn nameless_file(folder: &Path) -> io::Result<File> {
+/// A file in `directory` that is gone with this process.
+fn nameless_file(directory: &Path) -> io::Result<File> {
     let told = |error: io::Error| {
-        io::Error::new(error.kind(), format!("cannot write in {}: {error}", folder.display()))
+        io::Error::new(error.kind(), format!("cannot write in {}: {error}", directory.display()))
     };
-    if let Some(file) = unlinked::create(folder).map_err(told)? {
+    if let Some(file) = unlinked::create(directory).map_err(told)? {
         return Ok(file);
     }
     // A kill between these two calls leaves the name behind.
     let name = format!("nearcall-load-{}-{:x}", process::pid(), clock::monotonic_ns());
-    let path = folder.join(name);
+    let path = directory.join(name);
     let file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(told)?;
     std::fs::remove_file(&path).map_err(told)?;
     Ok(file)
@@ -148,7 +148,7 @@ const BURN_STEPS: u32 = 1_000;
 /// How much memory is written between two updates of the count.
 const MEMORY_COUNT_BYTES: usize = 1 << 20;
 
-/// By convention the folder for temporary files that outlive a restart.
+/// By convention the directory for temporary files that outlive a restart.
 const DISK_FOLDER: &str = "/var/tmp";
 
 /// What is written; anything but zero.
@@ -165,13 +165,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_cannot_be_written_is_told_by_its_name() {
+    fn a_directory_that_cannot_be_written_is_told_by_its_name() {
         let error = nameless_file(Path::new("/proc/nothing")).unwrap_err().to_string();
         assert!(error.contains("cannot write in /proc/nothing"), "{error}");
-        let folder = std::env::temp_dir();
-        let file = nameless_file(&folder).unwrap();
+        let directory = std::env::temp_dir();
+        let file = nameless_file(&directory).unwrap();
         let own = format!("nearcall-load-{}-", process::pid());
-        let left = std::fs::read_dir(folder).unwrap().flatten();
+        let left = std::fs::read_dir(directory).unwrap().flatten();
         let mut left = left.filter(|one| one.file_name().to_string_lossy().starts_with(&own));
         assert!(left.next().is_none());
         drop(file);

@@ -87,7 +87,7 @@ fn frame(line: &str) -> Option<String> {
 /// What the names of the kernel's frames end with.
 const KERNEL: &str = "_[k]";
 
-/// Deeper stacks are cut: nobody reads more, and the input is not ours.
+/// Deeper stacks are cut: a reader wants no more, and the input is not ours.
 const FRAMES_MAX: usize = 256;
 
 #[cfg(test)]

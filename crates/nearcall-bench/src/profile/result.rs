@@ -135,7 +135,7 @@ pub struct Missing {
     pub what: String,
     /// Why, in a phrase.
     pub why: String,
-    /// How to permit it; empty if nobody knows.
+    /// How to permit it; empty if that is unknown.
     pub how: String,
 }
 

@@ -68,7 +68,7 @@ impl Directory {
     fn new() -> io::Result<Self> {
         let name = format!("nearcall-profile-{}-{:x}", process::pid(), clock::monotonic_ns());
         let path = std::env::temp_dir().join(name);
-        // Refused if somebody else has it: nobody can put links there.
+        // Refused if another user has it: no other process can put links there.
         DirBuilder::new().mode(0o700).create(&path)?;
         Ok(Self(path))
     }

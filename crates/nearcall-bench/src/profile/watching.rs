@@ -88,13 +88,13 @@ fn watch(launches: &Launches<'_>, time: Duration) -> Result<(PerEnd<Tally>, u64)
     })
 }
 
-/// Counts until the process ends. Tells first whether it may be watched.
+/// Counts until the process ends. Reports first whether it may be watched.
 fn follow(pid: u32, tell: &mpsc::SyncSender<Result<(), Refusal>>) -> Result<Tally, Refusal> {
     let mut tally = Tally::default();
     let mut tracer = match Tracer::seize(pid) {
         Ok(tracer) => tracer,
         Err(refusal) => {
-            // Nobody hears it only if the launch is over.
+            // It has no receiver only if the launch is over.
             let _ = tell.send(Err(refusal));
             return Ok(tally);
         }

@@ -94,8 +94,8 @@ pub(crate) fn cell(
     Ok(cell)
 }
 
-/// A buffer that the user asked for is given, or the cell fails: rule R18. Where nobody asked, a
-/// size that differs from our own default is a tag.
+/// A buffer that the user asked for is given, or the cell fails: rule R18. Where none was asked
+/// for, a size that differs from our own default is a tag.
 fn check_buffer(spec: &CellSpec, launches: &[CellLaunch]) -> Result<(), String> {
     let asked = u64::from(spec.conditions.buffer_bytes);
     if asked == 0 || spec.conditions.any_buffer {

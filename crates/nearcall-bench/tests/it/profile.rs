@@ -31,7 +31,7 @@ fn plan(mechanism: Mechanism, wait: WaitPolicy) -> ProfilePlan {
     }
 }
 
-/// Rule R4: nobody does hidden work, and nobody is spared any.
+/// Rule R4: no end does hidden work, and no end is spared any.
 #[test]
 fn declared_system_calls_and_copies_are_those_that_are_counted() {
     let _alone = alone();

@@ -21,7 +21,7 @@ use nearcall_results::shape::Shape;
 
 use crate::bench;
 
-/// What the runner starts: runs as a test that does nothing when nobody gave it a request.
+/// What the runner starts: runs as a test that does nothing without a request.
 #[test]
 fn peer_process() {
     if std::env::var_os("NEARCALL_PADDING").is_some() {

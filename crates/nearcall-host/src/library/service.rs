@@ -108,8 +108,8 @@ impl Dispatcher for LibraryDispatcher {
     }
 }
 
-/// Reads the objects of an instance and checks them. What they are described by is kept for ever,
-/// as the library is.
+/// Reads the objects of an instance and checks them. Their descriptions are never released, as the
+/// library is not.
 fn read_objects(config: &LibraryConfig, instance: &Instance) -> Result<Vec<Object>, LoadError> {
     let error = |why: String, remedy: &'static str| LoadError::Service {
         file: config.file.clone(),

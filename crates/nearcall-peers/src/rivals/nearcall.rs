@@ -25,7 +25,7 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/peers.v1.rs"));
 }
 
-/// The rows: nobody is trusted, which is the default, then both ends trust each other.
+/// The rows: no end trusts the other, which is the default, then both do.
 pub(crate) fn rows() -> Vec<Rival> {
     let row = |name: &'static str, waiting| Rival {
         name,

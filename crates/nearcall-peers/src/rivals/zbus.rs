@@ -70,7 +70,7 @@ fn ask(request: &LaunchRequest) -> anyhow::Result<()> {
         let stream = UnixStream::connect(request.folder.join("zbus"))?;
         let connection: Connection = Builder::unix_stream(stream).p2p().build().await?;
         let proxy = proxy::Builder::new(&connection)
-            // Between two peers nobody has a name.
+            // Between two peers there are no names.
             .destination("rival.peer")
             .path(PATH)
             .interface(INTERFACE)

@@ -97,7 +97,7 @@ struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    /// A query before the server is known would be answered by nobody.
+    /// A query before the server is known would get no reply.
     fn wait_for_server(&self) -> anyhow::Result<()> {
         loop {
             let mut all = true;

@@ -112,7 +112,7 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // SAFETY: it came from `rival_boost_open`, and nobody uses it after this.
+        // SAFETY: it came from `rival_boost_open`, and nothing uses it after this.
         unsafe { rival_boost_close(self.0.as_ptr()) }
     }
 }

@@ -57,18 +57,18 @@ impl Rule {
         Self::own(id, move |view| Ok(any(where_measured(&groups, view)?)))
     }
 
-    /// Tells at how many points `group` compares, and what they are.
+    /// Reports at how many points `group` compares, and what they are.
     pub(crate) fn points(self, name: &'static str, group: Group) -> Self {
         self.noted(move |view, _| Ok(Some(format!("{} {name}", group.points(view)?.len()))))
     }
 
-    /// Tells a text with these figures in place of each `{}`.
+    /// Reports a text with these figures in place of each `{}`.
     pub(crate) fn values(self, text: &'static str, terms: impl IntoIterator<Item = Term>) -> Self {
         let terms = Vec::from_iter(terms);
         self.noted(move |view, _| values(text, &terms, view).map(Some))
     }
 
-    /// Tells what it means if it fails.
+    /// Reports what it means if it fails.
     pub(crate) fn if_refuted(self, text: &'static str) -> Self {
         self.noted(move |_, truth| Ok((truth == Truth::False).then(|| text.to_owned())))
     }

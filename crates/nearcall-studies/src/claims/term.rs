@@ -1,8 +1,9 @@
 //! Figures as claims name them: what is measured, and what is made of it.
 //!
 //! A [`Term`] has no values: a way of looking at a machine's figures gives it some, at a [`Point`].
-//! A [`Domain`] says at which points. Always true: a figure that was not measured is named, with
-//! the reason as far as there is one. Not here: what a figure has to be (`rule.rs`).
+//! A [`Domain`] says at which points.
+//! **Invariants:** a figure that was not measured is named, with the reason as far as there is one.
+//! **Not here:** what a figure has to be (`rule.rs`).
 
 use std::ops::{Bound, Div, Mul, RangeBounds, Sub};
 use std::rc::Rc;

@@ -1,6 +1,7 @@
 //! The three clocks as things that are read, each in its own unit.
 //!
-//! Always true: a reading is one call, and its unit is exact; nothing is converted while time runs.
+//! **Invariants:** a reading is one call, and its unit is exact; nothing is converted while time
+//! runs.
 
 use nearcall_os::clock;
 use nearcall_os::tsc::Tsc;

@@ -1,4 +1,4 @@
-//! What a clock tells apart, found in the ways of two studies.
+//! The resolution of a clock, found in the ways of two studies.
 //!
 //! Study 002 took the smallest run of `i++` that registers; the readings alone must not, so a run
 //! counts that lasts longer than none. Study 003 shrank the code between two readings; what is left

@@ -1,8 +1,8 @@
 //! The other end of a method: whether it still lives, and memory handed over to it.
 //!
-//! Always true: every wait that goes through here ends soon after the other process has. Both ends
-//! are this program, started by one runner, so they trust each other with shared memory.
-//! Not here: the line between the two (`floor/meeting.rs`).
+//! **Invariants:** every wait that goes through here ends soon after the other process has. Both
+//! ends are this program, started by one runner, so they trust each other with shared memory.
+//! **Not here:** the line between the two (`floor/meeting.rs`).
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use nearcall_bench::custom::{Failure, Meeting, Role};
 use nearcall_os::poll::{Interest, poll_one};
 use nearcall_os::region::{Backing, LockRegion, RegionError, SharedRegion, Trust, TrustedRegion};
 
-/// Tells whether the other process is there.
+/// Reports whether the other process is there.
 #[derive(Clone, Copy)]
 pub(super) struct CounterProcess<'a> {
     meeting: &'a Meeting,

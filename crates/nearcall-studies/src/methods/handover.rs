@@ -1,8 +1,9 @@
 //! Payload in a segment, allocated for each call; where it lies goes over a line of its own.
 //!
 //! A call: allocate, copy the argument in, tell where it is; the server copies it out into private
-//! memory, reads it and tells that it is done; then the client frees it. Two copies of the payload
-//! between private memories; making the argument comes before, as where calls marshal theirs.
+//! memory, reads it and reports that it is done; then the client frees it. Two copies of the
+//! payload between private memories; making the argument comes before, as where calls marshal
+//! theirs.
 //! Freeing lies within the time of the call, since the study does not say when it freed.
 //! Not here: the segment (`segment.rs`), the lines (`lines.rs`, `signals.rs`).
 
@@ -81,7 +82,7 @@ impl<L: Line> Handover<L> {
             self.segment.free(lent)?;
         }
         if notice.function() != function {
-            return Err(Failure::other("the other end tells what was not due"));
+            return Err(Failure::other("the other end sent what was not due"));
         }
         Ok(notice.argument())
     }

@@ -9,8 +9,8 @@
 //! records. Whoever begins to wait first lets go of what it holds back, so no wait can dead-lock.
 //! Otherwise than ipc-bench, which hangs: any size works, and a message that does not fit the ring
 //! goes in pieces.
-//! Always true: a header's flags are loaded once, judged, and the copy used.
-//! Not here: where things lie in the ring (`mempipe/place.rs`).
+//! **Invariants:** a header's flags are loaded once, judged, and the copy used.
+//! **Not here:** where things lie in the ring (`mempipe/place.rs`).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -74,7 +74,7 @@ impl<const SLEEPS: bool> Ring<SLEEPS> {
             Some(deferred) => {
                 deferred.left -= 1;
                 let is_over = deferred.left == 0;
-                // Nobody sleeps here: the other end cannot come past the one that is held back.
+                // No end sleeps here: the other end cannot come past the one that is held back.
                 self.region.word32(at).store(value, Ordering::Release);
                 if is_over {
                     self.let_go();

@@ -6,11 +6,11 @@ use nearcall_bench::custom::Failure;
 
 use crate::methods::segment::{Handle, Segment};
 
-/// Tells the other end something short, and waits for what it tells.
+/// Sends the other end a short notice, and waits for its notice.
 pub(super) trait Line {
     /// The segment is there for lines that keep what they tell in it.
     fn tell(&mut self, segment: &Segment, notice: Notice) -> Result<(), Failure>;
-    /// Waits until the other end tells something.
+    /// Waits until the other end sends a notice.
     fn hear(&mut self, segment: &Segment) -> Result<Notice, Failure>;
 }
 

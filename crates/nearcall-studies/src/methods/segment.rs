@@ -8,9 +8,9 @@
 //! | lock | directory: name, where, bytes | blocks: header, bytes |
 //! ```
 //!
-//! Always true: what the other end wrote is judged against the bounds of the segment before it is
-//! used. A lock needs ends that trust each other all the same.
-//! Not here: the list of blocks (`blocks.rs`), who tells whom where something lies
+//! **Invariants:** what the other end wrote is judged against the bounds of the segment before it
+//! is used. A lock needs ends that trust each other all the same.
+//! **Not here:** the list of blocks (`blocks.rs`), which end sends the place of a block
 //! (`handover.rs`).
 
 mod blocks;
@@ -35,7 +35,7 @@ pub(super) struct Segment {
     mutex: Mutex,
 }
 
-/// Where something lies, as one end tells the other.
+/// The place of a block, as one end sends it to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Handle {
     pub(super) at: u64,
@@ -44,8 +44,8 @@ pub(super) struct Handle {
 
 /// Measures what a call pays for its place in the segment: allocating it and freeing it.
 ///
-/// In batches, since that is below what a clock can tell; nobody else wants the lock meanwhile, as
-/// it is between two ends that take turns.
+/// In batches, since that is below what a clock can tell; the lock is free meanwhile, as it is
+/// between two ends that take turns.
 pub(super) fn measure_allocation(job: &Job) -> Result<Measured, Failure> {
     let bytes = job.cell.bytes();
     let (own, _other) = socket::unix_pair(socket::Kind::Stream)?;

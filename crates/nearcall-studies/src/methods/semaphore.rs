@@ -2,7 +2,7 @@
 //!
 //! Copied by memcpy. The papers say "UNIX
 //! semaphores" and no more. These are POSIX semaphores without a name, in the shared memory itself:
-//! one that nobody waits for costs no system call. System V's cost one for each operation, and they
+//! one without waiters costs no system call. System V's cost one for each operation, and they
 //! stay in the system when the processes are killed before they remove them, which a benchmark must
 //! not do.
 //! Not here: the buffers and their memory (`buffered.rs`).

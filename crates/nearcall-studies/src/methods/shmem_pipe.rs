@@ -9,9 +9,9 @@
 //! goes in pieces of equal size. No wait can dead-lock: all extents of a cell have one size and are
 //! given back in order, so the arena never breaks into parts too small, and a batch that goes back
 //! has few extents, of which the pipe holds thousands.
-//! Always true: an extent that came through a pipe is judged before it is used. Who waits is woken
-//! by the end of the pipe when the other process dies.
-//! Not here: which parts are free (`shmem_pipe/arena.rs`).
+//! **Invariants:** an extent that came through a pipe is judged before it is used. Who waits is
+//! woken by the end of the pipe when the other process dies.
+//! **Not here:** which parts are free (`shmem_pipe/arena.rs`).
 
 use std::os::fd::{AsFd, OwnedFd};
 

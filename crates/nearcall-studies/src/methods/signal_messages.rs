@@ -5,8 +5,8 @@
 //! allocates, reads the payload and frees it. The client hunts for the server by name, as often as
 //! it takes, and both attach to each other by the connection that the hunt ends with. Signals go
 //! over what the hunted one hands out: named pipes, or a unix socket.
-//! Always true: what a header says is judged before anything is allocated by it.
-//! Not here: bytes in pipes and sockets (`floor/stream.rs`).
+//! **Invariants:** what a header says is judged before anything is allocated by it.
+//! **Not here:** bytes in pipes and sockets (`floor/stream.rs`).
 
 use std::time::Duration;
 

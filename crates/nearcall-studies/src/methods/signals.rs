@@ -97,7 +97,7 @@ impl Line for ServerLine {
     #[inline]
     fn tell(&mut self, _segment: &Segment, notice: Notice) -> Result<(), Failure> {
         if notice != Notice::DONE {
-            let text = "by signals a server only tells that a call is complete".to_owned();
+            let text = "by signals a server only reports that a call is complete".to_owned();
             return Err(Failure { cause: Cause::Unsupported, text });
         }
         Ok(send_by_pidfd(&self.client, COMPLETE)?)
@@ -148,10 +148,10 @@ fn lost() -> Failure {
     Failure::other("the other end is gone")
 }
 
-/// Tells the server of a call.
+/// Reports a call to the server.
 const CALL: Signal = Signal::USR1;
 
-/// Tells the client that it is complete.
+/// Reports to the client that it is complete.
 const COMPLETE: Signal = Signal::USR2;
 
 /// The object that says where the argument is.

@@ -49,7 +49,7 @@ fn check_survivor_notices(methods: &[Method], kind: Kind, shape: Shape, victim: 
             && killed.get() != children[victim]
             && children.iter().all(|&pid| is_measuring(pid))
         {
-            // A child of this thread that nobody has waited for: the number is its own.
+            // A child of this thread that was not waited for: the number is its own.
             kill_pidfd(pidfd_open(children[victim]).unwrap()).unwrap();
             killed.set(children[victim]);
         }
@@ -62,7 +62,7 @@ fn check_survivor_notices(methods: &[Method], kind: Kind, shape: Shape, victim: 
     let budget = Duration::from_secs(30 * methods.len() as u64);
     let started = nearcall_os::clock::now();
     let run = bench_specs(&plan(1, budget), &cells, &context).unwrap();
-    assert!(started.elapsed() < budget, "nobody waits for the dead");
+    assert!(started.elapsed() < budget, "no end waits for a dead one");
     assert!(run.study_cells.is_empty() && run.parts.is_empty());
     for &method in methods {
         let failed = run.skipped.iter().find(|one| one.mechanism == method.name()).unwrap();

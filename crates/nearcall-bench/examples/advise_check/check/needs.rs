@@ -1,8 +1,9 @@
 //! Whether a choice meets what was asked, by a table of its own.
 //!
 //! Written from what the mechanisms are, not from what the advisor goes by: a mistake in one of the
-//! two shows as a difference. Always true: what does not stand in the table must not be advised; a
-//! test compares the table with what the advisor goes by.
+//! two shows as a difference.
+//! **Invariants:** what does not stand in the table must not be advised; a test compares the table
+//! with what the advisor goes by.
 
 use nearcall_channel::{Mechanism, WaitPolicy};
 use nearcall_results::advise::{Candidate, Need, Placement, Requirements};
@@ -45,7 +46,7 @@ pub(crate) fn violations(choice: &Candidate, requirements: &Requirements) -> Vec
 
 const UNSUPPORTED: &str = "does not work here";
 
-/// p: has a descriptor to poll; c: its object tells of a death; i: a hostile peer cannot interfere;
+/// p: has a descriptor to poll; c: its object reports a death; i: a hostile peer cannot interfere;
 /// d: delivers what a killed end had sent; k: no kill breaks a lock; n: nothing is left after both;
 /// !: spins whatever it is told; 1: serves one client of an event loop. Not here: what exists to be
 /// compared with.

@@ -23,7 +23,7 @@ pub(super) const MECHANISMS: Check = Check {
 pub(super) const RUNTIME_DIR: Check = Check {
     name: "runtime_directory",
     concerns: Concern::Ipc,
-    why: "servers put their sockets there, so nobody else may be able to",
+    why: "servers put their sockets there, so no other user may be able to",
     judge: |facts| match &facts.runtime_dir {
         (path, Ok(())) => ok(path.as_str()),
         (path, Err(why)) => problem(

@@ -1,6 +1,7 @@
 //! Which ordered pairs of CPUs are measured: all, or some of each class where the time is short.
 //!
-//! A function of its arguments. Always true: a pair comes with its opposite.
+//! A function of its arguments.
+//! **Invariants:** a pair comes with its opposite.
 
 use nearcall_results::topology::{PlacementClass, Topology};
 

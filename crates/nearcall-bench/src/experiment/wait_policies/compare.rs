@@ -1,7 +1,8 @@
 //! Puts `adaptive` beside the better of spinning and sleeping, pace by pace.
 //!
-//! A function of its arguments. Ratios of latency are those of launches of one round. Always true:
-//! a policy that did not keep the pace is better than none only where no other kept it.
+//! A function of its arguments. Ratios of latency are those of launches of one round.
+//! **Invariants:** a policy that did not keep the pace is better than none only where no other kept
+//! it.
 
 use crate::run::{Cell, WaitComparison, WaitRatio};
 use crate::stats;
@@ -24,7 +25,7 @@ fn compare(cell: &Cell, cells: &[Cell]) -> Option<WaitComparison> {
         })
         .collect();
     let of_kept: Vec<&Cell> = others.iter().copied().filter(|other| kept(other)).collect();
-    // Where nobody keeps the pace, what is left to compare is how long a call itself takes.
+    // Where no policy keeps the pace, what is left to compare is how long a call itself takes.
     let (candidates, service) = match of_kept.is_empty() {
         true => (others.clone(), true),
         false => (of_kept, false),

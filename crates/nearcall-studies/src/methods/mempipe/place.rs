@@ -1,7 +1,7 @@
 //! Where records lie in the ring. Pure arithmetic.
 //!
-//! Always true: a header never wraps, because records are whole lines and so is the ring; a payload
-//! may, and then has two parts.
+//! **Invariants:** a header never wraps, because records are whole lines and so is the ring; a
+//! payload may, and then has two parts.
 
 use std::ops::Range;
 

@@ -2,8 +2,8 @@
 //!
 //! Every block begins with a header: its bytes, header included, and the next free block, or a mark
 //! that it is in use. The free ones form a list in the order of their places.
-//! Always true: a walk goes upwards only, so it ends whatever the other end wrote.
-//! Not here: the lock, which whoever calls holds (`segment.rs`).
+//! **Invariants:** a walk goes upwards only, so it ends whatever the other end wrote.
+//! **Not here:** the lock, which whoever calls holds (`segment.rs`).
 
 use nearcall_os::region::SharedRegion;
 
