@@ -7,7 +7,8 @@
 //!   package may share a module (`include_file.rs`).
 //! - Within a service, no two methods share a Rust name.
 //! - Names of the interface are given first, then those that are derived from services and methods,
-//!   then the caller's own (`new`, `with`, `loan`). Derived names are escaped, so that all others pass.
+//!   then the caller's own (`new`, `with`, `loan`). Derived names are escaped, so that all others
+//!   pass.
 //! - The names of a service depend on the module of its package alone.
 //!
 //! **Not here:** the names of types (`type_names.rs`), and duplicates within the file, which the

@@ -62,9 +62,10 @@
 //!
 //! Names of the interface stay as they are. A name that is made here and that the interface takes
 //! ends in `_`: beside a method `StartScan` the started call of `Scan` is `start_scan_`; beside a
-//! method `New` the caller is made by `new_`. The docs of the function say so. [`Builder::rename`] gives a service or method
-//! any other name, also where two names of the interface are the same in Rust. Two types, fields or
-//! values that are the same in Rust are an error, which names both places.
+//! method `New` the caller is made by `new_`. The docs of the function say so. [`Builder::rename`]
+//! gives a service or method any other name, also where two names of the interface are the same in
+//! Rust. Two types, fields or values that are the same in Rust are an error, which names both
+//! places.
 //!
 //! # `.proto` files
 //!

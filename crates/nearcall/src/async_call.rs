@@ -18,7 +18,7 @@ use crate::deadline::Deadline;
 use crate::interceptor::Chain;
 use crate::interface::{Interface, Method, object_id};
 use crate::nesting::inherited_deadline;
-use crate::options::{CallOptions, DEFAULT_OPTIONS};
+use crate::options::{CallOptions, CallSpec, DEFAULT_OPTIONS};
 use crate::reconnect::ReconnectPolicy;
 use crate::status::Status;
 
@@ -34,7 +34,7 @@ mod sending;
 mod streaming;
 mod switching;
 
-pub(crate) use self::by_threads::{Asked, StartedCall};
+pub(crate) use self::by_threads::StartedCall;
 pub use self::call::{AsyncCall, AsyncCallWithMetadata, AsyncSend};
 pub use self::reply_stream::AsyncReplyStream;
 pub use self::request_stream::AsyncRequestStream;

@@ -18,7 +18,7 @@ use std::time::Duration;
 use nearcall_channel::Loan;
 
 use crate::address::{Address, BadAddress};
-use crate::async_call::{Asked, AsyncObjectRef};
+use crate::async_call::AsyncObjectRef;
 use crate::client::{Binding, Client, HostedObject, ObjectName, Slot};
 use crate::client::{Target, bind, current_binding, unbind};
 use crate::codec::{self, AnyMessage, Body, Message};
@@ -27,7 +27,7 @@ use crate::deadline::Deadline;
 use crate::interceptor::Chain;
 use crate::interface::{Interface, Method, object_id};
 use crate::nesting::inherited_deadline;
-use crate::options::{CallOptions, DEFAULT_OPTIONS};
+use crate::options::{CallOptions, CallSpec, DEFAULT_OPTIONS};
 use crate::reconnect::ReconnectPolicy;
 use crate::service::context::Context;
 use crate::service::dispatcher::{Registered, SharedService};
@@ -166,12 +166,12 @@ impl ObjectRef {
         options: &CallOptions,
         serve: impl FnOnce(&S, &Context<'_>, &Q) -> Result<R, Status>,
     ) -> Result<R, Status> {
-        let asked = self.asked(method, options);
-        let binding = self.binding(options, asked.deadline)?;
+        let spec = self.spec(method, options);
+        let binding = self.binding(options, spec.deadline)?;
         match &binding.target {
             Target::Remote(connection) => {
                 let begun_ns = connection.begin_sample();
-                let result = self.call_remote(&binding, connection, request, asked);
+                let result = self.call_remote(&binding, connection, request, spec);
                 if let Some(begun_ns) = begun_ns {
                     binding.core.end_sample(connection, begun_ns);
                 }
@@ -179,12 +179,12 @@ impl ObjectRef {
             }
             Target::Local(dispatcher, _) => match dispatcher.local::<SharedService<S>>() {
                 Some(service) => {
-                    binding.call_local(asked, |context| serve(service, context, request))
+                    binding.call_local(spec, |context| serve(service, context, request))
                 }
-                None => binding.call_bytes(&***dispatcher, request, asked),
+                None => binding.call_bytes(&***dispatcher, request, spec),
             },
-            Target::Hosted(object) => self.call_hosted((&binding, *object), request, asked),
-            Target::Shared(..) => self.call_shared(&binding, request, asked),
+            Target::Hosted(object) => self.call_hosted((&binding, *object), request, spec),
+            Target::Shared(..) => self.call_shared(&binding, request, spec),
         }
     }
 
@@ -195,31 +195,31 @@ impl ObjectRef {
         binding: &Rc<Binding>,
         connection: &Rc<Connection>,
         request: &Q,
-        asked: Asked<'_>,
+        spec: CallSpec<'_>,
     ) -> Result<R, Status> {
-        let mode = binding.core.send_mode(asked.options, asked.deadline);
-        let call = match connection.request(UNARY, &self.outgoing(asked), request, mode) {
+        let mode = binding.core.send_mode(spec.options, spec.deadline);
+        let call = match connection.request(UNARY, &self.outgoing(spec), request, mode) {
             Ok(call) => call,
             Err(why) => {
                 return self
-                    .call_unsent(binding, why, AnyMessage::new(request), asked)
-                    .and_then(|ended| ended.read(asked.method));
+                    .call_unsent(binding, why, AnyMessage::new(request), spec)
+                    .and_then(|ended| ended.read(spec.method));
             }
         };
         let read = |body: &[u8]| codec::decode(Body::copied(body));
-        if let Some(result) = binding.core.receive_reply(connection, call, asked.deadline, read) {
+        if let Some(result) = binding.core.receive_reply(connection, call, spec.deadline, read) {
             return result;
         }
-        let outcome = binding.core.wait(connection, call, asked.deadline);
+        let outcome = binding.core.wait(connection, call, spec.deadline);
         if let Err(status) = &outcome
             && status.fate() != Fate::Answered
         {
             let (status, used) = (status.clone(), (binding, connection));
             return self
-                .resend_call(used, status, AnyMessage::new(request), asked)
-                .and_then(|ended| ended.read(asked.method));
+                .resend_call(used, status, AnyMessage::new(request), spec)
+                .and_then(|ended| ended.read(spec.method));
         }
-        binding.read_outcome(outcome, asked.method.id)
+        binding.read_outcome(outcome, spec.method.id)
     }
 
     /// Starts a call whose end is taken later. Waits for room, and while as many calls are in
@@ -252,28 +252,28 @@ impl ObjectRef {
         request: &Q,
         options: &CallOptions,
     ) -> Result<PendingCall<R>, Status> {
-        let asked = self.asked(method, options);
-        let mut binding = self.binding(options, asked.deadline)?;
+        let spec = self.spec(method, options);
+        let mut binding = self.binding(options, spec.deadline)?;
         if let Target::Hosted(_) = binding.target {
             // So that it is under way while its caller goes on.
-            binding = self.binding_with_connection(asked)?;
+            binding = self.binding_with_connection(spec)?;
         }
-        let deadline = asked.deadline;
+        let deadline = spec.deadline;
         match &binding.target {
             Target::Remote(connection) => {
                 let sampled = connection.begin_sample().is_some();
                 let mode = binding.core.send_mode(options, deadline);
-                let outgoing = self.outgoing(asked);
+                let outgoing = self.outgoing(spec);
                 let (binding, connection, call) =
                     match connection.request(UNARY, &outgoing, request, mode) {
                         Ok(call) => (Rc::clone(&binding), Rc::clone(connection), call),
                         Err(why) => {
                             let message = AnyMessage::new(request);
-                            match self.start_after_wait(&binding, why, message, asked) {
+                            match self.start_after_wait(&binding, why, message, spec) {
                                 Ok(started) => started,
                                 Err(status) => {
                                     let shared = self.shared_instead(status)?;
-                                    return self.start_shared(&shared, request, asked);
+                                    return self.start_shared(&shared, request, spec);
                                 }
                             }
                         }
@@ -284,11 +284,11 @@ impl ObjectRef {
                 Ok(PendingCall::remote(binding, connection, (call, method.id), deadline))
             }
             Target::Local(dispatcher, _) => {
-                let reply = binding.start_bytes(&***dispatcher, request, asked)?;
+                let reply = binding.start_bytes(&***dispatcher, request, spec)?;
                 Ok(PendingCall::local(Rc::clone(&binding), reply, deadline))
             }
             Target::Hosted(_) => Err(hosted::no_connection()),
-            Target::Shared(..) => self.start_shared(&binding, request, asked),
+            Target::Shared(..) => self.start_shared(&binding, request, spec),
         }
     }
 
@@ -319,34 +319,34 @@ impl ObjectRef {
         request: &Q,
         options: &CallOptions,
     ) -> Result<(), Status> {
-        let asked = self.asked(method, options);
-        let mut binding = self.binding(options, asked.deadline)?;
+        let spec = self.spec(method, options);
+        let mut binding = self.binding(options, spec.deadline)?;
         if let Target::Hosted(_) = binding.target {
             // So that it stays asynchronous.
-            binding = self.binding_with_connection(asked)?;
+            binding = self.binding_with_connection(spec)?;
         }
-        let mode = binding.core.send_mode(options, asked.deadline);
+        let mode = binding.core.send_mode(options, spec.deadline);
         let connection = match &binding.target {
             Target::Remote(connection) => connection,
             Target::Local(dispatcher, _) => {
-                let oneway = binding.local_oneway(Rc::clone(dispatcher), request, asked)?;
+                let oneway = binding.local_oneway(Rc::clone(dispatcher), request, spec)?;
                 return binding.send_local(oneway, mode);
             }
             Target::Hosted(_) => return Err(hosted::no_connection()),
-            Target::Shared(..) => return self.send_shared(&binding, request, asked),
+            Target::Shared(..) => return self.send_shared(&binding, request, spec),
         };
         let sampled = connection.begin_sample().is_some();
         let another;
         let (binding, connection) =
-            match connection.request(Oneway, &self.outgoing(asked), request, mode) {
+            match connection.request(Oneway, &self.outgoing(spec), request, mode) {
                 Ok(()) => (&binding, connection),
                 Err(why) => {
                     let message = AnyMessage::new(request);
-                    match self.send_after_wait(&binding, why, message, asked) {
+                    match self.send_after_wait(&binding, why, message, spec) {
                         Ok(sent) => another = sent,
                         Err(status) => {
                             let shared = self.shared_instead(status)?;
-                            return self.send_shared(&shared, request, asked);
+                            return self.send_shared(&shared, request, spec);
                         }
                     }
                     (&another.0, &another.1)
@@ -358,7 +358,7 @@ impl ObjectRef {
         match mode {
             SendMode::Try | SendMode::TRY_WHOLE => Ok(()),
             SendMode::Keep | SendMode::WaitUntil(_) => {
-                binding.core.wait_for_room(connection, asked.deadline)
+                binding.core.wait_for_room(connection, spec.deadline)
             }
         }
     }
@@ -385,11 +385,11 @@ impl ObjectRef {
         self.loan_until(bytes, options, deadline)
     }
 
-    /// Returns what is asked for by a call of `method` with `options`, and when it ends by itself.
+    /// Returns what is spec for by a call of `method` with `options`, and when it ends by itself.
     #[inline]
-    fn asked<'a>(&self, method: &'static Method, options: &'a CallOptions) -> Asked<'a> {
+    fn spec<'a>(&self, method: &'static Method, options: &'a CallOptions) -> CallSpec<'a> {
         let (default, inherited) = (self.object.default_deadline, inherited_deadline());
-        Asked { method, options, deadline: options.deadline_for(method, default, inherited) }
+        CallSpec { method, options, deadline: options.deadline_for(method, default, inherited) }
     }
 
     /// Returns whether the client has interceptors.
@@ -456,8 +456,8 @@ impl ObjectRef {
     }
 
     #[inline]
-    fn outgoing<'a>(&self, asked: Asked<'a>) -> Outgoing<'a> {
-        let Asked { method, options, deadline } = asked;
+    fn outgoing<'a>(&self, spec: CallSpec<'a>) -> Outgoing<'a> {
+        let CallSpec { method, options, deadline } = spec;
         let metadata = options.metadata_bytes();
         Outgoing { object: self.object.number, method: method.id, deadline, metadata }
     }

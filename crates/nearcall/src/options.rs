@@ -47,6 +47,14 @@ pub struct CallOptions {
 /// Those of a caller without options.
 pub(crate) const DEFAULT_OPTIONS: &CallOptions = &CallOptions::new();
 
+/// A call that is to be made: its method, its options, and when it ends by itself.
+#[derive(Clone, Copy)]
+pub(crate) struct CallSpec<'a> {
+    pub(crate) method: &'static Method,
+    pub(crate) options: &'a CallOptions,
+    pub(crate) deadline: Deadline,
+}
+
 #[derive(Debug, Clone, Copy, Default)]
 enum Limit {
     #[default]
@@ -69,8 +77,8 @@ impl CallOptions {
         }
     }
 
-    /// A call ends with `DEADLINE_EXCEEDED` this long after it was made, at the latest: each call of
-    /// the caller has a deadline of its own.
+    /// A call ends with `DEADLINE_EXCEEDED` this long after it was made, at the latest: each call
+    /// of the caller has a deadline of its own.
     #[must_use]
     pub fn deadline(mut self, timeout: Duration) -> Self {
         self.limit = Limit::After(timeout);
@@ -113,8 +121,8 @@ impl CallOptions {
         self
     }
 
-    /// A request is sent at once or not at all: it ends with `RESOURCE_EXHAUSTED` where it would wait
-    /// for room in the channel, for the end of another call
+    /// A request is sent at once or not at all: it ends with `RESOURCE_EXHAUSTED` where it would
+    /// wait for room in the channel, for the end of another call
     /// ([`Limits::calls_max`](crate::Limits::calls_max)) or for memory to lend. It connects if there
     /// is no connection, and tries that once with [`ReconnectPolicy::Wait`] as well. What was sent
     /// is waited for as ever.

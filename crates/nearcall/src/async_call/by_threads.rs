@@ -23,19 +23,10 @@ use crate::codec::Encoded;
 use crate::deadline::Deadline;
 use crate::decoded_size::MessageType;
 use crate::interceptor::Chain;
-use crate::interface::Method;
 use crate::metadata::Entries;
-use crate::options::CallOptions;
+use crate::options::{CallOptions, CallSpec};
 use crate::reconnect::ReconnectPolicy;
 use crate::status::Status;
-
-/// What a thread asks for: the method, and how long the call may take.
-#[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
-    pub(crate) method: &'static Method,
-    pub(crate) options: &'a CallOptions,
-    pub(crate) deadline: Deadline,
-}
 
 /// A call that a thread has started.
 pub(crate) struct StartedCall {
@@ -75,27 +66,27 @@ impl AsyncObjectRef {
     pub(crate) fn call_encoded<'a>(
         &'a self,
         request: &'a Encoded,
-        asked: Asked<'a>,
+        spec: CallSpec<'a>,
     ) -> AsyncCall<'a, Encoded, Encoded> {
-        AsyncCall::sent_by(self.sending(asked), request)
+        AsyncCall::sent_by(self.sending(spec), request)
     }
 
     /// Sends a message that is never answered.
     pub(crate) fn send_encoded<'a>(
         &'a self,
         request: &'a Encoded,
-        asked: Asked<'a>,
+        spec: CallSpec<'a>,
     ) -> AsyncSend<'a, Encoded> {
-        AsyncSend::sent_by(self.sending(asked), request)
+        AsyncSend::sent_by(self.sending(spec), request)
     }
 
     /// Starts a call that is taken later.
     pub(crate) async fn start_encoded(
         &self,
         request: &Encoded,
-        asked: Asked<'_>,
+        spec: CallSpec<'_>,
     ) -> Result<StartedCall, Status> {
-        let mut sending = self.sending(asked);
+        let mut sending = self.sending(spec);
         let (reply, mut metadata) = (sending.reply_type(), Entries::default());
         let started = poll_fn(|context| {
             sending.poll(context.waker(), request, |connection, places, waker, outgoing| {
@@ -118,9 +109,9 @@ impl AsyncObjectRef {
         &self,
         request: &Encoded,
         shape: Shape,
-        asked: Asked<'_>,
+        spec: CallSpec<'_>,
     ) -> Result<AsyncStreamedCall, Status> {
-        self.open_by(self.sending(asked), request, shape).await
+        self.open_by(self.sending(spec), request, shape).await
     }
 
     /// Returns memory to lend, once there is some.
@@ -134,8 +125,8 @@ impl AsyncObjectRef {
         lending::loan(&connection, bytes, options, deadline).await
     }
 
-    fn sending<'a>(&'a self, asked: Asked<'a>) -> Sending<'a> {
-        Sending::until(self, asked)
+    fn sending<'a>(&'a self, spec: CallSpec<'a>) -> Sending<'a> {
+        Sending::until(self, spec)
     }
 }
 

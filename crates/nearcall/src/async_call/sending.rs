@@ -9,8 +9,8 @@
 use std::sync::Arc;
 use std::task::{Poll, Waker, ready};
 
+use super::AsyncObjectRef;
 use super::connecting::{Connecting, poll_timer};
-use super::{Asked, AsyncObjectRef};
 use crate::async_connection::{AsyncConnection, Places, Timer};
 use crate::call::may_resend;
 use crate::client::show_start;
@@ -20,7 +20,7 @@ use crate::deadline::Deadline;
 use crate::decoded_size::{MessageType, Part};
 use crate::interceptor::ObservedCall;
 use crate::interface::Method;
-use crate::options::{CallOptions, DEFAULT_OPTIONS};
+use crate::options::{CallOptions, CallSpec, DEFAULT_OPTIONS};
 use crate::status::{Fate, Status};
 use crate::waking;
 
@@ -68,10 +68,10 @@ impl<'a> Sending<'a> {
     }
 
     /// Creates one of a call that has begun: it has a deadline, and the interceptors know it.
-    pub(crate) fn until(object: &'a AsyncObjectRef, asked: Asked<'a>) -> Self {
-        let mut this = Self::new(object, asked.method);
-        this.options = Some(asked.options);
-        this.deadline = Some(asked.deadline);
+    pub(crate) fn until(object: &'a AsyncObjectRef, spec: CallSpec<'a>) -> Self {
+        let mut this = Self::new(object, spec.method);
+        this.options = Some(spec.options);
+        this.deadline = Some(spec.deadline);
         this
     }
 

@@ -12,13 +12,12 @@ use nearcall_wire::OutgoingCall;
 
 use super::ObjectRef;
 use super::resending::Ended;
-use crate::async_call::Asked;
 use crate::client::{Binding, Target};
 use crate::codec::{AnyMessage, Encoded};
 use crate::connection::{Connection, Need, NotSent, Oneway, SendMode, UNARY};
 use crate::deadline::{Deadline, Pauses};
 use crate::limits::DRAINING_TRIES_MAX;
-use crate::options::CallOptions;
+use crate::options::{CallOptions, CallSpec};
 use crate::reconnect::ReconnectPolicy;
 use crate::status::{Fate, Status};
 
@@ -33,10 +32,10 @@ impl ObjectRef {
         binding: &Rc<Binding>,
         why: NotSent,
         request: AnyMessage<'_>,
-        asked: Asked<'_>,
+        spec: CallSpec<'_>,
     ) -> Result<Done<OutgoingCall>, Status> {
-        let outgoing = self.outgoing(asked);
-        self.send_until(binding, why, asked, |connection, mode| {
+        let outgoing = self.outgoing(spec);
+        self.send_until(binding, why, spec, |connection, mode| {
             connection.request(UNARY, &outgoing, &request, mode)
         })
     }
@@ -48,10 +47,10 @@ impl ObjectRef {
         binding: &Rc<Binding>,
         why: NotSent,
         request: AnyMessage<'_>,
-        asked: Asked<'_>,
+        spec: CallSpec<'_>,
     ) -> Result<Done<()>, Status> {
-        let outgoing = self.outgoing(asked);
-        self.send_until(binding, why, asked, |connection, mode| {
+        let outgoing = self.outgoing(spec);
+        self.send_until(binding, why, spec, |connection, mode| {
             connection.request(Oneway, &outgoing, &request, mode)
         })
     }
@@ -63,21 +62,20 @@ impl ObjectRef {
         binding: &Rc<Binding>,
         why: NotSent,
         request: AnyMessage<'_>,
-        asked: Asked<'_>,
+        spec: CallSpec<'_>,
     ) -> Result<Ended, Status> {
-        let (binding, connection, call) = match self.start_after_wait(binding, why, request, asked)
-        {
+        let (binding, connection, call) = match self.start_after_wait(binding, why, request, spec) {
             Ok(started) => started,
             Err(status) => {
                 let shared = self.shared_instead(status)?;
-                let reply = self.call_encoded(&shared, &Encoded::new(&request)?, asked)?;
+                let reply = self.call_encoded(&shared, &Encoded::new(&request)?, spec)?;
                 return Ok(Ended::Shared(shared, reply));
             }
         };
-        let outcome = binding.core.wait(&connection, call, asked.deadline);
+        let outcome = binding.core.wait(&connection, call, spec.deadline);
         match outcome {
             Err(status) if status.fate() != Fate::Answered => {
-                self.resend_call((&binding, &connection), status, request, asked)
+                self.resend_call((&binding, &connection), status, request, spec)
             }
             outcome => Ok(Ended::Own(binding, outcome)),
         }
@@ -90,10 +88,10 @@ impl ObjectRef {
         &self,
         binding: &Rc<Binding>,
         mut why: NotSent,
-        asked: Asked<'_>,
+        spec: CallSpec<'_>,
         send: impl Fn(&Rc<Connection>, SendMode) -> Result<T, NotSent>,
     ) -> Result<Done<T>, Status> {
-        let Asked { options, deadline, .. } = asked;
+        let CallSpec { options, deadline, .. } = spec;
         let policy = self.reconnect_policy(options);
         let mode = binding.core.send_mode(options, deadline);
         // When attempts to connect end, once there was one.

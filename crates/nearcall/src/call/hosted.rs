@@ -11,9 +11,9 @@ use std::rc::Rc;
 use nearcall_os::library::{Caller, ReplyPart, RequestPart};
 
 use super::ObjectRef;
-use crate::async_call::Asked;
 use crate::client::{Binding, HostedObject, Target, unbind};
 use crate::codec::{self, AnyMessage, Body, Message};
+use crate::options::CallSpec;
 use crate::service::library_reply::read_reply;
 use crate::status::Status;
 
@@ -25,32 +25,31 @@ impl ObjectRef {
         &self,
         (binding, object): (&Rc<Binding>, HostedObject),
         request: &Q,
-        asked: Asked<'_>,
+        spec: CallSpec<'_>,
     ) -> Result<R, Status> {
         let mut result = None;
         let mut read = |reply: &ReplyPart<'_>| {
             result = Some(codec::decode(Body::copied(reply.body))?);
             Ok(())
         };
-        if let Some(called) =
-            binding.call_hosted(object, AnyMessage::new(request), asked, &mut read)
+        if let Some(called) = binding.call_hosted(object, AnyMessage::new(request), spec, &mut read)
         {
             return called.and_then(|()| result.ok_or_else(not_passed_on));
         }
-        let binding = self.binding_elsewhere(asked)?;
+        let binding = self.binding_elsewhere(spec)?;
         let connection = match &binding.target {
             Target::Remote(connection) => connection,
-            Target::Shared(..) => return self.call_shared(&binding, request, asked),
+            Target::Shared(..) => return self.call_shared(&binding, request, spec),
             Target::Local(..) | Target::Hosted(_) => return Err(no_connection()),
         };
-        self.call_remote(&binding, connection, request, asked)
+        self.call_remote(&binding, connection, request, spec)
     }
 
     /// Returns a connection to an object that is not in this host any more.
     #[cold]
-    fn binding_elsewhere(&self, asked: Asked<'_>) -> Result<Rc<Binding>, Status> {
+    fn binding_elsewhere(&self, spec: CallSpec<'_>) -> Result<Rc<Binding>, Status> {
         unbind(&self.object.slot);
-        self.binding_with_connection(asked)
+        self.binding_with_connection(spec)
     }
 }
 
@@ -61,10 +60,10 @@ impl Binding {
         &self,
         object: HostedObject,
         request: AnyMessage<'_>,
-        asked: Asked<'_>,
+        spec: CallSpec<'_>,
         read: &mut dyn FnMut(&ReplyPart<'_>) -> Result<(), Status>,
     ) -> Option<Result<(), Status>> {
-        let Asked { method, options, deadline } = asked;
+        let CallSpec { method, options, deadline } = spec;
         if deadline.has_passed() {
             return Some(Err(Status::not_answered_in_time()));
         }
@@ -97,8 +96,8 @@ fn not_passed_on() -> Status {
     Status::internal("the host did not pass the reply on")
 }
 
-/// A connection was asked for, and there is none.
+/// A connection was spec for, and there is none.
 #[cold]
 pub(super) fn no_connection() -> Status {
-    Status::internal("a connection was asked for, and the object is in this process")
+    Status::internal("a connection was spec for, and the object is in this process")
 }

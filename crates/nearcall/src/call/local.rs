@@ -6,7 +6,6 @@
 
 use std::rc::Rc;
 
-use crate::async_call::Asked;
 use crate::client::Binding;
 use crate::codec::{self, AnyMessage, Body, Message};
 use crate::connection::{Activity, SendMode};
@@ -14,7 +13,7 @@ use crate::deadline::Deadline;
 use crate::interface::Method;
 use crate::metadata::Metadata;
 use crate::nesting::{self, Handler, NestingGuard};
-use crate::options::CallOptions;
+use crate::options::{CallOptions, CallSpec};
 use crate::panics::contain;
 use crate::reactor::LocalOneway;
 use crate::service::context::Context;
@@ -30,10 +29,10 @@ impl Binding {
     #[inline]
     pub(super) fn call_local<R: Message + Default>(
         &self,
-        asked: Asked<'_>,
+        spec: CallSpec<'_>,
         serve: impl FnOnce(&Context<'_>) -> Result<R, Status>,
     ) -> Result<R, Status> {
-        let Asked { method, options, deadline } = asked;
+        let CallSpec { method, options, deadline } = spec;
         if deadline.has_passed() {
             return Err(Status::not_answered_in_time());
         }
@@ -53,7 +52,7 @@ impl Binding {
     }
 
     /// Ends a call whose method has not returned a result in time. `later`: where the answer of a
-    /// responder is that it has asked for.
+    /// responder is that it has spec for.
     #[cold]
     fn end_local<R: Message + Default>(
         &self,
@@ -105,11 +104,11 @@ impl Binding {
         &self,
         dispatcher: &dyn Dispatcher,
         request: &Q,
-        asked: Asked<'_>,
+        spec: CallSpec<'_>,
     ) -> Result<R, Status> {
-        match self.run_bytes(dispatcher, AnyMessage::new(request), asked)? {
+        match self.run_bytes(dispatcher, AnyMessage::new(request), spec)? {
             Ok(answer) => codec::decode(Body::copied(&answer?.body)),
-            Err(reply) => self.wait_local(&reply, asked.deadline),
+            Err(reply) => self.wait_local(&reply, spec.deadline),
         }
     }
 
@@ -118,9 +117,9 @@ impl Binding {
         &self,
         dispatcher: &dyn Dispatcher,
         request: &Q,
-        asked: Asked<'_>,
+        spec: CallSpec<'_>,
     ) -> Result<LocalReply, Status> {
-        let outcome = self.run_bytes(dispatcher, AnyMessage::new(request), asked)?;
+        let outcome = self.run_bytes(dispatcher, AnyMessage::new(request), spec)?;
         Ok(outcome.map_or_else(|reply| reply, LocalReply::ended))
     }
 
@@ -129,9 +128,9 @@ impl Binding {
         &self,
         dispatcher: &dyn Dispatcher,
         request: AnyMessage<'_>,
-        asked: Asked<'_>,
+        spec: CallSpec<'_>,
     ) -> Result<LocalOutcome, Status> {
-        let Asked { method, options, deadline } = asked;
+        let CallSpec { method, options, deadline } = spec;
         if deadline.has_passed() {
             return Err(Status::not_answered_in_time());
         }
@@ -187,9 +186,9 @@ impl Binding {
         &self,
         dispatcher: Rc<Registered>,
         request: &Q,
-        asked: Asked<'_>,
+        spec: CallSpec<'_>,
     ) -> Result<LocalOneway, Status> {
-        let Asked { method, options, deadline } = asked;
+        let CallSpec { method, options, deadline } = spec;
         if deadline.has_passed() {
             return Err(Status::deadline_exceeded("the time was up before the message was sent"));
         }

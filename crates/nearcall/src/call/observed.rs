@@ -30,7 +30,7 @@ impl ObjectRef {
         if !self.is_intercepted() {
             return Ok((None, Cow::Borrowed(options)));
         }
-        let (object, deadline) = (&self.object, self.asked(method, options).deadline);
+        let (object, deadline) = (&self.object, self.spec(method, options).deadline);
         let request_bytes = codec::reported_bytes(request);
         let (chain, name) = (&object.interceptors, &object.name);
         let (observed, options) =

@@ -11,12 +11,11 @@ use nearcall_wire::Shape;
 use super::hosted::no_connection;
 use super::streaming::{OpenedStream, StreamedCall};
 use super::{ObjectRef, ReplyStream, RequestStream};
-use crate::async_call::Asked;
 use crate::client::{Binding, InUse, Target};
 use crate::codec::{AnyMessage, Encoded, Message};
 use crate::connection::Connection;
 use crate::interface::Method;
-use crate::options::{CallOptions, DEFAULT_OPTIONS};
+use crate::options::{CallOptions, CallSpec, DEFAULT_OPTIONS};
 use crate::status::Status;
 
 impl ObjectRef {
@@ -68,8 +67,7 @@ impl ObjectRef {
         shape: Shape,
     ) -> Result<OpenedStream, Status> {
         let options = self.options.as_ref().unwrap_or(DEFAULT_OPTIONS);
-        let open =
-            |options: &CallOptions| self.open_by(request, shape, self.asked(method, options));
+        let open = |options: &CallOptions| self.open_by(request, shape, self.spec(method, options));
         self.observe((method, &request, options), open, OpenedStream::observed_by)
     }
 
@@ -77,40 +75,43 @@ impl ObjectRef {
         &self,
         request: AnyMessage<'_>,
         shape: Shape,
-        asked: Asked<'_>,
+        spec: CallSpec<'_>,
     ) -> Result<OpenedStream, Status> {
-        let binding = self.binding_with_connection(asked)?;
+        let binding = self.binding_with_connection(spec)?;
         let connection = match &binding.target {
             Target::Remote(connection) => connection,
             Target::Shared(..) => {
-                return self.open_shared(&binding, &Encoded::new(&request)?, shape, asked);
+                return self.open_shared(&binding, &Encoded::new(&request)?, shape, spec);
             }
             Target::Local(..) | Target::Hosted(_) => return Err(no_connection()),
         };
-        let outgoing = self.outgoing(asked);
+        let outgoing = self.outgoing(spec);
         let start = |connection: &Rc<Connection>, mode| {
             connection.start_stream(&outgoing, &request, shape, mode)
         };
-        let mode = binding.core.send_mode(asked.options, asked.deadline);
+        let mode = binding.core.send_mode(spec.options, spec.deadline);
         let (binding, connection, (call, stream)) = match start(connection, mode) {
             Ok(started) => (Rc::clone(&binding), Rc::clone(connection), started),
-            Err(why) => match self.send_until(&binding, why, asked, start) {
+            Err(why) => match self.send_until(&binding, why, spec, start) {
                 Ok(done) => done,
                 Err(status) => {
                     let binding = self.shared_instead(status)?;
-                    return self.open_shared(&binding, &Encoded::new(&request)?, shape, asked);
+                    return self.open_shared(&binding, &Encoded::new(&request)?, shape, spec);
                 }
             },
         };
         let (started, in_use) = ((call, stream), InUse::new(binding));
-        let call = StreamedCall::new(in_use, connection, started, asked.method.id, asked.deadline);
+        let call = StreamedCall::new(in_use, connection, started, spec.method.id, spec.deadline);
         Ok(OpenedStream::Own(Rc::new(call)))
     }
 
     /// Returns a connection to the object, also to one of this thread: it gives streams their
     /// bounds.
-    pub(super) fn binding_with_connection(&self, asked: Asked<'_>) -> Result<Rc<Binding>, Status> {
-        let Asked { options, deadline, .. } = asked;
+    pub(super) fn binding_with_connection(
+        &self,
+        spec: CallSpec<'_>,
+    ) -> Result<Rc<Binding>, Status> {
+        let CallSpec { options, deadline, .. } = spec;
         let binding = self.binding(options, deadline)?;
         if let Target::Remote(_) | Target::Shared(..) = binding.target {
             return Ok(binding);

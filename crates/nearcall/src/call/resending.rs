@@ -8,12 +8,12 @@
 use std::rc::Rc;
 
 use super::ObjectRef;
-use crate::async_call::Asked;
 use crate::client::Binding;
 use crate::codec::{AnyMessage, Encoded, Message};
 use crate::connection::{Connection, NotSent, Outcome};
 use crate::interface::Method;
 use crate::limits::RESENDS_MAX;
+use crate::options::CallSpec;
 use crate::reconnect::ReconnectPolicy;
 use crate::status::{Fate, Status};
 
@@ -44,18 +44,18 @@ impl ObjectRef {
         (binding, connection): (&Rc<Binding>, &Rc<Connection>),
         mut status: Status,
         request: AnyMessage<'_>,
-        asked: Asked<'_>,
+        spec: CallSpec<'_>,
     ) -> Result<Ended, Status> {
-        let policy = self.reconnect_policy(asked.options);
+        let policy = self.reconnect_policy(spec.options);
         let (mut binding, mut connection) = (Rc::clone(binding), Rc::clone(connection));
         let mut resends = 0;
-        while may_resend(&status, asked.method, policy, resends) && !connection.is_open() {
+        while may_resend(&status, spec.method, policy, resends) && !connection.is_open() {
             resends += 1;
             let why = NotSent::from(status.clone());
-            let sent = self.start_after_wait(&binding, why, request, asked);
+            let sent = self.start_after_wait(&binding, why, request, spec);
             let call;
             (binding, connection, call) = sent.map_err(|failed| join(&status, &failed))?;
-            let outcome = binding.core.wait(&connection, call, asked.deadline);
+            let outcome = binding.core.wait(&connection, call, spec.deadline);
             match outcome {
                 Err(again) if again.fate() != Fate::Answered => {
                     // One that may have run stays so.

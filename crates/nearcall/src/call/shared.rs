@@ -15,12 +15,12 @@ use nearcall_wire::Shape;
 
 use super::streaming::OpenedStream;
 use super::{Object, ObjectRef, PendingCall};
-use crate::async_call::{Asked, AsyncObjectRef};
+use crate::async_call::AsyncObjectRef;
 use crate::client::{Binding, ClientCore, InUse, Target, current_binding};
 use crate::codec::{Encoded, Message};
 use crate::deadline::Deadline;
 use crate::limits::OWN_CONNECTION_RETRY_INTERVAL;
-use crate::options::CallOptions;
+use crate::options::{CallOptions, CallSpec};
 use crate::reconnect::ReconnectPolicy;
 use crate::status::{Code, Fate, Status};
 
@@ -102,19 +102,19 @@ impl ObjectRef {
         &self,
         binding: &Binding,
         request: &impl Message,
-        asked: Asked<'_>,
+        spec: CallSpec<'_>,
     ) -> Result<R, Status> {
-        let reply = self.call_encoded(binding, &Encoded::new(request)?, asked)?;
-        binding.read_encoded(&reply, asked.method.id)
+        let reply = self.call_encoded(binding, &Encoded::new(request)?, spec)?;
+        binding.read_encoded(&reply, spec.method.id)
     }
 
     pub(super) fn call_encoded(
         &self,
         binding: &Binding,
         request: &Encoded,
-        asked: Asked<'_>,
+        spec: CallSpec<'_>,
     ) -> Result<Encoded, Status> {
-        binding.core.block_on(self.shared().call_encoded(request, asked))?
+        binding.core.block_on(self.shared().call_encoded(request, spec))?
     }
 
     /// Starts a call whose end is taken later.
@@ -124,11 +124,11 @@ impl ObjectRef {
         &self,
         binding: &Rc<Binding>,
         request: &impl Message,
-        asked: Asked<'_>,
+        spec: CallSpec<'_>,
     ) -> Result<PendingCall<R>, Status> {
         let request = Encoded::new(request)?;
-        let started = binding.core.block_on(self.shared().start_encoded(&request, asked))??;
-        Ok(PendingCall::shared(Rc::clone(binding), started, asked.method.id, asked.deadline))
+        let started = binding.core.block_on(self.shared().start_encoded(&request, spec))??;
+        Ok(PendingCall::shared(Rc::clone(binding), started, spec.method.id, spec.deadline))
     }
 
     /// Sends a message that is never answered.
@@ -138,9 +138,9 @@ impl ObjectRef {
         &self,
         binding: &Rc<Binding>,
         request: &impl Message,
-        asked: Asked<'_>,
+        spec: CallSpec<'_>,
     ) -> Result<(), Status> {
-        binding.core.block_on(self.shared().send_encoded(&Encoded::new(request)?, asked))?
+        binding.core.block_on(self.shared().send_encoded(&Encoded::new(request)?, spec))?
     }
 
     /// Starts a call that streams.
@@ -150,9 +150,9 @@ impl ObjectRef {
         binding: &Rc<Binding>,
         request: &Encoded,
         shape: Shape,
-        asked: Asked<'_>,
+        spec: CallSpec<'_>,
     ) -> Result<OpenedStream, Status> {
-        let call = binding.core.block_on(self.shared().open_encoded(request, shape, asked))??;
+        let call = binding.core.block_on(self.shared().open_encoded(request, shape, spec))??;
         Ok(OpenedStream::Shared(Arc::new(call), InUse::new(Rc::clone(binding))))
     }
 
