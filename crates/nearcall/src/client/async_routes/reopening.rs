@@ -110,7 +110,7 @@ impl AsyncRoute {
                     Some(Err(failure)) => Event::Failed(failure),
                     Some(Ok(_)) | None => return,
                 },
-                Action::Watch => {
+                Action::WatchSocket => {
                     let at = self.at();
                     Event::Watching(hunt.get_or_insert_with(|| Hunt::start(at)).arm(at))
                 }
