@@ -152,8 +152,8 @@ pub(super) unsafe fn copy_shared(source: *const u8, target: *mut u8, bytes: usiz
     forget_what_is_known(target);
 }
 
-/// Length of an empty call or reply, in bytes: the header of a frame. Copies of this length have code
-/// of their own, here and where a message is sent; the call protocol checks that it is right.
+/// Length of an empty call or reply, in bytes: the header of a frame. Copies of this length have
+/// code of their own, here and where a message is sent; the call protocol checks that it is right.
 pub const CALL_BYTES: usize = 40;
 
 /// Makes the compiler treat the memory at `target` as unknown.

@@ -366,7 +366,7 @@ mod tests {
         Status::resource_exhausted("too many connections").into()
     }
 
-    /// A caller in a world of its own: its attempts take no time, so its clock goes on in pauses only.
+    /// A caller in a world of its own: attempts take no time, so its clock goes on in pauses only.
     struct Model {
         rules: Rules,
         attempts: Attempts,

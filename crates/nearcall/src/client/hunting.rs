@@ -3,7 +3,8 @@
 //! The file of a server's socket is waited for: a listener of this library touches it once it
 //! listens. One of another library may be found before it listens, so that for a while after each
 //! change attempts follow by themselves.
-//! **Invariants:** a server that begins to listen after the watch was set ends the wait that follows.
+//! **Invariants:** a server that begins to listen after the watch was set ends the wait that
+//! follows.
 //! **Not here:** when to try again (`client/attempts.rs`), the attempts (`client/connecting.rs`,
 //! `async_call/connecting.rs`), the directories (`async_connection/driver/appearances.rs`).
 
