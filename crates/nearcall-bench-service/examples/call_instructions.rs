@@ -2,13 +2,13 @@
 //!
 //! `cargo run --profile profiling -p nearcall-bench-service --example call_instructions`
 //!
-//! Client and server are two threads of one process, and both ends sleep in each wait. Counted are, at
-//! the client, the generated function with everything below but the sleep, and at the server the
+//! Client and server are two threads of one process, and both ends sleep in each wait. Counted are,
+//! at the client, the generated function with everything below but the sleep, and at the server the
 //! generated dispatcher with everything below, from the request that was received to the reply in
 //! the ring. How often a loop looks for messages depends on the clock, so the rest of the server is
-//! not counted. A figure is the difference of two runs by the difference of their calls, and repeats
-//! to about one in two hundred. It needs a `valgrind` that knows `PR_GET_AUXV` where the kernel
-//! does (Linux 6.4).
+//! not counted. A figure is the difference of two runs by the difference of their calls, and
+//! repeats to about one in two hundred. It needs a `valgrind` that knows `PR_GET_AUXV` where the
+//! kernel does (Linux 6.4).
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "the figures are the purpose")]
 

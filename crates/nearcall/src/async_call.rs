@@ -18,7 +18,7 @@ use crate::deadline::Deadline;
 use crate::interceptor::Chain;
 use crate::interface::{Interface, Method, object_id};
 use crate::nesting::inherited_deadline;
-use crate::options::{CallOptions, CallSpec, DEFAULT_OPTIONS};
+use crate::options::{CallOptions, DEFAULT_OPTIONS};
 use crate::reconnect::ReconnectPolicy;
 use crate::status::Status;
 

@@ -69,14 +69,13 @@ pub(crate) use self::calls::{Outcome, Reply};
 pub(crate) use self::host::{Host, LoopHost};
 use self::lending::Lending;
 use self::old_channel::OldChannel;
-pub(crate) use self::outbound::{Oneway, UNARY};
+pub(crate) use self::outbound::{Oneway, Outgoing, UNARY};
 use self::outbox::Outbox;
 pub(crate) use self::readiness::{EmptyWakes, Readiness, ReadinessState, RoomWanted, Tokens};
 pub(crate) use self::receiving::{
     Event, INLINE_BUF, InboundCall, InlineBuf, RequestHead, split_payload,
 };
 pub(crate) use self::send_mode::{Need, NotSent, SendMode};
-pub(crate) use self::sending::Outgoing;
 use self::sending::SMALL_BYTES;
 use self::streaming::CallStreams;
 pub(crate) use self::streaming::ItemUnsent;

@@ -10,7 +10,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use crate::async_connection::{AsyncConnection, Timer};
-use crate::client::attempts::{Action, Attempts, Event, NextTry, Rules, Watch};
+use crate::client::attempts::{Action, Attempts, Event, NextTry, Rules, SocketWatch};
 use crate::client::{AsyncRoute, Connected, Hunt, PendingConnection};
 use crate::deadline::{self, Deadline};
 use crate::reconnect::ReconnectPolicy;
@@ -48,7 +48,7 @@ impl RouteHunt {
         Self { hunt, attempts_before: route.attempts() }
     }
 
-    fn arm(&mut self, route: &AsyncRoute) -> Watch {
+    fn arm(&mut self, route: &AsyncRoute) -> SocketWatch {
         let watch = self.hunt.arm(route.at());
         if watch.has_changed {
             self.attempts_before = route.attempts();
@@ -154,7 +154,7 @@ impl Connecting {
         let rules = Rules::of_task(policy);
         loop {
             event = match self.attempts.next(&rules, event, deadline::now()) {
-                Action::Watch => {
+                Action::WatchSocket => {
                     let hunt = self.hunt.get_or_insert_with(|| Box::new(RouteHunt::start(route)));
                     Event::Watching(hunt.arm(route))
                 }

@@ -99,7 +99,7 @@ pub(crate) enum Event {
     /// missed what has changed.
     FailedBeforeChange(ConnectFailure),
     /// The watch is set for the attempt that follows.
-    Watching(Watch),
+    Watching(SocketWatch),
     /// A pause is over, by its time or by a change.
     Resumed,
     /// The connection ended, with this reason, before it was used.
@@ -115,7 +115,7 @@ pub(crate) enum Action {
     Connect,
     /// Begin to watch for the server's socket, or note what has changed since, then report
     /// [`Event::Watching`].
-    Watch,
+    WatchSocket,
     /// Wait, then report [`Event::Resumed`].
     Pause(NextTry),
     /// There will be no connection, for this reason.
@@ -141,7 +141,7 @@ impl NextTry {
 
 /// What is known of the socket of a server before an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Watch {
+pub(crate) struct SocketWatch {
     /// The next change is reported. False: there is nothing to wait for but the next attempt.
     pub(crate) is_set: bool,
     /// Something has changed since the watch was set before.
@@ -256,11 +256,11 @@ impl Attempts {
             Some(hunt) if !may_have_missed => {
                 Action::Pause(hunt.next_try(is_absent, now).before(end).before(rules.deadline))
             }
-            Some(_) => Action::Watch,
+            Some(_) => Action::WatchSocket,
             empty => {
                 // The first attempt may have missed what has come before it is watched for.
                 *empty = Some(Box::new(HuntTimes::new()));
-                Action::Watch
+                Action::WatchSocket
             }
         }
     }
@@ -285,7 +285,7 @@ impl Attempts {
     /// Returns how the next attempt begins.
     fn again(&self) -> Action {
         match self.hunt {
-            Some(_) => Action::Watch,
+            Some(_) => Action::WatchSocket,
             None => Action::Connect,
         }
     }
@@ -308,7 +308,7 @@ impl HuntTimes {
         }
     }
 
-    fn note_watch(&mut self, watch: Watch, now: Deadline) {
+    fn note_watch(&mut self, watch: SocketWatch, now: Deadline) {
         self.is_watched = watch.is_set;
         if watch.may_come_unseen {
             self.retry_until = deadline::later(now, HUNT_RETRY_TIME);
@@ -366,12 +366,12 @@ mod tests {
         Status::resource_exhausted("too many connections").into()
     }
 
-    /// A caller in a world of its own: its attempts take no time, so its clock goes on in pauses only.
+    /// A caller in a world of its own: attempts take no time, so its clock goes on in pauses only.
     struct Model {
         rules: Rules,
         attempts: Attempts,
         now: u64,
-        watch: Watch,
+        watch: SocketWatch,
         /// When something changes, in ascending order.
         changes: Vec<u64>,
         /// When each attempt began.
@@ -383,7 +383,7 @@ mod tests {
     impl Model {
         fn new(rules: Rules, attempts: Attempts) -> Self {
             let (changes, tried, paused) = (Vec::new(), Vec::new(), Vec::new());
-            let watch = Watch::default();
+            let watch = SocketWatch::default();
             Self { rules, attempts, now: MS, watch, changes, tried, paused }
         }
 
@@ -400,13 +400,13 @@ mod tests {
                 let now = at(self.now);
                 event = match self.attempts.next(&self.rules, event, now) {
                     Action::Connect => self.connect(&failure),
-                    Action::Watch => {
+                    Action::WatchSocket => {
                         let since = armed_at.replace(self.now);
                         let has_changed = since.is_some_and(|since| {
                             self.changes.iter().any(|change| (since..self.now).contains(change))
                         });
                         let may_come_unseen = self.watch.may_come_unseen && since.is_none();
-                        Event::Watching(Watch { has_changed, may_come_unseen, ..self.watch })
+                        Event::Watching(SocketWatch { has_changed, may_come_unseen, ..self.watch })
                     }
                     Action::Pause(next) => {
                         let since = armed_at.unwrap_or(self.now);
@@ -529,16 +529,16 @@ mod tests {
         model.changes = vec![MS + 5_000 * MS];
         assert!(matches!(model.run(absent), Action::GiveUp(_)));
         assert_eq!(ms(&model.tried)[..3], [0, 0, 5_000]);
-        let retries = HUNT_RETRY_TIME.as_millis() as u64;
+        let retries = HUNT_RETRY_TIME.as_millis();
         let after_change = model.tried.iter().filter(|it| **it >= 5_000 * MS).count();
-        assert!((2..=retries as usize).contains(&after_change), "{:?}", model.tried);
+        assert!((2..=retries).contains(&(after_change as u128)), "{:?}", model.tried);
         // One that takes no client is asked again.
         let mut model = Model::new(rules, Attempts::default());
         model.watch.is_set = true;
         model.run(|| Status::unavailable("it does not take clients").into());
         assert_eq!(ms(&model.tried)[..5], [0, 0, 1, 3, 7]);
         let mut model = Model::new(rules, Attempts::default());
-        model.watch = Watch { is_set: true, may_come_unseen: true, ..Watch::default() };
+        model.watch = SocketWatch { is_set: true, may_come_unseen: true, ..SocketWatch::default() };
         model.run(absent);
         assert_eq!(ms(&model.tried)[..5], [0, 0, 1, 3, 7]);
         assert!(model.tried.iter().filter(|it| **it < 10_000 * MS).count() < 100);
@@ -566,12 +566,12 @@ mod tests {
         let rules = Rules::of_task(WAIT);
         let mut attempts = Attempts::default();
         let first = attempts.next(&rules, Event::Failed(absent()), at(MS));
-        assert!(matches!(first, Action::Watch), "{first:?}");
-        let watch = Watch { is_set: true, ..Watch::default() };
+        assert!(matches!(first, Action::WatchSocket), "{first:?}");
+        let watch = SocketWatch { is_set: true, ..SocketWatch::default() };
         let armed = attempts.next(&rules, Event::Watching(watch), at(MS));
         assert!(matches!(armed, Action::Connect), "{armed:?}");
         let missed = attempts.next(&rules, Event::FailedBeforeChange(absent()), at(MS));
-        assert!(matches!(missed, Action::Watch), "{missed:?}");
+        assert!(matches!(missed, Action::WatchSocket), "{missed:?}");
         attempts.next(&rules, Event::Watching(watch), at(MS));
         let failed = attempts.next(&rules, Event::Failed(absent()), at(MS));
         let end = NextTry { at: at(MS + 1_000 * MS), or_at_change: true };

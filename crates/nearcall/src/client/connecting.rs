@@ -102,7 +102,7 @@ impl ClientCore {
                     Ok(connection) => return Ok(connection),
                     Err(failure) => Event::Failed(failure),
                 },
-                Action::Watch => {
+                Action::WatchSocket => {
                     Event::Watching(hunt.get_or_insert_with(|| Hunt::start(at)).arm(at))
                 }
                 Action::Pause(next) => {

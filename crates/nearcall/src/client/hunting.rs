@@ -3,7 +3,8 @@
 //! The file of a server's socket is waited for: a listener of this library touches it once it
 //! listens. One of another library may be found before it listens, so that for a while after each
 //! change attempts follow by themselves.
-//! **Invariants:** a server that begins to listen after the watch was set ends the wait that follows.
+//! **Invariants:** a server that begins to listen after the watch was set ends the wait that
+//! follows.
 //! **Not here:** when to try again (`client/attempts.rs`), the attempts (`client/connecting.rs`,
 //! `async_call/connecting.rs`), the directories (`async_connection/driver/appearances.rs`).
 
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use nearcall_channel::has_lock;
 
-use super::attempts::{NextTry, Watch};
+use super::attempts::{NextTry, SocketWatch};
 use crate::address::At;
 use crate::async_connection::Appearance;
 use crate::deadline::Deadline;
@@ -24,7 +25,7 @@ use crate::deadline::Deadline;
 pub(crate) struct Hunt {
     /// None: there is nothing to wait for but the next attempt.
     appearance: Option<Appearance>,
-    /// As [`Watch::may_come_unseen`] has it, until that is reported.
+    /// As [`SocketWatch::may_come_unseen`] has it, until that is reported.
     may_come_unseen: bool,
 }
 
@@ -39,7 +40,7 @@ impl Hunt {
     }
 
     /// Sets the watch for an attempt that follows: what changes from now on ends the next wait.
-    pub(crate) fn arm(&mut self, at: &At) -> Watch {
+    pub(crate) fn arm(&mut self, at: &At) -> SocketWatch {
         let may_come_unseen = std::mem::take(&mut self.may_come_unseen);
         let (is_set, has_changed) = match self.appearance.as_mut().map(Appearance::arm) {
             None => (false, false),
@@ -50,7 +51,7 @@ impl Hunt {
                 (false, true)
             }
         };
-        Watch { is_set, has_changed, may_come_unseen }
+        SocketWatch { is_set, has_changed, may_come_unseen }
     }
 
     /// Returns whether something has changed since the last attempt began; if not, `waker` is woken
@@ -165,18 +166,18 @@ mod tests {
         let path = directory.join("socket");
         let at = At::Socket(format!("unix:{}", path.display()).parse().unwrap());
         let mut hunt = Hunt::start(&at);
-        let unchanged = Watch { is_set: true, ..Watch::default() };
+        let unchanged = SocketWatch { is_set: true, ..SocketWatch::default() };
         assert_eq!((hunt.arm(&at), hunt.arm(&at)), (unchanged, unchanged));
         for _ in 0..20 {
             fs::write(&path, "").unwrap();
             fs::remove_file(&path).unwrap();
             fs::write(&path, "").unwrap();
             hunt.block(NextTry { at: Deadline::NEVER, or_at_change: true });
-            assert_eq!(hunt.arm(&at), Watch { has_changed: true, ..unchanged });
+            assert_eq!(hunt.arm(&at), SocketWatch { has_changed: true, ..unchanged });
         }
         assert_eq!(hunt.arm(&at), unchanged);
         // The file that is there now belongs to no listener that would touch it.
-        let stale = Watch { may_come_unseen: true, ..unchanged };
+        let stale = SocketWatch { may_come_unseen: true, ..unchanged };
         let mut hunt = Hunt::start(&at);
         assert_eq!((hunt.arm(&at), hunt.arm(&at)), (stale, unchanged));
         fs::remove_dir_all(&directory).unwrap();

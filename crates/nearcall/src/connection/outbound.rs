@@ -12,7 +12,7 @@ use nearcall_wire::{
     StartError, StreamCall, Time,
 };
 
-use super::{Outgoing, Protocol};
+use super::Protocol;
 use crate::deadline::{self, Deadline};
 
 // Copies of an empty call have code of their own in the crates below, which do not know the frame.
@@ -49,6 +49,15 @@ pub(super) trait OutboundMessage: Copy {
         let payload = self.payload();
         HEADER_BYTES + usize::from(payload.metadata_bytes) + payload.body_bytes as usize
     }
+}
+
+/// The target of the call, and the data beside the message.
+pub(crate) struct Outgoing<'a> {
+    pub(crate) object: u64,
+    pub(crate) method: u32,
+    /// The time when it ends by itself.
+    pub(crate) deadline: Deadline,
+    pub(crate) metadata: &'a [u8],
 }
 
 /// The kind of a request of this end: what the protocol knows of it once it is sent.

@@ -16,7 +16,7 @@ use nearcall_wire::{HEADER_BYTES, IncomingCall, Payload, ReplyError, SwitchReaso
 
 use super::lending::Gathered;
 use super::old_channel::{OldChannel, flush_channel};
-use super::outbound::{NewReply, NewRequest, OutboundMessage, RequestKind};
+use super::outbound::{NewReply, NewRequest, OutboundMessage, Outgoing, RequestKind};
 use super::send_mode::{NotSent, SendMode};
 use super::{Connection, Host, Inner, RoomWanted};
 use crate::codec::{self, Message};
@@ -25,15 +25,6 @@ use crate::limits::ERROR_TEXT_BYTES_MAX;
 use crate::refusals::RefusalKind;
 use crate::status::{Detail, Status};
 use crate::tasks::reply_extras::{ReplyExtras, Sent};
-
-/// The target of the call, and the data beside the message.
-pub(crate) struct Outgoing<'a> {
-    pub(crate) object: u64,
-    pub(crate) method: u32,
-    /// The time when it ends by itself.
-    pub(crate) deadline: Deadline,
-    pub(crate) metadata: &'a [u8],
-}
 
 /// Why a message did not leave.
 pub(super) enum Unsent<E> {

@@ -5,8 +5,8 @@
 //! each of which ends for all tasks that wait for it; between two it sleeps as any hunt does, and
 //! it ends with the client. Connections that end as soon as they are open are opened ever more
 //! seldom.
-//! **Not here:** an attempt (`client/async_routes.rs`), when to try again (`client/attempts.rs`), what
-//! ends a sleep (`client/hunting.rs`).
+//! **Not here:** an attempt (`client/async_routes.rs`), when to try again (`client/attempts.rs`),
+//! what ends a sleep (`client/hunting.rs`).
 
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
@@ -110,7 +110,7 @@ impl AsyncRoute {
                     Some(Err(failure)) => Event::Failed(failure),
                     Some(Ok(_)) | None => return,
                 },
-                Action::Watch => {
+                Action::WatchSocket => {
                     let at = self.at();
                     Event::Watching(hunt.get_or_insert_with(|| Hunt::start(at)).arm(at))
                 }
