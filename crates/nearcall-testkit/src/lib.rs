@@ -10,6 +10,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(missing_docs, reason = "as tests, whose names say it")]
 
+pub mod directory;
 pub mod observed;
 pub mod raw_frames;
 pub mod support;
