@@ -36,8 +36,8 @@ fn everywhere(case: impl Fn(Kind, &Served, &StreamsCaller) + Send + 'static) {
     });
 }
 
-/// Opens the connection, so that a deadline is one of a stream alone. Streams within a loop have one
-/// of their own, which a call without a stream does not need.
+/// Opens the connection, so that a deadline is one of a stream alone. Streams within a loop have
+/// one of their own, which a call without a stream does not need.
 fn open_connection(streams: &StreamsCaller) {
     assert_eq!(streams.count(&Plan::default()).unwrap().count(), 0);
 }
