@@ -6,7 +6,6 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use nearcall::{CallOptions, Client, Status};
@@ -22,28 +21,23 @@ use crate::home::ThermostatCaller;
 /// Longest wait of one step. Far above what is needed, so that it only ends a hang.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A directory of its own, gone when dropped.
-pub(crate) struct Directory(PathBuf);
+/// A directory of its own for a host and its services.
+pub(crate) struct Directory(nearcall_testkit::directory::Directory);
 
 impl Directory {
     pub(crate) fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("nearcall-host-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).unwrap();
-        Self(path)
+        Self(nearcall_testkit::directory::Directory::new())
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.0.0.join(name)
     }
 
     /// Puts the paths into a text with `PROGRAM`, `LIBRARY` and `DIRECTORY`.
     fn with_paths(&self, text: &str) -> String {
         let text = text.replace("PROGRAM", &example("test_program").display().to_string());
         let text = text.replace("LIBRARY", &example("libtest_library.so").display().to_string());
-        text.replace("DIRECTORY", &self.0.display().to_string())
+        text.replace("DIRECTORY", &self.0.0.display().to_string())
     }
 
     /// Makes a script `DIRECTORY/script` with these lines.
@@ -55,16 +49,10 @@ impl Directory {
 
     /// Files of it that are no locks, and not those of the test.
     pub(crate) fn sockets(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name());
+        let entries = fs::read_dir(&self.0.0).unwrap().map(|entry| entry.unwrap().file_name());
         let names = entries.map(|name| name.into_string().unwrap());
         let own = ["services.toml", "log", "script"];
         names.filter(|name| !name.starts_with('.') && !own.contains(&name.as_str())).collect()
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -8,33 +8,10 @@ use std::process::Command;
 use nearcall::{CallOptions, Code};
 use nearcall_host::library::{GroupError, check, run_group};
 
-use crate::group::{Group, PATIENCE, service, test_library, unique};
+use nearcall_testkit::directory::Directory;
+
+use crate::group::{Group, PATIENCE, service, test_library};
 use crate::home::{NoteRequest, SetTargetRequest, WatchRequest};
-
-/// A directory that goes with the test.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new() -> Self {
-        let path = std::env::temp_dir().join(unique("files"));
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    /// Writes a file that may be loaded as far as its permissions go.
-    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
-        let path = self.0.join(name);
-        fs::write(&path, bytes).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        path
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 #[track_caller]
 fn expect_refusal(file: &Path, why: &str, remedy: &str) {

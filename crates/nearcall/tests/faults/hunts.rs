@@ -3,7 +3,6 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,6 +12,8 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 use crate::namespaces;
+use nearcall_testkit::directory::Directory;
+
 use crate::served::{LoopThread, Served};
 use crate::support::child::{Process, command, report};
 use crate::support::{PATIENCE, Role, User, in_time, skip, unique_address};
@@ -71,29 +72,6 @@ impl Subscriber for Lines {
     fn exit(&self, _: &Id) {}
 }
 
-/// A directory, gone with this.
-struct Place(PathBuf);
-
-impl Place {
-    fn make() -> Self {
-        let name = format!("nearcall-faults-{:016x}", fastrand::u64(..));
-        let place = Self(std::env::temp_dir().join(name));
-        fs::create_dir(&place.0).unwrap();
-        fs::set_permissions(&place.0, Permissions::from_mode(0o700)).unwrap();
-        place
-    }
-
-    fn address(&self, name: &str) -> String {
-        format!("unix:{}", self.0.join(name).display())
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Has a client wait for each of these, which begin to listen when it waits. Returns its log.
 fn log_of(mut hunter: Process, addresses: &[String]) -> String {
     for address in addresses {
@@ -114,7 +92,7 @@ fn a_client_that_can_watch_no_directory_asks_again_and_reports_it_once() {
             ("max_inotify_instances", "max_user_instances"),
             ("max_inotify_watches", "max_user_watches"),
         ] {
-            let place = Place::make();
+            let place = Directory::with_mode(0o700);
             let addresses = ["one", "two", "three"].map(|name| place.address(name));
             let setup = format!("echo 0 > /proc/sys/user/{file}");
             let flags = ["--user", "--map-root-user"];
@@ -131,7 +109,7 @@ fn a_client_that_can_watch_no_directory_asks_again_and_reports_it_once() {
 #[test]
 fn only_where_there_is_no_directory_to_watch_that_is_reported() {
     in_time(|| {
-        let place = Place::make();
+        let place = Directory::with_mode(0o700);
         let addresses = ["one", "two"].map(|name| place.address(name));
         let hunter = Process::start("hunter", &addresses.join(","));
         assert_eq!(log_of(hunter, &addresses), "0");
@@ -148,7 +126,7 @@ fn a_directory_that_may_not_be_read_is_asked_in_again() {
         let Some(User::Uid(uid)) = User::another() else {
             return skip("hunts in a directory of another user", "only root can become one");
         };
-        let place = Place::make();
+        let place = Directory::with_mode(0o700);
         fs::set_permissions(&place.0, Permissions::from_mode(0o711)).unwrap();
         let address = place.address("one");
         let mut command = command("hunter", &address, "");
@@ -169,7 +147,7 @@ fn a_directory_that_may_not_be_read_is_asked_in_again() {
 #[test]
 fn a_client_makes_the_runtime_directory_that_it_waits_in() {
     in_time(|| {
-        let place = Place::make();
+        let place = Directory::with_mode(0o700);
         for (runtime, is_made) in [("runtime", true), ("missing/runtime", false)] {
             let runtime = place.0.join(runtime);
             let start = |role| {

@@ -15,7 +15,9 @@ use nearcall_os::process;
 use nearcall_os::socket::{UnixAddress, unix_listen};
 
 use crate::echo::EchoDispatcher;
-use crate::runtime_directory::{Place, outcome_in};
+use nearcall_testkit::directory::Directory;
+
+use crate::runtime_directory::outcome_in;
 use crate::served::LoopThread;
 use crate::support::child::{Process, command, report};
 use crate::support::{PATIENCE, Role, Service, User, in_time, skip, unique_address};
@@ -112,7 +114,7 @@ fn serve(directory: &Path, name: &str, parameters: &str, instances: &[&str]) -> 
 #[test]
 fn r24_servers_are_listed_and_found_by_name() {
     in_time(|| {
-        let place = Place::make(0o700);
+        let place = Directory::with_mode(0o700);
         let directory = place.directory("runtime");
         // Nothing has listened yet.
         assert_eq!(outcome_in(&place.0.join("absent"), "lister", ""), "[]");
@@ -148,7 +150,7 @@ fn r24_servers_are_listed_and_found_by_name() {
 #[test]
 fn r24_a_name_without_a_server_of_this_user_that_answers_is_listed_with_the_reason() {
     in_time(|| {
-        let place = Place::make(0o1777);
+        let place = Directory::with_mode(0o1777);
         let directory = place.directory("runtime");
         drop(unix_listen(UnixAddress::Path(&directory.join("killed")), 1).unwrap());
         let deaf = format!("unix:{}/deaf", directory.display());

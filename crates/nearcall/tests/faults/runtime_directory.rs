@@ -13,6 +13,7 @@ use std::time::Duration;
 use nearcall::{CallOptions, Client, EventLoop, ListenOptions, Server};
 use nearcall_os::lock_file::LockFile;
 use nearcall_os::socket::{UnixAddress, accept, unix_bind, unix_connect, unix_listen};
+use nearcall_testkit::directory::Directory;
 
 use crate::echo::EchoCaller;
 use crate::support::child::{Process, command, report};
@@ -74,31 +75,6 @@ fn hold_a_lock(path: &str) {
     lock.remove();
 }
 
-/// A directory of its own, gone with this.
-pub(crate) struct Place(pub(crate) PathBuf);
-
-impl Place {
-    pub(crate) fn make(mode: u32) -> Self {
-        let name = format!("nearcall-faults-{:016x}", fastrand::u64(..));
-        let place = Self(std::env::temp_dir().join(name));
-        fs::DirBuilder::new().mode(0o700).create(&place.0).unwrap();
-        set_mode(&place.0, mode);
-        place
-    }
-
-    pub(crate) fn directory(&self, name: &str) -> PathBuf {
-        let path = self.0.join(name);
-        fs::DirBuilder::new().mode(0o700).create(&path).unwrap();
-        path
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
@@ -116,7 +92,7 @@ pub(crate) fn outcome_in(directory: &Path, role: &str, address: &str) -> String 
 #[test]
 fn r24_a_runtime_directory_that_others_may_change_is_refused_by_both_ends() {
     in_time(|| {
-        let place = Place::make(0o700);
+        let place = Directory::with_mode(0o700);
         let good = place.directory("good");
         assert_eq!(outcome_in(&good, "listener", "name"), "ok");
         let mut refused = vec![];
@@ -173,7 +149,7 @@ fn r24_a_runtime_directory_that_others_may_change_is_refused_by_both_ends() {
 #[test]
 fn r24_what_lies_at_the_place_of_a_socket_is_left_alone() {
     in_time(|| {
-        let place = Place::make(0o700);
+        let place = Directory::with_mode(0o700);
         let directory = place.directory("runtime");
         let precious = place.0.join("precious");
         fs::write(&precious, "precious").unwrap();
@@ -199,7 +175,7 @@ fn r24_a_lock_of_another_user_is_named() {
             return skip("r24 with a lock of another user", "only root can become another user");
         };
         // As /tmp is.
-        let place = Place::make(0o1777);
+        let place = Directory::with_mode(0o1777);
         let address = format!("unix:{}/socket", place.0.display());
         let lock = place.0.join(".socket.lock");
         let mut holder = command("lock-holder", &lock.to_string_lossy(), "");
@@ -228,7 +204,7 @@ fn r24_a_lock_of_another_user_is_named() {
 fn r24_policies_that_let_no_client_in_are_refused_where_the_server_listens() {
     let event_loop = EventLoop::new().unwrap();
     let server = Server::new(&event_loop);
-    let place = Place::make(0o700);
+    let place = Directory::with_mode(0o700);
     let path = format!("unix:{}/socket", place.0.display());
     let own = nearcall_os::process::user_id();
     let new = ListenOptions::new;
@@ -282,7 +258,7 @@ fn start_one_for_each(
 #[test]
 fn r24_a_connected_socket_is_refused_and_starts_no_further_server() {
     in_time(|| {
-        let place = Place::make(0o700);
+        let place = Directory::with_mode(0o700);
         let path = place.0.join("socket");
         let address = format!("unix:{}", path.display());
         let listener = unix_listen(UnixAddress::Path(&path), 8).unwrap();
@@ -310,7 +286,7 @@ fn r24_a_connected_socket_is_refused_and_starts_no_further_server() {
 #[test]
 fn r24_a_socket_that_no_server_can_use_is_refused_with_what_is_wrong_with_it() {
     in_time(|| {
-        let place = Place::make(0o700);
+        let place = Directory::with_mode(0o700);
         let path = |name: &str| place.0.join(name);
         let sockets: [(&str, OwnedFd, &str); 4] = [
             (
@@ -359,7 +335,7 @@ fn r24_a_socket_that_no_server_can_use_is_refused_with_what_is_wrong_with_it() {
 #[test]
 fn r24_a_socket_is_adopted_by_any_path_that_leads_to_it() {
     in_time(|| {
-        let place = Place::make(0o700);
+        let place = Directory::with_mode(0o700);
         let directory = place.directory("real");
         symlink(&directory, place.0.join("link")).unwrap();
         let socket = unix_listen(UnixAddress::Path(&directory.join("socket")), 8).unwrap();
@@ -491,7 +467,7 @@ fn r24_a_server_sleeps_while_other_files_of_its_directory_come_and_go() {
 #[test]
 fn r24_a_path_that_no_socket_can_have_is_named_with_its_length_and_its_cause() {
     in_time(|| {
-        let place = Place::make(0o700);
+        let place = Directory::with_mode(0o700);
         let mut directory = place.0.clone();
         let fill = |directory: &mut PathBuf, bytes: usize| {
             let rest = bytes - 1 - directory.as_os_str().len();
@@ -533,7 +509,7 @@ fn r24_a_path_that_no_socket_can_have_is_named_with_its_length_and_its_cause() {
 #[test]
 fn r24_a_client_that_finds_no_server_names_what_has_chosen_the_directory() {
     in_time(|| {
-        let place = Place::make(0o711);
+        let place = Directory::with_mode(0o711);
         let own = place.directory("own");
         let outcome = outcome_in(&own, "visitor", "kitchen");
         let path = own.join("kitchen");
@@ -592,7 +568,7 @@ fn r24_a_directory_that_a_group_may_write_is_refused_unless_its_user_is_alone_in
         let Some(User::Uid(uid)) = User::another() else {
             return skip("r24 with groups", "only root can become another user");
         };
-        let place = Place::make(0o711);
+        let place = Directory::with_mode(0o711);
         let shared = place.directory("shared");
         let inside = place.directory("shared/inside");
         for path in [&shared, &inside] {

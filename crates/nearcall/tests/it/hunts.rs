@@ -5,7 +5,6 @@
 //! client that waits sleeps (`../idle.rs`), times (`figures/hunts.rs`).
 
 use std::fs;
-use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -15,33 +14,13 @@ use nearcall::{CallOptions, Client, Code, EventLoop, Limits, ReconnectPolicy, St
 use nearcall_os::clock;
 use nearcall_os::socket::{self, UnixAddress};
 
+use nearcall_testkit::directory::Directory;
+
 use crate::async_client::{block_on, poll_once};
 use crate::echo::{EchoAsyncCaller, EchoCaller};
 use crate::observed::PATIENCE;
 use crate::stage::{Scripted, serve_scripted, words};
 use crate::support::Served;
-
-/// A directory that no other test has, gone with this.
-pub(crate) struct Directory(pub(crate) PathBuf);
-
-impl Directory {
-    pub(crate) fn make() -> Self {
-        let name = format!("nearcall-hunt-{:016x}", fastrand::u64(..));
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    pub(crate) fn address(&self, name: &str) -> String {
-        format!("unix:{}", self.0.join(name).display())
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// A way to wait.
 #[derive(Debug, Clone, Copy)]
@@ -101,7 +80,7 @@ fn pause_at_random() {
 
 #[test]
 fn a_server_that_listens_while_a_client_begins_to_wait_is_not_missed() {
-    let directory = Directory::make();
+    let directory = Directory::new();
     for round in 0..40 {
         for form in Form::ALL {
             let address = directory.address(&format!("{form:?}-{round}"));
@@ -117,7 +96,7 @@ fn a_server_that_listens_while_a_client_begins_to_wait_is_not_missed() {
 
 #[test]
 fn a_server_that_takes_over_a_stale_socket_is_found() {
-    let directory = Directory::make();
+    let directory = Directory::new();
     for form in Form::ALL {
         for has_lock in [true, false] {
             let name = format!("{form:?}-{has_lock}");
@@ -138,7 +117,7 @@ fn a_server_that_takes_over_a_stale_socket_is_found() {
 #[test]
 fn directories_on_the_way_to_a_socket_may_come_later() {
     for form in Form::ALL {
-        let directory = Directory::make();
+        let directory = Directory::new();
         let address = directory.address("a/b/socket");
         let hunter = form.hunter(&address);
         pause_at_random();
@@ -154,7 +133,7 @@ fn directories_on_the_way_to_a_socket_may_come_later() {
 #[test]
 fn a_directory_that_is_replaced_is_watched_again() {
     for form in Form::ALL {
-        let directory = Directory::make();
+        let directory = Directory::new();
         let [run, old] = ["run", "old"].map(|name| directory.0.join(name));
         fs::create_dir(&run).unwrap();
         let address = directory.address("run/socket");
@@ -174,8 +153,8 @@ fn a_directory_that_is_replaced_is_watched_again() {
 /// What a link leads to may appear in another directory.
 #[test]
 fn a_server_is_found_through_a_link() {
-    let directory = Directory::make();
-    let elsewhere = Directory::make();
+    let directory = Directory::new();
+    let elsewhere = Directory::new();
     for form in Form::ALL {
         for is_made_later in [false, true] {
             let name = format!("{form:?}-{is_made_later}");
@@ -202,7 +181,7 @@ fn a_server_is_found_through_a_link() {
 /// A program that makes its socket, listens some time later, and touches nothing.
 #[test]
 fn a_listener_that_reports_nothing_is_found_as_well() {
-    let directory = Directory::make();
+    let directory = Directory::new();
     let path = directory.0.join("socket");
     for form in Form::ALL {
         let bind = || socket::unix_bind(UnixAddress::Path(&path)).unwrap();
@@ -229,7 +208,7 @@ fn a_listener_that_reports_nothing_is_found_as_well() {
 
 #[test]
 fn tasks_that_wait_for_one_server_share_a_connection() {
-    let directory = Directory::make();
+    let directory = Directory::new();
     let address = directory.address("socket");
     let client = Client::new();
     let mut hunts = Box::pin(join_all((0..50).map(|_| client.hunt_async(&address, PATIENCE))));
@@ -248,7 +227,7 @@ fn tasks_that_wait_for_one_server_share_a_connection() {
 
 #[test]
 fn a_call_that_waits_for_its_server_is_made_when_that_listens() {
-    let directory = Directory::make();
+    let directory = Directory::new();
     let options = CallOptions::new().wait_for_ready(true).deadline(PATIENCE);
     for policy in [ReconnectPolicy::Once, ReconnectPolicy::Wait(Duration::from_millis(1))] {
         for form in Form::ALL {
@@ -266,7 +245,7 @@ fn a_call_that_waits_for_its_server_is_made_when_that_listens() {
 
 #[test]
 fn a_call_that_waits_in_vain_ends_by_its_deadline() {
-    let directory = Directory::make();
+    let directory = Directory::new();
     let address = directory.address("absent");
     let options = CallOptions::new().wait_for_ready(true).deadline(Duration::from_millis(20));
     for form in Form::ALL {
@@ -281,7 +260,7 @@ fn a_call_that_waits_in_vain_ends_by_its_deadline() {
 
 #[test]
 fn a_call_that_is_not_to_wait_ends_at_once_whatever_its_client_does() {
-    let directory = Directory::make();
+    let directory = Directory::new();
     let address = directory.address("absent");
     let hours = ReconnectPolicy::Wait(Duration::from_secs(36_000));
     let options = CallOptions::new().wait_for_ready(false);
@@ -300,7 +279,7 @@ fn a_call_that_is_not_to_wait_ends_at_once_whatever_its_client_does() {
 
 #[test]
 fn a_loop_serves_while_it_waits_for_a_server() {
-    let directory = Directory::make();
+    let directory = Directory::new();
     let address = directory.address("later");
     let (give, take) = mpsc::channel();
     let awaited = address.clone();

@@ -1,5 +1,5 @@
-//! Loops and clients that wait: for a reply, for room, for the end of a drain. They sleep meanwhile,
-//! keep what is under way, and bound what piles up.
+//! Loops and clients that wait: for a reply, for room, for the end of a drain. They sleep
+//! meanwhile, keep what is under way, and bound what piles up.
 //!
 //! **Not here:** loops that spin (`loop_waits/spinning.rs`).
 

@@ -18,6 +18,8 @@ use nearcall_os::process::{Child, kill_pidfd};
 use nearcall_os::signal::{Signal, send_by_pidfd};
 use nearcall_os::socket::{self, UnixAddress};
 
+use nearcall_testkit::directory::Directory;
+
 use crate::async_client::block_on;
 use crate::echo::{EchoAsyncCaller, EchoCaller, EchoDispatcher};
 use crate::figures::count;
@@ -109,9 +111,8 @@ impl Restart {
 
 /// Restarts a server while a thread and tasks call it, and judges what they have seen.
 fn restart(how: Restart) {
-    let directory = std::env::temp_dir().join(format!("nearcall-test-{:016x}", fastrand::u64(..)));
-    fs::create_dir(&directory).unwrap();
-    let path = directory.join("socket").display().to_string();
+    let directory = Directory::new();
+    let path = directory.0.join("socket").display().to_string();
     let (address, place) = (&*format!("unix:{path}"), UnixAddress::Path(path.as_ref()));
     let bound = (how == Restart::HandedOver).then(|| socket::unix_listen(place, 128).unwrap());
     let start = || match &bound {
@@ -175,7 +176,6 @@ fn restart(how: Restart) {
         looks.1.max(tasks.1).as_secs_f64() * 1e3,
         says.len(),
     );
-    fs::remove_dir_all(&directory).unwrap();
 }
 
 /// Waits until a process was the last to listen at a socket.

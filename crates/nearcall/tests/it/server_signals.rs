@@ -15,6 +15,8 @@ use nearcall_os::clock;
 use nearcall_os::process::{self, Child};
 use nearcall_os::signal::{self, Signal, SignalSet, send_by_pidfd};
 
+use nearcall_testkit::directory::Directory;
+
 use crate::echo::{EchoCaller, EchoDispatcher};
 use crate::observed::{PATIENCE, wait_until};
 use crate::server_threads::Caller;
@@ -103,37 +105,6 @@ fn serve_in_threads(address: &str) {
         .start()
         .unwrap();
     server.run_until_signal().unwrap();
-}
-
-/// A directory of its own for socket files.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new() -> Self {
-        let path = std::env::temp_dir().join(format!("nearcall-test-{:016x}", fastrand::u64(..)));
-        std::fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    fn address(&self, name: &str) -> String {
-        format!("unix:{}/{name}", self.0.display())
-    }
-
-    /// Without the lock that each socket has beside it.
-    fn files(&self) -> usize {
-        let entries = std::fs::read_dir(&self.0).unwrap().map(Result::unwrap);
-        entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b".")).count()
-    }
-
-    fn is_empty(&self) -> bool {
-        std::fs::read_dir(&self.0).unwrap().next().is_none()
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Starts a server that ends by a signal, and waits until it listens and waits for signals.

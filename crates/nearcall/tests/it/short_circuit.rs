@@ -13,6 +13,7 @@ use nearcall::{
 use nearcall_channel::{Listener, Options, connect};
 use nearcall_wire::{Frame, Payload};
 
+use nearcall_testkit::directory::Directory;
 use nearcall_testkit::other_echo as other_build;
 
 use crate::async_client::block_on;
@@ -350,15 +351,10 @@ fn what_is_unregistered_or_closed_is_not_called_any_more() {
 #[test]
 fn a_server_is_known_by_its_greeting_under_another_name() {
     in_time(|| {
-        let dir = std::env::temp_dir().join(format!(
-            "nearcall-names-{}-{}",
-            std::process::id(),
-            nearcall_os::clock::monotonic_ns()
-        ));
-        std::fs::create_dir(&dir).unwrap();
-        let house = House::new(&format!("unix:{}", dir.join("socket").display()), true);
-        std::os::unix::fs::symlink(dir.join("socket"), dir.join("link")).unwrap();
-        let link = format!("unix:{}", dir.join("link").display());
+        let directory = Directory::new();
+        let house = House::new(&directory.address("socket"), true);
+        std::os::unix::fs::symlink(directory.0.join("socket"), directory.0.join("link")).unwrap();
+        let link = directory.address("link");
         for (at, short) in [(&link, true), (&link, false)] {
             let client = Client::in_loop(&house.event_loop);
             let client = if short { client } else { client.without_short_circuit() };
@@ -367,7 +363,6 @@ fn a_server_is_known_by_its_greeting_under_another_name() {
             assert_eq!(echo.look(&()).unwrap().local, short);
         }
         drop(house);
-        std::fs::remove_dir_all(&dir).unwrap();
     });
 }
 

@@ -13,9 +13,10 @@ use nearcall_os::process::Child;
 
 use super::{count, percentile};
 use crate::echo::EchoDispatcher;
-use crate::hunts::{Directory, Form};
+use crate::hunts::Form;
 use crate::observed::{PATIENCE, wait_until};
 use crate::support::{LoopThread, Service};
+use nearcall_testkit::directory::Directory;
 
 /// What a process of this test does. Not set: it starts the one that measures, which has a runtime
 /// directory of its own and starts processes that only wait for servers.
@@ -57,7 +58,7 @@ fn command(part: &str) -> Command {
 }
 
 fn start_measuring() {
-    let directory = Directory::make();
+    let directory = Directory::new();
     let runtime = directory.0.join("runtime");
     let output = command("measure").env("NEARCALL_RUNTIME_DIR", &runtime).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);

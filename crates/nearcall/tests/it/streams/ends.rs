@@ -36,6 +36,12 @@ fn everywhere(case: impl Fn(Kind, &Served, &StreamsCaller) + Send + 'static) {
     });
 }
 
+/// Opens the connection, so that a deadline is one of a stream alone. Streams within a loop have
+/// one of their own, which a call without a stream does not need.
+fn open_connection(streams: &StreamsCaller) {
+    assert_eq!(streams.count(&Plan::default()).unwrap().count(), 0);
+}
+
 #[test]
 fn an_error_comes_after_the_items_before_it() {
     everywhere(|kind, _, streams| {
@@ -99,7 +105,7 @@ fn a_caller_that_drops_the_requests_ends_the_call() {
 #[test]
 fn a_deadline_ends_the_whole_stream() {
     everywhere(|kind, served, streams| {
-        streams.say(&item(1, 1)).unwrap();
+        open_connection(streams);
         let options = CallOptions::new().deadline(Duration::from_millis(200));
         let (mut requests, mut replies) = streams.with(options).exchange().unwrap();
         let first = requests.send(&item(0, 10)).and_then(|()| replies.recv());
@@ -147,8 +153,7 @@ fn what_has_come_is_not_read_after_the_deadline() {
 #[test]
 fn a_deadline_ends_a_sender_that_waits() {
     everywhere(|kind, _, streams| {
-        // The deadline is one of the stream, and not of its connection.
-        streams.say(&item(1, 1)).unwrap();
+        open_connection(streams);
         let plan = Plan { items: 1 << 40, bytes: 10_000, code: 0 };
         let mut replies = streams.count_quickly(&plan).unwrap();
         let status = loop {
