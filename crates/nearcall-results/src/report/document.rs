@@ -13,6 +13,7 @@ use maud::{Markup, html};
 
 use super::columns::{Column, table};
 use super::lines::{Ink, Style, Writer, clean_to};
+use super::page::table::Table;
 use super::table::grid::Grid;
 
 /// A result, block by block.
@@ -119,12 +120,14 @@ impl Document {
             }
             Block::Line(text) | Block::Answer(text) => html! { p { (plain(text)) } },
             Block::Text { ink: Ink::Note, text, .. } => html! { p.note { (plain(text)) } },
-            Block::Text { label, text, .. } => html! {
-                p.evidence { @if !label.trim().is_empty() { (mark(label.trim())) " " } (plain(text)) }
+            Block::Text { label, text, .. } => match label.trim() {
+                "" => html! { p.evidence { (plain(text)) } },
+                label => html! { p { (mark(label)) " " (plain(text)) } },
             },
-            Block::Table(grid) => html! {
-                (super::page::table::Table::of_grid(&format!("{id}-t{at}"), &plain(caption), grid))
-            },
+            Block::Table(grid) => {
+                let table = Table::of_grid(&format!("{id}-t{at}"), &plain(caption), grid);
+                html! { details.paper { summary { (plain(caption)) } (table) } }
+            }
         });
         let blocks: Vec<Markup> = blocks.collect();
         html! { @for block in blocks { (block) } }

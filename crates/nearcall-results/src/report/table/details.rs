@@ -19,12 +19,11 @@ use crate::run::{Cell, Definition, Kind, Placement, Rhythm, Run};
 /// Adds a table for each kind of cells, and what their marks mean.
 pub(super) fn print(out: &mut Document, run: &Run) {
     let all = || run.floors.iter().chain(&run.cells);
-    let common = common_tags(all());
     for (index, (title, cells)) in sections(run).into_iter().enumerate() {
         if index > 0 {
             out.blank();
         }
-        print_section(out, &title, cells, &common);
+        print_section(out, &title, cells);
     }
     out.blank();
     out.note(LEGEND);
@@ -33,16 +32,14 @@ pub(super) fn print(out: &mut Document, run: &Run) {
     }
     let tags: BTreeSet<&str> = all().flat_map(|cell| &cell.tags).map(String::as_str).collect();
     for tag in tags.into_iter().take(TAGS_MAX) {
-        let whose = if common.contains(&tag) { "all cells: " } else { "" };
         if let Some(meaning) = meaning(tag) {
-            out.note(format!("{whose}{}: {meaning}", words(tag)));
-        } else if !whose.is_empty() {
-            out.note(format!("{whose}{}", words(tag)));
+            out.note(format!("{}: {meaning}", words(tag)));
         }
     }
 }
 
-/// The tags that every cell has, which need no mark. A single cell is marked as any other.
+/// The tags that every cell of a table has, which its rows need not repeat. A single cell is marked as
+/// any other.
 fn common_tags<'a>(cells: impl Iterator<Item = &'a Cell> + Clone) -> Vec<&'a str> {
     let Some(first) = cells.clone().next().filter(|_| cells.clone().nth(1).is_some()) else {
         return Vec::new();
@@ -151,10 +148,15 @@ fn sections(run: &Run) -> BTreeMap<Title, Vec<&Cell>> {
     sections
 }
 
-fn print_section(out: &mut Document, title: &Title, mut cells: Vec<&Cell>, common: &[&str]) {
+fn print_section(out: &mut Document, title: &Title, mut cells: Vec<&Cell>) {
     title.print(out);
     if let Some(text) = load_achieved(&cells) {
         out.wrap("  ", text);
+    }
+    let common = common_tags(cells.iter().copied());
+    if !common.is_empty() {
+        let words: Vec<String> = common.iter().copied().map(words).collect();
+        out.wrap("  ", format!("Marks of every row: {}.", words.join(", ")));
     }
     out.blank();
     cells.sort_by(|a, b| {
@@ -174,7 +176,7 @@ fn print_section(out: &mut Document, title: &Title, mut cells: Vec<&Cell>, commo
             grid.heading(number::size(cell.message_bytes));
         }
         let mut row = values(columns, cell);
-        row.push(marks(cell, common));
+        row.push(marks(cell, &common));
         grid.row(row);
         if title.is_cell && is_first {
             grid.paint(FIGURE_COLUMN, Ink::Good);

@@ -13,7 +13,7 @@ use crate::run::{Run, StudyResult, StudyRow, StudyTable};
 /// Adds all studies; pictures only if `full`.
 pub(super) fn print(out: &mut Document, run: &Run, full: bool) {
     for study in run.studies.iter().take(STUDIES_MAX) {
-        print_study(out, study, full);
+        print_study(out, study, full, false);
     }
     out.note(LEGEND);
     if !full && run.studies.iter().any(|study| study.tables.iter().any(is_pictures)) {
@@ -26,11 +26,11 @@ pub(super) fn print(out: &mut Document, run: &Run, full: bool) {
 /// One study as a page shows it.
 pub(in crate::report) fn document(study: &StudyResult) -> Document {
     let mut out = Document::default();
-    print_study(&mut out, study, false);
+    print_study(&mut out, study, false, true);
     out
 }
 
-fn print_study(out: &mut Document, study: &StudyResult, full: bool) {
+fn print_study(out: &mut Document, study: &StudyResult, full: bool, is_page: bool) {
     let name = [&study.number, &study.study].map(|part| clean(part)).join(" ");
     out.title(format!("{}: {}", name.trim(), clean(&study.title)));
     for table in study.tables.iter().take(TABLES_MAX).filter(|table| full || !is_pictures(table)) {
@@ -38,7 +38,7 @@ fn print_study(out: &mut Document, study: &StudyResult, full: bool) {
     }
     out.blank();
     for judged in study.verdicts.iter().take(CLAIMS_MAX) {
-        print_verdict(out, judged);
+        print_verdict(out, judged, is_page);
     }
     out.blank();
 }
@@ -90,7 +90,7 @@ fn grade_or_note(one: &Line<'_>) -> String {
     one.row.grade.map_or_else(note, |grade| grade.to_string())
 }
 
-fn print_verdict(out: &mut Document, judged: &Judged) {
+fn print_verdict(out: &mut Document, judged: &Judged, is_page: bool) {
     let sign = match judged.verdict {
         ClaimVerdict::Confirmed => "✓",
         ClaimVerdict::Refuted => "✗",
@@ -101,6 +101,9 @@ fn print_verdict(out: &mut Document, judged: &Judged) {
     out.wrap(&label, clean(&judged.statement));
     let indent = " ".repeat(label.chars().count());
     out.wrap(&indent, clean_to(&judged.evidence, EVIDENCE_CHARS_MAX));
+    if is_page && !judged.paper.is_empty() {
+        out.wrap(&indent, format!("In the paper: {}", clean(&judged.paper)));
+    }
 }
 
 /// How many of each verdict.
