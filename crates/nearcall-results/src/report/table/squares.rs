@@ -246,7 +246,7 @@ pub(super) fn print_switches(out: &mut Document, run: &Run) {
         }
     }
     let numbers: Vec<String> = (1..=names.len()).map(|number| number.to_string()).collect();
-    let squares: [(&str, fn(&Pair<'_>) -> Option<f64>); 2] = [
+    let squares: [(&str, Figure); 2] = [
         ("Pause, median, in µs: the longest time between the ends of two calls", |pair| {
             pair.1.pause_ns.p50
         }),
@@ -293,6 +293,9 @@ pub(super) fn answer_switches(run: &Run) -> String {
 }
 
 type Pair<'a> = (&'a Cell, &'a SwitchFacts);
+
+/// A figure of a pair.
+type Figure = fn(&Pair<'_>) -> Option<f64>;
 
 /// The pairs of mechanisms, that with the longest pause first.
 fn pairs(run: &Run) -> Vec<Pair<'_>> {
