@@ -17,12 +17,13 @@
 //! # Ok::<(), nearcall_results::advise::BadRequirements>(())
 //! ```
 //!
-//! Always true: a choice meets every need; all candidates of one ranking are judged by the same
+//! **Invariants:** a choice meets every need; all candidates of one ranking are judged by the same
 //! kind of evidence from the same run; the same requirements and runs give the same advice. No cell
 //! is left out for its grade, which would leave the choice to what was measured less; a mechanism
 //! that exists to be measured is never a candidate. Where evidence is missing, advice is refused
 //! with the reason.
-//! Not here: measuring (`nearcall-bench`), the verb (`nearcall-cli`).
+//!
+//! **Not here:** measuring (`nearcall-bench`), the verb (`nearcall-cli`).
 
 mod advice;
 mod candidates;
@@ -221,7 +222,7 @@ fn warnings(judged: &Judged<'_>, standings: &[Position], run: &Run) -> Vec<Strin
     warnings
 }
 
-/// Whether a warning of a run says that it was measured beside other programs.
+/// Whether a warning of a run is that it was measured beside other programs.
 fn tells_of_others(warning: &str) -> bool {
     warning.starts_with(BUSY_WARNING)
 }

@@ -3,13 +3,13 @@
 //! Cells are joined by what they measure (`run/key.rs`). The unit of evidence is the launch: each
 //! cell is judged by Welch's t test on the logarithms of its launch values, corrected for the
 //! number of cells by Benjamini and Hochberg. Why that test and not a rank test is explained in
-//! `stats/two_samples.rs`. A difference counts if it is significant and at
-//! least as large as one that matters; "no difference" needs evidence too, an interval wholly
-//! within that margin; everything else is "cannot tell".
+//! `stats/two_samples.rs`. A difference counts if it is significant and at least as large as one
+//! that matters; "no difference" needs evidence too, an interval wholly within that margin;
+//! everything else is "cannot tell".
 //!
-//! Always true: runs that mean different things are refused; runs of two machines are compared as
-//! machines, never as software; of the same two runs the same comparison results. What launches of
-//! one run share (the machine's state that hour) no test of two runs can see. The floors of both
+//! **Invariants:** runs that mean different things are refused; runs of two machines are compared
+//! as machines, never as software; of the same two runs the same comparison results. What launches
+//! of one run share (the machine's state that hour) no test of two runs can see. The floors of both
 //! runs do, see [`FloorShift`]: a cell must have moved further than they. How a comparison looks is
 //! in `report/table/compare.rs`.
 
@@ -29,6 +29,7 @@ use crate::report::hosts::{self, Mismatch};
 use crate::run::{Cell, CellKey, List, Run, Tool};
 use crate::stats;
 use crate::stats::two_samples;
+use crate::words::words;
 
 /// Compares two runs: how `after` differs from `before`.
 ///
@@ -122,7 +123,7 @@ pub struct Comparison {
     pub after: RunFacts,
     /// Whether both are the same measurement.
     pub same_run: bool,
-    /// Whether both measured the same machine. If not, nothing here tells of the software.
+    /// Whether both measured the same machine. If not, nothing here is evidence about the software.
     pub same_machine: bool,
     /// Facts of the machine that differ.
     pub machine: Vec<Difference>,
@@ -210,9 +211,9 @@ impl RunFacts {
 pub struct Difference {
     /// The field, as in the run file.
     pub what: String,
-    /// What the first run says.
+    /// The value in the first run.
     pub before: String,
-    /// What the second run says.
+    /// The value in the second run.
     pub after: String,
 }
 
@@ -243,14 +244,14 @@ pub struct CellComparison {
     pub p_corrected: Option<f64>,
     /// The answer.
     pub verdict: Verdict,
-    /// Why it could not be judged, or not told.
+    /// Why it could not be judged, or not decided.
     pub reason: Option<String>,
-    /// About how many launches each side would need to tell the smallest difference that matters;
+    /// About how many launches each side would need to detect the smallest difference that matters;
     /// only with [`Verdict::CannotTell`].
     pub launches_needed: Option<u32>,
 }
 
-/// What one run says of a cell.
+/// The figures of one run of a cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Side {
     /// The figure as the run's own table has it: the median of all times, or the rate.
@@ -285,35 +286,19 @@ pub enum Verdict {
     CannotTell,
     /// The whole interval lies within what does not matter.
     NoDifference,
-    /// Something else ran on the same CPU (grade D): nothing is said.
+    /// Something else ran on the same CPU (grade D): there is no verdict.
     TooNoisy,
     /// One launch only, or no figure.
     Incomplete,
 }
 
-impl Verdict {
-    /// All of them, in the order in which they are told.
-    pub const ALL: [Self; 6] = [
-        Self::Slower,
-        Self::Faster,
-        Self::CannotTell,
-        Self::NoDifference,
-        Self::TooNoisy,
-        Self::Incomplete,
-    ];
-
-    /// In words.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Slower => "slower",
-            Self::Faster => "faster",
-            Self::CannotTell => "cannot tell",
-            Self::NoDifference => "no difference",
-            Self::TooNoisy => "too noisy",
-            Self::Incomplete => "incomplete",
-        }
-    }
+words! { Verdict:
+    Slower => "slower",
+    Faster => "faster",
+    CannotTell => "cannot tell",
+    NoDifference => "no difference",
+    TooNoisy => "too noisy",
+    Incomplete => "incomplete",
 }
 
 /// How many cells have which verdict. Floors are not among them, unless there is nothing else:

@@ -1,9 +1,9 @@
 //! Stored results of measurements, and everything that follows from them: statistics, comparison,
 //! advice, tables and pages.
 //!
-//! **Invariants:** the same runs give the same answer for ever: nothing here reads a clock, starts
+//! **Invariants:** the same runs always give the same answer: nothing here reads a clock, starts
 //! a process or opens a channel, and the manifest names no crate that could. [`run`], [`dataset`]
-//! and [`system_files`] read and write the files that they are told of.
+//! and [`system_files`] read and write the files that they are given.
 //! **Not here:** measuring (`nearcall-bench`), the studies (`nearcall-studies`), options and output
 //! (`nearcall-cli`).
 #![forbid(unsafe_code)]

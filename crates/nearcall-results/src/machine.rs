@@ -1,8 +1,8 @@
 //! Makes the machine record of a run of the system's files.
 //!
-//! Always true: what cannot be found out is "unknown" or `None`, never an error and never a guess.
-//! Each part is a pure function of [`SystemFiles`]. What the fields mean is in `run/machine.rs`;
-//! whether they are good for measuring is judged in `doctor.rs`.
+//! **Invariants:** what cannot be found out is "unknown" or `None`, never an error and never a
+//! guess. Each part is a pure function of [`SystemFiles`]. What the fields mean is in
+//! `run/machine.rs`; whether they are good for measuring is judged in `doctor.rs`.
 
 pub mod kernel;
 pub mod limits;

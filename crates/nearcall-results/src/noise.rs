@@ -6,11 +6,10 @@
 //! high percentiles and hardly the median. A fact that the machine does not give is `None` and does
 //! not count. Nothing is read or measured here.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::report::number::Measured;
+use crate::words::words;
 
 /// How far a figure can be trusted. The order is from best to worst, so the worst is `max`. What
 /// the letters say of tails is said here; those of medians are by width: [`of_median`].
@@ -29,8 +28,8 @@ pub enum Grade {
 /// How many there are of each grade, in words: `3 of grade B, 1 not graded`. Empty for none.
 #[must_use]
 pub fn count_words(grades: impl Iterator<Item = Option<Grade>> + Clone) -> String {
-    let all = [Some(Grade::A), Some(Grade::B), Some(Grade::C), Some(Grade::D), None];
-    let words = all.into_iter().filter_map(|wanted| {
+    let all = Grade::ALL.into_iter().map(Some).chain([None]);
+    let words = all.filter_map(|wanted| {
         let name = wanted.map_or("not graded".to_owned(), |grade| format!("of grade {grade}"));
         let count = grades.clone().filter(|grade| *grade == wanted).count();
         (count > 0).then(|| format!("{count} {name}"))
@@ -38,16 +37,7 @@ pub fn count_words(grades: impl Iterator<Item = Option<Grade>> + Clone) -> Strin
     words.collect::<Vec<_>>().join(", ")
 }
 
-impl fmt::Display for Grade {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::A => "A",
-            Self::B => "B",
-            Self::C => "C",
-            Self::D => "D",
-        })
-    }
-}
+words! { Grade: A => "A", B => "B", C => "C", D => "D" }
 
 /// What was observed on the CPUs of one cell, over `observed_ns` of each.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,8 +1,9 @@
-//! Who calls and over what: the rows of a run of calls.
+//! The kind of caller and its mechanism: the rows of a run of calls.
 //!
-//! Always true: a route is printed and parsed by one word, `CALLER:MECHANISM` or `CALLER`. The
-//! server is in an event loop on every route. Not here: which routes are
-//! measured (`nearcall-bench`).
+//! **Invariants:** a route is printed and parsed by one word, `CALLER:MECHANISM` or `CALLER`. The
+//! server is in an event loop on every route.
+//!
+//! **Not here:** which routes are measured (`nearcall-bench`).
 
 use std::fmt;
 use std::str::FromStr;
@@ -138,7 +139,7 @@ impl Route {
         }
     }
 
-    /// How a client on this route waits unless somebody says otherwise: it adapts, or sleeps, or
+    /// How a client on this route waits by default: it adapts, or sleeps, or
     /// does the only thing that there is.
     #[must_use]
     pub fn usual_wait(self) -> WaitPolicy {

@@ -6,6 +6,7 @@
 
 mod beside;
 mod cell;
+pub mod fact;
 mod facts;
 mod file;
 mod key;
@@ -80,7 +81,7 @@ pub struct Run {
     /// In a run of calls with a breakdown: where the time of one empty call goes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub breakdowns: Vec<Breakdown>,
-    /// In a run of budgets or waits: servers that nobody called.
+    /// In a run of budgets or waits: servers without calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at_rest: Vec<AtRest>,
     /// In a run of budgets: each figure, its floor and what it may be.
@@ -144,7 +145,7 @@ pub struct Settings {
     pub placement: String,
     /// How much of the payload is written and read: "full", "header", "none".
     pub touch: String,
-    /// Whether CPUs were kept out of sleep states, and if not, why; empty if nobody asked.
+    /// Whether CPUs were kept out of sleep states, and if not, why; empty if it was not asked for.
     pub sleep_states: String,
     /// Whether the memory of both ends was locked, and if not, why; empty if it was not tried.
     pub memory: String,

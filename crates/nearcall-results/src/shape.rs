@@ -12,7 +12,7 @@ pub enum Shape {
     Sink,
     /// The end of a call without a result: on the bare channel a reply of a header's size.
     Call,
-    /// Nothing: a call that nobody answers.
+    /// Nothing: a call without a reply.
     Oneway,
     /// An item of one long stream of a call that returns when all of them have been read.
     Stream,

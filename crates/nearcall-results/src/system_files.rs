@@ -1,8 +1,9 @@
 //! The small text files by which Linux describes itself, real ones or forged ones.
 //!
 //! Whatever reads the machine reads it through this, so foreign and broken machines are tested from
-//! texts. A file that is missing, not allowed or no text is `None`. Not here: what the texts mean
-//! (`machine.rs`, `doctor.rs`).
+//! texts. A file that is missing, not allowed or no text is `None`.
+//!
+//! **Not here:** what the texts mean (`machine.rs`, `doctor.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

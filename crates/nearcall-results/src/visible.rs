@@ -1,4 +1,4 @@
-//! Names and texts that others chose, made harmless for whoever reads them.
+//! Names and texts that others chose, made harmless for their readers.
 //!
 //! A server chooses the names that it replies with, a run file comes from anywhere. On a terminal,
 //! in a log and on a page a control character moves the cursor, and a character without a width or

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serializer};
 ///
 /// # Errors
 ///
-/// What `to` says.
+/// The error of `to`.
 pub fn serialize<T: Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(value)
 }
@@ -19,7 +19,7 @@ pub fn serialize<T: Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S
 ///
 /// # Errors
 ///
-/// What `from` says, or why the word is none.
+/// The error of `from`, or why the word is none.
 pub fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
 where
     T: FromStr<Err: Display>,

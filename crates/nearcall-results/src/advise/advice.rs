@@ -1,8 +1,8 @@
 //! The advice itself, as other programs read it (`nearcall.advice/1`).
 //!
 //! Units stand in the field names; a figure that nothing was measured of is `null`. Programs that
-//! read advice must ignore fields they do not know. How it comes about is in `rank.rs`, how it is
-//! told in `text.rs`.
+//! read advice must ignore fields they do not know. How it comes about is in `rank.rs`, its text in
+//! `text.rs`.
 
 use serde::{Deserialize, Serialize};
 
@@ -85,7 +85,7 @@ pub struct Ranked {
     /// What the server listens at.
     #[serde(default)]
     pub server_address: String,
-    /// Whether a server offers it that is not told what to offer.
+    /// Whether servers offer it by default.
     #[serde(default)]
     pub offered_by_default: bool,
     /// How many times the cost of the best one it has, by the weights; 1 is the best.

@@ -1,9 +1,9 @@
 //! What there is to choose from, and what does not meet the requirements.
 //!
-//! Always true: every mechanism with every way to wait is either a candidate or excluded, and an
+//! **Invariants:** every mechanism with every way to wait is either a candidate or excluded, and an
 //! exclusion names each requirement that it fails. What exists to be measured is excluded whatever
-//! is required. More needs never give more candidates.
-//! What the candidates cost is not here (`evidence.rs`).
+//! is required. More needs never give more candidates. What the candidates cost is not here
+//! (`evidence.rs`).
 
 use std::fmt;
 

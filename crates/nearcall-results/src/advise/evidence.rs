@@ -1,10 +1,10 @@
 //! Which stored cells speak for the candidates, and what they say.
 //!
-//! Always true: one [`EvidenceSet`] is one run, one shape of exchange, one placement, one rhythm;
-//! all candidates that are compared by a figure have it from the same set. Each step between a set
-//! and what was wanted is told and widens the intervals. No cell is left out for its grade: what
-//! disturbs medians shows in how much its launches differ, and so in its interval.
-//! How figures become a ranking is in `rank.rs`, how sizes are interpolated in `interpolation.rs`.
+//! **Invariants:** one [`EvidenceSet`] is one run, one shape of exchange, one placement, one
+//! rhythm; all candidates that are compared by a figure have it from the same set. Each step
+//! between a set and what was wanted is listed and widens the intervals. No cell is left out for its
+//! grade: what disturbs medians shows in how much its launches differ, and so in its interval. How
+//! figures become a ranking is in `rank.rs`, how sizes are interpolated in `interpolation.rs`.
 
 use nearcall_channel::Options;
 
@@ -64,9 +64,9 @@ pub(super) struct EvidenceSet<'a> {
     pub(super) steps: Vec<String>,
     /// How much the steps widen an interval, on the logarithmic scale.
     widened: f64,
-    /// Per candidate, by size.
+    /// The measured sizes of each candidate.
     pub(super) points: Vec<Vec<Point<'a>>>,
-    /// Per candidate.
+    /// One estimate per candidate.
     pub(super) estimates: Vec<Option<Estimate>>,
     /// Bytes that cross in what is wanted.
     pub(super) total: u64,
@@ -127,7 +127,7 @@ fn sets<'a>(query: Query<'_>, run: &'a Run) -> Vec<EvidenceSet<'a>> {
     found
 }
 
-/// What a buffer of another size gives, nobody gets who does not ask for it.
+/// Whether a cell was measured with buffers of the default size.
 fn has_usual_room(cell: &Cell) -> bool {
     let usual = u64::from(Options::default().buffer_bytes);
     let mut rooms = cell.sizes.iter().filter(|size| size.name == ROOM_BYTES);
@@ -501,7 +501,7 @@ pub(super) fn message_bytes(requirements: &Requirements, total: u64) -> u64 {
     }
 }
 
-/// Whether somebody waits for a reply at a rate.
+/// The rate of calls, if there is one.
 pub(super) fn rate_of_calls(requirements: &Requirements) -> Option<f64> {
     requirements.rate_per_s.filter(|_| requirements.pattern == Pattern::Call)
 }
@@ -509,7 +509,7 @@ pub(super) fn rate_of_calls(requirements: &Requirements) -> Option<f64> {
 /// A doubling of size away is so much distance.
 const PER_DOUBLING: f64 = 0.1;
 
-/// What was timed from when it was due says a little more of a rate than what came after a pause.
+/// What was timed from when it was due is a little better evidence for a rate than what came after a pause.
 const GAP_DISTANCE: f64 = 0.05;
 
 /// Sixteen times as often or as rarely is something else.

@@ -1,7 +1,7 @@
 //! From the sizes that were measured to the one that is wanted.
 //!
 //! Between two measured sizes figures lie on a straight line of logarithms; the size counts with
-//! the cache line that every message takes. Beyond the measured sizes nothing is said but up to a
+//! the cache line that every message takes. Beyond the measured sizes there is an estimate only up to a
 //! factor of [`BEYOND_MAX`]. Each doubling away from a measured size widens the interval.
 
 use crate::run::Cell;
@@ -101,7 +101,7 @@ impl<'a> SizeInterpolation<'a> {
             widened + self.distance() * if self.beyond { BEYOND_WIDER } else { BETWEEN_WIDER };
         let widen = |spread: [f64; 2]| [spread[0] - wider, spread[1] + wider];
         let far = match self.far.filter(|_| self.distance() > 0.0) {
-            // The next one on the same side only tells the slope.
+            // The next one on the same side only gives the slope.
             Some(far) => figure(far.cell).map(|value| (far, value)),
             None => None,
         };
@@ -142,7 +142,7 @@ fn place(total: u64) -> f64 {
 /// What a message takes at least.
 const LINE_BYTES: f64 = 64.0;
 
-/// How far beyond a measured size anything is said: empty calls just reach one cache line.
+/// How far beyond a measured size there is an estimate: empty calls just reach one cache line.
 pub(super) const BEYOND_MAX: f64 = 2.05;
 
 /// Between two measured sizes 64 KiB apart there are caches.

@@ -1,6 +1,6 @@
-//! Gives each candidate its figures, and says of which there are none.
+//! Gives each candidate its figures, and lists the candidates without.
 //!
-//! Always true: a row has every figure that counts; a candidate without one is listed with the
+//! **Invariants:** a row has every figure that counts; a candidate without one is listed with the
 //! reason, and one that cannot keep the rate is excluded by it. Which evidence is taken is in
 //! `evidence.rs`, what follows from the rows in `rank.rs`.
 

@@ -1,7 +1,8 @@
 //! Two looks at the candidates: which of the first are looked at again, and both as one run.
 //!
-//! Always true: what was dropped after the first look is marked so in the run and never chosen.
-//! Not here: measuring (`nearcall-bench`).
+//! **Invariants:** what was dropped after the first look is marked so in the run and never chosen.
+//!
+//! **Not here:** measuring (`nearcall-bench`).
 
 use super::candidates::Candidate;
 use super::evidence::FIRST_LOOK;

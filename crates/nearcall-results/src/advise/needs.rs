@@ -12,7 +12,7 @@ use crate::words::words;
 pub enum Need {
     /// An event loop can wait for it on a descriptor; so neither end blocks in it or spins.
     Pollable,
-    /// The mechanism itself tells that the other process died.
+    /// The mechanism itself reports that the other process died.
     CrashDetection,
     /// A hostile peer can neither change what was sent nor hold a lock.
     Isolation,
@@ -20,7 +20,7 @@ pub enum Need {
     DescriptorPassing,
     /// The other end may be on another machine.
     MultiMachine,
-    /// Nobody ever spins, not even for a while.
+    /// Neither end spins, not even for a while.
     NoSpin,
     /// Works when both ends share one CPU.
     SameCpuSafe,

@@ -2,9 +2,11 @@
 //!
 //! A cost is the product of a candidate's ratios to another, each to the power of its weight. Where
 //! launches were made in rounds, ratios are those within a round, so that the machine's drift
-//! cancels. Always true: the order does not depend on units, and the same rows give the same order.
-//! What the measurement cannot tell apart, by the interval of the ratio, is a tie, and of a tie
-//! what burdens the user least is the choice. Where both are as much of a burden, the choice never
+//! cancels.
+//!
+//! **Invariants:** the order does not depend on units, and the same rows give the same order. What
+//! the measurement cannot tell apart, by the interval of the ratio, is a tie, and of a tie what
+//! burdens the user least is the choice. Where both are as much of a burden, the choice never
 //! measured more than [`TIE_MAX`] worse than the other.
 
 use super::candidates::{Candidate, OURS};
@@ -38,7 +40,7 @@ pub(super) struct Position {
     pub(super) row: usize,
     /// The natural logarithm of its cost over that of the cheapest; the cheapest has 0.
     pub(super) cost: f64,
-    /// Half the width of the 95 % interval of it; `None` where nothing tells.
+    /// Half the width of the 95 % interval of it; `None` without evidence.
     pub(super) half: Option<f64>,
     /// The measurement cannot tell it from the cheapest; of the cheapest, from the first.
     pub(super) tied: bool,
@@ -195,7 +197,7 @@ fn tie_break(a: &Row, b: &Row) -> std::cmp::Ordering {
     is_other(a).cmp(&is_other(b)).then(cpu(a).total_cmp(&cpu(b))).then(place(a).cmp(&place(b)))
 }
 
-/// What is dearer by less makes no difference to anybody.
+/// A smaller difference in cost does not matter.
 const ALIKE_MAX: f64 = 1.03;
 
 /// What cannot be told from the cheapest, and spares the user no burden, is chosen instead only if

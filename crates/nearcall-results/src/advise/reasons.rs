@@ -198,7 +198,7 @@ fn sizes(
 ) -> Vec<String> {
     let heaviest = requirements.optimise.wanted().first().copied();
     if !matches!(heaviest, Some(Objective::Latency | Objective::Throughput)) {
-        // Medians of time tell nothing of the others.
+        // Medians of time say nothing about the others.
         return Vec::new();
     }
     let Some(set) = judged.deciding(requirements).first().copied() else { return Vec::new() };

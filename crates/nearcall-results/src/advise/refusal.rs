@@ -113,7 +113,7 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// More names than this tell nobody anything.
+/// A sentence with more names is hard to read.
 const NAMES_MAX: usize = 5;
 
 /// The command line that measures for these requirements.

@@ -21,7 +21,7 @@ pub struct Requirements {
     pub reply_bytes: Option<u64>,
     /// Messages per second that must be kept up; `None`: as they come, one after the other.
     pub rate_per_s: Option<f64>,
-    /// Whether somebody waits for a reply.
+    /// Whether the sender waits for a reply.
     pub pattern: Pattern,
     /// Where both ends run.
     pub placement: Placement,
@@ -87,13 +87,13 @@ impl Requirements {
 /// More messages per second than any mechanism moves.
 const RATE_PER_S_MAX: f64 = 1e9;
 
-/// Whether somebody waits for a reply.
+/// Whether the sender waits for a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
     /// A call: the sender waits until the reply is there.
     Call,
-    /// A message that nobody answers.
+    /// A message without a reply.
     OneWay,
 }
 
@@ -101,7 +101,7 @@ pub enum Pattern {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Placement {
-    /// Nobody knows yet: judged on two CPUs if there are two.
+    /// Not known yet: judged on two CPUs if there are two.
     Any,
     /// Each on a CPU of its own.
     Cross,

@@ -221,7 +221,7 @@ fn run_line(file: &str) -> String {
     format!("Run stored in {}", file.escape_debug())
 }
 
-/// Nobody reads on.
+/// More rows are in the JSON document.
 const ROWS_MAX: usize = 12;
 
 /// The column of the mechanism.

@@ -1,6 +1,6 @@
 //! What else differs between two runs: machines, settings, and what must be said of both.
 //!
-//! Texts are as the runs have them; whoever shows them makes them harmless.
+//! Texts are as the runs have them; the renderer makes them harmless.
 
 use serde_json::Value;
 

@@ -127,8 +127,8 @@ fn one(key: CellKey, cells: [&Cell; 2], pair: Pair) -> (CellComparison, f64) {
 /// Decides by the corrected p value, which must be there.
 ///
 /// Launches of one run share the machine's state of that hour, which no test of two runs can see.
-/// The floors see it: `shift`, as a logarithm. Who is slower only as much as they are is not told
-/// to be slower.
+/// The floors see it: `shift`, as a logarithm. A cell that moved only as much as they did is not
+/// called slower.
 fn judge(cell: &mut CellComparison, launch_variance: f64, rules: &Rules, shift: f64) {
     let (Some(slowdown), Some([low, high]), Some(p)) =
         (cell.slowdown, cell.ratio_ci95, cell.p_corrected)
@@ -213,11 +213,11 @@ fn round_up(launches: f64) -> u32 {
     format!("{:.0}", (launches / step).ceil() * step).parse().unwrap_or(u32::MAX)
 }
 
-/// Why a cell that moved is not told to differ.
+/// Why a cell that moved is not said to differ.
 pub(super) const AS_FLOORS: &str = "the floors moved about as much";
 
 /// The median of fewer floors is one floor's chance.
 const FLOORS_MIN: usize = 3;
 
-/// Nobody launches more often.
+/// More launches than a run can have.
 const LAUNCHES_TOLD_MAX: f64 = 99_000.0;

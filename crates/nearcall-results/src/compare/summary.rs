@@ -1,6 +1,6 @@
 //! The answer over all cells, in one word and in sentences.
 //!
-//! Always true: of two machines no sentence speaks of the software.
+//! **Invariants:** of two machines no sentence speaks of the software.
 
 use super::{Comparison, Counts, Overall, Verdict, counted, judge};
 use crate::report::number;
@@ -105,7 +105,7 @@ fn flagged(counts: &Counts) -> String {
     }
 }
 
-/// What would help where something cannot be told, and what moved only as the floors did.
+/// What would help where a difference cannot be decided, and what moved only as the floors did.
 fn cannot_tell(comparison: &Comparison) -> Vec<String> {
     let mut said = Vec::new();
     let needed: Vec<f64> =

@@ -271,7 +271,7 @@ fn what_moved_no_further_than_the_floors_is_not_told_to_differ() {
     assert_eq!(sizes, [1]);
     let reason = found.cells.iter().find_map(|cell| cell.reason.as_deref());
     assert_eq!(reason, Some("the floors moved about as much"));
-    // Of two machines everything is told.
+    // Of two machines every difference is shown.
     after.machine.id = "two".to_owned();
     let found = compared(&before, &after);
     assert_eq!((found.counts.slower, found.floors.unwrap().flagged), (2, 3));

@@ -1,11 +1,11 @@
 //! What of a run is published, and what the run is called in a data set: its machine, its day, its
 //! kind and a hash.
 //!
-//! Always true: the name follows from what is published of the run and this program knows, and from
-//! nothing else. The same run with and without its host name, or with the path it was stored at,
-//! has one name; so has the same archive under another name. The hash tells runs apart and proves
-//! nothing. The published text keeps fields that this program does not know, and the digits of
-//! every number.
+//! **Invariants:** the name follows from what is published of the run and this program knows, and
+//! from nothing else. The same run with and without its host name, or with the path it was stored
+//! at, has one name; so has the same archive under another name. The hash tells runs apart and
+//! proves nothing. The published text keeps fields that this program does not know, and the digits
+//! of every number.
 
 use std::collections::BTreeMap;
 

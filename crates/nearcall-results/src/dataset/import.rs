@@ -1,11 +1,11 @@
 //! Reads an archive of the public ipc-bench data set into a run of its own kind.
 //!
-//! Always true: figures are kept as they were published and are never given a statistic, grade or
-//! interval that they do not have; what is known to be wrong with them stands in the run's
+//! **Invariants:** figures are kept as they were published and are never given a statistic, grade
+//! or interval that they do not have; what is known to be wrong with them stands in the run's
 //! warnings. Mechanisms have the prefix [`PREFIX`], since they are that program's own, and two
 //! round trips have a definition of their own, so that no table mixes them with one. Nothing is
 //! unpacked: `import/archive.rs` reads the files into memory within limits, `import/results.rs`
-//! makes cells of their lines. What the logs do not tell of the machine is "unknown"; nothing of
+//! makes cells of their lines. What the logs lack about the machine is "unknown"; nothing of
 //! the machine that imports gets in.
 
 mod archive;
@@ -185,7 +185,7 @@ fn machine(archive: &Archive) -> (Topology, Machine) {
     let is_architecture = |word: &&str| ["x86_64", "i686", "aarch64", "ppc64"].contains(word);
     machine.architecture = known(words.iter().copied().find(is_architecture));
     if machine.hypervisor == "none" {
-        // A kernel of before that flag says nothing by not having it.
+        // In an older kernel a missing flag means nothing.
         machine.hypervisor = UNKNOWN.to_owned();
     }
     machine.limits.clear();
@@ -207,7 +207,7 @@ fn system_files(archive: &Archive) -> SystemFiles {
         let path = match log.split_once('/') {
             // The kernel makes a file of `/sys` in one page.
             _ if text.len() > 4_096 && log.starts_with("sys-") => continue,
-            // What is online is told by the directories, which are bounded.
+            // The directories, which are bounded, show what is online.
             Some((_, "online")) => continue,
             Some(("sys-cpu", rest)) => format!("{SYSTEM}/cpu/{rest}"),
             Some(("sys-node", rest)) => format!("{SYSTEM}/node/{rest}"),

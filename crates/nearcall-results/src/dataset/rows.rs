@@ -1,6 +1,6 @@
 //! Cells as a flat table: one row per cell, one value per column.
 //!
-//! Always true: columns have the same names, types and order for ever and grow only at the end;
+//! **Invariants:** columns have the same names, types and order in all versions and grow only at the end;
 //! units stand in their names. What a cell does not have is missing, never zero. A row stands for
 //! one cell of one run: nothing is averaged or left out. The columns are documented in
 //! docs/data.md, which a test compares with them.
@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use super::identity::place;
 use crate::report::hosts::Host;
+use crate::run::fact::Fact;
 use crate::run::{Cell, CellKey, Run};
 use crate::visible::printable_json;
 
@@ -26,9 +27,32 @@ pub struct Column {
     pub name: &'static str,
     /// What its values are.
     pub holds: Holds,
-    /// What it says, in words.
+    /// Its meaning, in words.
     pub about: &'static str,
-    value: fn(&Line<'_>) -> Value,
+    value: Get,
+}
+
+/// The source of a column's values.
+#[derive(Clone, Copy, Debug)]
+enum Get {
+    Own(fn(&Line<'_>) -> Value),
+    /// A figure of the cell.
+    Fact(&'static Fact),
+    /// An end of its interval.
+    End(&'static Fact, usize),
+}
+
+impl Column {
+    fn value(&self, line: &Line<'_>) -> Value {
+        match self.value {
+            Get::Own(value) => value(line),
+            Get::Fact(fact) => (fact.of)(line.cell).map(|found| found.value).into(),
+            Get::End(fact, end) => {
+                let interval = (fact.of)(line.cell).and_then(|found| found.ci95);
+                interval.map(|ends| ends[end]).into()
+            }
+        }
+    }
 }
 
 /// What the values of a column are.
@@ -62,7 +86,7 @@ impl Holds {
 pub struct Line<'a> {
     /// The run.
     pub run: &'a Run,
-    /// Where the run lies in its data set, as [`place`] tells.
+    /// Where the run lies in its data set, as [`place`] returns.
     pub run_file: &'a str,
     /// What the cell measured.
     pub key: &'a CellKey,
@@ -73,7 +97,7 @@ pub struct Line<'a> {
 impl Line<'_> {
     /// Its values, in the order of [`COLUMNS`].
     pub fn values(&self) -> impl Iterator<Item = Value> {
-        COLUMNS.iter().map(|column| (column.value)(self))
+        COLUMNS.iter().map(|column| column.value(self))
     }
 
     /// Writes the row as one line of JSON: an object with every column in order, null for what is

@@ -1,8 +1,9 @@
 //! The directory: runs come in and are found again.
 //!
-//! Always true: a file is never overwritten or seen half written; of several runs that come in at
-//! once either all are taken or none; a run lies in the directory of its machine, and two machines
-//! with one id never share a directory. Files that are no runs, such as a README, are left alone.
+//! **Invariants:** a file is never overwritten or seen half written; of several runs that come in
+//! at once either all are taken or none; a run lies in the directory of its machine, and two
+//! machines with one id never share a directory. Files that are no runs, such as a README, are left
+//! alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -147,7 +148,7 @@ impl DataSet {
         if !machines.0.contains_key(id) {
             let names = names(&self.directory.join(id))?;
             let mut runs = names.iter().filter(|name| name.ends_with(".json"));
-            // What cannot be read says nothing of the machine; `export` reports it.
+            // A run that cannot be read is no evidence about the machine; `export` reports it.
             if let Some(first) = runs.find_map(|name| self.load(&format!("{id}/{name}")).ok()) {
                 machines.check(&first, file)?;
             }
@@ -236,7 +237,7 @@ pub enum StoreError {
     Io {
         /// What was read or written.
         file: PathBuf,
-        /// What it says.
+        /// Its error.
         error: io::Error,
     },
 }
@@ -247,7 +248,7 @@ impl StoreError {
     }
 }
 
-/// The name of a file, which may be anybody's, in one harmless line.
+/// The untrusted name of a file, in one harmless line.
 fn shown(path: &Path) -> String {
     printable(&path.display().to_string())
 }
@@ -325,5 +326,5 @@ fn write_new(path: &Path, text: &str) -> io::Result<()> {
     outcome
 }
 
-/// Runs in one data set. Whoever has more asks a database, and this stops a wrong directory.
+/// Runs in one data set: more need a database, and the limit stops a wrong directory.
 pub const FILES_MAX: usize = 100_000;

@@ -4,11 +4,10 @@
 
 pub mod printed;
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::run::{Machine, Tool};
+use crate::words::words;
 
 /// The name of the form in which findings are stored.
 pub const SCHEMA: &str = "nearcall.timers/1";
@@ -25,25 +24,10 @@ pub enum ClockName {
     Tsc,
 }
 
-impl ClockName {
-    /// All of them, in the order in which they are listed.
-    pub const ALL: [Self; 3] = [Self::ClockGettime, Self::Gettimeofday, Self::Tsc];
-
-    /// Its name in findings.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ClockGettime => "clock_gettime",
-            Self::Gettimeofday => "gettimeofday",
-            Self::Tsc => "tsc",
-        }
-    }
-}
-
-impl fmt::Display for ClockName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
+words! { ClockName:
+    ClockGettime => "clock_gettime",
+    Gettimeofday => "gettimeofday",
+    Tsc => "tsc",
 }
 
 /// All that one run of `nearcall timers` finds.

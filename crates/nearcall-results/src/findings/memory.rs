@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::run::{Machine, Tool};
+use crate::words::words;
 
 /// The name of the form in which findings are stored.
 pub const SCHEMA: &str = "nearcall.memory/1";
@@ -116,7 +117,7 @@ impl Level {
 pub struct ProcessMemory {
     /// Resident bytes, each shared page divided by the number of those who map it.
     pub pss_bytes: Option<u64>,
-    /// Resident bytes that nobody else maps.
+    /// Resident bytes that no other process maps.
     pub private_bytes: Option<u64>,
 }
 
@@ -180,20 +181,11 @@ pub enum Setup {
     Linked,
 }
 
-impl Setup {
-    /// In the order of the table.
-    pub const ALL: [Self; 4] = [Self::Processes, Self::LibraryHosts, Self::Libraries, Self::Linked];
-
-    /// Its name for a reader.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Processes => "processes",
-            Self::LibraryHosts => "libraries, own hosts",
-            Self::Libraries => "libraries, one host",
-            Self::Linked => "linked, one program",
-        }
-    }
+words! { Setup:
+    Processes => "processes",
+    LibraryHosts => "libraries, own hosts",
+    Libraries => "libraries, one host",
+    Linked => "linked, one program",
 }
 
 /// Several services in each set-up.

@@ -1,6 +1,8 @@
 //! Limits that touch IPC: of this process and of the kernel.
 //!
-//! Pure functions of files. Always true: each name appears, with "unknown" if it could not be read.
+//! Pure functions of files.
+//!
+//! **Invariants:** each name appears, with "unknown" if it could not be read.
 
 use crate::run::UNKNOWN;
 use crate::system_files::SystemFiles;

@@ -1,10 +1,10 @@
 //! Drawing: static SVG from plain numbers, for a page, for a file and for paper.
 //!
-//! Always true: the same numbers give the same bytes; a number that cannot be drawn (not finite,
+//! **Invariants:** the same numbers give the same bytes; a number that cannot be drawn (not finite,
 //! or not positive on a logarithmic axis) is left out and never reaches a path; every text is
-//! escaped and free of control characters. Colours are classes that [`STYLE`] defines by
-//! variables, so that light, dark and print need one drawing. Nothing here knows what a cell is:
-//! which chart shows what is in `figure.rs`.
+//! escaped and free of control characters. Colours are classes that [`STYLE`] defines by variables,
+//! so that light, dark and print need one drawing. Nothing here knows what a cell is: which chart
+//! shows what is in `figure.rs`.
 
 pub mod axis;
 pub mod lines;
@@ -13,7 +13,6 @@ pub mod plane;
 pub mod rows;
 mod style;
 pub mod text;
-pub mod unit;
 
 use maud::{Markup, html};
 
@@ -23,7 +22,7 @@ pub use style::STYLE;
 /// chart to its column and lets it scroll on a phone.
 pub const WIDTH: f64 = 680.0;
 
-/// What a chart says of itself to those who cannot see it.
+/// The description of a chart for those who cannot see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// Unique on the page.
@@ -49,8 +48,8 @@ pub fn svg(frame: &Frame<'_>, height: f64, body: &Markup) -> Markup {
     }
 }
 
-/// A number in an attribute: one decimal at most. What is not finite becomes 0, but nobody should
-/// ask for that.
+/// A number in an attribute: one decimal at most. A number that is not finite becomes
+/// 0; callers leave such numbers out.
 #[must_use]
 pub fn num(value: f64) -> String {
     if !value.is_finite() {

@@ -1,18 +1,19 @@
-//! The columns of tables: for each its name, what it holds, how it is filled up, and its value.
+//! The columns of tables: for each its name, how it is filled up, and its value.
 //!
 //! A table of the terminal (`table/`), of the page (`page/`) and of Markdown is a list of these and
-//! of its rows, so that a figure has one definition wherever it stands. The columns of cells that
-//! several tables have are here; a table's own stand beside it.
+//! of its rows. Figures of cells are rows of `run/fact.rs`; columns that several tables have are
+//! here, a table's own stand beside it.
 //!
 //! **Invariants:** a value is text that may be shown: it has its unit or stands under a head that
 //! names it, and is a dash where there is no figure. Text of runs has no control characters.
 //!
 //! **Not here:** where columns stand (`table/grid.rs`, `page/table.rs`), and the columns of the
-//! flat table of a data set, which are numbers for programs (`dataset/flat/columns.rs`).
+//! flat table of a data set, which are numbers for programs (`dataset/rows/columns.rs`).
 
-use super::number::{self, MISSING, Measured};
+use super::number::{self, MISSING, Measured, Unit};
 use super::table::grid::{Align, Grid, clean, clip};
-use crate::run::{Cell, Kind};
+use crate::run::Cell;
+use crate::run::fact::{self, Fact};
 
 /// One column of a table whose rows are of type `R`.
 pub struct Column<R: ?Sized> {
@@ -22,8 +23,26 @@ pub struct Column<R: ?Sized> {
     pub align: Align,
     /// Its least width in a terminal of usual width.
     pub least: usize,
-    /// Its value in a row.
-    pub value: fn(&R) -> String,
+    value: Value<R>,
+}
+
+/// The source of a column's values.
+enum Value<R: ?Sized> {
+    Own(fn(&R) -> String),
+    /// A text of the row's cell.
+    Cell(fn(&Cell) -> String, fn(&R) -> &Cell),
+    /// A figure of the row's cell.
+    Fact(&'static Fact, Part, fn(&R) -> &Cell),
+}
+
+/// What a column shows of a figure.
+#[derive(Clone, Copy)]
+enum Part {
+    Value,
+    /// Half its interval, relative to it.
+    Spread,
+    /// Its interval.
+    Interval,
 }
 
 impl<R: ?Sized> Copy for Column<R> {}
@@ -34,15 +53,28 @@ impl<R: ?Sized> Clone for Column<R> {
     }
 }
 
+impl<R: ?Sized> Copy for Value<R> {}
+
+impl<R: ?Sized> Clone for Value<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
 impl<R: ?Sized> Column<R> {
     /// A column of figures.
     pub const fn figure(head: &'static str, least: usize, value: fn(&R) -> String) -> Self {
-        Self { head, align: Align::Right, least, value }
+        Self { head, align: Align::Right, least, value: Value::Own(value) }
     }
 
     /// A column of words.
     pub const fn words(head: &'static str, least: usize, value: fn(&R) -> String) -> Self {
-        Self { head, align: Align::Left, least, value }
+        Self { head, align: Align::Left, least, value: Value::Own(value) }
+    }
+
+    /// The same column, filled up in another way.
+    pub const fn aligned(self, align: Align) -> Self {
+        Self { align, ..self }
     }
 
     /// The same column with another least width.
@@ -54,6 +86,67 @@ impl<R: ?Sized> Column<R> {
     pub const fn named(self, head: &'static str) -> Self {
         Self { head, ..self }
     }
+
+    /// Its value in a row.
+    pub fn text(&self, row: &R) -> String {
+        match self.value {
+            Value::Own(text) => text(row),
+            Value::Cell(text, cell) => text(cell(row)),
+            Value::Fact(fact, Part::Value, cell) => shown_fact(fact, cell(row)),
+            Value::Fact(fact, Part::Spread, cell) => spread_of(fact.valid(cell(row))),
+            Value::Fact(fact, Part::Interval, cell) => {
+                let ci95 = fact.valid(cell(row)).and_then(|found| found.ci95);
+                let finite = ci95.filter(|ends| ends.iter().all(|end| end.is_finite()));
+                shown(finite.map(|ends| fact.unit.interval(ends)))
+            }
+        }
+    }
+}
+
+impl Column<Cell> {
+    /// The column of a figure.
+    pub const fn fact(fact: &'static Fact) -> Self {
+        let value = Value::Fact(fact, Part::Value, itself);
+        Self { head: fact.head, align: Align::Right, least: fact.least, value }
+    }
+
+    /// Half the interval of a figure.
+    pub const fn spread(fact: &'static Fact) -> Self {
+        let value = Value::Fact(fact, Part::Spread, itself);
+        Self { head: "± 95 %", align: Align::Right, least: 6, value }
+    }
+
+    /// The interval of a figure.
+    pub const fn interval(fact: &'static Fact) -> Self {
+        let value = Value::Fact(fact, Part::Interval, itself);
+        Self { head: "95 % interval", align: Align::Right, least: 13, value }
+    }
+
+    /// The same column for rows that have a cell.
+    pub fn on<R: ?Sized>(self, cell: fn(&R) -> &Cell) -> Column<R> {
+        let value = match self.value {
+            Value::Own(text) | Value::Cell(text, _) => Value::Cell(text, cell),
+            Value::Fact(fact, part, _) => Value::Fact(fact, part, cell),
+        };
+        Column { head: self.head, align: self.align, least: self.least, value }
+    }
+}
+
+const fn itself(cell: &Cell) -> &Cell {
+    cell
+}
+
+/// A figure with the digits that its interval bears. Of a cell that fell behind its rate, the word
+/// for that in place of the median, and the rate that it reached in place of the 99th percentile.
+fn shown_fact(fact: &Fact, cell: &Cell) -> String {
+    match fact.name {
+        "p50_ns" if cell.is_behind() => FAILED.to_owned(),
+        "p99_ns" if cell.is_behind() => {
+            let pace = cell.pace.as_ref();
+            figure(pace.and_then(|pace| pace.achieved_per_s), number::message_rate)
+        }
+        _ => measured(fact.valid(cell), fact.unit),
+    }
 }
 
 /// An empty grid of the terminal with these columns.
@@ -64,7 +157,31 @@ pub fn grid<R: ?Sized>(columns: &[Column<R>]) -> Grid {
 
 /// The values of one row.
 pub fn values<R: ?Sized>(columns: &[Column<R>], row: &R) -> Vec<String> {
-    columns.iter().map(|column| (column.value)(row)).collect()
+    columns.iter().map(|column| column.text(row)).collect()
+}
+
+/// A table with a row for each of `rows`.
+pub fn table<'r, R: 'r>(columns: &[Column<R>], rows: impl IntoIterator<Item = &'r R>) -> Grid {
+    grouped(columns, rows, |_| String::new())
+}
+
+/// The same with a heading above the rows that have the same one; none where it is empty.
+pub fn grouped<'r, R: 'r>(
+    columns: &[Column<R>],
+    rows: impl IntoIterator<Item = &'r R>,
+    heading: impl Fn(&R) -> String,
+) -> Grid {
+    let mut grid = grid(columns);
+    let mut last = String::new();
+    for row in rows {
+        let heading = heading(row);
+        if heading != last {
+            grid.heading(heading.clone());
+            last = heading;
+        }
+        grid.row(values(columns, row));
+    }
+    grid
 }
 
 /// An amount of something, or a dash.
@@ -78,8 +195,10 @@ pub fn time(ns: Option<f64>) -> String {
 }
 
 /// A figure with the digits that its interval bears, or a dash.
-pub fn measured(found: Option<Measured>, format: fn(Measured) -> String) -> String {
-    found.filter(|found| found.value.is_finite()).map_or_else(|| MISSING.to_owned(), format)
+pub fn measured(found: Option<Measured>, unit: Unit) -> String {
+    found
+        .filter(|found| found.value.is_finite())
+        .map_or_else(|| MISSING.to_owned(), |f| f.text(unit))
 }
 
 /// Half its interval, relative to it.
@@ -110,39 +229,6 @@ pub fn micros(ns: Option<f64>) -> String {
     figure(ns.map(|ns| ns / 1e3), number::three_digits)
 }
 
-/// The median of a latency cell with its interval; `None` where it did not keep its pace, as its
-/// times say only how far it fell behind.
-pub fn median(cell: &Cell) -> Option<Measured> {
-    let times = cell.rtt_ns.as_ref().filter(|_| !is_behind(cell))?;
-    Some(Measured { value: times.p50?, ci95: times.p50_ci95 })
-}
-
-/// Whether exchanges began later than they should have.
-pub fn is_behind(cell: &Cell) -> bool {
-    cell.pace.as_ref().is_some_and(|pace| !pace.kept)
-}
-
-/// What one message takes: the median, or the inverse of the rate, with its interval.
-pub fn per_message(cell: &Cell) -> Option<Measured> {
-    match cell.kind {
-        Kind::Latency => median(cell),
-        Kind::Throughput => {
-            let ci95 = cell.messages_per_s_ci95.map(|[low, high]| [1e9 / high, 1e9 / low]);
-            Some(Measured { value: 1e9 / cell.messages_per_s?, ci95 })
-        }
-    }
-}
-
-/// Messages per second with their interval.
-fn messages(cell: &Cell) -> Option<Measured> {
-    Some(Measured { value: cell.messages_per_s?, ci95: cell.messages_per_s_ci95 })
-}
-
-/// A percentile of the times of a cell that kept its pace.
-fn percentile(cell: &Cell, of: fn(&crate::run::RttNs) -> Option<f64>) -> String {
-    time(cell.rtt_ns.as_ref().filter(|_| !is_behind(cell)).and_then(of))
-}
-
 /// The mechanism.
 pub const NAME: Column<Cell> =
     Column::words("", 14, |cell| clip(&clean(&cell.mechanism), NAME_COLUMNS_MAX));
@@ -154,23 +240,12 @@ pub const WAIT: Column<Cell> =
 /// The payload of one message.
 pub const SIZE: Column<Cell> = Column::figure("size", 7, |cell| number::size(cell.message_bytes));
 
-/// The median with the digits that its interval bears; `failed` where the pace was not kept.
-pub const MEDIAN: Column<Cell> = Column::figure("median", 8, |cell| match median(cell) {
-    None if is_behind(cell) => FAILED.to_owned(),
-    found => measured(found, Measured::time),
-});
-
-/// Half the interval of the median.
-pub const MEDIAN_SPREAD: Column<Cell> =
-    Column::figure("± 95 %", 6, |cell| spread_of(median(cell)));
-
-/// What one message takes.
-pub const PER_MESSAGE: Column<Cell> =
-    Column::figure("call", 7, |cell| measured(per_message(cell), Measured::time));
+/// The median; `failed` where the rate was not kept.
+pub const MEDIAN: Column<Cell> = Column::fact(&fact::P50);
 
 /// The interval of what stands for a cell: of its median, or of its messages per second.
 pub const INTERVAL: Column<Cell> = Column::figure("95 % interval", 13, |cell| {
-    let found = cell.headline().filter(|_| !is_behind(cell));
+    let found = cell.headline().filter(|_| !cell.is_behind());
     found.map_or_else(|| MISSING.to_owned(), |found| number::interval(found.ci95, found.unit))
 });
 
@@ -178,25 +253,7 @@ pub const INTERVAL: Column<Cell> = Column::figure("95 % interval", 13, |cell| {
 pub const LAUNCHES: Column<Cell> = Column::figure("launches", 8, |cell| cell.launches.to_string());
 
 /// The time that 99 % are shorter than.
-pub const P99: Column<Cell> = Column::figure("p99", 8, |cell| percentile(cell, |times| times.p99));
-
-/// The time that 99.9 % are shorter than.
-pub const P999: Column<Cell> =
-    Column::figure("p99.9", 8, |cell| percentile(cell, |times| times.p999));
-
-/// Messages per second.
-pub const MESSAGES: Column<Cell> =
-    Column::figure("messages", 8, |cell| measured(messages(cell), Measured::message_rate));
-
-/// Half the interval of it.
-pub const MESSAGES_SPREAD: Column<Cell> =
-    Column::figure("± 95 %", 6, |cell| spread_of(messages(cell)));
-
-/// Payload bytes per second.
-pub const BYTES: Column<Cell> = Column::figure("bytes", 9, |cell| {
-    let rate = |value| Measured { value, ci95: cell.bytes_per_s_ci95 };
-    measured(cell.bytes_per_s.map(rate), Measured::byte_rate)
-});
+pub const P99: Column<Cell> = Column::fact(&fact::P99);
 
 /// CPU time of client and server per message in microseconds.
 pub const CPU_OF_EACH: Column<Cell> = Column::figure("CPU µs/msg", 11, |cell| {
@@ -214,27 +271,16 @@ pub const CPU_MICROS: Column<Cell> = Column::figure("CPU µs", 6, |cell| {
 });
 
 /// The same as a time.
-pub const CPU: Column<Cell> = Column::figure("CPU", 7, |cell| time(cell.cpu_ns()));
-
-/// CPU time of the client per message.
-pub const CPU_CLIENT: Column<Cell> =
-    Column::figure("client", 8, |cell| time(cell.cpu_ns_per_message.client));
-
-/// CPU time of the server per message.
-pub const CPU_SERVER: Column<Cell> =
-    Column::figure("server", 8, |cell| time(cell.cpu_ns_per_message.server));
-
-/// Payload bits per second of CPU time of both ends.
-pub const BITS_PER_CPU: Column<Cell> =
-    Column::figure("b/CPU-s", 7, |cell| figure(cell.bits_per_cpu_s, number::bits));
+pub const CPU: Column<Cell> = Column::fact(&fact::CPU);
 
 /// How many times its floor's cost, with the interval if there is one.
 pub const TO_FLOOR: Column<Cell> = Column::words("ratio to floor", 18, |cell| {
-    let ratio = cell.ratio_to_floor.filter(|ratio| ratio.is_finite());
-    match ratio.map(|value| Measured { value, ci95: cell.ratio_to_floor_ci95 }) {
-        None => MISSING.to_owned(),
-        Some(ratio) if ratio.ci95.is_none() => ratio.ratio(),
-        Some(ratio) => format!("{} {}", ratio.ratio(), ratio.plus_minus()),
+    let ratio = (fact::TO_FLOOR.of)(cell).filter(|ratio| ratio.value.is_finite());
+    match ratio {
+        Some(ratio) if ratio.ci95.is_some() => {
+            format!("{} {}", ratio.text(Unit::Ratio), ratio.plus_minus())
+        }
+        ratio => measured(ratio, Unit::Ratio),
     }
 });
 
@@ -246,13 +292,13 @@ pub const FLOOR: Column<Cell> = Column::words("", 7, |cell| {
 
 /// The grade of the tails.
 pub const GRADE: Column<Cell> =
-    Column { align: Align::Grade, ..Column::words("grade", 5, |cell| shown(cell.grade)) };
+    Column::words("grade", 5, |cell: &Cell| shown(cell.grade)).aligned(Align::Grade);
 
 /// The grades of the median and of the tails.
-pub const GRADES: Column<Cell> = Column {
-    value: |cell| format!("{}/{}", shown(cell.median_grade()), shown(cell.grade)),
-    ..GRADE
-};
+pub const GRADES: Column<Cell> = Column::words("grade", 5, |cell: &Cell| {
+    format!("{}/{}", shown(cell.median_grade()), shown(cell.grade))
+})
+.aligned(Align::Grade);
 
 /// In place of the times of a cell that did not keep its pace.
 pub const FAILED: &str = "failed";

@@ -1,9 +1,9 @@
 //! Which chart shows which cells, with the same values as a table and what they mean in words.
 //!
-//! Always true: a figure shows cells of one definition, shape, placement and load, and says which;
-//! every value in it stands in its table with unit, interval and grade; the same runs give the
-//! same bytes. Where the evidence for a figure is missing, [`Shown::Missing`] says why and which
-//! command would give it. How it is drawn is in `chart.rs`, the page around it in `page.rs`.
+//! **Invariants:** a figure shows cells of one definition, shape, placement and load, and says
+//! which; every value in it stands in its table with unit, interval and grade; the same runs give
+//! the same bytes. Where the evidence for a figure is missing, [`Shown::Missing`] says why and
+//! which command would give it. How it is drawn is in `chart.rs`, the page around it in `page.rs`.
 
 mod curves;
 mod distribution;

@@ -1,9 +1,8 @@
 //! Stored runs, put together by the machine that they measured.
 //!
-//! Always true: figures of two machines never meet in one value; where two runs of one machine
-//! measured the same thing the later one counts, and it is told how often that happened. Runs that
-//! mean different things by the same words are refused. Nothing is averaged here or anywhere
-//! above.
+//! **Invariants:** figures of two machines never meet in one value; where two runs of one machine
+//! measured the same thing the later one counts, and the number of such cells is kept. Runs that
+//! mean different things by the same words are refused. Nothing is averaged here or anywhere above.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

@@ -182,7 +182,7 @@ impl Writer {
     }
 
     /// One indentation before the first line, another before the others. Nothing of the text leaves
-    /// its place, whoever has chosen the names in it.
+    /// its place, also if a name in it is hostile.
     fn hang(&mut self, ink: Ink, first: &str, others: &str, text: &str) {
         let text = &printable_lines(&text.replace('\t', " "), false);
         let first = &*printable_lines(first, false);
@@ -242,13 +242,22 @@ pub fn clean_to(text: &str, chars_max: usize) -> String {
     clip(&text.chars().take(chars_max + 1).map(shown).collect::<String>(), chars_max)
 }
 
-/// A name from a file, which must not make a column as wide as a stranger likes. Names of this
+/// A name from a file, which must not make a column as wide as its author likes. Names of this
 /// program are shorter and stay whole.
 pub(crate) fn clip(text: &str, columns: usize) -> String {
     if text.chars().count() <= columns {
         return text.to_owned();
     }
     text.chars().take(columns.saturating_sub(1)).chain(std::iter::once('…')).collect()
+}
+
+/// The text as a sentence begins.
+pub(crate) fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => first.to_uppercase().chain(chars).collect(),
+        None => String::new(),
+    }
 }
 
 /// Units that never begin a line.

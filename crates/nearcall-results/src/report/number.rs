@@ -6,7 +6,7 @@
 /// A time: `87.1 ns`, `1.23 µs`, `45.0 ms`, `2.10 s`. A dash if it is not a time.
 #[must_use]
 pub fn time(ns: f64) -> String {
-    scaled(ns, &TIMES)
+    Unit::Time.value(ns)
 }
 
 /// A figure with its interval of 95 %, for a table.
@@ -38,31 +38,14 @@ impl Measured {
         }
     }
 
-    /// The figure as a time.
+    /// The figure in a unit.
     #[must_use]
-    pub fn time(self) -> String {
-        scaled_to(self.value, &TIMES, self.digits())
-    }
-
-    /// The figure as a rate of messages.
-    #[must_use]
-    pub fn message_rate(self) -> String {
-        scaled_to(self.value, &MESSAGE_RATES, self.digits())
-    }
-
-    /// The figure as a rate of bytes.
-    #[must_use]
-    pub fn byte_rate(self) -> String {
-        scaled_to(self.value, &BYTE_RATES, self.digits())
-    }
-
-    /// The figure as a ratio.
-    #[must_use]
-    pub fn ratio(self) -> String {
-        match self.digits() {
-            3 => ratio(self.value),
+    pub fn text(self, unit: Unit) -> String {
+        match (unit, self.digits()) {
+            (_, 3) => unit.value(self.value),
             _ if !self.value.is_finite() || self.value < 0.0 => MISSING.to_owned(),
-            digits => format!("{}×", significant(self.value, digits)),
+            (Unit::Ratio, digits) => format!("{}×", significant(self.value, digits)),
+            (unit, digits) => scaled_to(self.value, unit.scale(), digits),
         }
     }
 
@@ -83,19 +66,13 @@ impl Measured {
 /// A rate of messages: `950 /s`, `1.23 M/s`.
 #[must_use]
 pub fn message_rate(per_s: f64) -> String {
-    scaled(per_s, &MESSAGE_RATES)
+    Unit::MessageRate.value(per_s)
 }
 
 /// A rate of bytes in decimal units: `12.3 GB/s` is 12.3 × 10^9 bytes per second.
 #[must_use]
 pub fn byte_rate(bytes_per_s: f64) -> String {
-    scaled(bytes_per_s, &BYTE_RATES)
-}
-
-/// An amount of bits in decimal units: `12.3 Gb` is 12.3 × 10^9 bits.
-#[must_use]
-pub fn bits(bits: f64) -> String {
-    scaled(bits, &[(1.0, "b"), (1e3, "kb"), (1e6, "Mb"), (1e9, "Gb")])
+    Unit::ByteRate.value(bytes_per_s)
 }
 
 /// A size in binary units, exact: `8 B`, `64 KiB`, `4095 B`, `4 MiB`.
@@ -114,8 +91,7 @@ pub fn size(bytes: u64) -> String {
 /// written by [`size`].
 #[must_use]
 pub fn memory(bytes: f64) -> String {
-    let (kib, mib) = (1024.0, 1024.0 * 1024.0);
-    scaled(bytes, &[(1.0, "B"), (kib, "KiB"), (mib, "MiB"), (1024.0 * mib, "GiB")])
+    Unit::Memory.value(bytes)
 }
 
 /// A ratio: `0.0047×`, `0.91×`, `1.04×`, `12.3×`, `845×`.
@@ -184,12 +160,6 @@ pub fn date(unix_s: u64) -> String {
 /// What stands where there is no figure.
 pub const MISSING: &str = "–";
 
-const TIMES: [(f64, &str); 4] = [(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")];
-
-const MESSAGE_RATES: [(f64, &str); 4] = [(1.0, "/s"), (1e3, "k/s"), (1e6, "M/s"), (1e9, "G/s")];
-
-const BYTE_RATES: [(f64, &str); 4] = [(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s")];
-
 /// Puts `value` in the largest unit in which it is at least 1 after rounding to `digits`.
 fn scaled_to(value: f64, units: &[(f64, &str)], digits: usize) -> String {
     match digits {
@@ -211,17 +181,111 @@ pub fn range(low: &str, high: &str) -> String {
     }
 }
 
-/// A value in the unit that a run names: "ns", "/s", "bytes/s", "bytes", "percent", or none.
+/// The unit of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Nanoseconds.
+    Time,
+    /// Bytes of a message, exact; binary multiples.
+    Size,
+    /// Bytes of memory; binary multiples.
+    Memory,
+    /// Messages or calls per second.
+    MessageRate,
+    /// Bytes per second; decimal multiples.
+    ByteRate,
+    /// Bits; decimal multiples.
+    Bits,
+    /// A multiple of another figure.
+    Ratio,
+    /// Percent.
+    Percent,
+    /// A plain number.
+    Plain,
+}
+
+impl Unit {
+    /// Returns the unit that a run names: "ns", "/s", "bytes/s", "bytes", "percent".
+    #[must_use]
+    pub fn named(word: &str) -> Self {
+        match word {
+            "ns" => Self::Time,
+            "/s" | "per_s" => Self::MessageRate,
+            "bytes/s" => Self::ByteRate,
+            "bytes" => Self::Memory,
+            "percent" => Self::Percent,
+            _ => Self::Plain,
+        }
+    }
+
+    /// Returns the figure with three digits and the multiple that fits.
+    #[must_use]
+    pub fn value(self, value: f64) -> String {
+        match self {
+            Self::Size => size_of(value),
+            Self::Ratio => ratio(value),
+            Self::Percent => format!("{} %", three_digits(value)),
+            Self::Plain => three_digits(value),
+            _ => scaled(value, self.scale()),
+        }
+    }
+
+    /// Returns the figure without zeros that say nothing: `1 µs`, not `1.00 µs`.
+    #[must_use]
+    pub fn tick(self, value: f64) -> String {
+        let text = self.value(value);
+        let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (digits, unit) = text.split_at(digits);
+        match digits.contains('.') {
+            true => format!("{}{unit}", digits.trim_end_matches('0').trim_end_matches('.')),
+            false => text,
+        }
+    }
+
+    /// Returns both ends of an interval: `87.1 to 90.2 ns`, or `900 ns to 1.10 µs`.
+    #[must_use]
+    pub fn interval(self, ends: [f64; 2]) -> String {
+        let [low, high] = ends.map(|end| self.value(end));
+        range(&low, &high)
+    }
+
+    /// Returns whether ticks stand at powers of two.
+    #[must_use]
+    pub const fn is_binary(self) -> bool {
+        matches!(self, Self::Size)
+    }
+
+    const fn scale(self) -> &'static [(f64, &'static str)] {
+        match self {
+            Self::Time => &[(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")],
+            Self::MessageRate => &[(1.0, "/s"), (1e3, "k/s"), (1e6, "M/s"), (1e9, "G/s")],
+            Self::ByteRate => &[(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s")],
+            Self::Bits => &[(1.0, "b"), (1e3, "kb"), (1e6, "Mb"), (1e9, "Gb")],
+            Self::Memory | Self::Size => {
+                &[(1.0, "B"), (1024.0, "KiB"), (1_048_576.0, "MiB"), (1_073_741_824.0, "GiB")]
+            }
+            Self::Ratio | Self::Percent | Self::Plain => &[],
+        }
+    }
+}
+
+/// As [`size`], of a number that came out of arithmetic.
+fn size_of(bytes: f64) -> String {
+    if !bytes.is_finite() || bytes < 0.0 {
+        return MISSING.to_owned();
+    }
+    let fits = |(factor, _): &&(f64, &str)| bytes >= *factor && bytes % factor == 0.0;
+    let (factor, unit) = Unit::Size.scale().iter().rev().find(fits).copied().unwrap_or((1.0, "B"));
+    format!("{:.0} {unit}", bytes / factor)
+}
+
+/// A value in the unit that a run names: "ns", "/s", "bytes/s", "bytes", "percent", or none. A
+/// difference of times or of memory may be below zero.
 #[must_use]
 pub fn in_unit(value: f64, unit: &str) -> String {
-    let sign = if value < 0.0 { "-" } else { "" };
-    match unit {
-        "ns" => format!("{sign}{}", time(value.abs())),
-        "/s" | "per_s" => message_rate(value),
-        "bytes/s" => byte_rate(value),
-        "bytes" => format!("{sign}{}", memory(value.abs())),
-        "percent" => format!("{} %", three_digits(value)),
-        _ => three_digits(value),
+    match Unit::named(unit) {
+        unit @ (Unit::Time | Unit::Memory) if value < 0.0 => format!("-{}", unit.value(-value)),
+        unit => unit.value(value),
     }
 }
 
@@ -301,13 +365,20 @@ mod tests {
         ];
         for (value, ci95, figure, interval) in cases {
             let measured = Measured { value, ci95 };
-            assert_eq!((&*measured.time(), &*measured.plus_minus()), (figure, interval), "{value}");
+            assert_eq!(
+                (&*measured.text(Unit::Time), &*measured.plus_minus()),
+                (figure, interval),
+                "{value}"
+            );
         }
         let rate = Measured { value: 1.5e6, ci95: Some([1.2e6, 1.9e6]) };
-        assert_eq!((&*rate.message_rate(), &*rate.byte_rate()), ("1.5 M/s", "1.5 MB/s"));
-        assert_eq!(Measured { value: 12.3, ci95: Some([5.0, 31.0]) }.ratio(), "10×");
-        assert_eq!(Measured { value: 1.234, ci95: Some([1.2, 1.3]) }.ratio(), "1.23×");
-        assert_eq!(Measured { value: f64::NAN, ci95: Some([1.0, 2.0]) }.time(), "–");
+        assert_eq!(
+            (&*rate.text(Unit::MessageRate), &*rate.text(Unit::ByteRate)),
+            ("1.5 M/s", "1.5 MB/s")
+        );
+        assert_eq!(Measured { value: 12.3, ci95: Some([5.0, 31.0]) }.text(Unit::Ratio), "10×");
+        assert_eq!(Measured { value: 1.234, ci95: Some([1.2, 1.3]) }.text(Unit::Ratio), "1.23×");
+        assert_eq!(Measured { value: f64::NAN, ci95: Some([1.0, 2.0]) }.text(Unit::Time), "–");
     }
 
     #[test]
@@ -348,6 +419,27 @@ mod tests {
             [(0, "0 B"), (8, "8 B"), (4_095, "4095 B"), (65_536, "64 KiB"), (4 << 20, "4 MiB")];
         for (bytes, expected) in cases {
             assert_eq!(size(bytes), expected);
+        }
+    }
+
+    #[test]
+    fn ticks_are_short_and_have_their_unit() {
+        let cases = [
+            (Unit::Time, 1.0, "1 ns"),
+            (Unit::Time, 200.0, "200 ns"),
+            (Unit::Time, 1_000.0, "1 µs"),
+            (Unit::Time, 20e6, "20 ms"),
+            (Unit::Size, 0.0, "0 B"),
+            (Unit::Size, 4_096.0, "4 KiB"),
+            (Unit::Size, 4_095.0, "4095 B"),
+            (Unit::MessageRate, 2e6, "2 M/s"),
+            (Unit::ByteRate, 5e8, "500 MB/s"),
+            (Unit::Ratio, 0.5, "0.5×"),
+            (Unit::Ratio, 10.0, "10×"),
+            (Unit::Time, f64::NAN, "–"),
+        ];
+        for (unit, value, expected) in cases {
+            assert_eq!(unit.tick(value), expected);
         }
     }
 }

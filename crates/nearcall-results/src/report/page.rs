@@ -1,10 +1,9 @@
 //! The report: one HTML page that needs nothing else, from stored runs.
 //!
-//! Always true: the page asks for nothing outside itself and says so to the browser; all of it can
-//! be read without its script; text of runs, which come from strangers, is escaped and without
+//! **Invariants:** the page asks for nothing outside itself and says so to the browser; all of it
+//! can be read without its script; untrusted text of runs is escaped and without
 //! control characters; figures of two machines stand beside each other and never in one. Which
-//! figures there are is the business of `report/figure.rs`; the short form is
-//! `report/markdown.rs`.
+//! figures there are is the business of `report/figure.rs`; the short form is `report/markdown.rs`.
 
 mod answers;
 mod cells;
@@ -14,7 +13,7 @@ mod glossary;
 mod method;
 mod studies;
 mod summary;
-mod table;
+pub(in crate::report) mod table;
 mod text;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -23,7 +22,7 @@ pub use self::answers::{Advised, Answer, Found};
 pub use self::method::quoted;
 pub(crate) use self::studies::{studies, verdict_columns};
 pub use self::summary::{CutShort, Summary, summary};
-use self::summary::{GRADES, grade_meaning, grades, name};
+use self::summary::{grade_meaning, grades, name};
 
 use super::chart;
 use super::figure::{self, Shown};
@@ -31,7 +30,7 @@ use super::hosts::Host;
 use crate::run::Run;
 use crate::visible::is_hidden;
 
-/// What the page says about itself.
+/// Facts about the page itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageFacts {
     /// The version that made it.

@@ -1,4 +1,4 @@
-//! The text of a run for a person at a terminal.
+//! The text of a run for a person.
 //!
 //! [`table`] is the run in one table, [`details`] all about every cell. Both end with the sentence
 //! that answers what was asked.
@@ -18,20 +18,18 @@ mod details;
 pub mod footprint;
 pub mod grid;
 mod head;
-mod imported;
 mod libraries;
-mod matrix;
-mod notes;
 mod overview;
+mod squares;
 pub(in crate::report) mod studies;
-mod switches;
 mod traffic;
 mod waits;
 
 pub use cells::class_words;
 pub(in crate::report) use cells::load_achieved;
 
-use super::lines::{Style, Writer};
+use super::document::Document;
+use super::lines::Style;
 use crate::run::Run;
 
 /// Renders the run as one table, mechanism by size. Ends with a line break.
@@ -39,109 +37,116 @@ use crate::run::Run;
 /// A run that has several placements, or more sizes than fit, is rendered as by [`details`].
 #[must_use]
 pub fn table(run: &Run, style: Style) -> String {
-    let mut out = Writer::new(style);
+    let mut out = Document::default();
     head::print_short(&mut out, run);
     out.blank();
-    let form = Form::of(run);
-    if form != Form::Cells {
-        form.print(&mut out, run, false);
-    } else if !overview::print(&mut out, run) {
-        return details(run, style);
+    match form_of(run) {
+        Some(form) => (form.print)(&mut out, run, false),
+        None if overview::print(&mut out, run) => {}
+        None => return details(run, style),
     }
-    print_end(&mut out, run, form);
-    out.finish()
+    print_end(&mut out, run);
+    out.text(style)
 }
 
 /// Renders every cell of the run, with intervals and marks. Ends with a line break.
 #[must_use]
 pub fn details(run: &Run, style: Style) -> String {
-    let mut out = Writer::new(style);
+    let mut out = Document::default();
     head::print(&mut out, run);
     out.blank();
-    let form = Form::of(run);
-    form.print(&mut out, run, true);
+    let form = form_of(run);
+    if let Some(form) = form {
+        (form.print)(&mut out, run, true);
+    }
     match form {
-        Form::Studies | Form::Import | Form::Libraries => {}
-        Form::Cells if run.cells.is_empty() && run.floors.is_empty() => {
-            out.line("Nothing was measured.");
-        }
-        Form::Cells => details::print(&mut out, run),
-        Form::Budgets
-        | Form::Matrix
-        | Form::Waits
-        | Form::Switches
-        | Form::Traffic
-        | Form::Calls => {
-            out.blank();
+        Some(form) if form.is_whole => {}
+        None if run.cells.is_empty() && run.floors.is_empty() => out.line("Nothing was measured."),
+        _ => {
+            if form.is_some() {
+                out.blank();
+            }
             details::print(&mut out, run);
         }
     }
-    print_end(&mut out, run, form);
-    out.finish()
-}
-
-/// The runs that have tables of their own.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
-    Studies,
-    Budgets,
-    Import,
-    Libraries,
-    Matrix,
-    Waits,
-    Switches,
-    Traffic,
-    Calls,
-    /// Mechanism by size.
-    Cells,
-}
-
-impl Form {
-    fn of(run: &Run) -> Self {
-        match run {
-            _ if studies::is_of_studies(run) => Self::Studies,
-            _ if budgets::is_of_budgets(run) => Self::Budgets,
-            _ if imported::is_of_import(run) => Self::Import,
-            _ if libraries::is_of_libraries(run) => Self::Libraries,
-            _ if matrix::is_of_matrix(run) => Self::Matrix,
-            _ if waits::is_of_waits(run) => Self::Waits,
-            _ if switches::is_of_switches(run) => Self::Switches,
-            _ if traffic::is_of_traffic(run) => Self::Traffic,
-            _ if calls::is_of_calls(run) => Self::Calls,
-            _ => Self::Cells,
-        }
-    }
-
-    /// Adds the table that runs of this form have; nothing where that is mechanism by size.
-    fn print(self, out: &mut Writer, run: &Run, full: bool) {
-        match self {
-            Self::Studies => studies::print(out, run, full),
-            Self::Budgets => budgets::print(out, run),
-            Self::Import => imported::print(out, run),
-            Self::Libraries => libraries::print(out, run),
-            Self::Matrix => matrix::print(out, run),
-            Self::Waits => waits::print(out, run),
-            Self::Switches => switches::print(out, run),
-            Self::Traffic => traffic::print(out, run),
-            Self::Calls => calls::print(out, run, full),
-            Self::Cells => {}
-        }
-    }
+    print_end(&mut out, run);
+    out.text(style)
 }
 
 /// What was not measured, and the answer.
-fn print_end(out: &mut Writer, run: &Run, form: Form) {
+fn print_end(out: &mut Document, run: &Run) {
     cells::print_skipped(out, run);
-    out.answer(&match form {
-        Form::Studies => studies::answer(run),
-        Form::Budgets => budgets::answer(run),
-        Form::Import => String::new(),
-        Form::Libraries => libraries::answer(run),
-        Form::Matrix => matrix::answer(run),
-        Form::Waits => waits::answer(run),
-        Form::Switches => switches::answer(run),
-        Form::Traffic => traffic::answer(run),
-        Form::Calls => calls::answer(run),
-        Form::Cells => answer::of_cells(run),
-    });
+    out.answer(form_of(run).map_or_else(|| answer::of_cells(run), |form| (form.answer)(run)));
 }
+
+/// A kind of run that has a table of its own.
+struct Form {
+    is_of: fn(&Run) -> bool,
+    /// Adds the table; the flag: with all that there is.
+    print: fn(&mut Document, &Run, bool),
+    answer: fn(&Run) -> String,
+    /// Whether the table has all that there is.
+    is_whole: bool,
+}
+
+/// The form of a run; `None`: mechanism by size.
+fn form_of(run: &Run) -> Option<&'static Form> {
+    FORMS.iter().find(|form| (form.is_of)(run))
+}
+
+const FORMS: [Form; 9] = [
+    Form {
+        is_of: |run| !run.studies.is_empty(),
+        print: studies::print,
+        answer: studies::answer,
+        is_whole: true,
+    },
+    Form {
+        is_of: |run| !run.budgets.is_empty(),
+        print: |out, run, _| budgets::print(out, run),
+        answer: budgets::answer,
+        is_whole: false,
+    },
+    Form {
+        is_of: |run| run.imported.is_some() && !run.cells.is_empty(),
+        print: |out, run, _| squares::print_imported(out, run),
+        answer: |_| String::new(),
+        is_whole: true,
+    },
+    Form {
+        is_of: |run| !run.libraries.is_empty(),
+        print: |out, run, _| libraries::print(out, run),
+        answer: libraries::answer,
+        is_whole: true,
+    },
+    Form {
+        is_of: |run| run.matrix.is_some() && !run.cells.is_empty(),
+        print: |out, run, _| squares::print_matrix(out, run),
+        answer: squares::answer_matrix,
+        is_whole: false,
+    },
+    Form {
+        is_of: |run| run.cells.iter().any(|cell| cell.pace.is_some() && cell.call.is_some()),
+        print: |out, run, _| waits::print(out, run),
+        answer: waits::answer,
+        is_whole: false,
+    },
+    Form {
+        is_of: |run| run.cells.iter().any(|cell| cell.switch.is_some()),
+        print: |out, run, _| squares::print_switches(out, run),
+        answer: squares::answer_switches,
+        is_whole: false,
+    },
+    Form {
+        is_of: traffic::is_of_traffic,
+        print: |out, run, _| traffic::print(out, run),
+        answer: traffic::answer,
+        is_whole: false,
+    },
+    Form {
+        is_of: |run| run.cells.iter().any(|cell| cell.call.is_some()),
+        print: calls::print,
+        answer: calls::answer,
+        is_whole: false,
+    },
+];

@@ -164,7 +164,7 @@ pub struct Matrix {
 pub struct Breakdown {
     /// The mechanism's name.
     pub mechanism: String,
-    /// Who calls, as in [`CallFacts::caller`](super::CallFacts::caller).
+    /// The kind of caller, as in [`CallFacts::caller`](super::CallFacts::caller).
     pub caller: String,
     /// How the ends wait, as in [`Cell::wait`](super::Cell::wait).
     pub wait: String,
@@ -191,13 +191,13 @@ pub struct Part {
 }
 
 /// Where an imported run comes from. Its figures are as that program published them, by its own
-/// definitions and with its own defects; those are told by the run's warnings.
+/// definitions and with its own defects; the run's warnings name those.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Imported {
     /// Whose files: "ipc-bench".
     pub form: String,
-    /// The name of the file that it was read from, without its folder.
+    /// The name of the file that it was read from, without its directory.
     pub file: String,
     /// Lines of results that could not be read.
     pub lines_refused: u64,

@@ -22,7 +22,7 @@ pub struct Cell {
     /// The mechanism's name, or the floor's.
     pub mechanism: String,
     /// "echo": the same size back. "sink": that many bytes there, an empty reply. "call": a call
-    /// without a result, or what it moves. "one-way": a call that nobody answers.
+    /// without a result, or what it moves. "one-way": a call without a reply.
     pub shape: String,
     /// Payload bytes of one message; of a call, the bytes of its argument, 0 for none.
     pub message_bytes: u64,
@@ -185,6 +185,8 @@ pub enum Kind {
     /// As many messages as the channel takes, one way.
     Throughput,
 }
+
+words! { Kind: Latency => "latency", Throughput => "throughput" }
 
 /// What one time or rate means.
 #[derive(

@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::run::RttNs;
 
-/// What a cell of calls says beyond its figures.
+/// The facts of a cell of calls beyond its figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallFacts {
-    /// Who calls: "blocking" (no loop), "loop", "async" (futures in tokio), "same-loop" (the server
+    /// The kind of caller: "blocking" (no loop), "loop", "async" (futures in tokio), "same-loop" (the server
     /// too), "typed" or "bytes" (the short circuits).
     pub caller: String,
-    /// How the client waits; empty where nobody waits.
+    /// How the client waits; empty where no end waits.
     pub client_wait: String,
     /// How the server waits.
     pub server_wait: String,
@@ -48,7 +48,7 @@ pub struct PaceFacts {
     /// Calls per second that did, over all launches.
     pub achieved_per_s: Option<f64>,
     /// Whether at least 99.9 % of the calls began in time. If not, the cell has failed: its tag is
-    /// "behind", and `rtt_ns` tells how far the client fell behind and nothing about the mechanism.
+    /// "behind", and `rtt_ns` shows how far the client fell behind and nothing about the mechanism.
     pub kept: bool,
     /// Service times, from when a call did begin.
     pub service_ns: RttNs,

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{Cell, Kind, Run, SCHEMA};
+use super::{Cell, Kind, List, Run, SCHEMA};
 use crate::visible::printable;
 
 impl Run {
@@ -30,21 +30,14 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// [`ParseError`] says what is wrong and where.
+    /// [`ParseError`] names what is wrong and where.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         check_head(text)?;
         let run: Self =
             serde_json::from_str(text).map_err(|error| ParseError::field(&error, text))?;
-        let lists = [
-            ("floors", &run.floors),
-            ("cells", &run.cells),
-            ("bare", &run.bare),
-            ("parts", &run.parts),
-            ("study_cells", &run.study_cells),
-            ("library_cells", &run.library_cells),
-        ];
-        for (list, cells) in lists {
-            for (index, cell) in cells.iter().enumerate() {
+        for list in List::ALL {
+            for (index, cell) in run.list(list).iter().enumerate() {
+                let list = list.name();
                 check_cell(cell).map_err(|what| ParseError::Cell { list, index, what })?;
             }
         }
@@ -56,7 +49,7 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// What the file system says. A file that was there before is unchanged then.
+    /// The error of the file system. A file that was there before is unchanged then.
     pub fn save(&self, path: &Path) -> io::Result<()> {
         save_text(path, &(self.to_json() + "\n"))
     }
@@ -81,7 +74,7 @@ pub fn read_text(path: &Path) -> Result<String, LoadError> {
 ///
 /// # Errors
 ///
-/// What the file system says. A file that was there before is unchanged then.
+/// The error of the file system. A file that was there before is unchanged then.
 pub fn save_text(path: &Path, text: &str) -> io::Result<()> {
     save_with(path, |out| out.write_all(text.as_bytes()))
 }
@@ -90,7 +83,7 @@ pub fn save_text(path: &Path, text: &str) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// What the file system or `write` says. A file that was there before is unchanged then.
+/// The error of the file system or of `write`. A file that was there before is unchanged then.
 pub(crate) fn save_with(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -114,11 +107,11 @@ pub(crate) fn save_with(
     outcome
 }
 
-/// Tells before measuring whether [`Run::save`] could write there. Leaves nothing behind.
+/// Checks before measuring whether [`Run::save`] could write there. Leaves nothing behind.
 ///
 /// # Errors
 ///
-/// What the file system says.
+/// The error of the file system.
 pub fn check_writable(path: &Path) -> io::Result<()> {
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     match fs::metadata(&target) {
@@ -248,10 +241,10 @@ pub(crate) fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Files that dead processes of one number have left; nobody has more.
+/// Files that dead processes of one number have left at most.
 const NAMES_TRIED_MAX: u32 = 100;
 
-/// A tour stores about 2 MiB. Whoever gives more than this has picked the wrong file.
+/// A tour stores about 2 MiB. A larger file is the wrong one.
 pub const RUN_BYTES_MAX: u64 = 256 << 20;
 
 #[cfg(test)]

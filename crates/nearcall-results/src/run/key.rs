@@ -1,6 +1,6 @@
 //! What a cell is a measurement of: the key by which cells of different runs meet.
 //!
-//! Always true: two cells of one run have different keys, and cells with equal keys measured the
+//! **Invariants:** two cells of one run have different keys, and cells with equal keys measured the
 //! same thing in the same way, apart from when and on which machine. So a table joins cells by
 //! their keys and never by their place in a file. What was found is in [`Cell`]; how two findings
 //! compare is in `compare.rs`.
@@ -9,9 +9,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::fact::{self, Fact};
 use super::{Cell, Definition, Kind, Run};
 use crate::noise::{self, Grade};
-use crate::report::number::{self, Measured};
+use crate::report::number::{self, Measured, Unit};
+use crate::words::words;
 
 /// The list of a run in which a cell stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -29,6 +31,15 @@ pub enum List {
     StudyCells,
     /// Of another library, or of nearcall beside it.
     Libraries,
+}
+
+words! { List:
+    Cells => "cells",
+    Floors => "floors",
+    Bare => "bare",
+    Parts => "parts",
+    StudyCells => "study_cells",
+    Libraries => "library_cells",
 }
 
 /// When the exchanges of a cell began, and how many were under way.
@@ -81,7 +92,7 @@ pub struct CellKey {
     pub message_bytes: u64,
     /// How both ends wait.
     pub wait: String,
-    /// Who calls; empty in cells that are no calls.
+    /// The kind of caller; empty in cells that are no calls.
     pub caller: String,
     /// Whether arguments pass by reference.
     pub by_reference: bool,
@@ -101,18 +112,24 @@ pub struct CellKey {
 }
 
 impl Run {
-    /// Every cell of the run with its key, in the order of the lists.
+    /// Returns the cells of a list.
+    #[must_use]
+    pub fn list(&self, list: List) -> &[Cell] {
+        match list {
+            List::Cells => &self.cells,
+            List::Floors => &self.floors,
+            List::Bare => &self.bare,
+            List::Parts => &self.parts,
+            List::StudyCells => &self.study_cells,
+            List::Libraries => &self.library_cells,
+        }
+    }
+
+    /// Returns every cell of the run with its key, in the order of the lists.
     pub fn keyed_cells(&self) -> impl Iterator<Item = (CellKey, &Cell)> {
-        let lists = [
-            (List::Cells, &self.cells),
-            (List::Floors, &self.floors),
-            (List::Bare, &self.bare),
-            (List::Parts, &self.parts),
-            (List::StudyCells, &self.study_cells),
-            (List::Libraries, &self.library_cells),
-        ];
         let many_pairs = self.matrix.is_some();
-        let all = lists.into_iter().flat_map(|(list, cells)| cells.iter().map(move |c| (list, c)));
+        let all = List::ALL.into_iter();
+        let all = all.flat_map(|list| self.list(list).iter().map(move |cell| (list, cell)));
         all.map(move |(list, cell)| (CellKey::new(list, cell, many_pairs), cell))
     }
 }
@@ -236,39 +253,37 @@ impl Cell {
         Rhythm::Steady
     }
 
-    /// The median of a latency cell; the rate of a cell of throughput or of many clients. `None`
-    /// if it has none.
+    /// Returns the figure that stands for the cell: the median of latency, the rate of throughput
+    /// and of many clients.
+    #[must_use]
+    pub const fn main_fact(&self) -> &'static Fact {
+        match self.kind {
+            _ if self.clients.is_some() => &fact::CALLS,
+            Kind::Latency => &fact::P50,
+            Kind::Throughput => &fact::MESSAGES,
+        }
+    }
+
+    /// Returns the value of [`Cell::main_fact`] with its launches. `None` if the cell has none.
     #[must_use]
     pub fn headline(&self) -> Option<Headline<'_>> {
-        if let Some(clients) = &self.clients {
-            return Some(Headline {
-                value: clients.calls_per_s?,
-                ci95: clients.calls_per_s_ci95,
-                launches: &clients.launch_calls_per_s,
-                unit: "/s",
-            });
-        }
-        match self.kind {
-            Kind::Latency => {
-                let times = self.rtt_ns.as_ref()?;
-                let (value, ci95) = (times.p50?, times.p50_ci95);
-                Some(Headline { value, ci95, launches: &self.launch_medians_ns, unit: "ns" })
-            }
-            Kind::Throughput => Some(Headline {
-                value: self.messages_per_s?,
-                ci95: self.messages_per_s_ci95,
-                launches: &self.launch_messages_per_s,
-                unit: "/s",
-            }),
-        }
+        let fact = self.main_fact();
+        let Measured { value, ci95 } = (fact.of)(self)?;
+        let unit = if fact.unit == Unit::Time { "ns" } else { "/s" };
+        Some(Headline { value, ci95, launches: (fact.launches)(self), unit })
+    }
+
+    /// Returns whether exchanges began later than they should have.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.pace.as_ref().is_some_and(|pace| !pace.kept)
     }
 
     /// The grade of its headline, by the width of its interval; `None` without an interval. That of
     /// its tails is [`Cell::grade`].
     #[must_use]
     pub fn median_grade(&self) -> Option<Grade> {
-        let headline = self.headline()?;
-        noise::of_median(Measured { value: headline.value, ci95: headline.ci95 })
+        noise::of_median((self.main_fact().of)(self)?)
     }
 
     /// CPU time of both ends per message in nanoseconds; `None` unless both are known.

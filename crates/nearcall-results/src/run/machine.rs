@@ -1,7 +1,7 @@
 //! The machine record: what decides how fast IPC is here, and the machine's name made from it.
 //!
-//! A text that could not be found out is "unknown", a number `null`; no field is ever absent. Who
-//! reads these facts from the system is not here.
+//! A text that could not be found out is "unknown", a number `null`; no field is ever absent. Reading
+//! these facts from the system is not here.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +43,7 @@ pub struct Machine {
     pub clocksource: String,
     /// Whether the TSC is constant and never stops.
     pub tsc_invariant: Option<bool>,
-    /// Who sets the clock frequency.
+    /// The governor of the clock frequency.
     pub governor: String,
     /// Whether frequencies above the nominal are allowed.
     pub boost: Option<bool>,
@@ -145,7 +145,7 @@ impl Default for MachineState {
 /// What stands where a text could not be found out.
 pub const UNKNOWN: &str = "unknown";
 
-/// The hash of Fowler, Noll and Vo: tells machines and runs apart, proves nothing.
+/// The hash of Fowler, Noll and Vo: distinguishes machines and runs, and proves nothing.
 pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -1,10 +1,9 @@
 //! What a run stores of published studies: their figures beside this machine's, and verdicts.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::noise::Grade;
+use crate::words::words;
 
 /// One study, repeated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -46,19 +45,15 @@ pub enum ClaimVerdict {
     Refuted,
     /// The figures are too uncertain to say.
     Inconclusive,
-    /// It cannot be judged here; the evidence says why.
+    /// It cannot be judged here; the evidence gives the reason.
     Skipped,
 }
 
-impl fmt::Display for ClaimVerdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Confirmed => "CONFIRMED",
-            Self::Refuted => "REFUTED",
-            Self::Inconclusive => "INCONCLUSIVE",
-            Self::Skipped => "SKIPPED",
-        })
-    }
+words! { ClaimVerdict:
+    Confirmed => "CONFIRMED",
+    Refuted => "REFUTED",
+    Inconclusive => "INCONCLUSIVE",
+    Skipped => "SKIPPED",
 }
 
 /// A claim with its verdict.
@@ -84,7 +79,7 @@ pub struct Judged {
 pub struct StudyTable {
     /// "table1"; "pictures" for what the paper printed without numbers.
     pub table: String,
-    /// What is measured, and by which statistic the paper tells it.
+    /// What is measured, and by which statistic of the paper.
     pub statistic: String,
     /// The unit of all values: "ns", "bytes/s", "bytes", "percent", "count".
     pub unit: String,

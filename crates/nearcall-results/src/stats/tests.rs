@@ -44,7 +44,7 @@ fn intervals_of_cells_cover_the_truth_in_95_percent() {
     }
 }
 
-/// What no interval of a few launches can do, so that nobody takes it for granted.
+/// What no interval of a few launches can do, as a warning.
 #[test]
 fn a_rare_second_mode_is_covered_less_often() {
     let mut rng = fastrand::Rng::with_seed(6);

@@ -1,8 +1,10 @@
 //! Two independent samples of launches: their ratio, how sure it is, and whether it is one at all.
 //!
 //! Everything is done on the logarithms of launch values (medians or rates), so that a ratio and
-//! its inverse are judged alike. Always true: the interval of [`ratio`] and its p value are two
-//! sides of one test, so a p below 5 % means an interval without 1.
+//! its inverse are judged alike.
+//!
+//! **Invariants:** the interval of [`ratio`] and its p value are two sides of one test, so a p
+//! below 5 % means an interval without 1.
 //!
 //! Why Welch's t test. With five launches on each side the rank test of Mann and Whitney has only
 //! 252 orders: its smallest two-sided p is 2/252 = 0.008, with three and three it is 0.1. Corrected

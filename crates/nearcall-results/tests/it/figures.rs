@@ -12,9 +12,9 @@ use nearcall_results::report::chart::Frame;
 use nearcall_results::report::chart::axis::Axis;
 use nearcall_results::report::chart::lines::{Lines, Point, Series};
 use nearcall_results::report::chart::mark::Look;
-use nearcall_results::report::chart::unit::Unit;
 use nearcall_results::report::figure::{Figure, Shown, figures};
 use nearcall_results::report::hosts::hosts;
+use nearcall_results::report::number::Unit;
 use nearcall_results::run::{Cell, GapFacts, Machine, Matrix, Placement, RttNs, Run};
 
 use crate::table::{check_golden, empty, latency, stored as stored_run};

@@ -2,7 +2,7 @@
 //!
 //! **Invariants:** nothing is written to disk and no name is ever used as a path; every amount that
 //! the archive can claim is judged before it is read. A name that would lead out of the archive
-//! when somebody unpacks it is refused all the same: such an archive is not what it says it is.
+//! when it is unpacked is refused all the same: such an archive is not what it says it is.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -13,11 +13,11 @@ use tar::EntryType;
 /// What is needed of an archive.
 #[derive(Debug, Default)]
 pub(super) struct Archive {
-    /// Name below the archive's own folder (`logs/cpuinfo`) and text.
+    /// Name below the archive's own directory (`logs/cpuinfo`) and text.
     pub(super) files: BTreeMap<String, String>,
     /// When the first and the last file of the results were written, in seconds since 1970.
     pub(super) written_unix_s: (u64, u64),
-    /// A hash of names and texts: tells two archives without a machine apart.
+    /// A hash of names and texts: distinguishes two archives without a machine.
     pub(super) hash: u64,
 }
 
@@ -40,7 +40,7 @@ pub(super) const LIMITS: Limits = Limits {
 
 impl Archive {
     pub(super) fn read_gzip(gzip: impl Read, limits: &Limits) -> Result<Self, ImportError> {
-        // One more than is allowed: whoever gets it has passed the limit.
+        // One more than is allowed: a reader that gets it has passed the limit.
         let mut input = gzip.take(limits.archive_bytes + 1);
         let mut magic = Vec::new();
         input.by_ref().take(2).read_to_end(&mut magic)?;
@@ -170,7 +170,7 @@ fn check_link(name: &str, link: &[u8], kind: EntryType) -> Result<(), ImportErro
     if link.starts_with('/') {
         return Err(refused());
     }
-    // A hard link counts from the top, a symbolic one from its own folder.
+    // A hard link counts from the top, a symbolic one from its own directory.
     let mut depth = match kind {
         EntryType::Symlink => name.split('/').count() - 1,
         _ => 0,
@@ -185,7 +185,7 @@ fn check_link(name: &str, link: &[u8], kind: EntryType) -> Result<(), ImportErro
     Ok(())
 }
 
-/// The archive's own folder (`tmp/tmpAbCdEf`), and the name inside it.
+/// The archive's own directory (`tmp/tmpAbCdEf`), and the name inside it.
 fn split(name: &str) -> Option<(&str, &str)> {
     let starts = ["logs/", "results/"].into_iter().filter_map(|part| {
         let inner = format!("/{part}");
@@ -195,7 +195,7 @@ fn split(name: &str) -> Option<(&str, &str)> {
     Some((&name[..at], &name[at..]))
 }
 
-/// Whether a file tells something that is kept.
+/// Whether a file has something that is kept.
 fn is_wanted(name: &str) -> bool {
     match name.strip_prefix("results/") {
         Some(result) => match result.strip_prefix("lat/") {
@@ -261,7 +261,7 @@ pub const ARCHIVE_BYTES_MAX: u64 = 64 << 20;
 /// it, whatever stands in names and headers. An archive of 48 CPUs has below 50 MiB.
 pub const UNPACKED_BYTES_MAX: u64 = 256 << 20;
 
-/// Files and folders. Each pair of CPUs has a folder with some files: 160 CPUs make 250,000.
+/// Files and directories. Each pair of CPUs has a directory with some files: 160 CPUs make 250,000.
 pub const ENTRIES_MAX: u64 = 500_000;
 
 /// Bytes of one file that is read. The largest, `cpuinfo` of a machine with 160 CPUs, has 200 KiB.

@@ -1,7 +1,7 @@
 //! Cells of the lines that ipc-bench wrote: matrices of times and headlines of rates.
 //!
-//! Always true: a line is either read in full or counted as refused; the first refused one is kept
-//! to be shown. A mean is stored as a mean and there is no median; a time is stored under the
+//! **Invariants:** a line is either read in full or counted as refused; the first refused one is
+//! kept to be shown. A mean is stored as a mean and there is no median; a time is stored under the
 //! definition by which that program took it, and a test whose times have no known meaning gives no
 //! cell. Each cell is one launch, since nothing was repeated, and has no grade.
 

@@ -1,9 +1,10 @@
-//! The columns of the flat table: for each its name, what it holds, what it says, and its value.
+//! The columns of the flat table: for each its name, type, meaning and value.
 
 use serde_json::Value;
 
-use super::{Column, Holds, Line};
-use crate::run::{Cell, ClientsFacts, Kind, List, Rhythm, RttNs};
+use super::{Column, Get, Holds, Line};
+use crate::run::fact::{self, Fact};
+use crate::run::{Rhythm, RttNs};
 
 /// Every column, in order.
 pub const COLUMNS: &[Column] = &[
@@ -43,12 +44,9 @@ pub const COLUMNS: &[Column] = &[
     text("touch", "How much of the payload is written and read: full, header, none", touch),
     // What was measured.
     text("list", "cells, floors, bare, parts, study_cells or library_cells", |l| {
-        list(l.key.list).into()
+        l.key.list.name().into()
     }),
-    text("kind", "latency or throughput", |l| match l.key.kind {
-        Kind::Latency => "latency".into(),
-        Kind::Throughput => "throughput".into(),
-    }),
+    text("kind", "latency or throughput", |l| l.key.kind.name().into()),
     text("definition", "What one time or rate means; never mix two of them", |l| {
         l.key.definition.name().into()
     }),
@@ -128,86 +126,59 @@ pub const COLUMNS: &[Column] = &[
     }),
     // Times.
     whole("min_ns", "The shortest time", |l| times(l).and_then(|times| times.min).into()),
-    real("p50_ns", "The median", |l| times(l).and_then(|times| times.p50).into()),
-    real("p50_ci95_low_ns", "The median's 95 % confidence interval: from", |l| {
-        end(times(l).and_then(|times| times.p50_ci95), 0)
-    }),
-    real("p50_ci95_high_ns", "The median's 95 % confidence interval: to", |l| {
-        end(times(l).and_then(|times| times.p50_ci95), 1)
-    }),
-    real("p90_ns", "90 % are shorter", |l| times(l).and_then(|times| times.p90).into()),
-    real("p99_ns", "99 % are shorter", |l| times(l).and_then(|times| times.p99).into()),
-    real("p999_ns", "99.9 % are shorter", |l| times(l).and_then(|times| times.p999).into()),
-    real("p9999_ns", "99.99 % are shorter", |l| times(l).and_then(|times| times.p9999).into()),
+    fact(&fact::P50),
+    end("p50_ci95_low_ns", "The median's 95 % confidence interval: from", &fact::P50, 0),
+    end("p50_ci95_high_ns", "The median's 95 % confidence interval: to", &fact::P50, 1),
+    fact(&fact::P90),
+    fact(&fact::P99),
+    fact(&fact::P999),
+    fact(&fact::P9999),
     whole("max_ns", "The longest time", |l| times(l).and_then(|times| times.max).into()),
-    real("mean_ns", "The arithmetic mean; pauses of the machine move it a lot", |l| {
-        times(l).and_then(|times| times.mean).into()
-    }),
+    fact(&fact::MEAN),
     // Rates.
-    real("messages_per_s", "Messages per second, one way", |l| l.cell.messages_per_s.into()),
-    real("messages_per_s_ci95_low", "Its 95 % confidence interval: from", |l| {
-        end(l.cell.messages_per_s_ci95, 0)
-    }),
-    real("messages_per_s_ci95_high", "Its 95 % confidence interval: to", |l| {
-        end(l.cell.messages_per_s_ci95, 1)
-    }),
-    real("bytes_per_s", "Payload bytes per second, one way", |l| l.cell.bytes_per_s.into()),
-    real("bits_per_cpu_s", "Payload bits that one second of CPU time of both ends moves", |l| {
-        l.cell.bits_per_cpu_s.into()
-    }),
-    real("calls_per_s", "Calls per second of all clients", |l| {
-        clients(l).and_then(|clients| clients.calls_per_s).into()
-    }),
-    real("calls_per_s_ci95_low", "Its 95 % confidence interval: from", |l| {
-        end(clients(l).and_then(|clients| clients.calls_per_s_ci95), 0)
-    }),
-    real("calls_per_s_ci95_high", "Its 95 % confidence interval: to", |l| {
-        end(clients(l).and_then(|clients| clients.calls_per_s_ci95), 1)
-    }),
+    fact(&fact::MESSAGES),
+    end("messages_per_s_ci95_low", FROM, &fact::MESSAGES, 0),
+    end("messages_per_s_ci95_high", TO, &fact::MESSAGES, 1),
+    fact(&fact::BYTES),
+    fact(&fact::BITS_PER_CPU),
+    fact(&fact::CALLS),
+    end("calls_per_s_ci95_low", FROM, &fact::CALLS, 0),
+    end("calls_per_s_ci95_high", TO, &fact::CALLS, 1),
     // Costs and bounds.
-    real("client_cpu_ns_per_message", "CPU time of the client per message or round trip", |l| {
-        l.cell.cpu_ns_per_message.client.into()
-    }),
-    real("server_cpu_ns_per_message", "CPU time of the server per message or round trip", |l| {
-        l.cell.cpu_ns_per_message.server.into()
-    }),
+    fact(&fact::CPU_CLIENT),
+    fact(&fact::CPU_SERVER),
     text("floor", "The floor that it is compared with", |l| l.cell.floor.as_deref().into()),
-    real("ratio_to_floor", "How many times the floor's cost it is", |l| {
-        l.cell.ratio_to_floor.into()
-    }),
-    real("ratio_to_bare", "Of a call: to the bare exchange of the same run", |l| {
-        l.cell.call.as_ref().and_then(|call| call.ratio_to_bare).into()
-    }),
+    fact(&fact::TO_FLOOR),
+    fact(&fact::TO_BARE),
 ];
 
-type Get = fn(&Line<'_>) -> Value;
+const FROM: &str = "Its 95 % confidence interval: from";
+const TO: &str = "Its 95 % confidence interval: to";
 
-const fn text(name: &'static str, about: &'static str, value: Get) -> Column {
-    Column { name, holds: Holds::Text, about, value }
+type Own = fn(&Line<'_>) -> Value;
+
+const fn text(name: &'static str, about: &'static str, value: Own) -> Column {
+    Column { name, holds: Holds::Text, about, value: Get::Own(value) }
 }
 
-const fn whole(name: &'static str, about: &'static str, value: Get) -> Column {
-    Column { name, holds: Holds::Whole, about, value }
+const fn whole(name: &'static str, about: &'static str, value: Own) -> Column {
+    Column { name, holds: Holds::Whole, about, value: Get::Own(value) }
 }
 
-const fn real(name: &'static str, about: &'static str, value: Get) -> Column {
-    Column { name, holds: Holds::Real, about, value }
+const fn truth(name: &'static str, about: &'static str, value: Own) -> Column {
+    Column { name, holds: Holds::Truth, about, value: Get::Own(value) }
 }
 
-const fn truth(name: &'static str, about: &'static str, value: Get) -> Column {
-    Column { name, holds: Holds::Truth, about, value }
+const fn fact(fact: &'static Fact) -> Column {
+    Column { name: fact.name, holds: Holds::Real, about: fact.about, value: Get::Fact(fact) }
+}
+
+const fn end(name: &'static str, about: &'static str, fact: &'static Fact, which: usize) -> Column {
+    Column { name, holds: Holds::Real, about, value: Get::End(fact, which) }
 }
 
 fn times<'a>(line: &Line<'a>) -> Option<&'a RttNs> {
     line.cell.rtt_ns.as_ref()
-}
-
-fn clients<'a>(line: &Line<'a>) -> Option<&'a ClientsFacts> {
-    line.cell.clients.as_ref()
-}
-
-fn end(interval: Option<[f64; 2]>, which: usize) -> Value {
-    interval.map(|ends| ends[which]).into()
 }
 
 /// The text, or nothing if it is empty.
@@ -228,17 +199,6 @@ fn touch(line: &Line<'_>) -> Value {
     }
 }
 
-fn list(list: List) -> &'static str {
-    match list {
-        List::Cells => "cells",
-        List::Floors => "floors",
-        List::Bare => "bare",
-        List::Parts => "parts",
-        List::StudyCells => "study_cells",
-        List::Libraries => "library_cells",
-    }
-}
-
 fn rhythm(rhythm: Rhythm) -> &'static str {
     match rhythm {
         Rhythm::Steady => "steady",
@@ -255,13 +215,7 @@ fn rhythm(rhythm: Rhythm) -> &'static str {
 /// The column with the figure that stands for the cell, as `Cell::headline` chooses it; the mean
 /// where another program published nothing else.
 fn statistic(line: &Line<'_>) -> Value {
-    let cell: &Cell = line.cell;
-    let mean = times(line).and_then(|times| times.mean);
-    match (cell.headline(), cell.kind) {
-        (Some(_), _) if cell.clients.is_some() => "calls_per_s".into(),
-        (Some(_), Kind::Latency) => "p50_ns".into(),
-        (Some(_), Kind::Throughput) => "messages_per_s".into(),
-        (None, Kind::Latency) if mean.is_some() => "mean_ns".into(),
-        (None, _) => Value::Null,
-    }
+    let has_figure = |fact: &Fact| (fact.of)(line.cell).is_some();
+    let statistics = [line.cell.main_fact(), &fact::MEAN];
+    statistics.into_iter().find(|fact| has_figure(fact)).map(|fact| fact.name).into()
 }

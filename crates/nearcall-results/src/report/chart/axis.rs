@@ -1,9 +1,10 @@
 //! Axes: from a number to its place, and the ticks between.
 //!
-//! Always true: a place is between 0 and 1 and finite; a number that has none (not finite, outside,
-//! or not positive on a logarithmic axis) gives `None`. An axis is never empty: its ends differ.
+//! **Invariants:** a place is between 0 and 1 and finite; a number that has none (not finite,
+//! outside, or not positive on a logarithmic axis) gives `None`. An axis is never empty: its ends
+//! differ.
 
-use super::unit::Unit;
+use crate::report::number::Unit;
 
 /// One direction of a chart.
 #[derive(Clone, Debug, PartialEq)]

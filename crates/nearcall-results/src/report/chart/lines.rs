@@ -1,9 +1,9 @@
 //! Lines over an axis that is continuous, with bands and names at their ends.
 //!
-//! Always true: a line connects measured points only, in the order of the axis; where a point is
+//! **Invariants:** a line connects measured points only, in the order of the axis; where a point is
 //! missing it is broken, and nothing leads to the 0 that has no place on a logarithm. A few series
 //! are singled out by colour, dash and mark and have their name beside them; the others are grey,
-//! and their marks tell their name. Where names stand is in `lines/names.rs`.
+//! and their marks have their name as a label. Where names stand is in `lines/names.rs`.
 
 mod names;
 
@@ -29,10 +29,10 @@ pub struct Lines {
     pub remark: String,
 }
 
-/// One line.
+/// A series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Its name.
+    /// Legend label.
     pub name: String,
     /// Its colour, dash and mark; [`Look::Floor`] for a bound that depends on x.
     pub look: Look,
@@ -53,7 +53,7 @@ pub struct Point {
     pub interval: Option<[f64; 2]>,
     /// Only the outline of its mark.
     pub hollow: bool,
-    /// What it says of itself.
+    /// The label of its mark.
     pub label: String,
 }
 

@@ -1,4 +1,4 @@
-//! Marks: shapes that differ even without colour, and what a mark says of itself.
+//! Marks: shapes that differ even without colour, and their labels.
 //!
 //! **Invariants:** a mark has its text as `<title>`, which browsers show without any script;
 //! the group around it has its series as an attribute.

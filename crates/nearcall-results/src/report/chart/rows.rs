@@ -1,4 +1,4 @@
-//! One row per thing: dots with intervals on a common axis, sorted by whoever calls.
+//! One row per thing: dots with intervals on a common axis, sorted by the caller.
 //!
 //! For many names one axis each cannot be read, and lines between names would mean nothing: places
 //! on a common scale are compared best. A bound is a row of its own whose place may run through
@@ -57,7 +57,7 @@ pub struct Dot {
     pub look: Look,
     /// Only its outline.
     pub hollow: bool,
-    /// What it says of itself.
+    /// The label of its mark.
     pub label: String,
 }
 
@@ -156,7 +156,7 @@ fn y_of(index: usize, plane: &Plane<'_>) -> f64 {
 
 /// More cannot be taken in; two and a half times what there is.
 const ROWS_MAX: usize = 80;
-/// Between the dots of one row, so that their intervals can be told apart.
+/// Between the dots of one row, so that their intervals can be distinguished.
 const APART: f64 = 4.0;
 /// From one row to the next.
 const ROW: f64 = 18.0;

@@ -1,8 +1,10 @@
 //! Text in a drawing: made harmless, and as wide as it will be.
 //!
-//! Names come from files of strangers. Always true: what leaves [`clean`] may stand in XML (after
-//! escaping, which maud does) and is not longer than a chart can bear. There is no font here:
-//! widths are estimates for a common sans-serif of 12 units.
+//! Names come from untrusted files.
+//!
+//! **Invariants:** what leaves [`clean`] may stand in XML (after escaping, which maud does) and is
+//! not longer than a chart can bear. There is no font here: widths are estimates for a common
+//! sans-serif of 12 units.
 
 pub use crate::report::lines::clean_to;
 

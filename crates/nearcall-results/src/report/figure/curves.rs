@@ -7,10 +7,10 @@ use crate::report::chart::Frame;
 use crate::report::chart::axis::{Axis, drawable, tame};
 use crate::report::chart::lines::{Bound, Lines, Point, Series};
 use crate::report::chart::mark::Look;
-use crate::report::chart::unit::Unit;
 use crate::report::columns::{self, Column, figure, shown};
 use crate::report::hosts::{Entry, Host};
-use crate::report::number;
+use crate::report::number::{self, Measured, Unit};
+use crate::run::fact::{self, Better, Fact};
 use crate::run::{Cell, CellKey, Definition, Kind, List, Rhythm};
 
 use super::group::{Group, Set, groups, is_disturbed, looks, round_trip};
@@ -24,16 +24,11 @@ pub(super) struct Curve {
     keep: fn(&CellKey) -> bool,
     over: Over,
     y_title: &'static str,
-    y_unit: Unit,
-    y: fn(&Entry<'_>) -> Option<Value>,
-    /// The column of what was found.
-    y_column: Column<Cell>,
+    /// What is drawn.
+    fact: &'static Fact,
     /// How one point was made from times or rates, and its unit: a sentence.
     statistic: &'static str,
 }
-
-/// A figure with its interval.
-type Value = (f64, Option<[f64; 2]>);
 
 /// What varies from left to right.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -83,9 +78,8 @@ impl Curve {
     /// One figure for each of the circumstances that have several points.
     pub(super) fn figures(&self, host: &Host<'_>, place: &Place) -> Vec<Figure> {
         let keep = |entry: &Entry<'_>| {
-            // What did not keep its pace has no figure, and is told.
-            let behind = columns::is_behind(entry.cell);
-            (self.keep)(&entry.key) && (behind || self.value(entry).is_some())
+            // A cell that fell behind its rate has no figure and is counted in a note instead.
+            (self.keep)(&entry.key) && (entry.cell.is_behind() || self.value(entry).is_some())
         };
         let figures_max = if self.over == Over::Sizes { 1 } else { GROUPS_MAX };
         let (mut drawn, mut others) = (Vec::new(), Vec::new());
@@ -132,7 +126,7 @@ impl Curve {
         if distinct(&series) < 2 {
             return None;
         }
-        let bounds = match self.y_unit {
+        let bounds = match self.fact.unit {
             Unit::ByteRate => memcpy_rate(host, &group.setting.class).into_iter().collect(),
             _ => word_bounds(&group, host),
         };
@@ -148,13 +142,13 @@ impl Curve {
             columns::NAME.named("mechanism"),
             columns::WAIT.named("waits by"),
             x_column,
-            self.y_column,
+            Column::fact(self.fact),
             columns::INTERVAL,
             columns::GRADE,
             columns::LAUNCHES,
         ];
         let entries = || group.entries.iter().copied();
-        let behind = entries().filter(|entry| columns::is_behind(entry.cell)).count();
+        let behind = entries().filter(|entry| entry.cell.is_behind()).count();
         let behind = (behind > 0).then(|| {
             format!("{behind} cells fell behind their rate, so they have no time and no point.")
         });
@@ -172,18 +166,19 @@ impl Curve {
         })
     }
 
-    fn value(&self, entry: &Entry<'_>) -> Option<Value> {
-        (self.y)(entry).filter(|(y, _)| drawable(*y) && !columns::is_behind(entry.cell))
+    fn value(&self, entry: &Entry<'_>) -> Option<Measured> {
+        self.fact.valid(entry.cell).filter(|found| drawable(found.value))
     }
 
     fn line(&self, name: String, look: Look, entries: &[&Entry<'_>]) -> Series {
         let (unit, ..) = self.over.axis();
         let point = |entry: &&Entry<'_>| {
-            let (x, (y, interval)) = (self.over.of(&entry.key), self.value(entry)?);
+            let x = self.over.of(&entry.key);
+            let Measured { value: y, ci95: interval } = self.value(entry)?;
             // Of a grey line the table has interval and grade.
             let value = match look {
-                Look::Other => self.y_unit.value(y),
-                _ => words::label(self.y_unit, y, interval, entry),
+                Look::Other => self.fact.unit.value(y),
+                _ => words::label(self.fact.unit, y, interval, entry),
             };
             let label = format!("{}: {value}", unit.tick(x));
             Some(Point { x, y, interval, hollow: is_disturbed(entry), label })
@@ -219,13 +214,13 @@ impl Curve {
         let most = sets.iter().map(|set| set.entries.len()).max()?;
         let sound = set.entries.iter().filter(|entry| !is_disturbed(entry));
         let logs: Vec<f64> =
-            sound.filter_map(|entry| self.value(entry)).map(|(y, _)| y.ln()).collect();
+            sound.filter_map(|entry| self.value(entry)).map(|found| found.value.ln()).collect();
         if logs.is_empty() {
             return None;
         }
         let mean = logs.iter().sum::<f64>() / logs.len() as f64;
         let lacking = most.saturating_sub(logs.len()) as f64 * LACKING;
-        Some(lacking + if self.y_unit == Unit::ByteRate { -mean } else { mean })
+        Some(lacking + if self.fact.better == Better::More { -mean } else { mean })
     }
 
     /// Puts axes around the lines. `None` if there is nothing to draw.
@@ -238,7 +233,7 @@ impl Curve {
         let ends = singled.flat_map(|s| &s.points).filter_map(|point| point.interval);
         let ends: Vec<f64> = ends.flat_map(|ends| tame(ends, &ys)).collect();
         let ys = ys.into_iter().chain(ends).chain(bounds.iter().map(|bound| bound.value));
-        let y = Axis::log(self.y_unit, self.y_title, ys)?;
+        let y = Axis::log(self.fact.unit, self.y_title, ys)?;
         let (x_unit, x_title, _) = self.over.axis();
         let mut x = Axis::log(x_unit, x_title, xs.iter().copied())?.with_ticks(&xs);
         // No gap at all has a place of its own.
@@ -249,18 +244,18 @@ impl Curve {
         Some(Lines { x, y, series, bounds, remark: words::no_floors(bare) })
     }
 
-    /// Who is best at either end of the lines; what is disturbed is nobody.
+    /// The best series at either end of the lines; disturbed ones do not count.
     fn describe(&self, chart: &Lines) -> String {
         let own = || chart.series.iter().filter(|series| series.look != Look::Floor);
         let points = own().flat_map(|series| series.points.iter().map(move |p| (p, &series.name)));
         let sound: Vec<(&Point, &String)> = points.filter(|(point, _)| !point.hollow).collect();
-        let sign = if self.y_unit == Unit::ByteRate { -1.0 } else { 1.0 };
+        let sign = if self.fact.better == Better::More { -1.0 } else { 1.0 };
         let best = |x: f64| {
             let here = sound.iter().filter(|(point, _)| point.x == x);
             let (point, name) =
                 here.min_by(|(a, _), (b, _)| (a.y * sign).total_cmp(&(b.y * sign)))?;
             let (unit, ..) = self.over.axis();
-            let (x, y) = (unit.tick(point.x), self.y_unit.value(point.y));
+            let (x, y) = (unit.tick(point.x), self.fact.unit.value(point.y));
             Some(format!("at {x} {name} is best with {y}"))
         };
         let xs = || sound.iter().map(|(point, _)| point.x);
@@ -335,9 +330,7 @@ const ECHO: Curve = Curve {
     keep: |key| is_steady_round_trip(key, "echo"),
     over: Over::Sizes,
     y_title: "Round trip, median, logarithmic",
-    y_unit: Unit::Time,
-    y: |entry| round_trip(entry).map(|found| (found.value, found.ci95)),
-    y_column: columns::MEDIAN,
+    fact: &fact::P50,
     statistic: "Each point is the median of a typical launch.",
 };
 
@@ -347,9 +340,7 @@ pub(super) const BYTES: [Curve; 1] = [Curve {
     title: "Bytes per second against size",
     keep: |key| key.kind == Kind::Throughput && key.rhythm == Rhythm::Steady,
     y_title: "Payload bytes per second (MB = 10^6, GB = 10^9 bytes), logarithmic",
-    y_unit: Unit::ByteRate,
-    y: |entry| Some((entry.cell.bytes_per_s?, entry.cell.bytes_per_s_ci95)),
-    y_column: columns::BYTES.named("bytes per second"),
+    fact: &fact::BYTES,
     statistic: "Each point is the payload alone; kB, MB and GB are 10^3, 10^6 and 10^9 bytes, \
         while KiB and MiB of a size are 2^10 and 2^20; the intervals in the table are of messages. \
         The bound of memcpy is the largest payload divided by the median time in which one process \
@@ -374,8 +365,7 @@ pub(super) const PACES: [Curve; 2] = [
         id: "pace-p99",
         title: "99th percentile at constant rates",
         y_title: "Response time, 99th percentile, logarithmic",
-        y: |entry| Some((entry.cell.rtt_ns.as_ref()?.p99?, None)),
-        y_column: columns::P99,
+        fact: &fact::P99,
         statistic: "Each point is the time that 99 % of the responses at that rate took at most; \
             it has no interval.",
         ..PACE

@@ -7,10 +7,10 @@ use crate::report::chart::Frame;
 use crate::report::chart::axis::Axis;
 use crate::report::chart::lines::{Lines, Point, Series};
 use crate::report::chart::text;
-use crate::report::chart::unit::Unit;
 use crate::report::columns::{Column, time};
 use crate::report::hosts::{Entry, Host};
 use crate::report::number;
+use crate::report::number::Unit;
 use crate::run::Cell;
 
 use super::curves::word_bounds;
@@ -96,9 +96,10 @@ type Times<'a> = (&'a Cell, Histogram);
 
 fn columns<'a>() -> [Column<Times<'a>>; 11] {
     use crate::report::columns::{GRADE, LAUNCHES, NAME, WAIT};
+    let of = |column: Column<Cell>| column.on(|times: &Times<'_>| times.0);
     [
-        Column::words("mechanism", 0, |(cell, _)| (NAME.value)(cell)),
-        Column::words("waits by", 0, |(cell, _)| (WAIT.value)(cell)),
+        of(NAME).named("mechanism"),
+        of(WAIT).named("waits by"),
         Column::figure("min", 0, |(_, times)| time(times.min_ns().map(|ns| ns as f64))),
         Column::figure("50 %", 0, |(_, times)| time(times.quantile_ns(0.5))),
         Column::figure("90 %", 0, |(_, times)| time(times.quantile_ns(0.9))),
@@ -106,8 +107,8 @@ fn columns<'a>() -> [Column<Times<'a>>; 11] {
         Column::figure("99.9 %", 0, |(_, times)| time(times.quantile_ns(0.999))),
         Column::figure("max", 0, |(_, times)| time(times.max_ns().map(|ns| ns as f64))),
         Column::figure("times", 0, |(_, times)| times.count().to_string()),
-        Column::words("grade", 0, |(cell, _)| (GRADE.value)(cell)),
-        Column::figure("launches", 0, |(cell, _)| (LAUNCHES.value)(cell)),
+        of(GRADE),
+        of(LAUNCHES),
     ]
 }
 

@@ -61,7 +61,7 @@ impl Setting {
         (self.load == "idle", self.class != SAME_CPU)
     }
 
-    /// What a title must add because nobody would take it for granted.
+    /// What a title must add because it is not the usual case.
     pub(super) fn unusual(&self) -> String {
         let load = match self.load.as_str() {
             "idle" => String::new(),

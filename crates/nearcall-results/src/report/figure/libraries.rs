@@ -7,10 +7,10 @@ use crate::report::chart::axis::{Axis, drawable};
 use crate::report::chart::mark::Look;
 use crate::report::chart::rows::{Dot, Row, Rows, extent};
 use crate::report::chart::text;
-use crate::report::chart::unit::Unit;
 use crate::report::columns::{self, Column, shown};
 use crate::report::hosts::Host;
 use crate::report::number;
+use crate::report::number::Unit;
 use crate::report::table::class_words;
 use crate::run::{Cell, Kind, Library, Run};
 
@@ -125,17 +125,15 @@ fn look(wait: &str) -> Look {
 }
 
 fn columns<'a>() -> [Column<Line<'a>>; 9] {
+    let of = |column: Column<Cell>| column.on(|line: &Line<'_>| line.cell);
     [
         Column::words("name", 0, |line| text::clean(&line.library.name)),
         Column::words("library", 0, |line| text::clean(&line.library.version)),
         Column::words("waits by", 0, |line| text::clean(&line.library.wait)),
-        Column::figure("figure", 0, |line| match line.cell.kind {
-            Kind::Latency => number::time(line.value),
-            Kind::Throughput => number::message_rate(line.value),
-        }),
-        Column::figure("95 % interval", 0, |line| (columns::INTERVAL.value)(line.cell)),
-        Column::words("grade", 0, |line| shown(line.cell.grade)),
-        Column::figure("launches", 0, |line| line.cell.launches.to_string()),
+        Column::figure("figure", 0, |line| line.cell.main_fact().unit.value(line.value)),
+        of(columns::INTERVAL),
+        of(columns::GRADE),
+        of(columns::LAUNCHES),
         Column::figure("nearcall is better by", 0, |line| {
             columns::figure(line.beside.map(|(ratio, _)| ratio), number::ratio)
         }),

@@ -7,12 +7,12 @@ use crate::report::chart::axis::Axis;
 use crate::report::chart::mark::Look;
 use crate::report::chart::rows::{Dot, Row, Rows, extent};
 use crate::report::chart::text;
-use crate::report::chart::unit::Unit;
-use crate::report::columns::{Column, figure, shown, values};
+use crate::report::columns::{Column, figure, shown};
 use crate::report::hosts::{Entry, Host};
 use crate::report::number;
+use crate::report::number::Unit;
 use crate::report::table::load_achieved;
-use crate::run::{CellKey, Definition, Rhythm};
+use crate::run::{Cell, CellKey, Definition, Rhythm};
 
 use super::group::{Group, family, groups, is_disturbed, key, round_trip};
 use super::{Figure, FigureTable, Place, words};
@@ -134,20 +134,22 @@ fn bound(entry: &Entry<'_>) -> Option<Row> {
 }
 
 fn columns<'a>() -> [Column<Pair<'a>>; 9] {
-    use crate::report::columns::{INTERVAL, LAUNCHES, MEDIAN, NAME, WAIT};
+    use crate::report::columns::{INTERVAL, MEDIAN, NAME, WAIT};
+    let idle = |column: Column<Cell>| column.on(|pair: &Pair<'_>| pair.0.cell);
+    let loaded = |column: Column<Cell>| column.on(|pair: &Pair<'_>| pair.1.cell);
     [
-        Column::words("mechanism", 0, |pair| (NAME.value)(pair.1.cell)),
-        Column::words("waits by", 0, |pair| (WAIT.value)(pair.1.cell)),
-        Column::figure("idle, median", 0, |pair| (MEDIAN.value)(pair.0.cell)),
-        Column::figure("95 % interval, idle", 0, |pair| (INTERVAL.value)(pair.0.cell)),
-        Column::figure("loaded, median", 0, |pair| (MEDIAN.value)(pair.1.cell)),
-        Column::figure("95 % interval, loaded", 0, |pair| (INTERVAL.value)(pair.1.cell)),
+        loaded(NAME).named("mechanism"),
+        loaded(WAIT).named("waits by"),
+        idle(MEDIAN).named("idle, median"),
+        idle(INTERVAL).named("95 % interval, idle"),
+        loaded(MEDIAN).named("loaded, median"),
+        loaded(INTERVAL).named("95 % interval, loaded"),
         Column::figure("loaded to idle", 0, |pair| figure(pair.ratio(), number::ratio)),
         Column::words("grades", 0, |pair| {
             format!("{}, {}", shown(pair.0.cell.grade), shown(pair.1.cell.grade))
         }),
         Column::figure("launches", 0, |pair| {
-            [pair.0, pair.1].map(|one| values(&[LAUNCHES], one.cell).concat()).join(", ")
+            format!("{}, {}", pair.0.cell.launches, pair.1.cell.launches)
         }),
     ]
 }

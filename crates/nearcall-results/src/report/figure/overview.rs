@@ -4,10 +4,11 @@ use crate::report::chart::Frame;
 use crate::report::chart::axis::{Axis, drawable};
 use crate::report::chart::mark::Look;
 use crate::report::chart::rows::{Dot, Row, Rows, extent};
-use crate::report::chart::unit::Unit;
-use crate::report::columns::{self, Column, figure};
+use crate::report::columns::{self, Column};
 use crate::report::hosts::{Entry, Host};
 use crate::report::number;
+use crate::report::number::Unit;
+use crate::run::fact::{self, Fact};
 use crate::run::{Cell, Definition, Rhythm};
 
 use super::group::{Group, family, groups, is_disturbed, key, round_trip};
@@ -59,9 +60,10 @@ pub(super) fn smallest_exchange<'a>(
 
 /// What is drawn of each row.
 struct Form {
-    /// A second value in nanoseconds, and what stands at the right of the row.
-    second: fn(&Cell) -> Option<f64>,
-    text: fn(&Cell) -> String,
+    /// A second value in nanoseconds.
+    second: Option<&'static Fact>,
+    /// What stands at the right of the row.
+    text: Column<Cell>,
     key: &'static [(Look, bool, &'static str)],
     statistic: &'static str,
     columns: &'static [Column<Cell>],
@@ -129,13 +131,14 @@ fn row(entry: &Entry<'_>, name: String, look: Look, form: &Form) -> Option<Row> 
     let (value, interval) = (found.value, found.ci95);
     let label = words::label(Unit::Time, value, interval, entry);
     let mut dots = vec![Dot { value, interval, look, hollow: is_disturbed(entry), label }];
-    if let Some(value) = (form.second)(entry.cell).filter(|value| drawable(*value)) {
+    let second = form.second.and_then(|fact| (fact.of)(entry.cell)).map(|found| found.value);
+    if let Some(value) = second.filter(|value| drawable(*value)) {
         let label = format!("CPU time of both ends: {}", Unit::Time.value(value));
         dots.push(Dot { value, interval: None, look: Look::Other, hollow: false, label });
     }
     // What is fastest with and without sleeping bounds all; the others are for comparison.
     let through = ["floor-spin", "floor-futex"].contains(&entry.key.mechanism.as_str());
-    Some(Row { name, look, dots, through, text: (form.text)(entry.cell) })
+    Some(Row { name, look, dots, through, text: form.text.text(entry.cell) })
 }
 
 /// Which is fastest and which slowest, of those that are not disturbed.
@@ -156,8 +159,8 @@ fn describe(chart: &Rows) -> String {
 }
 
 const MEDIANS: Form = Form {
-    second: |_| None,
-    text: |cell| figure(cell.headline().map(|found| found.value), number::time),
+    second: None,
+    text: Column::figure("", 0, |cell| columns::time(cell.headline().map(|found| found.value))),
     key: &[],
     statistic: "Dot: the median of a typical launch. Bar: where the median of a typical launch \
         lies with 95 % confidence. Vertical lines: the same exchange without nearcall.",
@@ -172,8 +175,8 @@ const MEDIANS: Form = Form {
 };
 
 const COSTS: Form = Form {
-    second: Cell::cpu_ns,
-    text: columns::CPU.value,
+    second: Some(&fact::CPU),
+    text: columns::CPU,
     key: &[(Look::Other, false, "CPU time of both ends")],
     statistic: "Coloured: the median of a typical launch with its interval of 95 %. Grey, and at \
         the right: user and system time of client and server, divided by the round trips, so a \
@@ -183,8 +186,8 @@ const COSTS: Form = Form {
         columns::WAIT.named("waits by"),
         columns::MEDIAN,
         columns::INTERVAL,
-        columns::CPU_CLIENT.named("CPU time, client"),
-        columns::CPU_SERVER.named("CPU time, server"),
+        Column::fact(&fact::CPU_CLIENT).named("CPU time, client"),
+        Column::fact(&fact::CPU_SERVER).named("CPU time, server"),
         columns::CPU.named("CPU time, both"),
         columns::GRADE,
         columns::LAUNCHES,

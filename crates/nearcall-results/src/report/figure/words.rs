@@ -1,12 +1,12 @@
-//! What a figure says in words: of a value, of its cells, of where they come from.
+//! The words of a figure: of a value, of its cells, of where they come from.
 
 use std::collections::BTreeSet;
 
 use crate::noise::{self, Grade};
 use crate::report::chart::text;
-use crate::report::chart::unit::Unit;
 use crate::report::hosts::{Entry, Host};
 use crate::report::number;
+use crate::report::number::Unit;
 use crate::run::Definition;
 
 use super::group::{Group, Setting};
@@ -33,7 +33,7 @@ pub(super) fn about(what: &str, group: &Group<'_>) -> String {
     format!("{title}: {meaning}. {what} Runs of {latest}{more}.")
 }
 
-/// What a figure shows and how sound its cells are, in about two lines.
+/// The content of a figure and how sound its cells are, in about two lines.
 pub(super) fn caption(group: &Group<'_>) -> String {
     let (title, _) = group.setting.definition.title_and_meaning();
     let launches: BTreeSet<u32> = group.entries.iter().map(|e| e.cell.launches).collect();

@@ -1,8 +1,9 @@
 //! What is fast on a machine: one figure per question, taken from its cells.
 //!
-//! Always true: an answer compares cells of one exchange only (same shape, size, rhythm,
+//! **Invariants:** an answer compares cells of one exchange only (same shape, size, rhythm,
 //! definition, placement and caller), none beside a load, and of mechanisms that may be advised.
-//! What to use is what `advise.rs` says of that exchange, and the figure is that of what to use;
+//! What to use is the advice of `advise.rs` for that exchange, and the figure is that of the
+//! recommended mechanism;
 //! without a figure there is no advice.
 
 use std::collections::BTreeMap;
@@ -29,7 +30,7 @@ pub struct Answer {
     pub advice: Advised,
 }
 
-/// What the advice says, in short.
+/// The advice, in short.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Advised {
@@ -164,7 +165,7 @@ impl Question {
         Answer { question: self.words, found, advice }
     }
 
-    /// What the advice says of the exchange whose figure stands beside it.
+    /// The advice for the exchange whose figure stands beside it.
     fn advised(&self, key: &CellKey, host: &Host<'_>) -> Advised {
         let requirements = Requirements {
             message_bytes: key.message_bytes.max(1),
@@ -376,7 +377,7 @@ const QUESTIONS: [Question; 5] = [
             key.class == "same_cpu" && small && (steady || paced)
         },
         group: |key| match key.rhythm {
-            // Right after each other tells most; of paces the one that programs have.
+            // Back-to-back exchanges show most; of paces the one that programs have.
             Rhythm::Steady => smallest(key).saturating_add(i64::MAX / 2),
             Rhythm::Pace(rate) => -(i64::from(rate) - PACE_PER_S).abs(),
             _ => i64::MIN,

@@ -1,6 +1,6 @@
 //! Tables of cells: the floors, every figure of a machine, and machines beside each other.
 //!
-//! Always true: a table holds figures of one definition, which it states; times stand as medians,
+//! **Invariants:** a table holds figures of one definition, which it states; times stand as medians,
 //! rates as messages per second, so that a column has one unit.
 
 use std::collections::BTreeMap;
@@ -12,9 +12,10 @@ use super::text::capital;
 use super::{name, text};
 use crate::report::columns::{self, Column, shown};
 use crate::report::hosts::{Entry, Host};
-use crate::report::number;
+use crate::report::number::{self, Measured};
 use crate::report::table::class_words;
 use crate::report::table::grid::Align;
+use crate::run::fact::{self, Fact};
 use crate::run::{Cell, CellKey, Definition, List};
 
 /// The same exchanges without nearcall.
@@ -26,7 +27,7 @@ pub(super) fn floors(host: &Host<'_>, id: &str) -> Option<Markup> {
     if floors.is_empty() {
         return Some(html! {
             p.missing {
-                "These runs have no floors, so no bound can be drawn and no ratio told. A run of "
+                "These runs have no floors, so no bound can be drawn and no ratio given. A run of "
                 code { "nearcall bench" } " measures them beside everything else."
             }
         });
@@ -119,45 +120,31 @@ fn columns<'a>(definition: Definition) -> Vec<Column<Entry<'a>>> {
         Column::words("where", 0, |one| class_words(&one.key.class)),
         Column::words("conditions", 0, |one| conditions(&one.key, mean(one.cell).is_some())),
     ];
-    let value: Column<Entry<'a>> = Column::figure("", 0, |one| {
-        let (value, _, unit) = figure(one);
-        text::optional(value, unit)
-    });
-    let interval: Column<Entry<'a>> = Column::figure("95 % interval", 0, |one| {
-        let (_, ci95, unit) = figure(one);
-        text::interval(ci95, unit)
-    });
+    let of = |column: Column<Cell>| column.on(|one: &Entry<'_>| one.cell);
+    let fact = fact_of(definition);
+    let value = of(Column::fact(fact));
     let figures = match is_rate(definition) {
         true => vec![
             value.named("messages per second"),
-            interval,
-            Column::figure("bytes per second", 0, |one| {
-                text::optional(one.cell.bytes_per_s, "bytes/s")
-            }),
+            of(Column::interval(fact)),
+            of(Column::fact(&fact::BYTES)).named("bytes per second"),
         ],
         false => vec![
-            value.named("median"),
-            interval,
-            Column::figure("p99", 0, |one| {
-                text::optional(one.cell.rtt_ns.as_ref().and_then(|times| times.p99), "ns")
-            }),
-            Column::figure("calls per second", 0, |one| {
-                let rate = one.cell.clients.as_ref().and_then(|clients| clients.calls_per_s);
-                rate.map_or_else(String::new, |rate| text::optional(Some(rate), "/s"))
-            }),
+            value,
+            of(Column::interval(fact)),
+            of(columns::P99),
+            of(Column::fact(&fact::CALLS)).named("calls per second"),
         ],
     };
-    let end: [Column<Entry<'a>>; 3] = [
-        Column::figure("CPU per message", 0, |one| columns::time(one.cell.cpu_ns())),
-        Column::figure("to floor", 0, |one| {
-            columns::figure(one.cell.ratio_to_floor, number::ratio)
-        }),
-        Column { align: Align::Grade, ..Column::words("grade", 0, |one| shown(one.cell.grade)) },
+    let end = [
+        of(columns::CPU).named("CPU per message"),
+        of(Column::fact(&fact::TO_FLOOR)),
+        of(columns::GRADE),
     ];
     begin.into_iter().chain(figures).chain(end).collect()
 }
 
-/// What tells a cell from one that is alike in a list of its own.
+/// The mark of a cell whose list may hold a cell that is alike.
 const fn list(key: &CellKey) -> &'static str {
     match key.list {
         List::Bare => " (bare)",
@@ -177,17 +164,18 @@ fn conditions(key: &CellKey, is_mean: bool) -> String {
 }
 
 /// The figure of a definition: one unit for all cells that have it.
-fn figure(entry: &Entry<'_>) -> (Option<f64>, Option<[f64; 2]>, &'static str) {
-    let cell = entry.cell;
-    if is_rate(entry.key.definition) {
-        return (cell.messages_per_s, cell.messages_per_s_ci95, "/s");
-    }
-    let times = cell.rtt_ns.as_ref();
-    if let Some(mean) = mean(cell) {
-        return (Some(mean), None, "ns");
-    }
-    (times.and_then(|times| times.p50), times.and_then(|times| times.p50_ci95), "ns")
+const fn fact_of(definition: Definition) -> &'static Fact {
+    if is_rate(definition) { &fact::MESSAGES } else { &TYPICAL }
 }
+
+/// The median, or the mean of a cell that has nothing else.
+const TYPICAL: Fact = Fact {
+    of: |cell| match mean(cell) {
+        Some(value) => Some(Measured { value, ci95: None }),
+        None => (fact::P50.of)(cell),
+    },
+    ..fact::P50
+};
 
 /// The mean of a cell that has nothing else, as cells of published data sets.
 fn mean(cell: &Cell) -> Option<f64> {
@@ -210,8 +198,9 @@ pub(super) fn side_by_side(hosts: &[Host<'_>]) -> Markup {
         } @else {
             p {
                 (rows.len()) " measurements were made on more than one machine; nothing is \
-                 averaged. Whether a difference is more than chance, "
-                code { "nearcall compare A.json B.json" } " tells."
+                 averaged. "
+                code { "nearcall compare A.json B.json" } " decides whether a difference is more \
+                 than chance."
             }
         }
         @for definition in definitions { (beside(hosts, definition, &rows)) }
@@ -232,15 +221,16 @@ fn beside(hosts: &[Host<'_>], definition: Definition, rows: &[Shared<'_>]) -> Ta
     let means = rows.iter().any(|(_, cells)| cells.iter().flatten().any(is_mean));
     let means = if means { "; rows that end with mean have means, the others medians" } else { "" };
     let caption = format!("{title}: {meaning}{}{means}", cut(rows.len()));
+    let fact = fact_of(definition);
+    let columns = [Column::fact(fact), Column::interval(fact), columns::GRADE];
     let mut table = Table::new(&format!("side-by-side-{}", definition.name()), caption, heads);
     for (key, cells) in rows.into_iter().take(ROWS_MAX) {
         let word = if cells.iter().flatten().any(is_mean) { ", mean" } else { "" };
         let what = text::plain(&key.to_string()).replace(&key.class, &class_words(&key.class));
         let mut row = vec![what + list(key) + word];
         for entry in cells {
-            let (value, ci95, unit) = entry.map_or((None, None, ""), figure);
-            let grade = shown(entry.and_then(|entry| entry.cell.grade));
-            row.extend([text::optional(value, unit), text::interval(ci95, unit), grade]);
+            let texts = columns.map(|column| entry.map(|entry| column.text(entry.cell)));
+            row.extend(texts.map(shown));
         }
         table.row(row);
     }

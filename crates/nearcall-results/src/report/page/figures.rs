@@ -1,6 +1,6 @@
 //! The figures on the page: each with its caption, and folded away how to read it, with its values.
 //!
-//! Always true: whatever a figure shows stands in its table too, for the keyboard, the screen
+//! **Invariants:** whatever a figure shows stands in its table too, for the keyboard, the screen
 //! reader and paper. What is drawn, and of which cells, is in `report/figure.rs`.
 
 use maud::{Markup, html};

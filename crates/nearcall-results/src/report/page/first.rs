@@ -89,7 +89,7 @@ fn one(answer: &Answer) -> Markup {
     html! {
         p.question { (answer.question) }
         @if let Some(found) = &answer.found {
-            (told(found, matches!(answer.advice, Advised::Refused(_))))
+            (figure_of(found, matches!(answer.advice, Advised::Refused(_))))
         }
         @match &answer.advice {
             Advised::Use { address, server_address, server_must, confidence, reasons, .. } => {
@@ -106,8 +106,8 @@ fn one(answer: &Answer) -> Markup {
     }
 }
 
-/// The figure; what came next only where no advice tells it.
-fn told(found: &Found, next: bool) -> Markup {
+/// The figure; what came next only where no advice names it.
+fn figure_of(found: &Found, next: bool) -> Markup {
     html! {
         p.figure {
             strong { (found.figure()) } " over " b { (found.mechanism) } " "

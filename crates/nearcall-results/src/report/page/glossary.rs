@@ -2,8 +2,9 @@
 
 use maud::{Markup, html};
 
+use super::grade_meaning;
 use super::table::grade_mark;
-use super::{GRADES, grade_meaning};
+use crate::noise::Grade;
 use crate::run::Definition;
 
 pub(super) fn body() -> Markup {
@@ -15,7 +16,7 @@ pub(super) fn body() -> Markup {
              involuntary switches, waiting tasks, throttling."
         }
         dl.facts.wide {
-            @for grade in GRADES {
+            @for grade in Grade::ALL {
                 div { dt { (grade_mark(Some(grade))) } dd { (grade_meaning(grade)) "." } }
             }
         }

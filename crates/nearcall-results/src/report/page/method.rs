@@ -22,7 +22,7 @@ pub(super) fn warnings(host: &Host<'_>, id: &str) -> Option<Markup> {
     for run in &host.runs {
         for skip in run.skipped.iter().take(LINES_MAX) {
             let size = skip.message_bytes.map(number::size);
-            let kind = skip.kind.map(|kind| format!("{kind:?}").to_lowercase());
+            let kind = skip.kind.map(|kind| kind.to_string());
             let parts = [kind, skip.shape.clone(), skip.wait.clone(), size];
             let what: Vec<String> = parts.into_iter().flatten().map(|part| plain(&part)).collect();
             let what = if what.is_empty() { "all".to_owned() } else { what.join(" ") };
@@ -172,5 +172,5 @@ pub(super) fn footer(hosts: &[Host<'_>], facts: &PageFacts) -> Markup {
     }
 }
 
-/// More of anything than this helps nobody; a file may claim more.
+/// A page shows no more of anything; a file may claim more.
 const LINES_MAX: usize = 300;

@@ -2,14 +2,13 @@
 
 use maud::{Markup, html};
 
-use super::table::{Table, verdict_mark};
-use super::text::{capital, plain, plain_long};
+use super::table::Table;
+use super::text::{capital, plain};
 use crate::report::columns::Column;
 use crate::report::hosts::Host;
 use crate::report::number;
-use crate::report::table::studies::{LEGEND, Line, PICTURES, columns};
-use crate::run::ClaimVerdict;
-use crate::run::{Run, StudyResult, StudyTable};
+use crate::report::table::studies::{LEGEND, document};
+use crate::run::{ClaimVerdict, Run, StudyResult};
 
 /// All studies of the machine; of a study that several runs have, the latest.
 pub(super) fn body(host: &Host<'_>, id: &str) -> Option<Markup> {
@@ -52,7 +51,7 @@ pub(crate) fn studies<'a>(host: &Host<'a>) -> Vec<(&'a Run, &'a StudyResult)> {
     found
 }
 
-/// Its number and name.
+/// The number and name of a study.
 fn title(study: &StudyResult) -> String {
     format!("{} {}", plain(&study.number), plain(&study.study)).trim().to_owned()
 }
@@ -83,67 +82,13 @@ pub(crate) fn verdict_columns() -> [Column<StudyResult>; 6] {
 
 fn one(run: &Run, study: &StudyResult, id: &str) -> Markup {
     html! {
-        h3 id=(id) { (title(study)) }
-        p {
-            (capital(&plain_long(&study.title))) ". Measured "
-            (number::date(run.started_unix_s)) ", "
-            (run.settings.launches) " launches per cell, seed " (run.settings.seed) "."
-        }
-        @if !study.verdicts.is_empty() {
-            ul.claims {
-                @for judged in study.verdicts.iter().take(CLAIMS_MAX) {
-                    li {
-                        p {
-                            (verdict_mark(judged.verdict)) " " span.id { (plain(&judged.id)) } " "
-                            (plain_long(&judged.statement))
-                        }
-                        p.evidence { "Here: " (plain_long(&judged.evidence)) }
-                        @if !judged.paper.is_empty() {
-                            p.evidence { "In the paper: " (plain_long(&judged.paper)) }
-                        }
-                    }
-                }
-            }
-        }
-        @for (index, table) in study.tables.iter().take(TABLES_MAX).enumerate() {
-            @if table.table == PICTURES {
-                p.note {
-                    (table.rows.len()) " rows were measured too, for claims about pictures without \
-                     numbers: " code { "nearcall show --all RUN.json" } " has them."
-                }
-            } @else {
-                (table_of(study, table, &format!("{id}-t{index}")))
-            }
-        }
-    }
-}
-
-fn table_of(study: &StudyResult, table: &StudyTable, id: &str) -> Markup {
-    let caption = format!(
-        "{}, {}: {} (unit {})",
-        title(study),
-        plain(&table.table),
-        plain(&table.statistic),
-        plain(&table.unit),
-    );
-    let lines: Vec<Line<'_>> =
-        table.rows.iter().take(ROWS_MAX).map(|row| Line { row, unit: &table.unit }).collect();
-    let mechanism = Column::words("mechanism", 0, |one: &Line<'_>| plain(&one.row.mechanism));
-    let columns: Vec<_> = std::iter::once(mechanism).chain(columns()).collect();
-    let shown = Table::of(id, caption, &columns, &lines);
-    html! {
-        details.paper {
-            summary {
-                (plain(&table.table)) ": " (plain(&table.statistic)) ", "
-                @match table.rows.len() { 1 => "1 row", rows => { (rows) " rows" } }
-            }
-            (shown)
+        (document(study).html(id))
+        p.note {
+            "Measured " (number::date(run.started_unix_s)) ", " (run.settings.launches)
+            " launches per cell, seed " (run.settings.seed) "."
         }
     }
 }
 
 /// There are five, and what compares them; a file may claim more.
 const STUDIES_MAX: usize = 20;
-const TABLES_MAX: usize = 100;
-const ROWS_MAX: usize = 1_000;
-const CLAIMS_MAX: usize = 200;

@@ -1,6 +1,6 @@
 //! What a machine is and what is fast on it, in words: the first screen, as plain data.
 //!
-//! Always true: each figure comes from one cell, stands with its interval, grade and definition,
+//! **Invariants:** each figure comes from one cell, stands with its interval, grade and definition,
 //! and is compared only with cells of the same exchange. Cells of grade D decide nothing. What an
 //! interval does not tell apart is named. HTML is in `page/first.rs`.
 
@@ -43,7 +43,7 @@ pub struct Summary {
 pub struct CutShort {
     /// When it began, in seconds since 1970.
     pub started_unix_s: u64,
-    /// Why, if it says so.
+    /// Why, if that is stored.
     pub reason: Option<String>,
 }
 
@@ -197,7 +197,7 @@ pub(super) fn grades(host: &Host<'_>) -> String {
 /// The same, and what the most frequent grade means.
 fn noise_with_meaning(host: &Host<'_>) -> String {
     let count = |grade| host.entries.iter().filter(|e| e.cell.grade == Some(grade)).count();
-    let most = GRADES.into_iter().filter(|&grade| count(grade) > 0).max_by_key(|&g| count(g));
+    let most = Grade::ALL.into_iter().filter(|&grade| count(grade) > 0).max_by_key(|&g| count(g));
     let meaning = most.map(|grade| format!("; {grade} is {}", grade_meaning(grade)));
     grades(host) + &meaning.unwrap_or_default()
 }
@@ -211,8 +211,6 @@ pub(super) const fn grade_meaning(grade: Grade) -> &'static str {
         Grade::D => "something else ran on the same CPU: high percentiles say nothing of the cell",
     }
 }
-
-pub(super) const GRADES: [Grade; 4] = [Grade::A, Grade::B, Grade::C, Grade::D];
 
 /// When the first and the last run began.
 fn dates(host: &Host<'_>) -> (String, String) {

@@ -1,20 +1,18 @@
 //! Tables of the page: wide ones scroll in a box of their own and keep their first column.
 //!
-//! Always true: every table has a caption and a row of heads; each row begins with its head.
+//! **Invariants:** every table has a caption and a row of heads; each row begins with its head.
 //! Of long tables a column that says the same in every row stands in the caption.
 //! The page's script makes the heads buttons that sort; without it the order is ours.
 
 use maud::{Markup, Render, html};
 
-use super::GRADES;
 use crate::noise::Grade;
 use crate::report::columns::{Column, values};
 use crate::report::number::MISSING;
-use crate::report::table::grid::Align;
-use crate::run::ClaimVerdict;
+use crate::report::table::grid::{Align, Grid};
 
 /// One table.
-pub(super) struct Table {
+pub(in crate::report) struct Table {
     id: String,
     caption: String,
     heads: Vec<(String, Align)>,
@@ -25,7 +23,7 @@ pub(super) struct Table {
 
 impl Table {
     /// An empty table. With each head stands what is below it.
-    pub(super) fn new<H: Into<String>>(
+    pub(in crate::report) fn new<H: Into<String>>(
         id: &str,
         caption: impl Into<String>,
         heads: impl IntoIterator<Item = (H, Align)>,
@@ -47,6 +45,14 @@ impl Table {
         table
     }
 
+    /// A table of a result, whose headings are rows of their own.
+    pub(in crate::report) fn of_grid(id: &str, caption: &str, grid: &Grid) -> Self {
+        let mut table = Self::new(id, caption, grid.heads()).in_order();
+        let rows = grid.texts().filter(|row| !row.is_empty());
+        table.rows.extend(rows.map(|row| row.into_iter().map(str::to_owned).collect()));
+        table
+    }
+
     /// Keeps the order that the rows have.
     pub(super) fn in_order(mut self) -> Self {
         self.sortable = false;
@@ -63,17 +69,24 @@ impl Table {
 
     /// Whether a column says anything that differs from row to row.
     fn is_used(&self, column: usize) -> bool {
-        let says = |row: &Vec<String>| row.get(column).is_some_and(|text| !text.is_empty());
-        column == 0 || self.rows.iter().any(says) && self.common(column).is_none()
+        let says = |row: &&[String]| !matches!(row[column].as_str(), "" | MISSING);
+        column == 0 || self.full_rows().any(|row| says(&row)) && self.common(column).is_none()
+    }
+
+    /// The rows that are no headings.
+    fn full_rows(&self) -> impl Iterator<Item = &[String]> {
+        let columns = self.heads.len();
+        self.rows.iter().map(Vec::as_slice).filter(move |row| row.len() == columns)
     }
 
     /// What a column says in every row of a long table, where that is the same, and no grade.
     fn common(&self, column: usize) -> Option<&str> {
         let is_grade = self.heads.get(column).is_some_and(|(_, align)| *align == Align::Grade);
-        let mut texts = self.rows.iter().map(|row| row.get(column).map(String::as_str));
-        let first = texts.next().flatten().filter(|text| !text.is_empty() && !is_grade)?;
-        let long = column > 0 && self.rows.len() >= COMMON_ROWS_MIN;
-        (long && texts.all(|text| text == Some(first))).then_some(first)
+        let mut texts = self.full_rows().map(|row| row[column].as_str());
+        let says = |text: &&str| !matches!(*text, "" | MISSING) && !is_grade;
+        let first = texts.next().filter(says)?;
+        let long = column > 0 && self.full_rows().count() >= COMMON_ROWS_MIN;
+        (long && texts.all(|text| text == first)).then_some(first)
     }
 
     /// The caption, with what is the same in every row.
@@ -91,7 +104,9 @@ impl Table {
     /// A cell of a row.
     fn inner(&self, column: usize, text: &str) -> Markup {
         match self.heads[column].1 {
-            Align::Grade => grade_mark(GRADES.into_iter().find(|grade| grade.to_string() == text)),
+            Align::Grade => {
+                grade_mark(Grade::ALL.into_iter().find(|grade| grade.to_string() == text))
+            }
             _ => html! { (text) },
         }
     }
@@ -114,12 +129,14 @@ impl Render for Table {
                     }
                     tbody {
                         @for row in &self.rows {
-                            tr {
+                            @if row.len() == 1 && self.heads.len() > 1 {
+                                tr { th colspan=(used.len()) { (row[0]) } }
+                            } @else { tr {
                                 @for &at in used.iter().filter(|at| **at < row.len()) {
                                     @let cell = self.inner(at, &row[at]);
                                     @if at == 0 { th { (cell) } } @else { td { (cell) } }
                                 }
-                            }
+                            } }
                         }
                     }
                 }
@@ -136,18 +153,5 @@ pub(super) fn grade_mark(grade: Option<Grade>) -> Markup {
     match grade {
         Some(grade) => html! { b class={ "g" (grade) } { (grade) } },
         None => html! { (MISSING) },
-    }
-}
-
-/// A verdict by sign and word.
-pub(super) fn verdict_mark(verdict: ClaimVerdict) -> Markup {
-    let (class, sign) = match verdict {
-        ClaimVerdict::Confirmed => ("yes", "✓"),
-        ClaimVerdict::Refuted => ("no", "✗"),
-        ClaimVerdict::Inconclusive => ("open", "?"),
-        ClaimVerdict::Skipped => ("skipped", "–"),
-    };
-    html! {
-        span class={ "v " (class) } { span aria-hidden="true" { (sign) } " " (verdict) }
     }
 }

@@ -1,10 +1,10 @@
-//! Text from runs, which come from strangers, and figures with all that they cannot be read
-//! without.
+//! Untrusted text from runs, and figures with what they cannot be read without.
 //!
-//! Always true of what [`plain`] gives: no control characters and none that turn the direction of
-//! writing, and no more of it than a page can bear. Escaping for HTML is left to maud.
+//! **Invariants:** what [`plain`] gives has no control characters and none that turn the direction
+//! of writing, and no more of it than a page can bear. Escaping for HTML is left to maud.
 
 use crate::noise::Grade;
+pub(super) use crate::report::lines::capital;
 pub(super) use crate::report::number::{interval, optional};
 use crate::report::table::grid;
 use crate::run::{Cell, CellKey, Kind, Rhythm, UNKNOWN};
@@ -24,15 +24,6 @@ pub(super) fn known(text: &str) -> String {
     match text.trim() {
         "" => UNKNOWN.to_owned(),
         text => plain_long(text),
-    }
-}
-
-/// The text as a sentence begins.
-pub(super) fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    match chars.next() {
-        Some(first) => first.to_uppercase().chain(chars).collect(),
-        None => String::new(),
     }
 }
 
@@ -74,8 +65,8 @@ pub(super) fn conditions(key: &CellKey) -> String {
     parts.join(", ")
 }
 
-/// The figure by which a cell is told: value, interval and unit. Throughput of payloads that fill
-/// lines of cache is told in bytes.
+/// The figure that stands for a cell: value, interval and unit. Throughput of payloads that fill
+/// lines of cache is given in bytes.
 pub(super) fn figure(cell: &Cell) -> Option<(f64, Option<[f64; 2]>, &'static str)> {
     if cell.kind == Kind::Throughput
         && cell.clients.is_none()
@@ -90,7 +81,7 @@ pub(super) fn figure(cell: &Cell) -> Option<(f64, Option<[f64; 2]>, &'static str
     headline.value.is_finite().then_some((headline.value, headline.ci95, headline.unit))
 }
 
-/// Below this the rate of messages tells more than that of bytes.
+/// Below this the rate of messages is more useful than that of bytes.
 pub(super) const IN_BYTES_MIN: u64 = 1_024;
 
 /// Evidence of the longest claim and the command line of a kernel fit.

@@ -9,7 +9,8 @@
 use super::cells::place;
 use super::grid::clean;
 use crate::report::columns::spread;
-use crate::report::number;
+use crate::report::number::{self, Measured};
+use crate::run::fact::{self, Better, Fact};
 use crate::run::{Cell, Kind, Run};
 
 /// One of those that are compared.
@@ -22,14 +23,9 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// The median of a cell.
-    pub(super) fn median(cell: &Cell) -> Option<Self> {
-        let rtt = cell.rtt_ns.as_ref()?;
-        Self::new(cell, rtt.p50?, rtt.p50_ci95)
-    }
-
-    /// Another figure of a cell. `None` if it is no number.
-    pub(super) fn new(cell: &Cell, value: f64, ci95: Option<[f64; 2]>) -> Option<Self> {
+    /// A figure of a cell. `None` if it is no number, or says nothing.
+    pub(super) fn of(cell: &Cell, fact: &Fact) -> Option<Self> {
+        let Measured { value, ci95 } = fact.valid(cell)?;
         let name = name(&cell.mechanism, &cell.wait);
         value.is_finite().then_some(Self { name, value, ci95 })
     }
@@ -46,26 +42,14 @@ pub(super) fn name(mechanism: &str, wait: &str) -> String {
     if wait.is_empty() { mechanism } else { format!("{mechanism} ({})", clean(wait)) }
 }
 
-/// Which is better.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Better {
-    Less,
-    More,
-}
-
-/// `QUESTION: the best, its figure, interval and grade; what comes next.` Empty without candidates.
-pub(super) fn sentence(
-    question: &str,
-    mut all: Vec<Candidate>,
-    better: Better,
-    show: impl Fn(f64) -> String,
-) -> String {
-    all.sort_by(|a, b| match better {
+/// `QUESTION: the best, its figure and interval; what comes next.` Empty without candidates.
+pub(super) fn sentence(question: &str, mut all: Vec<Candidate>, fact: &Fact) -> String {
+    all.sort_by(|a, b| match fact.better {
         Better::Less => a.value.total_cmp(&b.value),
         Better::More => b.value.total_cmp(&a.value),
     });
     let Some((best, others)) = all.split_first() else { return String::new() };
-    let figure = |one: &Candidate| format!("{}, {}", one.name, show(one.value));
+    let figure = |one: &Candidate| format!("{}, {}", one.name, fact.unit.value(one.value));
     let mut text = format!("{question}: {}", figure(best));
     if best.ci95.is_some() {
         text += &format!(" ± {}", spread(Some(best.value), best.ci95));
@@ -105,14 +89,13 @@ pub(super) fn of_cells(run: &Run) -> String {
         && latencies.iter().any(|cell| cell.message_bytes < large.message_bytes)
     {
         let question = format!("Fastest for {}", exchange(large));
-        parts.push(sentence(&question, medians(&latencies, large), Better::Less, number::time));
+        parts.push(sentence(&question, medians(&latencies, large), &fact::P50));
     }
     if let Some(large) = rates.iter().max_by_key(|cell| cell.message_bytes) {
         let of_size = rates.iter().filter(|cell| cell.message_bytes == large.message_bytes);
-        let rate = |cell: &&Cell| Candidate::new(cell, cell.bytes_per_s?, cell.bytes_per_s_ci95);
         let question = format!("Highest rate one way, {}", number::size(large.message_bytes));
-        let all = of_size.filter_map(rate).collect();
-        parts.push(sentence(&question, all, Better::More, number::byte_rate));
+        let all = of_size.filter_map(|cell| Candidate::of(cell, &fact::BYTES)).collect();
+        parts.push(sentence(&question, all, &fact::BYTES));
     }
     join(parts)
 }
@@ -123,7 +106,7 @@ pub(super) fn both_ways(question: &str, cells: &[&Cell], one: &Cell) -> [String;
         let of_way: Vec<&Cell> =
             cells.iter().copied().filter(|cell| is_awake(&cell.wait) == awake).collect();
         let question = format!("{question} for {}, {words}", exchange(one));
-        sentence(&question, medians(&of_way, one), Better::Less, number::time)
+        sentence(&question, medians(&of_way, one), &fact::P50)
     })
 }
 
@@ -134,7 +117,7 @@ fn medians(cells: &[&Cell], one: &Cell) -> Vec<Candidate> {
             && cell.shape == one.shape
             && cell.definition == one.definition
     };
-    cells.iter().filter(same).filter_map(|cell| Candidate::median(cell)).collect()
+    cells.iter().filter(same).filter_map(|cell| Candidate::of(cell, &fact::P50)).collect()
 }
 
 /// `an echo of 8 B`.
@@ -170,7 +153,7 @@ mod tests {
     }
 
     fn fastest(all: Vec<Candidate>) -> String {
-        sentence("Fastest", all, Better::Less, number::time)
+        sentence("Fastest", all, &fact::P50)
     }
 
     #[test]

@@ -1,26 +1,21 @@
 //! Budgets: each figure beside its floor, what it may be, and what comes of it.
 //!
 //! Under a row that falls short stands what its launches gave, and nothing that was not measured.
-//! Always true: rows that are judged by the same floor stand under one heading.
+//!
+//! **Invariants:** rows that are judged by the same floor stand under one heading.
 
-use super::cells::place;
+use super::cells::{place, print_legend};
 use super::grid::{clean, clip};
-use super::notes::DISTURBED;
-use crate::noise::Grade;
 use crate::report::columns::{self, Column, figure, spread, values};
-use crate::report::lines::{Ink, Writer};
+use crate::report::document::Document;
+use crate::report::lines::Ink;
 use crate::report::number;
 use crate::run::{Budget, Run, Verdict};
 
-/// Whether the run is one of budgets.
-pub(super) fn is_of_budgets(run: &Run) -> bool {
-    !run.budgets.is_empty()
-}
-
 /// Adds the budgets in one table.
-pub(super) fn print(out: &mut Writer, run: &Run) {
+pub(super) fn print(out: &mut Document, run: &Run) {
     if let Some(cell) = run.cells.iter().find(|cell| cell.placement.class != SAME_CPU) {
-        out.line(&format!("{}.", place(&cell.placement)));
+        out.line(format!("{}.", place(&cell.placement)));
     }
     let mut grid = columns::grid(&COLUMNS);
     let mut against = "";
@@ -42,14 +37,9 @@ pub(super) fn print(out: &mut Writer, run: &Run) {
             grid.note(format!("of it in memory that both ends map: {shared}"));
         }
     }
-    grid.print(out);
+    out.grid(grid);
     out.blank();
-    out.note(LEGEND);
-    let mut all = run.cells.iter().chain(&run.floors);
-    if all.any(|cell| cell.grade == Some(Grade::D)) {
-        out.note(DISTURBED);
-    }
-    out.note("Every cell with its interval: nearcall show --all RUN.json");
+    print_legend(out, LEGEND, run.cells.iter().chain(&run.floors));
 }
 
 fn limit(budget: &Budget) -> String {
@@ -98,13 +88,10 @@ fn judged(budget: &Budget, value: f64) -> String {
 
 fn amount(unit: &str, value: f64) -> String {
     match unit {
-        "ns" => number::time(value),
-        "per_s" => number::message_rate(value),
-        "bytes" => number::memory(value),
-        "cpu_share" => format!("{} %", number::three_digits(value * 100.0)),
+        "cpu_share" => number::in_unit(value * 100.0, "percent"),
         "per_s_sleeps" => format!("{} /s", number::three_digits(value)),
         "threads" => format!("{value:.0}"),
-        _ => number::three_digits(value),
+        unit => number::in_unit(value, unit),
     }
 }
 

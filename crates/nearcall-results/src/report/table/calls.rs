@@ -1,72 +1,70 @@
 //! Calls of the runtime, each beside its bare exchange.
 //!
 //! A row is a mechanism, or a short circuit, under the heading of who calls; a column is what is
-//! called. Always true: a ratio is shown with its interval, or with a dash where there is none.
+//! called.
+//!
+//! **Invariants:** a ratio is shown with its interval, or with a dash where there is none.
 
 use std::collections::BTreeMap;
 
 use super::answer;
-use super::cells::{OURS, place};
+use super::cells::{OURS, print_legend, print_place};
 use super::grid::{Align, Grid, clean, clip};
-use super::notes::DISTURBED;
-use crate::noise::{self, Grade};
-use crate::report::columns::{self, Column, figure, shown, spread, time, values};
-use crate::report::lines::Writer;
+use crate::noise;
+use crate::report::columns::{self, Column, shown, values};
+use crate::report::document::Document;
 use crate::report::number::{self, MISSING};
-use crate::run::{Breakdown, CallFacts, Cell, Kind, Run};
+use crate::run::{Breakdown, Cell, Kind, Run, fact};
 use crate::shape::Shape;
 use crate::stats;
 
-/// Whether the run is one of calls.
-pub(super) fn is_of_calls(run: &Run) -> bool {
-    run.cells.iter().any(|cell| cell.call.is_some())
-}
-
 /// Adds the calls in one table, with the ratios of all but the empty call only; `details.rs` has
 /// the others.
-pub(super) fn print(out: &mut Writer, run: &Run, full: bool) {
-    print_place(out, run);
-    let others = columns(run, |key| key.0 > 0 || key.1 > 0);
-    // What does not fit is in the details.
-    let room = out.style().table_columns().saturating_sub(FIXED_COLUMNS) / OTHER_COLUMNS;
-    let fitting = if full { others.len() } else { others.len().min(room.max(1)) };
-    let others = &others[..fitting];
+pub(super) fn print(out: &mut Document, run: &Run, full: bool) {
+    print_place(out, run.cells.first(), "");
+    let mut others: Vec<Key> = run.cells.iter().map(Key::of).filter(|&key| key != EMPTY).collect();
+    others.sort_unstable();
+    others.dedup();
     let first = [columns::NAME, WAIT].into_iter().chain(FIGURES);
     let mut head: Vec<_> = first.map(|one| (one.head, one.align, one.least)).collect();
     let names: Vec<String> = others.iter().map(|key| key.name()).collect();
     head.extend(names.iter().map(|name| (name.as_str(), Align::Right, 5)));
     head.push(("grade", Align::Grade, 5));
-    let mut grid = Grid::new(&head);
+    // What does not fit is in the details.
+    let spare = if full { 0 } else { others.len().saturating_sub(1) };
+    let last = head.len() - 1;
+    let mut grid = Grid::new(&head).without((last - spare..last).rev().collect());
     for (caller, meaning) in CALLERS {
         let rows = rows(run, caller);
-        if rows.is_empty() {
-            continue;
+        if !rows.is_empty() {
+            grid.heading((*meaning).to_owned());
         }
-        grid.heading((*meaning).to_owned());
         for cells in rows {
             let Some(first) = cells.values().next() else { continue };
             let mut row = values(&[columns::NAME, WAIT], *first);
-            let empty = cells.get(&Key(0, 0)).copied();
-            row.extend(FIGURES.iter().map(|column| value_or_dash(column, empty)));
-            row.extend(others.iter().map(|key| value_or_dash(&RATIO, cells.get(key).copied())));
+            let empty = cells.get(&EMPTY).copied();
+            row.extend(FIGURES.iter().map(|column| text_or_dash(column, empty)));
+            let ratio = Column::fact(&fact::TO_BARE);
+            row.extend(others.iter().map(|key| text_or_dash(&ratio, cells.get(key).copied())));
             row.push(shown(noise::worst_of(cells.values().map(|cell| cell.grade))));
             grid.row(row);
         }
     }
-    grid.print(out);
+    out.grid(grid);
     out.blank();
     print_floors(out, run);
-    print_breakdowns(out, run);
-    print_legend(out, run);
-    out.note("Every call with its interval: nearcall show --all RUN.json");
+    run.breakdowns.iter().for_each(|breakdown| print_breakdown(out, breakdown));
+    if !run.breakdowns.is_empty() {
+        out.blank();
+    }
+    print_legend(out, LEGEND, run.cells.iter().chain(&run.bare).chain(&run.floors));
 }
 
 /// What an empty call costs, awake and asleep, and what of it is the runtime's.
 pub(super) fn answer(run: &Run) -> String {
     let empty = |caller: &str| -> Vec<&Cell> {
         let is_of = |cell: &&Cell| {
-            Key::of(cell) == Key(0, 0)
-                && cell.call.as_ref().is_some_and(|call| call.caller == caller)
+            Key::of(cell) == EMPTY && cell.call.as_ref().is_some_and(|call| call.caller == caller)
         };
         run.cells.iter().filter(is_of).collect()
     };
@@ -77,7 +75,8 @@ pub(super) fn answer(run: &Run) -> String {
     if let Some(first) = cells.first() {
         parts.extend(answer::both_ways("Fastest", &cells, first));
     }
-    let ratios: Vec<f64> = cells.iter().filter_map(|cell| facts(cell).ratio_to_bare).collect();
+    let ratios: Vec<f64> =
+        cells.iter().filter_map(|cell| cell.call.as_ref()?.ratio_to_bare).collect();
     if let Some(ratio) = stats::median(&ratios) {
         let ratio = number::ratio(ratio);
         parts.push(format!("A call costs {ratio} its bare exchange (median of the mechanisms)."));
@@ -86,12 +85,6 @@ pub(super) fn answer(run: &Run) -> String {
     let local = |ns| format!("In one event loop, without a mechanism: {}.", number::time(ns));
     parts.extend(typed.map(local));
     answer::join(parts)
-}
-
-fn print_place(out: &mut Writer, run: &Run) {
-    if let Some(first) = run.cells.first() {
-        out.line(&format!("{}; load: {}.", place(&first.placement), clean(&first.load)));
-    }
 }
 
 /// What is called: a call, a one-way call or an item as a number, then the argument's size.
@@ -118,12 +111,8 @@ impl Key {
     }
 }
 
-fn columns(run: &Run, wanted: impl Fn(&Key) -> bool) -> Vec<Key> {
-    let mut keys: Vec<Key> = run.cells.iter().map(Key::of).filter(wanted).collect();
-    keys.sort_unstable();
-    keys.dedup();
-    keys
-}
+/// The empty call.
+const EMPTY: Key = Key(0, 0);
 
 /// The calls of one kind of caller, a row for each mechanism and way to wait: nearcall's own
 /// channel, then the fastest first.
@@ -144,103 +133,69 @@ fn rows<'a>(run: &'a Run, caller: &str) -> Vec<BTreeMap<Key, &'a Cell>> {
     rows
 }
 
-/// What one call takes.
+/// The time of one call.
 fn ns(cell: &Cell) -> Option<f64> {
-    columns::per_message(cell).map(|found| found.value)
-}
-
-fn facts(cell: &Cell) -> CallFacts {
-    cell.call.clone().unwrap_or_default()
+    fact::PER_MESSAGE.valid(cell).map(|found| found.value)
 }
 
 /// Call, bare exchange, ratio, interval.
 const FIGURES: [Column<Cell>; 4] = [
-    columns::PER_MESSAGE,
-    Column::figure("bare", 7, |cell| time(facts(cell).bare_ns)),
-    RATIO,
-    Column::figure("± 95 %", 6, |cell| {
-        let facts = facts(cell);
-        spread(facts.ratio_to_bare, facts.ratio_to_bare_ci95)
-    }),
+    Column::fact(&fact::PER_MESSAGE),
+    Column::fact(&fact::BARE),
+    Column::fact(&fact::TO_BARE),
+    Column::spread(&fact::TO_BARE),
 ];
-
-const RATIO: Column<Cell> =
-    Column::figure("ratio", 5, |cell| figure(facts(cell).ratio_to_bare, number::ratio));
 
 /// How both ends wait; a dash for a call without a mechanism.
 const WAIT: Column<Cell> = Column::words("wait", 10, |cell| {
     let none = cell.call.as_ref().is_some_and(|call| call.client_wait.is_empty());
-    if none { MISSING.to_owned() } else { (columns::WAIT.value)(cell) }
+    if none { MISSING.to_owned() } else { columns::WAIT.text(cell) }
 });
 
-fn value_or_dash(column: &Column<Cell>, cell: Option<&Cell>) -> String {
-    cell.map_or_else(|| MISSING.to_owned(), column.value)
+fn text_or_dash(column: &Column<Cell>, cell: Option<&Cell>) -> String {
+    cell.map_or_else(|| MISSING.to_owned(), |cell| column.text(cell))
 }
 
-fn print_floors(out: &mut Writer, run: &Run) {
+fn print_floors(out: &mut Document, run: &Run) {
     let text = |floor: &Cell| {
         let name = clean(floor.mechanism.trim_start_matches("floor-"));
         let size = number::size(floor.message_bytes);
-        format!(
-            "{name} {size} {}",
-            figure(floor.rtt_ns.as_ref().and_then(|rtt| rtt.p50), number::time)
-        )
+        format!("{name} {size} {}", columns::MEDIAN.text(floor))
     };
     let floors: Vec<String> = run.floors.iter().map(text).collect();
     if !floors.is_empty() {
-        let text = format!("floors, without nearcall: {}.", floors.join(", "));
-        out.wrap("  ", &text);
+        out.wrap("  ", format!("floors, without nearcall: {}.", floors.join(", ")));
     }
 }
 
-fn print_breakdowns(out: &mut Writer, run: &Run) {
-    for breakdown in &run.breakdowns {
-        print_breakdown(out, breakdown);
-    }
-    if !run.breakdowns.is_empty() {
-        out.blank();
-    }
-}
-
-fn print_breakdown(out: &mut Writer, breakdown: &Breakdown) {
+fn print_breakdown(out: &mut Document, breakdown: &Breakdown) {
     out.blank();
-    let title = format!(
+    out.title(format!(
         "Where one empty call over {} goes ({})",
         clean(&breakdown.mechanism),
         clean(&breakdown.wait)
-    );
-    out.title(&title);
+    ));
     out.note(caller_words(&breakdown.caller).unwrap_or_default());
-    let time = |ns: Option<f64>| {
-        figure(ns, |ns| if ns < 0.0 { format!("-{}", number::time(-ns)) } else { number::time(ns) })
-    };
     let mut grid = Grid::new(&[("", Align::Left, 20), ("", Align::Right, 8), ("", Align::Text, 0)]);
-    let mut line = |name: &str, ns: Option<f64>, how: &str| {
-        grid.row(vec![clip(&clean(name), PART_COLUMNS_MAX), time(ns), clean(how)]);
-    };
-    for part in &breakdown.parts {
-        line(&part.name, part.ns, &part.how);
+    let parts = breakdown.parts.iter().map(|part| (&*part.name, part.ns, &*part.how));
+    let whole = [
+        ("sum", breakdown.sum_ns, "of the parts, not scaled"),
+        ("whole call", breakdown.whole_ns, "measured by itself"),
+        ("rest", breakdown.rest_ns, "event loop, buffers, caches; and what overlaps"),
+    ];
+    for (name, ns, how) in parts.chain(whole) {
+        let name = clip(&clean(name), PART_COLUMNS_MAX);
+        grid.row(vec![name, number::optional(ns, "ns"), clean(how)]);
     }
-    line("sum", breakdown.sum_ns, "of the parts, not scaled");
-    line("whole call", breakdown.whole_ns, "measured by itself");
-    line("rest", breakdown.rest_ns, "event loop, buffers, caches; and what overlaps");
-    grid.print(out);
+    out.grid(grid);
 }
 
-fn print_legend(out: &mut Writer, run: &Run) {
-    out.note(LEGEND);
-    let all = || run.cells.iter().chain(&run.bare).chain(&run.floors);
-    if all().any(|cell| cell.grade == Some(Grade::D)) {
-        out.note(DISTURBED);
-    }
-}
-
-/// Who calls, in words.
+/// A kind of caller in words.
 pub(super) fn caller_words(caller: &str) -> Option<&'static str> {
     CALLERS.iter().find(|(name, _)| *name == caller).map(|(_, meaning)| *meaning)
 }
 
-/// Who calls, in the order of the tables.
+/// The kinds of callers, in the order of the tables.
 const CALLERS: &[(&str, &str)] = &[
     ("blocking", "client without a loop; server in its event loop"),
     ("loop", "client in an event loop; server in its event loop"),
@@ -264,7 +219,3 @@ const ONEWAY_BYTES: u64 = 8;
 
 /// Holds the names of parts with room.
 const PART_COLUMNS_MAX: usize = 40;
-
-/// What the other columns of the short table take, and one more ratio.
-const FIXED_COLUMNS: usize = 70;
-const OTHER_COLUMNS: usize = 8;

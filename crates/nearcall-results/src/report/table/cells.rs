@@ -3,10 +3,11 @@
 use nearcall_channel::Mechanism;
 
 use super::grid::{clean, clip};
+use crate::noise::Grade;
 use crate::report::columns::NAME_COLUMNS_MAX;
-use crate::report::lines::Writer;
+use crate::report::document::Document;
 use crate::report::number;
-use crate::run::{Cell, Kind, LoadAchieved, Placement, Run};
+use crate::run::{Cell, LoadAchieved, Placement, Run};
 
 /// Where both ends ran.
 pub(super) fn place(placement: &Placement) -> String {
@@ -71,8 +72,35 @@ pub(in crate::report) fn load_achieved(cells: &[&Cell]) -> Option<String> {
     Some(text)
 }
 
+/// Adds where the cells of a run were measured, beside what, and `what` of them if that is said.
+pub(super) fn print_place(out: &mut Document, first: Option<&Cell>, what: &str) {
+    if let Some(first) = first {
+        out.line(format!("{};{what} load: {}.", place(&first.placement), clean(&first.load)));
+    }
+}
+
+/// Adds what the columns of a table mean, and how to read on.
+pub(super) fn print_legend<'a>(
+    out: &mut Document,
+    legend: &str,
+    cells: impl IntoIterator<Item = &'a Cell>,
+) {
+    out.note(legend);
+    if cells.into_iter().any(|cell| cell.grade == Some(Grade::D)) {
+        out.note(DISTURBED);
+    }
+    out.note("Every cell with its interval: nearcall show --all RUN.json");
+}
+
+/// Adds how many rows a table leaves out, unless it has all.
+pub(super) fn print_left_out(out: &mut Document, rows: usize) {
+    if rows > 0 {
+        out.note(format!("{rows} more rows are not shown: nearcall show --json RUN.json"));
+    }
+}
+
 /// Adds what could not be measured, with the reasons.
-pub(super) fn print_skipped(out: &mut Writer, run: &Run) {
+pub(super) fn print_skipped(out: &mut Document, run: &Run) {
     if run.skipped.is_empty() {
         return;
     }
@@ -81,7 +109,7 @@ pub(super) fn print_skipped(out: &mut Writer, run: &Run) {
     for skipped in &run.skipped {
         let mut what = Vec::new();
         if let Some(kind) = skipped.kind {
-            what.push(if kind == Kind::Latency { "latency" } else { "throughput" }.to_owned());
+            what.push(kind.to_string());
         }
         what.extend(skipped.shape.as_deref().map(clean));
         what.extend(skipped.message_bytes.map(number::size));
@@ -92,12 +120,12 @@ pub(super) fn print_skipped(out: &mut Writer, run: &Run) {
         let what = if what.is_empty() { String::new() } else { what.join(", ") + ": " };
         let name = clip(&clean(&skipped.mechanism), NAME_COLUMNS_MAX);
         let label = format!("    {name:<NAME_COLUMNS_MAX$}  ");
-        out.wrap(&label, &format!("{what}{}", clean(&skipped.reason)));
+        out.wrap(&label, format!("{what}{}", clean(&skipped.reason)));
     }
 }
 
 /// Adds which of the measured mechanisms are never advised, or only for one client.
-pub(super) fn print_restricted(out: &mut Writer, run: &Run) {
+pub(super) fn print_restricted(out: &mut Document, run: &Run) {
     let of = |fits: fn(&Mechanism) -> bool| -> String {
         let known = Mechanism::all().filter(&fits).map(Mechanism::name);
         let here = known.filter(|name| run.cells.iter().any(|cell| cell.mechanism == **name));
@@ -106,12 +134,16 @@ pub(super) fn print_restricted(out: &mut Writer, run: &Run) {
     let measured_only = of(|mechanism| mechanism.measured_only());
     let one_client = of(|mechanism| mechanism.one_client_in_a_loop() && !mechanism.measured_only());
     if !measured_only.is_empty() {
-        out.note(&format!("Here to be measured, never advised: {measured_only}."));
+        out.note(format!("Here to be measured, never advised: {measured_only}."));
     }
     if !one_client.is_empty() {
-        out.note(&format!("For one client of a server with an event loop only: {one_client}."));
+        out.note(format!("For one client of a server with an event loop only: {one_client}."));
     }
 }
 
 /// Nearcall's own channel, which stands first.
 pub(super) const OURS: &str = "shm";
+
+/// Under every table with a grade D.
+pub(super) const DISTURBED: &str = "Cells whose tails are of grade D lost much of their time to \
+                                    something else: measure them again for p99 and above.";

@@ -10,62 +10,59 @@ use crate::findings::clocks::{
     ClockFinding, ClockFindings, ClockName, Disagreement, Overhead, SleepError, SpanFinding,
 };
 use crate::report::columns::{self, Column, figure, shown, time, values};
-use crate::report::lines::{Style, Writer};
+use crate::report::document::Document;
+use crate::report::lines::Style;
 use crate::report::number::{self, three_digits};
 
 /// Renders the findings. Ends with a line break.
 #[must_use]
 pub fn table(found: &ClockFindings, style: Style) -> String {
-    let mut out = Writer::new(style);
+    let mut out = Document::default();
     print_head(&mut out, found);
     print_overhead(&mut out, found);
     print_resolution(&mut out, found);
     print_sleeps(&mut out, found);
     print_agreement(&mut out, found);
-    out.answer(&answer(found));
-    out.finish()
+    out.answer(answer(found));
+    out.text(style)
 }
 
-fn print_head(out: &mut Writer, found: &ClockFindings) {
+fn print_head(out: &mut Document, found: &ClockFindings) {
     head::print_tool(out, &found.tool, found.started_unix_s);
     if let Some(reason) = &found.partial {
-        out.wrap("PARTIAL   ", &format!("{}; what is missing says so", clean(reason)));
+        out.wrap("PARTIAL   ", format!("{}; what is missing says so", clean(reason)));
     }
     out.blank();
     head::print_machine(out, &found.machine);
     let cpu =
         found.cpu.map_or_else(|| "not pinned".to_owned(), |cpu| format!("pinned to CPU {cpu}"));
     let quick = if found.quick { " · quick" } else { "" };
-    out.wrap("  readings  ", &format!("{cpu}{quick}"));
+    out.wrap("  readings  ", format!("{cpu}{quick}"));
     for finding in &found.clocks {
         if let Some(reason) = &finding.unusable {
-            out.wrap("  refused   ", &format!("{}: {}", finding.name, clean(reason)));
+            out.wrap("  refused   ", format!("{}: {}", finding.name, clean(reason)));
         }
     }
     for warning in &found.warnings {
-        out.wrap("  warning   ", &clean(warning));
+        out.wrap("  warning   ", clean(warning));
     }
 }
 
-fn print_overhead(out: &mut Writer, found: &ClockFindings) {
+fn print_overhead(out: &mut Document, found: &ClockFindings) {
     let readings = found.clocks.iter().find_map(|clock| clock.overhead.as_ref());
     let readings = readings.map_or(0, |overhead| overhead.readings);
     title(out, &format!("A reading costs ({readings} readings back to back)"));
-    let mut grid = columns::grid(&OVERHEAD);
-    found.clocks.iter().for_each(|clock| grid.row(values(&OVERHEAD, clock)));
-    grid.print(out);
+    out.table(&OVERHEAD, &found.clocks);
     out.note(OVERHEAD_LEGEND);
 }
 
-fn print_resolution(out: &mut Writer, found: &ClockFindings) {
+fn print_resolution(out: &mut Document, found: &ClockFindings) {
     title(out, "What it tells apart");
-    let mut grid = columns::grid(&RESOLUTION);
-    found.clocks.iter().for_each(|clock| grid.row(values(&RESOLUTION, clock)));
-    grid.print(out);
+    out.table(&RESOLUTION, &found.clocks);
     out.note(RESOLUTION_LEGEND);
 }
 
-fn print_sleeps(out: &mut Writer, found: &ClockFindings) {
+fn print_sleeps(out: &mut Document, found: &ClockFindings) {
     title(out, "Error over sleeps of known length, in µs (measured minus asked)");
     let mut grid = columns::grid(&SLEEPS);
     for sleep in &found.sleeps {
@@ -79,11 +76,11 @@ fn print_sleeps(out: &mut Writer, found: &ClockFindings) {
             grid.row(values(&SLEEPS, error));
         }
     }
-    print_grid(out, &grid, found.sleeps.is_empty());
+    print_grid(out, grid, found.sleeps.is_empty());
     out.note(SLEEPS_LEGEND);
 }
 
-fn print_agreement(out: &mut Writer, found: &ClockFindings) {
+fn print_agreement(out: &mut Document, found: &ClockFindings) {
     let claim = percent(DISAGREEMENT_MAX);
     let text = format!("Agreement over the same busy spans (study 002: always within {claim})");
     title(out, &text);
@@ -112,7 +109,7 @@ fn print_agreement(out: &mut Writer, found: &ClockFindings) {
             ]);
         }
     }
-    print_grid(out, &grid, found.agreement.is_empty());
+    print_grid(out, grid, found.agreement.is_empty());
     out.note(AGREEMENT_LEGEND);
 }
 
@@ -151,16 +148,16 @@ fn answer(found: &ClockFindings) -> String {
     parts.join(" ")
 }
 
-fn title(out: &mut Writer, text: &str) {
+fn title(out: &mut Document, text: &str) {
     out.blank();
     out.title(text);
 }
 
-fn print_grid(out: &mut Writer, grid: &Grid, is_empty: bool) {
+fn print_grid(out: &mut Document, grid: Grid, is_empty: bool) {
     if is_empty {
         out.line("    Not measured.");
     } else {
-        grid.print(out);
+        out.grid(grid);
     }
 }
 
@@ -244,73 +241,11 @@ const AGREEMENT_LEGEND: &str = "Distance of two clocks, as a part of the mean of
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::clocks::{ClockFinding, ClockName, SleepError, SleepFinding};
     use crate::report::lines::COLUMNS;
 
-    fn finding(name: ClockName) -> ClockFinding {
-        ClockFinding {
-            name,
-            unusable: None,
-            overhead: Some(Overhead {
-                readings: 100_000,
-                min_ns: 1_234_567.0,
-                mean_ns: 25.5,
-                sd_ns: 1.5,
-                median_ns: 25.0,
-                outliers: 99_999,
-                outlier_above_ns: 100.0,
-                batch_ns: Some(24.0),
-            }),
-            stated_resolution_ns: Some(1.0),
-            granularity_ns: Some(10.0),
-            smallest_run: None,
-            shrunk: None,
-        }
-    }
-
     fn findings() -> ClockFindings {
-        let refused = ClockFinding {
-            unusable: Some("a processor lacks nonstop_tsc".to_owned()),
-            overhead: None,
-            ..finding(ClockName::Tsc)
-        };
-        let pair = Disagreement {
-            one: ClockName::ClockGettime,
-            other: ClockName::Gettimeofday,
-            median_relative: 0.0001,
-            largest_relative: 0.0061,
-            step_relative: 0.001,
-        };
-        ClockFindings {
-            partial: Some("interrupted".to_owned()),
-            cpu: Some(1),
-            clocks: vec![
-                finding(ClockName::ClockGettime),
-                finding(ClockName::Gettimeofday),
-                refused,
-            ],
-            sleeps: vec![SleepFinding {
-                asked_us: 10_000.0,
-                sleeps: 100,
-                wake_up_mean_us: 66.0,
-                wake_up_sd_us: 9.0,
-                clocks: vec![SleepError {
-                    clock: ClockName::ClockGettime,
-                    mean_error_us: 66.1,
-                    error_sd_us: 9.1,
-                    own_mean_us: -0.02,
-                    own_sd_us: 0.01,
-                }],
-            }],
-            agreement: vec![SpanFinding {
-                span_ns: 1e6,
-                spans: 99,
-                disturbed: 1,
-                readings_relative: 0.0001,
-                pairs: vec![pair],
-            }],
-            ..ClockFindings::default()
-        }
+        let text = include_str!("../../../tests/data/findings/clocks.json");
+        serde_json::from_str(text).unwrap()
     }
 
     #[test]

@@ -8,7 +8,8 @@ use super::grid::{Align, clean};
 use crate::compare::summary::percent;
 use crate::compare::{CellComparison, Comparison, Difference, RunFacts, Verdict, Worse};
 use crate::report::columns::{self, Column, figure, shown, values};
-use crate::report::lines::{Ink, Style, Writer};
+use crate::report::document::Document;
+use crate::report::lines::{Ink, Style, capital};
 use crate::report::markdown::{self, escape};
 use crate::report::number;
 use crate::run::UNKNOWN;
@@ -16,9 +17,9 @@ use crate::run::UNKNOWN;
 /// Renders the flagged cells, with `all` every cell, and the answer. Ends with a line break.
 #[must_use]
 pub fn table(comparison: &Comparison, all: bool, style: Style) -> String {
-    let mut out = Writer::new(style);
+    let mut out = Document::default();
     for warning in &comparison.warnings {
-        out.wrap("WARNING   ", &clean(warning));
+        out.wrap("WARNING   ", clean(warning));
     }
     if !comparison.warnings.is_empty() {
         out.blank();
@@ -26,9 +27,9 @@ pub fn table(comparison: &Comparison, all: bool, style: Style) -> String {
     print_runs(&mut out, comparison);
     print_differences(&mut out, "machine", &comparison.machine);
     print_differences(&mut out, "differs", &comparison.settings);
-    out.wrap("  method    ", &method(comparison));
-    let told = Verdict::ALL.into_iter().filter(|&verdict| all || verdict <= Verdict::Faster);
-    for verdict in told {
+    out.wrap("  method    ", method(comparison));
+    let shown = Verdict::ALL.into_iter().filter(|&verdict| all || verdict <= Verdict::Faster);
+    for verdict in shown {
         print_verdict(&mut out, comparison, verdict);
     }
     if !all {
@@ -39,24 +40,24 @@ pub fn table(comparison: &Comparison, all: bool, style: Style) -> String {
     if let Some((answer, others)) = comparison.summary.split_first() {
         out.blank();
         for sentence in others {
-            out.wrap("", &clean(sentence));
+            out.wrap("", clean(sentence));
         }
-        out.answer(&clean(answer));
+        out.answer(clean(answer));
     }
-    out.finish()
+    out.text(style)
 }
 
-fn print_runs(out: &mut Writer, comparison: &Comparison) {
-    out.wrap("  before    ", &run(&comparison.before));
-    out.wrap("  after     ", &run(&comparison.after));
+fn print_runs(out: &mut Document, comparison: &Comparison) {
+    out.wrap("  before    ", run(&comparison.before));
+    out.wrap("  after     ", run(&comparison.after));
     if comparison.same_machine {
         let RunFacts { cpu_model, kernel, machine_id, .. } = &comparison.after;
         let words = [known(cpu_model, "processor"), known(kernel, "kernel"), clean(machine_id)];
-        out.wrap("  machine   ", &format!("the same: {}", words.join(" · ")));
+        out.wrap("  machine   ", format!("the same: {}", words.join(" · ")));
     } else {
         let of = |facts: &RunFacts| known(&facts.machine_id, "id");
         let words = format!("two: {} and {}", of(&comparison.before), of(&comparison.after));
-        out.wrap("  machine   ", &words);
+        out.wrap("  machine   ", words);
     }
 }
 
@@ -74,11 +75,11 @@ fn run(facts: &RunFacts) -> String {
     .join(" · ")
 }
 
-fn print_differences(out: &mut Writer, label: &str, differences: &[Difference]) {
+fn print_differences(out: &mut Document, label: &str, differences: &[Difference]) {
     for difference in differences {
         let [before, after] = [&difference.before, &difference.after].map(|text| clean(text));
         let text = format!("{}: {before} → {after}", clean(&difference.what));
-        out.wrap(&format!("  {label:<10}"), &text);
+        out.wrap(&format!("  {label:<10}"), text);
     }
 }
 
@@ -91,14 +92,14 @@ fn method(comparison: &Comparison) -> String {
     )
 }
 
-fn print_verdict(out: &mut Writer, comparison: &Comparison, verdict: Verdict) {
+fn print_verdict(out: &mut Document, comparison: &Comparison, verdict: Verdict) {
     let cells: Vec<&CellComparison> =
         comparison.cells.iter().filter(|cell| cell.verdict == verdict).collect();
     if cells.is_empty() {
         return;
     }
     out.blank();
-    out.title(&format!("{} ({})", heading(verdict), cells.len()));
+    out.title(format!("{} ({})", capital(verdict.name()), cells.len()));
     let mut grid = columns::grid(&COLUMNS);
     for cell in cells {
         grid.row(values(&COLUMNS, cell));
@@ -108,18 +109,7 @@ fn print_verdict(out: &mut Writer, comparison: &Comparison, verdict: Verdict) {
             _ => {}
         }
     }
-    grid.print(out);
-}
-
-fn heading(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Slower => "Slower",
-        Verdict::Faster => "Faster",
-        Verdict::CannotTell => "Cannot tell",
-        Verdict::NoDifference => "No difference",
-        Verdict::TooNoisy => "Too noisy",
-        Verdict::Incomplete => "Incomplete",
-    }
+    out.grid(grid);
 }
 
 const COLUMNS: [Column<CellComparison>; 6] = [
@@ -137,7 +127,7 @@ const COLUMNS: [Column<CellComparison>; 6] = [
             p => format!("{p:.2}"),
         })
     }),
-    Column { align: Align::Text, ..Column::words("cell", 0, words) },
+    Column::words("cell", 0, words).aligned(Align::Text),
 ];
 
 /// Renders the answer and the flagged cells as Markdown; with `all` every cell. Ends with a line
@@ -155,7 +145,7 @@ pub fn markdown(comparison: &Comparison, all: bool) -> String {
     let most = if all { usize::MAX } else { MARKDOWN_ROWS_MAX };
     if cells().next().is_some() {
         let verdict =
-            Column::words("verdict", 0, |cell: &CellComparison| cell.verdict.words().to_owned());
+            Column::words("verdict", 0, |cell: &CellComparison| cell.verdict.name().to_owned());
         let [figures @ .., name] = COLUMNS;
         let columns: Vec<_> = [verdict, name].into_iter().chain(figures).collect();
         lines.push(markdown::table(&columns, cells().take(most)));
@@ -187,36 +177,36 @@ fn words(cell: &CellComparison) -> String {
     words
 }
 
-fn print_rest(out: &mut Writer, comparison: &Comparison) {
+fn print_rest(out: &mut Document, comparison: &Comparison) {
     let count = |verdict| comparison.cells.iter().filter(|cell| cell.verdict == verdict).count();
     let rest = Verdict::ALL.into_iter().filter(|&verdict| verdict > Verdict::Faster);
-    let told: Vec<String> = rest
-        .map(|verdict| (count(verdict), verdict.words()))
+    let counts: Vec<String> = rest
+        .map(|verdict| (count(verdict), verdict.name()))
         .filter(|(count, _)| *count > 0)
         .map(|(count, words)| format!("{count} {words}"))
         .collect();
-    if !told.is_empty() {
+    if !counts.is_empty() {
         out.blank();
-        out.wrap("", &format!("Not shown: {} (--all shows them).", told.join(", ")));
+        out.wrap("", format!("Not shown: {} (--all shows them).", counts.join(", ")));
     }
 }
 
-fn print_only(out: &mut Writer, title: &str, keys: &[crate::run::CellKey], all: bool) {
+fn print_only(out: &mut Document, title: &str, keys: &[crate::run::CellKey], all: bool) {
     if keys.is_empty() {
         return;
     }
     out.blank();
-    out.title(&format!("{title} ({})", keys.len()));
+    out.title(format!("{title} ({})", keys.len()));
     let most = if all { usize::MAX } else { ONLY_MAX };
     for key in keys.iter().take(most) {
-        out.line(&format!("    {}", clean(&key.to_string())));
+        out.line(format!("    {}", clean(&key.to_string())));
     }
     if keys.len() > most {
-        out.line(&format!("    and {} more (--all shows them)", keys.len() - most));
+        out.line(format!("    and {} more (--all shows them)", keys.len() - most));
     }
 }
 
-/// Cells of one run only are told; more than this would push the answer out of sight.
+/// Cells of one run only that are listed; more would push the answer out of sight.
 const ONLY_MAX: usize = 8;
 
 /// A comment with more rows is not read; `--all` has them.

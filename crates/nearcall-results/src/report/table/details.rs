@@ -3,27 +3,86 @@
 //! Cells of different definition, shape, placement or load never share a table. Within a size the
 //! fastest stands first. The run in one table is in `overview.rs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::calls;
-use super::cells::{load_achieved, place};
-use super::grid::{clean, clip};
-use super::notes::Notes;
+use super::cells::{DISTURBED, load_achieved, place};
+use super::grid::{Align, Grid, clean, clip};
+use crate::noise::Grade;
 use crate::report::columns::{self, Column, values};
-use crate::report::lines::{Ink, Writer};
+use crate::report::document::Document;
+use crate::report::lines::Ink;
 use crate::report::number;
+use crate::run::fact::{self, Better};
 use crate::run::{Cell, Definition, Kind, Placement, Rhythm, Run};
 
-/// Adds a table for each kind of cells, and the footnotes.
-pub(super) fn print(out: &mut Writer, run: &Run) {
-    let mut notes = Notes::of(run.floors.iter().chain(&run.cells));
+/// Adds a table for each kind of cells, and what their marks mean.
+pub(super) fn print(out: &mut Document, run: &Run) {
+    let all = || run.floors.iter().chain(&run.cells);
     for (index, (title, cells)) in sections(run).into_iter().enumerate() {
         if index > 0 {
             out.blank();
         }
-        print_section(out, &title, cells, &mut notes);
+        print_section(out, &title, cells);
     }
-    notes.print(out);
+    out.blank();
+    out.note(LEGEND);
+    if all().any(|cell| cell.grade == Some(Grade::D)) {
+        out.note(DISTURBED);
+    }
+    let tags: BTreeSet<&str> = all().flat_map(|cell| &cell.tags).map(String::as_str).collect();
+    for tag in tags.into_iter().take(TAGS_MAX) {
+        if let Some(meaning) = meaning(tag) {
+            out.note(format!("{}: {meaning}", words(tag)));
+        }
+    }
+}
+
+/// The tags that every cell of a table has, which its rows need not repeat. A single cell is marked as
+/// any other.
+fn common_tags<'a>(cells: impl Iterator<Item = &'a Cell> + Clone) -> Vec<&'a str> {
+    let Some(first) = cells.clone().next().filter(|_| cells.clone().nth(1).is_some()) else {
+        return Vec::new();
+    };
+    let is_common = |tag: &&String| cells.clone().all(|cell| cell.tags.contains(*tag));
+    first.tags.iter().filter(is_common).map(String::as_str).collect()
+}
+
+/// The remarks on a cell beside its figures.
+fn marks(cell: &Cell, common: &[&str]) -> String {
+    let own = cell.tags.iter().map(String::as_str).filter(|tag| !common.contains(tag));
+    let mut marks: Vec<String> = own.take(MARKS_MAX).map(words).collect();
+    if let (Some(Grade::D), Some(reason)) = (cell.grade, cell.noise.first()) {
+        marks.push(format!("tails: {}", clean(reason)));
+    }
+    marks.join(", ")
+}
+
+fn words(tag: &str) -> String {
+    clip(&clean(tag), TAG_COLUMNS_MAX).replace('_', " ")
+}
+
+/// The meaning of a tag.
+fn meaning(tag: &str) -> Option<&'static str> {
+    Some(match tag {
+        "migrated" => "an end moved to another CPU while it was measured",
+        "page_faults" => "pages were mapped or read while it was measured",
+        "clock_drift" => "the CPU's speed changed by more than 2 %",
+        "warmup_capped" => "it had not settled when warm-up had to end",
+        "two_modes" => {
+            "its launches fall into two groups, which no single figure describes: show --json \
+             has them"
+        }
+        "few_launches" => "fewer launches than asked for, as time ran out",
+        "batched" => "times are means of batches, as one exchange is too short for the clock",
+        "size_changed" => "the kernel gave another buffer or queue size than asked for",
+        "touch_header" => "only the first 64 bytes of the payload were written and read",
+        "touch_none" => "nothing of the payload was written and read",
+        "load_not_reached" => "less ran beside it than was asked for; the run says what and why",
+        "behind" => "failed: fewer than 99.9 % of the planned exchanges began in time",
+        "same_cpu" => "both ends share one CPU",
+        _ => return None,
+    })
 }
 
 /// What one table has in common, in the order of tables.
@@ -37,7 +96,7 @@ struct Title {
     placement: Placement,
     load: String,
     rhythm: Rhythm,
-    /// Who calls; empty where nobody does.
+    /// The kind of caller; empty where there is no call.
     caller: String,
 }
 
@@ -59,7 +118,7 @@ impl Title {
         }
     }
 
-    fn print(&self, out: &mut Writer) {
+    fn print(&self, out: &mut Document) {
         let (name, meaning) = self.definition.title_and_meaning();
         let rhythm = match self.rhythm {
             Rhythm::Steady => String::new(),
@@ -70,12 +129,12 @@ impl Title {
         } else {
             format!("Floors: {}{}", name.to_lowercase(), self.shape)
         };
-        out.title(&title);
-        out.wrap("  ", &format!("{meaning}."));
+        out.title(title);
+        out.wrap("  ", format!("{meaning}."));
         if let Some(caller) = calls::caller_words(&self.caller) {
-            out.wrap("  ", &format!("{caller}."));
+            out.wrap("  ", format!("{caller}."));
         }
-        out.wrap("  ", &format!("{}; load: {}.", place(&self.placement), clean(&self.load)));
+        out.wrap("  ", format!("{}; load: {}.", place(&self.placement), clean(&self.load)));
     }
 }
 
@@ -89,10 +148,15 @@ fn sections(run: &Run) -> BTreeMap<Title, Vec<&Cell>> {
     sections
 }
 
-fn print_section(out: &mut Writer, title: &Title, mut cells: Vec<&Cell>, notes: &mut Notes) {
+fn print_section(out: &mut Document, title: &Title, mut cells: Vec<&Cell>) {
     title.print(out);
     if let Some(text) = load_achieved(&cells) {
-        out.wrap("  ", &text);
+        out.wrap("  ", text);
+    }
+    let common = common_tags(cells.iter().copied());
+    if !common.is_empty() {
+        let words: Vec<String> = common.iter().copied().map(words).collect();
+        out.wrap("  ", format!("Marks of every row: {}.", words.join(", ")));
     }
     out.blank();
     cells.sort_by(|a, b| {
@@ -103,32 +167,29 @@ fn print_section(out: &mut Writer, title: &Title, mut cells: Vec<&Cell>, notes: 
         Kind::Latency => &LATENCY[..],
         Kind::Throughput => &THROUGHPUT[..],
     };
-    let mut grid = columns::grid(columns);
+    let head = columns.iter().map(|column| (column.head, column.align, column.least));
+    let mut grid = Grid::new(&head.chain([("", Align::Text, 0)]).collect::<Vec<_>>());
     let mut size = None;
     for cell in cells {
-        if size != Some(cell.message_bytes) {
+        let is_first = size.replace(cell.message_bytes) != Some(cell.message_bytes);
+        if is_first {
             grid.heading(number::size(cell.message_bytes));
         }
-        let is_first = size.replace(cell.message_bytes) != Some(cell.message_bytes);
         let mut row = values(columns, cell);
-        if let Some(grade) = row.last_mut() {
-            *grade += &format!(" {}", notes.marks(cell));
-        }
+        row.push(marks(cell, &common));
         grid.row(row);
         if title.is_cell && is_first {
             grid.paint(FIGURE_COLUMN, Ink::Good);
         }
     }
-    grid.print(out);
+    out.grid(grid);
 }
 
-/// What cells of one size are ordered by: cheaper first, unknown last.
+/// What cells of one size are ordered by: better first, unknown last.
 fn cost(cell: &Cell) -> f64 {
-    let cost = match cell.kind {
-        Kind::Latency => cell.rtt_ns.as_ref().and_then(|rtt| rtt.p50),
-        Kind::Throughput => cell.messages_per_s.map(|rate| -rate),
-    };
-    cost.unwrap_or(f64::INFINITY)
+    let fact = if cell.kind == Kind::Latency { &fact::P50 } else { &fact::MESSAGES };
+    let sign = if fact.better == Better::Less { 1.0 } else { -1.0 };
+    (fact.of)(cell).map_or(f64::INFINITY, |found| found.value * sign)
 }
 
 /// The column of the median or the rate.
@@ -140,7 +201,7 @@ const LATENCY: [Column<Cell>; 8] = [
     columns::NAME.wide(16),
     columns::WAIT.wide(5),
     columns::MEDIAN,
-    columns::MEDIAN_SPREAD,
+    Column::spread(&fact::P50),
     columns::P99.wide(9),
     columns::CPU_OF_EACH,
     TO_FLOOR.wide(18),
@@ -150,16 +211,30 @@ const LATENCY: [Column<Cell>; 8] = [
 const THROUGHPUT: [Column<Cell>; 9] = [
     columns::NAME,
     columns::WAIT.wide(5),
-    columns::MESSAGES,
-    columns::MESSAGES_SPREAD,
-    columns::BYTES,
+    Column::fact(&fact::MESSAGES),
+    Column::spread(&fact::MESSAGES),
+    Column::fact(&fact::BYTES),
     columns::CPU_MICROS,
-    columns::BITS_PER_CPU,
+    Column::fact(&fact::BITS_PER_CPU),
     TO_FLOOR,
     columns::GRADES,
 ];
 
 /// The ratio and the name of its floor.
 const TO_FLOOR: Column<Cell> = Column::words("ratio to floor", 12, |cell| {
-    format!("{:>6} {}", (columns::TO_FLOOR.value)(cell), (columns::FLOOR.value)(cell))
+    format!("{:>6} {}", columns::TO_FLOOR.text(cell), columns::FLOOR.text(cell))
 });
+
+const LEGEND: &str = "median of a typical launch, p99 of all launches; ± 95 %: half the confidence \
+                      interval, from launch to launch; CPU: client + server, user and system; \
+                      b/CPU-s: payload bits per second of CPU time of both; ratio 1× is the floor \
+                      itself; – means not enough data; grade of the median by its interval (A \
+                      ±2 %, B ±5 %, C ±25 %, D more) / of tails by what was seen around them (A \
+                      undisturbed to D).";
+
+/// Holds "load_not_reached".
+const TAG_COLUMNS_MAX: usize = 20;
+
+/// There are fewer kinds of tags, and fewer of one cell; a file may claim more.
+const TAGS_MAX: usize = 26;
+const MARKS_MAX: usize = 8;

@@ -3,23 +3,24 @@
 use super::grid::clean;
 use super::head;
 use crate::findings::memory::{ConnectionMemory, MemoryFindings, Setup, SetupMemory, SetupsMemory};
-use crate::report::columns::{self, Column, figure, shown, time, values};
-use crate::report::lines::{Style, Writer};
+use crate::report::columns::{self, Column, figure, shown, time};
+use crate::report::document::Document;
+use crate::report::lines::Style;
 use crate::report::number::{self, MISSING};
 use crate::stats;
 
 /// Renders the findings. Ends with a line break.
 #[must_use]
 pub fn table(found: &MemoryFindings, style: Style) -> String {
-    let mut out = Writer::new(style);
+    let mut out = Document::default();
     head::print_tool(&mut out, &found.tool, found.started_unix_s);
     if let Some(reason) = &found.partial {
-        out.wrap("PARTIAL   ", &format!("{}; figures are missing", clean(reason)));
+        out.wrap("PARTIAL   ", format!("{}; figures are missing", clean(reason)));
     }
     out.blank();
     head::print_machine(&mut out, &found.machine);
     for warning in &found.warnings {
-        out.wrap("  warning   ", &clean(warning));
+        out.wrap("  warning   ", clean(warning));
     }
     print_growth(&mut out, &found.connections);
     if let Some(setups) = &found.setups {
@@ -29,27 +30,25 @@ pub fn table(found: &MemoryFindings, style: Style) -> String {
         out.blank();
         out.title("Skipped");
         for skip in &found.skipped {
-            out.wrap(&label(&skip.what), &clean(&skip.reason));
+            out.wrap(&label(&skip.what), clean(&skip.reason));
         }
     }
-    out.answer(&answer(found));
-    out.finish()
+    out.answer(answer(found));
+    out.text(style)
 }
 
-fn print_growth(out: &mut Writer, connections: &[ConnectionMemory]) {
+fn print_growth(out: &mut Document, connections: &[ConnectionMemory]) {
     if connections.is_empty() {
         return;
     }
     out.blank();
     out.title("Each idle connection takes (slope over all levels)");
-    let mut grid = columns::grid(&GROWTH);
-    connections.iter().for_each(|one| grid.row(values(&GROWTH, one)));
-    grid.print(out);
+    out.table(&GROWTH, connections);
     for one in connections {
         let reasons = [("stopped", &one.stopped), ("unknown", &one.unreadable)];
         for (what, reason) in reasons {
             if let Some(reason) = reason {
-                out.wrap(&label(what), &format!("{}: {}", clean(&one.mechanism), clean(reason)));
+                out.wrap(&label(what), format!("{}: {}", clean(&one.mechanism), clean(reason)));
             }
         }
     }
@@ -57,8 +56,8 @@ fn print_growth(out: &mut Writer, connections: &[ConnectionMemory]) {
 }
 
 /// What ended the allocations, and how many of them do not count.
-fn print_limit(out: &mut Writer, limit: &str, uncounted: u32) {
-    out.wrap(&label("limit"), &clean_long(limit));
+fn print_limit(out: &mut Document, limit: &str, uncounted: u32) {
+    out.wrap(&label("limit"), clean_long(limit));
     if uncounted > 0 {
         let text = format!(
             "{uncounted} allocations do not count: others moved the machine's memory by more than \
@@ -68,25 +67,20 @@ fn print_limit(out: &mut Writer, limit: &str, uncounted: u32) {
     }
 }
 
-fn print_setups(out: &mut Writer, found: &SetupsMemory) {
+fn print_setups(out: &mut Document, found: &SetupsMemory) {
     let rounds = found.setups.iter().map(|one| one.pss_bytes.len()).max().unwrap_or(0);
     out.blank();
-    out.title(&format!(
-        "Services in processes, in libraries and linked; median of {rounds} rounds"
-    ));
-    let mut grid = columns::grid(&SETUPS).compact();
-    let mut services = 0;
-    for one in &found.setups {
-        if one.services != services {
-            services = one.services;
-            grid.heading(format!("{services} service{}", if services == 1 { "" } else { "s" }));
-        }
-        grid.row(values(&SETUPS, one));
-    }
-    grid.print(out);
+    out.title(format!("Services in processes, in libraries and linked; median of {rounds} rounds"));
+    out.grid(
+        columns::grouped(&SETUPS, &found.setups, |one| match one.services {
+            1 => "1 service".to_owned(),
+            services => format!("{services} services"),
+        })
+        .compact(),
+    );
     print_limit(out, &found.limit, found.uncounted);
     if let Some(reason) = &found.partial {
-        out.wrap(&label("partial"), &clean(reason));
+        out.wrap(&label("partial"), clean(reason));
     }
     out.note(SETUPS_LEGEND);
 }
@@ -201,57 +195,12 @@ const SETUPS_LEGEND: &str = "Sums over the processes of a set-up. Each service h
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::memory::{Level, PerConnection, ProcessMemory, SCHEMA};
     use crate::report::lines::COLUMNS;
-
-    fn connections() -> ConnectionMemory {
-        let memory = ProcessMemory { pss_bytes: Some(1_900_000), private_bytes: None };
-        let level = |idle_connections| Level {
-            idle_connections,
-            server: memory,
-            client: memory,
-            shared_bytes: Some(65_536),
-            available_bytes: Some(1_000_000_000 - u64::from(idle_connections) * 20_000),
-        };
-        let levels = vec![level(0), level(1_000)];
-        ConnectionMemory {
-            mechanism: "shm-semaphore".to_owned(),
-            per_connection: PerConnection::of(&levels),
-            levels,
-            stopped: Some("1000 connections: after 17, too many open files".to_owned()),
-            unreadable: Some("/proc/PID/smaps_rollup cannot be read: Permission denied".to_owned()),
-        }
-    }
-
-    fn setups() -> SetupsMemory {
-        let one = |setup, services, pss: u64| SetupMemory {
-            setup,
-            services,
-            processes: 1,
-            rss_bytes: vec![4 << 20],
-            pss_bytes: vec![pss, pss + 2],
-            private_bytes: vec![1 << 20],
-            shared_bytes: vec![3 << 20],
-            allocmem_bytes: if services == 1 { Vec::new() } else { vec![-2_048.0] },
-            start_up_ns: vec![5_000_000],
-            call_ns: if services == 1 { Vec::new() } else { vec![250.0] },
-        };
-        let setups = [1, 20].into_iter().flat_map(|services| {
-            Setup::ALL.map(|setup| one(setup, services, u64::from(services) << 20))
-        });
-        let setups = setups.collect();
-        SetupsMemory { limit: "a limit".to_owned(), uncounted: 3, setups, ..Default::default() }
-    }
 
     #[test]
     fn the_table_fits_every_page_and_tells_what_is_missing() {
-        let found = MemoryFindings {
-            schema: SCHEMA.to_owned(),
-            partial: Some("interrupted".to_owned()),
-            connections: vec![connections()],
-            setups: Some(setups()),
-            ..MemoryFindings::default()
-        };
+        let text = include_str!("../../../tests/data/findings/memory.json");
+        let found = MemoryFindings::parse(text).unwrap().unwrap();
         for width in 40..=200 {
             let text = table(&found, Style::new(Some(width), false));
             assert_eq!(text.lines().find(|line| line.chars().count() > width), None, "{width}");

@@ -27,14 +27,16 @@ pub enum Align {
 }
 
 /// Rows of columns under one head, in groups with a heading each.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Grid {
     columns: Vec<Column>,
     rows: Vec<Row>,
     is_compact: bool,
+    /// Columns that a narrow terminal does without, the first of them first.
+    spare: Vec<usize>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Column {
     /// The names, one line below the other.
     head: Vec<String>,
@@ -42,7 +44,7 @@ struct Column {
     least: usize,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Row {
     Heading(String),
     Note(String),
@@ -66,13 +68,34 @@ impl Grid {
             align,
             least,
         };
-        Self { columns: head.iter().map(column).collect(), rows: Vec::new(), is_compact: false }
+        let columns = head.iter().map(column).collect();
+        Self { columns, rows: Vec::new(), is_compact: false, spare: Vec::new() }
     }
 
     /// The same grid with headings at the left edge and no empty lines before them.
     #[must_use]
     pub fn compact(self) -> Self {
         Self { is_compact: true, ..self }
+    }
+
+    /// The same grid without some columns where there is no room for all, the first of them first.
+    #[must_use]
+    pub fn without(self, spare: Vec<usize>) -> Self {
+        Self { spare, ..self }
+    }
+
+    /// The names of the columns in one line each, and how they are filled up.
+    pub(in crate::report) fn heads(&self) -> impl Iterator<Item = (String, Align)> {
+        self.columns.iter().map(|column| (column.head.join(" ").trim().to_owned(), column.align))
+    }
+
+    /// The texts of each row; one text of a heading, and none of a note.
+    pub(in crate::report) fn texts(&self) -> impl Iterator<Item = Vec<&str>> {
+        self.rows.iter().map(|row| match row {
+            Row::Heading(text) => vec![text.as_str()],
+            Row::Note(_) => Vec::new(),
+            Row::Cells(cells) => cells.iter().map(|(text, _)| text.as_str()).collect(),
+        })
     }
 
     /// Adds a heading above the next rows.
@@ -84,7 +107,7 @@ impl Grid {
     pub fn row(&mut self, cells: Vec<String>) {
         let ink = |(cell, column): (String, &Column)| {
             let is_bad = column.align == Align::Grade && cell.contains('D');
-            // Whoever has chosen a name in it: it stays in its line and place.
+            // A hostile name stays in its line and place as well.
             let cell = if cell.chars().any(is_hidden) { printable(&cell) } else { cell };
             (cell, if is_bad { Ink::Bad } else { Ink::Plain })
         };
@@ -122,7 +145,6 @@ impl Grid {
 
     /// The columns of each block: one if all fit.
     fn blocks(&self, room: usize) -> Vec<(Vec<usize>, Layout)> {
-        let all: Vec<usize> = (0..self.columns.len()).collect();
         let (wide, narrow) = (self.widths(true), self.widths(false));
         let indent = if self.is_compact { 2 } else { 4 };
         let layout =
@@ -133,40 +155,61 @@ impl Grid {
             layout(2, 2, &narrow),
             layout(2, 1, &narrow),
         ];
-        // Text stands beside its row if there is some room for it.
-        for text in [self.text_columns(&narrow, TEXT_COLUMNS_MIN), self.text_columns(&narrow, 0)] {
-            if let Some(layout) = tries.iter().find(|one| self.used(&all, one) + text <= room) {
-                return vec![(all, layout.clone())];
+        let mut all: Vec<usize> = (0..self.columns.len()).collect();
+        for at in 0..=self.spare.len() {
+            all.retain(|column| !self.spare[..at].contains(column));
+            // Before the gaps become narrow, a terminal does without some columns.
+            let tries = if at < self.spare.len() { &tries[..3] } else { &tries[..] };
+            // Text stands beside its row if there is some room for it.
+            for most in [TEXT_COLUMNS_MIN, 0] {
+                let text = self.text_columns(&narrow, most);
+                let fits = |one: &&Layout| self.used(&all, one) + text <= room;
+                if let Some(layout) = tries.iter().find(fits) {
+                    return vec![(all, layout.clone())];
+                }
             }
         }
-        let mut narrow = narrow;
+        self.split(&all, narrow, room)
+    }
+
+    /// Several blocks of columns, as all do not fit.
+    fn split(
+        &self,
+        all: &[usize],
+        mut narrow: Vec<usize>,
+        room: usize,
+    ) -> Vec<(Vec<usize>, Layout)> {
         if let Some(first) = narrow.first_mut() {
             // A longer name is wrapped.
             *first = (*first).min(room / 2 - 2);
         }
-        let layout = layout(2, 2, &narrow);
+        let layout = Layout { indent: 2, gap: 2, widths: narrow };
         let keys = self.keys(&layout, room);
         // A grade is needed beside the first figures.
         let is_grade = |&column: &usize| self.columns[column].align == Align::Grade;
         let grade = all.iter().copied().skip(keys.len()).find(is_grade);
-        let start: Vec<usize> = keys.iter().copied().chain(grade).collect();
-        let mut blocks = vec![start];
-        for column in (keys.len()..all.len()).filter(|&column| Some(column) != grade) {
-            let last = blocks.last().expect("there is one from the start");
-            let with: Vec<usize> = last.iter().copied().chain([column]).collect();
+        let mut last: Vec<usize> = keys.iter().copied().chain(grade).collect();
+        let mut blocks = Vec::new();
+        let rest = all[keys.len()..].iter().copied().filter(|&column| Some(column) != grade);
+        let rest: Vec<usize> = rest.collect();
+        // What belongs to a column stays beside it.
+        for unit in rest.chunk_by(|_, &next| self.columns[next].align == Align::Near) {
+            let with = [&last[..], unit].concat();
             // No block is without a figure.
-            let text = match self.columns[column].align {
-                Align::Text => self.text_columns(&narrow, TEXT_COLUMNS_MIN),
+            let text = match self.columns[unit[0]].align {
+                Align::Text => self.text_columns(&layout.widths, TEXT_COLUMNS_MIN),
                 _ => 0,
             };
             if self.used(&with, &layout) + text <= room || last.len() == keys.len() {
-                *blocks.last_mut().expect("as above") = with;
+                last = with;
             } else {
-                blocks.push(keys.iter().copied().chain([column]).collect());
+                let next = [&keys[..], unit].concat();
+                blocks.push(std::mem::replace(&mut last, next));
             }
         }
-        blocks.iter_mut().for_each(|block| block.sort_unstable());
-        let fit = |block: Vec<usize>| {
+        blocks.push(last);
+        let fit = |mut block: Vec<usize>| {
+            block.sort_unstable();
             // One column beside the first ones may need a narrower gap.
             let gap = if self.used(&block, &layout) > room { 1 } else { layout.gap };
             (block, Layout { gap, ..layout.clone() })
@@ -254,7 +297,7 @@ impl Grid {
                 let indent = " ".repeat(layout.indent.saturating_sub(2));
                 out.title(&format!("{indent}{text}"));
             }
-            // One block says it.
+            // One block has it.
             Row::Note(text) if is_first => {
                 out.wrap_in(Ink::Note, &" ".repeat(layout.indent + 2), text);
             }

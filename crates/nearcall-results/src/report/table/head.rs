@@ -2,58 +2,58 @@
 
 use super::grid::clean;
 use crate::noise;
-use crate::report::lines::Writer;
+use crate::report::document::Document;
 use crate::report::number;
 use crate::run::{Machine, Run, Tool, UNKNOWN};
 
 /// Everything about the machine.
-pub(super) fn print(out: &mut Writer, run: &Run) {
+pub(super) fn print(out: &mut Document, run: &Run) {
     print_title(out, run);
     for (label, text) in machine_lines(&run.machine) {
-        out.wrap(label, &text);
+        out.wrap(label, text);
     }
-    out.wrap("  settings  ", &settings(run));
-    out.wrap("  timer     ", &timer(run));
+    out.wrap("  settings  ", settings(run));
+    out.wrap("  timer     ", timer(run));
     if !run.settings.memory.is_empty() {
-        out.wrap("  memory    ", &clean(&run.settings.memory));
+        out.wrap("  memory    ", clean(&run.settings.memory));
     }
     print_noise(out, run);
 }
 
 /// What a figure cannot be read without.
-pub(super) fn print_short(out: &mut Writer, run: &Run) {
+pub(super) fn print_short(out: &mut Document, run: &Run) {
     print_title(out, run);
     print_machine(out, &run.machine);
-    out.wrap("  settings  ", &settings(run));
+    out.wrap("  settings  ", settings(run));
     print_noise(out, run);
 }
 
 /// What measured, and when.
-pub(super) fn print_tool(out: &mut Writer, tool: &Tool, started_unix_s: u64) {
+pub(super) fn print_tool(out: &mut Document, tool: &Tool, started_unix_s: u64) {
     let name = format!("nearcall {}", clean(&tool.version));
     let title = join(&[name, clean(&tool.profile), number::date(started_unix_s)]);
-    out.wrap("", &title);
+    out.wrap("", title);
 }
 
 /// The machine's first two lines as one.
-pub(super) fn print_machine(out: &mut Writer, machine: &Machine) {
+pub(super) fn print_machine(out: &mut Document, machine: &Machine) {
     let [(label, machine), (_, system), _] = machine_lines(machine);
-    out.wrap(label, &join(&[machine, system]));
+    out.wrap(label, join(&[machine, system]));
 }
 
-fn print_title(out: &mut Writer, run: &Run) {
+fn print_title(out: &mut Document, run: &Run) {
     print_tool(out, &run.tool, run.started_unix_s);
     if run.partial {
         let reason = run.partial_reason.as_deref().map_or_else(|| UNKNOWN.to_owned(), clean);
-        out.wrap("PARTIAL   ", &format!("{reason}; cells of the plan are missing"));
+        out.wrap("PARTIAL   ", format!("{reason}; cells of the plan are missing"));
     }
     out.blank();
 }
 
-fn print_noise(out: &mut Writer, run: &Run) {
-    out.wrap("  noise     ", &grades(run));
+fn print_noise(out: &mut Document, run: &Run) {
+    out.wrap("  noise     ", grades(run));
     for warning in &run.warnings {
-        out.wrap("  warning   ", &clean(warning));
+        out.wrap("  warning   ", clean(warning));
     }
 }
 

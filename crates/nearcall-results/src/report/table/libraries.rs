@@ -4,24 +4,17 @@
 
 use std::collections::BTreeSet;
 
-use super::answer::{self, Better, Candidate};
-use super::cells::place;
+use super::answer::{self, Candidate};
+use super::cells::print_place;
 use super::grid::{Align, Grid, clean, clip};
-use crate::report::columns::{self, Column, shown, values};
-use crate::report::lines::Writer;
-use crate::report::number::{self, MISSING, Measured};
-use crate::run::{Cell, IdleServer, Kind, Library, Run};
-
-/// Whether the run is one of libraries.
-pub(super) fn is_of_libraries(run: &Run) -> bool {
-    !run.libraries.is_empty()
-}
+use crate::report::columns::{self, Column, shown};
+use crate::report::document::Document;
+use crate::report::number::{self, MISSING};
+use crate::run::{Cell, IdleServer, Kind, Library, Run, fact};
 
 /// Adds what was measured of each, what its idle server takes, and what failed.
-pub(super) fn print(out: &mut Writer, run: &Run) {
-    if let Some(first) = run.library_cells.first() {
-        out.line(&format!("{}; load: {}.", place(&first.placement), clean(&first.load)));
-    }
+pub(super) fn print(out: &mut Document, run: &Run) {
+    print_place(out, run.library_cells.first(), "");
     out.blank();
     let beside = run.beside_nearcall();
     let parts: [(&str, &dyn Fn(usize) -> String); 3] = [
@@ -34,24 +27,29 @@ pub(super) fn print(out: &mut Writer, run: &Run) {
                 None => MISSING.to_owned(),
             },
         ),
-        ("CPU time of both ends per message", &|at| (columns::CPU.value)(&run.library_cells[at])),
+        ("CPU time of both ends per message", &|at| columns::CPU.text(&run.library_cells[at])),
     ];
     for (title, text) in parts {
         out.title(title);
         print_part(out, run, text);
         out.blank();
     }
-    print_idle(out, run);
+    let idle = || run.libraries.iter().filter(|library| library.idle_server.is_some());
+    if idle().next().is_some() {
+        out.title("A server with one client that is silent");
+        out.table(&IDLE, idle().take(ROWS_MAX));
+        out.blank();
+    }
     for library in &run.libraries {
         if let Some(failure) = &library.failure {
-            out.wrap(&format!("  {}: ", name(library)), &clean(failure));
+            out.wrap(&format!("  {}: ", name(library)), clean(failure));
         }
     }
     out.note(LEGEND);
 }
 
 /// A row for each library, under how it waits.
-fn print_part(out: &mut Writer, run: &Run, text: &dyn Fn(usize) -> String) {
+fn print_part(out: &mut Document, run: &Run, text: &dyn Fn(usize) -> String) {
     let keys: BTreeSet<Key<'_>> = run.library_cells.iter().map(Key::of).collect();
     let keys: Vec<Key<'_>> = keys.into_iter().take(COLUMNS_MAX).collect();
     let heads: Vec<String> = keys.iter().map(Key::head).collect();
@@ -75,7 +73,7 @@ fn print_part(out: &mut Writer, run: &Run, text: &dyn Fn(usize) -> String) {
             grid.row(row);
         }
     }
-    grid.print(out);
+    out.grid(grid);
 }
 
 fn has_cells(run: &Run, library: &Library) -> bool {
@@ -103,26 +101,11 @@ impl<'a> Key<'a> {
 }
 
 fn figure(cell: &Cell) -> String {
-    let Some(headline) = cell.headline() else { return MISSING.to_owned() };
-    let measured = Measured { value: headline.value, ci95: headline.ci95 };
-    let figure = match cell.kind {
-        Kind::Latency => measured.time(),
-        Kind::Throughput => measured.message_rate(),
-    };
-    format!("{figure} {}", measured.plus_minus())
-}
-
-fn print_idle(out: &mut Writer, run: &Run) {
-    let rows = run.libraries.iter().filter(|library| library.idle_server.is_some());
-    let mut rows = rows.take(ROWS_MAX).peekable();
-    if rows.peek().is_none() {
-        return;
+    let fact = cell.main_fact();
+    match fact.valid(cell) {
+        Some(found) => format!("{} {}", found.text(fact.unit), found.plus_minus()),
+        None => MISSING.to_owned(),
     }
-    out.title("A server with one client that is silent");
-    let mut grid = columns::grid(&IDLE);
-    rows.for_each(|library| grid.row(values(&IDLE, library)));
-    grid.print(out);
-    out.blank();
 }
 
 /// Which way of using a library is fastest in the first column, for each way to wait.
@@ -132,10 +115,10 @@ pub(super) fn answer(run: &Run) -> String {
         let cells = run.library_cells.iter().filter(|cell| cell.wait == *wait);
         let of = cells.filter(|cell| Key::of(cell) == first && cell.kind == Kind::Latency);
         let candidate = |cell: &Cell| {
-            Some(Candidate { name: clean(&cell.mechanism), ..Candidate::median(cell)? })
+            Some(Candidate { name: clean(&cell.mechanism), ..Candidate::of(cell, &fact::P50)? })
         };
         let question = format!("Fastest call with {}, {heading}", number::size(first.2));
-        answer::sentence(&question, of.filter_map(candidate).collect(), Better::Less, number::time)
+        answer::sentence(&question, of.filter_map(candidate).collect(), &fact::P50)
     });
     answer::join(parts.collect())
 }
@@ -159,7 +142,7 @@ const IDLE: [Column<Library>; 6] = [
     }),
     Column::figure("threads", 7, |one| idle(one, |it| it.threads.to_string())),
     Column::figure("CPU", 7, |one| {
-        idle(one, |it| format!("{} %", number::three_digits(it.cpu_share * 100.0)))
+        idle(one, |it| number::in_unit(it.cpu_share * 100.0, "percent"))
     }),
 ];
 

@@ -1,25 +1,19 @@
 //! Studies: each table with the paper's figures, this machine's, and the verdicts on the claims.
 //!
-//! Always true: a figure that was not measured stands there with the reason; pictures without
-//! numbers are told only in full.
+//! **Invariants:** a figure that was not measured stands there with the reason; pictures without
+//! numbers are shown only in full.
 
 use super::grid::{Align, clean, clean_to, clip};
-use crate::noise::Grade;
-use crate::report::columns::{self, Column, figure, spread, values};
-use crate::report::lines::{Ink, Writer};
+use crate::report::columns::{self, Column, figure, spread};
+use crate::report::document::Document;
 use crate::report::number::{self, optional};
 use crate::run::{ClaimVerdict, Judged};
 use crate::run::{Run, StudyResult, StudyRow, StudyTable};
 
-/// Whether the run is one of studies.
-pub(super) fn is_of_studies(run: &Run) -> bool {
-    !run.studies.is_empty()
-}
-
 /// Adds all studies; pictures only if `full`.
-pub(super) fn print(out: &mut Writer, run: &Run, full: bool) {
+pub(super) fn print(out: &mut Document, run: &Run, full: bool) {
     for study in run.studies.iter().take(STUDIES_MAX) {
-        print_study(out, study, full);
+        print_study(out, study, full, false);
     }
     out.note(LEGEND);
     if !full && run.studies.iter().any(|study| study.tables.iter().any(is_pictures)) {
@@ -29,36 +23,33 @@ pub(super) fn print(out: &mut Writer, run: &Run, full: bool) {
     }
 }
 
-fn print_study(out: &mut Writer, study: &StudyResult, full: bool) {
+/// One study as a page shows it.
+pub(in crate::report) fn document(study: &StudyResult) -> Document {
+    let mut out = Document::default();
+    print_study(&mut out, study, false, true);
+    out
+}
+
+fn print_study(out: &mut Document, study: &StudyResult, full: bool, is_page: bool) {
     let name = [&study.number, &study.study].map(|part| clean(part)).join(" ");
-    out.title(&format!("{}: {}", name.trim(), clean(&study.title)));
+    out.title(format!("{}: {}", name.trim(), clean(&study.title)));
     for table in study.tables.iter().take(TABLES_MAX).filter(|table| full || !is_pictures(table)) {
         print_table(out, table);
     }
     out.blank();
     for judged in study.verdicts.iter().take(CLAIMS_MAX) {
-        print_verdict(out, judged);
+        print_verdict(out, judged, is_page);
     }
     out.blank();
 }
 
-fn print_table(out: &mut Writer, table: &StudyTable) {
+fn print_table(out: &mut Document, table: &StudyTable) {
     out.blank();
-    out.title(&format!("  {}: {}", name_of_table(&table.table), clean(&table.statistic)));
-    let columns = columns();
-    let mut grid = columns::grid(&columns);
-    let mut mechanism = None;
-    for row in table.rows.iter().take(ROWS_MAX) {
-        if mechanism != Some(&row.mechanism) {
-            mechanism = Some(&row.mechanism);
-            grid.heading(clean(&row.mechanism).replace('_', " "));
-        }
-        grid.row(values(&columns, &Line { row, unit: &table.unit }));
-        if row.grade == Some(Grade::D) {
-            grid.paint(columns.len() - 1, Ink::Bad);
-        }
-    }
-    grid.print(out);
+    out.title(format!("  {}: {}", name_of_table(&table.table), clean(&table.statistic)));
+    let lines: Vec<Line<'_>> =
+        table.rows.iter().take(ROWS_MAX).map(|row| Line { row, unit: &table.unit }).collect();
+    let heading = |line: &Line<'_>| clean(&line.row.mechanism).replace('_', " ");
+    out.grid(columns::grouped(&columns(), &lines, heading));
 }
 
 /// `Table 1` of `table1`.
@@ -70,13 +61,13 @@ fn name_of_table(name: &str) -> String {
 }
 
 /// One row of a table of a study, and the unit of its figures.
-pub(in crate::report) struct Line<'a> {
-    pub(in crate::report) row: &'a StudyRow,
-    pub(in crate::report) unit: &'a str,
+struct Line<'a> {
+    row: &'a StudyRow,
+    unit: &'a str,
 }
 
 /// The columns of all tables of studies: the last is the grade, or why there is no figure.
-pub(in crate::report) fn columns<'a>() -> [Column<Line<'a>>; 8] {
+fn columns<'a>() -> [Column<Line<'a>>; 8] {
     [
         Column::figure("size", 7, |one| {
             one.row.message_bytes.map_or_else(String::new, number::size)
@@ -90,7 +81,7 @@ pub(in crate::report) fn columns<'a>() -> [Column<Line<'a>>; 8] {
         Column::figure("here", 8, |one| optional(one.row.here, one.unit)),
         Column::figure("± 95 %", 6, |one| spread(one.row.here, one.row.here_ci95)),
         Column::figure("ratio", 6, |one| figure(one.row.ratio, number::ratio)),
-        Column { align: Align::Text, ..Column::words("grade", 5, grade_or_note) },
+        Column::words("grade", 5, grade_or_note).aligned(Align::Text),
     ]
 }
 
@@ -99,11 +90,20 @@ fn grade_or_note(one: &Line<'_>) -> String {
     one.row.grade.map_or_else(note, |grade| grade.to_string())
 }
 
-fn print_verdict(out: &mut Writer, judged: &Judged) {
-    let label = format!("  {:<4} {:<13} ", clean(&judged.id), judged.verdict);
-    out.wrap(&label, &clean(&judged.statement));
+fn print_verdict(out: &mut Document, judged: &Judged, is_page: bool) {
+    let sign = match judged.verdict {
+        ClaimVerdict::Confirmed => "✓",
+        ClaimVerdict::Refuted => "✗",
+        ClaimVerdict::Inconclusive => "?",
+        ClaimVerdict::Skipped => "–",
+    };
+    let label = format!("  {:<4} {sign} {:<13} ", clean(&judged.id), judged.verdict);
+    out.wrap(&label, clean(&judged.statement));
     let indent = " ".repeat(label.chars().count());
-    out.wrap(&indent, &clean_to(&judged.evidence, EVIDENCE_CHARS_MAX));
+    out.wrap(&indent, clean_to(&judged.evidence, EVIDENCE_CHARS_MAX));
+    if is_page && !judged.paper.is_empty() {
+        out.wrap(&indent, format!("In the paper: {}", clean(&judged.paper)));
+    }
 }
 
 /// How many of each verdict.
@@ -125,7 +125,7 @@ fn is_pictures(table: &StudyTable) -> bool {
 }
 
 /// The table of what a paper shows without numbers.
-pub(in crate::report) const PICTURES: &str = "pictures";
+const PICTURES: &str = "pictures";
 
 /// What the columns mean.
 pub(in crate::report) const LEGEND: &str = "paper: as printed; here, so: this machine by the \
@@ -133,7 +133,7 @@ pub(in crate::report) const LEGEND: &str = "paper: as printed; here, so: this ma
     rate, and its 95 % interval; ratio: this machine by the paper's statistic to the paper. closed \
     loop, times not halved. A verdict is open (INCONCLUSIVE) where an interval straddles the bound.";
 
-/// The crossovers of X02 have more to tell than any other; a file may claim more.
+/// The evidence of X02 is the longest; a file may claim more.
 const EVIDENCE_CHARS_MAX: usize = 1_200;
 
 /// There are five, and what compares them; a file may claim more.

@@ -1,18 +1,18 @@
 //! Runs of traffic: open loops, gaps, bursts, many clients and threads, connections.
 //!
 //! Each kind is a [`Form`]: what its rows are grouped by, its columns, and what is asked of it.
-//! Always true: the times of a cell that did not keep its pace are not shown; the rate that it
+//!
+//! **Invariants:** the times of a cell that did not keep its pace are not shown; the rate that it
 //! reached stands there instead.
 
-use super::answer::{self, Better, Candidate};
-use super::cells::place;
+use super::answer::{self, Candidate};
+use super::cells::{print_left_out, print_legend, print_place};
 use super::grid::{clean, clip};
-use super::notes::{DISTURBED, note_left_out};
-use crate::noise::Grade;
-use crate::report::columns::{self, Column, figure, spread, time, values};
-use crate::report::lines::Writer;
+use crate::report::columns::{self, Column};
+use crate::report::document::Document;
 use crate::report::number::{self, MISSING};
-use crate::run::{Cell, ClientsFacts, RttNs, Run, StartFacts};
+use crate::run::fact::{self, Fact};
+use crate::run::{Cell, ClientsFacts, Run};
 
 /// One kind of traffic.
 struct Form {
@@ -24,9 +24,8 @@ struct Form {
     columns: &'static [Column<Cell>],
     /// What is asked of the cells where `order` is greatest.
     question: fn(&[&Cell]) -> String,
-    candidate: fn(&Cell) -> Option<Candidate>,
-    better: Better,
-    format: fn(f64) -> String,
+    /// What is compared.
+    fact: &'static Fact,
     legend: &'static str,
 }
 
@@ -42,16 +41,13 @@ fn form_of(run: &Run) -> &'static Form {
 }
 
 /// Adds the table and what its columns mean.
-pub(super) fn print(out: &mut Writer, run: &Run) {
-    if let Some(first) = run.cells.first() {
-        let of = match first.message_bytes {
-            0 => String::new(),
-            bytes => format!(" of {}", number::size(bytes)),
-        };
-        let what = format!("{}{of}", clip(&clean(&first.shape), 20));
-        let load = clean(&first.load);
-        out.line(&format!("{}; {what}; load: {load}.", place(&first.placement)));
-    }
+pub(super) fn print(out: &mut Document, run: &Run) {
+    let first = run.cells.first();
+    let what = first.map_or_else(String::new, |first| match first.message_bytes {
+        0 => format!(" {};", clip(&clean(&first.shape), 20)),
+        bytes => format!(" {} of {};", clip(&clean(&first.shape), 20), number::size(bytes)),
+    });
+    print_place(out, first, &what);
     let form = form_of(run);
     let mut cells: Vec<&Cell> = run.cells.iter().collect();
     cells.sort_by_key(|cell| (form.order)(cell));
@@ -63,30 +59,19 @@ pub(super) fn print(out: &mut Writer, run: &Run) {
             headings.push(heading);
         }
     }
-    let mut grid = columns::grid(form.columns);
-    for heading in headings {
-        if !heading.is_empty() {
-            grid.heading(heading.clone());
-        }
-        for cell in cells.iter().filter(|cell| (form.heading)(cell) == heading) {
-            grid.row(values(form.columns, *cell));
-        }
-    }
-    grid.print(out);
+    let place = |cell: &&Cell| headings.iter().position(|one| *one == (form.heading)(cell));
+    cells.sort_by_key(place);
+    out.grid(columns::grouped(form.columns, cells, form.heading));
     out.blank();
-    note_left_out(out, left_out);
-    out.note(form.legend);
-    if run.cells.iter().any(|cell| cell.grade == Some(Grade::D)) {
-        out.note(DISTURBED);
-    }
-    out.note("Every cell with its interval: nearcall show --all RUN.json");
+    print_left_out(out, left_out);
+    print_legend(out, form.legend, &run.cells);
 }
 
 /// Which mechanism did best: at the highest rate, after the longest gap, in the largest burst, with
 /// most calls of many clients, or to connect.
 pub(super) fn answer(run: &Run) -> String {
     let form = form_of(run);
-    let usable = |cell: &&Cell| (form.candidate)(cell).is_some();
+    let usable = |cell: &&Cell| form.candidate(cell).is_some();
     let Some(last) = run.cells.iter().filter(usable).max_by_key(|cell| (form.order)(cell)) else {
         return "Nothing kept its rate, or was measured.".to_owned();
     };
@@ -96,8 +81,8 @@ pub(super) fn answer(run: &Run) -> String {
             && (form.order)(cell) == (form.order)(last)
     };
     let alike: Vec<&Cell> = run.cells.iter().filter(is_alike).collect();
-    let candidates = alike.iter().filter_map(|cell| (form.candidate)(cell)).collect();
-    answer::sentence(&(form.question)(&alike), candidates, form.better, form.format)
+    let candidates = alike.iter().filter_map(|cell| form.candidate(cell)).collect();
+    answer::sentence(&(form.question)(&alike), candidates, form.fact)
 }
 
 fn counted(count: u32, what: &str) -> String {
@@ -112,20 +97,18 @@ fn clients(cell: &Cell) -> ClientsFacts {
     cell.clients.clone().unwrap_or_default()
 }
 
-/// The calls per second of many clients.
-fn most_calls(cell: &Cell) -> Option<Candidate> {
-    let facts = cell.clients.as_ref()?;
-    let one = Candidate::new(cell, facts.calls_per_s?, facts.calls_per_s_ci95)?;
-    let what = if facts.loops.is_some() { "thread" } else { "client" };
-    let to = facts.loops.map(|loops| format!(" and {}", counted(loops, "loop")));
-    let with = counted(facts.clients, what);
-    Some(Candidate { name: format!("{} with {with}{}", one.name, to.unwrap_or_default()), ..one })
-}
-
-/// The median of a cell that kept its pace.
-fn kept(cell: &Cell) -> Option<Candidate> {
-    let pace = cell.pace.as_ref()?;
-    Candidate::median(cell).filter(|_| pace.kept)
+impl Form {
+    /// The figure of a cell that is compared, if the cell kept its rate.
+    fn candidate(&self, cell: &Cell) -> Option<Candidate> {
+        let mut found = Candidate::of(cell, self.fact)?;
+        if let Some(facts) = &cell.clients {
+            let what = if facts.loops.is_some() { "thread" } else { "client" };
+            let to = facts.loops.map(|loops| format!(" and {}", counted(loops, "loop")));
+            let with = counted(facts.clients, what);
+            found.name += &format!(" with {with}{}", to.unwrap_or_default());
+        }
+        Some(found)
+    }
 }
 
 /// All kinds; what is none of the others is an open loop.
@@ -142,9 +125,7 @@ const FORMS: [Form; 6] = [
             let gap = alike.first().map_or(0, |cell| gap_ns(cell));
             format!("Fastest after a gap of {}", number::time(gap as f64))
         },
-        candidate: Candidate::median,
-        better: Better::Less,
-        format: number::time,
+        fact: &fact::P50,
         legend: "closed loop: one exchange at a time, and the gap between its end and the \
                  beginning of the next. A round trip counts from when it begins, after the client \
                  has woken up; the server waits all the while as it always does. gap: as it was; \
@@ -160,12 +141,7 @@ const FORMS: [Form; 6] = [
             let messages = alike.first().map_or(0, |cell| messages(cell));
             format!("Least time per message in a burst of {messages}")
         },
-        candidate: |cell| {
-            let facts = cell.burst.as_ref()?;
-            Candidate::new(cell, facts.per_message_ns?, facts.per_message_ns_ci95)
-        },
-        better: Better::Less,
-        format: number::time,
+        fact: &fact::PER_BURST_MESSAGE,
         legend: "closed loop: one burst at a time. Its messages are sent right after each other, \
                  the server reads all of them and replies once, without payload; a burst that has \
                  no room in the channel holds up the client until the server has read some of it. \
@@ -193,12 +169,7 @@ const FORMS: [Form; 6] = [
         order: |_| 0,
         columns: &START,
         question: |_| "Fastest to connect".to_owned(),
-        candidate: |cell| {
-            let times = &cell.start.as_ref()?.fresh_set_up_ns;
-            Candidate::new(cell, times.p50?, times.p50_ci95)
-        },
-        better: Better::Less,
-        format: number::time,
+        fact: &fact::SET_UP,
         legend: "set-up: from the beginning of the rendezvous until the channel can be used, of \
                  the first connection of two new processes; again: of those after it. first: the \
                  first round trip on that connection; again: on those after it. close: what \
@@ -217,13 +188,11 @@ const FORMS: [Form; 6] = [
         columns: &PACE,
         question: |alike| {
             let rate = alike.iter().find_map(|cell| Some(cell.pace.as_ref()?.rate_per_s));
-            let kept = alike.iter().filter(|cell| kept(cell).is_some()).count();
+            let kept = alike.iter().filter(|cell| !cell.is_behind()).count();
             let (rate, all) = (rate.unwrap_or_default(), alike.len());
             format!("Lowest median at {rate} per second, which {kept} of {all} keep")
         },
-        candidate: kept,
-        better: Better::Less,
-        format: number::time,
+        fact: &PACED,
         legend: "closed loop: from sending until the reply is there; what holds up one exchange \
                  delays the next and is counted once. open loop: from when an exchange was due, so \
                  what holds it up is counted for all that were due meanwhile; the client has one \
@@ -240,9 +209,7 @@ const MANY_CLIENTS: Form = Form {
     order: |_| 0,
     columns: &CLIENTS,
     question: |_| "Most calls".to_owned(),
-    candidate: most_calls,
-    better: Better::More,
-    format: number::message_rate,
+    fact: &fact::CALLS,
     legend: "closed loop: each client makes an empty call as soon as its last one has returned. \
              Every client is a thread of one process with a connection of its own, all on the \
              client's CPU; the server is one event loop, which does no work. calls: of all clients \
@@ -263,7 +230,7 @@ const GAP: [Column<Cell>; 8] = [
     columns::NAME.wide(12),
     columns::WAIT,
     columns::MEDIAN,
-    columns::MEDIAN_SPREAD,
+    Column::spread(&fact::P50),
     columns::P99,
     columns::CPU,
     Column::figure("gap", 9, |cell| {
@@ -280,9 +247,7 @@ const GAP: [Column<Cell>; 8] = [
 const BURST: [Column<Cell>; 7] = [
     columns::NAME.wide(12),
     columns::WAIT,
-    Column::figure("per message", 8, |cell| {
-        time(cell.burst.as_ref().and_then(|burst| burst.per_message_ns))
-    }),
+    Column::fact(&fact::PER_BURST_MESSAGE),
     columns::MEDIAN.named("whole burst"),
     columns::P99,
     columns::CPU,
@@ -295,58 +260,44 @@ const CLIENTS: [Column<Cell>; 9] = [
         Some((idle, _)) => format!("{}+{} idle", clients(cell).clients, clean(idle)),
         None => clients(cell).clients.to_string(),
     }),
-    Column::figure("calls", 8, |cell| figure(clients(cell).calls_per_s, number::message_rate)),
-    Column::figure("± 95 %", 6, |cell| {
-        let facts = clients(cell);
-        spread(facts.calls_per_s, facts.calls_per_s_ci95)
-    }),
+    Column::fact(&fact::CALLS),
+    Column::spread(&fact::CALLS),
     columns::MEDIAN,
     columns::P99,
-    Column::figure("slowest", 7, |cell| figure(clients(cell).slowest_share, number::ratio)),
-    columns::CPU_CLIENT,
-    columns::CPU_SERVER,
+    Column::fact(&fact::SLOWEST_SHARE),
+    Column::fact(&fact::CPU_CLIENT),
+    Column::fact(&fact::CPU_SERVER),
     columns::GRADE,
 ];
 
 const START: [Column<Cell>; 10] = [
     columns::NAME,
     columns::WAIT,
-    Column::figure("set-up", 7, |cell| of_start(cell, |facts| &facts.fresh_set_up_ns)),
-    Column::figure("± 95 %", 6, |cell| {
-        let times = cell.start.as_ref().map(|facts| &facts.fresh_set_up_ns);
-        spread(times.and_then(|times| times.p50), times.and_then(|times| times.p50_ci95))
-    }),
+    Column::fact(&fact::SET_UP),
+    Column::spread(&fact::SET_UP),
     columns::MEDIAN.named("again").wide(7),
-    Column::figure("first", 7, |cell| of_start(cell, |facts| &facts.fresh_first_message_ns)),
-    Column::figure("again", 7, |cell| of_start(cell, |facts| &facts.first_message_ns)),
-    Column::figure("close", 7, |cell| of_start(cell, |facts| &facts.close_ns)),
-    Column::figure("gone", 7, |cell| of_start(cell, |facts| &facts.tear_down_ns)),
+    Column::fact(&fact::FRESH_FIRST),
+    Column::fact(&fact::FIRST),
+    Column::fact(&fact::CLOSE),
+    Column::fact(&fact::TEAR_DOWN),
     columns::GRADE,
 ];
 
-fn of_start(cell: &Cell, times: fn(&StartFacts) -> &RttNs) -> String {
-    time(cell.start.as_ref().and_then(|facts| times(facts).p50))
-}
+/// The median of what began at set times.
+const PACED: Fact =
+    Fact { of: |cell| cell.pace.as_ref().and_then(|_| (fact::P50.of)(cell)), ..fact::P50 };
 
 const PACE: [Column<Cell>; 9] = [
     columns::NAME.wide(12),
     columns::WAIT,
     columns::MEDIAN.wide(7),
-    Column::figure("p99", 8, |cell| match &cell.pace {
-        Some(pace) if !pace.kept => figure(pace.achieved_per_s, number::message_rate),
-        _ => (columns::P99.value)(cell),
-    }),
-    columns::P999,
-    Column::figure("service", 7, |cell| of_service(cell, |times| times.p50)),
-    Column::figure("its p99", 8, |cell| of_service(cell, |times| times.p99)),
+    columns::P99,
+    Column::fact(&fact::P999),
+    Column::fact(&fact::SERVICE),
+    Column::fact(&fact::SERVICE_P99),
     columns::CPU,
     columns::GRADE,
 ];
-
-/// A time from when the exchange did begin, where that is not when it was due.
-fn of_service(cell: &Cell, of: fn(&RttNs) -> Option<f64>) -> String {
-    time(cell.pace.as_ref().filter(|pace| pace.kept).and_then(|pace| of(&pace.service_ns)))
-}
 
 /// There are fewer cells; a file may claim more.
 const ROWS_MAX: usize = 300;

@@ -1,24 +1,17 @@
 //! Waiting at different paces: a group for each placement and pace, a row for each policy.
 //!
-//! Always true: a time that tells only how far a client fell behind is not shown; the rate that it
+//! **Invariants:** a time that says only how far a client fell behind is not shown; the rate that it
 //! reached stands there instead.
 
-use super::cells::{OURS, class_words, place};
-use super::grid::{Align, clean, clip};
-use super::notes::{DISTURBED, note_left_out};
-use crate::noise::Grade;
-use crate::report::columns::{self, Column, WAIT_COLUMNS_MAX, figure, shown, spread, values};
-use crate::report::lines::Writer;
+use super::cells::{OURS, class_words, place, print_left_out, print_legend};
+use super::grid::{clean, clip};
+use crate::report::columns::{self, Column, WAIT_COLUMNS_MAX, figure, shown, spread};
+use crate::report::document::Document;
 use crate::report::number;
-use crate::run::{AtRest, Cell, PaceFacts, Placement, Run, WaitComparison, WaitRatio};
-
-/// Whether the run is one of waits.
-pub(super) fn is_of_waits(run: &Run) -> bool {
-    run.cells.iter().any(|cell| cell.pace.is_some() && cell.call.is_some())
-}
+use crate::run::{AtRest, Cell, PaceFacts, Placement, Run, WaitComparison, WaitRatio, fact};
 
 /// Adds all paces, and the servers at rest.
-pub(super) fn print(out: &mut Writer, run: &Run) {
+pub(super) fn print(out: &mut Document, run: &Run) {
     let mut placements: Vec<&Placement> = Vec::new();
     for cell in &run.cells {
         if !placements.contains(&&cell.placement) && placements.len() < PLACEMENTS_MAX {
@@ -27,16 +20,12 @@ pub(super) fn print(out: &mut Writer, run: &Run) {
     }
     placements.sort_by_key(|placement| placement.class == SAME_CPU);
     for placement in placements {
-        out.title(&format!("{}.", place(placement)));
+        out.title(format!("{}.", place(placement)));
         print_placement(out, run, placement);
         out.blank();
     }
     print_at_rest(out, run);
-    out.note(LEGEND);
-    if run.cells.iter().any(|cell| cell.grade == Some(Grade::D)) {
-        out.note(DISTURBED);
-    }
-    out.note("Every cell with its interval: nearcall show --all RUN.json");
+    print_legend(out, LEGEND, &run.cells);
 }
 
 /// How near adaptive comes to the better of the other policies, and what CPU time it takes.
@@ -72,30 +61,24 @@ pub(super) fn answer(run: &Run) -> String {
     }
 }
 
-fn print_placement(out: &mut Writer, run: &Run, placement: &Placement) {
+fn print_placement(out: &mut Document, run: &Run, placement: &Placement) {
     let paced = |cell: &&Cell| cell.pace.is_some() && cell.placement == *placement;
     let mut cells: Vec<&Cell> = run.cells.iter().filter(paced).collect();
     cells.sort_by_key(|cell| (pace(cell).rate_per_s, is_other(cell), order_of(wait(cell))));
     let left_out = cells.len().saturating_sub(ROWS_MAX);
     cells.truncate(ROWS_MAX);
-    let columns = columns();
-    let mut grid = columns::grid(&columns);
-    let mut rate = None;
-    for cell in cells {
-        let facts = pace(cell);
-        if rate != Some(facts.rate_per_s) {
-            rate = Some(facts.rate_per_s);
-            let what = if facts.rate_per_s == 1 { "call" } else { "calls" };
-            grid.heading(format!("{} {what} per second", facts.rate_per_s));
-        }
-        let comparison = run.waits.iter().find(|one| {
+    let compared = |cell: &Cell| {
+        run.waits.iter().find(|one| {
             let same = one.mechanism == cell.mechanism && one.class == cell.placement.class;
-            same && one.rate_per_s == facts.rate_per_s
-        });
-        grid.row(values(&columns, &Line(cell, comparison)));
-    }
-    grid.print(out);
-    note_left_out(out, left_out);
+            same && one.rate_per_s == pace(cell).rate_per_s
+        })
+    };
+    let lines: Vec<Line<'_>> = cells.iter().map(|cell| Line(cell, compared(cell))).collect();
+    out.grid(columns::grouped(&columns(), &lines, |line| match pace(line.0).rate_per_s {
+        1 => "1 call per second".to_owned(),
+        rate => format!("{rate} calls per second"),
+    }));
+    print_left_out(out, left_out);
 }
 
 /// A cell, and how adaptive compares at its pace.
@@ -124,19 +107,14 @@ impl Line<'_> {
 }
 
 fn columns<'a>() -> [Column<Line<'a>>; 10] {
+    let of = |column: Column<Cell>| column.on(|line: &Line<'_>| line.0);
     [
-        Column::words("", 12, |one| (columns::NAME.value)(one.0)),
+        of(columns::NAME.wide(12)),
         Column::words("wait", 8, |one| clip(&clean(wait(one.0)), WAIT_COLUMNS_MAX)),
-        Column::figure("median", 7, |one| match columns::is_behind(one.0) {
-            true => "behind".to_owned(),
-            false => (columns::MEDIAN.value)(one.0),
-        }),
-        Column::figure("p99", 8, |one| match columns::is_behind(one.0) {
-            true => figure(pace(one.0).achieved_per_s, number::message_rate),
-            false => (columns::P99.value)(one.0),
-        }),
-        Column::figure("client", 8, |one| (columns::CPU_CLIENT.value)(one.0)),
-        Column::figure("server", 8, |one| (columns::CPU_SERVER.value)(one.0)),
+        of(columns::MEDIAN.wide(7)),
+        of(columns::P99),
+        of(Column::fact(&fact::CPU_CLIENT)),
+        of(Column::fact(&fact::CPU_SERVER)),
         Column::figure("ratio", 5, |one| figure(one.latency(), number::ratio)),
         Column::figure("± 95 %", 6, |one| {
             spread(one.latency(), one.own().and_then(|own| own.latency_ratio_ci95))
@@ -144,20 +122,16 @@ fn columns<'a>() -> [Column<Line<'a>>; 10] {
         Column::figure("CPU", 5, |one| {
             figure(one.ratio(|one| one.cpu_ratio, |one| one.cpu_ratio), number::ratio)
         }),
-        Column { align: Align::Grade, ..Column::words("grade", 5, |one| shown(one.0.grade)) },
+        of(columns::GRADE),
     ]
 }
 
-fn print_at_rest(out: &mut Writer, run: &Run) {
+fn print_at_rest(out: &mut Document, run: &Run) {
     if run.at_rest.is_empty() {
         return;
     }
     out.title("A server with one client, without traffic");
-    let mut grid = columns::grid(&REST);
-    for rest in run.at_rest.iter().take(RESTS_MAX) {
-        grid.row(values(&REST, rest));
-    }
-    grid.print(out);
+    out.table(&REST, run.at_rest.iter().take(RESTS_MAX));
     out.blank();
 }
 
@@ -204,7 +178,7 @@ const ADAPTIVE: &str = "adaptive";
 const SAME_CPU: &str = "same_cpu";
 
 const LEGEND: &str = "median, p99: open loop at a constant rate, from when a call should have \
-                      begun until it has returned; behind: not all calls began in time, and the \
+                      begun until it has returned; failed: not all calls began in time, and the \
                       rate that was reached; client, server: CPU time per call, of the client \
                       within calls only; ratio, CPU: in a row of adaptive its median to that of \
                       the better of spin and block, and its CPU time of both ends to that of the \

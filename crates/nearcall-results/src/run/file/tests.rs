@@ -130,10 +130,10 @@ fn other_schemas_and_wrong_fields_are_refused_with_the_reason() {
         ),
         ("{\"schema\":\"nearcall.run/1\"} x".to_owned(), "trailing characters at line 1 column 29"),
         (deep, "recursion limit"),
-        // Rule R3: nobody has to guess what a time means.
+        // A reader does not have to guess what a time means.
         (with("\"definition\"", "\"meaning\""), "missing field `definition`"),
         (with("\"definition\":\"rtt\"", "\"definition\":\"about\""), "unknown variant `about`"),
-        // What a file says reaches no terminal as a command.
+        // Text of a file reaches no terminal as a command.
         (with("\"latency\"", "\"\\u001b[2J\\n\\u202e\""), r"unknown variant `\u{1b}[2J\n\u{202e}`"),
     ] {
         check_refused(&text, expected);
