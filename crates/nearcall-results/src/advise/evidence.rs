@@ -2,9 +2,9 @@
 //!
 //! **Invariants:** one [`EvidenceSet`] is one run, one shape of exchange, one placement, one
 //! rhythm; all candidates that are compared by a figure have it from the same set. Each step
-//! between a set and what was wanted is listed and widens the intervals. No cell is left out for its
-//! grade: what disturbs medians shows in how much its launches differ, and so in its interval. How
-//! figures become a ranking is in `rank.rs`, how sizes are interpolated in `interpolation.rs`.
+//! between a set and what was wanted is listed and widens the intervals. No cell is left out for
+//! its grade: what disturbs medians shows in how much its launches differ, and so in its interval.
+//! How figures become a ranking is in `rank.rs`, how sizes are interpolated in `interpolation.rs`.
 
 use nearcall_channel::Options;
 
@@ -509,7 +509,8 @@ pub(super) fn rate_of_calls(requirements: &Requirements) -> Option<f64> {
 /// A doubling of size away is so much distance.
 const PER_DOUBLING: f64 = 0.1;
 
-/// What was timed from when it was due is a little better evidence for a rate than what came after a pause.
+/// What was timed from when it was due is a little better evidence for a rate than what came after
+/// a pause.
 const GAP_DISTANCE: f64 = 0.05;
 
 /// Sixteen times as often or as rarely is something else.

@@ -1,8 +1,8 @@
 //! From the sizes that were measured to the one that is wanted.
 //!
 //! Between two measured sizes figures lie on a straight line of logarithms; the size counts with
-//! the cache line that every message takes. Beyond the measured sizes there is an estimate only up to a
-//! factor of [`BEYOND_MAX`]. Each doubling away from a measured size widens the interval.
+//! the cache line that every message takes. Beyond the measured sizes there is an estimate only up
+//! to a factor of [`BEYOND_MAX`]. Each doubling away from a measured size widens the interval.
 
 use crate::run::Cell;
 

@@ -1,8 +1,8 @@
 //! Cells as a flat table: one row per cell, one value per column.
 //!
-//! **Invariants:** columns have the same names, types and order in all versions and grow only at the end;
-//! units stand in their names. What a cell does not have is missing, never zero. A row stands for
-//! one cell of one run: nothing is averaged or left out. The columns are documented in
+//! **Invariants:** columns have the same names, types and order in all versions and grow only at
+//! the end; units stand in their names. What a cell does not have is missing, never zero. A row
+//! stands for one cell of one run: nothing is averaged or left out. The columns are documented in
 //! docs/data.md, which a test compares with them.
 
 mod columns;

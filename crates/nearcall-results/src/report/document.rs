@@ -1,8 +1,8 @@
-//! A result as a list of titles, sentences, tables and an answer, and its rendering for a terminal and
-//! for a page.
+//! A result as a list of titles, sentences, tables and an answer, and its rendering for a terminal
+//! and for a page.
 //!
-//! What a run found is written once, as a [`Document`]; [`Document::text`] and [`Document::html`] lay
-//! it out. A table is a [`Grid`], which Markdown has too.
+//! What a run found is written once, as a [`Document`]; [`Document::text`] and [`Document::html`]
+//! lay it out. Markdown has tables of the same columns (`markdown.rs`).
 //!
 //! **Invariants:** each renderer shows every block but blank lines and what belongs to a terminal.
 //! Untrusted text is escaped where it is laid out.

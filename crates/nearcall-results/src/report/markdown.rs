@@ -1,7 +1,8 @@
 //! The report in short, as Markdown for a comment or a summary of continuous integration, and what
 //! any Markdown of ours is made of.
 //!
-//! **Invariants:** untrusted names from runs can neither begin markup nor mention a user; every figure stands with interval and grade. The whole report is `report/page.rs`.
+//! **Invariants:** untrusted names from runs can neither begin markup nor mention a user; every
+//! figure stands with interval and grade. The whole report is `report/page.rs`.
 
 use super::columns::{self, Column, values};
 use super::hosts::{Entry, Host};

@@ -1,8 +1,9 @@
-//! The figures of a cell: for each its name in the flat table, its unit, its values, how a table shows
-//! it, and which way is better.
+//! The figures of a cell: for each its name in the flat table, its unit, its values, how a table
+//! shows it, and which way is better.
 //!
-//! The headline of a cell (`run/key.rs`), the flat table (`dataset/rows`), the columns of every table
-//! (`report/columns.rs`), curves and answers read these rows, so that a figure is defined once.
+//! The headline of a cell (`run/key.rs`), the flat table (`dataset/rows`), the columns of every
+//! table (`report/columns.rs`), curves and answers read these rows, so that a figure is defined
+//! once.
 //!
 //! **Invariants:** a name and what it means never change.
 //!

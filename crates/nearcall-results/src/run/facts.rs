@@ -12,8 +12,8 @@ use crate::run::RttNs;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallFacts {
-    /// The kind of caller: "blocking" (no loop), "loop", "async" (futures in tokio), "same-loop" (the server
-    /// too), "typed" or "bytes" (the short circuits).
+    /// The kind of caller: "blocking" (no loop), "loop", "async" (futures in tokio), "same-loop"
+    /// (the server too), "typed" or "bytes" (the short circuits).
     pub caller: String,
     /// How the client waits; empty where no end waits.
     pub client_wait: String,

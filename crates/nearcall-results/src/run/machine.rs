@@ -1,7 +1,7 @@
 //! The machine record: what decides how fast IPC is here, and the machine's name made from it.
 //!
-//! A text that could not be found out is "unknown", a number `null`; no field is ever absent. Reading
-//! these facts from the system is not here.
+//! A text that could not be found out is "unknown", a number `null`; no field is ever absent.
+//! Reading these facts from the system is not here.
 
 use serde::{Deserialize, Serialize};
 

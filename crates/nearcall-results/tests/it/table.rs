@@ -1,5 +1,5 @@
-//! The tables of stored and made-up runs, compared with the texts in `tests/golden`; harmless where a
-//! file says what no measurement would.
+//! The tables of stored and made-up runs, compared with the texts in `tests/golden`; harmless where
+//! a file says what no measurement would.
 //!
 //! The made-up runs are in `tests/data/runs`. `UPDATE_EXPECT=1 cargo test -p nearcall-results`
 //! rewrites the expected texts; review the difference.

@@ -1,7 +1,7 @@
 //! Tables of cells: the floors, every figure of a machine, and machines beside each other.
 //!
-//! **Invariants:** a table holds figures of one definition, which it states; times stand as medians,
-//! rates as messages per second, so that a column has one unit.
+//! **Invariants:** a table holds figures of one definition, which it states; times stand as
+//! medians, rates as messages per second, so that a column has one unit.
 
 use std::collections::BTreeMap;
 

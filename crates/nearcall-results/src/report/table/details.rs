@@ -38,8 +38,8 @@ pub(super) fn print(out: &mut Document, run: &Run) {
     }
 }
 
-/// The tags that every cell of a table has, which its rows need not repeat. A single cell is marked as
-/// any other.
+/// The tags that every cell of a table has, which its rows need not repeat. A single cell is marked
+/// as any other.
 fn common_tags<'a>(cells: impl Iterator<Item = &'a Cell> + Clone) -> Vec<&'a str> {
     let Some(first) = cells.clone().next().filter(|_| cells.clone().nth(1).is_some()) else {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! Runs whose cells form squares: from CPU to CPU, measured here or by another program, and from one
-//! mechanism to another.
+//! Runs whose cells form squares: from CPU to CPU, measured here or by another program, and from
+//! one mechanism to another.
 //!
 //! **Invariants:** a row is the CPU of the client, or the mechanism that a connection comes from, a
 //! column that of the server, or the mechanism that it moves to; what was not measured is a dash.

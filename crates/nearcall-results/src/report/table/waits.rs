@@ -1,7 +1,7 @@
 //! Waiting at different paces: a group for each placement and pace, a row for each policy.
 //!
-//! **Invariants:** a time that says only how far a client fell behind is not shown; the rate that it
-//! reached stands there instead.
+//! **Invariants:** a time that says only how far a client fell behind is not shown; the rate that
+//! it reached stands there instead.
 
 use super::cells::{OURS, class_words, place, print_left_out, print_legend};
 use super::grid::{clean, clip};
