@@ -123,9 +123,9 @@ impl CallOptions {
 
     /// A request is sent at once or not at all: it ends with `RESOURCE_EXHAUSTED` where it would
     /// wait for room in the channel, for the end of another call
-    /// ([`Limits::calls_max`](crate::Limits::calls_max)) or for memory to lend. It connects if there
-    /// is no connection, and tries that once with [`ReconnectPolicy::Wait`] as well. What was sent
-    /// is waited for as ever.
+    /// ([`Limits::calls_max`](crate::Limits::calls_max)) or for memory to lend. It connects if
+    /// there is no connection, and tries that once with [`ReconnectPolicy::Wait`] as well. A call
+    /// that was sent is waited for until its deadline.
     ///
     /// Without a loop a message longer than the room of the channel
     /// ([`Limits::room_bytes`](crate::Limits)) finds none: send it without this option.
