@@ -10,6 +10,7 @@ use nearcall::{Client, Dispatcher, EventLoop, RunningServer, Server};
 
 mod async_services;
 mod packages;
+mod parts;
 mod scanner;
 mod thermostat;
 
